@@ -55,7 +55,7 @@ def publish_command(demo: Demo, message: str) -> str:
 
 
 def _welcome(demo: Demo) -> str:
-    count = sum(thing.key is not None for thing in demo.plan.things)
+    count = sum(item.key is not None for item in demo.plan.items)
     return (
         f"The demo site is running: {len(demo.plan.simulated)} simulated readers report how {count} assets move. "
         "The last half hour is there already.\n\n"
@@ -97,5 +97,5 @@ def _end(demo: Demo) -> str:
 
 def _find(demo: Demo, key: str) -> AssetRow | None:
     """Return the asset, or None if somebody has removed it from a kept site."""
-    found = assets.list_page(demo.access.organization_id, AssetFilter(external_keys=[key]), limit=1).rows
-    return found[0] if found else None
+    rows = assets.list_page(demo.access.organization_id, AssetFilter(external_keys=[key]), limit=1).rows
+    return rows[0] if rows else None

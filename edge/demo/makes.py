@@ -19,21 +19,21 @@ class Make(NamedTuple):
     """`messages(reader, sightings, number)` numbers its events from `number`; `heartbeat(reader, at)`."""
 
     messages: Callable[[Reader, Sequence[Sighting], int], list[bytes]]
-    sign_of_life: Callable[[Reader, int], bytes]
+    heartbeat: Callable[[Reader, int], bytes]
 
 
-def _csl(reader: Reader, heard: Sequence[Sighting], _number: int) -> list[bytes]:
+def _csl(reader: Reader, reads: Sequence[Sighting], _number: int) -> list[bytes]:
     """All tags in one message, shape A: UTC in microseconds despite `timeZone`, RSSI as text."""
     tags = [
         {
-            "epc": sighting.thing.epc,
+            "epc": sighting.item.epc,
             "timeStampOfRead": sighting.at // 1000 * 1000,
             "timeZone": "-6:00",
-            "antennaPort": sighting.ear.antenna,
-            "capturePointName": f"{reader.device}-{sighting.ear.antenna}",
+            "antennaPort": sighting.receiver.antenna,
+            "capturePointName": f"{reader.device}-{sighting.receiver.antenna}",
             "rssi": f"{sighting.rssi:.0f}",
         }
-        for sighting in heard
+        for sighting in reads
     ]
     head = {"sequenceNumber": 0, "rfidReaderName": reader.device, "pcEthernetMACAddress": ""}
     return [orjson.dumps({**head, "numberOfTags": len(tags), "tags": tags})]
@@ -43,21 +43,21 @@ def _csl_heartbeat(reader: Reader, at: int) -> bytes:
     return orjson.dumps({"rfidReaderName": reader.device, "heartBeatFlag": "1", "timeStampOfHeartBeat": at})
 
 
-def _zebra(_reader: Reader, heard: Sequence[Sighting], number: int) -> list[bytes]:
+def _zebra(_reader: Reader, reads: Sequence[Sighting], number: int) -> list[bytes]:
     """Mode INVENTORY with batching: one event as an object, several as an array, BLE events included."""
     events = [
-        _zebra_tag(sighting, number + count) if sighting.ear.antenna else _zebra_beacon(sighting, number + count)
-        for count, sighting in enumerate(heard)
+        _zebra_tag(sighting, number + count) if sighting.receiver.antenna else _zebra_beacon(sighting, number + count)
+        for count, sighting in enumerate(reads)
     ]
     return [orjson.dumps(events if len(events) > 1 else events[0])]
 
 
 def _zebra_tag(sighting: Sighting, number: int) -> Fields:
     data = {
-        "antenna": sighting.ear.antenna,
+        "antenna": sighting.receiver.antenna,
         "eventNum": number,
         "format": "epc",
-        "idHex": (sighting.thing.epc or "").lower(),
+        "idHex": (sighting.item.epc or "").lower(),
         "peakRssi": round(sighting.rssi),
         "reads": 3,
     }
@@ -65,7 +65,7 @@ def _zebra_tag(sighting: Sighting, number: int) -> Fields:
 
 
 def _zebra_beacon(sighting: Sighting, number: int) -> Fields:
-    address, beacon = sighting.thing.mac or "", sighting.thing.beacon
+    address, beacon = sighting.item.mac or "", sighting.item.beacon
     data: Fields = {
         "Adapter": "/org/bluez/hci0",
         "Address": address,
@@ -94,7 +94,7 @@ def _zebra_heartbeat(reader: Reader, at: int) -> bytes:
     return orjson.dumps({"component": "RG", "data": data, "eventNum": 1, "timestamp": timestamp, "type": "heartbeat"})
 
 
-def _impinj(reader: Reader, heard: Sequence[Sighting], _number: int) -> list[bytes]:
+def _impinj(reader: Reader, reads: Sequence[Sighting], _number: int) -> list[bytes]:
     """One message for each read, with the default fields: EPC in base64url, RSSI in 1/100 dBm."""
     return [
         orjson.dumps(
@@ -103,15 +103,15 @@ def _impinj(reader: Reader, heard: Sequence[Sighting], _number: int) -> list[byt
                 "hostname": reader.device,
                 "eventType": "tagInventory",
                 "tagInventoryEvent": {
-                    "epc": urlsafe_b64encode(bytes.fromhex(sighting.thing.epc or "")).decode(),
-                    "antennaPort": sighting.ear.antenna,
+                    "epc": urlsafe_b64encode(bytes.fromhex(sighting.item.epc or "")).decode(),
+                    "antennaPort": sighting.receiver.antenna,
                     "peakRssiCdbm": round(sighting.rssi * 2) * 50,
                     "frequency": 866900,
                     "transmitPowerCdbm": 3000,
                 },
             }
         )
-        for sighting in heard
+        for sighting in reads
     ]
 
 
@@ -120,21 +120,21 @@ def _impinj_status(reader: Reader, at: int) -> bytes:
     return orjson.dumps({"timestamp": _nine_digits(at), "hostname": reader.device, **status})
 
 
-def _gl_s10(reader: Reader, heard: Sequence[Sighting], _number: int) -> list[bytes]:
+def _gl_s10(reader: Reader, reads: Sequence[Sighting], _number: int) -> list[bytes]:
     """One window of raw advertisements."""
-    return [_gl_s10_window(reader, heard[-1].at, [_gl_s10_entry(sighting) for sighting in heard])]
+    return [_gl_s10_window(reader, reads[-1].at, [_gl_s10_entry(sighting) for sighting in reads])]
 
 
 def _gl_s10_entry(sighting: Sighting) -> Fields:
-    thing = sighting.thing
-    entry = {"ad": _advertisement(sighting), "ts": sighting.at // 1000, "mac": (thing.mac or "").replace(":", "")}
-    named = {"n": thing.key} if thing.key and not thing.beacon else {}
+    item = sighting.item
+    entry = {"ad": _advertisement(sighting), "ts": sighting.at // 1000, "mac": (item.mac or "").replace(":", "")}
+    named = {"n": item.key} if item.key and not item.beacon else {}
     return {**entry, "rssi": round(sighting.rssi), **named}
 
 
 def _advertisement(sighting: Sighting) -> str:
     """Flags, and an iBeacon as Apple's manufacturer data with its power at 1 m."""
-    beacon = sighting.thing.beacon
+    beacon = sighting.item.beacon
     if beacon is None:
         return "020106"
     return f"0201061AFF4C000215{beacon.uuid.replace('-', '').upper()}{beacon.major:04X}{beacon.minor:04X}C5"

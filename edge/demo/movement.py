@@ -9,11 +9,11 @@ from random import Random
 from typing import NamedTuple
 
 from edge.clock import SECOND
-from edge.demo.plan import Plan, Reader, Stop, Thing
+from edge.demo.plan import Item, Plan, Reader, Stop
 
 BETWEEN_STOPS = (5.0, 20.0)  # seconds in transit, out of range of all antennas
-NOTICED_AFTER = (0.2, 1.5)
-UNEVEN = (0.9, 1.1)
+FIRST_READ_AFTER = (0.2, 1.5)
+JITTER = (0.9, 1.1)
 STRENGTH, SPREAD = -58.0, 6.0  # dBm
 WEAKEST, STRONGEST = -74.0, -41.0
 
@@ -24,20 +24,20 @@ class Stay(NamedTuple):
     end: int
 
 
-class Ear(NamedTuple):
+class Receiver(NamedTuple):
     """Receiver at a location: an RFID antenna, or (None) the BLE radio of the reader."""
 
     reader: Reader
     antenna: int | None
 
-    def hears(self, thing: Thing) -> bool:
-        return bool(thing.mac if self.antenna is None else thing.epc)
+    def can_read(self, item: Item) -> bool:
+        return bool(item.mac if self.antenna is None else item.epc)
 
 
 class Sighting(NamedTuple):
     at: int
-    thing: Thing
-    ear: Ear
+    item: Item
+    receiver: Receiver
     rssi: float
 
 
@@ -51,7 +51,7 @@ class Window(NamedTuple):
 def sightings(
     plan: Plan,
     since: int,
-    whereabouts: Mapping[str, str],
+    known_locations: Mapping[str, str],
     pause: Callable[[int, Reader], float],
     random: Random,
 ) -> Iterator[Sighting]:
@@ -59,8 +59,10 @@ def sightings(
 
     `pause(at, reader)` returns the seconds until the reader reports a resting tag again.
     """
-    ears = _ears(plan)
-    days = [_heard(thing, since, whereabouts.get(thing.key or ""), ears, pause, random) for thing in plan.things]
+    receivers = _receivers(plan)
+    days = [
+        _sightings_of(item, since, known_locations.get(item.key or ""), receivers, pause, random) for item in plan.items
+    ]
     return heapq.merge(*days, key=lambda sighting: sighting.at)
 
 
@@ -90,32 +92,32 @@ def walk(route: Sequence[Stop], since: int, location: str | None, random: Random
         at = end + _seconds(BETWEEN_STOPS, random)
 
 
-def _heard(
-    thing: Thing,
+def _sightings_of(
+    item: Item,
     since: int,
     location: str | None,
-    ears: Mapping[str, Ear],
+    receivers: Mapping[str, Receiver],
     pause: Callable[[int, Reader], float],
     random: Random,
 ) -> Iterator[Sighting]:
-    for stay in walk(thing.route, since, location, random):
-        ear = ears.get(stay.location)
-        if ear is None or not ear.hears(thing):
+    for stay in walk(item.route, since, location, random):
+        receiver = receivers.get(stay.location)
+        if receiver is None or not receiver.can_read(item):
             continue
-        at = stay.begin + _seconds(NOTICED_AFTER, random)
+        at = stay.begin + _seconds(FIRST_READ_AFTER, random)
         while at < stay.end:
             rssi = min(max(random.gauss(STRENGTH, SPREAD), WEAKEST), STRONGEST)
-            yield Sighting(at, thing, ear, rssi)
-            at += round(pause(at, ear.reader) * random.uniform(*UNEVEN) * SECOND)
+            yield Sighting(at, item, receiver, rssi)
+            at += round(pause(at, receiver.reader) * random.uniform(*JITTER) * SECOND)
 
 
-def _ears(plan: Plan) -> dict[str, Ear]:
-    ears: dict[str, Ear] = {}
+def _receivers(plan: Plan) -> dict[str, Receiver]:
+    receivers: dict[str, Receiver] = {}
     for reader in plan.simulated:
-        ears |= {location: Ear(reader, port) for port, location in reader.antennas.items()}
+        receivers |= {location: Receiver(reader, port) for port, location in reader.antennas.items()}
         if reader.location:
-            ears[reader.location] = Ear(reader, None)
-    return ears
+            receivers[reader.location] = Receiver(reader, None)
+    return receivers
 
 
 def _seconds(span: tuple[float, float], random: Random) -> int:

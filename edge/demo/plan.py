@@ -11,7 +11,7 @@ from edge.demo import identities
 from edge.demo.identities import Beacon
 
 
-class Spot(NamedTuple):
+class PlannedLocation(NamedTuple):
     """A location to create."""
 
     key: str
@@ -43,7 +43,7 @@ class Stop(NamedTuple):
     seconds: tuple[float, float]
 
 
-class Thing(NamedTuple):
+class Item(NamedTuple):
     """A simulated item with tags. An item without a key is not registered as an asset."""
 
     key: str | None
@@ -57,9 +57,9 @@ class Thing(NamedTuple):
 
 
 class Plan(NamedTuple):
-    spots: Sequence[Spot]
+    locations: Sequence[PlannedLocation]
     readers: Sequence[Reader]
-    things: Sequence[Thing]
+    items: Sequence[Item]
 
     @property
     def simulated(self) -> list[Reader]:
@@ -77,11 +77,11 @@ def read_plan(folder: Path) -> Plan:
     assets = _toml(folder / "assets.toml")
     return Plan(
         [
-            Spot(entry["key"], entry["name"], entry.get("parent"), entry.get("description"))
+            PlannedLocation(entry["key"], entry["name"], entry.get("parent"), entry.get("description"))
             for entry in _toml(folder / "locations.toml")["locations"]
         ],
         [_reader(entry) for entry in _toml(folder / "readers.toml")["readers"]],
-        list(_things(assets["company_prefix"], assets["beacon_uuid"], assets["kinds"])),
+        list(_items(assets["company_prefix"], assets["beacon_uuid"], assets["kinds"])),
     )
 
 
@@ -102,7 +102,7 @@ def _reader(entry: Mapping[str, Any]) -> Reader:
     )
 
 
-def _things(prefix: str, beacon_uuid: str, kinds: Sequence[Mapping[str, Any]]) -> Iterator[Thing]:
+def _items(prefix: str, beacon_uuid: str, kinds: Sequence[Mapping[str, Any]]) -> Iterator[Item]:
     mac_serial = 0
     for major, kind in enumerate(kinds, start=10):
         route = [Stop(stop["at"], tuple(stop["seconds"])) for stop in kind["route"]]
@@ -111,7 +111,7 @@ def _things(prefix: str, beacon_uuid: str, kinds: Sequence[Mapping[str, Any]]) -
             mac_serial += 1
             key = f"{kind['key']}-{number:03d}" if "key" in kind else None
             ble = kind["tags"].get("ble")
-            yield Thing(
+            yield Item(
                 key,
                 f"{kind['name']} {number:0{width}d}",
                 kind.get("metadata", {}),

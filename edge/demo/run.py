@@ -17,8 +17,8 @@ from edge.config.settings import Config
 from edge.database.connection import FILE_NAME
 from edge.demo.plan import Plan, demo_folder, read_plan
 from edge.demo.publishing import Connections, connected
-from edge.demo.simulation import signs_of_life, simulating
-from edge.demo.site import Access, make_or_continue
+from edge.demo.simulation import publish_heartbeats, simulated_readers
+from edge.demo.site import Access, open_or_create
 from edge.errors import SetupError
 from edge.readers import status
 from edge.runtime import serve
@@ -28,7 +28,7 @@ from edge.tracking.report import AssetLocationFilter
 HOST = "127.0.0.1"
 USUAL_HTTP_PORT, USUAL_MQTT_PORT = 8080, 1883
 PAST_SECONDS = 1800
-HEARD_SECONDS = 10.0
+HEARTBEAT_SECONDS = 10.0
 ASK_EVERY_SECONDS = 0.05
 MARK = "demo-site"
 
@@ -51,8 +51,10 @@ def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int
     Raises SetupError if `keep` holds another site or a given port is in use.
     """
     plan = read_plan(demo_folder())
-    with ExitStack() as parts:
-        folder = _own(keep) if keep else Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="edge-demo-")))
+    with ExitStack() as stack:
+        folder = (
+            _demo_folder(keep) if keep else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edge-demo-")))
+        )
         pages, broker = _port(http_port, USUAL_HTTP_PORT), _port(mqtt_port, USUAL_MQTT_PORT)
         config = Config(
             data_dir=folder,
@@ -62,21 +64,21 @@ def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int
             mqtt_broker="embedded",
             mqtt_listen=f"{HOST}:{broker}",
         )
-        address = parts.enter_context(serve.running(config))
+        address = stack.enter_context(serve.running(config))
         past = clock.now() - PAST_SECONDS * SECOND
-        access = make_or_continue(plan, past)
-        connections = parts.enter_context(connected(plan.simulated, HOST, broker))
-        _wait_until_heard(plan, connections, access.organization_id)
+        access = open_or_create(plan, past)
+        connections = stack.enter_context(connected(plan.simulated, HOST, broker))
+        _wait_for_heartbeats(plan, connections, access.organization_id)
         since = max(past, report.newest_scan() + 1)
-        whereabouts = _whereabouts(access.organization_id)
+        known_locations = _known_locations(access.organization_id)
         random = Random()  # noqa: S311  simulated movement only
-        parts.enter_context(simulating(plan, connections, since, whereabouts, random))
-        found = ((http_port, USUAL_HTTP_PORT, pages), (mqtt_port, USUAL_MQTT_PORT, broker))
-        taken = {usual for given, usual, port in found if given is None and port != usual}
+        stack.enter_context(simulated_readers(plan, connections, since, known_locations, random))
+        ports = ((http_port, USUAL_HTTP_PORT, pages), (mqtt_port, USUAL_MQTT_PORT, broker))
+        taken = {usual for given, usual, port in ports if given is None and port != usual}
         yield Demo(plan, access, address, broker, taken, keep)
 
 
-def _own(folder: Path) -> Path:
+def _demo_folder(folder: Path) -> Path:
     """Prepare an empty folder or an earlier demo site. Raises SetupError for the site of a real warehouse."""
     if (folder / FILE_NAME).exists() and not (folder / MARK).exists():
         raise SetupError(f"{folder} holds a site that is not a demo. Give --keep a new folder.")
@@ -111,11 +113,11 @@ def free_port(usual: int) -> int:
     raise SetupError(f"No port of {HOST} is free.")
 
 
-def _wait_until_heard(plan: Plan, connections: Connections, organization_id: int) -> None:
+def _wait_for_heartbeats(plan: Plan, connections: Connections, organization_id: int) -> None:
     """Publish heartbeats until the service has received one of each reader: earlier messages would be lost."""
-    begun, deadline = clock.now(), time.monotonic() + HEARD_SECONDS
+    begun, deadline = clock.now(), time.monotonic() + HEARTBEAT_SECONDS
     while True:
-        signs_of_life(plan, connections, clock.now())
+        publish_heartbeats(plan, connections, clock.now())
         states = status.statuses(organization_id).values()
         if sum(state.heard_at >= begun for state in states) >= len(plan.simulated):
             return
@@ -126,7 +128,7 @@ def _wait_until_heard(plan: Plan, connections: Connections, organization_id: int
         time.sleep(ASK_EVERY_SECONDS)
 
 
-def _whereabouts(organization_id: int) -> dict[str, str]:
+def _known_locations(organization_id: int) -> dict[str, str]:
     """Return location keys by asset key, as an earlier run left them."""
     known = report.list_asset_locations(organization_id, AssetLocationFilter(), limit=-1)
     return {row.asset_external_key: row.location_external_key for row in known.rows if row.location_external_key}

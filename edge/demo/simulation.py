@@ -21,17 +21,17 @@ from edge.demo.publishing import Connections
 PAST_PAUSE_SECONDS = 100.0  # between two reads of a resting tag; short enough for a single history row
 PAST_WINDOW = 5 * SECOND
 WINDOW = SECOND // 2
-SIGN_OF_LIFE_EVERY = 30 * SECOND
+HEARTBEAT_EVERY = 30 * SECOND
 
 
 @contextmanager
-def simulating(
-    plan: Plan, connections: Connections, since: int, whereabouts: Mapping[str, str], random: Random
+def simulated_readers(
+    plan: Plan, connections: Connections, since: int, known_locations: Mapping[str, str], random: Random
 ) -> Iterator[None]:
     """Publish the sightings from `since` (µs) on, in a separate thread while the block runs."""
     stop = threading.Event()
     thread = threading.Thread(
-        target=_simulate, args=(plan, connections, since, whereabouts, random, stop), name="readers"
+        target=_simulate, args=(plan, connections, since, known_locations, random, stop), name="readers"
     )
     thread.start()
     try:
@@ -41,30 +41,30 @@ def simulating(
         thread.join()
 
 
-def signs_of_life(plan: Plan, connections: Connections, at: int) -> None:
+def publish_heartbeats(plan: Plan, connections: Connections, at: int) -> None:
     for reader in plan.simulated:
-        connections.publish(reader, MAKES[reader.format].sign_of_life(reader, at))
+        connections.publish(reader, MAKES[reader.format].heartbeat(reader, at))
 
 
 def _simulate(
     plan: Plan,
     connections: Connections,
     since: int,
-    whereabouts: Mapping[str, str],
+    known_locations: Mapping[str, str],
     random: Random,
     stop: threading.Event,
 ) -> None:
-    told: Counter[str] = Counter()
-    for window in windows(sightings(plan, since, whereabouts, _pause, random), since, _width):
-        ahead = window.end - clock.now()
-        if stop.wait(max(0, ahead) / SECOND):
+    published: Counter[str] = Counter()
+    for window in windows(sightings(plan, since, known_locations, _pause, random), since, _width):
+        lead = window.end - clock.now()
+        if stop.wait(max(0, lead) / SECOND):
             return
-        for reader, heard in _by_reader(window.sightings):
-            for payload in MAKES[reader.format].messages(reader, heard, told[reader.name]):
+        for reader, reads in _by_reader(window.sightings):
+            for payload in MAKES[reader.format].messages(reader, reads, published[reader.name]):
                 connections.publish(reader, payload)
-            told[reader.name] += len(heard)
-        if ahead > 0 and window.end % SIGN_OF_LIFE_EVERY < WINDOW:
-            signs_of_life(plan, connections, window.end)
+            published[reader.name] += len(reads)
+        if lead > 0 and window.end % HEARTBEAT_EVERY < WINDOW:
+            publish_heartbeats(plan, connections, window.end)
         connections.settle()
 
 
@@ -78,7 +78,7 @@ def _width(begin: int) -> int:
 
 
 def _by_reader(seen: Iterable[Sighting]) -> list[tuple[Reader, list[Sighting]]]:
-    heard: dict[str, list[Sighting]] = {}
+    reads: dict[str, list[Sighting]] = {}
     for sighting in seen:
-        heard.setdefault(sighting.ear.reader.name, []).append(sighting)
-    return [(sightings[0].ear.reader, sightings) for sightings in heard.values()]
+        reads.setdefault(sighting.receiver.reader.name, []).append(sighting)
+    return [(sightings[0].receiver.reader, sightings) for sightings in reads.values()]

@@ -10,7 +10,7 @@ import orjson
 from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.database.connection import writing
-from edge.demo.plan import Plan, Reader, Thing
+from edge.demo.plan import Item, Plan, Reader
 from edge.people import api_keys, organizations, people
 from edge.people.api_keys import SCOPES
 from edge.people.passwords import hash_password
@@ -37,12 +37,12 @@ class Access(NamedTuple):
     client_secret: str
 
 
-def make_or_continue(plan: Plan, valid_from: int) -> Access:
+def open_or_create(plan: Plan, valid_from: int) -> Access:
     """Create or open the site with a new password and API key, and revoke earlier ones. `valid_from` is for assets."""
     password = "-".join(secrets.token_hex(2) for _ in range(4))
     with writing():
-        found = [row.id for row in organizations.list_organizations() if row.name == ORGANIZATION]
-        organization_id = found[0] if found else _make(plan, valid_from)
+        existing = [row.id for row in organizations.list_organizations() if row.name == ORGANIZATION]
+        organization_id = existing[0] if existing else _make(plan, valid_from)
         actor = actors.service(organization_id)
         known = people.find_by_email(EMAIL)
         person = known[0] if known else people.add_person(actor, "Demo", Role.ADMINISTRATOR, email=EMAIL)
@@ -59,27 +59,27 @@ def _make(plan: Plan, valid_from: int) -> int:
     organization_id = organizations.add_organization(actors.service(), ORGANIZATION).id
     actor = actors.service(organization_id)
     ids: dict[str, int] = {}
-    for spot in plan.spots:
-        parent = Parent(ids[spot.parent], spot.parent) if spot.parent else NO_PARENT
-        ids[spot.key] = locations.create(
+    for location in plan.locations:
+        parent = Parent(ids[location.parent], location.parent) if location.parent else NO_PARENT
+        ids[location.key] = locations.create(
             actor,
-            name=spot.name,
-            external_key=spot.key,
-            description=spot.description,
+            name=location.name,
+            external_key=location.key,
+            description=location.description,
             parent=parent,
             valid_from=valid_from,
         ).id
     for reader in plan.readers:
         _add_reader(actor, reader, ids)
-    for thing in plan.things:
-        if thing.key:
+    for item in plan.items:
+        if item.key:
             assets.create(
                 actor,
-                name=thing.name,
-                external_key=thing.key,
-                metadata=orjson.dumps(thing.metadata).decode(),
+                name=item.name,
+                external_key=item.key,
+                metadata=orjson.dumps(item.metadata).decode(),
                 valid_from=valid_from,
-                tags=tags(thing),
+                tags=tags(item),
             )
     return organization_id
 
@@ -97,8 +97,8 @@ def _add_reader(actor: Actor, reader: Reader, ids: dict[str, int]) -> None:
         readers.set_antenna(actor, row.id, port, Placement(ids[key], None, True))
 
 
-def tags(thing: Thing) -> list[NewTag]:
+def tags(item: Item) -> list[NewTag]:
     """Return the tags of an item. A beacon is identified by its triple only, because its address may change."""
-    ble = thing.beacon.triple if thing.beacon else thing.mac
-    values = (("rfid", thing.epc), ("ble", ble), ("barcode", thing.barcode))
+    ble = item.beacon.triple if item.beacon else item.mac
+    values = (("rfid", item.epc), ("ble", ble), ("barcode", item.barcode))
     return [NewTag(tag_type, value) for tag_type, value in values if value]

@@ -16,7 +16,7 @@ import orjson
 
 from edge.formats.fields import Fields, Unreadable, describe
 from edge.formats.reads import Kind, Malformed, Parsed, Parser, Read
-from edge.validation.field_counts import FieldCount, added
+from edge.validation.field_counts import FieldCount, add_counts
 
 IGNORED = Parsed(Kind.IGNORED)
 STATUS = Parsed(Kind.STATUS)
@@ -139,7 +139,7 @@ def together(parts: list[Parsed], strays: int = 0) -> Parsed:
 def _added(parts: Iterable[Parsed]) -> dict[str, FieldCount]:
     found: dict[str, FieldCount] = {}
     for part in parts:
-        added(found, part.fields)
+        add_counts(found, part.fields)
     return found
 
 

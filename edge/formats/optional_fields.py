@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from edge.formats.fields import Unreadable, describe
 from edge.formats.paths import Path, Scope
-from edge.validation.field_counts import CONDITION, FieldCount, added
+from edge.validation.field_counts import CONDITION, FieldCount, add_counts
 
 _LONGEST_EXAMPLE = 200
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "eq": "==", "ne": "!="}
@@ -49,7 +49,7 @@ class OptionalFields:
         return bool(result)
 
     def _count(self, key: str, count: FieldCount) -> None:
-        added(self.counts, {key: count})
+        add_counts(self.counts, {key: count})
 
 
 def _mismatch(condition: Path, scope: Scope) -> str:

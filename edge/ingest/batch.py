@@ -37,7 +37,7 @@ from edge.tracking.recent_reads import RecentReads, Sign
 from edge.tracking.signal_strength import weight_of
 from edge.tracking.signs import GOODBYE, OTHERS
 from edge.tracking.stays import Scan
-from edge.validation.field_counts import FieldCount, added
+from edge.validation.field_counts import FieldCount, add_counts
 
 NO_PORT = 0  # port number for a reader without antennas
 MAX_NOTE = 500
@@ -230,7 +230,7 @@ class Batch:
             )
             return
         if parsed.fields:
-            added(self._fields.setdefault(reader_id, {}), parsed.fields)
+            add_counts(self._fields.setdefault(reader_id, {}), parsed.fields)
         self._newest[reader_id] = opened
         if parsed.note:
             printable = filter(str.isprintable, parsed.note)  # control characters could affect a terminal

@@ -95,12 +95,12 @@ def _draw_matrix(canvas: Canvas, matrix: Sequence[Sequence[int]], left: float, b
 
 def _write(canvas: Canvas, label: Label, left: float, bottom: float, width: float, height: float) -> None:
     """Write the name above the key in the largest sizes that fit. A name too long for every size is cut."""
-    key_size, key_lines = _fitted(label.external_key, "Label", KEY_SIZES, width, height * 0.4)
+    key_size, key_lines = _fit(label.external_key, "Label", KEY_SIZES, width, height * 0.4)
     if "".join(key_lines) != label.external_key:  # a key is never cut; the name gets the remaining space
         least = NAME_SIZES[-1] * LEADING
-        key_size, key_lines = _fitted(label.external_key, "Label", KEY_SIZES[-1:], width, height - least)
+        key_size, key_lines = _fit(label.external_key, "Label", KEY_SIZES[-1:], width, height - least)
     room = height - len(key_lines) * key_size * LEADING
-    name_size, name_lines = _fitted(label.name, "Label-Bold", NAME_SIZES, width, room)
+    name_size, name_lines = _fit(label.name, "Label-Bold", NAME_SIZES, width, room)
     total = len(key_lines) * key_size * LEADING + len(name_lines) * name_size * LEADING
     top = bottom + (height + total) / 2
     for font, size, lines in (("Label-Bold", name_size, name_lines), ("Label", key_size, key_lines)):
@@ -110,7 +110,7 @@ def _write(canvas: Canvas, label: Label, left: float, bottom: float, width: floa
             canvas.drawString(left, top + size * (LEADING - 1), line)
 
 
-def _fitted(text: str, font: str, sizes: Sequence[int], width: float, height: float) -> tuple[int, list[str]]:
+def _fit(text: str, font: str, sizes: Sequence[int], width: float, height: float) -> tuple[int, list[str]]:
     for size in sizes:
         lines = wrap(text, width, partial(pdfmetrics.stringWidth, fontName=font, fontSize=size))
         if len(lines) * size * LEADING <= height:

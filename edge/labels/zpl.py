@@ -80,15 +80,15 @@ def _texts(label: Label, box: _Box, dots: int) -> str:
     """Place the name at the top and the key at the bottom, each in the largest size that fits."""
     largest, smallest = max(min(box.height // 6, 5 * dots), 2 * dots), round(SMALLEST_LETTER * dots)
     line = round(smallest * LEADING)
-    key = _fitted(label.external_key, largest * 4 // 5, smallest, box.width, round(box.height * KEY_SHARE))
+    key = _fit(label.external_key, largest * 4 // 5, smallest, box.width, round(box.height * KEY_SHARE))
     if key.height > box.height * KEY_SHARE:
-        key = _fitted(label.external_key, smallest, smallest, box.width, box.height - line)
+        key = _fit(label.external_key, smallest, smallest, box.width, box.height - line)
     room = box.height - key.height - line // 2
-    name = _cut(_fitted(label.name, largest, smallest, box.width, room), room)
-    return _printed(name, box.left, box.top) + _printed(key, box.left, box.top + box.height - key.height)
+    name = _cut(_fit(label.name, largest, smallest, box.width, room), room)
+    return _print_lines(name, box.left, box.top) + _print_lines(key, box.left, box.top + box.height - key.height)
 
 
-def _printed(text: _Lines, left: int, top: int) -> str:
+def _print_lines(text: _Lines, left: int, top: int) -> str:
     """Print each line in its own field, because printers break lines differently."""
     tops = (top + round(number * text.size * LEADING) for number in range(len(text.lines)))
     return "".join(
@@ -97,7 +97,7 @@ def _printed(text: _Lines, left: int, top: int) -> str:
     )
 
 
-def _fitted(text: str, largest: int, smallest: int, width: int, height: int) -> _Lines:
+def _fit(text: str, largest: int, smallest: int, width: int, height: int) -> _Lines:
     """Wrap a text in the largest size that fits, else in the smallest."""
 
     def lines(size: int) -> _Lines:

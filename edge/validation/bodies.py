@@ -65,8 +65,8 @@ PARENT = (
 )
 
 
-def _valid_from(advice: str, words: Mapping[str, str] = MappingProxyType({})) -> Field:
-    return Field("valid_from", "string", _window_edge(advice), {**TIME_SCHEMA, **words})
+def _valid_from(advice: str, extra: Mapping[str, str] = MappingProxyType({})) -> Field:
+    return Field("valid_from", "string", _window_edge(advice), {**TIME_SCHEMA, **extra})
 
 
 def _with_default(field: Field, value: Any) -> Field:

@@ -37,7 +37,7 @@ class Field(NamedTuple):
 
 
 class Body(NamedTuple):
-    """`refused` keys are set by the server: sending one is a fault, whatever its value.
+    """`refused` keys are set by the server: sending one is a fault with any value.
 
     `variants` lists the additional fields required for each value of the `selector` field.
     """
@@ -70,8 +70,8 @@ def decode(declared: Body, raw: bytes) -> dict[str, Any]:
 
 def judge(declared: Body, sent: Mapping[str, Any], current: Any = None) -> dict[str, Any]:
     """Return plain values by key in the order sent. Raises Invalid. Without `current` nothing is compared."""
-    for found in (_misplaced(declared, sent, current), _mistyped(declared, sent, "")):
-        faults = list(islice(found, MAX_FAULTS))
+    for round_faults in (_misplaced(declared, sent, current), _mistyped(declared, sent, "")):
+        faults = list(islice(round_faults, MAX_FAULTS))
         if faults:
             raise Invalid(faults)
     faults = []
@@ -122,8 +122,8 @@ def _mistyped(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator
 def _wrong_type(name: str, expected: str, received: str) -> FieldError:
     """Return the error with JSON type names. JSON has one type for integers and fractions."""
     params = {"expected_type": expected, "received_type": received}
-    wanted = "an integer" if expected == received else f"of type {expected}, not {received}"
-    return FieldError(name, "invalid_value", f"{name} must be {wanted}", params)
+    expectation = "an integer" if expected == received else f"of type {expected}, not {received}"
+    return FieldError(name, "invalid_value", f"{name} must be {expectation}", params)
 
 
 def _values(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from edge.errors import Invalid
-from edge.validation.encodings import detected
+from edge.validation.encodings import decode_any
 
 MOST_ROWS = 50_000
 MOST_OF_ROW = 200_000  # characters
@@ -33,9 +33,9 @@ class Line(NamedTuple):
     fault: str = ""
 
 
-def decoded(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """Return the text in its most likely encoding."""
-    return detected(data).text
+    return decode_any(data).text
 
 
 def separator_of(text: str) -> str:
@@ -47,8 +47,8 @@ def separator_of(text: str) -> str:
 
 
 def _named_separator(text: str) -> str:
-    found = _SEPARATOR_LINE.match(text)
-    return found[1] if found else ""
+    rows = _SEPARATOR_LINE.match(text)
+    return rows[1] if rows else ""
 
 
 class _Source:
@@ -88,19 +88,19 @@ def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int 
             next(reader)
         names = [name.strip().lower() for name in next(reader, [])]
         _check_heading(names, columns, required)
-        found: list[Line] = []
+        rows: list[Line] = []
         before = reader.line_num
         source.begin_row()
         for cells in reader:
             source.begin_row()
             number, before = before + 1, reader.line_num
             if any(cell.strip() for cell in cells):
-                if len(found) >= most:
+                if len(rows) >= most:
                     raise Invalid.one("file", "too_large", f"There are more than {most:,} rows; send fewer at once")
-                found.append(_line(number, cells, names, separator))
+                rows.append(_line(number, cells, names, separator))
     except csv.Error as error:
         raise _unusable(f"Line {reader.line_num} is not CSV: {error}") from error
-    return found
+    return rows
 
 
 def _line(number: int, cells: Sequence[str], names: Sequence[str], separator: str) -> Line:
@@ -133,7 +133,7 @@ def _check_heading(names: Sequence[str], columns: Sequence[str], required: Seque
         raise _unusable(f"The column {twice!r} occurs twice")
 
 
-def written(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> Iterator[str]:
+def write_rows(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> Iterator[str]:
     """Yield the CSV file in chunks. Cells that a spreadsheet would evaluate as formulas are escaped."""
     part = io.StringIO(newline="")
     writer = csv.writer(part, delimiter=separator)

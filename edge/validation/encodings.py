@@ -35,7 +35,7 @@ class Decoded(NamedTuple):
     is_certain: bool
 
 
-def decoded_as(data: bytes, encoding: str) -> Decoded:
+def decode_as(data: bytes, encoding: str) -> Decoded:
     """Decode with a chosen encoding. Raises Invalid if the file is not in it."""
     try:
         text = data.decode({"utf-8": "utf-8-sig"}.get(encoding, encoding))
@@ -45,11 +45,11 @@ def decoded_as(data: bytes, encoding: str) -> Decoded:
     return Decoded(text, encoding, is_certain=True)
 
 
-def detected(data: bytes) -> Decoded:
+def decode_any(data: bytes) -> Decoded:
     """Decode by the byte order mark, else as valid Unicode, else in the encoding with the most usual letters."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return decoded_as(data, encoding)
+            return decode_as(data, encoding)
     if half := _half_of_utf_16(data):
         return Decoded(data.decode(half), "utf-16", is_certain=True)
     try:
@@ -70,16 +70,16 @@ def _half_of_utf_16(data: bytes) -> str | None:
 
 
 def _most_usual(data: bytes) -> Decoded:
-    found: list[tuple[float, int, str, str]] = []
+    candidates: list[tuple[float, int, str, str]] = []
     for order, encoding in enumerate(_OF_ONE_BYTE):
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:
             continue
-        found.append((_points(text), -order, encoding, text))
-    found.sort(reverse=True)
-    best, _, encoding, text = found[0]  # Macintosh and DOS have a letter for every byte
-    others = [points for points, _, _, other in found[1:] if other != text]
+        candidates.append((_points(text), -order, encoding, text))
+    candidates.sort(reverse=True)
+    best, _, encoding, text = candidates[0]  # Macintosh and DOS have a letter for every byte
+    others = [points for points, _, _, other in candidates[1:] if other != text]
     return Decoded(text, encoding, best > 0 and best - max(others, default=0) >= _CLEARLY)
 
 

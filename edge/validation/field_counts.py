@@ -27,7 +27,7 @@ class FieldCount(NamedTuple):
         )
 
 
-def added(counts: dict[str, FieldCount], more: Mapping[str, FieldCount]) -> dict[str, FieldCount]:
+def add_counts(counts: dict[str, FieldCount], more: Mapping[str, FieldCount]) -> dict[str, FieldCount]:
     for field, count in more.items():
         counts[field] = counts[field].plus(count) if field in counts else count
     return counts

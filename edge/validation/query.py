@@ -69,7 +69,7 @@ def _boolean(field: str, text: str) -> bool:
     return text == "true"
 
 
-def _words(field: str, text: str) -> str:
+def _text(field: str, text: str) -> str:
     """Return the text verbatim, including spaces. Raises Invalid for control characters."""
     if _CONTROL.search(text):
         raise Invalid.one(field, "invalid_value", f"{field} must not contain control characters")
@@ -122,7 +122,7 @@ def _instant(field: str, text: str) -> int:
 
 
 def _until(field: str, text: str) -> int:
-    """Return the last microsecond of the given millisecond, so that a time read from the API is within the range."""
+    """Return the last microsecond of the given millisecond, to include times as the API shows them."""
     micros = _instant(field, text)
     return micros - micros % 1000 + 999
 
@@ -137,7 +137,7 @@ IS_ACTIVE = Parameter("is_active", _boolean, {"type": "boolean"}, "Only rows tha
 INCLUDE_DELETED = Parameter(
     "include_deleted", _boolean, {"type": "boolean", "default": False}, "Soft-deleted rows as well"
 )
-Q = Parameter("q", _words, {"pattern": values.PRINTABLE_PATTERN}, "Case-insensitive part of a name, key, text or tag")
+Q = Parameter("q", _text, {"pattern": values.PRINTABLE_PATTERN}, "Case-insensitive part of a name, key, text or tag")
 LIMIT = Parameter(
     "limit",
     _limit,
@@ -195,17 +195,17 @@ def decode(declared: Query, query_string: bytes) -> dict[str, Any]:
         faults = _ambiguous(given)
     if faults:
         raise Invalid(faults)
-    found = {}
+    values_by_name = {}
     for name, texts in given.items():
         parameter = declared.parameters[name]
         try:
             checked = [_check(parameter, text) for text in (texts if parameter.repeatable else texts[:1])]
-            found[name] = checked if parameter.repeatable else checked[0]
+            values_by_name[name] = checked if parameter.repeatable else checked[0]
         except Invalid as error:
             faults += error.fields
     if faults:
         raise Invalid(faults)
-    return found
+    return values_by_name
 
 
 def _parse(query_string: bytes) -> dict[str, list[str]]:

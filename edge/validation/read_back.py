@@ -37,7 +37,7 @@ def _same(field: str, sent: Any, stored: int | None) -> bool:
 
 def _same_tags(sent: list[Any], stored: Any) -> bool:
     """Compare tags as a set, by id and full content."""
-    wanted = {tag.id: {"id": tag.id, "tag_type": tag.tag_type, "value": tag.value} for tag in stored}
+    stored_by_id = {tag.id: {"id": tag.id, "tag_type": tag.tag_type, "value": tag.value} for tag in stored}
     if not all(isinstance(tag, dict) and type(tag.get("id")) is int for tag in sent):
         return False
-    return all(wanted.get(tag["id"]) == tag for tag in sent) and {tag["id"] for tag in sent} == set(wanted)
+    return all(stored_by_id.get(tag["id"]) == tag for tag in sent) and {tag["id"] for tag in sent} == set(stored_by_id)

@@ -14,8 +14,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if len(name) > _LONGEST:
         return ""
     names = {_bare(one): one for one in known}
-    found = get_close_matches(_bare(name), names, n=1, cutoff=_LIKE)
-    return f"; did you mean `{names[found[0]]}`?" if found else ""
+    matches = get_close_matches(_bare(name), names, n=1, cutoff=_LIKE)
+    return f"; did you mean `{names[matches[0]]}`?" if matches else ""
 
 
 def _bare(name: str) -> str:

@@ -26,6 +26,6 @@ def plan() -> Plan:
 
 
 @pytest.fixture(scope="session")
-def heard(plan: Plan) -> list[Sighting]:
+def reads(plan: Plan) -> list[Sighting]:
     stream = sightings(plan, BEGIN, {}, lambda _at, reader: reader.repeat_seconds, chance(1))
     return list(takewhile(lambda sighting: sighting.at < BEGIN + LASTING, stream))

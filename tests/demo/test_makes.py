@@ -17,8 +17,8 @@ from tests.demo.conftest import BEGIN
 BATCH = 7
 
 
-def batches(heard: list[Sighting], name: str) -> list[list[Sighting]]:
-    own = [sighting for sighting in heard if sighting.ear.reader.format == name][:700]
+def batches(reads: list[Sighting], name: str) -> list[list[Sighting]]:
+    own = [sighting for sighting in reads if sighting.receiver.reader.format == name][:700]
     return [own[start : start + size] for size in (1, BATCH) for start in range(0, len(own), size)]
 
 
@@ -32,27 +32,27 @@ def parse(reader: Reader, payloads: list[bytes]) -> list[Read]:
 
 
 @pytest.mark.parametrize("name", sorted(MAKES))
-def test_messages_say_what_was_heard(name: str, heard: list[Sighting]) -> None:
-    for batch in batches(heard, name):
-        reader = batch[0].ear.reader
+def test_messages_say_what_was_heard(name: str, reads: list[Sighting]) -> None:
+    for batch in batches(reads, name):
+        reader = batch[0].receiver.reader
         reads = parse(reader, MAKES[name].messages(reader, batch, 1))
         assert len(reads) == len(batch)
         for read, sighting in zip(reads, batch, strict=True):
-            assert read.antenna == sighting.ear.antenna
+            assert read.antenna == sighting.receiver.antenna
             assert read.rssi == pytest.approx(sighting.rssi, abs=1)
             assert read.observed_at == pytest.approx(sighting.at, abs=1000)
-            known = {(tag.tag_type, match_key(*tag)) for tag in tags(sighting.thing)}
+            known = {(tag.tag_type, match_key(*tag)) for tag in tags(sighting.item)}
             assert known & {(read.tag_type, match_key(read.tag_type, value)) for value in (read.value, *read.aliases)}
 
 
 @pytest.mark.parametrize("name", sorted(MAKES))
-def test_nobody_would_take_a_message_for_another_make(name: str, heard: list[Sighting]) -> None:
-    batch = batches(heard, name)[-1]
-    reader = batch[0].ear.reader
+def test_nobody_would_take_a_message_for_another_make(name: str, reads: list[Sighting]) -> None:
+    batch = batches(reads, name)[-1]
+    reader = batch[0].receiver.reader
     assert {recognise(reader.topic, payload).name for payload in MAKES[name].messages(reader, batch, 1)} == {name}
 
 
 def test_a_sign_of_life_is_one(plan: Plan) -> None:
     for reader in plan.simulated:
-        parsed = FORMATS[reader.format].parse(reader.topic, MAKES[reader.format].sign_of_life(reader, BEGIN + SECOND))
+        parsed = FORMATS[reader.format].parse(reader.topic, MAKES[reader.format].heartbeat(reader, BEGIN + SECOND))
         assert (parsed.kind, parsed.reads) == (Kind.STATUS, ())

@@ -35,45 +35,45 @@ def test_a_walk_goes_on_where_the_thing_was(route: list[Stop], seed: int) -> Non
         assert (first.location, first.begin) == (place, BEGIN)
 
 
-def test_what_is_heard_comes_in_the_order_of_time(heard: list[Sighting]) -> None:
-    assert heard[0].at >= BEGIN
-    assert all(earlier.at <= later.at for earlier, later in pairwise(heard))
+def test_what_is_heard_comes_in_the_order_of_time(reads: list[Sighting]) -> None:
+    assert reads[0].at >= BEGIN
+    assert all(earlier.at <= later.at for earlier, later in pairwise(reads))
 
 
-def test_every_antenna_and_radio_hears_something(plan: Plan, heard: list[Sighting]) -> None:
-    heard_at = {(sighting.ear.reader.name, sighting.ear.antenna) for sighting in heard}
+def test_every_antenna_and_radio_hears_something(plan: Plan, reads: list[Sighting]) -> None:
+    heard_at = {(sighting.receiver.reader.name, sighting.receiver.antenna) for sighting in reads}
     expected = {(reader.name, port) for reader in plan.simulated for port in reader.antennas}
     assert heard_at == expected | {(reader.name, None) for reader in plan.simulated if reader.location}
 
 
-def test_the_rate_is_lively_but_modest(plan: Plan, heard: list[Sighting]) -> None:
-    assert 8 <= len(heard) / (LASTING / SECOND) <= 20
-    movers = Counter(sighting.thing.key for sighting in heard)
+def test_the_rate_is_lively_but_modest(plan: Plan, reads: list[Sighting]) -> None:
+    assert 8 <= len(reads) / (LASTING / SECOND) <= 20
+    movers = Counter(sighting.item.key for sighting in reads)
     assert len(movers) > 180
 
 
-def test_windows_hold_every_sighting_once_in_its_time(heard: list[Sighting]) -> None:
-    cut = list(windows(iter(heard), BEGIN, lambda begin: (begin // SECOND % 3 + 1) * SECOND))
+def test_windows_hold_every_sighting_once_in_its_time(reads: list[Sighting]) -> None:
+    cut = list(windows(iter(reads), BEGIN, lambda begin: (begin // SECOND % 3 + 1) * SECOND))
     kept = [sighting for window in cut for sighting in window.sightings]
-    assert kept == heard[: len(kept)]
-    assert heard[len(kept) :] == [] or heard[len(kept)].at >= cut[-1].end
+    assert kept == reads[: len(kept)]
+    assert reads[len(kept) :] == [] or reads[len(kept)].at >= cut[-1].end
     for earlier, later in pairwise(cut):
         assert all(earlier.end <= sighting.at < later.end for sighting in later.sightings)
 
 
 def test_where_things_were_is_where_they_go_on(plan: Plan) -> None:
     stream = sightings(plan, BEGIN, {"PAL-007": "AISLE-B"}, lambda _at, _reader: 5.0, chance(3))
-    first = next(sighting for sighting in stream if sighting.thing.key == "PAL-007")
-    assert first.ear.reader.antennas[first.ear.antenna or 0] == "AISLE-B"
+    first = next(sighting for sighting in stream if sighting.item.key == "PAL-007")
+    assert first.receiver.reader.antennas[first.receiver.antenna or 0] == "AISLE-B"
     assert first.at < BEGIN + 2 * SECOND
 
 
 def test_nothing_is_heard_of_a_thing_where_its_tag_cannot_be(plan: Plan) -> None:
     def staying_at(key: str, *places: str) -> list[str | None]:
-        thing = next(thing for thing in plan.things if thing.key == key)
-        one = plan._replace(things=[thing._replace(route=[Stop([place], (10, 20)) for place in places])])
+        item = next(item for item in plan.items if item.key == key)
+        one = plan._replace(items=[item._replace(route=[Stop([place], (10, 20)) for place in places])])
         stream = sightings(one, BEGIN, {}, lambda _at, _reader: 5.0, chance(1))
-        return [next(stream).ear.reader.location for _ in range(20)]
+        return [next(stream).receiver.reader.location for _ in range(20)]
 
     assert "SERVICE" not in staying_at("PAL-001", "SERVICE", "AISLE-A")
     assert set(staying_at("TOOL-001", "SERVICE", "AISLE-A")) == {"SERVICE"}

@@ -48,7 +48,7 @@ def places(demo: Demo) -> dict[str, str | None]:
 
 
 def test_what_moves_has_a_position_and_what_nobody_hears_has_none(demo: Demo) -> None:
-    moving = {thing.key for thing in demo.plan.things if thing.key and thing.route}
+    moving = {item.key for item in demo.plan.items if item.key and item.route}
     until(lambda: len(places(demo)) > 0.9 * len(moving))
     assert set(places(demo)) <= moving | {"MESH-001", "MESH-002"}
 
@@ -63,9 +63,7 @@ def test_history_reaches_into_the_past(demo: Demo) -> None:
 
 
 def test_only_strangers_are_unknown_and_nothing_is_lost(demo: Demo) -> None:
-    strangers = {
-        value.upper() for thing in demo.plan.things if not thing.key for value in (thing.epc, thing.mac) if value
-    }
+    strangers = {value.upper() for item in demo.plan.items if not item.key for value in (item.epc, item.mac) if value}
     until(lambda: execute("SELECT count(*) FROM unknown_tag").fetchone()[0] > 2)
     assert {value.upper() for (value,) in execute("SELECT value FROM unknown_tag")} <= strangers
     assert execute("SELECT count(*) FROM dead_letter").fetchone()[0] == 0

@@ -33,15 +33,15 @@ class Heard:
 
 
 def test_all_that_was_heard_is_told_in_order(
-    plan: Plan, heard: list[Sighting], monkeypatch: pytest.MonkeyPatch
+    plan: Plan, reads: list[Sighting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     since = clock.now() - PAST
     past = [
-        sighting._replace(at=sighting.at - BEGIN + since) for sighting in heard if sighting.at < BEGIN + PAST - SECOND
+        sighting._replace(at=sighting.at - BEGIN + since) for sighting in reads if sighting.at < BEGIN + PAST - SECOND
     ]
     monkeypatch.setattr(simulation, "sightings", lambda *_: iter([*past, past[-1]._replace(at=since + 2 * PAST)]))
     told = Heard()
-    with simulation.simulating(plan, told, since, {}, chance(1)):
+    with simulation.simulated_readers(plan, told, since, {}, chance(1)):
         wait_for(lambda: sum(map(len, told.reads.values())) >= len(past), 10)
     assert sum(map(len, told.reads.values())) == len(past)
     for reads in told.reads.values():

@@ -163,7 +163,7 @@ def test_letters_are_as_large_as_fit_without_trying_each_size(text: str, monkeyp
     monkeypatch.setattr(zpl, "wrap", counted)
     for height in (60, 200, 800):
         tried.clear()
-        found = zpl._fitted(text, 120, 30, 900, height)
+        found = zpl._fit(text, 120, 30, 900, height)
         assert len(tried) < 10
         sizes = [size for size in range(30, 121) if _height(text, size) <= height] or [30]
         assert found.size == max(sizes)

@@ -31,7 +31,7 @@ def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> No
 
     Its columns are name, topic, format, location (an external key) and min_rssi; the last two may be missing.
     """
-    text = csv_text.decoded(file.read_bytes())
+    text = csv_text.decode(file.read_bytes())
     lines = csv_text.lines(text, COLUMNS, ("name", "topic", "format"))
     if not 1 <= len(lines) <= MOST:
         raise SetupError(f"{file} has {len(lines)} readers; 1 to {MOST} are taken at once")
@@ -92,6 +92,6 @@ def _new_file(path: Path) -> Iterator[int]:
 
 
 def _write(descriptor: int, made: Sequence[fleet.Credentials]) -> None:
-    text = "".join(csv_text.written(fleet.Credentials._fields, made))
+    text = "".join(csv_text.write_rows(fleet.Credentials._fields, made))
     os.write(descriptor, text.encode())
     os.fsync(descriptor)

@@ -13,7 +13,7 @@ from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
 from edge.validation import bodies, csv_text, values
 from edge.validation.csv_text import Line
-from edge.validation.encodings import decoded_as, detected
+from edge.validation.encodings import decode_any, decode_as
 from edge.validation.values import TAG_TYPES
 
 Judged = TypeVar("Judged")
@@ -58,7 +58,7 @@ class Table(NamedTuple):
 def table_of(kind: str, data: bytes, encoding: str = "") -> Table:
     """The file in the given encoding, or in the most likely one. Raises Invalid for a file that is not a table of this
     kind."""
-    found = decoded_as(data, encoding) if encoding else detected(data)
+    found = decode_as(data, encoding) if encoding else decode_any(data)
     return Table(_lines_of(kind, found.text), found.encoding, found.is_certain, csv_text.separator_of(found.text))
 
 

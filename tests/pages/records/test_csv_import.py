@@ -31,7 +31,7 @@ from edge.records.tags import NewTag
 from edge.tracking import board
 from edge.tracking.board import BoardFilter
 from edge.validation import csv_text
-from edge.validation.encodings import detected
+from edge.validation.encodings import decode_any
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 
@@ -259,8 +259,8 @@ def test_the_templates_can_be_imported_as_they_are(sign_in_as: SignIn, site: Sit
 @given(st.lists(st.lists(st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"])).map(str.strip),
                          min_size=2, max_size=2), min_size=1))  # fmt: skip
 def test_what_is_written_is_read_back_the_same(rows: list[list[str]]) -> None:
-    text = "".join(csv_text.written(["name", "description"], rows))
-    found = csv_text.lines(csv_text.decoded(text.encode()), ["name", "description"], [])
+    text = "".join(csv_text.write_rows(["name", "description"], rows))
+    found = csv_text.lines(csv_text.decode(text.encode()), ["name", "description"], [])
     assert [list(line.cells.values()) for line in found] == [row for row in rows if any(row)]
 
 
@@ -287,7 +287,7 @@ def test_the_encoding_is_found_by_its_letters(sign_in_as: SignIn, cast: Cast, en
 
 def test_polish_of_windows_is_found_too() -> None:
     for text in ("Łódź, śruba, część", "Gdańsk", "żółty wózek"):
-        assert detected(text.encode("cp1250")) == (text, "cp1250", True)
+        assert decode_any(text.encode("cp1250")) == (text, "cp1250", True)
 
 
 def test_an_encoding_that_cannot_be_decided_is_asked_for(sign_in_as: SignIn, cast: Cast) -> None:
@@ -375,4 +375,4 @@ def test_all_columns_that_are_not_known_are_named(sign_in_as: SignIn) -> None:
 
 @pytest.mark.parametrize("name", ["=1+1", "@SUM(A1)", "-x", "+x"])
 def test_no_cell_is_a_formula(name: str) -> None:
-    assert f"'{name}" in "".join(csv_text.written(["name"], [[name]]))
+    assert f"'{name}" in "".join(csv_text.write_rows(["name"], [[name]]))
