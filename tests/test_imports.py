@@ -35,7 +35,7 @@ HOMES = {
     "amqtt": {"ingest.embedded_broker"},
     "babel": {"pages.languages"},
     "blinker": {"records"},
-    "biip": {"records.gs1"},
+    "biip": {"records.gs1_barcodes"},
     "click": {"cli", "commands", "demo"},
     "epcpy": {"records.gs1"},
     "flask": {"app", "api", "pages", "server"},
@@ -164,7 +164,7 @@ def test_a_library_is_imported_only_at_its_home(library: str) -> None:
 
 def test_the_service_starts_without_libraries_that_few_requests_need() -> None:
     """A small box starts seconds later and keeps less memory free for each of them."""
-    assert {"reportlab", "amqtt", "PIL"} & _loaded_by("import edge.commands.serve") == set()
+    assert {"reportlab", "amqtt", "PIL", "biip"} & _loaded_by("import edge.commands.serve") == set()
 
 
 def test_the_command_line_loads_only_the_command_that_is_used() -> None:

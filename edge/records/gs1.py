@@ -8,27 +8,16 @@ of thing, such as a GTIN without a serial number, have none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
-from biip import ParseError, gs1_prefixes
-from biip.checksums import gs1_standard_check_digit
-from biip.gs1_digital_link_uris import GS1DigitalLinkURI
-from biip.gs1_element_strings import GS1ElementString
-from biip.gs1_messages import GS1Message
 from epcpy.epc_schemes.base_scheme import GS1Element
 from epcpy.utils.common import ConvertException
 from epcpy.utils.parsers import epc_pure_identity_to_gs1_element, hex_to_tag_encodable, tag_uri_to_tag_encodable
 
-# The company that a number was given to; nothing here asks for it, and the table of them takes 9 MB of memory.
-# A biip that calls it otherwise works as well, and a test tells. One that loads it when asked makes this unnecessary.
-gs1_prefixes._GS1_COMPANY_PREFIX_TRIE = {}
-
 SEPARATOR = "\x1d"  # FNC1, which ends a value of variable length
 
 _SYMBOLOGY = re.compile(r"^\](?:C1|e0|d2|Q3|J1)")  # identifiers that announce an element string
-_KEYS = ("00", "01", "8003", "8004")
-_OF_EPC = tuple(f"({key})" for key in _KEYS)
+_OF_EPC = ("(00)", "(01)", "(8003)", "(8004)")
 _PLAIN = re.compile(r"(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30})")
 _CHECKED = {"00": 18, "01": 14, "8003": 14}  # digits with the check digit at their end
 _MARKED = re.compile(
@@ -36,7 +25,6 @@ _MARKED = re.compile(
 )
 _LINK = re.compile(r"https?://[^/]+", re.IGNORECASE)
 _URN = re.compile(r"urn:epc:(?:id|tag):[a-z0-9-]+:", re.IGNORECASE)
-_GRAI_LENGTH = 14  # a zero, and the number with its check digit; then the serial number
 
 # The first byte of an EPC (Tag Data Standard, EPC binary headers), and its length in hexadecimal digits at least.
 _HEADERS = {"30": 24, "31": 24, "33": 24, "34": 24, "36": 50, "37": 43, "38": 51}
@@ -50,20 +38,12 @@ def identity(code: str) -> str | None:
     try:
         if start := _URN.match(text):  # a QR code of capitals only is smaller
             return _of_epc_uri(start[0].lower() + text[start.end() :])
-        if start := _LINK.match(text):
-            text = start[0].lower() + text[start.end() :]
-            return _of_elements(GS1DigitalLinkURI.parse(text).element_strings)
-        if text.startswith("("):
-            return _of_elements(GS1Message.parse_hri(text).element_strings)
         bare = text.upper().replace(" ", "").replace("-", "").removeprefix("0X").lstrip("0")
         if len(bare) >= _HEADERS.get(bare[:2], len(bare) + 1) and _HEX.fullmatch(bare):
             return _of_epc(hex_to_tag_encodable(bare))
-        message = _SYMBOLOGY.sub("", text)
-        if message != text or SEPARATOR in text or _PLAIN.fullmatch(text):
-            return _of_elements(GS1Message.parse(message.lstrip(SEPARATOR)).element_strings)
-    except (ParseError, ConvertException, ValueError, IndexError, KeyError):
+        return _of_barcode(text)
+    except (ConvertException, ValueError, IndexError, KeyError):
         return None  # it only looked like one of these
-    return None
 
 
 def printable(code: str) -> str:
@@ -73,9 +53,11 @@ def printable(code: str) -> str:
     """
     if SEPARATOR not in code and not (_SYMBOLOGY.match(code) and identity(code)):
         return code
+    from edge.records import gs1_barcodes
+
     try:
-        return GS1Message.parse(_SYMBOLOGY.sub("", code).lstrip(SEPARATOR)).as_hri()
-    except (ParseError, ValueError):
+        return gs1_barcodes.as_bracketed(_SYMBOLOGY.sub("", code).lstrip(SEPARATOR))
+    except ValueError:
         return code.replace(SEPARATOR, "")
 
 
@@ -87,7 +69,24 @@ def has_wrong_check_digit(code: str) -> bool:
     key, digits = (part for part in found.groups() if part)
     length = _CHECKED[key]
     digits = digits[:length].zfill(length)
-    return gs1_standard_check_digit(digits[:-1]) != int(digits[-1])
+    from edge.records import gs1_barcodes
+
+    return gs1_barcodes.check_digit(digits[:-1]) != int(digits[-1])
+
+
+def _of_barcode(text: str) -> str | None:
+    link = _LINK.match(text)
+    message = _SYMBOLOGY.sub("", text)
+    is_message = message != text or SEPARATOR in text or _PLAIN.fullmatch(text)
+    if not (link or is_message or text.startswith("(")):
+        return None
+    from edge.records import gs1_barcodes  # when the first barcode arrives: its library delays the start by 0.1 s
+
+    if link:
+        return gs1_barcodes.of_digital_link(link[0].lower() + text[link.end() :])
+    if text.startswith("("):
+        return gs1_barcodes.of_bracketed(text)
+    return gs1_barcodes.of_message(message.lstrip(SEPARATOR))
 
 
 def _of_epc_uri(uri: str) -> str | None:
@@ -99,13 +98,3 @@ def _of_epc(epc: object) -> str | None:
     """Its element string is the identity: an EPC of these kinds always has its serial number."""
     text = epc.gs1_element_string() if isinstance(epc, GS1Element) else ""
     return text if text.startswith(_OF_EPC) else None
-
-
-def _of_elements(elements: Iterable[GS1ElementString]) -> str | None:
-    values = {element.ai.ai: element.value for element in elements}
-    key = next((ai for ai in _KEYS if ai in values), None)
-    if key == "01":
-        return f"(01){values['01'].zfill(14)}(21){values['21']}" if "21" in values else None
-    if key == "8003":
-        return f"(8003){values['8003']}" if len(values["8003"]) > _GRAI_LENGTH else None
-    return f"({key}){values[key]}" if key else None
