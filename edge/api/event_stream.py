@@ -15,7 +15,7 @@ from edge.audit.actors import Actor
 from edge.errors import EdgeError, Invalid, Unavailable
 from edge.events import destinations, log
 from edge.events.log import KINDS, Filter
-from edge.events.stream import ATTACH, MOST_EVENTS, SCOPE_OF_KIND, Listener, Streams, frame, head
+from edge.events.stream import ATTACH, MOST_EVENTS, SCOPE_OF_KIND, Listener, frame, head
 from edge.events.validation import event_kinds
 from edge.limits import Buckets
 from edge.people import tokens
@@ -25,6 +25,7 @@ from edge.people.sign_in import find as find_session
 from edge.people.tokens import SCOPES_OF_ROLE
 from edge.records import locations
 from edge.records.locations import LocationFilter
+from edge.services import services
 
 MAX_KEY = 255
 _PARAMETERS = {"kind", "location_external_key", "last_event_id"}
@@ -49,9 +50,9 @@ class _Refused(EdgeError):
         self.headers = headers or {}
 
 
-def register(app: Flask, environment: str, session_token: Callable[[], str], streams: Streams | None) -> None:
-    """Add the endpoint. Without `streams` a response ends after the pending events, and the client polls."""
-    app.extensions["events"] = (environment, session_token, streams)
+def register(app: Flask, session_token: Callable[[], str]) -> None:
+    """Add the endpoint. `session_token` returns the token of the signed-in person's session, or ""."""
+    app.extensions["events"] = session_token
     app.register_blueprint(blueprint)
 
 
@@ -79,7 +80,7 @@ def stream() -> Response:
 
 
 def _stream_response(listener: Listener, first_frame: bytes) -> Response:
-    streams: Streams | None = current_app.extensions["events"][2]
+    streams = services().streams
     attach_listener: Callable[[Any], None] | None = request.environ.get(ATTACH)
     if request.method == "HEAD":
         content: Iterator[bytes] = iter(())
@@ -99,7 +100,7 @@ def _pending_frames(listener: Listener) -> bytes:
 
 
 def _authenticate() -> _Caller:
-    environment, session_token, _ = current_app.extensions["events"]
+    environment, session_token = services().config.environment, current_app.extensions["events"]
     header = request.headers.get("Authorization", "")
     if header:
         scheme, _, text = header.partition(" ")

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flask import Flask, Request, Response, current_app, g, request
+from flask import Flask, Request, Response, g, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
-from edge.api import compression, cors, idempotency, middleware
+from edge.api import compression, idempotency, middleware
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
@@ -23,6 +23,7 @@ from edge.limits import Buckets, ConcurrencyLimit
 from edge.people import tokens
 from edge.people.tokens import Principal
 from edge.records.idempotency import Create
+from edge.services import Services
 from edge.validation import body, form, query
 from edge.validation.body import Body
 
@@ -42,8 +43,8 @@ _COMMENT = re.compile(r"\([^()]*\)")
 ANONYMOUS = Principal("", 0, (), None, actors.service())
 
 
-class ApiSettings(NamedTuple):
-    """Settings and rate limiter of the guard."""
+class Guard(NamedTuple):
+    """Settings and rate limiter, fixed when the application is created."""
 
     environment: str
     blocked_products: frozenset[str]
@@ -52,27 +53,22 @@ class ApiSettings(NamedTuple):
     concurrency: ConcurrencyLimit
 
 
-def make_settings(
-    environment: str, blocked_user_agents: tuple[str, ...], per_second: int, burst: int, concurrency: ConcurrencyLimit
-) -> ApiSettings:
+def guard_for(services: Services) -> Guard:
+    config = services.config
+    per_second, burst = config.rate_per_second, config.rate_burst
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
-    fixed = (("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
-    blocked_products = frozenset(agent.lower().removesuffix("/") for agent in blocked_user_agents)
-    return ApiSettings(environment, blocked_products, Buckets(burst, per_second), fixed, concurrency)
+    headers = (("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
+    blocked_products = frozenset(agent.lower().removesuffix("/") for agent in config.http_blocked_user_agents)
+    return Guard(config.environment, blocked_products, Buckets(burst, per_second), headers, services.concurrency)
 
 
-def settings_of(app: Flask) -> ApiSettings:
-    settings: ApiSettings = app.extensions["api"]
-    return settings
+def guard_of(app: Flask) -> Guard:
+    guard: Guard = app.extensions["api"]
+    return guard
 
 
-def settings() -> ApiSettings:
-    return settings_of(current_app)
-
-
-def install(app: Flask, installed: ApiSettings) -> None:
+def install(app: Flask, installed: Guard) -> None:
     app.extensions["api"] = installed
-    cors.install(app)
     compression.install(app)
     app.url_map.merge_slashes = False  # a path with `//` answers 404 instead of a redirect
     app.before_request(partial(check_route, installed))
@@ -81,7 +77,7 @@ def install(app: Flask, installed: ApiSettings) -> None:
     )
 
 
-def check_route(installed: ApiSettings) -> Response | None:
+def check_route(installed: Guard) -> Response | None:
     """Check User-Agent, path and method, also where no route matches. Return a response to end the request early."""
     current: Request = request._get_current_object()  # type: ignore[attr-defined]  # resolve the proxy once
     environ, path, method = current.environ, current.path, current.method
@@ -101,7 +97,7 @@ def check_route(installed: ApiSettings) -> Response | None:
     return None
 
 
-def authorize(installed: ApiSettings, operation: Operation, path: dict[str, str]) -> Call:
+def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> Call:
     """Check the request and return its parsed values. Raises ApiError, Invalid or Unreadable."""
     current: Request = request._get_current_object()  # type: ignore[attr-defined]
     if operation.is_open:
@@ -126,7 +122,7 @@ def authorize(installed: ApiSettings, operation: Operation, path: dict[str, str]
     return Call(principal, ids, parameters, content, create)
 
 
-def _principal(installed: ApiSettings, environ: WSGIEnvironment) -> Principal:
+def _principal(installed: Guard, environ: WSGIEnvironment) -> Principal:
     header: str | None = environ.get("HTTP_AUTHORIZATION")
     if header is None:
         raise unauthorized(USE_BEARER if _has_token_elsewhere(environ) else "Missing authorization header")
@@ -146,20 +142,20 @@ def _has_token_elsewhere(environ: WSGIEnvironment) -> bool:
     return any(name.startswith("HTTP_") and _TOKEN.fullmatch(value) for name, value in environ.items())
 
 
-def _take_from_budget(installed: ApiSettings, key: str) -> None:
+def _take_from_budget(installed: Guard, key: str) -> None:
     middleware.request_context().budget = budget = installed.buckets.take(key)
     if not budget.allowed:
         raise ApiError("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
 
 
-def limit_concurrency(installed: ApiSettings, caller: str) -> None:
+def limit_concurrency(installed: Guard, caller: str) -> None:
     """Take a slot; the application releases it after the request. Raises ApiError if the caller has none left."""
     if not installed.concurrency.acquire(caller):
         raise ApiError("rate_limited", "Too many slow requests at the same time", {"Retry-After": "1"})
     g.holds_slot = caller
 
 
-def charge(installed: ApiSettings, caller: str, seconds: float) -> None:
+def charge(installed: Guard, caller: str, seconds: float) -> None:
     """Charge a slow request to the rate limit.
 
     `seconds` is CPU time of the thread, so the load of other requests costs the caller nothing.
@@ -196,7 +192,7 @@ def _read_body() -> bytes:
     return request.get_data(cache=False)
 
 
-def _is_blocked(installed: ApiSettings, user_agent: str) -> bool:
+def _is_blocked(installed: Guard, user_agent: str) -> bool:
     """True if the User-Agent is missing, blank or a library's default (spec: What the service does 8).
 
     A default names only blocked products and comments, such as `Python/3.11 aiohttp/3.9`. One product of the

@@ -55,22 +55,12 @@ def with_api_headers(application: WSGIApplication, fixed: Headers, untouched: Bu
         def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Any:
             own = [(REQUEST_ID, context.request_id)]
             if is_api:
-                own = [*_cors_headers(environ, headers), *response_headers(fixed, context)]
+                own = [*cors.HEADERS, *response_headers(fixed, context)]
             return start_response(status, [*own, *headers], *failure)
 
         return application(environ, start)
 
     return wrapped
-
-
-def _cors_headers(environ: WSGIEnvironment, headers: Headers) -> Headers:
-    """Return the CORS headers that flask-cors has not set."""
-    if "HTTP_ORIGIN" not in environ:
-        return cors.ALL
-    if environ["REQUEST_METHOD"] != "OPTIONS":
-        return cors.BEYOND_PREFLIGHTS
-    names = {name.lower() for name, _ in headers}
-    return [header for header in cors.BEYOND_PREFLIGHTS if header[0].lower() not in names]
 
 
 def request_context() -> RequestContext:

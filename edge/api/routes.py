@@ -13,38 +13,39 @@ from werkzeug.http import http_date
 from edge import clock
 from edge.api import assets, documents, guard, idempotency, locations, middleware, openapi, tokens, tracking
 from edge.api.envelope import ApiError
+from edge.api.guard import Guard
 from edge.api.operations import OPERATIONS, Operation
 from edge.api.responses import PREFIX
 from edge.api.schemas import ANSWERS, earliest_sunset
+from edge.services import Services
 
 RESOURCES = (tokens, assets, locations, tracking)  # importing them fills the table of operations
 
 
-def register(
-    app: Flask, settings: guard.ApiSettings, version: str, operations: Sequence[Operation] = OPERATIONS
-) -> None:
-    guard.install(app, settings)
-    documents.register(app, lambda: openapi.document(operations, version))
+def register(app: Flask, installed: Services, operations: Sequence[Operation] = OPERATIONS) -> None:
+    checks = guard.guard_for(installed)
+    guard.install(app, checks)
+    documents.register(app, lambda: openapi.document(operations, installed.version))
     for operation in operations:
         rule = (PREFIX + operation.path).replace("{", "<").replace("}", ">")
-        app.add_url_rule(rule, f"api.{operation.name}", _view(settings, operation), methods=[operation.method])
+        app.add_url_rule(rule, f"api.{operation.name}", _view(checks, operation), methods=[operation.method])
 
 
-def _view(settings: guard.ApiSettings, operation: Operation) -> Callable[..., Response]:
+def _view(checks: Guard, operation: Operation) -> Callable[..., Response]:
     handler = operation.handler
 
     def write(**path: Any) -> Response:
-        call = guard.authorize(settings, operation, path)
+        call = guard.authorize(checks, operation, path)
         return idempotency.once(call.idempotent, lambda: handler(call)) if call.idempotent else handler(call)
 
     def read(**path: Any) -> Response:
-        call = guard.authorize(settings, operation, path)
-        guard.limit_concurrency(settings, call.principal.subject)
+        call = guard.authorize(checks, operation, path)
+        guard.limit_concurrency(checks, call.principal.subject)
         began = time.thread_time()
         try:
             return handler(call)
         finally:
-            guard.charge(settings, call.principal.subject, time.thread_time() - began)
+            guard.charge(checks, call.principal.subject, time.thread_time() - began)
 
     view = read if operation.method == "GET" else write
     field_sunset = earliest_sunset(ANSWERS[operation.answer]) if operation.answer else None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-from flask import Blueprint, Flask, Response, current_app, g, request
+from flask import Blueprint, Flask, Response, g, request
 
 from edge.budget import MB, WORK
 from edge.errors import Conflict, EdgeError, NotFound, TooLarge, Unavailable, Unreadable
@@ -14,6 +14,7 @@ from edge.limits import RESERVED, Buckets, ConcurrencyLimit, client_network
 from edge.people import organizations, tokens
 from edge.people.api_keys import SYNC_SCOPE
 from edge.people.secrets import hash_secret, new_client_secret
+from edge.services import services
 from edge.sync import batch_format, hub
 from edge.sync.store import sites
 from edge.sync.store.sites import SecondBox, Site
@@ -37,8 +38,7 @@ class _Refused(EdgeError):
         self.headers = headers or {}
 
 
-def register(app: Flask, environment: str) -> None:
-    app.extensions["sync_environment"] = environment
+def register(app: Flask) -> None:
     app.register_blueprint(blueprint)
 
 
@@ -60,8 +60,9 @@ def join() -> Response:
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         _wrong_codes.take(address)
         raise Unreadable("send the code and the environment") from error
-    if environment != _environment():
-        raise Conflict(f"this hub is a {_environment()} installation and that site is {environment}")
+    own_environment = services().config.environment
+    if environment != own_environment:
+        raise Conflict(f"this hub is a {own_environment} installation and that site is {environment}")
     secret = new_client_secret()
     site = sites.join(hash_secret(code), hash_secret(secret))
     if site is None:
@@ -145,7 +146,7 @@ def _too_large_response(_: TooLarge) -> Response:
 def _site() -> Site:
     """Return the site that the key belongs to. A key is bound to one site, and sessions never have the sync scope."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    principal = tokens.principal(_environment(), token.strip()) if scheme.lower() == "bearer" else None
+    principal = tokens.principal(services().config.environment, token.strip()) if scheme.lower() == "bearer" else None
     if principal is None or principal.api_key_id is None:
         raise _Refused(401, "the token is not, or no longer, good", {"WWW-Authenticate": 'Bearer realm="sync"'})
     site = sites.find_by_key(principal.api_key_id) if SYNC_SCOPE in principal.scopes else None
@@ -159,11 +160,6 @@ def _body(max_size: int = batch_format.MAX_BODY) -> bytes:
     if (request.content_length or 0) > max_size:
         raise TooLarge("the request is too large")
     return request.get_data(cache=False)
-
-
-def _environment() -> str:
-    environment: str = current_app.extensions["sync_environment"]
-    return environment
 
 
 def _json(content: dict[str, Any]) -> Response:

@@ -10,12 +10,13 @@ from flask import Response, request
 
 from edge.api import oauth_client, responses
 from edge.api.envelope import unauthorized
-from edge.api.guard import NOT_VALID, settings
+from edge.api.guard import NOT_VALID
 from edge.api.oauth_client import Client
 from edge.api.operations import FORM, Call, operation
 from edge.errors import FieldError, Invalid
 from edge.people import organizations, tokens
 from edge.people.tokens import Pair
+from edge.services import services
 from edge.validation import bodies
 from edge.validation.bodies import GRANTS
 
@@ -42,7 +43,7 @@ def create_token(call: Call) -> Response:
         raise Invalid([FieldError(name, "required", f"{name} is required") for name in missing])
     if grant == "refresh_token":
         return _refresh(credentials, header)
-    pair = tokens.exchange(settings().environment, credentials["client_id"], credentials["client_secret"])
+    pair = tokens.exchange(services().config.environment, credentials["client_id"], credentials["client_secret"])
     if pair is None:
         raise oauth_client.invalid_client(by_header=header is not None)
     return _token_response(pair)
@@ -71,7 +72,7 @@ def _refresh(credentials: Mapping[str, Any], header: Client | None) -> Response:
     """
     has_credentials = header is not None or (request.mimetype == FORM and "client_secret" in credentials)
     client = (credentials.get("client_id", ""), credentials["client_secret"]) if has_credentials else None
-    pair = tokens.refresh(settings().environment, credentials["refresh_token"], client)
+    pair = tokens.refresh(services().config.environment, credentials["refresh_token"], client)
     if pair is None:
         raise unauthorized(NOT_VALID)
     return _token_response(pair)

@@ -9,7 +9,7 @@ from edge.commands.context import Setup, in_force, open_site, shell
 from edge.config import live
 from edge.config.changed_settings import changed_settings
 from edge.config.live import CHANGEABLE
-from edge.config.settings import Value
+from edge.config.settings import Change, Value
 from edge.database.connection import FILE_NAME
 from edge.errors import EdgeError
 from edge.people import organizations
@@ -77,5 +77,5 @@ def _actor() -> Actor:
 
 
 def _print_effect(name: str) -> None:
-    at_once = CHANGEABLE[name].counts_at_once
+    at_once = CHANGEABLE[name] is Change.AT_ONCE
     click.echo("It counts within seconds." if at_once else "It counts after: sudo systemctl restart edge")

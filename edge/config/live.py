@@ -15,37 +15,19 @@ from typing import Any, NamedTuple
 from edge.audit.actors import Actor
 from edge.config import changed_settings as store
 from edge.config.changed_settings import ChangedSetting
-from edge.config.settings import Config
+from edge.config.settings import Change, Config
+from edge.config.types import choices_of
 from edge.errors import Invalid
 
 log = logging.getLogger(__name__)
 
 
-class Changeable(NamedTuple):
-    """`words` are all it may be, where it is no free text."""
-
-    counts_at_once: bool = True
-    words: tuple[str, ...] = ()
-
-
-CHANGEABLE = {
-    "http.public_url": Changeable(),
-    "pages.time_zone": Changeable(),
-    "pages.session_hours": Changeable(),
-    "pages.pin_required": Changeable(words=("true", "false")),
-    "ingest.sighting_gap_seconds": Changeable(),
-    "ingest.smoothing": Changeable(counts_at_once=False, words=("auto", "off")),
-    "retention.history_days": Changeable(),
-    "retention.audit_days": Changeable(),
-    "retention.low_disk_mb": Changeable(),
-    "events.unseen_hours": Changeable(),
-    "events.reader_offline_minutes": Changeable(),
-}
 _ITEMS = {item.metadata["name"]: item for item in fields(Config)}
+CHANGEABLE = {name: item.metadata["change"] for name, item in _ITEMS.items() if item.metadata["change"]}
 
 
 class SettingState(NamedTuple):
-    """A setting as it is now; values as texts. `base` is what counts when it is reset."""
+    """A setting and its current value as text. `base` is the value after a reset."""
 
     name: str
     value: str
@@ -53,18 +35,36 @@ class SettingState(NamedTuple):
     default: str
     help: str
     changed: ChangedSetting | None
-    changeable: Changeable | None
+    change: Change | None
+    choices: tuple[str, ...]
     waits_for_restart: bool
+
+    @property
+    def is_default(self) -> bool:
+        return self.value == self.default
+
+    @property
+    def is_changeable(self) -> bool:
+        return self.change is not None
+
+    @property
+    def applies_at_once(self) -> bool:
+        return self.change is Change.AT_ONCE
 
 
 class LiveSettings:
-    """What is in force. The database must be open."""
+    """The settings in force: `base` from file, environment and `--set`, and `config` with changes from the database."""
 
-    def __init__(self, base: Config) -> None:
+    def __init__(self, base: Config, config: Config) -> None:
         self._base = base
         self._followers: list[Callable[[Config], None]] = []
         self._refreshing = threading.Lock()
-        self._at_start = self.config = in_force(base)
+        self._at_start = self.config = config
+
+    @classmethod
+    def load(cls, base: Config) -> LiveSettings:
+        """Read the changes from the database, which must be open."""
+        return cls(base, in_force(base))
 
     def follow(self, follower: Callable[[Config], None]) -> None:
         """It is called after each change, in the thread of whoever changed or noticed it."""
@@ -91,17 +91,25 @@ class LiveSettings:
                 follower(found)
 
     def states(self) -> list[SettingState]:
+        """Return all settings except secrets."""
         changed = store.changed_settings()
-        return [self._state(name, changed.get(name)) for name in _ITEMS]
+        return [self._state(name, changed.get(name)) for name, item in _ITEMS.items() if not item.metadata["is_secret"]]
 
     def _state(self, name: str, changed: ChangedSetting | None) -> SettingState:
-        item, changeable = _ITEMS[name], CHANGEABLE.get(name)
-        now, at_start = getattr(self.config, item.name), getattr(self._at_start, item.name)
-        waits = bool(changeable and not changeable.counts_at_once and now != at_start)
-        base, text = getattr(self._base, item.name), item.metadata["help"]
+        item = _ITEMS[name]
+        change: Change | None = item.metadata["change"]
+        value = getattr(self.config, item.name)
         return SettingState(
-            name, written(now), written(base), written(item.default), text, changed, changeable, waits
-        )  # fmt: skip
+            name=name,
+            value=written(value),
+            base=written(getattr(self._base, item.name)),
+            default=written(item.default),
+            help=item.metadata["help"],
+            changed=changed,
+            change=change,
+            choices=choices_of(item.metadata["cast"]),
+            waits_for_restart=change is Change.AT_RESTART and value != getattr(self._at_start, item.name),
+        )
 
 
 def in_force(base: Config) -> Config:

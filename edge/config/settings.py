@@ -11,9 +11,11 @@ import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from edge.clock import SECOND
 from edge.config import sources as config_sources
 from edge.config import types
 from edge.errors import SetupError
@@ -25,8 +27,25 @@ DEFAULT_USER_AGENTS = (
 )  # fmt: skip
 
 
-def _setting(name: str, default: Any, cast: Callable[[Any], Any], help_text: str) -> Any:
-    return field(default=default, metadata={"name": name, "cast": cast, "help": help_text})
+class Change(Enum):
+    """When a change made on a page or by `edge config change` takes effect."""
+
+    AT_ONCE = "at once"
+    AT_RESTART = "at restart"
+
+
+def _setting(
+    name: str,
+    default: Any,
+    cast: Callable[[Any], Any],
+    help_text: str,
+    change: Change | None = None,
+    *,
+    is_secret: bool = False,
+) -> Any:
+    """Declare a setting. Without `change` it can be set in the settings file only; a secret is not shown on pages."""
+    metadata = {"name": name, "cast": cast, "help": help_text, "change": change, "is_secret": is_secret}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,7 @@ class Config:
         "",
         types.public_url,
         "address that labels and links carry, as people open the pages; empty: what the browser used",
+        Change.AT_ONCE,
     )
     http_threads: int = _setting("http.threads", 8, types.whole(1, 64), "threads that answer requests")
     http_trusted_proxy: str = _setting(
@@ -116,6 +136,7 @@ class Config:
         "edge",
         types.text,
         "fixed, since the broker keeps messages under this name; to be kept secret",
+        is_secret=True,
     )
     mqtt_topics: tuple[str, ...] = _setting(
         "mqtt.topics",
@@ -133,12 +154,14 @@ class Config:
         300,
         types.whole(0, 86_400),
         "after an asset was unseen for this long, its next read is a row of history; 0: every read is",
+        Change.AT_ONCE,
     )
     smoothing: str = _setting(
         "ingest.smoothing",
         "auto",
         types.word("auto", "off"),
         "auto: the evidence decides between locations that read the same tag; off: every read elsewhere is a move",
+        Change.AT_RESTART,
     )
     replay_days: int = _setting("ingest.replay_days", 7, types.whole(0, 365), "how old a reader's own time may be")
 
@@ -147,17 +170,32 @@ class Config:
         "",
         types.time_zone,
         'time zone of the pages, like "Europe/Berlin"; empty: that of the box',
+        Change.AT_ONCE,
     )
-    session_hours: int = _setting("pages.session_hours", 12, types.whole(1, 168), "how long a sign-in lasts")
+    session_hours: int = _setting(
+        "pages.session_hours", 12, types.whole(1, 168), "how long a sign-in lasts", Change.AT_ONCE
+    )
     pin_required: bool = _setting(
-        "pages.pin_required", False, types.flag, "on a shared handheld, ask for a PIN in addition to the badge"
+        "pages.pin_required",
+        False,
+        types.flag,
+        "on a shared handheld, ask for a PIN in addition to the badge",
+        Change.AT_ONCE,
     )
 
     history_days: int = _setting(
-        "retention.history_days", 400, types.whole(1, 36_500), "how long history and stock-takes are kept"
+        "retention.history_days",
+        400,
+        types.whole(1, 36_500),
+        "how long history and stock-takes are kept",
+        Change.AT_ONCE,
     )
     audit_days: int = _setting(
-        "retention.audit_days", 730, types.whole(1, 36_500), "how long the audit (who changed what) is kept"
+        "retention.audit_days",
+        730,
+        types.whole(1, 36_500),
+        "how long the audit (who changed what) is kept",
+        Change.AT_ONCE,
     )
     audit_lines: int = _setting(
         "retention.audit_lines",
@@ -192,6 +230,7 @@ class Config:
         500,
         types.whole(0, 1_000_000),
         "below this much free, the oldest history is dropped",
+        Change.AT_ONCE,
     )
 
     backup_dir: Path | None = _setting(
@@ -227,12 +266,14 @@ class Config:
         24,
         types.whole(1, 8_760),
         "an asset that was not seen for this long is reported as asset.unseen",
+        Change.AT_ONCE,
     )
     events_reader_offline_minutes: int = _setting(
         "events.reader_offline_minutes",
         15,
         types.whole(1, 10_080),
         "a reader that was not heard for this long is reported as reader.offline",
+        Change.AT_ONCE,
     )
     events_keep_days: int = _setting(
         "events.keep_days",
@@ -266,6 +307,16 @@ class Config:
     @property
     def backup_folder(self) -> Path:
         return self.backup_dir or self.data_dir / "backups"
+
+    @property
+    def has_reader_accounts(self) -> bool:
+        """True if edge writes the broker's password and ACL files."""
+        return bool(self.mqtt_accounts_dir and self.mqtt_password_file)
+
+    @property
+    def sighting_gap(self) -> int:
+        """Microseconds; see `ingest.sighting_gap_seconds`."""
+        return self.sighting_gap_seconds * SECOND
 
 
 class Value(NamedTuple):

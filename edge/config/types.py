@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -116,10 +117,24 @@ def time_zone(value: Any) -> str:
     return written
 
 
-def word(*allowed: str) -> Callable[[Any], str]:
-    def cast(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError("one of " + ", ".join(allowed))
+@dataclass(frozen=True)
+class OneOf:
+    """Cast of a setting with a fixed list of values."""
+
+    choices: tuple[str, ...]
+
+    def __call__(self, value: Any) -> str:
+        if value not in self.choices:
+            raise ValueError("one of " + ", ".join(self.choices))
         return value  # type: ignore[no-any-return]
 
-    return cast
+
+def word(*choices: str) -> OneOf:
+    return OneOf(choices)
+
+
+def choices_of(cast: Callable[[Any], Any]) -> tuple[str, ...]:
+    """Return all values that a cast accepts, or () if it accepts free text."""
+    if cast is flag:
+        return ("true", "false")
+    return cast.choices if isinstance(cast, OneOf) else ()

@@ -39,6 +39,12 @@ def examples() -> dict[str, Example]:
     return {example.name: example for example in found}
 
 
+@cache
+def mappings_by_title() -> dict[str, str]:
+    """Mappings of the examples as indented JSON."""
+    return {example.title: json.dumps(example.mapping, indent=2) for example in examples().values()}
+
+
 def example_that_reads(topic: str, payload: bytes) -> Example | None:
     """Of the examples that make whole reads of a message and nothing else, the simplest that tells most of them."""
     if len(payload) > _LARGEST_TRIED:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import orjson
+
+from edge.errors import Invalid
 from edge.formats import (
     april_brother,
     csl,
@@ -25,7 +28,11 @@ from edge.formats import (
 from edge.formats.examples import example_that_reads
 from edge.formats.fields import Fields
 from edge.formats.framing import careful, documents
+from edge.formats.mapping import parser_for
+from edge.formats.mapping_settings import mapping_from
 from edge.formats.reads import Guess, Kind, Malformed, Parsed, Parser
+
+CUSTOM = "mapping"  # the format that an installer describes, see formats.mapping
 
 
 class Format(NamedTuple):
@@ -106,6 +113,38 @@ FORMATS: dict[str, Format] = {
         Format("edge", "Plain format for your own gateway", "site/gateway/reads", edge.parse, edge.is_typical),
     )
 }
+
+
+def titles() -> dict[str, str]:
+    """Titles of all formats by name."""
+    return {row.name: row.title for row in FORMATS.values()} | {CUSTOM: "Described by a mapping"}
+
+
+def parser_of(format_name: str, mapping: str | None) -> Parser:
+    """Raise KeyError for an unknown format, and ValueError with advice for an invalid mapping."""
+    if format_name == CUSTOM:
+        return parser_for(mapping_from(_settings_of(mapping)))
+    return FORMATS[format_name].parse
+
+
+def _settings_of(mapping: str | None) -> dict[str, Any]:
+    settings = orjson.loads(mapping or "{}")
+    if not isinstance(settings, dict):
+        raise ValueError('it is not a JSON object: write for example {"tag_path": "epc"}')
+    return settings
+
+
+def check_format(format_name: str, mapping: str | None) -> None:
+    """Raise Invalid for an unknown format or an invalid mapping."""
+    try:
+        parser_of(format_name, mapping)
+    except KeyError as error:
+        known = ", ".join([*FORMATS, CUSTOM])
+        raise Invalid.one(
+            "format", "invalid_value", f"format {format_name} is not known; write one of {known}"
+        ) from error
+    except ValueError as error:
+        raise Invalid.one("mapping", "invalid_value", f"the mapping cannot be used: {error}") from error
 
 
 def filter_for(format_name: str | None, topic: str) -> str:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from edge.errors import Invalid
-from edge.formats.mapping import parser_for
-from edge.formats.mapping_settings import mapping_from
 from edge.formats.reads import Malformed, Parsed, Parser, Read
-from edge.formats.registry import FORMATS
+from edge.formats.registry import CUSTOM, parser_of
 from edge.formats.status import parse_status
 from edge.ingest.by_source import LONGEST_TOPIC, Source
 from edge.readers.readers import Route, readers_version, routes
@@ -23,7 +18,6 @@ from edge.validation.topics import has_wildcard, matches
 # Limits of the cache of topics: a reader with a wildcard may publish on any number of topics, of any length.
 MAX_REMEMBERED = 10_000
 LONGEST_REMEMBERED = 200
-CUSTOM = "mapping"  # format defined by a mapping, see `edge.formats.mapping`
 
 
 class Line(Struct, frozen=True):
@@ -53,36 +47,6 @@ class Line(Struct, frozen=True):
         """Return the clock that produced the times of messages on this topic."""
         own = topic if len(topic) <= LONGEST_TOPIC else ""
         return self.clock or Source(self.route.reader_id, own, self.route.organization_id)
-
-
-def parser_of(format_name: str, mapping: str | None) -> Parser:
-    """Return the parser of a format; `mapping` is JSON or None.
-
-    Raises KeyError for an unknown format, and ValueError with instructions for an invalid mapping.
-    """
-    if format_name == CUSTOM:
-        return parser_for(mapping_from(_settings_of(mapping)))
-    return FORMATS[format_name].parse
-
-
-def _settings_of(mapping: str | None) -> dict[str, Any]:
-    settings = orjson.loads(mapping or "{}")
-    if not isinstance(settings, dict):
-        raise ValueError('it is not a JSON object: write for example {"tag_path": "epc"}')
-    return settings
-
-
-def check_format(format_name: str, mapping: str | None) -> None:
-    """Raise Invalid for an unknown format or an invalid mapping."""
-    try:
-        parser_of(format_name, mapping)
-    except KeyError as error:
-        known = ", ".join([*FORMATS, CUSTOM])
-        raise Invalid.one(
-            "format", "invalid_value", f"format {format_name} is not known; write one of {known}"
-        ) from error
-    except ValueError as error:
-        raise Invalid.one("mapping", "invalid_value", f"the mapping cannot be used: {error}") from error
 
 
 class Router:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from edge.database.connection import reading
 from edge.formats.reads import Attempt, Kind, Malformed, Parsed, Read, Trial, TrialRead
+from edge.formats.registry import check_format, parser_of
 from edge.ingest.batch import BUCKET_PRIORITY, judge
-from edge.ingest.routing import check_format, parser_of
 from edge.ingest.timing import times_of
 from edge.readers.ledger import Bucket
 from edge.readers.matching import NoAsset, TagMatcher

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 from flask import render_template
 
+from edge.api import openapi
+from edge.api.operations import OPERATIONS
 from edge.pages import record_links
 from edge.pages.guard import open_to_all, pages
-from edge.pages.installation import installation
+from edge.services import services
 
 AGENT = "my-application/1.0"
 _EXAMPLES = {"date-time": "2026-03-02T08:15:30Z", "uuid": "00000000-0000-0000-0000-000000000000"}
@@ -43,7 +45,7 @@ class Call(NamedTuple):
 @pages.get("/api/docs")
 @open_to_all
 def api_docs() -> str:
-    document = installation().api_document()
+    document = openapi.document(OPERATIONS, services().version)
     return render_template(
         "api-docs.html",
         about=document["info"]["description"],

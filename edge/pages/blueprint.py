@@ -19,15 +19,15 @@ from edge.pages import operations as status
 from edge.pages.forms import MOST_DIGITS
 from edge.pages.guard import has_role, identify, open_to_all, pages
 from edge.pages.handhelds import scan, stock_takes
-from edge.pages.installation import Installation, installation
 from edge.pages.notices import NOTICES
 from edge.pages.people import api_keys, devices, people, second_factor, sign_in
 from edge.pages.readers import antennas, inbox, live_reads, location_corrections, readers
 from edge.pages.records import asset, csv_import, edit_asset, edit_location, location
 from edge.pages.security_headers import CONTENT_SECURITY_POLICY
-from edge.pages.static_files import web_folder
+from edge.pages.static_files import load_static_files, static_files, web_folder
 from edge.pages.tracking import board, exports, floor_plans, past, trails
 from edge.people.people import Role
+from edge.services import services
 from edge.texts import N_
 from edge.tracking.stays import Quality
 
@@ -60,8 +60,8 @@ class _Whole(IntegerConverter):
     regex = rf"\d{{1,{MOST_DIGITS}}}"
 
 
-def register(app: Flask, installed: Installation) -> None:
-    app.extensions["installation"] = installed
+def register(app: Flask) -> None:
+    files = load_static_files(app)
     pages.jinja_loader = FileSystemLoader(web_folder() / "templates")
     app.jinja_env.filters.update(
         ago=formatting.when,
@@ -77,13 +77,13 @@ def register(app: Flask, installed: Installation) -> None:
         offset=formatting.clock_offset,
     )
     app.jinja_env.globals.update(
-        static=installed.files.url,
+        static=files.url,
         has_role=has_role,
         Role=Role,
         CARRIED=int(Quality.CARRIED),
         plural=formatting.plural,
         ROLES=formatting.ROLES,
-        site=installed,
+        services=services,
     )
     languages.register(app)
     app.url_map.converters["int"] = _Whole
@@ -94,8 +94,7 @@ def register(app: Flask, installed: Installation) -> None:
 @pages.get("/static/<version>/<path:name>")
 @open_to_all
 def static_file(version: str, name: str) -> Response:
-    files = installation().files
-    return files.answer(version, name)
+    return static_files().answer(version, name)
 
 
 @pages.context_processor

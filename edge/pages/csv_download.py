@@ -9,7 +9,7 @@ from flask import Response, request, stream_with_context
 
 from edge import clock
 from edge.pages.guard import until_received
-from edge.pages.installation import installation
+from edge.services import services
 from edge.validation import csv_text
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
@@ -25,6 +25,6 @@ def csv_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -
 
 def times(*moments: int | None) -> Iterator[str]:
     """In local time, with the offset from UTC."""
-    zone = installation().zone
+    zone = services().zone
     for moment in moments:
         yield clock.to_datetime(moment).astimezone(zone).isoformat(" ", "seconds") if moment is not None else ""

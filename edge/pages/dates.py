@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from flask import abort, request
 
 from edge import clock
-from edge.pages.installation import installation
+from edge.services import services
 
 BY_HOUR = 2  # days that are shown by the hour, not by the day
 
@@ -106,4 +106,4 @@ def _day(name: str) -> date | None:
 
 
 def _zone() -> ZoneInfo:
-    return installation().zone
+    return services().zone

@@ -8,7 +8,7 @@ from contextlib import suppress
 from markupsafe import Markup
 
 from edge import clock
-from edge.pages.installation import installation
+from edge.services import services
 from edge.texts import N_
 
 ROLES = {
@@ -77,7 +77,7 @@ def moment(micros: int) -> str:
     """`2026-03-02 08:15`, in the site's zone."""
     shown = clock.to_datetime(micros)
     with suppress(OverflowError):  # at either end of the calendar only UTC is left
-        shown = shown.astimezone(installation().zone)
+        shown = shown.astimezone(services().zone)
     return f"{shown:%Y-%m-%d %H:%M}".rjust(len("2026-03-02 08:15"), "0")
 
 

@@ -18,14 +18,14 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.audit.actors import Actor
 from edge.errors import Unavailable
-from edge.limits import ConcurrencyLimit, client_network
+from edge.limits import client_network
 from edge.pages import cookies, kept_forms
-from edge.pages.installation import installation
 from edge.people import enrollment, sign_in
 from edge.people.devices import DeviceRow
 from edge.people.people import RANK, Role
 from edge.people.secrets import new_token
 from edge.people.sessions import SessionRow, actor_of
+from edge.services import services
 
 MAX_BODY = 1024 * 1024  # of a form or of scans, also from those who are not signed in
 MAX_UPLOAD = 7 * 1024 * 1024  # of a table or a drawing, from somebody signed in; app.js checks it before sending
@@ -108,7 +108,7 @@ def identify() -> None:
 
 def _limit_concurrency() -> None:
     """The application releases the slot. Whoever is not signed in is known by their network."""
-    concurrency: ConcurrencyLimit = installation().concurrency
+    concurrency = services().concurrency
     caller = f"person:{g.session.person_id}" if g.session else f"address:{client_network(address())}"
     if not concurrency.acquire(caller):
         raise TooManyRequests(
@@ -122,7 +122,7 @@ def until_received(response: Response) -> Response:
 
     Raises Unavailable while as many files are sent as threads may be held.
     """
-    limit: ConcurrencyLimit = installation().concurrency
+    limit = services().concurrency
     caller = g.holds_slot
     if not limit.acquire_file(caller):
         raise Unavailable(

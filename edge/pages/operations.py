@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 import ssl
 from hashlib import sha256
-from pathlib import Path
 
 from flask import Response, abort, render_template, request, send_file
 
-from edge.operations import downloads, stats
-from edge.pages import box_facts
+from edge import clock, logs
+from edge.operations import backup, downloads, stats
+from edge.operations.backup import Backup
+from edge.operations.upgrade import pending_upgrade
 from edge.pages.guard import actor, current_session, has_role, open_to_all, pages, require_role
-from edge.pages.installation import installation
 from edge.people import organizations
 from edge.people.people import Role
+from edge.services import services
 from edge.tracking import deletion
 
 _PORT = re.compile(r":[0-9]*$")
@@ -46,7 +47,7 @@ def authority() -> Response:
 
 
 def _pem() -> str | None:
-    file: Path | None = installation().authority_file
+    file = services().config.http_authority_file
     return file.read_text("ascii") if file and file.is_file() else None
 
 
@@ -58,17 +59,18 @@ def _fingerprint(pem: str) -> str:
 @pages.get("/status")
 @require_role(Role.EDITOR)
 def show_status() -> str:
-    health, facts, sees_box = installation().health, box_facts.facts(), may_see_the_box()
+    sees_box = may_see_the_box()
     return render_template(
         "operations/status.html",
-        checks=health.checks(),
+        checks=services().health.checks(),
         storage=stats.storage(),
         dropped=deletion.last_dropped(5),
         counts=stats.counts(current_session().organization_id),
-        box=facts if sees_box else None,
-        backups=facts.backups() if sees_box else (),
-        settings=facts.settings() if sees_box else (),
-        log_lines=facts.log_lines() if sees_box else (),
+        sees_box=sees_box,
+        is_upgrading=pending_upgrade.is_pending(services().config.data_dir),
+        backups=_backups() if sees_box else (),
+        settings=services().settings.states() if sees_box else (),
+        log_lines=logs.HANDLER.lines() if sees_box else (),
         is_shared=has_role(Role.ADMINISTRATOR) and not sees_box,
     )
 
@@ -79,11 +81,15 @@ def download_backup(name: str) -> Response:
     """The file as it is, to be kept outside of this box."""
     if not may_see_the_box():
         abort(403)
-    found = [backup.path for backup in box_facts.facts().backups() if backup.path.name == name]
-    if not found:
-        abort(404)
+    path = next((row.path for row, _ in _backups() if row.path.name == name), None) or abort(404)
     downloads.record_download(actor(), name)
-    return send_file(found[0].resolve(), mimetype="application/octet-stream", as_attachment=True, download_name=name)
+    return send_file(path.resolve(), mimetype="application/octet-stream", as_attachment=True, download_name=name)
+
+
+def _backups() -> list[tuple[Backup, int]]:
+    """Return all backups with their times in microseconds, newest first."""
+    backups = backup.list_backups(services().config.backup_folder)
+    return [(row, clock.to_micros(row.made_at)) for row in backups]
 
 
 def may_see_the_box() -> bool:

@@ -12,7 +12,7 @@ from flask import Blueprint, Response, abort, jsonify, request
 
 from edge import metrics
 from edge.operations.health import Check, Health
-from edge.pages.installation import installation
+from edge.services import services
 
 probes = Blueprint("probes", __name__)
 
@@ -42,7 +42,7 @@ def show_metrics() -> Response:
 
 
 def _may_know_more() -> bool:
-    return any(_is_in(network) for network in installation().metrics_from)
+    return any(_is_in(network) for network in services().config.http_metrics_from)
 
 
 def _is_in(network: str) -> bool:
@@ -53,14 +53,14 @@ def _is_in(network: str) -> bool:
 
 
 def _health() -> Health:
-    return installation().health
+    return services().health
 
 
 def _answer(checks: list[tuple[Check, bool]]) -> tuple[Response, int]:
     ok = all(check.ok for check, _ in checks)
     told: dict[str, Any] = {"status": "ok" if ok else "failing"}
     if _may_know_more():
-        told["version"] = installation().version
+        told["version"] = services().version
         told["checks"] = [
             {"name": check.name, "ok": check.ok, "vital": vital, "detail": check.detail} for check, vital in checks
         ]

@@ -9,7 +9,7 @@ from flask import render_template, request
 from markupsafe import Markup
 
 from edge.limits import is_loopback
-from edge.pages.installation import installation
+from edge.services import services
 
 
 def address() -> str:
@@ -17,9 +17,8 @@ def address() -> str:
 
     One that leads each device to itself is used only if there is no other.
     """
-    site = installation()
     used = request.host_url.rstrip("/")
-    known = [found for found in (site.public_url, used, site.own_address) if found]
+    known = [found for found in (services().config.http_public_url, used, services().own_address) if found]
     return next((found for found in known if not is_loopback(found)), used)
 
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from flask import Response, abort, request
+from flask import Flask, Response, abort, current_app, request
 
 FOREVER = "public, max-age=31536000, immutable"
 _TYPES = {
@@ -80,6 +80,19 @@ class Files:
         response.headers["Vary"] = "Accept-Encoding"
         response.headers["Cache-Control"] = FOREVER if version == self.version else "no-cache"
         return response
+
+
+def load_static_files(app: Flask) -> Files:
+    """Read `web/static` into memory for the application."""
+    files = Files(web_folder() / "static", web_folder() / "templates")
+    app.extensions["static_files"] = files
+    return files
+
+
+def static_files() -> Files:
+    """Return the files of the current application."""
+    files: Files = current_app.extensions["static_files"]
+    return files
 
 
 def _read(path: Path) -> File:

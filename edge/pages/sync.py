@@ -12,11 +12,11 @@ from edge.errors import Conflict, Invalid
 from edge.pages.double_submit import once
 from edge.pages.forms import whole
 from edge.pages.guard import actor, current_session, pages, require_role
-from edge.pages.installation import installation
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_token
+from edge.services import services
 from edge.sync import join
 from edge.sync.join import JoinCode
 from edge.sync.store import conflicts, hub_link, sites
@@ -133,7 +133,7 @@ def _page(errors: dict[str, str], entered: object) -> str:
         aside=sites.list_trouble(HUB) if state else [],
         sites=reported,
         set_aside=[(row.site, sites.list_set_aside(row.site.no)) for row in reported if row.set_aside],
-        disk=next((check for check, _ in installation().health.checks() if check.name == "disk"), None),
+        disk=next((check for check, _ in services().health.checks() if check.name == "disk"), None),
         **_conflicts(organization_id),
         errors=errors,
         values=entered,
@@ -158,7 +158,7 @@ def _conflicts(organization_id: int) -> dict[str, Any]:
 
 
 def _code_page(site: Site, secret: str) -> str:
-    authority = installation().authority_file
+    authority = services().config.http_authority_file
     pem = authority.read_text("ascii") if authority and authority.is_file() else ""
     code = join.write(JoinCode(request.url_root.rstrip("/"), secret, pem))
     return render_template("sync/join-code.html", made=site, code=code, days=sites.JOIN_DAYS, secure=request.is_secure)

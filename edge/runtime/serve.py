@@ -13,8 +13,8 @@ from typing import Any
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
-from edge import __version__, clock, listeners, metrics
-from edge.app import AppSettings, create_app
+from edge import clock, listeners, metrics
+from edge.app import create_app
 from edge.audit import quotas
 from edge.budget import return_freed_memory
 from edge.clock import DAY, HOUR, SECOND
@@ -34,6 +34,7 @@ from edge.ingest import broker_probe
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.sessions import Broker
 from edge.ingest.subscriber import State, Subscriber, Use
+from edge.limits import ConcurrencyLimit
 from edge.logs import set_up_log
 from edge.operations import integrity, retention
 from edge.operations import metrics as stats
@@ -46,14 +47,13 @@ from edge.operations.jobs import Housekeeper, Job
 from edge.operations.own_address import own_address
 from edge.operations.systemd import Notifier
 from edge.operations.upgrade.pending_upgrade import StartedAfterUpgrade, is_pending
-from edge.pages import installation
-from edge.pages.formats import Formats
 from edge.readers import broker_files, ledger
 from edge.readers.broker_accounts import SESSIONS, assign_sessions, list_accounts
 from edge.readers.kept_messages import Window
-from edge.runtime import page_parts, readiness
+from edge.runtime import readiness
 from edge.runtime.stop_signal import stop_on_signal
 from edge.server import server as http
+from edge.services import Services
 from edge.sync.worker import Pace
 from edge.sync.worker import Worker as SyncWorker
 
@@ -92,7 +92,7 @@ def running(config: Config) -> Iterator[str]:
         migrate(config.data_dir, keeps_copy=not is_pending(config.data_dir))  # edge-upgrade has made one
         parts.callback(_close_store)
         listeners.connect()
-        live = LiveSettings(config)
+        live = LiveSettings.load(config)
         config = live.config
         use_signing_key(config.signing_key_file)
         health = Health()
@@ -103,7 +103,15 @@ def running(config: Config) -> Iterator[str]:
         _start_continuous_backup(config, health, parts)
         _start_sync(config, subscriber, health, parts)
         streams = _start_events(live, health, parts)
-        server = _serve_http(live, health, page_parts.formats(subscriber), streams)
+        services = Services(
+            live,
+            health,
+            ConcurrencyLimit(config.http_threads),
+            own_address(config.http_listen, Machine()),
+            streams,
+            subscriber.requeue,
+        )
+        server = _serve_http(services)
         health.register(server.check)
         parts.callback(server.stop)
         parts.callback(streams.stop)  # before the server, whose connections they write to
@@ -120,14 +128,14 @@ def _start_ingest(live: LiveSettings, health: Health, parts: ExitStack) -> Subsc
     config = live.config
     broker = _broker(config, parts)
     pipeline = Pipeline(
-        config.sighting_gap_seconds * SECOND,
+        config.sighting_gap,
         config.replay_days,
         _bounds(config),
         window=Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None,
         is_smoothing=config.smoothing == "auto",
         is_vouched=lambda: clock.is_vouched(config.data_dir),
     )
-    live.follow(lambda changed: pipeline.use_gap(changed.sighting_gap_seconds * SECOND))
+    live.follow(lambda changed: pipeline.use_gap(changed.sighting_gap))
     subscriber = Subscriber(
         broker,
         config.mqtt_topics,
@@ -296,7 +304,7 @@ def _note_drops(config: Config, password: str) -> None:
 
 
 def _has_accounts(config: Config) -> bool:
-    return bool(config.mqtt_accounts_dir and config.mqtt_password_file and config.mqtt_broker != "embedded")
+    return config.has_reader_accounts and config.mqtt_broker != "embedded"
 
 
 def _share_out_sessions(subscriber: Subscriber) -> None:
@@ -337,33 +345,9 @@ class _Server:
         self._thread.join(0.5)  # longer only while a browser keeps its connection; then it ends with the process
 
 
-def _serve_http(live: LiveSettings, health: Health, formats: Formats, streams: Streams) -> _Server:
-    config = live.config
-    app = create_app(
-        AppSettings(
-            environment=config.environment,
-            version=__version__,
-            blocked_user_agents=config.http_blocked_user_agents,
-            rate_per_second=config.rate_per_second,
-            rate_burst=config.rate_burst,
-            session_hours=config.session_hours,
-            pin_required=config.pin_required,
-            sighting_gap_seconds=config.sighting_gap_seconds,
-            metrics_from=config.http_metrics_from,
-            authority_file=config.http_authority_file,
-            public_url=config.http_public_url,
-            own_address=own_address(config.http_listen, Machine()),
-            time_zone=config.time_zone,
-            threads=config.http_threads,
-            formats=formats,
-            broker=page_parts.broker(config),
-            box=page_parts.box(live),
-            streams=streams,
-            is_upgrading=lambda: is_pending(config.data_dir),
-        ),
-        health,
-    )
-    live.follow(lambda changed: installation.change(app, **page_parts.live_values(changed)))
+def _serve_http(services: Services) -> _Server:
+    config = services.config
+    app = create_app(services)
     host, _, port = config.http_listen.rpartition(":")
     try:
         server = http.create(app, host, int(port), config.http_threads, **_proxy_options(config))

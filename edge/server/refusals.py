@@ -45,11 +45,11 @@ class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
         content = envelope.body(kind, detail, path, request_id)
         status, _ = envelope.KINDS[kind]
         self.status = f"{status} {HTTPStatus(status).phrase}"
-        settings = guard.settings_of(channel.app)
+        checks = guard.guard_of(channel.app)
         framing = middleware.response_headers(
-            settings.headers, middleware.RequestContext(request_id, settings.buckets.untouched)
+            checks.headers, middleware.RequestContext(request_id, checks.buckets.untouched)
         )
-        self.response_headers = [*self.response_headers, *cors.ALL, *framing, ("Content-Type", "application/json")]
+        self.response_headers = [*self.response_headers, *cors.HEADERS, *framing, ("Content-Type", "application/json")]
         self.set_close_on_finish()
         self.content_length = len(content)
         if getattr(request, "command", "") != "HEAD":

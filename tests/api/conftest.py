@@ -11,14 +11,12 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from edge.app import AppSettings, create_app
 from edge.audit.actors import shell
-from edge.config.settings import DEFAULT_USER_AGENTS
-from edge.operations.health import Health
 from edge.people import api_keys
 from edge.people.api_keys import SCOPES, KeyRow
 from edge.people.secrets import hash_secret, new_client_secret
 from tests.api import contract
+from tests.application import make_app
 from tests.conftest import Cast
 
 AGENT = "acme-wms/1.4"
@@ -99,17 +97,6 @@ def codes(response: TestResponse) -> list[tuple[str, str]]:
     found = error(response)
     assert (response.status_code, found["type"]) == (400, "validation_error"), response.text
     return [(fault["field"], fault["code"]) for fault in found["fields"]]
-
-
-def make_app(**changes: Any) -> Flask:
-    settings = {
-        "environment": "production",
-        "version": "test",
-        "blocked_user_agents": DEFAULT_USER_AGENTS,
-        "rate_per_second": 1_000,
-        "rate_burst": 100_000,
-    }
-    return create_app(AppSettings(**(settings | changes)), Health())
 
 
 def sign_up(client: FlaskClient, organization_id: int, scopes: Sequence[str] = SCOPES) -> Api:

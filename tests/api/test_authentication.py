@@ -19,7 +19,8 @@ from edge.database.instance import signing_key
 from edge.people import api_keys, people, sessions, tokens
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
-from tests.api.conftest import Api, codes, data, error, make_app, refresh, sign_up, works
+from tests.api.conftest import Api, codes, data, error, refresh, sign_up, works
+from tests.application import make_app
 from tests.conftest import Cast
 
 ISSUED = {"iss": "edge-production", "aud": "edge-api-production"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from flask import Flask
 
+from edge import metrics
 from edge.api.operations import OPERATIONS, Operation
 from tests.api.conftest import Api
 from tests.api.test_conventions import CORS, ids, url
@@ -29,3 +30,17 @@ def test_a_preflight_needs_no_user_agent(app: Flask) -> None:
 def test_pages_carry_no_cors(app: Flask) -> None:
     """contract: Requests, limits, headers"""
     assert "Access-Control-Allow-Origin" not in app.test_client().get("/").headers
+
+
+def test_requests_of_browsers_are_measured_like_others(acme: Api) -> None:
+    """The metrics hook is one of the hooks that run after a request, as CORS was."""
+    for headers in ({}, {"Origin": "https://x.example"}):
+        before = _requests_measured()
+        response = acme.call("GET", "/orgs/me", headers=headers)
+        assert CORS.items() <= dict(response.headers).items()
+        assert _requests_measured() == before + 1
+
+
+def _requests_measured() -> float:
+    labels = {"method": "GET", "route": "/api/v1/orgs/me", "status": "200"}
+    return metrics._registry.get_sample_value("edge_http_request_seconds_count", labels) or 0

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from edge.api import envelope, guard, responses, routes, schemas
+from edge.api import envelope, responses, routes, schemas
 from edge.api.openapi import document
 from edge.api.operations import OPERATIONS, Call, Operation, operation
-from edge.limits import ConcurrencyLimit
 from tests.api.conftest import Api, error
+from tests.application import make_services
 
 SOON = datetime.now(UTC).replace(microsecond=0) + timedelta(days=200)
 GONE = SOON - timedelta(days=300)
@@ -27,7 +27,7 @@ def with_old_route(sunset: datetime) -> tuple[Flask, list[Operation]]:
         return responses.one({})
 
     app = Flask("old")
-    routes.register(app, guard.make_settings("production", (), 100, 100, ConcurrencyLimit(1000)), "test", table)
+    routes.register(app, make_services(), table)
     app.register_error_handler(Exception, envelope.error_response)
     return app, table
 
@@ -57,7 +57,7 @@ def test_a_deprecated_field_is_announced_by_every_operation_that_shows_it(
     fields = schemas.SCHEMAS["Organization"]["properties"]
     monkeypatch.setitem(fields, "name", schemas.ending(fields["name"], GONE))
     app = Flask("old")
-    routes.register(app, guard.make_settings("production", (), 100, 100, ConcurrencyLimit(1000)), "test")
+    routes.register(app, make_services())
     headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
     response = app.test_client().get("/api/v1/orgs/me", headers=headers)
     assert (response.status_code, response.headers["Deprecation"]) == (200, "true"), "only the field ends"

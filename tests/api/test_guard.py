@@ -6,7 +6,8 @@ import pytest
 
 from edge.audit import quotas
 from edge.limits import Buckets
-from tests.api.conftest import error, make_app, sign_up
+from tests.api.conftest import error, sign_up
+from tests.application import make_app
 from tests.conftest import Cast
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from edge.database.connection import close_database
-from tests.api.conftest import make_app
 from tests.api.model.site import ACTIONS, Site
+from tests.application import make_app
 
 RUNS = int(os.environ.get("MODEL_RUNS", "0"))
 STEPS = 150

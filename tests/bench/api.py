@@ -30,13 +30,11 @@ from flask import Flask, Response, request
 from waitress.server import create_server
 
 from edge import clock
-from edge.app import AppSettings, create_app
 from edge.audit.actors import shell
 from edge.database import migrate
 from edge.database.connection import execute, writing
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.operations.health import Health
 from edge.people import api_keys, organizations, tokens
 from edge.people.secrets import hash_secret
 from edge.readers import readers
@@ -46,6 +44,7 @@ from edge.records.tags import NewTag
 from edge.server import server
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
+from tests.application import make_app
 
 CONNECTIONS, THREADS = 8, 8
 INGEST_RATE, TOPIC = 500, "bench"
@@ -169,7 +168,7 @@ def serve(kind: str, folder: str) -> None:
         listener = create_server(bare_app(), host="127.0.0.1", port=0, threads=THREADS, ident=None)
     else:
         migrate.migrate(Path(folder))
-        app = create_app(AppSettings("production", "bench", ("curl/",), 1_000_000, 1_000_000), Health())
+        app = make_app(rate_per_second=10**6, rate_burst=10**6)
         listener = server.create(app, "127.0.0.1", 0, THREADS)
         if kind == "ingesting":
             threading.Thread(target=ingest, daemon=True).start()

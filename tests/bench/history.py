@@ -23,13 +23,11 @@ from typing import Any, NamedTuple
 from flask.testing import FlaskClient
 
 from edge import clock
-from edge.app import AppSettings, create_app
 from edge.audit.actors import shell
 from edge.clock import DAY, SECOND
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, database, execute, execute_many, writing
 from edge.database.ids import new_ids
-from edge.operations.health import Health
 from edge.people import api_keys, organizations
 from edge.people.api_keys import SCOPES
 from edge.people.secrets import hash_secret, new_client_secret
@@ -39,6 +37,7 @@ from edge.tracking.evidence import Rule
 from edge.tracking.flows import flow
 from edge.tracking.past import PastFilter
 from edge.tracking.stays import INSERT_ROW, Quality
+from tests.application import make_app
 
 ASSETS, LOCATIONS, PORTS = 10_000, 200, 4
 BUSY_SHARE = 0.02  # of all rows, those of one forklift
@@ -180,7 +179,7 @@ def bytes_for_a_row(rows: int) -> float:
 
 
 def api_client(organization_id: int) -> tuple[FlaskClient, dict[str, str]]:
-    app = create_app(AppSettings("production", "bench", (), rate_per_second=10**6, rate_burst=10**6), Health())
+    app = make_app(rate_per_second=10**6, rate_burst=10**6)
     client = app.test_client()
     secret = new_client_secret()
     key = api_keys.add_key(shell(organization_id), "bench", list(SCOPES), hash_secret(secret))

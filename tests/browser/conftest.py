@@ -15,11 +15,9 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 from waitress.server import create_server
 
-from edge.app import AppSettings, create_app
 from edge.audit.actors import shell
 from edge.database import migrate
 from edge.database.connection import close_database
-from edge.operations.health import Health
 from edge.people import organizations, people
 from edge.people.passwords import hash_password
 from edge.people.people import Role
@@ -28,6 +26,7 @@ from edge.records.assets import AssetRow
 from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationRow
 from edge.records.tags import NewTag
+from tests.application import make_app
 
 CHROMIUM = shutil.which("chromium") or ""
 ARGS = [
@@ -53,7 +52,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        app = create_app(AppSettings("production", "0.0", (), 10_000, 10_000), Health())
+        app = make_app(rate_per_second=10_000)
         self._server = create_server(app, host="127.0.0.1", port=self._port, threads=4, ident=None)
         self._port = self._server.effective_port
         self._thread = threading.Thread(target=self._serve, daemon=True)

@@ -13,19 +13,18 @@ import pytest
 from waitress.server import BaseWSGIServer
 
 from edge import clock
-from edge.app import AppSettings, create_app
 from edge.audit.actors import person, shell
 from edge.errors import Conflict, Unavailable
 from edge.events import destinations, log, stream
 from edge.events.destinations import DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.events.stream import Streams
-from edge.operations.health import Health
 from edge.pages.cookies import SESSION as SESSION_COOKIE
 from edge.people import api_keys, people, sessions, tokens
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret
 from edge.server import server
+from tests.application import make_app
 from tests.conftest import Cast
 from tests.events.conftest import Warehouse, make_events
 from tests.events.receiver import wait_until
@@ -94,7 +93,7 @@ class Site(NamedTuple):
 def site(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setattr(stream, "LOOK_SECONDS", 0.01)
     streams = Streams()
-    app = create_app(AppSettings("production", "0.0", (), 1000, 1000, streams=streams), Health())
+    app = make_app(streams=streams)
     with serving(app) as port, ExitStack() as stack:
         streams.start()
         stack.callback(streams.stop)

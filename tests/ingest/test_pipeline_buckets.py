@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from edge.clock import SECOND
 from edge.formats.reads import Malformed
+from edge.formats.registry import parser_of
 from edge.ingest.messages import Message
-from edge.ingest.routing import parser_of
 from tests.ingest.site import AISLE, DOCK, Site, buckets, csl, everything_recorded, message, pipeline, seen
 
 one_read = st.builds(

@@ -30,7 +30,8 @@ from edge.records.tags import NewTag
 from edge.sync.store import sites
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
-from tests.api.conftest import make_app, sign_up
+from tests.api.conftest import sign_up
+from tests.application import make_app
 
 START = 1_790_000_000 * clock.SECOND
 SAMPLE = Path(__file__).with_name("export-format-1.zip")

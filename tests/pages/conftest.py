@@ -11,15 +11,10 @@ from flask import Flask
 from werkzeug.test import Client, TestResponse
 
 from edge import clock
-from edge.app import AppSettings, create_app
 from edge.audit import actors
 from edge.audit.actors import shell
-from edge.errors import Invalid
-from edge.formats.reads import Guess
-from edge.operations.health import Health
 from edge.pages.cookies import DEVICE as DEVICE_COOKIE
 from edge.pages.cookies import SESSION as SESSION_COOKIE
-from edge.pages.formats import Formats
 from edge.people import passwords, people, sessions
 from edge.people import sign_in as web_sessions
 from edge.people.people import PersonRow, Role
@@ -34,17 +29,11 @@ from edge.records.locations import LocationRow
 from edge.records.tags import NewTag
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
+from tests.application import change, make_app
 from tests.conftest import Cast
 
-SETTINGS = AppSettings("production", "0.0", (), 1000, 1000)
 GAP = 300 * clock.SECOND
 EMAIL, PASSWORD = "ada@acme.example", "correct horse battery"
-
-
-def give(app: Flask, **changes: object) -> None:
-    """Another value of what the pages know of the installation."""
-    installed = app.extensions["installation"]
-    app.extensions["installation"] = installed._replace(**changes)
 
 
 def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
@@ -103,7 +92,7 @@ SignIn = Callable[..., Browser]
 
 @pytest.fixture
 def app(cast: Cast) -> Flask:
-    return create_app(SETTINGS, Health())
+    return make_app()
 
 
 @pytest.fixture
@@ -143,26 +132,11 @@ def admin(sign_in_as: SignIn) -> Browser:
 
 
 @pytest.fixture
-def handed_in(app: Flask) -> list[tuple[int, str, bytes, int]]:
-    """Ingest, as far as the pages know it; the value is what was handed in again."""
-    found: list[tuple[int, str, bytes, int]] = []
-
-    def check(name: str, _mapping: str | None) -> None:
-        if name != "plain":
-            raise Invalid.one("format", "invalid_value", "format is not known")
-
-    guesses = {b"{": Guess("plain"), b"[": Guess(mapping="Keonn")}
-    known = Formats(
-        {"plain": "Plain format", "custom": "Described"},
-        "custom",
-        lambda name, topic: f"{topic.rpartition('/')[0]}/+" if name else topic,
-        lambda _topic, payload: guesses.get(payload[:1], Guess()),
-        check,
-        lambda *message: found.append(message),
-        examples={"Keonn": '{"tag_path": "EPC"}'},
-    )
-    give(app, formats=known)
-    return found
+def requeued(app: Flask) -> list[tuple[int, str, bytes, int]]:
+    """Ingest accepts dead letters; the value lists those it got."""
+    messages: list[tuple[int, str, bytes, int]] = []
+    change(app, requeue=lambda *message: messages.append(message))
+    return messages
 
 
 @pytest.fixture

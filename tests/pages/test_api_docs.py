@@ -9,7 +9,8 @@ from typing import Any
 
 from flask import Flask
 
-from tests.pages.conftest import Browser, give
+from tests.application import change
+from tests.pages.conftest import Browser
 
 AGENT = {"User-Agent": "Mozilla/5.0"}
 
@@ -29,7 +30,7 @@ def test_every_operation_is_there_with_its_scopes(anybody: Browser) -> None:
 
 
 def test_the_calls_are_commands_as_a_shell_takes_them(app: Flask, anybody: Browser) -> None:
-    give(app, public_url="https://edge.nord.example")
+    change(app, http_public_url="https://edge.nord.example")
     text = anybody.get("/api/docs", headers=AGENT).text
     calls = [shlex.split(unescape(call)) for call in re.findall(r'<output id="call-[^>]+>(.*?)</output>', text)]
     assert len(calls) == sum(len(operations) for operations in document(anybody)["paths"].values())

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from flask import Flask
 
-from edge.app import create_app
 from edge.audit import trail
 from edge.audit.actors import shell
 from edge.config import changed_settings
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
-from edge.operations.health import Health
-from edge.pages import installation
 from edge.people.people import Role
-from edge.runtime import page_parts
+from tests.application import make_app
 from tests.conftest import Cast
-from tests.pages.conftest import SETTINGS, Browser
+from tests.pages.conftest import Browser
 from tests.pages.test_operations import alone
 
 ZONE = "/status/settings/pages.time_zone"
@@ -28,14 +24,12 @@ ZONE = "/status/settings/pages.time_zone"
 
 @pytest.fixture
 def live(cast: Cast, store: Path) -> LiveSettings:
-    return LiveSettings(Config(data_dir=store, time_zone="Europe/Berlin"))
+    return LiveSettings.load(Config(data_dir=store, time_zone="Europe/Berlin"))
 
 
 @pytest.fixture
 def app(live: LiveSettings) -> Flask:
-    made = create_app(replace(SETTINGS, time_zone="Europe/Berlin", box=page_parts.box(live)), Health())
-    live.follow(lambda changed: installation.change(made, **page_parts.live_values(changed)))
-    return made
+    return make_app(settings=live)
 
 
 @pytest.fixture
@@ -51,7 +45,7 @@ def test_a_change_counts_at_once_and_says_who_made_it(admin: Browser, cast: Cast
     assert "changed by administrator 1" in admin.get("/status").text
     assert "by administrator 1" in admin.get(ZONE).text
     line = trail.recent(cast.acme, 1)[0]
-    assert (line.who, line.what, line.told) == (
+    assert (line.actor_label, line.action_label, line.changes) == (
         "administrator 1", "Setting changed", ["value: Europe/Berlin → America/Lima"],
     )  # fmt: skip
 
@@ -61,7 +55,7 @@ def test_a_setting_is_given_back_to_the_settings_file(admin: Browser, cast: Cast
     assert "Europe/Berlin" in admin.get(ZONE).text
     admin.post(f"{ZONE}/reset")
     assert 'data-zone="Europe/Berlin"' in admin.get("/status").text
-    assert trail.recent(cast.acme, 1)[0].what == "Setting reset"
+    assert trail.recent(cast.acme, 1)[0].action_label == "Setting reset"
     assert changed_settings.changed_settings() == {}
 
 
@@ -107,6 +101,6 @@ def test_a_value_that_this_release_does_not_take_is_told_and_left_out(
 ) -> None:
     changed_settings.change_setting(shell(user="root"), "pages.session_hours", "9000", "12")
     changed_settings.change_setting(shell(user="root"), "http.listen", "0.0.0.0:1", "0.0.0.0:8080")
-    assert LiveSettings(Config(data_dir=store)).config == Config(data_dir=store)
+    assert LiveSettings.load(Config(data_dir=store)).config == Config(data_dir=store)
     assert "pages.session_hours cannot be '9000', as root chose" in caplog.text
     assert "http.listen" in caplog.text

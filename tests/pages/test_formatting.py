@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from zoneinfo import ZoneInfo
 
 import orjson
 import pytest
 from flask import Flask
 
 from edge import clock
-from edge.app import create_app
 from edge.audit.actors import shell
 from edge.errors import Unavailable
-from edge.operations.health import Health
 from edge.pages import formatting
 from edge.people import sessions
 from edge.people.people import Role
 from edge.records import assets
 from edge.validation import bodies
 from edge.validation.body import decode
+from tests.application import change, make_app
 from tests.conftest import Cast
-from tests.pages.conftest import SETTINGS, Browser, Site, give
+from tests.pages.conftest import Browser, Site
 
 SignIn = Callable[..., Browser]
 
@@ -44,7 +41,7 @@ def test_what_may_be_a_year_or_a_serial_number_stays_as_it_is() -> None:
     ("zone", "shown"), [("Europe/Berlin", "2026-03-02 09:15"), ("America/New_York", "2026-03-02 03:15")]
 )
 def test_times_are_those_of_the_site(cast: Cast, zone: str, shown: str) -> None:
-    app = create_app(replace(SETTINGS, time_zone=zone), Health())
+    app = make_app(time_zone=zone)
     moment = clock.to_micros(clock.to_datetime(0).replace(year=2026, month=3, day=2, hour=8, minute=15))
     with app.app_context():
         assert shown in formatting.at(moment)
@@ -64,9 +61,9 @@ def test_what_is_a_zone(zone: str, is_one: bool) -> None:
 def test_labels_carry_the_address_that_was_set(app: Flask, sign_in_as: SignIn, site: Site) -> None:
     browser = sign_in_as(Role.VIEWER)
     paths = {f"/assets/{site.pallet.id}/label": "a/ASSET-0001", f"/locations/{site.dock.id}/label": "l/DOCK-1"}
-    give(app, own_address="https://edge-hall7.local")
+    change(app, own_address="https://edge-hall7.local")
     assert all(f"https://edge-hall7.local/{code}" in browser.get(path).text for path, code in paths.items())
-    give(app, public_url="https://edge.nord.example")
+    change(app, http_public_url="https://edge.nord.example")
     assert all(f"https://edge.nord.example/{code}" in browser.get(path).text for path, code in paths.items())
 
 
@@ -93,7 +90,7 @@ def test_a_large_number_of_the_metadata_is_shown_as_it_was_sent(sign_in_as: Sign
 def test_a_window_at_the_ends_of_the_calendar_is_shown(
     app: Flask, sign_in_as: SignIn, cast: Cast, zone: str, window: dict[str, str]
 ) -> None:
-    give(app, zone=ZoneInfo(zone))
+    change(app, time_zone=zone)
     asset = assets.create(shell(cast.acme), **decode(bodies.ASSET_CREATE, orjson.dumps({"name": "Safe", **window})))
     answer = sign_in_as(Role.VIEWER).get(f"/assets/{asset.id}")
     assert answer.status_code == 200

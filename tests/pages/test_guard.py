@@ -113,7 +113,7 @@ def test_another_organization_sees_nothing(sign_in_as: SignIn, cast: object, sit
 
 
 def test_files_come_without_their_comments_but_those_of_others_as_they_are(app: Flask) -> None:
-    client, files = app.test_client(), app.extensions["installation"].files
+    client, files = app.test_client(), app.extensions["static_files"]
     script = client.get(files.url("handhelds/main.js")).text
     assert not [line for line in script.splitlines() if line.strip().startswith(("//", "/*", "*/"))]
     source = (web_folder() / "static/handhelds/main.js").read_text("utf-8").splitlines()

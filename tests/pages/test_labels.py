@@ -17,9 +17,10 @@ from edge.outbound import Network
 from edge.pages import labels, record_links
 from edge.people.people import Role
 from edge.records import assets
+from tests.application import change
 from tests.conftest import Cast
 from tests.mosquitto import free_port
-from tests.pages.conftest import Browser, Site, give
+from tests.pages.conftest import Browser, Site
 
 SignIn = Callable[..., Browser]
 
@@ -167,12 +168,12 @@ def test_labels_never_lead_a_phone_to_itself(sign_in_as: SignIn, app: Flask, sit
     """This browser uses http://localhost."""
     browser, path = sign_in_as(Role.VIEWER), path.format(asset=site.cage.id, location=site.dock.id)
     for address in ("", "http://127.0.0.1:8080", "http://[::1]:8080", "http://edge.localhost"):
-        give(app, public_url=address, own_address=None)
+        change(app, http_public_url=address, own_address=None)
         assert "hold the key only" in browser.get(path).text
-        give(app, public_url=address, own_address="http://hall7.local:8080")
+        change(app, http_public_url=address, own_address="http://hall7.local:8080")
         assert "hold the key only" not in browser.get(path).text
     for address in ("http://192.168.1.50:8080", "http://edge.local"):
-        give(app, public_url=address, own_address=None)
+        change(app, http_public_url=address, own_address=None)
         assert "hold the key only" not in browser.get(path).text
 
 
@@ -186,7 +187,7 @@ def test_labels_never_lead_a_phone_to_itself(sign_in_as: SignIn, app: Flask, sit
     ],
 )
 def test_what_the_code_of_a_label_holds(app: Flask, own_address: str | None, kind: str, held: str) -> None:
-    give(app, public_url="", own_address=own_address)
+    change(app, http_public_url="", own_address=own_address)
     with app.test_request_context(base_url="http://127.0.0.1:8080"):
         link = record_links.asset_link("K-1") if kind == "asset" else record_links.location_link("K-1")
     assert link == held

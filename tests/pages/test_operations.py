@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from flask import Flask
 
-from edge.app import create_app
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
 from edge.database.connection import execute
-from edge.logs import KEPT, LogLine, RecentLog
-from edge.operations.health import Health
-from edge.pages.box_facts import BackupFile, BoxFacts, SettingInForce
+from edge.logs import HANDLER, KEPT, RecentLog
 from edge.people.people import Role
-from edge.runtime import page_parts
 from edge.tracking import deletion
+from tests.application import make_app
 from tests.conftest import Cast
-from tests.pages.conftest import SETTINGS, Browser
+from tests.pages.conftest import Browser
 
 
 def test_what_was_dropped_is_shown(sign_in_as: Callable[..., Browser]) -> None:
@@ -38,14 +34,8 @@ BACKUP = b"what was recorded"
 
 @pytest.fixture
 def app(cast: Cast, tmp_path: Path) -> Flask:
-    path = tmp_path / "edge-20260302T081530Z.db.gz"
-    path.write_bytes(BACKUP)
-    facts = BoxFacts(
-        backups=lambda: [BackupFile(path, 1_772_439_330_000_000, len(BACKUP))],
-        settings=lambda: [SettingInForce("http.threads", "9", "threads that answer requests", False)],
-        log_lines=lambda: [LogLine(1_772_439_330_000_000, "WARNING", "The <disk> is slow")],
-    )
-    return create_app(replace(SETTINGS, box=facts), Health())
+    (tmp_path / "edge-20260302T081530Z.db.gz").write_bytes(BACKUP)
+    return make_app(backup_dir=tmp_path)
 
 
 def alone(cast: Cast) -> None:
@@ -56,6 +46,7 @@ def alone(cast: Cast) -> None:
 
 def test_an_administrator_sees_backups_settings_and_the_log(sign_in_as: Callable[..., Browser], cast: Cast) -> None:
     alone(cast)
+    HANDLER.handle(logging.LogRecord("edge", logging.WARNING, "", 0, "The <disk> is slow", None, None))
     text = sign_in_as(Role.ADMINISTRATOR).get("/status").text
     for words in ("edge-20260302T081530Z.db.gz", "http.threads", "The &lt;disk&gt; is slow", "Running since"):
         assert words in text
@@ -93,6 +84,6 @@ def test_the_log_keeps_the_last_hour_bounded() -> None:
 
 
 def test_no_secret_is_among_the_settings_that_are_shown(store: Path) -> None:
-    shown = page_parts.box(LiveSettings(Config(mqtt_client_id="kept-to-itself", data_dir=store))).settings()
+    shown = LiveSettings.load(Config(mqtt_client_id="kept-to-itself", data_dir=store)).states()
     assert "kept-to-itself" not in repr(shown)
     assert {setting.name for setting in shown} >= {"data_dir", "http.listen", "backup.dir"}

@@ -9,13 +9,13 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from edge import metrics
-from edge.app import AppSettings, create_app
 from edge.audit.actors import shell
 from edge.operations import metrics as stats
 from edge.operations.backup import Rotation, make_backup
 from edge.operations.health import Check, Health
 from edge.people.organizations import list_organizations
 from edge.readers.readers import add_reader
+from tests.application import make_app
 from tests.operations.conftest import site
 
 __all__ = ["site"]
@@ -28,7 +28,7 @@ def health() -> Health:
 
 @pytest.fixture
 def app(site: Path, health: Health) -> Flask:
-    return create_app(AppSettings("production", "1.0", (), 50, 200, authority_file=site / "authority.crt"), health)
+    return make_app(version="1.0", http_authority_file=site / "authority.crt", health=health)
 
 
 def test_alive_and_ready_are_told_apart(app: Flask, health: Health) -> None:

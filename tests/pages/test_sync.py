@@ -18,8 +18,9 @@ from edge.sync import join
 from edge.sync.store import conflicts, hub_link, mirrors, sites
 from edge.sync.store.exchange import AssetRecord
 from edge.sync.store.hub_link import HubAccess
+from tests.application import change
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, Site, give
+from tests.pages.conftest import Browser, Site
 
 SignIn = Callable[..., Browser]
 
@@ -130,5 +131,5 @@ def test_a_hub_says_that_its_disk_is_nearly_full_since_its_sites_wait_then(
     assert "Disk of this hub" not in browser.get("/sync").text
     health = Health()
     health.register(lambda: Check("disk", False, "only 3 MB are free"), vital=False)
-    give(app, health=health)
+    change(app, health=health)
     assert "Disk of this hub: only 3 MB are free" in browser.get("/sync").text

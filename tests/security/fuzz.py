@@ -24,10 +24,9 @@ from edge.clock import HOUR, SECOND
 from edge.database import migrate
 from edge.database.bounds import DEFAULT
 from edge.database.connection import FILE_NAME, close_database, execute, open_database
-from edge.formats.registry import FORMATS, recognise
+from edge.formats.registry import FORMATS, check_format, recognise
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
-from edge.ingest.routing import check_format
 from edge.people import organizations
 from edge.readers import readers
 from edge.readers.kept_messages import Window

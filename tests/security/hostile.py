@@ -26,11 +26,9 @@ from urllib.parse import quote, urlencode
 from flask import Flask
 
 from edge import clock
-from edge.app import AppSettings, create_app
 from edge.audit.actors import person, shell
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, open_database
-from edge.operations.health import Health
 from edge.people import organizations, people, sessions, tokens
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
@@ -38,6 +36,7 @@ from edge.people.sign_in import csrf_token
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.server import server
+from tests.application import make_app
 from tests.security.fuzz import resident_kib
 
 COOKIE = "a-session-of-an-administrator"
@@ -78,7 +77,7 @@ def serving() -> Iterator[Site]:
     sessions.add_session(actor, hash_secret(COOKIE), clock.now() + 100 * clock.HOUR)
     dock = locations.create(actor, name="Dock")
     found = [assets.create(actor, name=f"Asset {n}", tags=[NewTag("rfid", f"30AA{n:04}")]) for n in range(20)]
-    app = create_app(AppSettings("production", "0", (), 10**6, 10**6), Health())
+    app = make_app(rate_per_second=10**6, rate_burst=10**6)
     listener = server.create(app, "127.0.0.1", 0, 4)
     thread = threading.Thread(target=listener.run)
     thread.start()

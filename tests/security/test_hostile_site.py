@@ -18,7 +18,8 @@ from edge.sync.store.exchange import AssetRecord, LocationRecord
 from edge.sync.store.record_checks import checked
 from edge.sync.store.record_copies import in_order
 from edge.validation.values import MAX_INT64
-from tests.api.conftest import make_app, sign_up
+from tests.api.conftest import sign_up
+from tests.application import make_app
 from tests.sync.world import EPOCH, Hub, SiteBox
 
 FORGED = '{}},{"id":1,"external_key":"FORGED","metadata":{}'

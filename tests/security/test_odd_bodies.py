@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from flask import Flask
 
-from edge.ingest.routing import CUSTOM, check_format
-from edge.pages.formats import NONE
+from edge.formats.registry import CUSTOM
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from edge.readers import readers
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, give
+from tests.pages.conftest import Browser
 
 SignIn = Callable[..., Browser]
 DEEP = b"[" * 100_000
@@ -31,8 +29,7 @@ def test_the_scan_page_refuses_what_is_no_object(sign_in_as: SignIn, body: bytes
 
 
 @pytest.mark.parametrize("mapping", ["[]", "7", '"epc"', "null", "[" * 100_000, "{", '{"tag_path": 1e999}', "\ud800"])
-def test_a_mapping_that_is_no_object_is_told_so(app: Flask, sign_in_as: SignIn, cast: Cast, mapping: str) -> None:
-    give(app, formats=NONE._replace(titles={CUSTOM: "Mapping"}, custom=CUSTOM, check=check_format))
+def test_a_mapping_that_is_no_object_is_told_so(sign_in_as: SignIn, cast: Cast, mapping: str) -> None:
     form = {"name": "Dock", "topic": "dock", "format": CUSTOM, "mapping": mapping.encode("utf-8", "surrogatepass")}
     answer = sign_in_as(Role.ADMINISTRATOR).post("/readers/new", form)  # type: ignore[arg-type]
     assert answer.status_code == 400

@@ -18,6 +18,7 @@ from edge.pages.guard import require_role
 from edge.people.people import Role
 from edge.records import assets
 from tests.api.conftest import Api, error
+from tests.application import services_of
 from tests.pages.conftest import Browser
 
 MOST = 8 - RESERVED
@@ -83,7 +84,7 @@ def test_a_person_with_slow_pages_leaves_room_for_others(
 
 
 def test_a_file_that_is_streamed_holds_its_slot_until_its_end(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
-    browser, concurrency = sign_in_as(Role.VIEWER), app.extensions["installation"].concurrency
+    browser, concurrency = sign_in_as(Role.VIEWER), services_of(app).concurrency
     answer = browser.client.get("/export/board.csv", buffered=False)
     assert list(concurrency._busy.values()) == [1]
     assert answer.get_data()
@@ -109,7 +110,7 @@ def test_a_refusal_and_a_failure_release_the_slot(app: Flask, acme: Api, sign_in
         assert browser.get("/people").status_code == 403
         assert browser.client.post("/sign-out").status_code == 403
         assert browser.client.get("/nothing").status_code == 404
-    assert app.extensions["installation"].concurrency._busy == {}
+    assert services_of(app).concurrency._busy == {}
 
 
 def test_seconds_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 from flask import Flask
 
-from edge.app import AppSettings, create_app
 from edge.database.connection import FILE_NAME, close_database, open_database
-from edge.operations.health import Health
 from edge.people.secrets import hash_secret
 from edge.sync.client import HubClient
 from edge.sync.store import sites
+from tests.application import make_app
 from tests.sync.world import Hub, SiteBox
 
 SECRET = "edge_" + "0" * 64
@@ -62,7 +61,7 @@ class Connected:
     def __init__(self, site: SiteBox, *, environment: str = "production") -> None:
         self.site = site
         with site.hub.in_use():
-            app = create_app(AppSettings(environment, "test", (), 1000, 1000), Health())
+            app = make_app(environment=environment)
             sites.renew_code(site.hub.actor, site.site_no, hash_secret("code"))
             joined = sites.join(hash_secret("code"), hash_secret(SECRET))
             assert joined

@@ -20,16 +20,15 @@ from pathlib import Path
 
 import waitress
 
-from edge.app import AppSettings, create_app
 from edge.audit.actors import person
 from edge.database.connection import FILE_NAME, close_database, open_database
 from edge.errors import EdgeError
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
-from edge.operations.health import Health
 from edge.records import assets
 from edge.sync.client import HubClient
 from edge.sync.sender import LinkError, Sender
+from tests.application import make_app
 from tests.sync.tls import Certificate
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, SiteBox
 
@@ -61,7 +60,7 @@ class Process:
 def hub(folder: Path, port: int) -> None:
     """The doors of a hub, at a port of this machine."""
     open_database(folder / FILE_NAME)
-    app = create_app(AppSettings("production", "test", (), 1000, 1000), Health())
+    app = make_app()
     waitress.serve(app, host="127.0.0.1", port=port, threads=2, clear_untrusted_proxy_headers=True)
 
 

@@ -13,7 +13,7 @@ from edge.audit.actors import Actor
 from edge.commands.context import Setup, for_actor, location_id_of
 from edge.commands.readers.broker_accounts import write_accounts
 from edge.errors import Invalid, NotFound, SetupError
-from edge.ingest.routing import check_format
+from edge.formats.registry import check_format
 from edge.readers import fleet
 from edge.validation import csv_text, values
 

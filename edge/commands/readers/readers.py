@@ -16,8 +16,7 @@ from edge.commands.readers.broker_accounts import make_account
 from edge.errors import Invalid
 from edge.formats.examples import examples
 from edge.formats.reads import Attempt, Guess
-from edge.formats.registry import FORMATS, recognise
-from edge.ingest.routing import CUSTOM, check_format
+from edge.formats.registry import CUSTOM, FORMATS, check_format, recognise
 from edge.ingest.try_out import try_out
 from edge.readers import dead_letters, ignored_messages, ledger, mapped_fields, readers, status, unassigned_topics
 from edge.readers.clocks import AUTO, in_words

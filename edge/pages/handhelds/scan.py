@@ -18,15 +18,15 @@ from edge.pages import cookies, record_links
 from edge.pages.forms import is_id, json_object, search_text, typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.handhelds import actions, scanned_badges
-from edge.pages.installation import installation
 from edge.pages.polling import version_of
 from edge.pages.security_headers import policy
-from edge.pages.static_files import compressed
+from edge.pages.static_files import compressed, static_files
 from edge.people import devices as device_store
 from edge.people import people
 from edge.people.people import Role
 from edge.people.sessions import person_at
 from edge.records import gs1, lookup
+from edge.services import services
 from edge.texts import N_
 from edge.tracking import board, carriers, location_board
 from edge.validation.values import MAX_NAME
@@ -79,7 +79,7 @@ def scan_page() -> Response:
     """The same for everybody except for the language, so that a device may cache it for use without a connection."""
     page = render_template("handhelds/scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
     response = compressed(page.encode(), "text/html")
-    files = installation().files
+    files = static_files()
     response.headers["Content-Security-Policy"] = policy(script_src="'self' 'wasm-unsafe-eval'")  # its code reader
     response.headers["Edge-Version"] = (
         files.version
@@ -103,7 +103,7 @@ def scan_test_code() -> str:
 @pages.get("/sw.js")
 @open_to_all
 def service_worker() -> Response:
-    files = installation().files
+    files = static_files()
     wanted = ("handhelds/", "app.css", "times.js", "icon")
     urls = [files.url(name) for name in files.names() if name.startswith(wanted) and name != SERVICE_WORKER]
     facts = f"const VERSION = {files.version!r};\nconst FILES = {urls!r};\n"
@@ -236,7 +236,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         return act
     if _SCAN_ID.fullmatch(str(item.get("undo"))):
         stock_takes.take_back(sender, str(item["undo"]))
-        gap = installation().sighting_gap
+        gap = services().config.sighting_gap
         return scans.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
     choice = str(item.get("choice", ""))
     if choice in ended:

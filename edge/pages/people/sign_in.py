@@ -19,12 +19,12 @@ from edge.pages.guard import (
     wanted,
     wants_json,
 )
-from edge.pages.installation import installation
 from edge.pages.notices import done
 from edge.people import passwords, people, second_factors, tokens
 from edge.people import sign_in as sessions
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
+from edge.services import services
 
 
 @pages.get("/sign-in")
@@ -42,7 +42,7 @@ def sign_in() -> AnyResponse:
 
     Where the person has a second factor, the answer to the password is the form for its code, which comes here, too.
     """
-    form, site = request.form, installation()
+    form, config = request.form, services().config
     if "continue" in form:  # from a form that was kept during the sign-in
         return make_response(_page())
     here = device()
@@ -52,7 +52,7 @@ def sign_in() -> AnyResponse:
             form.get("code", ""),
             form.get("recovery", ""),
             address=address(),
-            hours=site.session_hours,
+            hours=config.session_hours,
             proof=cookies.read(cookies.KNOWN),
             device=here,
         )
@@ -61,7 +61,7 @@ def sign_in() -> AnyResponse:
             form.get("email", ""),
             form.get("password", ""),
             address=address(),
-            hours=site.session_hours,
+            hours=config.session_hours,
             proof=cookies.read(cookies.KNOWN),
             device=here,
         )
@@ -71,9 +71,9 @@ def sign_in() -> AnyResponse:
             badge=form.get("badge", ""),
             person_id=form.get("person", 0, type=whole),
             pin=form.get("pin", ""),
-            is_pin_required=site.pin_required,
+            is_pin_required=config.pin_required,
             address=address(),
-            hours=site.session_hours,
+            hours=config.session_hours,
         )
     if isinstance(answer, sessions.Refused):
         return _refused(answer)
@@ -85,7 +85,7 @@ def sign_in() -> AnyResponse:
         response: AnyResponse = make_response(_still_here(kept, answer.token))
     else:
         response = redirect(wanted(fallback), 303)
-    cookies.write(response, cookies.SESSION, answer.token, site.session_hours * 3600)
+    cookies.write(response, cookies.SESSION, answer.token, config.session_hours * 3600)
     cookies.write_who(response, answer.ref, answer.person.id, answer.person.organization_id)
     if answer.proof:
         cookies.write(response, cookies.KNOWN, answer.proof, cookies.LONGEST_SECONDS)
@@ -138,7 +138,7 @@ def change_password() -> AnyResponse | tuple[str, int]:
 @require_role(Role.VIEWER)
 def session_token() -> Response | str:
     """A short-lived token for the API, with what the role allows; only from here (spec: Authentication 6)."""
-    environment = installation().environment
+    environment = services().config.environment
     token = tokens.session_token(environment, current_session(), cookies.session_token())
     if wants_json():
         seconds = tokens.SESSION_LIFETIME_SECONDS

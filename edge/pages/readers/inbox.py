@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.database.lists import Page
 from edge.errors import Conflict, EdgeError
-from edge.pages.formats import formats
+from edge.formats import registry
 from edge.pages.forms import errors_of, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
@@ -22,6 +22,7 @@ from edge.people.people import Role
 from edge.readers import dead_letters, dismissals, unknown_tags
 from edge.records import assets, lookup
 from edge.records.tags import NewTag
+from edge.services import services
 from edge.validation import bodies
 
 MOST_TOPICS = 200
@@ -53,7 +54,7 @@ def _topics_page(errors: dict[str, str]) -> str:
     return render_template(
         "readers/unassigned-topics.html",
         topics=found[:MOST_TOPICS],
-        titles=formats().titles,
+        titles=registry.titles(),
         dismissed=dismissals.list_dismissed(current_session().organization_id, "topic"),
         errors=errors,
     )
@@ -92,14 +93,14 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
 def show_dead_letters() -> str:
     letters = dead_letters.list_letters(current_session().organization_id, SHOWN_BYTES)
     found = [(letter, readable(letter.payload, letter.size)) for letter in letters]
-    return render_template("readers/dead-letters.html", letters=found, can_retry=formats().requeue is not None)
+    return render_template("readers/dead-letters.html", letters=found, can_retry=services().requeue is not None)
 
 
 @pages.post("/readers/dead-letters/<int:no>")
 @require_role(Role.ADMINISTRATOR)
 def treat_dead_letter(no: int) -> AnyResponse:
     """Try again after the cause was fixed: it goes through ingest again, and comes back here if it fails again."""
-    requeue = formats().requeue
+    requeue = services().requeue
     if "drop" in request.form:
         dead_letters.drop(actor(), no)
         return done("/readers/dead-letters", "dropped")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
-from flask import Response, abort, render_template
+from flask import Response, abort, render_template, request
 
 from edge import clock
+from edge.formats import registry
 from edge.formats.reads import Guess
-from edge.pages import broker_facts
-from edge.pages.formats import formats
+from edge.pages import record_links
 from edge.pages.guard import actor, current_session, has_role, pages, require_role
 from edge.pages.polling import fragment
 from edge.people.people import Role
-from edge.readers import readers, status, unassigned_topics
+from edge.readers import broker_files, readers, status, unassigned_topics
+from edge.readers.broker_address import broker_address, suggested_topic
 from edge.readers.unassigned_topics import Topic
+from edge.services import services
 
 SILENT_AFTER = 15 * 60 * clock.SECOND
 MOST_HEARD = 5  # topics that are offered while the first reader is awaited
@@ -30,14 +33,19 @@ def show_readers() -> str:
         "readers/readers.html",
         readers=status.list_states(current_session().organization_id),
         waiting=status.waiting(current_session().organization_id),
-        titles=formats().titles,
+        titles=registry.titles(),
         silent_before=clock.now() - SILENT_AFTER,
         heard=_heard(),
-        broker=broker_facts.facts(),
-        broker_address=broker_facts.address(),
-        is_for_this_box_only=broker_facts.is_for_this_box_only(),
-        topic=broker_facts.topic_to_suggest(current_session().organization_id),
+        topic=suggested_topic(current_session().organization_id, services().config.mqtt_topics),
+        **_broker(),
     )
+
+
+def _broker() -> dict[str, Any]:
+    """Return the broker for a template, and the host to enter in a reader."""
+    config = services().config
+    broker = broker_address(config.mqtt_broker, config.mqtt_listen)
+    return {"broker": broker, "broker_host": broker.host_for_readers(record_links.address(), request.host_url)}
 
 
 @pages.get("/readers/heard")
@@ -62,8 +70,8 @@ def grouped_topics() -> list[tuple[Topic, Guess]]:
     topics = unassigned_topics.list_topics(current_session().organization_id)
     of_tags = {parent for parent, count in Counter(map(_parent_of_tag, topics)).items() if count >= MANY_TAGS}
     for topic in topics:
-        guess = formats().recognise(topic.topic, topic.sample)
-        together = formats().filter_for(guess.name, topic.topic)
+        guess = registry.recognise(topic.topic, topic.sample)
+        together = registry.filter_for(guess.name, topic.topic)
         if guess.name is None and (parent := _parent_of_tag(topic)) and parent in of_tags:
             together = f"{parent}/+"
         if together in found:
@@ -87,13 +95,8 @@ def _parent_of_tag(topic: Topic) -> str:
 def make_reader_account(reader_id: int) -> str:
     """With what the reader signs in to the broker; shown once."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
-    make_account = broker_facts.facts().make_account
-    if make_account is None:
+    config = services().config
+    if not config.has_reader_accounts:
         abort(404)
-    return render_template(
-        "readers/account.html",
-        reader=reader,
-        account=make_account(actor(), reader_id),
-        broker=broker_facts.facts(),
-        broker_address=broker_facts.address(),
-    )
+    account, password = broker_files.give_account(actor(), reader_id, config.mqtt_broker)
+    return render_template("readers/account.html", reader=reader, account=account, password=password, **_broker())

@@ -16,12 +16,12 @@ from edge import clock
 from edge.errors import Invalid, NotFound
 from edge.pages.forms import Errors, errors_of, text, whole
 from edge.pages.guard import actor, current_session, has_role, pages, require_role
-from edge.pages.installation import installation
 from edge.pages.notices import done
 from edge.people.people import Role
 from edge.readers import correction_offers, location_corrections, readers
 from edge.readers.correction_offers import Offer
 from edge.readers.location_corrections import Correction, Preview
+from edge.services import services
 from edge.tracking import antenna_names, location_board
 
 
@@ -47,7 +47,7 @@ def correct_history(reader_id: int) -> AnyResponse | tuple[str, int]:
         preview = location_corrections.preview(current_session().organization_id, correction, is_bounded=True)
         if preview.is_too_large:
             return _page(reader_id, request.form, preview, {}, correction), 409
-        location_corrections.correct(actor(), correction, installation().sighting_gap)
+        location_corrections.correct(actor(), correction, services().config.sighting_gap)
     except (Invalid, NotFound) as error:
         return _page(reader_id, request.form, None, errors_of(error)), 400
     return done(f"/readers/{reader_id}", "changed")
@@ -73,7 +73,7 @@ def offers_shown(reader_id: int) -> list[tuple[Offer, str]]:
 
 def _filled_in(offer: Offer) -> dict[str, str]:
     """The values of the form for it."""
-    since = clock.to_datetime(offer.since).astimezone(installation().zone)
+    since = clock.to_datetime(offer.since).astimezone(services().zone)
     values = {"was": str(offer.was.id), "right": str(offer.right.id), "since": f"{since:%Y-%m-%dT%H:%M:%S}"}
     return values if offer.port is None else {"port": str(offer.port), **values}
 
@@ -104,7 +104,7 @@ def _moment(field: str, values: Mapping[str, str]) -> int:
         entered = datetime.fromisoformat(values.get(field, ""))
     except ValueError as error:
         raise Invalid.one(field, "invalid_value", "Enter a day and a time") from error
-    return clock.to_micros(entered if entered.tzinfo else entered.replace(tzinfo=installation().zone))
+    return clock.to_micros(entered if entered.tzinfo else entered.replace(tzinfo=services().zone))
 
 
 def _page(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flask import abort, render_template, request
+from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import EdgeError, Invalid
+from edge.formats import examples, registry
 from edge.formats.reads import Attempt, Guess, Trial
-from edge.pages import broker_facts
+from edge.ingest.try_out import try_out
 from edge.pages.double_submit import once
-from edge.pages.formats import formats
 from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
@@ -89,7 +89,7 @@ def show_reader(reader_id: int) -> str:
         kind_names=KIND_NAMES,
         remarks=mapped_fields.remarks_of(current_session().organization_id, reader_id),
         ignored=[
-            (message, formats().recognise(message.topic, message.payload), readable(message.payload, message.size))
+            (message, registry.recognise(message.topic, message.payload), readable(message.payload, message.size))
             for message in ignored_messages.list_messages(current_session().organization_id, reader_id)
         ],
         unreadable=[
@@ -99,12 +99,11 @@ def show_reader(reader_id: int) -> str:
             )
         ],
         unknown=unknown_tags.list_tags(current_session().organization_id, reader_id, limit=10),
-        titles=formats().titles,
+        titles=registry.titles(),
         locations=location_board.tree(current_session().organization_id),
         silent_before=clock.now() - SILENT_AFTER,
         clock_is_off=clocks.is_off(reader.clock_setting, state.clock_offset, state.clock_stands_at),
         clock_in_words=clocks.in_words(reader.clock_setting, state.clock_offset, state.clock_stands_at),
-        broker=broker_facts.facts(),
         has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
     )
 
@@ -115,13 +114,13 @@ def new_reader_form() -> str:
     """For a topic that was heard, the format or a mapping is suggested; what remains are three fields."""
     topic = request.args.get("topic", "")
     sample = unassigned_topics.find_topic(current_session().organization_id, topic)
-    guess = formats().recognise(topic, sample.sample) if sample else Guess()
+    guess = registry.recognise(topic, sample.sample) if sample else Guess()
     values = {"topic": topic, "format": guess.name or "", "is_enabled": "1"}
     if guess.mapping:
-        values |= {"format": formats().custom, "mapping": formats().examples.get(guess.mapping, "")}
+        values |= {"format": registry.CUSTOM, "mapping": examples.mappings_by_title().get(guess.mapping, "")}
     if sample:
         values |= _sample(sample.topic, sample.sample)
-    return _form(None, values, {}, suggested=guess.mapping or formats().titles.get(guess.name or ""))
+    return _form(None, values, {}, suggested=guess.mapping or registry.titles().get(guess.name or ""))
 
 
 @pages.post("/readers/try")
@@ -131,9 +130,6 @@ def try_reader() -> str | tuple[str, int]:
     organization_id = current_session().organization_id
     reader_id = request.form.get("reader_id", 0, type=whole) or None
     reader = readers.get_reader(organization_id, reader_id) if reader_id else None
-    try_out = formats().try_out
-    if try_out is None:
-        abort(503, "Ingest does not run here.")
     try:
         trial = try_out(organization_id, _attempt(_entered(), reader_id))
     except EdgeError as error:
@@ -207,9 +203,9 @@ def _editable(reader: ReaderRow) -> dict[str, Any]:
 
 def _entered() -> dict[str, Any]:
     format_name, mapping = request.form.get("format", ""), text(request.form, "mapping") or None
-    if format_name != formats().custom:
+    if format_name != registry.CUSTOM:
         mapping = None
-    formats().check(format_name, mapping)
+    registry.check_format(format_name, mapping)
     return {
         "name": text(request.form, "name"),
         "topic": text(request.form, "topic"),
@@ -282,13 +278,13 @@ def _form(
         bucket_names=BUCKETS,
         asset_names={asset_id: assets.get(organization_id, asset_id).name for asset_id in seen},
         location_names={branch.id: branch.name for branch in branches},
-        examples=formats().examples,
+        examples=examples.mappings_by_title(),
         reader=reader,
         values=values,
         errors=errors,
         suggested=suggested,
-        titles=formats().titles,
-        custom=formats().custom,
+        titles=registry.titles(),
+        custom=registry.CUSTOM,
         clock_settings=CLOCK_SETTINGS | {zone: zone for zone in clock.zones()},
         locations=branches,
         prefix=organizations.get_organization(organization_id).topic_prefix,

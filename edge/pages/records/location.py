@@ -11,13 +11,13 @@ from edge import clock
 from edge.pages import record_links
 from edge.pages.forms import search_text
 from edge.pages.guard import current_session, pages, require_role
-from edge.pages.installation import installation
 from edge.pages.paging import offset_asked
 from edge.pages.polling import fragment
 from edge.people.people import Role
 from edge.records import locations, lookup
 from edge.records.homes import home_name
 from edge.records.locations import LocationRow
+from edge.services import services
 from edge.tracking import board, location_board
 from edge.tracking.board import BoardFilter
 
@@ -69,7 +69,7 @@ def location_now(location_id: int) -> Response:
 
 
 def _now(location: LocationRow) -> dict[str, Any]:
-    organization_id, site = current_session().organization_id, installation()
+    organization_id = current_session().organization_id
     offset = offset_asked()
     here = location_board.here(organization_id, location.id, limit=PER_PAGE, offset=offset)
     inside = BoardFilter(location_id=location.id)
@@ -79,7 +79,7 @@ def _now(location: LocationRow) -> dict[str, Any]:
         "below": board.board(organization_id, inside, limit=0).total_count - here.total_count,
         "offset": offset,
         "per_page": PER_PAGE,
-        "passages": location_board.passages(organization_id, location.id, clock.midnight(site.zone)),
+        "passages": location_board.passages(organization_id, location.id, clock.midnight(services().zone)),
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from zoneinfo import ZoneInfo
 
 import pytest
 from flask import Flask
@@ -19,8 +18,9 @@ from edge.people import enrollment, people, second_factor, second_factors, sign_
 from edge.people import sessions as session_store
 from edge.people.people import PersonRow, Role
 from edge.people.sign_in import csrf_token
+from tests.application import change
 from tests.conftest import Cast
-from tests.pages.conftest import EMAIL, PASSWORD, Browser, SignIn, give
+from tests.pages.conftest import EMAIL, PASSWORD, Browser, SignIn
 from tests.people.test_second_factor import STEP, Phone, actor_of
 
 pytestmark = pytest.mark.usefixtures("quick_and_forgiving")
@@ -399,7 +399,7 @@ class TestSettingUp:
 
 
 def test_the_zone_of_the_clock_is_that_of_the_site(app: Flask, phone: Phone) -> None:
-    give(app, zone=ZoneInfo("Europe/Berlin"))
+    change(app, time_zone="Europe/Berlin")
     door = Door(app)
     door.password()
     assert "09:00 (" in door.code("000000").text

@@ -9,8 +9,9 @@ from edge.pages import cookies
 from edge.people import enrollment, passwords, people, sign_in
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
+from tests.application import change
 from tests.conftest import Cast
-from tests.pages.conftest import PASSWORD, Browser, give
+from tests.pages.conftest import PASSWORD, Browser
 
 pytestmark = pytest.mark.usefixtures("quick_and_forgiving")
 
@@ -170,7 +171,7 @@ class TestOnADevice:
         assert enter(handheld, badge="B-77", pin="471104")[0] == 403
 
     def test_a_site_can_require_pins(self, app: Flask, cast: Cast, handheld: Browser) -> None:
-        give(app, pin_required=True)
+        change(app, pin_required=True)
         self.add(cast, Role.OPERATOR, badge="B-77")
         assert enter(handheld, badge="B-77")[0] == 403
 

@@ -31,7 +31,7 @@ def admin(sign_in_as: Callable[..., Browser]) -> Browser:
 
 @pytest.fixture
 def reader(cast: Cast, site: Site) -> ReaderRow:
-    return readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="plain", location_id=site.dock.id)
+    return readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="edge", location_id=site.dock.id)
 
 
 def test_an_antenna_is_given_a_place_and_a_meaning_and_loses_both(
@@ -91,7 +91,7 @@ def test_a_technician_sees_what_the_antennas_read_and_share(
 ) -> None:
     path = f"/readers/{reader.id}/antennas"
     assert "Nothing in the last minutes" in admin.get(path).text
-    other = readers.add_reader(shell(cast.acme), name="Hall", topic="h", format="plain", location_id=site.rack.id)
+    other = readers.add_reader(shell(cast.acme), name="Hall", topic="h", format="edge", location_id=site.rack.id)
     port = antenna_names.port_from(other.id, "north")
     start, recent = clock.now() - 60 * SECOND, RecentReads()
     recent.refresh()

@@ -17,12 +17,8 @@ from edge.records import assets
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, SignIn, Site, hear
 
-pytestmark = pytest.mark.usefixtures("handed_in")
 
-
-def test_an_unknown_tag_is_attached_by_the_key_of_an_asset(
-    sign_in_as: SignIn, handed_in: object, cast: Cast, site: Site
-) -> None:
+def test_an_unknown_tag_is_attached_by_the_key_of_an_asset(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     unknown_tags.record([Sighting(cast.acme, "rfid", "E2AA", 0, "E2AA", "unmatched", clock.now(), site.dock.id)])
     browser = sign_in_as(Role.EDITOR)
     assert "E2AA" in browser.get("/readers/unknown-tags").text
@@ -34,27 +30,28 @@ def test_an_unknown_tag_is_attached_by_the_key_of_an_asset(
 
 
 def test_a_dead_letter_is_handed_in_once_more(
-    admin: Browser, cast: Cast, handed_in: list[tuple[int, str, bytes, int]]
+    admin: Browser, cast: Cast, requeued: list[tuple[int, str, bytes, int]]
 ) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge")
     dead_letters.add([NewDeadLetter(cast.acme, reader.id, "t", b"\xffbroken", 7, "not UTF-8", 1_700_000_000_000_000)])
     page = admin.get("/readers/dead-letters").text
     assert "not UTF-8" in page
     assert "ff 62 72" in page
-    other = readers.add_reader(shell(cast.acme), name="Q", topic="u", format="plain")
+    other = readers.add_reader(shell(cast.acme), name="Q", topic="u", format="edge")
     assert "not UTF-8" in admin.get(f"/readers/{reader.id}").text
     assert "not UTF-8" not in admin.get(f"/readers/{other.id}").text
     assert "ff62726f6b656e" in admin.get(f"/readers/{reader.id}/edit").text.replace(" ", "")  # to be tried
     no = dead_letters.list_letters(cast.acme, 9)[0].no
     assert admin.post(f"/readers/dead-letters/{no}").status_code == 303
-    assert handed_in == [(no, "t", b"\xffbroken", 1_700_000_000_000_000)]
+    assert requeued == [(no, "t", b"\xffbroken", 1_700_000_000_000_000)]
     assert admin.post(f"/readers/dead-letters/{no}", {"drop": 1}).status_code == 303
     assert dead_letters.list_letters(cast.acme, 9) == []
     assert admin.post(f"/readers/dead-letters/{no}").status_code == 404
 
 
+@pytest.mark.usefixtures("requeued")
 def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast) -> None:
-    theirs = readers.add_reader(shell(cast.rival), name="P", topic="rival/t", format="plain")
+    theirs = readers.add_reader(shell(cast.rival), name="P", topic="rival/t", format="edge")
     dead_letters.add([NewDeadLetter(cast.rival, theirs.id, "t", b"secret", 6, "why", 1)])
     unknown_tags.record([Sighting(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
     no = dead_letters.list_letters(cast.rival, 9)[0].no
@@ -69,18 +66,22 @@ def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast)
 def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is_set_up(
     admin: Browser, cast: Cast
 ) -> None:
-    topics = {f"home/gate/{number}": b"{}" for number in range(3)} | {"home/other/1/2": b"?"}
+    message = b'{"id": "C3:0A:11:4E:7F:21", "rssi": -60}'
+    topics = {f"home/gate/BTtoMQTT/{number}": message for number in range(3)} | {"home/other/1/2": b"?"}
     with writing():
         unassigned_topics.record(
             [unassigned_topics.Unassigned(topic, clock.now(), payload) for topic, payload in topics.items()]
         )
     listed = admin.get("/readers/topics").text
     assert (
-        listed.count('<h2 class="mono">home/gate/') == 1
+        listed.count('<h2 class="mono">home/gate/BTtoMQTT/') == 1
     )  # in one line: the heading, its link, and the name of that for a screen reader
-    assert "home/gate/+" in listed
-    assert '<option value="plain" selected>' in admin.get("/readers/new?topic=home/gate/%2B").text
-    admin.post("/readers/new", {"name": "Gate", "topic": "home/gate/+", "format": "plain", "location_id": ""})
+    assert "home/gate/BTtoMQTT/+" in listed
+    assert '<option value="openmqttgateway" selected>' in admin.get("/readers/new?topic=home/gate/BTtoMQTT/%2B").text
+    admin.post(
+        "/readers/new",
+        {"name": "Gate", "topic": "home/gate/BTtoMQTT/+", "format": "openmqttgateway", "location_id": ""},
+    )
     assert [topic.topic for topic in unassigned_topics.list_topics(cast.acme)] == ["home/other/1/2"]
 
 
@@ -142,7 +143,7 @@ def test_a_dismissed_topic_stays_away_until_it_is_brought_back(admin: Browser, c
 
 def test_every_unknown_tag_is_on_a_page_and_the_tile_counts_the_same(admin: Browser, cast: Cast) -> None:
     """A tag that two readers read is one unknown tag."""
-    made = [readers.add_reader(shell(cast.acme), name=name, topic=name, format="plain").id for name in ("a", "b")]
+    made = [readers.add_reader(shell(cast.acme), name=name, topic=name, format="edge").id for name in ("a", "b")]
     now = clock.now()
     unknown_tags.record(
         [

@@ -3,62 +3,61 @@
 from __future__ import annotations
 
 import pytest
-from flask import Flask
 
 from edge import clock
 from edge.audit import trail
 from edge.audit.actors import shell
 from edge.database.connection import writing
 from edge.formats.reads import Attempt, Read, Trial, TrialRead
+from edge.pages.readers import readers as pages
 from edge.readers import ignored_messages, ledger, readers, status, unassigned_topics
 from edge.readers.ignored_messages import IgnoredMessage
 from edge.readers.ledger import Bucket, Tally
 from edge.readers.status import ReaderStatus
 from tests.conftest import Cast
-from tests.pages.conftest import Browser, Site, give, opened_with
-
-pytestmark = pytest.mark.usefixtures("handed_in")
+from tests.pages.conftest import Browser, Site, opened_with
 
 
 def test_a_topic_that_was_heard_is_set_up_with_three_fields(admin: Browser, cast: Cast, site: Site) -> None:
     unassigned_topics.record(
         [
-            unassigned_topics.Unassigned("dock/7", clock.now(), b'{"tag": 1}'),
+            unassigned_topics.Unassigned("dock/7", clock.now(), b'{"reads": [{"tag": "E2AA"}]}'),
             unassigned_topics.Unassigned("other", clock.now(), b"\x00\xff"),
         ]
     )
     listed = admin.get("/readers/topics").text
-    assert "Plain format" in listed
+    assert "Plain format for your own gateway" in listed
     assert "format not recognised" in listed
     assert "00 ff" in listed
     form = admin.get("/readers/new?topic=dock/7").text
     assert 'value="dock/7"' in form
-    assert '<option value="plain" selected>' in form
-    entered = {"name": "Portal 7", "topic": "dock/7", "format": "plain", "location_id": site.dock.id}
+    assert '<option value="edge" selected>' in form
+    entered = {"name": "Portal 7", "topic": "dock/7", "format": "edge", "location_id": site.dock.id}
     assert admin.post("/readers/new", entered).status_code == 303
     reader = readers.list_readers(cast.acme)[0]
     assert (reader.name, reader.topic, reader.format, reader.location_id) == (
         "Portal 7",
         "dock/7",
-        "plain",
+        "edge",
         site.dock.id,
     )
 
 
 def test_a_topic_that_a_mapping_reads_is_set_up_with_it(admin: Browser) -> None:
-    unassigned_topics.record([unassigned_topics.Unassigned("keonn/gate", clock.now(), b'[{"EPC": "30AA"}]')])
+    message = b'{"reads": [{"EPC": "3074257BF7194E4000001A85", "ant": 1}]}'
+    unassigned_topics.record([unassigned_topics.Unassigned("keonn/gate", clock.now(), message)])
     assert "a mapping reads it: Keonn" in admin.get("/readers/topics").text
     form = admin.get("/readers/new?topic=keonn/gate").text
     assert "Recognised in its last message: Keonn" in form
-    assert "{&#34;tag_path&#34;: &#34;EPC&#34;}" in form
-    assert '<option value="custom" selected>' in form
+    assert "&#34;tag_path&#34;: &#34;EPC&#34;" in form
+    assert '<option value="mapping" selected>' in form
 
 
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
         ({"topic": "a/#/b"}, "topic"),
-        ({"format": "nonsense"}, "format is not known"),
+        ({"format": "nonsense"}, "format nonsense is not known"),
         ({"name": ""}, "name"),
         ({"min_rssi": "5"}, "between -150 and 0"),
         ({"location_id": 99}, "location"),
@@ -67,14 +66,14 @@ def test_a_topic_that_a_mapping_reads_is_set_up_with_it(admin: Browser) -> None:
 def test_a_reader_that_cannot_be_is_refused_on_its_form(
     admin: Browser, cast: Cast, change: dict[str, object], fault: str
 ) -> None:
-    answer = admin.post("/readers/new", {"name": "P", "topic": "t", "format": "plain", **change})
+    answer = admin.post("/readers/new", {"name": "P", "topic": "t", "format": "edge", **change})
     assert answer.status_code == 400
     assert fault in answer.text
     assert readers.list_readers(cast.acme) == []
 
 
 def test_the_buckets_of_every_hour_add_up(admin: Browser, cast: Cast) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge")
     hour = ledger.hour_of(clock.now())
     messages = {Tally(reader.id, hour, bucket): number for number, bucket in enumerate(Bucket, 1)}
     ledger.add(messages, {tally: 2 * number for tally, number in messages.items()})
@@ -86,7 +85,7 @@ def test_the_buckets_of_every_hour_add_up(admin: Browser, cast: Cast) -> None:
 
 
 def test_an_antenna_gets_a_place_of_its_own_and_follows_again(admin: Browser, cast: Cast, site: Site) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain", location_id=site.dock.id)
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge", location_id=site.dock.id)
     path = f"/readers/{reader.id}/antennas"
     entered = {"port": 2, "location_id": site.rack.id, "min_rssi": "-62,5", "is_enabled": "on"}
     assert admin.post(path, entered).status_code == 303
@@ -99,7 +98,7 @@ def test_an_antenna_gets_a_place_of_its_own_and_follows_again(admin: Browser, ca
 def test_a_reader_with_antennas_that_have_no_location_is_not_said_to_work(
     admin: Browser, cast: Cast, site: Site
 ) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge")
     now = clock.now()
     with writing():
         status.record_readers([ReaderStatus(reader.id, now, now, -10_000, 1, None, False)])
@@ -116,9 +115,11 @@ def test_a_reader_with_antennas_that_have_no_location_is_not_said_to_work(
 
 
 def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Browser, cast: Cast) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="custom")
+    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="csl")
     with writing():
-        ignored_messages.record([IgnoredMessage(reader.id, "t", b'{"a":1}', 7, "nothing at list_path", clock.now())])
+        ignored_messages.record(
+            [IgnoredMessage(reader.id, "t", b'{"reads": [{"tag": "E2AA"}]}', 28, "nothing at list_path", clock.now())]
+        )
         hour = ledger.hour_of(clock.now())
         ledger.add({Tally(reader.id, hour, Bucket.IGNORED): 1}, {})
     page = admin.get(f"/readers/{reader.id}").text
@@ -129,7 +130,7 @@ def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Bro
 
 
 def test_a_reader_of_which_only_earlier_messages_count_is_not_said_to_be_unheard_of(admin: Browser, cast: Cast) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="edge")
     assert "never heard" in admin.get("/readers").text
     ledger.add({Tally(reader.id, ledger.hour_of(clock.now()), Bucket.RECORDED): 3}, {})
     listed = admin.get("/readers").text
@@ -137,7 +138,9 @@ def test_a_reader_of_which_only_earlier_messages_count_is_not_said_to_be_unheard
     assert "never heard" not in listed
 
 
-def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Flask, cast: Cast, site: Site) -> None:
+def test_a_message_is_tried_out_before_anything_is_saved(
+    admin: Browser, cast: Cast, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried: list[Attempt] = []
 
     def try_out(_organization_id: int, attempt: Attempt) -> Trial:
@@ -145,13 +148,13 @@ def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Fl
         read = Read("rfid", "30AA", (), 2, -58.0)
         return Trial("recorded", "a note", (TrialRead(read, None, None, site.dock.id, "recorded"),))
 
-    give(app, formats=app.extensions["installation"].formats._replace(try_out=try_out))
-    form = {"name": "New", "topic": "dock/+", "format": "plain", "location_id": site.dock.id, "min_rssi": "-60"}
+    monkeypatch.setattr(pages, "try_out", try_out)
+    form = {"name": "New", "topic": "dock/+", "format": "edge", "location_id": site.dock.id, "min_rssi": "-60"}
     page = admin.post("/readers/try", form | {"message": "ef 30", "is_hex": "on", "message_topic": "dock/7"})
     assert page.status_code == 200
     for told in ("30AA", "-58 dBm", "Recorded", "a note", site.dock.name, 'value="New"'):
         assert told in page.text
-    assert tried == [Attempt("dock/7", b"\xef\x30", "plain", None, site.dock.id, -60.0)]
+    assert tried == [Attempt("dock/7", b"\xef\x30", "edge", None, site.dock.id, -60.0)]
     assert readers.list_readers(cast.acme) == []
     wrong = admin.post("/readers/try", form | {"message": "xyz", "is_hex": "on"})
     assert (wrong.status_code, "not bytes in hexadecimal" in wrong.text) == (400, True)
@@ -159,12 +162,12 @@ def test_a_message_is_tried_out_before_anything_is_saved(admin: Browser, app: Fl
 
 
 def test_what_the_times_of_a_reader_are_worth_is_set_up_and_its_clock_is_told(admin: Browser, cast: Cast) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="edge")
     assert "not known yet" in admin.get(f"/readers/{reader.id}").text
     with writing():
         status.record_readers([ReaderStatus(reader.id, clock.now(), None, -clock.HOUR, 1, None, False)])
     assert "1 h 0 min behind, corrected" in admin.get(f"/readers/{reader.id}").text
-    form = {"name": "R", "topic": "t", "format": "plain", "location_id": "", "is_enabled": "on"}
+    form = {"name": "R", "topic": "t", "format": "edge", "location_id": "", "is_enabled": "on"}
     for setting, told in (("receipt", "not trusted"), ("reader", "trusted nevertheless"), ("Asia/Tokyo", "behind")):
         admin.edit(f"/readers/{reader.id}/edit", form | {"clock_setting": setting})
         assert readers.get_reader(cast.acme, reader.id).clock_setting == setting
@@ -185,11 +188,11 @@ def test_a_message_that_came_is_there_to_be_tried(admin: Browser, cast: Cast) ->
 
 
 def test_two_who_edit_a_reader_at_once_see_both_values(admin: Browser, cast: Cast) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="edge")
     path = f"/readers/{reader.id}/edit"
     opened = opened_with(admin.get(path).text)
     readers.change_reader(shell(cast.acme), reader.id, {"name": "Portal of Ed"})
-    entered = {"name": "Portal of Ada", "topic": "t", "format": "plain", "is_enabled": "on", "opened": opened}
+    entered = {"name": "Portal of Ada", "topic": "t", "format": "edge", "is_enabled": "on", "opened": opened}
     answer = admin.post(path, entered)
     assert answer.status_code == 409
     assert "saved: <b>Portal of Ed</b>" in answer.text

@@ -6,8 +6,9 @@ from flask import Flask
 
 from edge import clock
 from edge.people.people import Role
+from tests.application import change
 from tests.conftest import Cast
-from tests.pages.conftest import SignIn, Site, give, see
+from tests.pages.conftest import SignIn, Site, see
 
 
 def test_what_fits_an_asset_is_suggested(sign_in_as: SignIn, site: Site) -> None:
@@ -40,7 +41,7 @@ def test_history_tells_who_saw_it_and_leads_to_older_rows(sign_in_as: SignIn, ca
 
 
 def test_a_label_is_a_picture_of_the_link(sign_in_as: SignIn, app: Flask, site: Site) -> None:
-    give(app, public_url="https://edge-hall7.local")
+    change(app, http_public_url="https://edge-hall7.local")
     text = sign_in_as(Role.VIEWER).get(f"/assets/{site.pallet.id}/label").text
     assert "<svg" in text
     assert f"https://edge-hall7.local/a/{site.pallet.external_key}" in text

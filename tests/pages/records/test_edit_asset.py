@@ -229,12 +229,12 @@ class TestRestoring:
 def test_a_form_that_does_not_say_what_it_was_opened_with_changes_nothing(
     admin: Browser, cast: Cast, site: Site
 ) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="edge")
     person = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
     for path, entered in {
         f"/assets/{site.pallet.id}/edit": {"name": "Other", "external_key": site.pallet.external_key},
         f"/locations/{site.dock.id}/edit": {"name": "Other", "external_key": site.dock.external_key},
-        f"/readers/{reader.id}/edit": {"name": "Other", "topic": "t", "format": "plain"},
+        f"/readers/{reader.id}/edit": {"name": "Other", "topic": "t", "format": "edge"},
         f"/people/{person.id}/edit": {"name": "Other", "role": "operator"},
     }.items():
         answer = admin.post(path, {**entered})

@@ -6,14 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 from edge import clock
-from edge.app import create_app
 from edge.audit import actors
-from edge.operations.health import Health
 from edge.people import people, sessions
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.sync.store import sites
-from tests.pages.conftest import SETTINGS, Browser
+from tests.application import make_app
+from tests.pages.conftest import Browser
 from tests.sync.test_hub import Company
 from tests.sync.world import Hub
 
@@ -24,7 +23,7 @@ def sign_in(hub: Hub) -> Browser:
     person = people.add_person(hub.actor, "Ann", Role.VIEWER)
     actor = actors.person(hub.organization_id, person.id, person.name)
     sessions.add_session(actor, hash_secret("token"), clock.now() + HOUR)
-    return Browser(create_app(SETTINGS, Health()), "token")
+    return Browser(make_app(), "token")
 
 
 def text_of(browser: Browser, path: str) -> str:

@@ -64,7 +64,7 @@ def test_what_is_no_day_is_nothing_here(sign_in_as: SignIn, days: str) -> None:
 
 
 def test_the_ledger(sign_in_as: SignIn, cast: Cast) -> None:
-    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="plain")
+    reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge")
     tally = ledger.Tally(reader.id, ledger.hour_of(clock.now()), ledger.Bucket.RECORDED)
     ledger.add({tally: 3}, {tally: 5})
     rows = table(sign_in_as(Role.EDITOR), "/export/ledger.csv")

@@ -18,9 +18,8 @@ from urllib.parse import urlencode
 from PIL import Image
 from werkzeug.routing import Rule
 
-from edge.app import AppSettings, create_app
-from edge.operations.health import Health
 from edge.people.people import Role
+from tests.application import make_app
 from tests.security.budget.box import LARGE_FILE, Box
 from tests.soak.crash import TOPIC
 
@@ -381,8 +380,7 @@ def bodies_of(box: Box, rules: Iterable[Rule]) -> list[bytes]:
 
 def every_body(box: Box, seconds: float) -> Statuses:
     """An administrator, a key and a site: all that a body can be, for each route that takes one."""
-    settings = AppSettings("production", "1.0", (), 50, 200)
-    requests = bodies_of(box, create_app(settings, Health()).url_map.iter_rules())
+    requests = bodies_of(box, make_app().url_map.iter_rules())
     statuses, end = Statuses(), time.monotonic() + seconds
 
     def send(content: bytes) -> str:

@@ -1,0 +1,47 @@
+"""Services and applications for tests, with defaults for everything that a test does not name."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from flask import Flask
+
+from edge.app import create_app
+from edge.config.live import LiveSettings
+from edge.config.settings import Config
+from edge.limits import ConcurrencyLimit
+from edge.operations.health import Health
+from edge.services import Services
+
+_DEFAULTS = {"rate_per_second": 1_000, "rate_burst": 100_000, "time_zone": "UTC", "version": "0.0"}
+_SETTINGS = {item.name for item in fields(Config)}
+
+
+def make_services(**changes: Any) -> Services:
+    """Build services from settings, such as `pin_required=True`, and fields of `Services`, such as `streams`."""
+    changes = _DEFAULTS | changes
+    config = Config(**{name: value for name, value in changes.items() if name in _SETTINGS})
+    defaults = {
+        "settings": LiveSettings(config, config),
+        "health": Health(),
+        "concurrency": ConcurrencyLimit(config.http_threads),
+    }
+    return Services(**defaults | {name: value for name, value in changes.items() if name not in _SETTINGS})
+
+
+def make_app(**changes: Any) -> Flask:
+    return create_app(make_services(**changes))
+
+
+def services_of(app: Flask) -> Services:
+    installed: Services = app.extensions["services"]
+    return installed
+
+
+def change(app: Flask, **changes: Any) -> None:
+    """Change settings or services of an application from the next request on."""
+    installed = services_of(app)
+    config = replace(installed.config, **{name: changes.pop(name) for name in _SETTINGS & set(changes)})
+    installed.settings.config = config
+    app.extensions["services"] = replace(installed, **changes)
