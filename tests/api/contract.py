@@ -12,6 +12,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT4
 from werkzeug.test import TestResponse
 
+import edge.api.routes  # noqa: F401  registers the operations
 from edge.api.openapi import document
 from edge.api.operations import OPERATIONS
 

@@ -107,7 +107,7 @@ def test_nothing_is_recorded_before_somebody_signs_off(sign_in_as: SignIn, cast:
 def test_a_device_is_told_when_there_are_too_many_and_goes_on(
     sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quotas, "CAPS", {"stock_take": quotas.CAPS["stock_take"]._replace(most=0)})
+    monkeypatch.setattr(quotas, "CAPS", {"stock_take": quotas.CAPS["stock_take"]._replace(limit=0)})
     olga = sign_in_as(Role.OPERATOR)
     refused, scan = send(olga, begin(site), scanned(1, PALLET, site.hall.id))
     assert (refused["result"], refused["reason"][:32]) == ("refused", "There are 0 of these already (st")
