@@ -12,6 +12,7 @@ import click
 
 from edge import __version__
 from edge.errors import Damaged, EdgeError
+from edge.manual import generated
 from edge.terminal import PrintableStream
 
 DAMAGED = 3  # exit code after which systemd does not restart the service
@@ -76,6 +77,20 @@ def cli(context: click.Context, file: Path | None, flags: tuple[str, ...]) -> No
     from edge.config import settings
 
     context.obj = Setup(*settings.from_process(file, flags))
+
+
+def _commands_for_manual() -> str:
+    reference = import_module("edge.commands.reference")
+    return str(reference.markdown(cli))
+
+
+def _settings_for_manual() -> str:
+    reference = import_module("edge.config.reference")
+    return str(reference.markdown())
+
+
+generated.register("commands", _commands_for_manual)
+generated.register("settings", _settings_for_manual)
 
 
 def main() -> None:

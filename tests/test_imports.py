@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "edge"
 # The floors of the building, from the bottom. A room imports from the floors below it, and from itself.
 FLOORS = (
     {"errors", "clock", "metrics", "terminal", "texts"},
-    {"budget", "limits", "logs", "outbound"},
+    {"budget", "limits", "logs", "manual", "outbound"},
     {"validation", "database"},
     {"audit", "formats"},
     {"config", "labels", "people", "records"},
@@ -42,6 +42,7 @@ HOMES = {
     "flask": {"app", "api", "pages", "server", "services"},
     "flask_babel": {"pages"},
     "jmespath": {"formats"},
+    "markdown_it": {"manual.markdown"},
     "msgpack": {"formats.payloads", "ingest.replay"},  # what is kept is packed with it, too
     "paho": {"ingest", "events.mqtt", "demo"},  # the simulated readers of the demo publish like real ones
     "peewee": {"database", "people", "records", "readers", "sync"},

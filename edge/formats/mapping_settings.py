@@ -1,4 +1,4 @@
-"""A mapping as an installer writes it: where its reads stand in a message (data/mappings/README.md)."""
+"""A mapping as an installer writes it: where its reads stand in a message (web/manual/mappings.md)."""
 
 from __future__ import annotations
 

@@ -14,11 +14,12 @@ from werkzeug.routing import IntegerConverter
 
 from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, OverQuota, TooLarge, Unavailable
-from edge.pages import api_docs, audit, config, events, formatting, labels, languages, operations, sync
+from edge.pages import api_docs, audit, config, events, formatting, labels, languages, manual, operations, sync
 from edge.pages import operations as status
 from edge.pages.forms import MOST_DIGITS
 from edge.pages.guard import has_role, identify, open_to_all, pages
 from edge.pages.handhelds import scan, stock_takes
+from edge.pages.help import help_address
 from edge.pages.notices import NOTICES
 from edge.pages.people import api_keys, devices, people, second_factor, sign_in
 from edge.pages.readers import antennas, inbox, live_reads, location_corrections, readers
@@ -50,7 +51,7 @@ VIEWS = (
         sync,
         events,
     ),
-    *(csv_import, exports, api_docs, past, live_reads, floor_plans, trails),
+    *(csv_import, exports, api_docs, manual, past, live_reads, floor_plans, trails),
 )  # imported for their views
 
 
@@ -84,6 +85,7 @@ def register(app: Flask) -> None:
         plural=formatting.plural,
         ROLES=formatting.ROLES,
         services=services,
+        help_address=help_address,
     )
     languages.register(app)
     app.url_map.converters["int"] = _Whole

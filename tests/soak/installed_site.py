@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.manual.documents import marked
 from tests.soak.box import Box
 from tests.soak.watching import Api, Reader, Watch
 
@@ -63,7 +64,7 @@ class Site:
         self.account: tuple[str, str] = ("", "")
 
     def set_up(self) -> None:
-        said = self.box.run(of_readme("reader"))
+        said = self.box.run(of_manual("reader"))
         self.account = (re.findall(r"user +(\S+)", said)[0], re.findall(r"password +(\S+)", said)[0])
         self.box.run(f"edge asset add 'Pallet 71' --key PALLET-71 --tag rfid:{TAG}")
         self.api.mint_key(EMAIL, PASSWORD)
@@ -109,10 +110,9 @@ class Site:
             self.reader.stop()
 
 
-def of_readme(name: str) -> str:
-    """The block after its marker is the very command a reader of the README copies."""
-    text = (ROOT / "README.md").read_text("utf-8")
-    return re.findall(rf"<!-- site:{name} -->\n```sh\n(.*?)```", text, re.S)[0]
+def of_manual(name: str) -> str:
+    """The block after its marker is the very command that a reader of the manual copies."""
+    return marked(f"site:{name}").code
 
 
 def show(row: Row) -> Row:
@@ -140,7 +140,7 @@ def install(box: Box, ports: Ports, source: Path | None = None) -> str:
             box.put(checkout, "/root/edge")
         add_sudo(box)
     began = time.monotonic()
-    said = box.run("cd /root/edge && " + of_readme("install"))
+    said = box.run("cd /root/edge && " + of_manual("install"))
     if source:  # every read is to be found again, so every read is to be a row
         box.run("printf '\\n[ingest]\\nsighting_gap_seconds = 0\\n' >>/etc/edge/edge.toml && systemctl restart edge")
     assert "edge runs on this box" in said, said
@@ -153,7 +153,7 @@ def install(box: Box, ports: Ports, source: Path | None = None) -> str:
 
 
 def add_sudo(box: Box) -> None:
-    """For the commands of the README, where Debian has none."""
+    """For the commands of the manual, where Debian has none."""
     box.run("command -v sudo || printf '#!/bin/sh\\nexec \"$@\"\\n' | install -m 755 /dev/stdin /usr/local/bin/sudo")
 
 

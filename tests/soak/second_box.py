@@ -1,7 +1,7 @@
 """Another computer takes the place of one that is gone: `python -m tests.soak.second_box --box TOOL --folder DIR`.
 
 A site is installed and used, makes its disaster file, and loses its power for good. A second computer is installed from
-that file with the one command of the README. Then the reader signs in with its old password and with TLS against the
+that file with the one command of the manual. Then the reader signs in with its old password and with TLS against the
 old authority, the API key and a phone's trust are as before, and every read that was in the file is there.
 """
 

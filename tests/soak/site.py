@@ -1,7 +1,7 @@
 """What a technician and bad luck do to a site, on a real Debian: `python -m tests.soak.site --box TOOL --folder DIR`.
 
 TOOL is a program that makes and runs a whole computer (see box.py), DIR where its computers may live. The commands are
-those of the README. Prints a table: what was done, reads sent, reads found, longest while without an answer.
+those of the manual. Prints a table: what was done, reads sent, reads found, longest while without an answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from tests.soak.box import Box
-from tests.soak.installed_site import RATE, ROOT, Ports, Row, Site, install, main_pid, of_readme, show, wait_for
+from tests.soak.installed_site import RATE, ROOT, Ports, Row, Site, install, main_pid, of_manual, show, wait_for
 from tests.soak.watching import Api
 
 CURL_NOT_CONNECTED = "7"
@@ -144,7 +144,7 @@ def _while_full(site: Site) -> tuple[int, int]:
 
 
 def back_up(site: Site) -> str:
-    site.box.run(of_readme("backup"))
+    site.box.run(of_manual("backup"))
     return "taken, checked and compressed meanwhile"
 
 
@@ -159,7 +159,7 @@ def move_to(first: Site, second: Site) -> Row:
         file.write_bytes(bytes.fromhex(first.box.run(f"od -An -v -tx1 /var/lib/edge/backups/{name} | tr -d ' \\n'")))
         second.box.put(file, f"/var/lib/edge/backups/{name}")
     second.box.run(
-        f"chown -R edge:edge /var/lib/edge/backups; FILE=/var/lib/edge/backups/{name}\n" + of_readme("restore")
+        f"chown -R edge:edge /var/lib/edge/backups; FILE=/var/lib/edge/backups/{name}\n" + of_manual("restore")
     )
     second.watch.wait_until_up()
     second.api.use_key_of(first.api)
@@ -176,7 +176,7 @@ def use_https(site: Site) -> str:
     port = site.ports.https
     certificate = site.box.run(f"curl -fsS http://127.0.0.1:{port + 1}/certificate/edge-authority.crt")
     digest = sha256(ssl.PEM_cert_to_DER_cert(certificate)).digest().hex(":").upper()
-    assert digest in site.box.run(of_readme("https"))
+    assert digest in site.box.run(of_manual("https"))
     context = ssl.create_default_context(cadata=certificate)
     secure = Api(f"https://127.0.0.1:{port}", context)
     secure.use_key_of(site.api)
@@ -245,7 +245,7 @@ def log_volume(site: Site, seconds: float, rate: float) -> str:
 
 
 def uninstall(site: Site) -> str:
-    site.box.run("cd /root/edge && " + of_readme("uninstall"))
+    site.box.run("cd /root/edge && " + of_manual("uninstall"))
     left = site.box.run("ls /opt /etc/edge /var/lib/edge; ls /etc/systemd/system; command -v edge || true")
     assert "edge.db" in left, left
     assert "edge.service" not in left, left

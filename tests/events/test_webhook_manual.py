@@ -1,8 +1,7 @@
-"""The receiver that the README shows takes what is sent, once, and nothing else."""
+"""The receiver in the manual accepts what is sent, once, and nothing else."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import urllib.error
@@ -12,18 +11,17 @@ from pathlib import Path
 from edge.events.log import KINDS
 from edge.people import secrets
 from tests.events.conftest import Warehouse, deliver, make_events
+from tests.manual.documents import FOLDER, marked
 from tests.mosquitto import free_port
 from tests.service import wait_for
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+CHAPTER = (FOLDER / "events.md").read_text("utf-8")
 
 
-def test_the_receiver_of_the_readme_verifies_and_drops_repeats(warehouse: Warehouse, tmp_path: Path) -> None:
-    found = re.search(r"<!-- run:receiver -->\n```python\n(.*?)```", README, re.DOTALL)
-    assert found
+def test_the_receiver_of_the_manual_verifies_and_drops_repeats(warehouse: Warehouse, tmp_path: Path) -> None:
     port = free_port()
     row = warehouse.add_webhook(f"http://127.0.0.1:{port}/")
-    program = found[1].replace("whsec_…", secrets.unseal(row.secret)).replace("8099", str(port))
+    program = marked("run:receiver").code.replace("whsec_…", secrets.unseal(row.secret)).replace("8099", str(port))
     file = tmp_path / "receiver.py"
     file.write_text(program, "utf-8")
     pallet = warehouse.add_asset("P-1")
@@ -56,7 +54,6 @@ def answers(port: int) -> int:
         return 0
 
 
-def test_every_kind_of_event_is_in_the_readme() -> None:
-
+def test_every_kind_of_event_is_in_the_manual() -> None:
     for kind in KINDS:
-        assert f"`{kind}`" in README
+        assert f"`{kind}`" in CHAPTER

@@ -1,0 +1,45 @@
+"""The settings as a chapter of the manual: made from `Config`, with the defaults, not the values of this site."""
+
+from __future__ import annotations
+
+from dataclasses import Field, fields
+from itertools import groupby
+from typing import Any
+
+from edge.config.live import CHANGEABLE, written
+from edge.config.settings import Config
+from edge.manual.generated import escape, table
+
+HEAD = ("Setting", "Default", "Values", "Meaning")
+_GENERAL = "General"
+
+
+def markdown() -> str:
+    """Return a table for each section of the settings file."""
+    parts = []
+    for section, items in groupby(fields(Config), key=_section):
+        rows = [_row(item) for item in items]
+        parts.append(f"### {section}\n\n{table(HEAD, rows)}\n")
+    return "\n".join(parts)
+
+
+def _section(item: Field[Any]) -> str:
+    before, dot, _ = item.metadata["name"].partition(".")
+    return before if dot else _GENERAL
+
+
+def _row(item: Field[Any]) -> tuple[str, ...]:
+    name, meaning = item.metadata["name"], escape(item.metadata["help"])
+    if name in CHANGEABLE:
+        meaning += " (can be changed while the service runs)"
+    default = escape(written(item.default)) or "empty"
+    return f"`{name}`", default, escape(_values(item)), meaning[0].upper() + meaning[1:] + "."
+
+
+def _values(item: Field[Any]) -> str:
+    """Return what the setting accepts: the message for a value that is wrong in every respect."""
+    try:
+        item.metadata["cast"](object())
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,54 @@
+"""The pages of the manual, and the search in it.
+
+Open to everybody, since those who cannot sign in need it most. Nothing in it is about this site: the settings are shown
+with their defaults.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from flask import abort, render_template, request
+from markupsafe import Markup
+
+from edge.manual import INDEX
+from edge.manual.manual import Manual
+from edge.pages.guard import open_to_all, pages
+from edge.pages.static_files import web_folder
+
+MOST_QUERY = 100  # characters
+
+
+@cache
+def manual() -> Manual:
+    return Manual(web_folder() / "manual")
+
+
+@pages.get("/manual")
+@open_to_all
+def manual_index() -> str:
+    query = request.args.get("q", "").strip()[:MOST_QUERY]
+    return _page(INDEX, query)
+
+
+@pages.get("/manual/<path:name>")
+@open_to_all
+def manual_chapter(name: str) -> str:
+    return _page(name)
+
+
+def _page(name: str, query: str = "") -> str:
+    book = manual()
+    chapter = book.chapter(name) or abort(404)
+    before, after = book.neighbors(name)
+    return render_template(
+        "manual/chapter.html",
+        chapter=chapter,
+        html=Markup(chapter.html),  # noqa: S704 - made of our own files, in which HTML is escaped
+        titles=book.titles,
+        index=INDEX,
+        before=before,
+        after=after,
+        query=query,
+        results=book.search(query) if query else None,
+    )
