@@ -5,7 +5,7 @@ The settings and the commands belong to rooms above this one, so those register 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 _MAKERS: dict[str, Callable[[], str]] = {}
 
@@ -25,7 +25,7 @@ def escape(text: str) -> str:
     return "".join("\\" + one if one in r"\*_[]<>|#" else one for one in text)
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table. Cells are Markdown, without line breaks."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
