@@ -20,7 +20,7 @@ from edge.database.models import HandheldScan
 from edge.handhelds import loads
 from edge.readers import unknown_tags
 from edge.records import gs1, lookup, tags
-from edge.records.lookup import Found
+from edge.records.lookup import RecordRef
 from edge.records.tags import NewTag
 from edge.texts import N_
 from edge.tracking import board, carriers, late_reads, positions
@@ -71,7 +71,7 @@ class Answer(NamedTuple):
     id: str
     result: Result
     reason: str = ""
-    found: Found | None = None
+    found: RecordRef | None = None
     was: board.BoardRow | None = None
 
 
@@ -199,7 +199,7 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, was_accepte
     return _record(sender, scan, found, received_at)
 
 
-def find(organization_id: int, scan: Submitted) -> Found | None:
+def find(organization_id: int, scan: Submitted) -> RecordRef | None:
     """The asset or location that a scan is of; None for an unknown code."""
     if scan.asset_id is not None:
         return lookup.asset_by_id(organization_id, scan.asset_id)
@@ -211,7 +211,7 @@ def _unknown(organization_id: int, scan_id: str, code: str) -> Answer:
     return Answer(scan_id, Result.UNKNOWN, N_("This asset was retired") if retired else "", retired)
 
 
-def _take_back(sender: Actor, row: StoredScan, found: Found | None, moment: int, gap: int) -> None:
+def _take_back(sender: Actor, row: StoredScan, found: RecordRef | None, moment: int, gap: int) -> None:
     with acting(sender) as act:
         HandheldScan.update(undone_at=moment).where(HandheldScan.id == row.id).execute()
         if row.asset_id is not None and row.seq is not None:
@@ -237,7 +237,7 @@ def _take_back_load(row: StoredScan, asset_id: int, gap: int) -> None:
         loads.undo_unload(row.organization_id, asset_id, row.observed_at, cut)
 
 
-def _record(sender: Actor, scan: Submitted, found: Found, received_at: int) -> Answer:
+def _record(sender: Actor, scan: Submitted, found: RecordRef, received_at: int) -> Answer:
     was = board.whereabouts(sender.organization_id, found.id)
     result = Result.AGAIN if _was_scanned_here(scan, found.id) else Result.RECORDED
     seen = Scan(
@@ -376,9 +376,9 @@ def _was_scanned_here(scan: Submitted, asset_id: int) -> bool:
     return row is not None and row == (scan.location_id, scan.location_id, 1)
 
 
-def _asset(organization_id: int, asset_id: int) -> Found | None:
+def _asset(organization_id: int, asset_id: int) -> RecordRef | None:
     row = board.whereabouts(organization_id, asset_id)
-    return Found("asset", row.asset_id, row.external_key, row.name) if row else None
+    return RecordRef("asset", row.asset_id, row.external_key, row.name) if row else None
 
 
 def _is_live_location(organization_id: int, location_id: int) -> bool | None:

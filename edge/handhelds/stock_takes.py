@@ -430,7 +430,7 @@ def _judge(
 
 
 def _scope(take: StockTake) -> set[int]:
-    below = location_tree.shown_descendants(take.location_id, clock.now()) if take.with_sublocations else []
+    below = location_tree.visible_descendants(take.location_id, clock.now()) if take.with_sublocations else []
     return {take.location_id, *below}
 
 

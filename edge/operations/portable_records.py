@@ -115,7 +115,7 @@ def finish() -> None:
             newest = page[-1][1]
             with writing():
                 for organization_id, *row in page:
-                    search.remember(kind, organization_id, Searchable(*row), _live_tags(kind, row[0]))
+                    search.index_record(kind, organization_id, Searchable(*row), _live_tags(kind, row[0]))
 
 
 def _check(table: str, record: Mapping[str, Any]) -> None:

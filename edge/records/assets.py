@@ -1,6 +1,6 @@
-"""Assets: what is tracked. Values come in validated; every write is one transaction, and audited.
+"""Assets: create, list, change, retire and restore.
 
-Retired assets: those that were soft-deleted, with the tags deleted with them, and how to restore them.
+The functions expect validated values. Every write is one transaction and is recorded in the audit log.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from edge.records.external_keys import (
     update,
 )
 from edge.records.homes import check_home
-from edge.records.listing import Source, Wanted, read_page, view
-from edge.records.tagging import told
+from edge.records.listing import ListQuery, Source, read_page, view
+from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, TagRow, from_json, is_taken
 
 SORTABLE = {
@@ -44,7 +44,10 @@ DEFAULT_SORT = (SortTerm("external_key"),)
 
 
 class AssetRow(NamedTuple):
-    """`metadata` is compact JSON text, exactly as it came in; `tags` are the live ones."""
+    """An asset with its live tags.
+
+    `metadata` is the compact JSON text as received. Times are microseconds since the epoch, UTC.
+    """
 
     id: int
     external_key: str
@@ -89,10 +92,10 @@ class AssetFilter(NamedTuple):
 
 
 _COLUMNS = [f"a.{column}" for column in AssetRow._fields if column != "tags"]
-_LONG = 4096  # characters of metadata; a list fetches longer ones by themselves
-# Parsing a page of 200 assets with 64 KB each as one text took 30 to 60 ms, in which no other thread could run.
-_SHORT_METADATA = f"iif(length(a.metadata) > {_LONG}, NULL, a.metadata)"
-_LISTED = Source(
+_LONG_METADATA = 4096  # characters; lists fetch longer metadata in a second query
+# Parsing 200 assets with 64 KB each as one JSON text would block all other threads for 30 to 60 ms.
+_SHORT_METADATA = f"iif(length(a.metadata) > {_LONG_METADATA}, NULL, a.metadata)"
+_LIST_SOURCE = Source(
     [_SHORT_METADATA if column == "a.metadata" else column for column in _COLUMNS],
     "asset a",
     "a",
@@ -122,7 +125,10 @@ def create(
     valid_to: int | None = None,
     tags: Sequence[NewTag] = (),
 ) -> AssetRow:
-    """Mints the key when none is given. Raises Conflict for a key or tag that is taken, Invalid for a bad window."""
+    """Create an asset. Without `external_key`, a key is generated (spec: external_key auto-mint).
+
+    Raises Conflict if the key or a tag is taken, Invalid for a bad window.
+    """
 
     def insert(act: Act) -> AssetRow:
         organization_id, now = act.organization_id, moment()
@@ -135,43 +141,45 @@ def create(
         quotas.charge(actor, len(metadata))
         execute(INSERT_ASSET, (*row[:-1], organization_id, key_number(ASSET_KEYS, key)))
         row = row._replace(tags=tagging.attach_all(act, "asset", row.id, tags, now))
-        act.note("asset.created", subject_of(row), given({**facts_of(row), "tags": [told(tag) for tag in row.tags]}))
-        return _remember(organization_id, row)
+        act.note(
+            "asset.created", subject_of(row), given({**audit_fields(row), "tags": [tag_text(tag) for tag in row.tags]})
+        )
+        return _index(organization_id, row)
 
     return act_in_group(actor, insert)
 
 
 def get(organization_id: int, asset_id: int) -> AssetRow:
-    """Live, whatever its window. Raises NotFound."""
-    found = execute(_GET, (asset_id, organization_id)).fetchone()
-    if found is None:
+    """Return a live asset, also outside its window. Raises NotFound."""
+    row = execute(_GET, (asset_id, organization_id)).fetchone()
+    if row is None:
         raise NotFound("asset not found")
-    return AssetRow._make((*found[:-1], from_json(found[-1])))
+    return AssetRow._make((*row[:-1], from_json(row[-1])))
 
 
 def list_page(
     organization_id: int,
-    wanted: AssetFilter,
+    filters: AssetFilter,
     *,
     limit: int,
     offset: int = 0,
     sort: Sequence[SortTerm] = DEFAULT_SORT,
 ) -> Page[AssetRow]:
-    """Live assets within their window, and the deleted ones if wanted."""
-    listed = Wanted(organization_id, "a.organization_id", include_deleted=wanted.include_deleted)
-    listed.active("a", wanted.is_active)
-    listed.any_of("a.external_key", wanted.external_keys)
+    """Return a page of the live assets within their window, including deleted ones if the filter asks for them."""
+    query = ListQuery(organization_id, "a.organization_id", include_deleted=filters.include_deleted)
+    query.active("a", filters.is_active)
+    query.any_of("a.external_key", filters.external_keys)
 
     def read() -> Page[AssetRow]:
-        match = search.match("asset", organization_id, wanted.q) if wanted.q else None
-        found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "a.id"), limit, offset)
-        return Page([AssetRow._make(row) for row in found], total)
+        match = search.match("asset", organization_id, filters.q) if filters.q else None
+        rows, total = read_page(_LIST_SOURCE, query, match, order_by(sort, SORTABLE, "a.id"), limit, offset)
+        return Page([AssetRow._make(row) for row in rows], total)
 
-    with view(listed, wanted.q):
+    with view(query, filters.q):
         page = read()
     if all(row.metadata is not None for row in page.rows):
         return page
-    with reading():  # again, since rows and metadata must be of the same moment
+    with reading():  # read again: rows and metadata must come from the same snapshot
         page = read()
         return page._replace(rows=_with_long_metadata(organization_id, page.rows))
 
@@ -179,8 +187,8 @@ def list_page(
 def _with_long_metadata(organization_id: int, rows: Sequence[AssetRow]) -> list[AssetRow]:
     ids = [row.id for row in rows if row.metadata is None]
     sql = "SELECT id, metadata FROM asset WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))"
-    found = dict(execute(sql, (organization_id, json.dumps(ids))))
-    return [row if row.metadata is not None else row._replace(metadata=found[row.id]) for row in rows]
+    metadata_by_id = dict(execute(sql, (organization_id, json.dumps(ids))))
+    return [row if row.metadata is not None else row._replace(metadata=metadata_by_id[row.id]) for row in rows]
 
 
 def patch(
@@ -189,7 +197,10 @@ def patch(
     changes: AssetChanges,
     check: Callable[[AssetRow], None] | None = None,
 ) -> AssetRow:
-    """Change the named columns. `check` sees the row as it is, inside the transaction, and refuses by raising."""
+    """Change some columns. `check` gets the current row inside the transaction and raises to refuse the change.
+
+    Raises NotFound, and Conflict if the asset's home is another box.
+    """
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
         check_home(asset_id)
@@ -200,12 +211,12 @@ def patch(
         check_window(row.valid_from, row.valid_to)
         quotas.charge(actor, max(0, len(row.metadata) - len(current.metadata)))
         update("asset", asset_id, values)
-        act.note_changes("asset.changed", subject_of(row), changed(facts_of(current), facts_of(row)))
-        return _remember(actor.organization_id, row)
+        act.note_changes("asset.changed", subject_of(row), changed(audit_fields(current), audit_fields(row)))
+        return _index(actor.organization_id, row)
 
 
 def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
-    """To its own key: no change at all. Raises Conflict for a key that is taken."""
+    """Change the external key; the current key changes nothing. Raises NotFound, and Conflict if the key is taken."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
         check_home(asset_id)
@@ -215,8 +226,8 @@ def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
         row = current._replace(external_key=key, updated_at=next_update(current.updated_at))
         values = {"external_key": key, "key_number": key_number(ASSET_KEYS, key), "updated_at": row.updated_at}
         update("asset", asset_id, values)
-        act.note("asset.renamed", subject_of(row), changed(facts_of(current), facts_of(row)))
-        return _remember(actor.organization_id, row)
+        act.note("asset.renamed", subject_of(row), changed(audit_fields(current), audit_fields(row)))
+        return _index(actor.organization_id, row)
 
 
 def edit(
@@ -226,49 +237,49 @@ def edit(
     external_key: str,
     check: Callable[[AssetRow], None] | None = None,
 ) -> AssetRow:
-    """Patch and rename, both or neither."""
+    """Patch and rename in one transaction."""
     with acting(actor):
         patch(actor, asset_id, changes, check)
         return rename(actor, asset_id, external_key)
 
 
 def delete(actor: Actor, asset_id: int) -> None:
-    """Soft-delete an asset and its tags; its key and tags are free again."""
+    """Soft-delete an asset and its tags. The key and the tags become available again. Raises NotFound, Conflict."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
         check_home(asset_id)
         deleted_at = next_update(current.updated_at)
         update("asset", asset_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("asset", asset_id, deleted_at)
-        act.note("asset.deleted", subject_of(current), given({"tags": [told(tag) for tag in current.tags]}))
-        _remember(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
+        act.note("asset.deleted", subject_of(current), given({"tags": [tag_text(tag) for tag in current.tags]}))
+        _index(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
 
 
 def attach_tag(actor: Actor, asset_id: int, tag: NewTag) -> TagRow:
-    """Raises Conflict for a tag that a live record holds."""
+    """Attach a tag. Raises NotFound, and Conflict if a live record has the tag."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
         check_home(asset_id)
         added = tagging.attach(act, subject_of(current), "asset", asset_id, tag)
-        _remember(actor.organization_id, current._replace(tags=[*current.tags, added]))
+        _index(actor.organization_id, current._replace(tags=[*current.tags, added]))
     return added
 
 
 def detach_tag(actor: Actor, asset_id: int, tag_id: int) -> None:
-    """Raises NotFound also for a tag of another record, and the second time."""
+    """Detach a tag. Raises NotFound if the asset does not have it."""
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
         check_home(asset_id)
         tagging.detach(act, subject_of(current), "asset", asset_id, tag_id)
-        _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
+        _index(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
 
 
 def subject_of(row: AssetRow) -> Subject:
     return Subject("asset", row.id, f"{row.name} ({row.external_key})")
 
 
-def facts_of(row: AssetRow) -> dict[str, Any]:
-    """What the audit keeps of an asset."""
+def audit_fields(row: AssetRow) -> dict[str, Any]:
+    """Return the fields of an asset that the audit log records."""
     return {
         "external_key": row.external_key,
         "name": row.name,
@@ -280,27 +291,27 @@ def facts_of(row: AssetRow) -> dict[str, Any]:
     }
 
 
-def _remember(organization_id: int, row: AssetRow) -> AssetRow:
-    search.remember("asset", organization_id, row, row.tags)
+def _index(organization_id: int, row: AssetRow) -> AssetRow:
+    search.index_record("asset", organization_id, row, row.tags)
     return row
 
 
 _FIELDS = [field for field in AssetRow._fields if field != "tags"]
-_ANY = f"SELECT {', '.join(_FIELDS)} FROM asset WHERE id = ? AND organization_id = ?"
+_GET_ANY = f"SELECT {', '.join(_FIELDS)} FROM asset WHERE id = ? AND organization_id = ?"
 _TAGS = "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at IS ? ORDER BY id"
 
 
 def get_any(organization_id: int, asset_id: int) -> AssetRow:
-    """Live or retired. The tags of a retired one are those it had when it was deleted. Raises NotFound."""
-    found = execute(_ANY, (asset_id, organization_id)).fetchone()
-    if found is None:
+    """Return a live or retired asset. A retired one has the tags that were deleted with it. Raises NotFound."""
+    row = execute(_GET_ANY, (asset_id, organization_id)).fetchone()
+    if row is None:
         raise NotFound("asset not found")
-    asset = AssetRow(*found)
+    asset = AssetRow(*row)
     return asset._replace(tags=[TagRow(*tag) for tag in execute(_TAGS, (asset_id, asset.deleted_at))])
 
 
 def restore(actor: Actor, asset_id: int) -> AssetRow:
-    """As it was, with its tags. Raises Conflict when something else has its key or one of its tags now."""
+    """Restore a retired asset and its tags. Raises NotFound, and Conflict if its key or a tag is now taken."""
     with acting(actor) as act:
         asset = get_any(actor.organization_id, asset_id)
         if asset.deleted_at is None:
@@ -314,7 +325,7 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
         row = asset._replace(deleted_at=None, updated_at=next_update(asset.updated_at))
         update("asset", asset_id, {"deleted_at": None, "updated_at": row.updated_at})
         execute("UPDATE tag SET deleted_at = NULL WHERE asset_id = ? AND deleted_at = ?", (asset_id, asset.deleted_at))
-        tagging.take_over(actor.organization_id, [NewTag(tag.tag_type, tag.value) for tag in asset.tags])
+        tagging.send_tag_attached(actor.organization_id, [NewTag(tag.tag_type, tag.value) for tag in asset.tags])
         act.note("asset.restored", Subject("asset", asset_id, f"{row.name} ({row.external_key})"))
-        search.remember("asset", actor.organization_id, row, row.tags)
+        search.index_record("asset", actor.organization_id, row, row.tags)
         return row

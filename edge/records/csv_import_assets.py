@@ -1,7 +1,7 @@
-"""The assets of an import, in bulk: judged and prepared without the write lock, which is then held for seconds.
+"""Bulk write of imported assets.
 
-What was judged may have changed until the lock is there. It is compared once more in three statements, and judged
-anew where it has; so an import is all or nothing as if it held the lock all the time, and scans are saved meanwhile.
+Rows are checked and prepared without the write lock, so scans are saved in the meantime. Under the lock three queries
+verify that the checked data has not changed. If it has, the caller checks again.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from edge.audit.audit import Act, Entry, changed, given
 from edge.database.connection import execute, execute_many
 from edge.database.ids import new_ids
 from edge.records import search, tagging, tags
-from edge.records.assets import INSERT_ASSET, AssetRow, facts_of, subject_of
+from edge.records.assets import INSERT_ASSET, AssetRow, audit_fields, subject_of
 from edge.records.external_keys import ASSET_KEYS, key_number, mint_key, moment, next_update
 from edge.records.tags import NewTag, PreparedTag
 
 
-class Wanted(NamedTuple):
-    """What a row of the file asks for: a new asset, or changes of the one that was found."""
+class AssetPlan(NamedTuple):
+    """A new asset, or changes to an existing one. Without `external_key` a key is generated."""
 
     external_key: str | None
-    found: AssetRow | None
+    existing: AssetRow | None
     changes: dict[str, Any]
     new_tags: Sequence[NewTag]
 
 
 class Draft(NamedTuple):
-    """An asset as it will be, but for the times; `before` is None for a new one."""
+    """An asset before and after the import, without times. `before` is None for a new asset."""
 
     before: AssetRow | None
     after: AssetRow
@@ -39,24 +39,24 @@ class Draft(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
-        """Beside its tags."""
+        """True if an existing asset changes in more than its tags."""
         return self.before is not None and self.before._replace(tags=()) != self.after._replace(tags=())
 
 
-def prepare(actor: Actor, wanted: Sequence[Wanted]) -> list[Draft]:
-    """Gives ids and keys, and makes new assets ready to be found; `search.drop_ahead` undoes that.
+def prepare(actor: Actor, plans: Sequence[AssetPlan]) -> list[Draft]:
+    """Assign ids and keys, and add new assets to the search index as staged; `search.drop_staged` undoes the latter.
 
-    Ids in rising order, so that the tables are filled from one end to the other.
+    Ids ascend, so rows are appended to the tables in order.
     """
-    ids = iter(sorted(new_ids(sum((one.found is None) + len(one.new_tags) for one in wanted))))
-    keys = _free_keys(actor.organization_id, {one.external_key for one in wanted if one.external_key})
-    drafts = [_draft(one, ids, keys) for one in wanted]
-    search.index_ahead("asset", [(draft.after, draft.after.tags) for draft in drafts if draft.before is None])
+    ids = iter(sorted(new_ids(sum((plan.existing is None) + len(plan.new_tags) for plan in plans))))
+    keys = _free_keys(actor.organization_id, {plan.external_key for plan in plans if plan.external_key})
+    drafts = [_draft(plan, ids, keys) for plan in plans]
+    search.stage("asset", [(draft.after, draft.after.tags) for draft in drafts if draft.before is None])
     return drafts
 
 
 def _free_keys(organization_id: int, used: set[str]) -> Iterator[str]:
-    """Minted ones, beside those that the file itself gives."""
+    """Generate keys that follow the highest used one, also counting those in the file."""
     number = key_number(ASSET_KEYS, mint_key(ASSET_KEYS, organization_id)) or 1
     number = max([number, *((key_number(ASSET_KEYS, key) or 0) + 1 for key in used)])
     while True:
@@ -64,20 +64,20 @@ def _free_keys(organization_id: int, used: set[str]) -> Iterator[str]:
         number += 1
 
 
-def _draft(wanted: Wanted, ids: Iterator[int], keys: Iterator[str]) -> Draft:
-    before = wanted.found
-    after = before._replace(**wanted.changes) if before else _new(next(ids), wanted.external_key or next(keys), wanted)
-    prepared = [tags.prepared(next(ids), after.id, tag) for tag in wanted.new_tags]
+def _draft(plan: AssetPlan, ids: Iterator[int], keys: Iterator[str]) -> Draft:
+    before = plan.existing
+    after = before._replace(**plan.changes) if before else _new(next(ids), plan.external_key or next(keys), plan)
+    prepared = [tags.prepare(next(ids), after.id, tag) for tag in plan.new_tags]
     return Draft(before, after._replace(tags=[*after.tags, *(one.row for one in prepared)]), prepared)
 
 
-def _new(asset_id: int, external_key: str, wanted: Wanted) -> AssetRow:
+def _new(asset_id: int, external_key: str, plan: AssetPlan) -> AssetRow:
     row = AssetRow(asset_id, external_key, "", None, True, "{}", 0, None, 0, 0, deleted_at=None)
-    return row._replace(**wanted.changes)
+    return row._replace(**plan.changes)
 
 
-def is_still_true(organization_id: int, drafts: Sequence[Draft]) -> bool:
-    """Whether keys and tags are still free, and the assets as they were. Within the transaction that writes."""
+def is_current(organization_id: int, drafts: Sequence[Draft]) -> bool:
+    """True if keys and tags are still free and the assets unchanged. Call in the writing transaction."""
     new_keys = [draft.after.external_key for draft in drafts if draft.before is None]
     if execute(_TAKEN_KEYS, (orjson.dumps(new_keys).decode(), organization_id)).fetchone():
         return False
@@ -85,28 +85,28 @@ def is_still_true(organization_id: int, drafts: Sequence[Draft]) -> bool:
     if execute(_TAKEN_TAGS, (orjson.dumps(new_tags).decode(), organization_id)).fetchone():
         return False
     expected = {before.id: (before.updated_at, list(before.tags)) for before, _, _ in drafts if before}
-    found = execute(_FOUND, (orjson.dumps(list(expected)).decode(),))
-    return {row[0]: (row[1], tags.from_json(row[2])) for row in found} == expected
+    query = execute(_CURRENT, (orjson.dumps(list(expected)).decode(),))
+    return {row[0]: (row[1], tags.from_json(row[2])) for row in query} == expected
 
 
 _TAKEN_KEYS = """
-SELECT 1 FROM json_each(?) wanted CROSS JOIN asset a
-ON a.organization_id = ? AND a.external_key = wanted.value AND a.deleted_at IS NULL LIMIT 1
+SELECT 1 FROM json_each(?) new CROSS JOIN asset a
+ON a.organization_id = ? AND a.external_key = new.value AND a.deleted_at IS NULL LIMIT 1
 """
 _TAKEN_TAGS = """
-SELECT 1 FROM json_each(?) wanted CROSS JOIN tag t
-ON t.organization_id = ? AND t.tag_type = wanted.value ->> 0 AND t.value = wanted.value ->> 1 AND t.deleted_at IS NULL
+SELECT 1 FROM json_each(?) new CROSS JOIN tag t
+ON t.organization_id = ? AND t.tag_type = new.value ->> 0 AND t.value = new.value ->> 1 AND t.deleted_at IS NULL
 LIMIT 1
 """
-_FOUND = f"""
-SELECT a.id, a.updated_at, {tags.tags_as_json("asset", "a.id")} FROM json_each(?) wanted
-CROSS JOIN asset a ON a.id = wanted.value
+_CURRENT = f"""
+SELECT a.id, a.updated_at, {tags.tags_as_json("asset", "a.id")} FROM json_each(?) expected
+CROSS JOIN asset a ON a.id = expected.value
 WHERE a.deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM mirror WHERE record_id = a.id)
 """
 
 
 def write(act: Act, drafts: Sequence[Draft]) -> None:
-    """A few statements, each for all assets."""
+    """Write all drafts with a few bulk statements."""
     now = moment()
     dated = [_dated(draft, now) for draft in drafts]
     execute_many(
@@ -126,8 +126,8 @@ def write(act: Act, drafts: Sequence[Draft]) -> None:
         ),
     )
     tagging.attach_prepared(act, "asset", [tag for draft in dated for tag in draft.new_tags], now)
-    search.remember_all("asset", act.organization_id, ((draft.after, draft.after.tags) for draft in dated))
-    act.note_all(line for draft in dated for line in _told(draft))
+    search.index_records("asset", act.organization_id, ((draft.after, draft.after.tags) for draft in dated))
+    act.note_all(line for draft in dated for line in _audit_entries(draft))
 
 
 def _dated(draft: Draft, now: int) -> Draft:
@@ -138,14 +138,14 @@ def _dated(draft: Draft, now: int) -> Draft:
     return draft
 
 
-def _told(draft: Draft) -> Iterator[Entry]:
-    """What the audit keeps, as if each asset had been entered by itself."""
+def _audit_entries(draft: Draft) -> Iterator[Entry]:
+    """Return the same audit entries as if each asset had been entered on its own."""
     before, after, new_tags = draft
     if before is None:
-        told = [tagging.told(tag) for tag in after.tags]
-        yield Entry("asset.created", subject_of(after), given({**facts_of(after), "tags": told}))
+        tags = [tagging.tag_text(tag) for tag in after.tags]
+        yield Entry("asset.created", subject_of(after), given({**audit_fields(after), "tags": tags}))
         return
     if draft.is_changed:
-        yield Entry("asset.changed", subject_of(after), changed(facts_of(before), facts_of(after)))
+        yield Entry("asset.changed", subject_of(after), changed(audit_fields(before), audit_fields(after)))
     for tag in new_tags:
-        yield Entry("tag.attached", subject_of(after), {"tag": tagging.told(tag.row)})
+        yield Entry("tag.attached", subject_of(after), {"tag": tagging.tag_text(tag.row)})

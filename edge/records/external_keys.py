@@ -1,4 +1,4 @@
-"""What assets and locations have in common: minted keys, the update token, and what is visible on lists."""
+"""External keys, update times and validity windows of assets and locations."""
 
 from __future__ import annotations
 
@@ -11,60 +11,60 @@ from edge.database.connection import execute
 from edge.errors import Conflict, Invalid
 
 MILLISECOND = 1000
-MAX_KEY_DIGITS = 18  # of a key that auto-mint still counts (contract: Keys and filters)
+MAX_KEY_DIGITS = 18  # keys with more digits do not count for auto-mint (contract: Keys and filters)
 
 
-class Minted(NamedTuple):
-    """One namespace of minted keys (spec: external_key auto-mint)."""
+class KeySeries(NamedTuple):
+    """A namespace of generated keys (spec: external_key auto-mint)."""
 
     table: str
     prefix: str
     width: int
 
 
-ASSET_KEYS = Minted("asset", "ASSET-", 4)
-LOCATION_KEYS = Minted("location", "LOC-", 3)
+ASSET_KEYS = KeySeries("asset", "ASSET-", 4)
+LOCATION_KEYS = KeySeries("location", "LOC-", 3)
 
 
 def moment() -> int:
-    """Now, as records keep it: whole milliseconds, so that what the wire shows is what is compared."""
+    """Return the current time in microseconds, truncated to whole milliseconds, the precision of the API."""
     now = clock.now()
     return now - now % MILLISECOND
 
 
 def next_update(updated_at: int) -> int:
-    """Strictly later than the row's last change, also within one millisecond (contract: Bodies)."""
+    """Return the next `updated_at`: now, but always later than the last one (contract: Bodies)."""
     return max(moment(), updated_at + MILLISECOND)
 
 
-def mint_key(minted: Minted, organization_id: int) -> str:
-    """The highest live number plus one; to be called in the transaction that uses it."""
+def mint_key(series: KeySeries, organization_id: int) -> str:
+    """Return the highest live number plus one as a key. Call in the transaction that uses the key."""
     number = execute(
-        f"SELECT ifnull(max(key_number), 0) + 1 FROM {minted.table} "
+        f"SELECT ifnull(max(key_number), 0) + 1 FROM {series.table} "
         "WHERE organization_id = ? AND deleted_at IS NULL AND key_number IS NOT NULL",
         (organization_id,),
     ).fetchone()[0]
-    while is_key_taken(minted, organization_id, key := f"{minted.prefix}{number:0{minted.width}d}"):
-        number += 1  # only where a live key has too many digits to be counted
+    while is_key_taken(series, organization_id, key := f"{series.prefix}{number:0{series.width}d}"):
+        number += 1  # only if a live key has more than MAX_KEY_DIGITS
     return key
 
 
-def key_number(minted: Minted, key: str) -> int | None:
-    """The number in a key that looks minted."""
-    match = re.fullmatch(rf"{minted.prefix}([0-9]{{{minted.width},{MAX_KEY_DIGITS}}})", key)
+def key_number(series: KeySeries, key: str) -> int | None:
+    """Return the number in a key of the series, or None for any other key."""
+    match = re.fullmatch(rf"{series.prefix}([0-9]{{{series.width},{MAX_KEY_DIGITS}}})", key)
     return int(match[1]) if match else None
 
 
-def is_key_taken(minted: Minted, organization_id: int, key: str) -> bool:
-    sql = f"SELECT 1 FROM {minted.table} WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL"
+def is_key_taken(series: KeySeries, organization_id: int, key: str) -> bool:
+    sql = f"SELECT 1 FROM {series.table} WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL"
     return execute(sql, (organization_id, key)).fetchone() is not None
 
 
-def choose_key(minted: Minted, organization_id: int, key: str | None) -> str:
-    """The wanted key, or a minted one. Raises Conflict when a live row has it."""
+def choose_key(series: KeySeries, organization_id: int, key: str | None) -> str:
+    """Return `key`, or a generated one if it is None. Raises Conflict if a live row has the key."""
     if key is None:
-        return mint_key(minted, organization_id)
-    if is_key_taken(minted, organization_id, key):
+        return mint_key(series, organization_id)
+    if is_key_taken(series, organization_id, key):
         raise Conflict(f"external_key {key} already exists")
     return key
 
@@ -75,7 +75,7 @@ def check_window(valid_from: int, valid_to: int | None) -> None:
 
 
 def keep_microseconds(changes: Mapping[str, Any], current: Any) -> dict[str, Any]:
-    """A window that is sent back as the wire showed it, in milliseconds, is not a change."""
+    """Drop the change of a window that equals the stored one at the millisecond precision of the API."""
     kept = dict(changes)
     for column in ("valid_from", "valid_to"):
         stored = getattr(current, column)
@@ -90,12 +90,15 @@ def update(table: str, record_id: int, values: Mapping[str, Any]) -> None:
 
 
 def effective(alias: str) -> str:
-    """Within its window at `:now`. The plus stops SQLite from using an index of the window instead of the order's."""
+    """Return the SQL condition that `:now` is within the window of a row.
+
+    The unary plus keeps SQLite from choosing the index on the window instead of the index for ORDER BY.
+    """
     return f"+{alias}.valid_from <= :now AND ({alias}.valid_to IS NULL OR {alias}.valid_to > :now)"
 
 
 def visible(alias: str, *, include_deleted: bool) -> str:
-    """The condition of every list: live and within its window, or deleted if wanted (contract: Lists)."""
+    """Return the SQL condition of every list: live and within the window, or deleted if included (contract: Lists)."""
     if include_deleted:
         return f"({alias}.deleted_at IS NOT NULL OR {effective(alias)})"
     return f"{alias}.deleted_at IS NULL AND {effective(alias)}"

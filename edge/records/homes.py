@@ -1,4 +1,4 @@
-"""Every record has exactly one home, where it is changed; at other boxes of a company it is a mirror."""
+"""Home of a record: the one box on which it can be changed. Other boxes have a read-only mirror of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from edge.errors import Conflict
 
 
 def check_home(record_id: int) -> None:
-    """Raises Conflict for a record that is kept at another box: it is changed there, and nowhere else."""
+    """Raise Conflict if the home of the record is another box."""
     row = execute("SELECT home FROM mirror WHERE record_id = ?", (record_id,)).fetchone()
     if row:
         raise Conflict(f"this record is kept at {row[0]}; change it there")
 
 
 def home_name(organization_id: int, record_id: int) -> str | None:
-    """The box a record of the organization is kept at; None: this one."""
+    """Return the name of the record's home, or None if it is this box."""
     row = execute(
         "SELECT home FROM mirror WHERE record_id = ?1 AND EXISTS (SELECT 1 FROM searchable "
         "WHERE id = ?1 AND organization_id = ?2)",
@@ -24,6 +24,6 @@ def home_name(organization_id: int, record_id: int) -> str | None:
 
 
 def home_of(record_id: int) -> int | None:
-    """The peer that is home of a record (see `mirrors.Peer`); None: here."""
+    """Return the number of the peer that is the record's home (see `mirrors.Peer`), or None if it is this box."""
     row = execute("SELECT peer FROM mirror WHERE record_id = ?", (record_id,)).fetchone()
     return row[0] if row else None

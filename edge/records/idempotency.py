@@ -1,4 +1,4 @@
-"""Answers to creates, kept for clients that send the same request again (contract: Additions, Idempotency-Key)."""
+"""Stored responses of create requests with an idempotency key (contract: Additions, Idempotency-Key)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from edge.database.group_commit import write_in_group
 from edge.errors import Conflict
 
 LIFETIME = clock.DAY
-MOST = 10_000  # answers of one caller
-MOST_BYTES = 32 * 1024 * 1024  # of one caller: an asset may have 64 KiB of metadata
-_ROW_BYTES = 300  # what a row takes beside its body
+MAX_ANSWERS = 10_000  # per caller
+MAX_BYTES = 32 * 1024 * 1024  # per caller
+_ROW_BYTES = 300  # overhead of a row in addition to its body
 
 
 class Create(NamedTuple):
-    """A create that may be sent again. `hash` is that of its path and body."""
+    """A create request with an idempotency key. `hash` covers its path and body."""
 
     organization_id: int
     caller: str
@@ -32,54 +32,54 @@ class Answer(NamedTuple):
 
 
 def once(create: Create, make: Callable[[], Answer]) -> tuple[Answer, bool]:
-    """The answer to a create, and whether it was given before. Decided, made and kept in one transaction.
+    """Return the answer to a create, and True if it was already stored. Lookup, `make` and storage are one transaction.
 
-    Raises Conflict, and what `make` raises; then nothing is kept.
+    Raises Conflict if the key was used for a different request. Errors of `make` propagate and nothing is stored.
     """
 
     def decide() -> tuple[Answer, bool]:
-        kept = find(create)
-        if kept:
-            return kept, True
+        stored = find(create)
+        if stored:
+            return stored, True
         answer = make()
-        keep(create, answer)
+        store(create, answer)
         return answer, False
 
     return write_in_group(decide)
 
 
 def find(create: Create) -> Answer | None:
-    """The answer to the same request. Raises Conflict if its key was used for another one."""
-    found = execute(
+    """Return the stored answer, or None. Raises Conflict if the key was used for a different request."""
+    row = execute(
         "SELECT request_hash, status, location, body FROM idempotent_answer "
         "WHERE organization_id = ? AND caller = ? AND key = ? AND created_at > ?",
         (create.organization_id, create.caller, create.key, clock.now() - LIFETIME),
     ).fetchone()
-    if found is None:
+    if row is None:
         return None
-    if found[0] != create.hash:
+    if row[0] != create.hash:
         raise Conflict("This Idempotency-Key was used for a request with another path or body; use a new key")
-    return Answer(*found[1:])
+    return Answer(*row[1:])
 
 
-def keep(create: Create, answer: Answer) -> None:
-    """Within the transaction of the create. The oldest answers of the caller make room."""
-    whose = (create.organization_id, create.caller)
-    number, bytes_up_to = execute(_NEWEST, whose).fetchone() or (0, 0)
+def store(create: Create, answer: Answer) -> None:
+    """Store an answer in the transaction of the create, and delete the caller's oldest answers above the limits."""
+    caller = (create.organization_id, create.caller)
+    number, bytes_up_to = execute(_NEWEST, caller).fetchone() or (0, 0)
     number, bytes_up_to = number + 1, bytes_up_to + len(answer.body) + _ROW_BYTES
     execute(
         "INSERT OR REPLACE INTO idempotent_answer (organization_id, caller, key, number, bytes_up_to, request_hash, "
         "status, location, body, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*whose, create.key, number, bytes_up_to, create.hash, *answer, clock.now()),
+        (*caller, create.key, number, bytes_up_to, create.hash, *answer, clock.now()),
     )
-    execute(_MAKE_ROOM, (*whose, number - MOST, *whose, bytes_up_to - MOST_BYTES + _ROW_BYTES))
+    execute(_MAKE_ROOM, (*caller, number - MAX_ANSWERS, *caller, bytes_up_to - MAX_BYTES + _ROW_BYTES))
 
 
 _NEWEST = """
     SELECT number, bytes_up_to FROM idempotent_answer WHERE organization_id = ? AND caller = ?
     ORDER BY number DESC LIMIT 1
 """
-# Numbers and bytes both grow from row to row, so the search for the first row that stays ends at that row.
+# `number` and `bytes_up_to` ascend, so the scan stops at the first row that is kept.
 _MAKE_ROOM = """
     DELETE FROM idempotent_answer WHERE organization_id = ? AND caller = ? AND number < max(1 + ?, (
         SELECT number FROM idempotent_answer
@@ -88,7 +88,7 @@ _MAKE_ROOM = """
 
 
 def drop_expired(now: int, limit: int) -> int:
-    """Answers that are too old to be given again; how many were dropped."""
+    """Delete at most `limit` expired answers and return the number deleted. `now` is in microseconds."""
     return execute(
         "DELETE FROM idempotent_answer WHERE no IN "
         "(SELECT no FROM idempotent_answer WHERE created_at <= ? ORDER BY created_at LIMIT ?)",

@@ -1,8 +1,7 @@
-"""One page of a list and the length of the whole list, for everything that has a window and can be searched.
+"""Pages of lists that have validity windows and can be searched, with the total count.
 
-How many rows a whole list has, cached until a record changes or a validity window opens or closes.
-
-Counting ten thousand assets costs more than reading a page of them, and the count is nearly always the same.
+Counting 10,000 assets takes longer than reading a page of them, so counts are cached until a record changes or a
+validity window opens or closes.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from edge.records.tags import Owner, TagRow, tags_as_json
 
 
 class Source(NamedTuple):
-    """Where a list's rows come from. `windowed` is the alias of the table whose window and deletion count.
+    """Tables and columns of a list.
 
-    Rows of a `tagged` owner begin with its id, and get their tags as one more column.
+    `windowed` is the alias of the table with the validity window and `deleted_at`. With `tagged`, the first column is
+    the id of the asset or location, and its tags are added as the last column.
     """
 
     columns: Sequence[str]
@@ -34,8 +34,8 @@ class Source(NamedTuple):
     tagged: Owner | None = None
 
 
-class Wanted:
-    """The conditions of one list, and the values of their parameters."""
+class ListQuery:
+    """SQL conditions of one list, with the values of their parameters."""
 
     def __init__(self, organization_id: int, organization_column: str, *, include_deleted: bool) -> None:
         self.include_deleted = include_deleted
@@ -56,42 +56,41 @@ class Wanted:
             self.values["is_active"] = is_active
 
 
-def view(wanted: Wanted, q: str) -> AbstractContextManager[None]:
-    """One view of the database where several statements must agree; a plain page is a single statement."""
-    return reading() if q or wanted.is_narrow else nullcontext()
+def view(query: ListQuery, q: str) -> AbstractContextManager[None]:
+    """Return a read transaction if the list needs several statements; a plain page is a single statement."""
+    return reading() if q or query.is_narrow else nullcontext()
 
 
 def read_page(
-    source: Source, wanted: Wanted, match: Match | None, order: str, limit: int, offset: int
+    source: Source, query: ListQuery, match: Match | None, order: str, limit: int, offset: int
 ) -> tuple[list[list[Any]], int]:
-    """The rows of one page, and the count of all."""
-    tables, conditions, values = source.tables, " AND ".join(wanted.conditions), wanted.values
+    """Return the rows of one page, and the number of rows in the whole list."""
+    tables, conditions, values = source.tables, " AND ".join(query.conditions), query.values
     if match and match.ids is not None:
-        tables = f"json_each(:ids) few CROSS JOIN {tables}"  # in this order: from the few to their rows
+        tables = f"json_each(:ids) few CROSS JOIN {tables}"  # CROSS JOIN fixes the order: ids first
         conditions += f" AND {source.id_column} = few.value"
         values["ids"] = match.ids
     elif match:
         tables += f" CROSS JOIN searchable s ON s.id = {source.id_column}"
         conditions += f" AND {match.condition}"
         values |= match.values
-    shown = f"{conditions} AND {visible(source.windowed, include_deleted=wanted.include_deleted)}"
+    shown = f"{conditions} AND {visible(source.windowed, include_deleted=query.include_deleted)}"
     page = f"FROM {tables} WHERE {shown} ORDER BY {order} LIMIT :limit OFFSET :offset"
-    version, rows = _at_once(source, page, {**values, "limit": limit, "offset": offset})
-    if wanted.is_narrow or (match and match.ids is not None):
+    version, rows = _read_rows(source, page, {**values, "limit": limit, "offset": offset})
+    if query.is_narrow or (match and match.ids is not None):
         return rows, execute(f"SELECT count(*) FROM {tables} WHERE {shown}", values).fetchone()[0]
     windowed = source.windowed
-    if match and source.tables.startswith(match.kind):  # the matches of a plain list need no other table
+    if match and source.tables.startswith(match.kind):  # a plain list can be counted in the index table
         tables, windowed, conditions = "searchable s", "s", match.condition
-        if wanted.is_active is not None:
+        if query.is_active is not None:
             conditions += " AND s.is_active = :is_active"
-    return rows, count_list(tables, windowed, conditions, values, version, include_deleted=wanted.include_deleted)
+    return rows, count_list(tables, windowed, conditions, values, version, include_deleted=query.include_deleted)
 
 
-def _at_once(source: Source, page: str, values: dict[str, Any]) -> tuple[int, list[list[Any]]]:
-    """The rows as one JSON text, with the version of the records.
+def _read_rows(source: Source, page: str, values: dict[str, Any]) -> tuple[int, list[list[Any]]]:
+    """Read the rows as one JSON text, with the version of the records.
 
-    Fetched one by one, each row would release the interpreter's lock, and with many requests at once that costs more
-    than the query.
+    sqlite3 releases the GIL for each fetched row; with many parallel requests that costs more than the query.
     """
     names = [f"c{number}" for number in range(len(source.columns))]
     columns = ", ".join(f"{column} AS {name}" for column, name in zip(source.columns, names, strict=True))
@@ -107,12 +106,12 @@ def _with_tags(row: list[Any]) -> list[Any]:
     return row
 
 
-_MOST = 1000
-_FAR = 2**63 - 1
+_MAX_CACHED = 1000
+_NEVER = 2**63 - 1
 
 
 class _Count(NamedTuple):
-    """True from `since` until `until` while nothing is written."""
+    """A count that is valid from `since` to `until` (microseconds) as long as no record changes."""
 
     version: int
     since: int
@@ -120,12 +119,12 @@ class _Count(NamedTuple):
     rows: int
 
 
-_known: dict[Any, _Count] = {}
+_cache: dict[Any, _Count] = {}
 
 
-def forget() -> None:
-    """For measuring what a request costs without the cache."""
-    _known.clear()
+def clear_cache() -> None:
+    """Clear the cache of counts. For benchmarks."""
+    _cache.clear()
 
 
 VERSION = "(SELECT records FROM version)"
@@ -134,20 +133,23 @@ VERSION = "(SELECT records FROM version)"
 def count_list(
     source: str, alias: str, conditions: str, values: dict[str, Any], version: int, *, include_deleted: bool
 ) -> int:
-    """The rows of `source` that meet `conditions` and are visible at `values["now"]`; `version` was just read."""
+    """Return the number of rows of `source` that meet `conditions` and are visible at `values["now"]`.
+
+    `version` is the current version of the records.
+    """
     now: int = values["now"]
     others = tuple((name, value) for name, value in values.items() if name != "now")
     key = (database.database, source, conditions, include_deleted, others)
-    known = _known.get(key)
-    if known is None or known.version != version or not known.since <= now < known.until:
-        if len(_known) >= _MOST:
-            _known.clear()
-        known = _known[key] = _count(source, alias, conditions, values, include_deleted=include_deleted)
-    return known.rows
+    cached = _cache.get(key)
+    if cached is None or cached.version != version or not cached.since <= now < cached.until:
+        if len(_cache) >= _MAX_CACHED:
+            _cache.clear()
+        cached = _cache[key] = _count(source, alias, conditions, values, include_deleted=include_deleted)
+    return cached.rows
 
 
 def _count(source: str, alias: str, conditions: str, values: dict[str, Any], *, include_deleted: bool) -> _Count:
-    """With the next instant at which a live row enters or leaves its window."""
+    """Count the rows, and find the next time at which a live row enters or leaves its window."""
     shown = effective(alias)
     if include_deleted:
         shown = f"{alias}.deleted_at IS NOT NULL OR ({shown})"
@@ -160,4 +162,4 @@ def _count(source: str, alias: str, conditions: str, values: dict[str, Any], *, 
         f"FROM {source} WHERE {conditions}",
         values,
     ).fetchone()
-    return _Count(version, values["now"], min(opens or _FAR, closes or _FAR), count)
+    return _Count(version, values["now"], min(opens or _NEVER, closes or _NEVER), count)

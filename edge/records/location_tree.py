@@ -1,9 +1,7 @@
-"""The location tree by recursive SQL: any depth and width, one query each, and never caught in a cycle.
+"""The location tree: ancestors, descendants and parents, one recursive query each.
 
-No write makes a cycle, but a database can be changed by hand. As every location has one parent, a walk down from a
-location is in a cycle only if it returns to where it began, and a walk up only if it never reaches a root.
-
-How a client names the parent of a location, and which location that is.
+Writes cannot create a cycle, but a manual change of the database can. Every location has one parent, so a cycle is
+detected if a walk down returns to its start or a walk up never reaches a root.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ WITH RECURSIVE up (id, parent_id) AS (
 SELECT id, parent_id FROM up
 """
 
-# The queue returns the deepest row first, and of those the first by name: depth first, siblings in order.
+# ORDER BY makes the recursion depth first, with siblings by name and id.
 _DOWN = """
 WITH RECURSIVE down (id, name, depth, valid_from, valid_to) AS (
     SELECT id, name, 1, valid_from, valid_to FROM location WHERE parent_id = :top AND deleted_at IS NULL
@@ -47,31 +45,34 @@ SELECT count(*), total(id = :top) FROM down
 
 
 def ancestors(location_id: int) -> list[int]:
-    """From the parent up to the root. Raises Corrupt when there is no root."""
+    """Return the ids of the ancestors from the parent to the root. Raises Corrupt if there is a cycle."""
     chain = execute(_UP, (location_id,)).fetchall()
     if chain and chain[-1][1] is not None:
         raise Corrupt(f"the location tree has a cycle above location {location_id}")
     return [row[0] for row in chain[1:]]
 
 
-def shown_descendants(location_id: int, now: int) -> list[int]:
-    """The live locations below that are within their window, depth first, siblings by name and id."""
-    found = execute(_DOWN, {"top": location_id, "now": now}).fetchall()
-    if any(row[0] == location_id for row in found):
+def visible_descendants(location_id: int, now: int) -> list[int]:
+    """Return the ids of the live descendants within their window, depth first, siblings by name and id.
+
+    `now` is in microseconds. Raises Corrupt if there is a cycle.
+    """
+    rows = execute(_DOWN, {"top": location_id, "now": now}).fetchall()
+    if any(row[0] == location_id for row in rows):
         raise Corrupt(f"the location tree has a cycle through location {location_id}")
-    return [row[0] for row in found if row[1]]
+    return [row[0] for row in rows if row[1]]
 
 
 def count_descendants(location_id: int) -> int:
-    """All live locations below, whatever their window."""
-    count, returns = execute(_COUNT, {"top": location_id}).fetchone()
-    if returns:
+    """Return the number of live descendants, also outside their window. Raises Corrupt if there is a cycle."""
+    count, has_cycle = execute(_COUNT, {"top": location_id}).fetchone()
+    if has_cycle:
         raise Corrupt(f"the location tree has a cycle through location {location_id}")
     return int(count)
 
 
-def refuse_cycle(location_id: int, parent_id: int | None) -> None:
-    """Raises Conflict when the location would be above itself."""
+def check_cycle(location_id: int, parent_id: int | None) -> None:
+    """Raise Conflict if the new parent is the location itself or a descendant of it."""
     if parent_id is None:
         return
     if parent_id == location_id:
@@ -81,7 +82,7 @@ def refuse_cycle(location_id: int, parent_id: int | None) -> None:
 
 
 class Parent(NamedTuple):
-    """How a client named a parent: by id, by key, or both. UNSET: the form was not given; None: no parent."""
+    """The parent in a request, by id, key or both. UNSET means that the field was not sent, None means no parent."""
 
     id: Any
     external_key: Any
@@ -92,7 +93,10 @@ NO_PARENT = Parent(UNSET, UNSET)
 
 
 def resolve(organization_id: int, parent: Parent) -> int | None:
-    """Each form that was given is resolved first, then they are compared (spec: Location parentage)."""
+    """Return the id of the parent, or None for no parent (spec: Location parentage).
+
+    Raises Invalid if a field names no live location or both fields name different ones.
+    """
     resolved: list[int | None] = []
     for field, column, value in (
         ("parent_id", "id", parent.id),
@@ -111,8 +115,8 @@ def _find_parent(organization_id: int, field: str, column: str, value: Any) -> i
     if value is None:
         return None
     sql = f"SELECT id FROM location WHERE {column} = ? AND organization_id = ? AND deleted_at IS NULL"
-    found = execute(sql, (value, organization_id)).fetchone()
-    if found is None:
+    row = execute(sql, (value, organization_id)).fetchone()
+    if row is None:
         raise Invalid.one(field, "fk_not_found", f"{field} does not name a live location")
-    parent_id: int = found[0]
+    parent_id: int = row[0]
     return parent_id

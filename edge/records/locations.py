@@ -1,4 +1,7 @@
-"""Locations: a tree of where things can be. Values come in validated; every write is one transaction, and audited."""
+"""Locations: create, list, change and delete, and their tree.
+
+The functions expect validated values. Every write is one transaction and is recorded in the audit log.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ from edge.records.external_keys import (
     update,
 )
 from edge.records.homes import check_home
-from edge.records.listing import Source, Wanted, read_page, view
+from edge.records.listing import ListQuery, Source, read_page, view
 from edge.records.location_tree import NO_PARENT, Parent, resolve
-from edge.records.tagging import told
+from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, TagRow, from_json
 
 # Sent with `location_id` in the transaction that deletes the location. A receiver refuses by raising Conflict.
@@ -44,7 +47,10 @@ DEFAULT_SORT = (SortTerm("external_key"),)
 
 
 class LocationRow(NamedTuple):
-    """The parent is None when it is soft-deleted (spec: Location); `tags` are the live ones."""
+    """A location with its live tags. A soft-deleted parent is shown as None (spec: Location).
+
+    Times are microseconds since the epoch, UTC.
+    """
 
     id: int
     external_key: str
@@ -95,7 +101,7 @@ _COLUMNS = (
     *("l.valid_from", "l.valid_to", "l.created_at", "l.updated_at", "l.deleted_at"),
 )
 _FROM = "location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL"
-_LISTED = Source(_COLUMNS, _FROM, "l", "l.id", tagged="location")
+_LIST_SOURCE = Source(_COLUMNS, _FROM, "l", "l.id", tagged="location")
 _SELECT = f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('location', 'l.id')} FROM {_FROM}"
 
 
@@ -111,7 +117,10 @@ def create(
     valid_to: int | None = None,
     tags: Sequence[NewTag] = (),
 ) -> LocationRow:
-    """Mints the key when none is given. Raises Conflict for a taken key or tag, Invalid for parent or window."""
+    """Create a location. Without `external_key`, a key is generated (spec: external_key auto-mint).
+
+    Raises Conflict if the key or a tag is taken, Invalid for a bad parent or window.
+    """
 
     def insert(act: Act) -> LocationRow:
         organization_id, now = act.organization_id, moment()
@@ -130,43 +139,47 @@ def create(
         )
         tagging.attach_all(act, "location", location_id, tags, now)
         row = get(organization_id, location_id)
-        act.note("location.created", _subject(row), given({**_facts(row), "tags": [told(tag) for tag in row.tags]}))
-        return _remember(organization_id, row)
+        act.note(
+            "location.created",
+            _subject(row),
+            given({**_audit_fields(row), "tags": [tag_text(tag) for tag in row.tags]}),
+        )
+        return _index(organization_id, row)
 
     return act_in_group(actor, insert)
 
 
 def get(organization_id: int, location_id: int) -> LocationRow:
-    """Live, whatever its window. Raises NotFound."""
+    """Return a live location, also outside its window. Raises NotFound."""
     sql = f"{_SELECT} WHERE l.id = ? AND l.organization_id = ? AND l.deleted_at IS NULL"
-    found = execute(sql, (location_id, organization_id)).fetchone()
-    if found is None:
+    row = execute(sql, (location_id, organization_id)).fetchone()
+    if row is None:
         raise NotFound("location not found")
-    return _row(found)
+    return _row(row)
 
 
 def list_page(
     organization_id: int,
-    wanted: LocationFilter,
+    filters: LocationFilter,
     *,
     limit: int,
     offset: int = 0,
     sort: Sequence[SortTerm] = DEFAULT_SORT,
 ) -> Page[LocationRow]:
-    """Live locations within their window, and the deleted ones if wanted."""
-    listed = Wanted(organization_id, "l.organization_id", include_deleted=wanted.include_deleted)
-    listed.active("l", wanted.is_active)
-    listed.any_of("l.external_key", wanted.external_keys)
-    listed.any_of("p.id", wanted.parent_ids)
-    listed.any_of("p.external_key", wanted.parent_external_keys)
-    with view(listed, wanted.q):
-        match = search.match("location", organization_id, wanted.q) if wanted.q else None
-        found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "l.id"), limit, offset)
-    return Page([LocationRow._make(row) for row in found], total)
+    """Return a page of the live locations within their window, including deleted ones if the filter asks for them."""
+    query = ListQuery(organization_id, "l.organization_id", include_deleted=filters.include_deleted)
+    query.active("l", filters.is_active)
+    query.any_of("l.external_key", filters.external_keys)
+    query.any_of("p.id", filters.parent_ids)
+    query.any_of("p.external_key", filters.parent_external_keys)
+    with view(query, filters.q):
+        match = search.match("location", organization_id, filters.q) if filters.q else None
+        rows, total = read_page(_LIST_SOURCE, query, match, order_by(sort, SORTABLE, "l.id"), limit, offset)
+    return Page([LocationRow._make(row) for row in rows], total)
 
 
 def list_ancestors(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
-    """Root first, without regard to windows, so that a path is never broken."""
+    """Return the ancestors, root first. Windows are ignored to keep paths complete. Raises NotFound, Corrupt."""
     with reading():
         get(organization_id, location_id)
         chain = location_tree.ancestors(location_id)[::-1]
@@ -174,21 +187,21 @@ def list_ancestors(organization_id: int, location_id: int, *, limit: int, offset
 
 
 def list_children(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
-    """By name."""
+    """Return the direct sub-locations by name. Raises NotFound, Corrupt."""
     by_name = (SortTerm("name"),)
     with reading():
         get(organization_id, location_id)
-        location_tree.ancestors(location_id)  # refuses a corrupt tree
+        location_tree.ancestors(location_id)  # raises Corrupt if there is a cycle
         return list_page(
             organization_id, LocationFilter(parent_ids=(location_id,)), limit=limit, offset=offset, sort=by_name
         )
 
 
 def list_descendants(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
-    """Depth first, siblings by name."""
+    """Return all sub-locations, depth first, siblings by name. Raises NotFound, Corrupt."""
     with reading():
         get(organization_id, location_id)
-        shown = location_tree.shown_descendants(location_id, clock.now())
+        shown = location_tree.visible_descendants(location_id, clock.now())
         return Page(_by_ids(shown[offset : offset + limit]), len(shown))
 
 
@@ -199,9 +212,9 @@ def patch(
     check: Callable[[LocationRow], None] | None = None,
     parent: Parent = NO_PARENT,
 ) -> LocationRow:
-    """Change the named columns. `check` sees the row as it is, inside the transaction, and refuses by raising.
+    """Change some columns. `check` gets the current row inside the transaction and raises to refuse the change.
 
-    Raises Invalid for a parent that cannot be resolved, Conflict for one that would make a cycle.
+    Raises NotFound, Invalid for an unknown parent, Conflict for a cycle or if the home is another box.
     """
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
@@ -212,15 +225,18 @@ def patch(
         check_window(values.get("valid_from", current.valid_from), values.get("valid_to", current.valid_to))
         if parent != NO_PARENT:
             values["parent_id"] = resolve(actor.organization_id, parent)
-            location_tree.refuse_cycle(location_id, values["parent_id"])
+            location_tree.check_cycle(location_id, values["parent_id"])
         update("location", location_id, values)
         row = get(actor.organization_id, location_id)
-        act.note_changes("location.changed", _subject(row), changed(_facts(current), _facts(row)))
-        return _remember(actor.organization_id, row)
+        act.note_changes("location.changed", _subject(row), changed(_audit_fields(current), _audit_fields(row)))
+        return _index(actor.organization_id, row)
 
 
 def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationRow, int]:
-    """The row, and how many live descendants it has (0 for its own key, which changes nothing)."""
+    """Change the external key. Returns the row and its number of live descendants, or 0 if the key is the same.
+
+    Raises NotFound, and Conflict if the key is taken.
+    """
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
         check_home(location_id)
@@ -230,8 +246,8 @@ def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationR
         row = current._replace(external_key=key, updated_at=next_update(current.updated_at))
         values = {"external_key": key, "key_number": key_number(LOCATION_KEYS, key), "updated_at": row.updated_at}
         update("location", location_id, values)
-        act.note("location.renamed", _subject(row), changed(_facts(current), _facts(row)))
-        return _remember(actor.organization_id, row), location_tree.count_descendants(location_id)
+        act.note("location.renamed", _subject(row), changed(_audit_fields(current), _audit_fields(row)))
+        return _index(actor.organization_id, row), location_tree.count_descendants(location_id)
 
 
 def edit(
@@ -242,7 +258,7 @@ def edit(
     parent: Parent = NO_PARENT,
     check: Callable[[LocationRow], None] | None = None,
 ) -> LocationRow:
-    """Patch and rename, both or neither."""
+    """Patch and rename in one transaction."""
     with acting(actor):
         patch(actor, location_id, changes, parent=parent, check=check)
         return rename(actor, location_id, external_key)[0]
@@ -251,8 +267,7 @@ def edit(
 def delete(actor: Actor, location_id: int) -> None:
     """Soft-delete a location and its tags.
 
-    Raises Conflict while it has live descendants, while live assets are placed at it, and if a receiver of
-    `location_deleting` refuses.
+    Raises NotFound, and Conflict if it has live descendants or assets, or a receiver of `location_deleting` refuses.
     """
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
@@ -269,35 +284,35 @@ def delete(actor: Actor, location_id: int) -> None:
         deleted_at = next_update(current.updated_at)
         update("location", location_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("location", location_id, deleted_at)
-        act.note("location.deleted", _subject(current), given({"tags": [told(tag) for tag in current.tags]}))
-        _remember(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
+        act.note("location.deleted", _subject(current), given({"tags": [tag_text(tag) for tag in current.tags]}))
+        _index(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
 
 
 def attach_tag(actor: Actor, location_id: int, tag: NewTag) -> TagRow:
-    """Raises Conflict for a tag that a live record holds."""
+    """Attach a tag. Raises NotFound, and Conflict if a live record has the tag."""
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
         check_home(location_id)
         added = tagging.attach(act, _subject(current), "location", location_id, tag)
-        _remember(actor.organization_id, current._replace(tags=[*current.tags, added]))
+        _index(actor.organization_id, current._replace(tags=[*current.tags, added]))
     return added
 
 
 def detach_tag(actor: Actor, location_id: int, tag_id: int) -> None:
-    """Raises NotFound also for a tag of another record, and the second time."""
+    """Detach a tag. Raises NotFound if the location does not have it."""
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
         check_home(location_id)
         tagging.detach(act, _subject(current), "location", location_id, tag_id)
-        _remember(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
+        _index(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
 
 
 def _subject(row: LocationRow) -> Subject:
     return Subject("location", row.id, f"{row.name} ({row.external_key})")
 
 
-def _facts(row: LocationRow) -> dict[str, Any]:
-    """What the audit keeps of a location."""
+def _audit_fields(row: LocationRow) -> dict[str, Any]:
+    """Return the fields of a location that the audit log records."""
     return {
         "external_key": row.external_key,
         "name": row.name,
@@ -310,7 +325,7 @@ def _facts(row: LocationRow) -> dict[str, Any]:
 
 
 def _count_placed(location_id: int) -> int:
-    """Live assets whose newest scan was there."""
+    """Return the number of live assets at the location."""
     sql = (
         "SELECT count(*) FROM position JOIN asset ON asset.id = position.asset_id "
         "WHERE position.location_id = ? AND asset.deleted_at IS NULL"
@@ -320,15 +335,15 @@ def _count_placed(location_id: int) -> int:
 
 
 def _by_ids(ids: Sequence[int]) -> list[LocationRow]:
-    """In the order of `ids`."""
-    found = {row[0]: _row(row) for row in execute(f"{_SELECT} WHERE l.id IN ({', '.join('?' * len(ids))})", ids)}
-    return [found[location_id] for location_id in ids]
+    """Return locations in the order of `ids`."""
+    rows = {row[0]: _row(row) for row in execute(f"{_SELECT} WHERE l.id IN ({', '.join('?' * len(ids))})", ids)}
+    return [rows[location_id] for location_id in ids]
 
 
-def _row(found: Sequence[Any]) -> LocationRow:
-    return LocationRow._make((*found[:-1], from_json(found[-1])))
+def _row(columns: Sequence[Any]) -> LocationRow:
+    return LocationRow._make((*columns[:-1], from_json(columns[-1])))
 
 
-def _remember(organization_id: int, row: LocationRow) -> LocationRow:
-    search.remember("location", organization_id, row, row.tags)
+def _index(organization_id: int, row: LocationRow) -> LocationRow:
+    search.index_record("location", organization_id, row, row.tags)
     return row

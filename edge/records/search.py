@@ -1,7 +1,7 @@
-"""The `q` of lists: a case-insensitive substring (contract: Lists).
+"""Case-insensitive substring search, the `q` of lists (contract: Lists).
 
-Texts are case-folded when they are written, so that a search compares exactly. A trigram index answers queries that
-select few records; a query shorter than a trigram, or one that selects many, is answered by reading the folded texts.
+Texts are case-folded when they are written. A trigram index answers queries with few matches. Queries that are shorter
+than a trigram or have many matches scan the folded texts.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from edge.validation.values import MAX_DESCRIPTION, MAX_NAME
 
 Kind = Literal["asset", "location"]
 
-FEW = 2000  # records that are looked up one by one
+FEW = 2000  # at most this many matches are looked up by id
 _INDEXED_LENGTH = 3
-_PHRASE_LENGTH = 24  # of what the index is asked: a longer phrase is slow, and hardly finds fewer records
+_PHRASE_LENGTH = 24  # characters sent to the index; longer phrases are slower and hardly more selective
 _OF_KIND = "s.organization_id = :organization_id AND s.kind = :kind"
 IN_TEXT = f"{_OF_KIND} AND instr(s.text, :needle)"
 IN_TEXT_OR_DESCRIPTION = f"{_OF_KIND} AND (instr(s.text, :needle) OR instr(s.description, :needle))"
-_NOBODY = 0  # no organization has this id
-_AT_ONCE = 200  # records, a few hundredths of a second
-_FOLDED = 3  # characters that one may become when it is folded
+_STAGED = 0  # organization id of staged records; no organization has it
+_BATCH = 200  # records per transaction of 20 to 40 ms
+_MAX_FOLDED = 3  # characters that case folding can make of one
 
 
 class Match(NamedTuple):
-    """How a list is narrowed: to `ids` or, if those are too many, by `condition` on `searchable` as `s`."""
+    """A search result: `ids` as a JSON array or, if there are too many, a `condition` on `searchable` as `s`."""
 
     kind: Kind
     ids: str | None
@@ -39,7 +39,7 @@ class Match(NamedTuple):
 
 
 class Searchable(NamedTuple):
-    """What `remember` needs of an asset or a location; the rows of both have these fields as well."""
+    """The fields of an asset or location that `index_record` needs. AssetRow and LocationRow have them too."""
 
     id: int
     external_key: str
@@ -51,13 +51,13 @@ class Searchable(NamedTuple):
     deleted_at: int | None
 
 
-def remember(kind: Kind, organization_id: int, row: Any, tags: Sequence[TagRow]) -> None:
-    """Keep what of an asset's or location's row can be searched; in the transaction that changed it."""
-    remember_all(kind, organization_id, [(row, tags)])
+def index_record(kind: Kind, organization_id: int, row: Any, tags: Sequence[TagRow]) -> None:
+    """Update the search index for a changed asset or location. Call in the transaction of the change."""
+    index_records(kind, organization_id, [(row, tags)])
 
 
-def remember_all(kind: Kind, organization_id: int, records: Iterable[tuple[Any, Sequence[TagRow]]]) -> None:
-    """As `remember`, for many rows with their tags."""
+def index_records(kind: Kind, organization_id: int, records: Iterable[tuple[Any, Sequence[TagRow]]]) -> None:
+    """Update the search index for many rows with their tags."""
     execute_many(
         "INSERT INTO searchable (id, organization_id, kind, is_active, valid_from, valid_to, deleted_at, text, "
         "description) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
@@ -75,34 +75,36 @@ def remember_all(kind: Kind, organization_id: int, records: Iterable[tuple[Any, 
     )
 
 
-def index_ahead(kind: Kind, records: Sequence[tuple[Any, Sequence[TagRow]]]) -> None:
-    """Texts of records that will be there soon, of nobody until then: the index costs more than all else of a record.
+def stage(kind: Kind, records: Sequence[tuple[Any, Sequence[TagRow]]]) -> None:
+    """Add records that will be written soon to the index, invisible until then.
 
-    In many short transactions, so that others can write between them. Whoever does not go on calls `drop_ahead`.
+    Indexing is the most expensive step of an import. Short transactions let others write in between. Call
+    `drop_staged` afterwards or if the import fails.
     """
-    for first in range(0, len(records), _AT_ONCE):
+    for first in range(0, len(records), _BATCH):
         with writing():
-            remember_all(kind, _NOBODY, records[first : first + _AT_ONCE])
+            index_records(kind, _STAGED, records[first : first + _BATCH])
 
 
-def drop_ahead() -> None:
-    """What `index_ahead` left for records that never came, also when the power failed in between."""
-    ids = [row[0] for row in execute("SELECT id FROM searchable WHERE organization_id = ?", (_NOBODY,))]
-    for first in range(0, len(ids), _AT_ONCE):
-        some = [(record_id,) for record_id in ids[first : first + _AT_ONCE]]
+def drop_staged() -> None:
+    """Delete staged records that were never written, for example after a power failure."""
+    ids = [row[0] for row in execute("SELECT id FROM searchable WHERE organization_id = ?", (_STAGED,))]
+    for first in range(0, len(ids), _BATCH):
+        batch = [(record_id,) for record_id in ids[first : first + _BATCH]]
         with writing():
             execute_many(
                 "INSERT INTO trigram (trigram, rowid, text, description) "
                 "SELECT 'delete', id, text, description FROM searchable WHERE id = ?",
-                some,
+                batch,
             )
-            execute_many("DELETE FROM searchable WHERE id = ?", some)
+            execute_many("DELETE FROM searchable WHERE id = ?", batch)
 
 
 def match(kind: Kind, organization_id: int, q: str, *, descriptions: bool = True) -> Match:
-    """The records of an organization that have `q` in their name, key, live tags, or description if wanted."""
+    """Return the records of an organization with `q` in name, key, live tags or, if `descriptions`, description."""
     needle = q.casefold()
-    if len(needle) > _FOLDED * (MAX_DESCRIPTION if descriptions else MAX_NAME):  # names, keys and tags are as long
+    longest_text = MAX_DESCRIPTION if descriptions else MAX_NAME  # keys and tags are no longer than names
+    if len(needle) > _MAX_FOLDED * longest_text:
         return Match(kind, "[]", "", {})
     condition = IN_TEXT_OR_DESCRIPTION if descriptions else IN_TEXT
     values = {"organization_id": organization_id, "kind": kind, "needle": needle}
@@ -111,7 +113,7 @@ def match(kind: Kind, organization_id: int, q: str, *, descriptions: bool = True
 
 
 def _phrase(needle: str) -> str:
-    """What the index is asked: the beginning, up to a trigram that comes again. Repeated ones take it seconds."""
+    """Return the start of the needle, up to the first repeated trigram. Repeated trigrams make the index very slow."""
     seen: set[str] = set()
     for start in range(min(len(needle), _PHRASE_LENGTH) - _INDEXED_LENGTH + 1):
         trigram = needle[start : start + _INDEXED_LENGTH]
@@ -122,15 +124,15 @@ def _phrase(needle: str) -> str:
 
 
 def _few_ids(condition: str, values: dict[str, Any], needle: str, *, descriptions: bool) -> list[int] | None:
-    """None if there are more than `FEW`."""
-    source, asked = "searchable s", dict(values)
+    """Return the ids of the matches, or None if there are more than `FEW`."""
+    source, parameters = "searchable s", dict(values)
     if len(needle) >= _INDEXED_LENGTH:
         phrase = '"' + _phrase(needle).replace('"', '""') + '"'
-        asked["phrase"] = phrase if descriptions else f"text : {phrase}"
-        found = f"(SELECT rowid FROM trigram WHERE trigram MATCH :phrase LIMIT {FEW + 1}) found"
-        if execute(f"SELECT count(*) FROM {found}", asked).fetchone()[0] > FEW:
+        parameters["phrase"] = phrase if descriptions else f"text : {phrase}"
+        matches = f"(SELECT rowid FROM trigram WHERE trigram MATCH :phrase LIMIT {FEW + 1}) matches"
+        if execute(f"SELECT count(*) FROM {matches}", parameters).fetchone()[0] > FEW:
             return None
-        source = f"{found} CROSS JOIN searchable s ON s.id = found.rowid"
+        source = f"{matches} CROSS JOIN searchable s ON s.id = matches.rowid"
     sql = f"SELECT s.id FROM {source} WHERE {condition} LIMIT {FEW + 1}"
-    ids = [row[0] for row in execute(sql, asked)]
+    ids = [row[0] for row in execute(sql, parameters)]
     return ids if len(ids) <= FEW else None

@@ -1,4 +1,4 @@
-"""Attaching tags and taking them off: the one way for assets and locations, whoever asks for it."""
+"""Attach and detach tags of assets and locations."""
 
 from __future__ import annotations
 
@@ -17,40 +17,41 @@ tag_attached = Signal()
 
 
 def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], created_at: int) -> list[TagRow]:
-    """Attach tags to a live owner, with the scans that were waiting for them.
+    """Attach tags to a live owner and take over the scans that waited for them.
 
-    The caller writes the audit line. Raises Conflict for a tag that a live record holds.
+    The caller writes the audit entry. Raises Conflict if a live record has one of the tags.
     """
     added = tags.add_all(act.organization_id, owner, owner_id, new, created_at)
-    take_over(act.organization_id, [NewTag(tag.tag_type, tag.value) for tag in added])
+    send_tag_attached(act.organization_id, [NewTag(tag.tag_type, tag.value) for tag in added])
     return added
 
 
 def attach_prepared(act: Act, owner: Owner, new: Sequence[PreparedTag], created_at: int) -> None:
-    """Attach many tags, known to be free, to live owners."""
+    """Attach prepared tags to live owners. The caller has checked that the tags are free."""
     tags.add_prepared(act.organization_id, owner, new, created_at)
-    take_over(act.organization_id, [NewTag(tag.row.tag_type, tag.row.value) for tag in new])
+    send_tag_attached(act.organization_id, [NewTag(tag.row.tag_type, tag.row.value) for tag in new])
 
 
-def take_over(organization_id: int, attached: Sequence[NewTag]) -> None:
-    """Send `tag_attached` for tags that were attached in any way. Call within the same transaction."""
+def send_tag_attached(organization_id: int, attached: Sequence[NewTag]) -> None:
+    """Send `tag_attached`. Call in the transaction that attaches the tags."""
     if not tag_attached.receivers:
         raise RuntimeError("nothing receives tag_attached: edge.listeners.connect was not called")
     tag_attached.send(organization_id=organization_id, tags=attached)
 
 
 def attach(act: Act, owner: Subject, kind: Owner, owner_id: int, tag: NewTag) -> TagRow:
+    """Attach a tag and write the audit entry. Raises Conflict if a live record has the tag."""
     added = attach_all(act, kind, owner_id, [tag], moment())[0]
-    act.note("tag.attached", owner, {"tag": told(added)})
+    act.note("tag.attached", owner, {"tag": tag_text(added)})
     return added
 
 
 def detach(act: Act, owner: Subject, kind: Owner, owner_id: int, tag_id: int) -> None:
-    """Raises NotFound also for a tag of another record, and the second time."""
+    """Detach a tag and write the audit entry. Raises NotFound if the owner does not have it."""
     removed = tags.remove(kind, owner_id, tag_id, moment())
-    act.note("tag.detached", owner, {"tag": told(removed)})
+    act.note("tag.detached", owner, {"tag": tag_text(removed)})
 
 
-def told(tag: TagRow | NewTag) -> str:
-    """As the audit and the shell write it: `rfid:E28011700000020A7B2C3D4E`."""
+def tag_text(tag: TagRow | NewTag) -> str:
+    """Return a tag as text for the audit log: `rfid:E28011700000020A7B2C3D4E`."""
     return f"{tag.tag_type}:{tag.value}"

@@ -1,4 +1,4 @@
-"""Tags: what readers and scanners see of an asset or a location."""
+"""Tags of assets and locations, and the keys by which reads match them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TagRow(NamedTuple):
 
 
 class PreparedTag(NamedTuple):
-    """A tag that will be attached, with all that its row will have."""
+    """A tag with all values of its future row."""
 
     row: TagRow
     owner_id: int
@@ -45,7 +45,7 @@ class PreparedTag(NamedTuple):
 
 
 def match_key(tag_type: str, value: str) -> str:
-    """The form in which reads are compared if no value is exactly equal; '' never matches (contract: Tracking)."""
+    """Return the normalized value for reads without an exact match (contract: Tracking). "" never matches."""
     if tag_type == "ble":
         return _match_ble(value)
     if tag_type == "rfid":
@@ -54,7 +54,7 @@ def match_key(tag_type: str, value: str) -> str:
 
 
 def _match_ble(value: str) -> str:
-    """An iBeacon triple keeps its colons: 10:257 and 102:57 are different beacons."""
+    """Normalize a BLE value. iBeacon triples keep their colons: 10:257 and 102:57 are different beacons."""
     beacon = _BEACON.fullmatch(value.strip())
     if beacon:
         return f"{beacon[1].replace('-', '').replace('_', '').lower()}:{int(beacon[2])}:{int(beacon[3])}"
@@ -69,9 +69,9 @@ def _match_rfid(value: str) -> str:
 
 
 def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[NewTag], created_at: int) -> list[TagRow]:
-    """Within the caller's transaction, for a live owner. Ids ascend, so that lists keep the order of `tags`.
+    """Insert tags of a live owner in the caller's transaction. Ids ascend, so lists keep the order of `tags`.
 
-    Raises Conflict for a tag that a live record holds, and for more tags than a record may have.
+    Raises Conflict if a live record has one of the tags or the owner would have too many.
     """
     if not tags:
         return []
@@ -81,7 +81,7 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
         if tag in seen or is_taken(organization_id, tag):
             raise Conflict(f"tag {tag.tag_type}:{tag.value} already exists")
         seen.add(tag)
-    added = [prepared(tag_id, owner_id, tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
+    added = [prepare(tag_id, owner_id, tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
     add_prepared(organization_id, owner, added, created_at)
     return [one.row for one in added]
 
@@ -98,12 +98,12 @@ def _check_number(owner: Owner, owner_id: int, new: Sequence[NewTag]) -> None:
         raise Conflict(f"{error.fields[0].message}; detach some first") from error
 
 
-def prepared(tag_id: int, owner_id: int, tag: NewTag) -> PreparedTag:
+def prepare(tag_id: int, owner_id: int, tag: NewTag) -> PreparedTag:
     return PreparedTag(TagRow(tag_id, *tag), owner_id, match_key(tag.tag_type, tag.value), gs1.identity(tag.value))
 
 
 def add_prepared(organization_id: int, owner: Owner, new: Sequence[PreparedTag], created_at: int) -> None:
-    """Within the caller's transaction, for live owners and tags that are known to be free."""
+    """Insert prepared tags in the caller's transaction. The caller has checked that owners are live and tags free."""
     execute_many(
         f"INSERT INTO tag (id, organization_id, {owner}_id, tag_type, value, match_key, gs1_key, created_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -115,7 +115,7 @@ def add_prepared(organization_id: int, owner: Owner, new: Sequence[PreparedTag],
 
 
 def remove(owner: Owner, owner_id: int, tag_id: int, deleted_at: int) -> NewTag:
-    """Within the caller's transaction. Raises NotFound also for a tag of another record, and the second time."""
+    """Soft-delete a tag in the caller's transaction. Raises NotFound if the owner does not have it."""
     removed = execute(
         f"UPDATE tag SET deleted_at = ? WHERE id = ? AND {owner}_id = ? AND deleted_at IS NULL "
         "RETURNING tag_type, value",
@@ -127,7 +127,7 @@ def remove(owner: Owner, owner_id: int, tag_id: int, deleted_at: int) -> NewTag:
 
 
 def remove_all(owner: Owner, owner_id: int, deleted_at: int) -> None:
-    """The tags are deleted with their owner (spec: States)."""
+    """Soft-delete all tags of an owner that is deleted (spec: States)."""
     execute(
         f"UPDATE tag SET deleted_at = ? WHERE {owner}_id = ? AND deleted_at IS NULL",
         (deleted_at, owner_id),
@@ -135,9 +135,9 @@ def remove_all(owner: Owner, owner_id: int, deleted_at: int) -> None:
 
 
 def tags_as_json(owner: Owner, owner_id: str) -> str:
-    """An SQL expression: the live tags of the owner whose id `owner_id` names, as arrays in the order of TagRow.
+    """Return an SQL expression for the live tags of an owner as a JSON array, ordered by id.
 
-    They come in the order of their ids, which is that of the index.
+    `owner_id` is the SQL expression of the owner's id. Each tag is an array with the fields of TagRow.
     """
     return (
         f"(SELECT json_group_array(json_array(id, tag_type, value)) FROM tag INDEXED BY tag_{owner} "

@@ -11,7 +11,7 @@ from edge.database.lists import Page, SortTerm, order_by
 from edge.errors import NotFound
 from edge.records import search
 from edge.records.external_keys import visible
-from edge.records.listing import Source, Wanted, read_page, view
+from edge.records.listing import ListQuery, Source, read_page, view
 
 MAX_DURATION_SECONDS = 2**31 - 1
 
@@ -70,7 +70,7 @@ def list_asset_locations(
     sort: Sequence[SortTerm] = DEFAULT_SORT,
 ) -> Page[AssetLocationRow]:
     """The current location of each scanned asset that is within its window."""
-    listed = Wanted(organization_id, "p.organization_id", include_deleted=wanted.include_deleted)
+    listed = ListQuery(organization_id, "p.organization_id", include_deleted=wanted.include_deleted)
     listed.any_of("l.id", wanted.location_ids)
     listed.any_of("l.external_key", wanted.location_external_keys)
     listed.any_of("p.asset_id", wanted.asset_ids)

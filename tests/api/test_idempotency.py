@@ -119,7 +119,7 @@ def test_errors_are_not_kept(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None
         raise Unavailable("The disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(idempotency, "keep", full)  # last in the transaction
+        patch.setattr(idempotency, "store", full)  # last in the transaction
         assert acme.post("/assets", {"name": "Pallet", "external_key": "P-1"}, headers=KEY).status_code == 503
     assert (total(acme), kept()) == (0, 0), "neither the record nor the answer"
     assert acme.post("/assets", {"name": "Pallet", "external_key": "P-1"}, headers=KEY).status_code == 201
@@ -212,7 +212,7 @@ _HASH = "SELECT request_hash FROM idempotent_answer"
 
 
 @pytest.mark.parametrize(
-    ("bound", "value"), [("MOST", 3), ("MOST_BYTES", 3 * (300 + 100) + 50)], ids=["number", "bytes"]
+    ("bound", "value"), [("MAX_ANSWERS", 3), ("MAX_BYTES", 3 * (300 + 100) + 50)], ids=["number", "bytes"]
 )
 def test_the_oldest_answers_of_a_credential_make_room(
     acme: Api, rival: Api, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
@@ -221,7 +221,7 @@ def test_the_oldest_answers_of_a_credential_make_room(
 
     def keep(api: Api, number: int) -> None:
         create = idempotency.Create(api.organization_id, api.key.id, f"key-{number}", b"")
-        idempotency.keep(create, idempotency.Answer(201, "/x", b"x" * 100))
+        idempotency.store(create, idempotency.Answer(201, "/x", b"x" * 100))
 
     keep(rival, 0)
     for number in range(7):
@@ -231,7 +231,7 @@ def test_the_oldest_answers_of_a_credential_make_room(
 
 
 def test_the_contract_says_how_many() -> None:
-    assert (idempotency.MOST, idempotency.LIFETIME) == (10_000, clock.DAY)
+    assert (idempotency.MAX_ANSWERS, idempotency.LIFETIME) == (10_000, clock.DAY)
 
 
 def test_the_document_declares_it_on_every_create_and_nowhere_else() -> None:

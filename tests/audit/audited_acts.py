@@ -65,7 +65,7 @@ NOT_AUDITED = {
         "devices.record_seen", "people.set_badge_mark", "second_factors.accept_step", "refresh_tokens.start_family",
     },
     "answers that are kept to be given again; the create that they are of is audited": {
-        "idempotency.drop_expired", "idempotency.keep", "idempotency.once",
+        "idempotency.drop_expired", "idempotency.store", "idempotency.once",
     },
     "retention, which tells with record_dropped": {
         "deletion.drop_audit", "deletion.drop_audit_over", "deletion.drop_dead_letters",
@@ -76,8 +76,8 @@ NOT_AUDITED = {
     PART_OF_AN_ACT: {
         "audit.Act", "audit.act_in_group", "audit.acting", "scans.take_over_waiting", "ids.new_id",
         "ids.new_ids", "kept_messages.order_for_reader", "kept_messages.order_for_tags", "external_keys.update",
-        "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags", "search.drop_ahead",
-        "search.index_ahead", "search.remember", "search.remember_all", "tagging.attach", "tagging.attach_all",
+        "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags", "search.drop_staged",
+        "search.stage", "search.index_record", "search.index_records", "tagging.attach", "tagging.attach_all",
         "tagging.attach_prepared", "tagging.detach", "tags.add_all", "tags.add_prepared",
         "tags.remove", "tags.remove_all", "topic_owners.reassign_topics", "unassigned_topics.forget",
         "unknown_tags.drop", "unknown_tags.forget",

@@ -92,7 +92,7 @@ def merge(actor: Actor, site_no: int, remote_id: int) -> None:
         tag_rows = execute(
             "SELECT id, tag_type, value FROM tag WHERE asset_id = ? AND deleted_at IS NULL", (conflict.local_id,)
         )
-        search.remember(
+        search.index_record(
             "asset", actor.organization_id, search.Searchable(*kept[:8]), [TagRow(*tag) for tag in tag_rows]
         )
         subject = Subject("asset", conflict.local_id, f"{kept[2]} ({kept[1]})")
@@ -174,4 +174,4 @@ def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> 
     if not taken:
         tag = tags.NewTag(tag_type, value)
         tags.add_all(organization_id, "asset", asset_id, [tag], moment())
-        tagging.take_over(organization_id, [tag])
+        tagging.send_tag_attached(organization_id, [tag])

@@ -333,7 +333,7 @@ def _parent_id(peer: Peer, record: LocationRecord, local: int | None) -> int:
         local is not None
         and execute("SELECT 1 FROM location WHERE id = ? AND parent_id IS NOT ?", (local, parent)).fetchone()
     ):
-        location_tree.refuse_cycle(local, parent)
+        location_tree.check_cycle(local, parent)
     return parent
 
 

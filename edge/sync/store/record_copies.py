@@ -39,7 +39,7 @@ def write(organization_id: int, local_id: int, record: Record, *, key: str, pare
         record.deleted_at,
     )
     tags = [TagRow(0, *tag) for tag in record.tags] if record.deleted_at is None else []
-    search.remember(table_of(record), organization_id, searchable, tags)
+    search.index_record(table_of(record), organization_id, searchable, tags)
 
 
 def holder_of_key(organization_id: int, record: Record, key: str, except_id: int | None) -> int | None:
@@ -156,5 +156,5 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
             for tag_id, pair in zip(sorted(new_ids(len(missing))) if missing else [], missing, strict=True)
         ],
     )
-    tagging.take_over(organization_id, [NewTag(*pair) for pair in missing])
+    tagging.send_tag_attached(organization_id, [NewTag(*pair) for pair in missing])
     return set(held) != new_tags

@@ -191,7 +191,7 @@ def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, sit
 
 def test_what_an_import_left_when_the_power_failed_is_gone_with_the_next(cast: Cast, site: Site) -> None:
     pallet = assets.get(cast.acme, site.pallet.id)
-    search.index_ahead("asset", [(pallet._replace(id=1, name="Ghost"), [])])
+    search.stage("asset", [(pallet._replace(id=1, name="Ghost"), [])])
     assert assets.list_page(cast.acme, AssetFilter(q="ghost"), limit=5).total_count == 0
     import_records(shell(cast.acme), "asset", [NewRecord(2, "NEW-1", {"name": "New"})], lambda _: None)
     assert assets.list_page(cast.acme, AssetFilter(q="new-1"), limit=5).total_count == 1
