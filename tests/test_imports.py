@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ HOMES = {
     "babel": {"pages.languages"},
     "blinker": {"records"},
     "biip": {"records.gs1_barcodes"},
-    "click": {"cli", "commands", "demo"},
+    "click": {"cli", "commands"},
     "epcpy": {"records.gs1"},
     "flask": {"app", "api", "pages", "server", "services"},
     "flask_babel": {"pages"},
@@ -45,7 +46,7 @@ HOMES = {
     "markdown_it": {"manual.markdown"},
     "msgpack": {"formats.payloads", "ingest.replay"},  # what is kept is packed with it, too
     "paho": {"ingest", "events.mqtt", "demo"},  # the simulated readers of the demo publish like real ones
-    "peewee": {"database", "people", "records", "readers", "sync"},
+    "peewee": {"database"},
     "PIL": {"pages.tracking.plan_images"},
     "ppf": {"labels"},
     "pyrage": {"people.secrets", "operations.archives"},
@@ -54,6 +55,24 @@ HOMES = {
     "urllib3": {"sync.client"},
     "waitress": {"server", "runtime"},  # the runtime names its types
 }
+
+
+# Modules that open transactions or write the audit, callers of domain functions, and the callers that are excepted.
+TRANSACTIONS = {
+    "audit.audit",
+    "database.connection.writing",
+    "database.connection.execute_many",
+    "database.group_commit",
+}
+OPENERS = {
+    "ingest.pipeline": "one transaction for a whole batch of messages, of which only a part is scans",
+    "sync.sender": "what a hub answers and how far it is, in one transaction; the copies are audited at their home",
+    "sync.verify": "what differs, and how far the comparison is, in one transaction",
+    "demo.site": "the demo site is made whole or not at all",
+}
+CALLERS = {"api", "app", "cli", "commands", "demo", "ingest", "pages", "runtime", "server", "sync"}
+EXCEPTED = {*OPENERS, "ingest.held_messages", "sync.store"}
+SETTINGS_READERS = {"cli", "commands", "config", "demo", "runtime", "services"}
 
 
 class Arrow(NamedTuple):
@@ -99,6 +118,30 @@ def test_every_room_has_its_floor() -> None:
     assert {room_of(name) for name in MODULES} - {"__main__", "__init__", ""} == set(FLOOR)
 
 
+def test_every_module_that_is_listed_exists() -> None:
+    listed = {*CALLERS, *SETTINGS_READERS, *EXCEPTED, *(home for homes in HOMES.values() for home in homes)}
+    assert sorted(listed - MODULES) == []
+    assert [name for name in TRANSACTIONS - MODULES if not is_defined(name)] == []
+
+
+def test_every_exception_is_in_use() -> None:
+    openers = {arrow.importer for arrow in INNER if is_within(arrow.imported, TRANSACTIONS)}
+    assert [name for name in EXCEPTED if not any(is_within(opener, {name}) for opener in openers)] == []
+    used = {(library, home) for library, homes in HOMES.items() for home in homes if imports_library(home, library)}
+    assert {(library, home) for library, homes in HOMES.items() for home in homes} - used == set()
+
+
+def imports_library(home: str, library: str) -> bool:
+    return any(is_within(arrow.importer, {home}) and is_within(arrow.imported, {library}) for arrow in OUTER)
+
+
+def is_defined(name: str) -> bool:
+    """True for a function, such as `database.connection.writing`."""
+    module, _, function = name.rpartition(".")
+    source = PACKAGE / f"{module.replace('.', '/')}.py"
+    return source.is_file() and f"\ndef {function}(" in source.read_text("utf-8")
+
+
 def test_a_room_imports_only_from_floors_below_it() -> None:
     upward = {
         (arrow.importer, arrow.imported)
@@ -110,47 +153,54 @@ def test_a_room_imports_only_from_floors_below_it() -> None:
     assert upward == set()
 
 
-def test_no_files_import_each_other_in_a_circle() -> None:
+def in_circles(imports: dict[str, set[str]]) -> list[str]:
+    """Return the files of circles, and the files that lead to one. Drops files without imports until none is left."""
+    left = dict(imports)
+    while ends := [name for name, targets in left.items() if not targets & set(left)]:
+        for name in ends:
+            del left[name]
+    return sorted(left)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
     imports: dict[str, set[str]] = {name: set() for name in MODULES}
     for arrow in INNER:
         imports[arrow.importer] |= {arrow.imported} & MODULES or {arrow.imported.rpartition(".")[0]} & MODULES
-    while ends := [name for name, targets in imports.items() if not targets & set(imports)]:
-        for name in ends:
-            del imports[name]
-    assert sorted(imports) == []
+    assert in_circles(imports) == []
 
 
-TRANSACTIONS = {
-    "audit.audit",
-    "database.connection.writing",
-    "database.connection.execute_many",
-    "database.group_commit",
-}
-OPENERS = {
-    "ingest.pipeline": "one transaction for a whole batch of messages, of which only a part is scans",
-    "sync.sender": "what a hub answers and how far it is, in one transaction; the copies are audited at their home",
-    "sync.verify": "what differs, and how far the comparison is, in one transaction",
-    "demo.site": "the demo site is made whole or not at all",
-}
+STATIC = PACKAGE.parent / "web" / "static"
+SCRIPT_IMPORT = re.compile(r"""(?:\bfrom|\bimport)\s*\(?\s*["'](\.[^"']+)["']""")
+
+
+def test_no_scripts_import_each_other_in_a_circle() -> None:
+    """Dynamic imports count, too."""
+    scripts = {path.resolve() for path in STATIC.rglob("*.js") if "vendor" not in path.parts}
+    imports = {
+        str(path): {str((path.parent / name).resolve()) for name in SCRIPT_IMPORT.findall(path.read_text("utf-8"))}
+        for path in scripts
+    }
+    missing = [(path, name) for path, names in imports.items() for name in names if not Path(name).is_file()]
+    assert missing == []
+    assert sum(map(len, imports.values())) > len(scripts), "the pattern matches the imports"
+    assert in_circles(imports) == []
 
 
 def test_api_pages_and_commands_open_no_transaction_and_write_no_audit() -> None:
     """What the API does, the pages and the shell do, too: they only call (see edge/audit/audit.py)."""
-    callers = {"api", "app", "cli", "commands", "demo", "ingest", "pages", "runtime", "server", "sync"}
     wrong = [
         arrow
         for arrow in INNER
         if is_within(arrow.imported, TRANSACTIONS)
-        and room_of(arrow.importer) in callers
-        and arrow.importer not in {*OPENERS, "ingest.held_messages", "ingest.stored_receipts"}
-        and not is_within(arrow.importer, {"sync.store"})
+        and room_of(arrow.importer) in CALLERS
+        and not is_within(arrow.importer, EXCEPTED)
     ]
     assert wrong == []
 
 
 def test_only_the_command_and_the_runtime_see_the_settings() -> None:
     seers = {room_of(arrow.importer) for arrow in INNER if is_within(arrow.imported, {"config.settings"})}
-    assert seers <= {"cli", "commands", "config", "demo", "runtime", "services"}
+    assert seers <= SETTINGS_READERS
 
 
 @pytest.mark.parametrize("library", sorted(HOMES))
