@@ -38,7 +38,7 @@ main() {
     shift
   done
   [[ $EUID -eq 0 ]] || fail "run it as root: sudo $0"
-  cd / # nothing is imported or run from the folder that somebody happens to be in
+  cd / # import and run nothing from the caller's folder
   if [[ -n $uninstall ]]; then
     uninstall "$purge"
     return
@@ -68,28 +68,27 @@ main() {
 say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
 
-# Everything that can be in the way is looked at before anything is changed.
+# Check for all conflicts before changing anything.
 check_machine() {
-  local ports="http=${http_port:-8080} mqtt=${mqtt_port:-1883}" said
-  if [[ -f $settings/edge.toml ]]; then # it was looked at when it was installed, and its ports are its own
+  local ports="http=${http_port:-8080} mqtt=${mqtt_port:-1883}" output
+  if [[ -f $settings/edge.toml ]]; then # already installed: its ports are its own
     ports=''
   elif [[ -n $https ]]; then
     ports+=" https=$https_port redirect=$redirect_port mqtts=$mqtts_port"
   fi
-  if said=$("$here/check-machine" ${bundle:+--offline} --ports "$ports"); then
-    if [[ -n $1 ]]; then printf '%s\n' "$said"; else grep '^NOTE' <<<"$said" || true; fi
+  if output=$("$here/check-machine" ${bundle:+--offline} --ports "$ports"); then
+    if [[ -n $1 ]]; then printf '%s\n' "$output"; else grep '^NOTE' <<<"$output" || true; fi
     return
   fi
-  if [[ -n $1 ]]; then printf '%s\n' "$said"; else grep '^STOP' <<<"$said" >&2; fi
+  if [[ -n $1 ]]; then printf '%s\n' "$output"; else grep '^STOP' <<<"$output" >&2; fi
   fail "nothing was changed"
 }
 
-# Every file in it is as it was put there, and it was made for this release. From here on pip and apt take what they
-# need from it, and nothing from anywhere else.
+# Verify every file of the bundle, and that it was made for this release. pip and apt then use the bundle only.
 open_bundle() {
   say "Bundle"
   scratch=$(mktemp -d)
-  # shellcheck disable=SC2064  # the folder of now
+  # shellcheck disable=SC2064  # expand now
   trap "rm -rf '$scratch'" EXIT
   tar --extract --file "$bundle" --directory "$scratch" --no-same-owner 2>/dev/null ||
     fail "$bundle cannot be unpacked, and nothing was changed: copy it here again"
@@ -115,12 +114,12 @@ open_bundle() {
   mkdir "$scratch/lists"
   apt=(apt-get -o "Dir::Etc::SourceList=$scratch/sources.list" -o Dir::Etc::SourceParts=- -o "Dir::State::Lists=$scratch/lists")
   if [[ -f $scratch/release ]]; then cp "$scratch/release" "$scratch/edge/"; fi
-  checkout=$scratch/edge here=$scratch/edge/systemd # what was compared, not what lies beside this script
+  checkout=$scratch/edge here=$scratch/edge/systemd # the verified copy, not the folder of this script
   echo "whole, $(find "$scratch/wheels" "$scratch/packages" -type f | wc -l) files"
 }
 
-# Verify that the publisher signed the checksums. A bare Debian lacks the tools for it and gets them from the bundle: then
-# this is skipped with a warning, unless a publisher is known.
+# Verify that the publisher signed the checksums. A bare Debian gets the tools for it from the bundle. Without them the
+# check is skipped with a warning, unless a publisher is known.
 check_publisher() {
   local known=${publisher:-$settings/publisher.pub} tool
   for tool in python3 openssl; do
@@ -133,12 +132,12 @@ check_publisher() {
   if [[ ! -f $known && -f $scratch/publisher.pub ]]; then publisher=$scratch/publisher.pub; fi
 }
 
-# Only names that are known are taken from the file; nothing in it is run.
+# Read known names only; nothing in the file is executed.
 read_answers() {
   organization='' email='' password='' http_port='' mqtt_port='' broker='' https_name='' network_name=''
   https_port=443 redirect_port=80 mqtts_port=8883
   [[ -n $1 ]] || return 0
-  if [[ -f $1 ]]; then chmod 0600 "$1"; fi # it holds a password
+  if [[ -f $1 ]]; then chmod 0600 "$1"; fi # contains a password
   local line value
   while IFS= read -r line || [[ -n $line ]]; do
     value=${line#*=}
@@ -161,9 +160,9 @@ read_answers() {
 
 install_packages() {
   say "Packages of Debian"
-  local package wanted=(python3 python3-venv mosquitto ca-certificates avahi-daemon) missing=()
-  if [[ -n $https ]]; then wanted+=(caddy openssl); fi
-  for package in "${wanted[@]}"; do
+  local package needed=(python3 python3-venv mosquitto ca-certificates avahi-daemon) missing=()
+  if [[ -n $https ]]; then needed+=(caddy openssl); fi
+  for package in "${needed[@]}"; do
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
   done
   if [[ ${#missing[@]} -gt 0 ]]; then
@@ -173,33 +172,33 @@ install_packages() {
   echo "ok"
 }
 
-# Whole and decrypted before anything of it is used; a site that is there is never replaced.
+# Decrypt and verify the whole file before using any of it. An existing site is never replaced.
 open_disaster_file() {
   say "Disaster file"
   [[ -n $identity ]] || fail "--restore needs the owner's private key: --identity KEYFILE"
   [[ ! -f $data/edge.db && ! -f $settings/edge.toml ]] ||
     fail "this computer has a site already; without it: $0 --uninstall --purge"
   restored=$(mktemp -d)
-  # shellcheck disable=SC2064  # the folders of now
+  # shellcheck disable=SC2064  # expand now
   trap "rm -rf '$restored' '$scratch'" EXIT
   "$first/bin/edge" disaster-unpack "$disaster" "$restored" --identity "$identity" >/dev/null ||
     fail "nothing of it was used"
   echo "whole, with $(find "$restored" -type f | wc -l) files"
 }
 
-# The authority comes along, so devices that trust the old box trust this one.
+# Restores the authority as well: devices that trust the old box trust this one.
 put_settings_back() {
   install -d -o root -g edge -m 0750 "$settings"
   local file
   for file in "$restored"/settings/*; do
     case ${file##*/} in
       *.crt | *.pub) install -m 0644 "$file" "$settings" ;;
-      *) install -m 0600 "$file" "$settings" ;; # write_settings lets the service read what it needs
+      *) install -m 0600 "$file" "$settings" ;; # write_settings gives the service access to its files
     esac
   done
 }
 
-# As the service, since the folder is its own.
+# Written as the service, which owns the folder.
 put_data_back() {
   local file name
   for file in "$restored"/data/*; do
@@ -216,12 +215,12 @@ make_user() {
     useradd --system --user-group --home-dir "$data" --no-create-home --shell /usr/sbin/nologin edge
   [[ ! -L $data ]] || fail "$data is a link; put a folder there, or mount a disk at that place"
   install -d -o edge -g edge -m 0750 "$data"
-  # What is inside belongs to the service, so root makes nothing there: a link would lead it anywhere.
+  # The service owns this folder, so root creates nothing in it: a link could redirect it.
   runuser -u edge -- mkdir -p -m 0750 "$data/broker"
 }
 
-# A first release is got before a user or settings are made, so that one that cannot be had leaves nothing behind. One
-# that is broken, as all are after an upgrade of Debian with another Python, is replaced in the same way.
+# The first release is built before the user and the settings exist: a failed build leaves nothing behind. A broken
+# release, as after a Debian upgrade to another Python, is replaced in the same way.
 build_program() {
   if [[ -f $data/edge.db && -f $units/edge.service ]] && "$program/venv/bin/edge" --version >/dev/null 2>&1; then return; fi
   say "Program"
@@ -229,14 +228,14 @@ build_program() {
   echo "$first"
 }
 
-# An installation that runs is upgraded with a trial and a way back.
+# Upgrade a running installation with a trial and a rollback.
 install_program() {
   if [[ -n $first ]]; then
     "$here/edge-upgrade" --use "$first"
-    if [[ -f $data/edge.db ]]; then run_service restart; fi # of an earlier release, perhaps, whose schema it brings up to date
+    if [[ -f $data/edge.db ]]; then run_service restart; fi # migrates the database of an earlier release
   else
     say "Program"
-    # Running this script as root from a folder is a choice to trust that folder.
+    # Running this script as root already means that the administrator trusts its folder.
     "$here/edge-upgrade" --unsigned "$checkout"
     upgraded=yes
   fi
@@ -252,7 +251,7 @@ write_settings() {
     [[ -s $settings/$secret ]] || (umask 077 && head -c 48 /dev/urandom | base64 -w 0 >"$settings/$secret")
   done
   if [[ -f $settings/edge.toml ]]; then
-    # It stays as it was chosen.
+    # Keep the existing choice.
     [[ -f $settings/https.conf ]] || https=''
   else
     choose_name
@@ -263,7 +262,7 @@ write_settings() {
   chmod 0640 "$settings"/{edge.toml,mqtt.password,signing.key}
 }
 
-# A name that somebody has given to avahi before is kept. Two boxes with one name would take turns in having it.
+# Keep a host name that is already set in avahi. Two boxes must not share one name.
 choose_name() {
   local proposal
   proposal=$(sed -n 's/^host-name=//p' /etc/avahi/avahi-daemon.conf)
@@ -292,8 +291,8 @@ read_settings() {
 
 make_site() {
   say "Site"
-  local found
-  if [[ -f $data/edge.db ]] && { ! found=$(/usr/local/bin/edge org list) || [[ -n $(tail -n +2 <<<"$found") ]]; }; then
+  local organizations
+  if [[ -f $data/edge.db ]] && { ! organizations=$(/usr/local/bin/edge org list) || [[ -n $(tail -n +2 <<<"$organizations") ]]; }; then
     echo "the database in $data is kept"
     return
   fi
@@ -395,7 +394,7 @@ NEXT
 uninstall() {
   say "Removing edge"
   local name
-  # That HTTPS was chosen is a setting, and settings are kept.
+  # The choice of HTTPS is a setting, and settings are kept.
   if [[ -f $settings/https.conf ]]; then cp -p "$settings/https.conf" "$settings/https.conf.kept"; fi
   [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
   if [[ -f $settings/https.conf.kept ]]; then mv -T "$settings/https.conf.kept" "$settings/https.conf"; fi

@@ -30,7 +30,7 @@ main() {
   [[ $arch = amd64 || $arch = arm64 ]] || fail "--arch is amd64 or arm64"
   output=${output:-$PWD/edge-debian$debian-$arch.tar}
   scratch=$(mktemp -d)
-  # shellcheck disable=SC2064  # the folder of now
+  # shellcheck disable=SC2064  # expand now
   trap "rm -rf '$scratch'" EXIT
   mkdir "$scratch/bundle"
   get_wheels "$scratch/bundle/wheels" "$python" "$arch"
@@ -48,8 +48,8 @@ main() {
 say() { printf '== %s\n' "$*"; }
 fail() { printf 'make-bundle.sh: %s\n' "$*" >&2; exit 1; }
 
-# Everything in requirements.txt, by its hashes; also what builds the program. Conditions there would be judged by the
-# Python that runs this, so they are left out. A tag for each glibc up to Debian 12's.
+# Download everything in requirements.txt, checked by its hashes, including build tools. Environment markers are removed,
+# because pip would evaluate them for the Python that runs this. One platform tag for each glibc up to Debian 12's.
 get_wheels() {
   local folder=$1 python=$2 machine=x86_64 minor platforms=()
   say "Wheels for Python $python"
@@ -63,8 +63,8 @@ get_wheels() {
   rm "$folder/requirements.txt"
 }
 
-# With everything they need, down to libc, so that the target may have any state. apt works in a folder of its own, for
-# a system that has nothing.
+# Download the packages with all dependencies, down to libc, to suit a target in any state. apt works in an empty root
+# folder for this.
 get_packages() {
   local scratch=$1 suite=$2 arch=$3 root=$1/apt folder=$1/bundle/packages options
   say "Packages of Debian, $suite"
@@ -86,7 +86,7 @@ mirror() {
   printf 'deb [signed-by=%s] http://deb.debian.org/debian-security %s-security main\n' "$keyring" "$1"
 }
 
-# What makes a folder a source for apt.
+# Write the index that makes a folder an apt source.
 index() {
   local file
   for file in "$1"/*.deb; do
@@ -95,13 +95,13 @@ index() {
   done >"$1/Packages"
 }
 
-# What is committed; nothing that lies about.
+# Only committed files.
 copy_checkout() {
   mkdir "$1"
   git -C "$checkout" archive HEAD | tar --extract --directory "$1"
 }
 
-# What decides which of two releases is the older one.
+# Version and commit time, by which edge-verify orders releases.
 describe_release() {
   echo "version $(sed -n 's/^__version__ = "\(.*\)"/\1/p' "$checkout/edge/__init__.py")"
   TZ=UTC git -C "$checkout" log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format='made %cd%ncommit %H'

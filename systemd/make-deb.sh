@@ -19,7 +19,7 @@ main() {
   here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
   bundle=$(realpath -e "$1")
   scratch=$(mktemp -d)
-  # shellcheck disable=SC2064  # the folder of now
+  # shellcheck disable=SC2064  # expand now
   trap "rm -rf '$scratch'" EXIT
   mkdir "$scratch/bundle"
   tar --extract --file "$bundle" --directory "$scratch/bundle" --no-same-owner
@@ -46,7 +46,7 @@ fill() {
   cp "$bundle/sbom.cdx.json" "$root/usr/share/doc/edge/"
   cat >"$root/usr/sbin/edge-setup" <<'SETUP'
 #!/bin/sh
-# Ends the installation of the package: asks for the organization and its first administrator. Options: install.sh.
+# Completes the installation of the package: asks for the organization and its first administrator. Options: install.sh.
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/usr/share/edge/wheels
 unset PIP_INDEX_URL PIP_EXTRA_INDEX_URL
 exec /usr/share/edge/checkout/systemd/install.sh "$@"
@@ -77,12 +77,12 @@ if [ -f /var/lib/edge/edge.db ]; then
   edge-setup --answers /dev/null
 elif [ -f /etc/edge/answers ]; then
   edge-setup --answers /etc/edge/answers
-  rm -f /etc/edge/answers # the first administrator's password is in it
+  rm -f /etc/edge/answers # contains the first administrator's password
 else
   echo "edge: now make the site: sudo edge-setup"
 fi
 POSTINST
-  # All in postrm, since dpkg runs no prerm for a package that was never configured.
+  # All of it in postrm, because dpkg runs no prerm for a package that was never configured.
   cat >"$control/postrm" <<'POSTRM'
 #!/bin/sh
 set -e
