@@ -9,7 +9,7 @@ location.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from edge.database.connection import execute, execute_many, writing
 from edge.database.triggers import TRIGGERS
 from edge.events import log as events
 from edge.events.log import EventKind, NewEvent
+from edge.tracking import stays
 
 MOST_CANDIDATES = 1_000  # per transaction
 MOST_STAYS = 200  # per asset and transaction; the rest follows in the next
@@ -124,7 +125,7 @@ def log_changes(silence: Silence) -> int:
         tracks = [key for _, kind, key in candidates if kind == Candidate.TRACK]
         records = {key for _, kind, key in candidates if kind == Candidate.RECORD}
         gone = {key for _, kind, key in candidates if kind == Candidate.GONE}
-        _report({*_assets_of(tracks), *gone, *records}, records, silence)
+        _report({*stays.assets_of(tracks), *gone, *records}, records, silence)
     return len(candidates)
 
 
@@ -182,12 +183,6 @@ _CHANGED_READERS = (
 )
 
 
-def _assets_of(tracks: Sequence[int]) -> set[int]:
-    numbers = orjson.dumps(tracks).decode()
-    rows = execute("SELECT asset_id FROM track WHERE no IN (SELECT value FROM json_each(?))", (numbers,))
-    return {asset_id for (asset_id,) in rows}
-
-
 def _report(asset_ids: Collection[int], changed_records: Collection[int], silence: Silence) -> None:
     ids = orjson.dumps(sorted(asset_ids)).decode()
     assets = [_Asset(*row) for row in execute(_SELECT_ASSETS, (ids,))]
@@ -202,8 +197,8 @@ def _report(asset_ids: Collection[int], changed_records: Collection[int], silenc
     events.add([event for batch in batches for event in batch.events(locations)])
     execute_many(_SET_REPORTED, [batch.reported for batch in batches])
     execute_many(
-        "INSERT INTO event_candidate (kind, key) SELECT 1, no FROM track WHERE asset_id = ?",
-        [(batch.asset.id,) for batch in batches if batch.is_unfinished],
+        "INSERT INTO event_candidate (kind, key) VALUES (?, ?)",
+        [(Candidate.TRACK, no) for batch in batches if batch.is_unfinished for no in stays.tracks_of(batch.asset.id)],
     )
 
 
@@ -287,13 +282,13 @@ class _AssetEvents:
         if before.location_id is None and not is_seen:
             return []
         steps, at = [], before.location_id
-        stays = execute(_STAYS_SINCE, (asset.id, _NEVER if self._until is None else self._until, MOST_STAYS)).fetchall()
-        for observed_at, location_id in stays:
+        began = stays.stays_after(asset.id, _NEVER if self._until is None else self._until, MOST_STAYS)
+        for observed_at, location_id in began:
             if location_id != at:
                 steps.append(_Step(observed_at, location_id))
                 at = location_id
             self._until = observed_at
-        if len(stays) == MOST_STAYS:
+        if len(began) == MOST_STAYS:
             self.is_unfinished = True
             return steps
         self._until = asset.row_at
@@ -306,11 +301,6 @@ class _AssetEvents:
 
 
 _NEVER = -(2**62)
-_STAYS_SINCE = """
-    SELECT h.observed_at, s.location_id FROM track t JOIN history h ON h.position_no = t.no
-    JOIN source s ON s.no = h.source_no WHERE t.asset_id = ? AND h.observed_at > ?
-    ORDER BY h.observed_at, h.position_no, h.seq LIMIT ?
-"""
 
 
 class _Locations:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from edge.database.connection import execute
 from edge.records import lookup
 from edge.texts import N_
-from edge.tracking import carriers, late_reads, positions, recent_reads
+from edge.tracking import carriers, late_reads, positions, recent_reads, stays
 from edge.tracking.stays import Quality, Scan
 
 
@@ -46,7 +46,7 @@ def undo_load(organization_id: int, asset_id: int, loaded_at: int, gap: int) -> 
     if found is None:
         return
     execute("DELETE FROM carrier_load WHERE asset_id = ? AND loaded_at = ?", one)
-    for observed_at, seq in execute(_CARRIED_DURING, (*one, found[0], int(Quality.CARRIED))).fetchall():
+    for observed_at, seq in stays.carried_during(*one, found[0]):
         late_reads.take_back(asset_id, observed_at, seq, gap, keep_end=recent_reads.was_heard(asset_id, observed_at))
         carriers.take_back(asset_id, observed_at, gap)
     before = execute(
@@ -59,9 +59,9 @@ def undo_load(organization_id: int, asset_id: int, loaded_at: int, gap: int) -> 
 
 def undo_unload(organization_id: int, asset_id: int, unloaded_at: int, cut: Cut) -> None:
     """Put an asset back on its carrier, until the next thing that was done with it."""
-    asked = {"asset": asset_id, "carrier": cut.carrier_id, "at": unloaded_at, "carried": int(Quality.CARRIED)}
-    later = execute(_DONE_NEXT, asked).fetchone()
-    ends_at = min((at for at in (cut.ended_at, *later) if at is not None), default=None)
+    later = execute(_DONE_NEXT, {"asset": asset_id, "at": unloaded_at}).fetchone()
+    seen_alone_at = stays.seen_alone_after(asset_id, cut.carrier_id, unloaded_at)
+    ends_at = min((at for at in (cut.ended_at, *later, seen_alone_at) if at is not None), default=None)
     restored = execute(
         "UPDATE carrier_load SET unloaded_at = ? WHERE asset_id = ? AND carrier_id = ? AND unloaded_at = ?",
         (ends_at, asset_id, cut.carrier_id, unloaded_at),
@@ -72,7 +72,7 @@ def undo_unload(organization_id: int, asset_id: int, unloaded_at: int, cut: Cut)
 
 def _go_after(organization_id: int, asset_id: int, carrier_id: int, since: int, until: int | None) -> None:
     """The asset went wherever its carrier was seen, and so did what is on the asset."""
-    for location_id, observed_at in execute(_WENT, (carrier_id, since, until)).fetchall():
+    for location_id, observed_at in stays.visits(carrier_id, since, until):
         carried = Scan(organization_id, asset_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
         positions.record([carried], gap=0)
         carriers.follow([carried], gap=0)
@@ -87,28 +87,9 @@ _LOADED_AT = """
 SELECT carrier_id, unloaded_at FROM carrier_load
 WHERE asset_id = :asset AND loaded_at <= :at AND ifnull(unloaded_at, :at + 1) > :at
 """
-_ROWS = (
-    "history JOIN track ON track.no = history.position_no AND track.site_no IS NULL "
-    "JOIN source ON source.no = history.source_no"
-)
-_CARRIED_DURING = f"""
-SELECT history.observed_at, history.seq FROM {_ROWS}
-WHERE track.asset_id = ?1 AND history.quality = ?4
-  AND history.observed_at > ?2 AND history.observed_at <= ifnull(?3, history.observed_at)
-ORDER BY history.observed_at DESC, history.seq DESC
-"""
-_WENT = f"""
-SELECT source.location_id, history.observed_at FROM {_ROWS}
-WHERE track.asset_id = ?1 AND history.observed_at > ?2 AND history.observed_at <= ifnull(?3, history.observed_at)
-ORDER BY history.observed_at, history.seq
-"""
-# The next unload, the next load, and the next time that the asset was seen on its own where its carrier never was.
-_DONE_NEXT = f"""
+_DONE_NEXT = """
 SELECT
     (SELECT min(observed_at) FROM handheld_scan
      WHERE asset_id = :asset AND observed_at > :at AND undone_at IS NULL AND carrier_act = 'unload'),
-    (SELECT min(loaded_at) FROM carrier_load WHERE asset_id = :asset AND loaded_at > :at),
-    (SELECT min(history.observed_at) FROM {_ROWS}
-     WHERE track.asset_id = :asset AND history.observed_at > :at AND history.quality <> :carried
-       AND source.location_id NOT IN (SELECT source.location_id FROM {_ROWS} WHERE track.asset_id = :carrier))
+    (SELECT min(loaded_at) FROM carrier_load WHERE asset_id = :asset AND loaded_at > :at)
 """

@@ -20,7 +20,7 @@ from edge.handhelds import scans as handheld
 from edge.handhelds.scans import Answer, Result, Submitted
 from edge.records import location_tree, lookup
 from edge.tracking import board
-from edge.tracking.evidence import Rule
+from edge.tracking.report import scanned_last
 
 MOST_EXPECTED = 20_000  # as many as a device keeps
 MOST_SCANS = 50_000  # of one stock-take; a bound for what a broken device may send
@@ -294,13 +294,14 @@ def progress(organization_id: int, stock_take_id: str) -> Progress | None:
             "JOIN person ON person.id = scan.person_id WHERE scan.stock_take_id = ? ORDER BY scan.observed_at",
             (stock_take_id,),
         ).fetchall()
-        seen = execute(
-            f"SELECT position.asset_id, position.location_id, position.last_seen_at, {_BY_PERSON} "
+        found = execute(
+            "SELECT position.asset_id, position.location_id, position.last_seen_at "
             "FROM stock_take_expected expected JOIN position ON position.asset_id = expected.asset_id "
-            "JOIN track ON track.no = position.no "
             "WHERE expected.stock_take_id = ? AND position.last_seen_at >= ?",
             (stock_take_id, take.started_at),
         ).fetchall()
+        scanned = scanned_last([asset_id for asset_id, *_ in found])
+        seen = [(*row, row[0] in scanned) for row in found]
         devices = execute(
             "SELECT device, name, is_open, unsent, unsent_since, reported_at FROM stock_take_device "
             "WHERE stock_take_id = ? ORDER BY name, device",
@@ -341,12 +342,10 @@ _EXPECTED = "SELECT asset_id FROM stock_take_expected WHERE stock_take_id = ?"
 
 _LineNow = tuple[str, int | None, str, str, int | None, int | None]
 
-_BY_PERSON = f"track.row_rule = {int(Rule.PERSON)} AND position.last_seen_at = position.row_at"
-_FACTS = f"""
-SELECT asset.id, position.location_id, position.last_seen_at, expected.asset_id IS NOT NULL, scanned.code, {_BY_PERSON}
+_FACTS = """
+SELECT asset.id, position.location_id, position.last_seen_at, expected.asset_id IS NOT NULL, scanned.code
 FROM asset
 LEFT JOIN position ON position.asset_id = asset.id
-LEFT JOIN track ON track.no = position.no
 LEFT JOIN stock_take_expected expected ON expected.asset_id = asset.id AND expected.stock_take_id = :id
 LEFT JOIN (SELECT asset_id, min(code) AS code FROM stock_take_scan WHERE stock_take_id = :id GROUP BY asset_id) scanned
     ON scanned.asset_id = asset.id
@@ -359,7 +358,9 @@ ORDER BY asset.name, asset.id
 def _lines_now(organization_id: int, take: StockTake) -> list[_LineNow]:
     """(result, asset, code, how, location, seen at), before the scans of the stock-take are recorded."""
     scope = _scope(take)
-    lines = [_judge(take, scope, *row) for row in execute(_FACTS, {"id": take.id, "organization_id": organization_id})]
+    rows = execute(_FACTS, {"id": take.id, "organization_id": organization_id}).fetchall()
+    scanned = scanned_last([row[0] for row in rows])
+    lines = [_judge(take, scope, *row, by_person=row[0] in scanned) for row in rows]
     unknown = execute(
         "SELECT DISTINCT code FROM stock_take_scan WHERE stock_take_id = ? AND asset_id IS NULL ORDER BY code",
         (take.id,),
@@ -415,7 +416,8 @@ def _judge(
     seen_at: int | None,
     is_expected: bool,
     code: str | None,
-    by_person: bool | None,
+    *,
+    by_person: bool,
 ) -> _LineNow:
     """What arrived during the count belongs here; what left during the count is elsewhere."""
     seen_meanwhile = seen_at is not None and seen_at >= take.started_at

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.database.bounds import Bounds
 from edge.database.connection import checkpoint
+from edge.tracking import copies
 from edge.tracking import deletion as store
 
 log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
             return
     if store.ended_stock_takes():
         return  # the next round deletes their next slice
-    oldest = store.oldest_history()
+    oldest = copies.oldest_end()
     if oldest is None:
         log.warning("Only %d MB of disk are free, and there is no history left to drop", disk_free >> 20)
         return

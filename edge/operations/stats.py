@@ -9,6 +9,7 @@ from typing import NamedTuple
 from edge.clock import HOUR
 from edge.database.connection import database, execute, reading, translating
 from edge.errors import Damaged
+from edge.tracking import report
 
 
 class ReaderFigure(NamedTuple):
@@ -158,13 +159,10 @@ def storage() -> Storage:
 
 def counts(organization_id: int) -> Counts:
     with reading():
-        return Counts(
-            *(
-                execute(f"SELECT {what} WHERE organization_id = ?", (organization_id,)).fetchone()[0]
-                for what in (
-                    "count(*) FILTER (WHERE deleted_at IS NULL) FROM asset",
-                    "count(*) FILTER (WHERE deleted_at IS NULL) FROM location",
-                    "ifnull(sum(history_rows), 0) FROM track",
-                )
-            )
+        assets, locations = (
+            execute(
+                f"SELECT count(*) FROM {table} WHERE organization_id = ? AND deleted_at IS NULL", (organization_id,)
+            ).fetchone()[0]
+            for table in ("asset", "location")
         )
+        return Counts(assets, locations, report.count_stays(organization_id))

@@ -8,7 +8,6 @@ was moved and one whose setting was wrong look the same; see `edge.readers.corre
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
@@ -23,7 +22,8 @@ from edge.database.connection import execute, execute_many, writing
 from edge.errors import Invalid, NotFound
 from edge.readers.readers import get_reader
 from edge.records import locations
-from edge.tracking.late_reads import relocate
+from edge.tracking import late_reads
+from edge.tracking.late_reads import RowCount, relocate
 from edge.tracking.stays import ScanSource, load_positions, number_of, write_positions
 
 ROWS = 100  # of history; a transaction ends once it has gone through as many, so it goes through less than twice that
@@ -58,15 +58,6 @@ class Preview(NamedTuple):
     assets: int
     current: int
     is_too_large: bool = False
-
-
-class _Wrong(NamedTuple):
-    """The rows of one asset in the time of a correction: those that would change, and all."""
-
-    asset_id: int
-    rows: int
-    current: int
-    all_rows: int
 
 
 def preview(organization_id: int, correction: Correction, *, is_bounded: bool = False) -> Preview:
@@ -147,15 +138,14 @@ def _old_sources(organization_id: int, correction: Correction) -> dict[int, int 
 
 def _wrong_rows(
     organization_id: int, correction: Correction, old_sources: Collection[int]
-) -> Iterator[tuple[int, list[_Wrong]]]:
+) -> Iterator[tuple[int, list[RowCount]]]:
     """How many rows were looked at, and the assets with wrong ones, a bounded number at a time."""
     if not old_sources:
         return
-    sources, after = json.dumps(list(old_sources)), 0
-    while found := execute(_TRACKS, (organization_id, after, correction.since, _TRACKS_AT_ONCE)).fetchall():
+    after = 0
+    while found := late_reads.tracks_since(organization_id, after, correction.since, _TRACKS_AT_ONCE):
         numbers = _first_tracks(found)
-        values = (json.dumps(numbers), sources, correction.since, correction.until)
-        counted = [_Wrong(*row) for row in execute(_COUNT, values)]
+        counted = late_reads.count_rows(numbers, old_sources, correction.since, correction.until)
         yield sum(one.all_rows for one in counted), [one for one in counted if one.rows]
         after = numbers[-1]
 
@@ -242,16 +232,4 @@ def _renamed(reads: bytes, correction: Correction, renamed: Mapping[int, int]) -
     return b"".join(packed)
 
 
-_TRACKS = """
-SELECT no, history_rows FROM track
-WHERE organization_id = ? AND no > ? AND last_seen_at >= ? AND site_no IS NULL ORDER BY no LIMIT ?
-"""
 _BATCHES = "SELECT no, reads FROM recent_read WHERE no > ? AND until >= ? ORDER BY no"
-# From the tracks to their rows of that time by the key of `history`, which has no index by source.
-_COUNT = """
-SELECT t.asset_id, sum(h.source_no IN (SELECT value FROM json_each(?2))),
-    sum(h.observed_at = t.row_at AND h.seq = t.row_seq AND h.source_no IN (SELECT value FROM json_each(?2))), count(*)
-FROM json_each(?1) chosen CROSS JOIN track t ON t.no = chosen.value
-CROSS JOIN history h ON h.position_no = t.no AND h.observed_at BETWEEN ?3 AND ?4
-GROUP BY t.asset_id
-"""

@@ -11,7 +11,7 @@ from edge.sync.sender import Call
 from edge.sync.store import change_feed, digests, hub_link
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
-from edge.tracking.deletion import oldest_history
+from edge.tracking import copies
 
 SAME = "Site and hub have the same history."
 SLICE_DAYS = 14  # per nightly step
@@ -70,7 +70,7 @@ def next_slice(here: Target, call: Call) -> str:
     """Compare the next days and resend differences. Returns a summary, or an empty text without differences."""
     begin = here.verify_from if here.verify_from is not None else ALL_DAYS.first
     today = clock.now() // clock.DAY
-    oldest = (oldest_history() or clock.now()) // clock.DAY
+    oldest = (copies.oldest_end() or clock.now()) // clock.DAY
     until = max(begin, oldest) + SLICE_DAYS - 1
     differences = compare(here, call, Days(begin, until if until < today else ALL_DAYS.last))
     _, summary = _resend(here, differences)

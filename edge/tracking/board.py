@@ -11,7 +11,6 @@ from edge import clock
 from edge.database.connection import execute, reading
 from edge.database.lists import Page
 from edge.records import gs1, search
-from edge.tracking import antenna_names
 
 
 class BoardFilter(NamedTuple):
@@ -58,25 +57,6 @@ class BoardRow(NamedTuple):
     last_seen_at: int | None
     dwell_started_at: int | None
     deleted_at: int | None
-
-
-class Move(NamedTuple):
-    """One stay in an asset's history: when it began, how long it was seen there, and who saw it."""
-
-    observed_at: int
-    seq: int
-    last_seen_at: int
-    location_id: int
-    location_key: str
-    location_name: str
-    location_is_live: bool
-    reader_id: int | None
-    reader_name: str | None
-    port: int | str | None  # or the name of the antenna
-    person_name: str | None
-    quality: int
-    delay: int
-    site_name: str | None  # on a hub, the site that saw it; None for this box itself
 
 
 _BY_GS1 = """
@@ -168,44 +148,6 @@ def whereabouts(organization_id: int, asset_id: int, *, include_retired: bool = 
     )
     row = execute(sql, (organization_id, asset_id)).fetchone()
     return BoardRow(*row) if row else None
-
-
-_MOVES = f"""
-SELECT h.observed_at, h.seq,
-       iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
-       l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, ifnull(r.name, remote_reader.name),
-       {antenna_names.SHOWN},
-       ifnull(remote_person.name, (
-           SELECT person.name FROM handheld_scan hs JOIN person ON person.id = hs.person_id
-           WHERE hs.asset_id = t.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq
-             AND hs.undone_at IS NULL AND t.site_no IS NULL
-       )),
-       h.quality, h.delay, site.name
-FROM track t
-JOIN history h ON h.position_no = t.no
-JOIN source s ON s.no = h.source_no
-JOIN location l ON l.id = s.location_id
-LEFT JOIN reader r ON r.id = s.reader_id
-{antenna_names.JOINED}
-LEFT JOIN remote_name remote_reader
-    ON remote_reader.site_no = s.site_no AND remote_reader.kind = 4 AND remote_reader.remote_id = s.remote_reader
-LEFT JOIN remote_name remote_person
-    ON remote_person.site_no = ifnull(s.site_no, 0) AND remote_person.kind = 5
-    AND remote_person.remote_id = s.remote_person
-LEFT JOIN site ON site.no = t.site_no
-WHERE t.no = :track AND h.observed_at < :before
-ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
-"""
-
-
-def moves(organization_id: int, asset_id: int, *, before: int | None = None, limit: int = 50) -> list[Move]:
-    """Newest first; `before` pages to older ones. On a hub, what the sites saw is merged by time."""
-    numbers = execute(
-        "SELECT no FROM track WHERE asset_id = ? AND organization_id = ?", (asset_id, organization_id)
-    ).fetchall()
-    values = {"before": 2**62 if before is None else before, "limit": limit}
-    found = [Move(*row) for (no,) in numbers for row in execute(_MOVES, {**values, "track": no})]
-    return sorted(found, key=lambda move: (move.observed_at, move.seq), reverse=True)[:limit]
 
 
 def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:

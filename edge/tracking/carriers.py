@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from edge.audit.actors import Actor
 from edge.database.connection import execute, writing
-from edge.tracking import late_reads, positions
+from edge.tracking import late_reads, positions, stays
 from edge.tracking.stays import Quality, Scan
 
 DEEPEST = 8  # a box on a pallet on a trolley; more is a mistake
@@ -101,7 +101,7 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
 
 def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
     """When a load is reported late, what was loaded went wherever the carrier was seen since."""
-    for location_id, observed_at in execute(_WENT, (carrier_id, at)).fetchall():
+    for location_id, observed_at in stays.visits(carrier_id, at):
         scan = Scan(organization_id, carrier_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
         carried = [one for one in _carried_then(scan) if not _is_known(one)]
         positions.record(carried, gap=0)
@@ -118,20 +118,19 @@ def _carried_late(scan: Scan) -> list[Scan]:
 
 def _carried_then(scan: Scan) -> list[Scan]:
     """What was on a carrier at the time of a scan, and had not been seen on its own where the carrier never was."""
-    values = {"carrier": scan.asset_id, "at": scan.observed_at, "here": scan.location_id, "carried": Quality.CARRIED}
     return [
         replace(scan, asset_id=asset_id, quality=Quality.CARRIED, rssi=None)
-        for (asset_id,) in execute(_ON_THEN, values).fetchall()
+        for asset_id in stays.carried_at(scan.asset_id, scan.observed_at, scan.location_id)
     ]
 
 
 def _is_known(scan: Scan) -> bool:
-    return execute(_KNOWN, (scan.asset_id, scan.observed_at, scan.location_id)).fetchone() is not None
+    return stays.is_recorded(scan.asset_id, scan.observed_at, scan.location_id)
 
 
 def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> None:
     """A person's scan of a carrier was undone: undo what it did to the things on it."""
-    found = execute(_CARRIED_ROWS, (carrier_id, observed_at, int(Quality.CARRIED))).fetchall()
+    found = stays.carried_with(carrier_id, observed_at)
     for asset_id, seq in found if depth <= DEEPEST else []:
         late_reads.take_back(asset_id, observed_at, seq, gap)
         execute(
@@ -170,31 +169,6 @@ SELECT carried.carrier_id, carried.asset_id, carried.loaded_at, carried.location
 FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
 LEFT JOIN position own ON own.asset_id = carried.asset_id
 WHERE carried.unloaded_at IS NULL AND carried.carrier_id IN (SELECT value FROM json_each(?))
-"""
-_ROWS = (
-    "history JOIN track ON track.no = history.position_no AND track.site_no IS NULL "
-    "JOIN source ON source.no = history.source_no"
-)
-_WENT = f"""
-SELECT source.location_id, history.observed_at FROM {_ROWS}
-WHERE track.asset_id = ? AND history.observed_at > ? ORDER BY history.observed_at
-"""
-_KNOWN = f"SELECT 1 FROM {_ROWS} WHERE track.asset_id = ? AND history.observed_at = ? AND source.location_id = ?"
-_ON_THEN = f"""
-SELECT carried.asset_id FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
-WHERE carried.carrier_id = :carrier AND carried.loaded_at <= :at AND ifnull(carried.unloaded_at, :at + 1) > :at
-AND NOT EXISTS (
-    SELECT 1 FROM {_ROWS}
-    WHERE track.asset_id = carried.asset_id AND history.quality <> :carried AND source.location_id <> :here
-    AND history.observed_at > carried.loaded_at AND history.observed_at <= :at
-    AND source.location_id NOT IN (SELECT source.location_id FROM {_ROWS} WHERE track.asset_id = :carrier)
-)
-"""
-_CARRIED_ROWS = """
-SELECT DISTINCT track.asset_id, history.seq FROM carrier_load
-JOIN track ON track.asset_id = carrier_load.asset_id AND track.site_no IS NULL
-JOIN history ON history.position_no = track.no AND history.observed_at = ?2 AND history.quality = ?3
-WHERE carrier_load.carrier_id = ?1 AND carrier_load.loaded_at <= ?2
 """
 
 

@@ -12,17 +12,12 @@ from edge.audit.audit import Subject, acting
 from edge.database.bounds import Bounds
 from edge.database.connection import execute, execute_many, reading, writing
 from edge.records import idempotency
+from edge.tracking import copies
 
 # About a millisecond of writing each, so that the ingest writer never waits long for its turn.
 ROWS = 500
 PAGES = 200
 RAW_MESSAGES = 10  # packs of up to a megabyte
-
-
-def oldest_history() -> int | None:
-    """When the oldest stay ended, of those that are not the newest of their asset."""
-    oldest: int | None = execute(_OLDEST).fetchone()[0]
-    return oldest
 
 
 def newest_scan() -> int | None:
@@ -33,16 +28,14 @@ def newest_scan() -> int | None:
 def drop_history(before: int, limit: int = ROWS) -> int:
     """Drop stays that ended before a time, oldest first; the newest row of every asset is kept, whatever its age."""
     dropped = 0
-    positions = execute(_POSITIONS_WITH_OLD, (before, limit)).fetchall()  # outside the transaction: it may look at all
+    tracks = copies.tracks_ended_before(before, limit)  # outside the transaction: it may look at all
     with writing():
-        if positions:  # what ended before is no longer sent to a hub, nor compared by one
+        if tracks:  # what ended before is no longer sent to a hub, nor compared by one
             _report_unsent_history(before)
             execute("UPDATE target SET horizon = max(horizon, ?)", (before,))
             execute("UPDATE hub SET horizon = max(horizon, ?)", (before,))
-        for (position_no,) in positions:
-            count = execute(_DROP_HISTORY, (position_no, before, position_no, limit - dropped)).rowcount
-            execute("UPDATE track SET history_rows = history_rows - ? WHERE no = ?", (count, position_no))
-            dropped += count
+        for track in tracks:
+            dropped += copies.delete_rows_before(track, before, limit - dropped)
             if dropped >= limit:
                 break
     return dropped
@@ -58,19 +51,6 @@ def _report_unsent_history(before: int) -> None:
         "ORDER BY seq LIMIT 1000) WHERE b < ?1)",  # kinds: a stay, and a range of them such as a first copy
         (before, clock.now()),
     )
-
-
-_FIRST_END = "(SELECT observed_at + seen_for FROM history WHERE position_no = no ORDER BY observed_at, seq LIMIT 1)"
-_OLDEST = f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1"
-_POSITIONS_WITH_OLD = f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?"
-_DROP_HISTORY = """
-    DELETE FROM history WHERE (position_no, observed_at, seq) IN (
-        SELECT position_no, observed_at, seq FROM history
-        WHERE position_no = ? AND observed_at + seen_for < ?
-          AND (observed_at, seq) < (SELECT observed_at, seq FROM history AS newest WHERE newest.position_no = ?
-                                    ORDER BY observed_at DESC, seq DESC LIMIT 1)
-        ORDER BY observed_at, seq LIMIT ?)
-"""
 
 
 def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
-from edge.database.connection import execute, reading
+import orjson
+
+from edge.database.connection import execute, reading, stream
+from edge.tracking import antenna_names
 from edge.tracking.board import BELOW
 
 Row = tuple[int, int, int, int, int]  # asset, track, when it was observed, order of arrival, source
@@ -87,3 +91,113 @@ def _spans(changes: Iterable[tuple[int, bool]], edges: Sequence[int]) -> list[Sp
         present += arrived[number] - left[number]
         spans.append(Span(since, until, arrived[number], left[number], present, asset_time))
     return spans
+
+
+class Passage(NamedTuple):
+    """An arrival at a location or a departure from it; `other_name` is the previous or next location."""
+
+    at: int
+    came: bool
+    asset_id: int
+    asset_name: str
+    other_id: int | None
+    other_name: str | None
+
+
+# History is stored by asset, so this reads only the assets seen since then.
+_PASSAGES = """
+WITH since AS (
+    SELECT p.asset_id, h.position_no, h.observed_at, h.seq, s.location_id,
+           lag(s.location_id) OVER (PARTITION BY p.asset_id ORDER BY h.observed_at, h.seq) AS previous
+    FROM track p
+    CROSS JOIN history h ON h.position_no = p.no AND h.observed_at >= :since
+    CROSS JOIN source s ON s.no = h.source_no
+    WHERE p.organization_id = :organization_id AND p.last_seen_at >= :since
+),
+step AS (
+    SELECT asset_id, observed_at, seq, location_id,
+           ifnull(previous, (
+               SELECT source.location_id FROM history JOIN source ON source.no = history.source_no
+               WHERE history.position_no = since.position_no AND history.observed_at < :since
+               ORDER BY history.observed_at DESC, history.seq DESC LIMIT 1
+           )) AS origin
+    FROM since
+)
+SELECT step.observed_at, step.location_id = :location_id, asset.id, asset.name, other.id, other.name
+FROM step
+JOIN asset ON asset.id = step.asset_id AND asset.deleted_at IS NULL
+LEFT JOIN location other ON other.id = iif(step.location_id = :location_id, step.origin, step.location_id)
+WHERE step.location_id IS NOT step.origin AND (step.location_id = :location_id OR step.origin = :location_id)
+ORDER BY step.observed_at DESC, step.seq DESC LIMIT :limit
+"""
+
+
+def passages(organization_id: int, location_id: int, since: int, limit: int = 100) -> list[Passage]:
+    """Return arrivals at a location and departures from it, newest first."""
+    values = {"organization_id": organization_id, "location_id": location_id, "since": since, "limit": limit}
+    return [Passage(at, bool(came), *rest) for at, came, *rest in execute(_PASSAGES, values)]
+
+
+class ExportRow(NamedTuple):
+    """One stay of an asset; `until` is when it was last seen there."""
+
+    asset_key: str
+    asset_name: str
+    location_key: str
+    location_name: str
+    since: int
+    until: int
+    reader_name: str | None
+    port: int | str | None  # a number, or the name of the antenna
+    site_name: str | None  # on a hub
+
+
+# The tracks of each asset, in the order of the file. Each track is read in its stored order, because sorting would hold
+# the whole history in memory.
+_EXPORTED = """
+SELECT json_group_array(t.no) FROM track t JOIN asset a ON a.id = t.asset_id
+WHERE t.organization_id = :organization_id AND (:asset_id IS NULL OR t.asset_id = :asset_id)
+GROUP BY a.external_key ORDER BY a.external_key
+"""
+_IDS_BELOW = f"{BELOW} SELECT json_group_array(id) FROM below"
+_EXPORT = f"""
+SELECT h.observed_at, h.seq, a.external_key, a.name, l.external_key, l.name, h.observed_at,
+       iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
+       ifnull(r.name, n.name), {antenna_names.SHOWN}, site.name
+FROM track t
+JOIN asset a ON a.id = t.asset_id
+JOIN history h ON h.position_no = t.no
+JOIN source s ON s.no = h.source_no
+JOIN location l ON l.id = s.location_id
+LEFT JOIN reader r ON r.id = s.reader_id
+LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
+LEFT JOIN site ON site.no = t.site_no
+{antenna_names.JOINED}
+WHERE t.no = :track AND t.organization_id = :organization_id
+  AND h.observed_at < :until AND h.observed_at >= iif(:with_earlier, ifnull((
+      SELECT observed_at FROM history WHERE position_no = :track AND observed_at <= :since
+      ORDER BY observed_at DESC LIMIT 1), :since), :since)
+  AND (:locations IS NULL OR s.location_id IN (SELECT value FROM json_each(:locations)))
+ORDER BY h.observed_at, h.seq
+"""
+
+
+def export_rows(
+    organization_id: int, *, since: int, until: int, asset_id: int | None = None, location_id: int | None = None
+) -> Iterator[ExportRow]:
+    """Yield the stays that began in a period, asset by asset, oldest first.
+
+    For one asset, or one location with its descendants, this includes the stay in progress when the period begins.
+    """
+    below = None if location_id is None else execute(_IDS_BELOW, {"location_id": location_id}).fetchone()[0]
+    values = {
+        "organization_id": organization_id,
+        "locations": below,
+        "since": since,
+        "until": until,
+        "with_earlier": asset_id is not None or location_id is not None,
+    }
+    for (numbers,) in list(stream(_EXPORTED, {"organization_id": organization_id, "asset_id": asset_id})):
+        tracks = [stream(_EXPORT, {**values, "track": track}) for track in orjson.loads(numbers)]
+        for row in merge(*tracks, key=itemgetter(0, 1)):
+            yield ExportRow(*row[2:])

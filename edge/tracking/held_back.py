@@ -7,33 +7,19 @@ of the last minutes are gone, and for whoever wants to delete the location.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
 from edge.clock import SECOND
 from edge.database.connection import execute, execute_many
 from edge.tracking.retrace import Held
 from edge.tracking.signs import STEADY_FOR
+from edge.tracking.stays import HeldRead, held_reads, last_seen
 
 UNSTORED = 5 * SECOND  # the longest that a read is held back before it is on disk
 STORED_AFTER = 1  # seconds
 SELDOMER = 10  # seconds from one look at what waits for a reader that is out to the next, at most
 MOST_AT_ONCE = 2_000  # assets in one transaction
-
-
-class HeldRead(NamedTuple):
-    """One as it is on disk."""
-
-    asset_id: int
-    location_id: int
-    observed_at: int
-    source_no: int
-    rssi: float | None
-    weight: int
-    quality: int
-    delay: int
 
 
 class HeldBack:
@@ -104,14 +90,13 @@ class HeldBack:
 
     def begin(self, newest: Mapping[int, int]) -> None:
         """After a restart. `newest`: the second in which each asset was heard last."""
-        rows = execute(_SEEN, (json.dumps(list(newest)),)).fetchall()
-        for asset_id, location_id, seen_at in rows:
+        for asset_id, location_id, seen_at in last_seen(newest):
             if newest[asset_id] > seen_at // SECOND:
                 self.put(asset_id, Held(newest[asset_id], newest[asset_id], location_id))
 
     def load_others(self) -> Iterator[HeldRead]:
         """Those on disk that are not in memory: of before a restart, or of somebody's scan that was undone."""
-        for row in map(HeldRead._make, execute(_VALID).fetchall()):
+        for row in held_reads():
             self._stored.add(row.asset_id)
             if row.asset_id not in self._held:
                 second = row.observed_at // SECOND
@@ -142,19 +127,4 @@ def store(row: HeldRead) -> None:
     execute_many(_STORE, [row])
 
 
-def of_asset(asset_id: int) -> HeldRead | None:
-    for row in execute(f"{_VALID} AND h.asset_id = ?", (asset_id,)):
-        return HeldRead._make(row)
-    return None
-
-
 _STORE = "INSERT OR REPLACE INTO held_back VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_SEEN = (
-    "SELECT asset_id, location_id, last_seen_at FROM track "
-    "WHERE site_no IS NULL AND asset_id IN (SELECT value FROM json_each(?))"
-)
-_VALID = (
-    "SELECT h.asset_id, h.location_id, h.observed_at, h.source_no, h.rssi, h.weight, h.quality, h.delay "
-    "FROM held_back h JOIN track t ON t.asset_id = h.asset_id AND t.site_no IS NULL "
-    "WHERE h.observed_at > t.last_seen_at AND h.location_id <> t.location_id"
-)

@@ -5,7 +5,9 @@ It splits a stay, moves its beginning, or joins two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from edge.clock import SECOND
 from edge.database.connection import execute, execute_many, writing
@@ -108,6 +110,40 @@ def _join_around(position: Position, begin: int, end: int, gap: int, limit: int)
             row = following
         if following.observed_at > end:
             return
+
+
+class RowCount(NamedTuple):
+    """Rows of one asset in a period: those of some sources, how many of these are newest, and all."""
+
+    asset_id: int
+    rows: int
+    current: int
+    all_rows: int
+
+
+def tracks_since(organization_id: int, after: int, since: int, limit: int) -> list[tuple[int, int]]:
+    """Return number and row count of tracks numbered above `after` whose asset was seen at or after `since`."""
+    return execute(
+        "SELECT no, history_rows FROM track WHERE organization_id = ? AND no > ? AND last_seen_at >= ? "
+        "AND site_no IS NULL ORDER BY no LIMIT ?",
+        (organization_id, after, since, limit),
+    ).fetchall()
+
+
+def count_rows(tracks: Collection[int], sources: Collection[int], since: int, until: int) -> list[RowCount]:
+    """Count the rows of these tracks that began in a period, both ends included."""
+    values = (json.dumps(list(tracks)), json.dumps(list(sources)), since, until)
+    return [RowCount(*row) for row in execute(_COUNT, values)]
+
+
+# From the tracks to their rows by the primary key: `history` has no index by source.
+_COUNT = """
+SELECT t.asset_id, sum(h.source_no IN (SELECT value FROM json_each(?2))),
+    sum(h.observed_at = t.row_at AND h.seq = t.row_seq AND h.source_no IN (SELECT value FROM json_each(?2))), count(*)
+FROM json_each(?1) chosen CROSS JOIN track t ON t.no = chosen.value
+CROSS JOIN history h ON h.position_no = t.no AND h.observed_at BETWEEN ?3 AND ?4
+GROUP BY t.asset_id
+"""
 
 
 def last_read_second(position: Position) -> int:

@@ -24,17 +24,6 @@ class Branch(NamedTuple):
     children: int
 
 
-class Passage(NamedTuple):
-    """An asset that came to a location or went away from it; `other_name` is where from, or where to."""
-
-    at: int
-    came: bool
-    asset_id: int
-    asset_name: str
-    other_id: int | None
-    other_name: str | None
-
-
 _LOCATIONS = """
 SELECT l.id, l.external_key, l.name, l.is_active, p.id
 FROM location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL
@@ -147,37 +136,3 @@ def here(organization_id: int, location_id: int, *, limit: int, offset: int = 0)
         total = execute(f"SELECT count(*) {_HERE}", values).fetchone()[0]
         sql = f"SELECT {BOARD_COLUMNS} {_HERE} ORDER BY a.name COLLATE NOCASE, a.id LIMIT :limit OFFSET :offset"
         return Page([BoardRow(*row) for row in execute(sql, values)], total)
-
-
-# History is kept by asset, so only the assets that were seen since then are looked at.
-_PASSAGES = """
-WITH since AS (
-    SELECT p.asset_id, h.position_no, h.observed_at, h.seq, s.location_id,
-           lag(s.location_id) OVER (PARTITION BY p.asset_id ORDER BY h.observed_at, h.seq) AS previous
-    FROM track p
-    CROSS JOIN history h ON h.position_no = p.no AND h.observed_at >= :since
-    CROSS JOIN source s ON s.no = h.source_no
-    WHERE p.organization_id = :organization_id AND p.last_seen_at >= :since
-),
-step AS (
-    SELECT asset_id, observed_at, seq, location_id,
-           ifnull(previous, (
-               SELECT source.location_id FROM history JOIN source ON source.no = history.source_no
-               WHERE history.position_no = since.position_no AND history.observed_at < :since
-               ORDER BY history.observed_at DESC, history.seq DESC LIMIT 1
-           )) AS origin
-    FROM since
-)
-SELECT step.observed_at, step.location_id = :location_id, asset.id, asset.name, other.id, other.name
-FROM step
-JOIN asset ON asset.id = step.asset_id AND asset.deleted_at IS NULL
-LEFT JOIN location other ON other.id = iif(step.location_id = :location_id, step.origin, step.location_id)
-WHERE step.location_id IS NOT step.origin AND (step.location_id = :location_id OR step.origin = :location_id)
-ORDER BY step.observed_at DESC, step.seq DESC LIMIT :limit
-"""
-
-
-def passages(organization_id: int, location_id: int, since: int, limit: int = 100) -> list[Passage]:
-    """What came to a location and went away from it, newest first."""
-    values = {"organization_id": organization_id, "location_id": location_id, "since": since, "limit": limit}
-    return [Passage(at, bool(came), *rest) for at, came, *rest in execute(_PASSAGES, values)]

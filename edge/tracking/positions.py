@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.clock import SECOND
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import execute_many, writing
 from edge.tracking import held_back, recent_reads
 from edge.tracking.counted_reads import CountedReads
 from edge.tracking.evidence import AROUND, IDLE, LOOKS, OTHER_READER, Rule, last_at
 from edge.tracking.heard_by import HeardBy
-from edge.tracking.held_back import HeldRead
 from edge.tracking.late_reads import insert_late, last_read_second, replace_rows, rows_from, stayed_with
 from edge.tracking.packed_reads import ALWAYS, Recent
 from edge.tracking.recent_reads import KEPT_FOR, UNKNOWN, RecentReads, Sign
@@ -40,11 +39,14 @@ from edge.tracking.signs import Signs
 from edge.tracking.stays import (
     CLOSE_STAY,
     INSERT_ROW,
+    HeldRead,
     NewRow,
     Position,
     Scan,
     ScanSource,
+    add_track,
     load_positions,
+    newest_seq,
     number_of,
     row_of_step,
     row_values,
@@ -98,11 +100,7 @@ def record_by_person(scan: Scan) -> int:
     """Record one scan of a person, always as a row of its own; returns the `seq` that `take_back` needs."""
     with writing():
         record([scan], gap=0)
-        seq: int = execute(
-            "SELECT h.seq FROM history h JOIN track t ON t.no = h.position_no "
-            "WHERE t.asset_id = ? AND t.site_no IS NULL AND h.observed_at = ? ORDER BY h.seq DESC LIMIT 1",
-            (scan.asset_id, scan.observed_at),
-        ).fetchone()[0]
+        seq = newest_seq(scan.asset_id, scan.observed_at)
         reconsider(scan.asset_id, scan.observed_at)
     return seq
 
@@ -419,11 +417,7 @@ class _Batch:
     def _first(self, scan: Scan, rule: Rule) -> Position:
         at = scan.observed_at
         rule = rule if scan.reader_id is not None else Rule.PERSON
-        no = execute(
-            "INSERT INTO track (asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
-            "row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1) RETURNING no",
-            (scan.asset_id, scan.organization_id, scan.location_id, at, at, at, rule),
-        ).fetchone()[0]
+        no = add_track(scan, rule)
         self._opened.append(row_values(no, 0, self._source(scan), scan, rule=rule))
         return Position(no, scan.location_id, at, at, at, 0, rule, 1)
 

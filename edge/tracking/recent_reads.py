@@ -16,11 +16,11 @@ from edge import metrics
 from edge.clock import SECOND
 from edge.database.connection import changes, execute
 from edge.tracking.evidence import IDLE
-from edge.tracking.held_back import HeldBack, HeldRead
+from edge.tracking.held_back import HeldBack
 from edge.tracking.packed_reads import KEPT_LOOKS, MORE, Recent
 from edge.tracking.rssi_offsets import all_offsets
 from edge.tracking.signs import GOODBYE, Signs
-from edge.tracking.stays import Position, Scan
+from edge.tracking.stays import HeldRead, Position, Scan
 
 KEPT_FOR = 900 * SECOND  # on disk, since they were received
 KEPT_BYTES = 32 * 1024 * 1024

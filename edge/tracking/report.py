@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from edge import clock
@@ -12,6 +13,8 @@ from edge.errors import NotFound
 from edge.records import search
 from edge.records.external_keys import visible
 from edge.records.listing import ListQuery, Source, read_page, view
+from edge.tracking import antenna_names
+from edge.tracking.evidence import Rule
 
 MAX_DURATION_SECONDS = 2**31 - 1
 
@@ -171,3 +174,116 @@ def newest_scan() -> int:
     """Time of the newest scan on this box, 0 when there is none."""
     newest: int | None = execute("SELECT max(last_seen_at) FROM position").fetchone()[0]
     return newest or 0
+
+
+class Move(NamedTuple):
+    """A stay of an asset: when it began, when it was last read there, and by whom."""
+
+    observed_at: int
+    seq: int
+    last_seen_at: int
+    location_id: int
+    location_key: str
+    location_name: str
+    location_is_live: bool
+    reader_id: int | None
+    reader_name: str | None
+    port: int | str | None  # a number, or the name of the antenna
+    person_name: str | None
+    quality: int
+    delay: int
+    site_name: str | None  # on a hub, the site that read it; None for the hub itself
+
+
+_MOVES = f"""
+SELECT h.observed_at, h.seq,
+       iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
+       l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, ifnull(r.name, remote_reader.name),
+       {antenna_names.SHOWN},
+       ifnull(remote_person.name, (
+           SELECT person.name FROM handheld_scan hs JOIN person ON person.id = hs.person_id
+           WHERE hs.asset_id = t.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq
+             AND hs.undone_at IS NULL AND t.site_no IS NULL
+       )),
+       h.quality, h.delay, site.name
+FROM track t
+JOIN history h ON h.position_no = t.no
+JOIN source s ON s.no = h.source_no
+JOIN location l ON l.id = s.location_id
+LEFT JOIN reader r ON r.id = s.reader_id
+{antenna_names.JOINED}
+LEFT JOIN remote_name remote_reader
+    ON remote_reader.site_no = s.site_no AND remote_reader.kind = 4 AND remote_reader.remote_id = s.remote_reader
+LEFT JOIN remote_name remote_person
+    ON remote_person.site_no = ifnull(s.site_no, 0) AND remote_person.kind = 5
+    AND remote_person.remote_id = s.remote_person
+LEFT JOIN site ON site.no = t.site_no
+WHERE t.no = :track AND h.observed_at < :before
+ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
+"""
+
+
+def moves(organization_id: int, asset_id: int, *, before: int | None = None, limit: int = 50) -> list[Move]:
+    """Return the stays of an asset, newest first, that began before `before`; on a hub, those of all sites."""
+    numbers = execute(
+        "SELECT no FROM track WHERE asset_id = ? AND organization_id = ?", (asset_id, organization_id)
+    ).fetchall()
+    values = {"before": 2**62 if before is None else before, "limit": limit}
+    found = [Move(*row) for (no,) in numbers for row in execute(_MOVES, {**values, "track": no})]
+    return sorted(found, key=lambda move: (move.observed_at, move.seq), reverse=True)[:limit]
+
+
+class DecidedStay(NamedTuple):
+    """A stay with the rule that decided it, and the antenna that read it."""
+
+    at: int
+    location_id: int
+    name: str
+    rule: int
+    delay: int
+    reader: str | None
+    antenna: int | str | None
+    site: str | None
+
+    @property
+    def by(self) -> str | None:
+        if self.reader is None or self.antenna is None:
+            return self.reader
+        return f"{self.reader}, antenna {self.antenna}"
+
+
+_DECIDED = f"""
+SELECT h.observed_at, s.location_id, l.name, h.rule, h.delay, ifnull(r.name, n.name), {antenna_names.SHOWN},
+       site.name
+FROM track t
+JOIN history h ON h.position_no = t.no JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
+LEFT JOIN reader r ON r.id = s.reader_id
+LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
+{antenna_names.JOINED}
+LEFT JOIN site ON site.no = t.site_no
+WHERE t.asset_id = ? AND t.organization_id = ? AND t.is_newest = 1
+ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?
+"""
+
+
+def decided_stays(organization_id: int, asset_id: int, limit: int) -> list[DecidedStay]:
+    """Return the newest stays of an asset, newest first; on a hub, those of the site that read it last."""
+    return [DecidedStay(*row) for row in execute(_DECIDED, (asset_id, organization_id, limit))]
+
+
+def scanned_last(asset_ids: Collection[int]) -> set[int]:
+    """Return those of these assets whose last sighting is a person's scan."""
+    found = execute(
+        "SELECT asset_id FROM track WHERE is_newest = 1 AND row_rule = ? AND last_seen_at = row_at "
+        "AND asset_id IN (SELECT value FROM json_each(?))",
+        (Rule.PERSON, json.dumps(list(asset_ids))),
+    )
+    return {asset_id for (asset_id,) in found}
+
+
+def count_stays(organization_id: int) -> int:
+    """Return the number of rows of history of an organization."""
+    count: int = execute(
+        "SELECT ifnull(sum(history_rows), 0) FROM track WHERE organization_id = ?", (organization_id,)
+    ).fetchone()[0]
+    return count

@@ -9,7 +9,7 @@ Where scans can come from. Each source has a number, which history keeps instead
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -195,3 +195,182 @@ _ADD = """
 INSERT INTO source (organization_id, location_id, reader_id, port, site_no, remote_reader, remote_person)
 VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no
 """
+
+
+def add_track(scan: Scan, rule: Rule) -> int:
+    """Insert the track of an asset that was never seen by this box, for its first scan; return its number."""
+    at = scan.observed_at
+    no: int = execute(
+        "INSERT INTO track (asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
+        "row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, 0, ?, 1) RETURNING no",
+        (scan.asset_id, scan.organization_id, scan.location_id, at, at, at, rule),
+    ).fetchone()[0]
+    return no
+
+
+def move_to_asset(organization_id: int, from_asset_id: int, to_asset_id: int, *, skip_taken: bool = False) -> None:
+    """Move the history of one asset to another. With `skip_taken`, a track that the other asset has already stays."""
+    execute(
+        f"UPDATE {'OR IGNORE ' if skip_taken else ''}track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
+        (to_asset_id, from_asset_id, organization_id),
+    )
+
+
+def assets_of(track_numbers: Collection[int]) -> set[int]:
+    rows = execute(
+        "SELECT asset_id FROM track WHERE no IN (SELECT value FROM json_each(?))", (json.dumps(list(track_numbers)),)
+    )
+    return {asset_id for (asset_id,) in rows}
+
+
+def tracks_of(asset_id: int) -> list[int]:
+    """Return the numbers of an asset's tracks: several on a hub, where each site has its own."""
+    return [no for (no,) in execute("SELECT no FROM track WHERE asset_id = ?", (asset_id,))]
+
+
+def stays_after(asset_id: int, at: int, limit: int) -> list[tuple[int, int]]:
+    """Return begin and location of the stays of an asset that began after `at`, oldest first."""
+    return execute(
+        "SELECT h.observed_at, s.location_id FROM track t JOIN history h ON h.position_no = t.no "
+        "JOIN source s ON s.no = h.source_no WHERE t.asset_id = ? AND h.observed_at > ? "
+        "ORDER BY h.observed_at, h.position_no, h.seq LIMIT ?",
+        (asset_id, at, limit),
+    ).fetchall()
+
+
+def last_seen(asset_ids: Collection[int]) -> list[tuple[int, int, int]]:
+    """Return asset, location and time of the last sighting by this box."""
+    return execute(
+        "SELECT asset_id, location_id, last_seen_at FROM track "
+        "WHERE site_no IS NULL AND asset_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(asset_ids)),),
+    ).fetchall()
+
+
+# Stays that this box recorded itself.
+_OWN = (
+    "history JOIN track ON track.no = history.position_no AND track.site_no IS NULL "
+    "JOIN source ON source.no = history.source_no"
+)
+
+
+def newest_seq(asset_id: int, observed_at: int) -> int:
+    """Return the `seq` of the stay that was recorded last of those that began at one moment."""
+    seq: int = execute(
+        f"SELECT history.seq FROM {_OWN} WHERE track.asset_id = ? AND history.observed_at = ? "
+        "ORDER BY history.seq DESC LIMIT 1",
+        (asset_id, observed_at),
+    ).fetchone()[0]
+    return seq
+
+
+def visits(asset_id: int, after: int, until: int | None = None) -> list[tuple[int, int]]:
+    """Return location and begin of the stays that began after one moment and not after another, oldest first."""
+    return execute(
+        f"SELECT source.location_id, history.observed_at FROM {_OWN} "
+        "WHERE track.asset_id = ?1 AND history.observed_at > ?2 "
+        "AND history.observed_at <= ifnull(?3, history.observed_at) ORDER BY history.observed_at, history.seq",
+        (asset_id, after, until),
+    ).fetchall()
+
+
+def is_recorded(asset_id: int, observed_at: int, location_id: int) -> bool:
+    sql = f"SELECT 1 FROM {_OWN} WHERE track.asset_id = ? AND history.observed_at = ? AND source.location_id = ?"
+    return execute(sql, (asset_id, observed_at, location_id)).fetchone() is not None
+
+
+def carried_during(asset_id: int, after: int, until: int | None) -> list[tuple[int, int]]:
+    """Return begin and `seq` of the stays of an asset to which its carrier took it in that time, newest first."""
+    return execute(
+        f"SELECT history.observed_at, history.seq FROM {_OWN} WHERE track.asset_id = ?1 AND history.quality = ?4 "
+        "AND history.observed_at > ?2 AND history.observed_at <= ifnull(?3, history.observed_at) "
+        "ORDER BY history.observed_at DESC, history.seq DESC",
+        (asset_id, after, until, Quality.CARRIED),
+    ).fetchall()
+
+
+def carried_with(carrier_id: int, observed_at: int) -> list[tuple[int, int]]:
+    """Return asset and `seq` of the stays that began at one moment because the carrier of the asset was seen then."""
+    return execute(
+        "SELECT DISTINCT track.asset_id, history.seq FROM carrier_load "
+        "JOIN track ON track.asset_id = carrier_load.asset_id AND track.site_no IS NULL "
+        "JOIN history ON history.position_no = track.no AND history.observed_at = ?2 AND history.quality = ?3 "
+        "WHERE carrier_load.carrier_id = ?1 AND carrier_load.loaded_at <= ?2",
+        (carrier_id, observed_at, Quality.CARRIED),
+    ).fetchall()
+
+
+# Seen on its own, at a location where its carrier never was.
+_ALONE = (
+    f"history.quality <> {int(Quality.CARRIED)} "
+    f"AND source.location_id NOT IN (SELECT source.location_id FROM {_OWN} WHERE track.asset_id = :carrier)"
+)
+
+
+def seen_alone_after(asset_id: int, carrier_id: int, at: int) -> int | None:
+    """Return when an asset was first seen on its own after `at`, at a location where its carrier never was."""
+    first: int | None = execute(
+        f"SELECT min(history.observed_at) FROM {_OWN} "
+        f"WHERE track.asset_id = :asset AND history.observed_at > :at AND {_ALONE}",
+        {"asset": asset_id, "carrier": carrier_id, "at": at},
+    ).fetchone()[0]
+    return first
+
+
+_LOADED_THEN = f"""
+SELECT carried.asset_id FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
+WHERE carried.carrier_id = :carrier AND carried.loaded_at <= :at AND ifnull(carried.unloaded_at, :at + 1) > :at
+AND NOT EXISTS (
+    SELECT 1 FROM {_OWN} WHERE track.asset_id = carried.asset_id AND source.location_id <> :here
+    AND history.observed_at > carried.loaded_at AND history.observed_at <= :at AND {_ALONE}
+)
+"""
+
+
+def carried_at(carrier_id: int, at: int, location_id: int) -> list[int]:
+    """Return the assets on a carrier that was at a location; not those seen on their own elsewhere since loading."""
+    values = {"carrier": carrier_id, "at": at, "here": location_id}
+    return [asset_id for (asset_id,) in execute(_LOADED_THEN, values)]
+
+
+class HeldRead(NamedTuple):
+    """A read that is held back, as stored on disk."""
+
+    asset_id: int
+    location_id: int
+    observed_at: int
+    source_no: int
+    rssi: float | None
+    weight: int
+    quality: int
+    delay: int
+
+
+_HELD = (
+    "SELECT h.asset_id, h.location_id, h.observed_at, h.source_no, h.rssi, h.weight, h.quality, h.delay "
+    "FROM held_back h JOIN track t ON t.asset_id = h.asset_id AND t.site_no IS NULL "
+    "WHERE h.observed_at > t.last_seen_at AND h.location_id <> t.location_id"
+)
+
+
+def held_reads() -> list[HeldRead]:
+    """Return the stored held reads that their asset's history has not overtaken."""
+    return [HeldRead._make(row) for row in execute(_HELD).fetchall()]
+
+
+_LIVE = "JOIN asset a ON a.id = t.asset_id AND a.deleted_at IS NULL"
+_AT = (
+    f"SELECT h.asset_id FROM held_back h JOIN track t ON t.asset_id = h.asset_id AND t.site_no IS NULL {_LIVE} "
+    "WHERE h.location_id = ? AND h.observed_at > t.last_seen_at AND h.location_id <> t.location_id"
+)
+_RECENT_AT = (
+    "SELECT t.asset_id FROM json_each(?1) r JOIN track t ON t.asset_id = r.value ->> 0 AND t.site_no IS NULL "
+    f"{_LIVE} JOIN source s ON s.no = r.value ->> 2 "
+    "WHERE s.location_id = ?2 AND t.location_id <> ?2 AND r.value ->> 1 > t.last_seen_at"
+)
+
+
+def held_at(location_id: int, recent: Sequence[tuple[int, int, int]]) -> set[int]:
+    """Return the live assets with a held read at a location: stored, or one of `recent` (asset, time, source)."""
+    held = {asset_id for (asset_id,) in execute(_AT, (location_id,))}
+    return held | {asset_id for (asset_id,) in execute(_RECENT_AT, (json.dumps(recent), location_id))}

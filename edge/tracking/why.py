@@ -8,9 +8,10 @@ from typing import NamedTuple
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute, reading
-from edge.tracking import antenna_names, recent_reads
+from edge.tracking import recent_reads, report
 from edge.tracking.evidence import LOOKS, Lead, Rule, decided_from, held_back, is_stray, last_at, lead, settles
 from edge.tracking.heard_by import HeardBy
+from edge.tracking.report import DecidedStay
 from edge.tracking.retrace import first_from, since_of
 from edge.tracking.signal_strength import Heard
 
@@ -113,27 +114,10 @@ class Why(NamedTuple):
         return "What was weighed is kept for some minutes only, and no antenna has heard it since"
 
 
-class _Row(NamedTuple):
-    at: int
-    location_id: int
-    name: str
-    rule: int
-    delay: int
-    reader: str | None
-    antenna: int | str | None
-    site: str | None
-
-    @property
-    def by(self) -> str | None:
-        if self.reader is None or self.antenna is None:
-            return self.reader
-        return f"{self.reader}, antenna {self.antenna}"
-
-
 def why_here(organization_id: int, asset_id: int) -> Why | None:
     """For the newest track of an asset; None if it was never seen."""
     with reading():
-        rows = [_Row(*row) for row in execute(_ROWS, (asset_id, organization_id, MOVES + 1))]
+        rows = report.decided_stays(organization_id, asset_id, MOVES + 1)
         if not rows:
             return None
         oldest = rows[min(MOVES, len(rows)) - 1].at
@@ -150,7 +134,7 @@ def why_here(organization_id: int, asset_id: int) -> Why | None:
     return Why(reasons, now, rows[0].site, _waiting(heard, rows[0], names, readers), _rejected(heard, rows[0], names))
 
 
-def _decided(heard: Sequence[Heard], row: _Row, before: _Row | None, readers: HeardBy) -> int:
+def _decided(heard: Sequence[Heard], row: DecidedStay, before: DecidedStay | None, readers: HeardBy) -> int:
     """Where what was heard ends that decided a row; a move is decided some seconds after it began."""
     end = first_from(heard, row.at // SECOND + 1)
     if not end or heard[end - 1].second != row.at // SECOND:
@@ -170,7 +154,7 @@ def _decided(heard: Sequence[Heard], row: _Row, before: _Row | None, readers: He
     return end
 
 
-def _waiting(heard: Sequence[Heard], here: _Row, names: dict[int, str], readers: HeardBy) -> Waiting | None:
+def _waiting(heard: Sequence[Heard], here: DecidedStay, names: dict[int, str], readers: HeardBy) -> Waiting | None:
     since = since_of(here.at, here.rule)
     one = held_back(heard, len(heard), here.location_id, since) if heard else None
     if one is None or one.last_at <= here.at:
@@ -181,13 +165,15 @@ def _waiting(heard: Sequence[Heard], here: _Row, names: dict[int, str], readers:
     return Waiting(names.get(one.location_id, "a deleted location"), one.last_at, due - one.second, is_out)
 
 
-def _rejected(heard: Sequence[Heard], here: _Row, names: dict[int, str]) -> list[str]:
+def _rejected(heard: Sequence[Heard], here: DecidedStay, names: dict[int, str]) -> list[str]:
     first = decided_from(heard, len(heard))
     strays = {heard[at].location_id for at in range(first, len(heard)) if is_stray(heard, at, here.location_id)}
     return sorted(names.get(location_id, "a deleted location") for location_id in strays)
 
 
-def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str], readers: HeardBy) -> list[Competitor]:
+def _weigh(
+    heard: Sequence[Heard], here: DecidedStay | None, names: dict[int, str], readers: HeardBy
+) -> list[Competitor]:
     """The locations that heard the asset in the last looks: its own first, then those that heard it most often."""
     if not heard:
         return []
@@ -216,16 +202,4 @@ def _weigh(heard: Sequence[Heard], here: _Row | None, names: dict[int, str], rea
     return sorted(found, key=lambda one: (not one.is_here, -one.seconds, one.location_id))
 
 
-_ROWS = f"""
-SELECT h.observed_at, s.location_id, l.name, h.rule, h.delay, ifnull(r.name, n.name), {antenna_names.SHOWN},
-       site.name
-FROM track t
-JOIN history h ON h.position_no = t.no JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
-LEFT JOIN reader r ON r.id = s.reader_id
-LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
-{antenna_names.JOINED}
-LEFT JOIN site ON site.no = t.site_no
-WHERE t.asset_id = ? AND t.organization_id = ? AND t.is_newest = 1
-ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?
-"""
 _NAMES = "SELECT id, name FROM location WHERE organization_id = ?"

@@ -51,7 +51,7 @@ NOT_AUDITED = {
         "ledger.strike", "kept_messages.Window", "kept_messages.done", "status.record_antennas",
         "status.record_offsets", "status.record_readers",
         "stored_receipts.keep", "recent_reads.RecentReads", "recent_reads.insert_batch", "positions.reconsider",
-        "positions.record", "positions.record_by_person", "positions.settle", "stays.number_of",
+        "positions.record", "positions.record_by_person", "positions.settle", "stays.number_of", "stays.add_track",
         "late_reads.insert_late",
         "late_reads.relocate", "late_reads.replace_rows", "late_reads.take_back",
         "stays.write_positions", "stock_takes.begin", "stock_takes.report", "stock_takes.scan",
@@ -71,7 +71,7 @@ NOT_AUDITED = {
         "deletion.drop_audit", "deletion.drop_audit_over", "deletion.drop_dead_letters",
         "deletion.drop_expired", "deletion.drop_history", "deletion.drop_old_records",
         "deletion.drop_raw_messages", "deletion.drop_stock_takes", "deletion.drop_these_stock_takes",
-        "deletion.drop_unassigned_topics", "deletion.drop_unknown_tags",
+        "deletion.drop_unassigned_topics", "deletion.drop_unknown_tags", "copies.delete_rows_before",
     },
     PART_OF_AN_ACT: {
         "audit.Act", "audit.act_in_group", "audit.acting", "scans.take_over_waiting", "ids.new_id",
@@ -84,7 +84,7 @@ NOT_AUDITED = {
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "change_feed.add_everything", "change_feed.add_names", "change_feed.add_range", "change_feed.claim",
-        "change_feed.start",
+        "change_feed.start", "stays.move_to_asset",
         "change_feed.stop", "change_feed.trim", "incoming.take", "mirrors.adopt", "mirrors.apply",
         "mirrors.retry_conflicts",
         "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",

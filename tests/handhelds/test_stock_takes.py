@@ -14,7 +14,7 @@ from edge.people import people
 from edge.people.people import Role
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.tracking import board, lost_assets, positions
+from edge.tracking import lost_assets, positions, report
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
 
@@ -50,7 +50,7 @@ def test_a_location_that_was_retired_before_the_sign_off_loses_no_scan(cast: Cas
     assert count(olga, EPC, dock) is Result.COUNTED
     locations.delete(shell(cast.acme), dock)
     assert stock_takes.finish(olga, TAKE, AT + 9)
-    assert [move.location_id for move in board.moves(cast.acme, pallet.id)] == [dock]
+    assert [move.location_id for move in report.moves(cast.acme, pallet.id)] == [dock]
 
 
 @pytest.mark.parametrize(("code", "location_id"), [(EPC, 999), ("x" * 300, None), ("(01)04006381333932(21)7", None)])
@@ -67,7 +67,7 @@ def test_beyond_the_bound_a_scan_is_recorded_at_once(
     pallet = assets.create(shell(cast.acme), name="Pallet", tags=[NewTag("rfid", EPC)])
     results = [count(olga, code, dock, number) for number, code in ((1, "BOX"), (2, EPC), (1, "BOX"))]
     assert results == [Result.COUNTED, Result.RECORDED, Result.COUNTED]
-    assert len(board.moves(cast.acme, pallet.id)) == 1
+    assert len(report.moves(cast.acme, pallet.id)) == 1
 
 
 def test_a_code_that_was_attached_since_is_no_longer_unknown(cast: Cast, olga: Actor) -> None:

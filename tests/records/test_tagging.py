@@ -19,7 +19,7 @@ from edge.records import assets, locations
 from edge.records.tags import NewTag, match_key
 from edge.sync.store import record_copies
 from edge.sync.store.exchange import AssetRecord
-from edge.tracking import board
+from edge.tracking import board, report
 from tests.conftest import Cast
 
 AT = 1_700_000_000_000_000
@@ -73,7 +73,7 @@ def test_waiting_scans_are_recorded_as_they_were_made(
     assert (where.location_id, where.last_seen_at) == (dock, AT + 1)
     assert unknown_tags.list_tags(cast.acme) == []
     assert scan(olga, dock, scanned) is Result.RECORDED  # sent again: a repeat, with the present answer
-    assert len(board.moves(cast.acme, asset_id)) == 1
+    assert len(report.moves(cast.acme, asset_id)) == 1
 
 
 def test_another_code_and_another_organization_keep_waiting(cast: Cast, olga: actors.Actor, dock: int) -> None:
@@ -81,7 +81,7 @@ def test_another_code_and_another_organization_keep_waiting(cast: Cast, olga: ac
     scan(olga, dock, "4006381333948", 2)
     assets.create(shell(cast.rival), name="Theirs", tags=[NewTag("barcode", "4006381333948")])
     asset_id = assets.create(shell(cast.acme), name="Ours", tags=[NewTag("barcode", "4006381333931")]).id
-    assert [move.observed_at for move in board.moves(cast.acme, asset_id)] == [AT + 1]
+    assert [move.observed_at for move in report.moves(cast.acme, asset_id)] == [AT + 1]
     assert [tag.value for tag in unknown_tags.list_tags(cast.acme)] == ["4006381333948"]
 
 
@@ -96,7 +96,7 @@ def test_a_taken_tag_changes_nothing(cast: Cast, olga: actors.Actor, dock: int) 
     lines = trail.recent(cast.acme)
     with pytest.raises(Exception, match="already exists"):
         attach_to(cast, NewTag("rfid", EPC))
-    assert board.moves(cast.acme, asset_id) == []
+    assert report.moves(cast.acme, asset_id) == []
     assert [line.action for line in trail.recent(cast.acme)] == ["asset.created", *(x.action for x in lines)]
 
 
@@ -104,7 +104,7 @@ def test_two_scans_in_one_millisecond_are_two_rows(cast: Cast, olga: actors.Acto
     asset_id = create_with(cast, NewTag("rfid", EPC))
     twice = [Submitted("scan-a", EPC, dock, AT), Submitted("scan-b", EPC, dock, AT)]
     assert [answer.result for answer in scans.submit(olga, twice, AT)] == [Result.RECORDED, Result.AGAIN]
-    assert [move.observed_at for move in board.moves(cast.acme, asset_id)] == [AT, AT]
+    assert [move.observed_at for move in report.moves(cast.acme, asset_id)] == [AT, AT]
 
 
 def restore_with(cast: Cast, tag: NewTag) -> int:
@@ -151,6 +151,6 @@ def test_a_scan_that_waited_is_recorded_though_its_location_was_retired(
     assert scan(olga, dock, EPC) is Result.UNKNOWN
     locations.delete(shell(cast.acme), dock)
     asset_id = create_with(cast, NewTag("rfid", EPC))
-    assert [(move.location_id, move.location_is_live) for move in board.moves(cast.acme, asset_id)] == [(dock, 0)]
+    assert [(move.location_id, move.location_is_live) for move in report.moves(cast.acme, asset_id)] == [(dock, 0)]
     assert scan(olga, dock, EPC) is Result.RECORDED  # its id is remembered
     assert scan(olga, dock, EPC, 2) is Result.RETIRED  # whoever scans there now is asked where it was

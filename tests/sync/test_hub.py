@@ -21,7 +21,7 @@ from edge.records.tags import NewTag
 from edge.sync import hub, sender
 from edge.sync.sender import LinkError
 from edge.sync.store import change_feed, conflicts, incoming, mirrors, sites
-from edge.tracking import antenna_names, board, exports, report
+from edge.tracking import antenna_names, board, flows, report
 from edge.tracking.why import why_here
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal
 
@@ -75,7 +75,7 @@ def test_a_pallet_is_known_wherever_it_arrives_and_has_one_history(company: Comp
         assert [row.location_external_key for row in history.rows] == ["HAM-DOCK-2", "BER-DOCK-1", "BER-DOCK-0"]
         assert history.total_count == 3
         assert [row.duration_seconds for row in history.rows] == [4 * 3600, 3600, None]
-        moves = board.moves(hub.organization_id, asset.id)
+        moves = report.moves(hub.organization_id, asset.id)
         assert [move.reader_name for move in moves] == ["Gate HAM", "Gate BER", "Gate BER"]
         now = board.whereabouts(hub.organization_id, asset.id)
         assert now
@@ -98,9 +98,9 @@ def test_the_names_of_antennas_are_those_of_the_site(company: Company) -> None:
     company.settle()
     for box, asset_id in ((company.ber, asset), (company.hub, find(company.hub, "P-1"))):
         with box.in_use():
-            seen = [(move.reader_name, move.port) for move in board.moves(box.organization_id, asset_id)]
+            seen = [(move.reader_name, move.port) for move in report.moves(box.organization_id, asset_id)]
             assert seen == [("Hall", "south gate"), ("Hall", "north gate")]
-            rows = exports.history_rows(box.organization_id, since=0, until=2**60)
+            rows = flows.export_rows(box.organization_id, since=0, until=2**60)
             assert [(row.reader_name, row.port) for row in rows] == seen[::-1]
             why = why_here(box.organization_id, asset_id)
             assert why

@@ -20,7 +20,7 @@ from edge.records import assets, locations, lookup
 from edge.sync.sender import LinkError, Stopped
 from edge.sync.store import conflicts, recovered_history, site_copies, sites
 from edge.sync.store.hub_link import HubAccess
-from edge.tracking import antenna_names, board
+from edge.tracking import antenna_names, report
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
@@ -87,8 +87,8 @@ def test_a_new_box_has_what_the_old_one_had_under_the_same_ids(ber: SiteBox, tmp
     with new.in_use():
         found = lookup.asset_by_key(new.organization_id, "P-2")
         assert found
-        assert board.moves(new.organization_id, found.id)[0].person_name == "Ann"
-        newest = board.moves(new.organization_id, ber.pallet)[0]
+        assert report.moves(new.organization_id, found.id)[0].person_name == "Ann"
+        newest = report.moves(new.organization_id, ber.pallet)[0]
         assert (newest.reader_name, newest.port) == ("Gate BER", "north gate")
 
 

@@ -22,7 +22,7 @@ from edge.readers.antenna_kinds import set_reader_kind
 from edge.readers.readers import Placement, ReaderRow
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.tracking import antenna_names, board
+from edge.tracking import antenna_names, report
 from edge.tracking.signal_strength import AntennaKind
 from tests.conftest import Cast
 from tests.ingest.site import GAP
@@ -69,7 +69,7 @@ def test_named_antennas_have_places_and_meanings_of_their_own(cast: Cast, asset:
     for name, place in (("north gate", "North"), ("south gate", "South")):
         send(pipeline, {"epc": "30AA", "antenna": name})
         assert place_of(asset) == place
-    assert [move.port for move in board.moves(cast.acme, asset)] == ["south gate", "north gate"]
+    assert [move.port for move in report.moves(cast.acme, asset)] == ["south gate", "north gate"]
     attempt = Attempt(TOPIC, b'{"epc":"30AA","antenna":"south gate"}', "mapping", MAPPING, reader_id=reader.id)
     assert try_out(cast.acme, attempt).reads[0].location_id == south
 

@@ -12,7 +12,7 @@ from edge.handhelds.scans import Answer, Result, Submitted
 from edge.people import people
 from edge.people.people import Role
 from edge.records import assets, locations
-from edge.tracking import board, carriers, positions
+from edge.tracking import board, carriers, positions, report
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
 
@@ -72,7 +72,7 @@ class Yard:
         return row.location_id if row else None
 
     def qualities(self, asset_id: int) -> list[int]:
-        return [move.quality for move in board.moves(self.organization_id, asset_id)]
+        return [move.quality for move in report.moves(self.organization_id, asset_id)]
 
 
 def test_what_is_on_it_goes_with_it_in_rows_of_its_own(cast: Cast) -> None:
@@ -129,9 +129,9 @@ def test_a_late_scan_of_the_carrier_takes_its_place_in_the_history_of_its_load(c
     yard = Yard(cast)
     yard.scan(yard.pallet, yard.gate, 120)
     late = yard.scan(yard.pallet, yard.rack, 60)
-    assert [move.location_id for move in board.moves(cast.acme, yard.box)] == [yard.gate, yard.rack, yard.dock]
+    assert [move.location_id for move in report.moves(cast.acme, yard.box)] == [yard.gate, yard.rack, yard.dock]
     scans.undo(yard.olga, late, GAP)
-    assert [move.location_id for move in board.moves(cast.acme, yard.box)] == [yard.gate, yard.dock]
+    assert [move.location_id for move in report.moves(cast.acme, yard.box)] == [yard.gate, yard.dock]
 
 
 def test_what_was_put_on_it_later_or_was_off_already_is_not_where_a_late_scan_was(cast: Cast) -> None:
@@ -152,9 +152,9 @@ def test_a_load_that_is_told_late_goes_after_its_carrier(cast: Cast) -> None:
     yard.read(yard.pallet, yard.gate, 120)
     assert yard.at(yard.box) == yard.dock
     assert carriers.load(yard.olga, yard.pallet, yard.box, START + 50 * clock.SECOND)
-    assert [move.location_id for move in board.moves(cast.acme, yard.box)] == [yard.gate, yard.rack, yard.dock]
+    assert [move.location_id for move in report.moves(cast.acme, yard.box)] == [yard.gate, yard.rack, yard.dock]
     assert carriers.load(yard.olga, yard.pallet, yard.box, START + 50 * clock.SECOND)
-    assert len(board.moves(cast.acme, yard.box)) == 3
+    assert len(report.moves(cast.acme, yard.box)) == 3
     yard.scan(yard.pallet, yard.rack, 180)
     assert yard.at(yard.box) == yard.rack
 

@@ -28,7 +28,7 @@ from edge.people.sessions import person_at
 from edge.records import gs1, lookup
 from edge.services import services
 from edge.texts import N_
-from edge.tracking import board, carriers, location_board
+from edge.tracking import board, carriers, location_board, report
 from edge.validation.values import MAX_NAME
 
 MAX_BATCH = 100
@@ -322,7 +322,7 @@ def _told(answer: Answer) -> dict[str, Any]:
 
 
 def _thing(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
-    moves = board.moves(current_session().organization_id, row.asset_id, limit=5) if with_moves else []
+    moves = report.moves(current_session().organization_id, row.asset_id, limit=5) if with_moves else []
     return {
         "id": row.asset_id,
         "key": row.external_key,

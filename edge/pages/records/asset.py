@@ -18,7 +18,7 @@ from edge.people.people import Role
 from edge.records import assets, lookup
 from edge.records.assets import AssetRow
 from edge.records.homes import home_name
-from edge.tracking import board, carriers, lost_assets
+from edge.tracking import board, carriers, lost_assets, report
 from edge.tracking.board import BoardFilter
 from edge.tracking.why import why_here
 
@@ -52,7 +52,7 @@ def asset_now(asset_id: int) -> Response:
 
 def _now(asset: AssetRow) -> dict[str, Any]:
     before = request.args.get("before", type=whole)
-    found = board.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1)
+    found = report.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1)
     moves = found[:MOVES]
     return {
         "lost_since": lost_assets.lost_since(current_session().organization_id, asset.id),

@@ -18,7 +18,7 @@ from edge.records import locations, lookup
 from edge.records.homes import home_name
 from edge.records.locations import LocationRow
 from edge.services import services
-from edge.tracking import board, location_board
+from edge.tracking import board, flows, location_board
 from edge.tracking.board import BoardFilter
 
 PER_PAGE = 50
@@ -79,7 +79,7 @@ def _now(location: LocationRow) -> dict[str, Any]:
         "below": board.board(organization_id, inside, limit=0).total_count - here.total_count,
         "offset": offset,
         "per_page": PER_PAGE,
-        "passages": location_board.passages(organization_id, location.id, clock.midnight(services().zone)),
+        "passages": flows.passages(organization_id, location.id, clock.midnight(services().zone)),
     }
 
 

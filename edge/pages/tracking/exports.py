@@ -13,7 +13,7 @@ from edge.pages.tracking.board import wanted_filter
 from edge.pages.tracking.past import past_filter
 from edge.people.people import Role
 from edge.readers import ledger
-from edge.tracking import exports
+from edge.tracking import exports, flows
 
 DAYS = 31  # of history, unless others are asked for
 
@@ -58,7 +58,7 @@ def export_history() -> Response:
     seen_by = ("reader", "antenna", "site")
     rows = (
         (*row[:4], *times(row.since, row.until), (row.until - row.since) // clock.SECOND, *row[6:])
-        for row in exports.history_rows(
+        for row in flows.export_rows(
             current_session().organization_id,
             since=days.since,
             until=days.until,

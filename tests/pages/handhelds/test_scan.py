@@ -18,7 +18,7 @@ from edge.people import enrollment, people
 from edge.people.people import Role
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.tracking import board
+from edge.tracking import board, report
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 
@@ -44,7 +44,7 @@ def place_of(organization_id: int, asset_id: int) -> str | None:
 
 
 def moves_of(organization_id: int, asset_id: int) -> list[str]:
-    return [move.location_name for move in board.moves(organization_id, asset_id)]
+    return [move.location_name for move in report.moves(organization_id, asset_id)]
 
 
 def test_a_scan_says_what_it_is_and_where_it_was(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
@@ -106,7 +106,7 @@ def test_an_unknown_code_can_be_attached_and_the_scan_counts(
     assert answer.json["result"]["result"] == "recorded"  # type: ignore[index]
     asset_id = answer.json["result"]["asset"]["id"]  # type: ignore[index]
     assert "NOBODY-KNOWS" in [tag.value for tag in assets.get(cast.acme, asset_id).tags]
-    assert [move.observed_at // 1000 for move in board.moves(cast.acme, asset_id)] == [at // 1000]
+    assert [move.observed_at // 1000 for move in report.moves(cast.acme, asset_id)] == [at // 1000]
     assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (0,)
     assert browser.send("/scan/attach", {"id": "scan-no-1", "name": "Twice"}).status_code == 409
 
@@ -238,7 +238,7 @@ def test_a_wrong_clock_of_the_device_is_corrected(
         "items": [{"id": "scan-clock", "code": BARCODE, "location": site.dock.id, "at": scanned}],
     }
     assert browser.send("/scan/batch", body).status_code == 200
-    seen = board.moves(cast.acme, site.pallet.id)[0].observed_at
+    seen = report.moves(cast.acme, site.pallet.id)[0].observed_at
     assert seen == now - (600 - expected) * clock.SECOND
 
 
@@ -395,7 +395,7 @@ def test_whatever_the_order_of_arrival_undone_scans_leave_no_trace(
         else:
             handheld.submit(sender, [act], start + 100 * clock.SECOND)
     left = sorted((scan for no, scan in enumerate(scans) if no not in undone), key=lambda scan: -scan.observed_at)
-    found = [(move.observed_at, move.location_id) for move in board.moves(cast.acme, site.pallet.id)]
+    found = [(move.observed_at, move.location_id) for move in report.moves(cast.acme, site.pallet.id)]
     assert found == [(scan.observed_at, scan.location_id) for scan in left]
     where = board.whereabouts(cast.acme, site.pallet.id)
     assert where

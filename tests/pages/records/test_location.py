@@ -7,7 +7,7 @@ from edge.audit.actors import shell
 from edge.people.people import Role
 from edge.records import locations
 from edge.records.location_tree import UNSET, Parent
-from edge.tracking import location_board
+from edge.tracking import flows, location_board
 from tests.conftest import Cast
 from tests.pages.conftest import SignIn, Site, see
 
@@ -19,8 +19,7 @@ def test_a_location_tells_what_is_here_and_what_arrived_and_left(sign_in_as: Sig
     see(cast.acme, site.pallet.id, site.dock.id, now - 2 * clock.SECOND)
     see(cast.acme, site.pallet.id, site.dock.id, now - 1 * clock.SECOND)
     found = [
-        (row.came, row.asset_name, row.other_name)
-        for row in location_board.passages(cast.acme, site.dock.id, now - clock.HOUR)
+        (row.came, row.asset_name, row.other_name) for row in flows.passages(cast.acme, site.dock.id, now - clock.HOUR)
     ]
     assert found == [(True, "Pallet 1", None), (False, "Roll cage", "Rack A")]
     text = sign_in_as(Role.VIEWER).get(f"/locations/{site.dock.id}").text
