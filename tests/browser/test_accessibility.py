@@ -87,6 +87,7 @@ def paths(site: Site) -> list[str]:
         *("/past", "/not-seen", f"/assets/{asset}/history", f"/locations/{location}/history", f"/assets/{asset}/trail"),
         *("/plans", f"/locations/{location}/plan", f"/locations/{location}/plan/edit", f"/readers/{reader}/reads"),
         *("/readers/topics", "/readers/unknown-tags", "/readers/dead-letters"),
+        *("/manual", "/manual?q=reader", "/manual/broker", "/manual/architecture", "/manual/settings"),
         *("/certificate", "/scan", "/no-such-page"),
     ]
 
@@ -170,7 +171,7 @@ def test_the_doors_have_no_serious_fault(open_context: Callable[..., BrowserCont
     _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     found = []
-    for path in ("/sign-in", f"/enrol/{code}"):
+    for path in ("/sign-in", "/manual/troubleshooting", f"/enrol/{code}"):
         page.goto(path)
         found += faults(page)
     page.click("text=Yes, enrol it")

@@ -257,3 +257,29 @@ def test_a_restarted_server_is_not_noticed(enter: Enter, site: Site, server: Ser
     see(site, 3)
     expect(page.locator(f"tr[data-row='{site.assets[2].id}']")).to_contain_text("Dock 1", timeout=10_000)
     assert assets.get(site.organization_id, site.assets[2].id)
+
+
+def test_a_page_leads_to_its_section_of_the_manual_and_the_manual_is_searched(enter: Enter, site: Site) -> None:
+    page = enter("vic", f"/assets/{site.assets[0].id}/why")
+    with page.context.expect_page() as opened:
+        page.click("a.help")
+    manual = opened.value
+    expect(manual.locator("#explanations")).to_be_in_viewport()
+    manual.fill("#q", "portal kind")
+    manual.keyboard.press("Enter")
+    expect(manual.locator(".result").first).to_contain_text("Portals and direct antennas")
+    manual.click(".result a >> nth=0")
+    expect(manual.locator("#portals-and-direct-antennas")).to_be_in_viewport()
+    manual.click("a[rel=next]")
+    expect(manual.locator("h1")).to_have_text("Scanning")
+
+
+def test_the_manual_is_read_without_scripts(open_context: Callable[..., BrowserContext]) -> None:
+    page = open_context(java_script_enabled=False, viewport=PHONE).new_page()
+    page.goto("/manual")
+    page.fill("#q", "certificate")
+    page.click("form[role=search] button")
+    expect(page.locator(".result").first).to_be_visible()
+    page.goto("/manual/installation")
+    page.click("text=Contents >> nth=0")
+    expect(page.locator("#contents")).to_be_in_viewport()
