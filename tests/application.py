@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 from flask import Flask
@@ -32,6 +33,24 @@ def make_services(**changes: Any) -> Services:
 
 def make_app(**changes: Any) -> Flask:
     return create_app(make_services(**changes))
+
+
+def shared_app() -> Flask:
+    """Return the one application that tests share, with the settings it had at first.
+
+    Creating one takes longer than most requests. Tests may `change` it; `make_app` is for tests that register routes
+    or need other settings from the start.
+    """
+    app, installed, config = _shared()
+    installed.settings.config = config
+    app.extensions["services"] = installed
+    return app
+
+
+@cache
+def _shared() -> tuple[Flask, Services, Config]:
+    installed = make_services()
+    return create_app(installed), installed, installed.config
 
 
 def services_of(app: Flask) -> Services:

@@ -16,7 +16,7 @@ from edge.people import api_keys
 from edge.people.api_keys import SCOPES, KeyRow
 from edge.people.secrets import hash_secret, new_client_secret
 from tests.api import contract
-from tests.application import make_app
+from tests.application import shared_app
 from tests.conftest import Cast
 
 AGENT = "acme-wms/1.4"
@@ -107,7 +107,7 @@ def sign_up(client: FlaskClient, organization_id: int, scopes: Sequence[str] = S
 
 @pytest.fixture
 def app(store: object) -> Flask:
-    return make_app()
+    return shared_app()
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from edge.records.locations import LocationRow
 from edge.records.tags import NewTag
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
-from tests.application import change, make_app
+from tests.application import change, shared_app
 from tests.conftest import Cast
 
 GAP = 300 * clock.SECOND
@@ -92,7 +92,7 @@ SignIn = Callable[..., Browser]
 
 @pytest.fixture
 def app(cast: Cast) -> Flask:
-    return make_app()
+    return shared_app()
 
 
 @pytest.fixture
