@@ -16,7 +16,7 @@ import edge.api.routes  # noqa: F401  registers the operations
 from edge.api.openapi import document
 from edge.api.operations import OPERATIONS
 
-DOCUMENT = document(OPERATIONS, "test")
+DOCUMENT = document(OPERATIONS, "0.0")
 
 
 BASE = "urn:openapi"
