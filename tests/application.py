@@ -8,7 +8,6 @@ from typing import Any
 
 from flask import Flask
 
-from edge import listeners
 from edge.app import create_app
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
@@ -22,7 +21,6 @@ _SETTINGS = {item.name for item in fields(Config)}
 
 def make_services(**changes: Any) -> Services:
     """Build services from settings, such as `pin_required=True`, and fields of `Services`, such as `streams`."""
-    listeners.connect()
     changes = _DEFAULTS | changes
     config = Config(**{name: value for name, value in changes.items() if name in _SETTINGS})
     defaults = {

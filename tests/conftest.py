@@ -12,7 +12,6 @@ import pytest
 from hypothesis import settings
 from werkzeug.routing import Rule
 
-from edge import listeners
 from edge.audit import quotas
 from edge.audit.actors import shell
 from edge.database import migrate
@@ -47,7 +46,6 @@ def _compile_each_route_once() -> None:
 
 
 _compile_each_route_once()
-listeners.connect()
 
 PROGRAMS = {
     "mosquitto": ("mosquitto",),
