@@ -24,7 +24,7 @@ def connect() -> None:
 
 
 def _record_waiting_scans(_: Any, organization_id: int, tags: Sequence[NewTag]) -> None:
-    scans.take_over_waiting(organization_id, tags)
+    scans.record_waiting_scans(organization_id, tags)
 
 
 def _replay_waiting_messages(_: Any, organization_id: int, tags: Sequence[NewTag]) -> None:

@@ -1,4 +1,4 @@
-"""Unknown codes that a person scanned, attached to an asset while the thing is at hand."""
+"""Attach an unknown scanned code to an asset."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from edge.tracking import board
 
 
 def attach(actor: Actor, scan_id: str, asset_id: int) -> Answer:
-    """Make the unknown code of a waiting scan a tag of the asset, which takes over the scan.
+    """Attach the unknown code of a waiting scan to an asset as a tag, and record the scan for the asset.
 
-    Raises NotFound, or Conflict when the code now belongs to something else.
+    Raises NotFound, and Conflict if the code has since been assigned to something else.
     """
     with acting(actor):
         scan = scans.stored(scan_id)
@@ -29,10 +29,10 @@ def attach(actor: Actor, scan_id: str, asset_id: int) -> Answer:
             assets.attach_tag(actor, asset_id, NewTag(scans.guess_type(scan.code), scan.code))
         elif owner.id != asset_id:
             raise Conflict(N_("This code belongs to something else meanwhile"))
-        return scans.first_answer(actor, scans.stored(scan_id) or scan)._replace(was=was)
+        return scans.stored_answer(actor, scans.stored(scan_id) or scan)._replace(was=was)
 
 
 def attach_to_new_asset(actor: Actor, scan_id: str, name: str) -> Answer:
-    """As `attach`, to an asset that is created for it; both or neither."""
+    """Create an asset and attach the code to it in one transaction. Raises NotFound, Conflict."""
     with acting(actor):
         return attach(actor, scan_id, assets.create(actor, name=name).id)

@@ -1,7 +1,7 @@
-"""What a handheld keeps of the site for times without a connection: assets, their codes, and where they were last.
+"""The copy of the assets that handhelds use offline: names, codes and last locations.
 
-The assets are divided into buckets by id. A device sends the digests of its buckets and gets those that differ, so
-every change is found without a log of changes.
+Assets are divided into buckets by id. A device sends the digests of its buckets and receives the buckets that differ,
+so no change log is needed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import orjson
 from edge.database.connection import execute, reading
 
 BUCKETS = 1024
-MAX_ASSETS = 20_000  # of those seen last; more would be slow to load on a handheld
+MAX_ASSETS = 20_000  # the most recently seen ones; more would load slowly on a handheld
 DIGEST_LENGTH = 8
 EMPTY = "-" * DIGEST_LENGTH
 
-# Last seen in steps of ten minutes: an asset that stands under a reader must not change its bucket with every read.
+# Last-seen times are rounded down to 10 minutes, so reads of a stationary asset do not change its bucket each time.
 _ASSETS = f"""
 SELECT a.id, a.external_key, a.name, p.location_id, p.dwell_started_at / 1000000,
        p.last_seen_at / 600000000 * 600,
@@ -33,26 +33,32 @@ ORDER BY p.last_seen_at DESC, a.id LIMIT {MAX_ASSETS}
 
 
 class Bucket(NamedTuple):
-    """`rows`: id, key, name, location id, there since, last seen (seconds since 1970), codes of the tags and
-    what they mean by GS1's standards."""
+    """A bucket of assets.
+
+    Each row has id, key, name, location id, start of the stay and last seen (both in seconds since the epoch), and the
+    tag values with their GS1 identities.
+    """
 
     digest: str
     rows: list[list[Any]]
 
 
 def buckets(organization_id: int) -> list[Bucket]:
-    """All of them, in the order of their numbers."""
-    dealt: list[list[list[Any]]] = [[] for _ in range(BUCKETS)]
+    """Return all buckets in the order of their numbers."""
+    rows_by_bucket: list[list[list[Any]]] = [[] for _ in range(BUCKETS)]
     with reading():
         for *row, codes in execute(_ASSETS, (organization_id,)):
-            dealt[row[0] % BUCKETS].append([*row, sorted(orjson.loads(codes))])
-    for rows in dealt:
+            rows_by_bucket[row[0] % BUCKETS].append([*row, sorted(orjson.loads(codes))])
+    for rows in rows_by_bucket:
         rows.sort()
-    return [Bucket(_digest(rows), rows) for rows in dealt]
+    return [Bucket(_digest(rows), rows) for rows in rows_by_bucket]
 
 
-def differing(organization_id: int, digests: str) -> list[tuple[int, Bucket]]:
-    """The buckets that a device has otherwise; `digests` are the device's, concatenated, or empty at first."""
+def changed_buckets(organization_id: int, digests: str) -> list[tuple[int, Bucket]]:
+    """Return the buckets that differ on a device, with their numbers.
+
+    `digests` are the concatenated digests of the device's buckets, or empty on the first request.
+    """
     known = [digests[at : at + DIGEST_LENGTH] for at in range(0, BUCKETS * DIGEST_LENGTH, DIGEST_LENGTH)]
     return [
         (no, bucket)

@@ -1,6 +1,7 @@
-"""Scans by people: each under an id that its device made, recorded exactly once, and undone on demand.
+"""Scans by people: record, repeat and undo.
 
-The row in `handheld_scan` remembers the id: whatever arrives under it again gets the first answer again.
+The device assigns an id to each scan. A row in `handheld_scan` stores the id and the outcome, so a repeated scan gets
+the first answer again and is recorded once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from edge.tracking.stays import Quality, Scan
 from edge.validation.values import MAX_TEXT
 
 BY_HANDHELD = 0  # reader_id of unknown tags that a person scanned
-AGAIN_WITHIN = 12 * clock.HOUR  # a shift, in which another scan at the same location tells nobody anything new
+AGAIN_WITHIN = 12 * clock.HOUR  # one shift; a second scan at the same location has the result AGAIN
 
 WRONG_CHECK_DIGIT = N_("The check digit of this code is wrong: it was misread or misprinted. Scan it again")
 _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
@@ -36,66 +37,67 @@ _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
 
 class Result(StrEnum):
     RECORDED = "recorded"
-    AGAIN = "again"  # recorded, and somebody had scanned it at this location in this shift
-    UNKNOWN = "unknown"  # listed among the unknown tags
-    LOCATION = "location"  # the label of a location: not a scan of a thing
-    UNCLEAR = "unclear"  # not recorded: it follows such a label, and the device must ask where it was made
-    WHOSE = "whose"  # not recorded: it is not proven who made it, and the device must ask
-    RETIRED = "retired"  # not recorded: its location has been retired, and the device must ask where it was made
-    COUNTED = "counted"  # kept by a stock-take until it is signed off
-    DONE = "done"  # an action that is not a scan
-    BADGE = "badge"  # not recorded: somebody's badge
+    AGAIN = "again"  # recorded; the asset was already scanned at this location during the shift
+    UNKNOWN = "unknown"  # stored, and the code is listed as an unknown tag
+    LOCATION = "location"  # the label of a location
+    UNCLEAR = "unclear"  # not recorded: after the label of a location the device must ask for the location
+    WHOSE = "whose"  # not recorded: the person is uncertain and the device must ask
+    RETIRED = "retired"  # not recorded: the location is retired and the device must ask for another one
+    COUNTED = "counted"  # stored in a stock-take until it is signed off
+    DONE = "done"  # an action other than a scan
+    BADGE = "badge"  # not recorded: the code is a badge
     REFUSED = "refused"
     UNDONE = "undone"
 
 
 class Submitted(NamedTuple):
-    """A scan as the device kept it; `observed_at` is from the device's clock, already corrected."""
+    """A scan as sent by the device. `observed_at` (microseconds) is already corrected for the device's clock."""
 
     id: str
     code: str
     location_id: int
     observed_at: int
-    sent_by: int | None = None  # who was signed in when it was sent, if not the person who made it
-    asset_id: int | None = None  # chosen from a list; otherwise the code says which it is
-    onto: int | None = None  # the carrier that the asset was put on
-    is_off: bool = False  # it was taken off its carrier
+    sent_by: int | None = None  # person signed in when the scan was sent, if different from the person who scanned
+    asset_id: int | None = None  # asset chosen from a list; None: identified by the code
+    onto: int | None = None  # carrier onto which the asset was put
+    is_off: bool = False  # the asset was taken off its carrier
 
 
 class Answer(NamedTuple):
-    """What became of a scan. `was` is where the asset was before; None if an earlier answer has said so.
+    """The outcome of a scan.
 
-    `found` of an unknown code is the retired asset that it was on.
+    `record` is the scanned asset or location; for an unknown code, the retired asset that had it. `was` is the previous
+    location of the asset, and None in repeated answers.
     """
 
     id: str
     result: Result
     reason: str = ""
-    found: RecordRef | None = None
+    record: RecordRef | None = None
     was: board.BoardRow | None = None
 
 
 def one_batch() -> AbstractContextManager[None]:
-    """One transaction for the scans and undos that a device sends together."""
+    """Return a transaction for the scans and undos of one request."""
     return writing()
 
 
 def submit(sender: Actor, batch: Sequence[Submitted], received_at: int) -> list[Answer]:
-    """Record a batch in its order, in one transaction. A scan that arrived before changes nothing."""
+    """Record a batch in order, in one transaction. Repeated scans change nothing. Raises OverQuota."""
     with writing():
         return [_submit_one(sender, scan, received_at) for scan in batch]
 
 
 def record_accepted(sender: Actor, scan: Submitted, received_at: int) -> Answer:
-    """Record a scan that was accepted before, and waited: also if its location has been retired since.
+    """Record a scan that was accepted earlier and waited, in the caller's transaction.
 
-    Nobody is there any more who could be asked where it was made. Within the caller's transaction.
+    It is recorded even if its location has since been retired, because nobody can be asked for another one.
     """
-    return _submit_one(sender, scan, received_at, was_accepted=True)
+    return _submit_one(sender, scan, received_at, is_accepted=True)
 
 
-def why_unusable(organization_id: int, scan: Submitted) -> str:
-    """Why a scan can never be recorded; empty if it can."""
+def scan_error(organization_id: int, scan: Submitted) -> str:
+    """Return why a scan can never be recorded, or "" if it can."""
     if not 1 <= len(scan.code) <= MAX_TEXT:
         return N_("The code is empty or too long")
     if _is_live_location(organization_id, scan.location_id) is None:
@@ -108,30 +110,31 @@ def why_unusable(organization_id: int, scan: Submitted) -> str:
 
 
 def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
-    """Undo a scan that the sender made or sent: everything becomes what it would be without it.
+    """Undo a scan that the sender made or sent. Position, history and loads are corrected as if it had not happened.
 
-    If it has not arrived yet, its id is blocked, so that a late delivery records nothing. `gap` as in `scans.record`.
+    The id of a scan that has not arrived yet is blocked, so it will not be recorded later. `gap` as in
+    `positions.record`.
     """
-    moment = clock.now()
+    now = clock.now()
     with writing():
         row = stored(scan_id)
         if row is None:
             quotas.charge(sender, quotas.ROW_BYTES, is_scan=True)
-            _keep(sender, Submitted(scan_id, "", 0, moment), Result.UNDONE, moment, undone_at=moment)
+            _store(sender, Submitted(scan_id, "", 0, now), Result.UNDONE, now, undone_at=now)
             return Answer(scan_id, Result.UNDONE)
         is_own = sender.person_id in (row.person_id, row.sent_by)
         if row.organization_id != sender.organization_id or not is_own:
             return Answer(scan_id, Result.REFUSED, N_("Only your own scans can be undone"))
-        found = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
+        record = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
         if row.undone_at is None:
-            _take_back(sender, row, found, moment, gap)
-        return Answer(scan_id, Result.UNDONE, found=found)
+            _undo_scan(sender, row, record, now, gap)
+        return Answer(scan_id, Result.UNDONE, record=record)
 
 
-def take_over_waiting(organization_id: int, attached: Sequence[NewTag]) -> None:
-    """Tags that are no longer unknown; the scans that waited for them are recorded as they were made.
+def record_waiting_scans(organization_id: int, attached: Sequence[NewTag]) -> None:
+    """Record the scans that waited for newly attached tags, and remove the tags from the list of unknown tags.
 
-    Within the transaction that attached them.
+    Call in the transaction that attaches the tags.
     """
     known = {
         (tag_type, key)
@@ -140,12 +143,12 @@ def take_over_waiting(organization_id: int, attached: Sequence[NewTag]) -> None:
         for tag_type in {tag.tag_type, "barcode"}
     }
     unknown_tags.drop(organization_id, known)
-    if execute(_ANY_WAITS, (organization_id,)).fetchone():
+    if execute(_HAS_WAITING, (organization_id,)).fetchone():
         for tag in attached:
             _record_waiting(organization_id, tag)
 
 
-_ANY_WAITS = "SELECT 1 FROM handheld_scan WHERE organization_id = ? AND waits_for IS NOT NULL LIMIT 1"
+_HAS_WAITING = "SELECT 1 FROM handheld_scan WHERE organization_id = ? AND waits_for IS NOT NULL LIMIT 1"
 
 
 def _record_waiting(organization_id: int, tag: NewTag) -> None:
@@ -157,9 +160,9 @@ def _record_waiting(organization_id: int, tag: NewTag) -> None:
 
 
 def waits_for(code: str) -> str:
-    """The same for all codes and tag values that could match each other, whatever the type of the tag.
+    """Return a key that is equal for all codes and tag values that could match each other, for any tag type.
 
-    Coarser than every match key: it ignores case, separators, leading zeros and symbology prefixes.
+    It is coarser than every match key: it ignores case, separators, leading zeros and symbology prefixes.
     """
     identity = gs1.identity(code)
     if identity:
@@ -169,7 +172,7 @@ def waits_for(code: str) -> str:
 
 
 def guess_type(code: str) -> str:
-    """A scanner does not say what it read. EPCs are long and hexadecimal, MAC addresses have their colons."""
+    """Guess the tag type of a code, because scanners do not report it: long hexadecimal is RFID, a MAC address BLE."""
     if re.fullmatch(r"[0-9A-Fa-f]{24,64}", code):
         return "rfid"
     if re.fullmatch(r"(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}", code):
@@ -177,30 +180,30 @@ def guess_type(code: str) -> str:
     return "barcode"
 
 
-def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, was_accepted: bool = False) -> Answer:
+def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, is_accepted: bool = False) -> Answer:
     before = stored(scan.id)
     if before is not None:
-        return first_answer(sender, before)
-    if not was_accepted:
+        return stored_answer(sender, before)
+    if not is_accepted:
         quotas.charge(sender, quotas.ROW_BYTES, is_scan=True)
-    if reason := why_unusable(sender.organization_id, scan):
+    if reason := scan_error(sender.organization_id, scan):
         return _refuse(sender, scan, received_at, reason)
-    if not was_accepted and not _is_live_location(sender.organization_id, scan.location_id):
+    if not is_accepted and not _is_live_location(sender.organization_id, scan.location_id):
         return Answer(scan.id, Result.RETIRED)
-    found = find(sender.organization_id, scan)
-    if found is None:
-        _park(sender, scan, received_at)
+    record = find(sender.organization_id, scan)
+    if record is None:
+        _store_unknown(sender, scan, received_at)
         return _unknown(sender.organization_id, scan.id, scan.code)
-    if found.kind == "location":
-        _keep(sender, scan, Result.LOCATION, received_at)
-        return Answer(scan.id, Result.LOCATION, found=found)
-    if scan.onto is not None and (reason := loads.why_not(sender.organization_id, scan.onto, found.id)):
+    if record.kind == "location":
+        _store(sender, scan, Result.LOCATION, received_at)
+        return Answer(scan.id, Result.LOCATION, record=record)
+    if scan.onto is not None and (reason := loads.load_error(sender.organization_id, scan.onto, record.id)):
         return _refuse(sender, scan, received_at, reason)
-    return _record(sender, scan, found, received_at)
+    return _record(sender, scan, record, received_at)
 
 
 def find(organization_id: int, scan: Submitted) -> RecordRef | None:
-    """The asset or location that a scan is of; None for an unknown code."""
+    """Return the scanned asset or location, or None for an unknown code."""
     if scan.asset_id is not None:
         return lookup.asset_by_id(organization_id, scan.asset_id)
     return lookup.by_code(organization_id, scan.code)
@@ -211,38 +214,38 @@ def _unknown(organization_id: int, scan_id: str, code: str) -> Answer:
     return Answer(scan_id, Result.UNKNOWN, N_("This asset was retired") if retired else "", retired)
 
 
-def _take_back(sender: Actor, row: StoredScan, found: RecordRef | None, moment: int, gap: int) -> None:
+def _undo_scan(sender: Actor, row: StoredScan, record: RecordRef | None, now: int, gap: int) -> None:
     with acting(sender) as act:
-        HandheldScan.update(undone_at=moment).where(HandheldScan.id == row.id).execute()
+        HandheldScan.update(undone_at=now).where(HandheldScan.id == row.id).execute()
         if row.asset_id is not None and row.seq is not None:
             late_reads.take_back(row.asset_id, row.observed_at, row.seq, gap)
             positions.reconsider(row.asset_id, row.observed_at)
             carriers.take_back(row.asset_id, row.observed_at, gap)
-            _take_back_load(row, row.asset_id, gap)
+            _undo_load(row, row.asset_id, gap)
         if row.outcome == Result.UNKNOWN:
-            _unpark(row)
+            _remove_unknown(row)
         subject = Subject("scan", row.id, row.code)
-        if found:
-            subject = Subject("asset", found.id, f"{found.name} ({found.external_key})")
+        if record:
+            subject = Subject("asset", record.id, f"{record.name} ({record.external_key})")
         location = execute("SELECT name FROM location WHERE id = ?", (row.location_id,)).fetchone()
-        facts = {"code": row.code, "location": location and location[0], "observed_at": clock.rfc3339(row.observed_at)}
-        act.note("scan.undone", subject, {"scan": row.id, **facts})
+        details = {"scan": row.id, "code": row.code, "location": location and location[0]}
+        act.note("scan.undone", subject, {**details, "observed_at": clock.rfc3339(row.observed_at)})
 
 
-def _take_back_load(row: StoredScan, asset_id: int, gap: int) -> None:
+def _undo_load(row: StoredScan, asset_id: int, gap: int) -> None:
     if row.carrier_act == "load":
         loads.undo_load(row.organization_id, asset_id, row.observed_at, gap)
     elif row.carrier_act == "unload" and row.carrier_id is not None:
-        cut = loads.Cut(row.carrier_id, row.load_ended_at)
-        loads.undo_unload(row.organization_id, asset_id, row.observed_at, cut)
+        ended_load = loads.EndedLoad(row.carrier_id, row.load_ended_at)
+        loads.undo_unload(row.organization_id, asset_id, row.observed_at, ended_load)
 
 
-def _record(sender: Actor, scan: Submitted, found: RecordRef, received_at: int) -> Answer:
-    was = board.whereabouts(sender.organization_id, found.id)
-    result = Result.AGAIN if _was_scanned_here(scan, found.id) else Result.RECORDED
+def _record(sender: Actor, scan: Submitted, asset: RecordRef, received_at: int) -> Answer:
+    was = board.whereabouts(sender.organization_id, asset.id)
+    result = Result.AGAIN if _is_scanned_again(scan, asset.id) else Result.RECORDED
     seen = Scan(
         organization_id=sender.organization_id,
-        asset_id=found.id,
+        asset_id=asset.id,
         location_id=scan.location_id,
         reader_id=None,
         port=None,
@@ -252,51 +255,52 @@ def _record(sender: Actor, scan: Submitted, found: RecordRef, received_at: int) 
     )
     seq = positions.record_by_person(seen)
     carriers.follow([seen], gap=0)
-    cut = loads.unload(found.id, scan.observed_at) if scan.is_off and scan.onto is None else None
-    _keep(sender, scan, result, received_at, asset_id=found.id, seq=seq, cut=cut)
+    ended_load = loads.unload(asset.id, scan.observed_at) if scan.is_off and scan.onto is None else None
+    _store(sender, scan, result, received_at, asset_id=asset.id, seq=seq, ended_load=ended_load)
     if scan.onto is not None:
-        carriers.load(sender, scan.onto, found.id, scan.observed_at)
-    return Answer(scan.id, result, found=found, was=was)
+        carriers.load(sender, scan.onto, asset.id, scan.observed_at)
+    return Answer(scan.id, result, record=asset, was=was)
 
 
-def first_answer(sender: Actor, row: StoredScan) -> Answer:
+def stored_answer(sender: Actor, row: StoredScan) -> Answer:
+    """Return the answer to a repeated scan. Its `was` is None."""
     if row.organization_id != sender.organization_id:
         return Answer(row.id, Result.REFUSED, N_("This scan belongs to another organization"))
-    found = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
+    record = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
     if row.outcome == Result.LOCATION:
-        found = lookup.by_code(sender.organization_id, row.code)
+        record = lookup.by_code(sender.organization_id, row.code)
     if row.undone_at is not None:
-        return Answer(row.id, Result.UNDONE, found=found)
+        return Answer(row.id, Result.UNDONE, record=record)
     if row.outcome == Result.UNKNOWN:
         return _unknown(sender.organization_id, row.id, row.code)
     reason = N_("It was refused when it first arrived") if row.outcome == Result.REFUSED else ""
-    return Answer(row.id, Result(row.outcome), reason, found)
+    return Answer(row.id, Result(row.outcome), reason, record)
 
 
 def _refuse(sender: Actor, scan: Submitted, received_at: int, reason: str) -> Answer:
-    _keep(sender, scan._replace(location_id=0, code=scan.code[:MAX_TEXT]), Result.REFUSED, received_at)
+    _store(sender, scan._replace(location_id=0, code=scan.code[:MAX_TEXT]), Result.REFUSED, received_at)
     return Answer(scan.id, Result.REFUSED, reason)
 
 
-def _park(sender: Actor, scan: Submitted, received_at: int) -> None:
+def _store_unknown(sender: Actor, scan: Submitted, received_at: int) -> None:
     tag_type = guess_type(scan.code)
     key = tags.match_key(tag_type, scan.code)
     unknown = (sender.organization_id, tag_type, key, BY_HANDHELD, scan.code, "unmatched", scan.observed_at)
     unknown_tags.record([unknown_tags.Sighting(*unknown, scan.location_id)])
-    _keep(sender, scan, Result.UNKNOWN, received_at)
+    _store(sender, scan, Result.UNKNOWN, received_at)
 
 
-def _unpark(row: StoredScan) -> None:
-    """Off the list of unknown tags, unless others scanned it as well."""
+def _remove_unknown(row: StoredScan) -> None:
+    """Remove the code from the unknown tags unless other scans of it remain."""
     tag_type = guess_type(row.code)
     values = (row.organization_id, tag_type, tags.match_key(tag_type, row.code), BY_HANDHELD)
-    one = "WHERE organization_id = ? AND tag_type = ? AND match_key = ? AND reader_id = ?"
-    execute(f"UPDATE unknown_tag SET sightings = sightings - 1 {one}", values)
-    execute(f"DELETE FROM unknown_tag {one} AND sightings < 1", values)
+    condition = "WHERE organization_id = ? AND tag_type = ? AND match_key = ? AND reader_id = ?"
+    execute(f"UPDATE unknown_tag SET sightings = sightings - 1 {condition}", values)
+    execute(f"DELETE FROM unknown_tag {condition} AND sightings < 1", values)
 
 
 class StoredScan(NamedTuple):
-    """A row of the table `handheld_scan`, whatever became of the scan."""
+    """A row of the table `handheld_scan`. Times are microseconds since the epoch, UTC."""
 
     id: str
     organization_id: int
@@ -318,7 +322,7 @@ class StoredScan(NamedTuple):
 
 
 def _waiting(organization_id: int, tag_value: str) -> list[StoredScan]:
-    """Scans of codes that may be this tag's, oldest first; the look-up decides whether they are."""
+    """Return the waiting scans that could match a tag, oldest first. The caller looks up each code again."""
     sql = (
         f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan "
         "WHERE organization_id = ? AND waits_for = ? AND undone_at IS NULL ORDER BY observed_at"
@@ -327,11 +331,12 @@ def _waiting(organization_id: int, tag_value: str) -> list[StoredScan]:
 
 
 def stored(scan_id: str) -> StoredScan | None:
+    """Return the stored scan with this id, or None."""
     row = execute(f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan WHERE id = ?", (scan_id,)).fetchone()
     return StoredScan(*row) if row else None
 
 
-def _keep(
+def _store(
     sender: Actor,
     scan: Submitted,
     result: Result,
@@ -340,7 +345,7 @@ def _keep(
     asset_id: int | None = None,
     seq: int | None = None,
     undone_at: int | None = None,
-    cut: loads.Cut | None = None,
+    ended_load: loads.EndedLoad | None = None,
 ) -> None:
     row = StoredScan(
         scan.id,
@@ -358,14 +363,14 @@ def _keep(
         undone_at,
         waits_for(scan.code) if result is Result.UNKNOWN else None,
         "load" if scan.onto is not None else "unload" if scan.is_off else None,
-        cut.carrier_id if cut else scan.onto,
-        cut.ended_at if cut else None,
+        ended_load.carrier_id if ended_load else scan.onto,
+        ended_load.ended_at if ended_load else None,
     )
     HandheldScan.insert(row._asdict()).execute()
 
 
-def _was_scanned_here(scan: Submitted, asset_id: int) -> bool:
-    """By a person, at this location, within the shift, and the asset has not been elsewhere since."""
+def _is_scanned_again(scan: Submitted, asset_id: int) -> bool:
+    """True if a person scanned the asset here during the shift and it has not left since."""
     row = execute(
         "SELECT scan.location_id, position.location_id, position.dwell_started_at <= scan.observed_at "
         "FROM handheld_scan scan JOIN position ON position.asset_id = scan.asset_id "
@@ -382,7 +387,7 @@ def _asset(organization_id: int, asset_id: int) -> RecordRef | None:
 
 
 def _is_live_location(organization_id: int, location_id: int) -> bool | None:
-    """None for a location that the organization never had."""
+    """Return whether the location is live, or None if the organization never had it."""
     sql = "SELECT deleted_at IS NULL FROM location WHERE id = ? AND organization_id = ?"
-    found = execute(sql, (location_id, organization_id)).fetchone()
-    return bool(found[0]) if found else None
+    row = execute(sql, (location_id, organization_id)).fetchone()
+    return bool(row[0]) if row else None

@@ -1,8 +1,8 @@
-"""Stock-takes: what should be at a location is compared with what was found there.
+"""Stock-takes: compare the expected assets of a location with the scanned ones.
 
-A device begins one with its own list of what should be there. Scans are kept apart from the history until somebody
-signs off; then they are recorded like any other scan, and the result is kept as of that moment. Everything arrives
-under ids that devices made, with any number of repeats, from any number of devices.
+A device starts a stock-take with its list of expected assets. Its scans are stored separately and become normal scans
+at sign-off; the result is stored at the same time. Devices assign all ids, and any number of devices can take part and
+repeat requests.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from edge.records import location_tree, lookup
 from edge.tracking import board
 from edge.tracking.report import scanned_last
 
-MOST_EXPECTED = 20_000  # as many as a device keeps
-MOST_SCANS = 50_000  # of one stock-take; a bound for what a broken device may send
-MOST_DEVICES = 100  # of one stock-take; what more of them say is not kept
+MAX_EXPECTED = 20_000  # assets; the size of the copy on a device
+MAX_SCANS = 50_000  # per stock-take, against broken devices; further scans are recorded immediately
+MAX_DEVICES = 100  # per stock-take; reports of further devices are ignored
 
 
 class StockTake(NamedTuple):
+    """A stock-take. `expected` and `scanned` are numbers of assets and scans; times are in microseconds."""
+
     id: str
     location_id: int
     location_name: str
@@ -42,9 +44,9 @@ class StockTake(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One line of the signed-off sheet. `result` is here, elsewhere, missing or unknown.
+    """One line of the signed-off sheet.
 
-    `how` is scan, reader, or person, who scanned it outside of the stock-take.
+    `result` is here, elsewhere, missing or unknown. `how` is scan, reader, or person for a scan outside the stock-take.
     """
 
     result: str
@@ -53,22 +55,22 @@ class Line(NamedTuple):
     name: str
     code: str
     how: str
-    location_name: str | None  # where it was seen last before it was scanned here
+    location_name: str | None  # last location before the scan
     seen_at: int | None
     lost_at: int | None
 
 
-class Holding(NamedTuple):
-    """What a device says about one stock-take."""
+class DeviceReport(NamedTuple):
+    """The state of one stock-take on a device."""
 
     stock_take_id: str
     is_open: bool
-    unsent: int  # scans and undos
+    unsent: int  # number of scans and undos
     unsent_since: int | None
 
 
 class OtherDevice(NamedTuple):
-    """What was known of another device when somebody signed off."""
+    """The last report of another device before sign-off."""
 
     name: str
     unsent: int
@@ -76,21 +78,21 @@ class OtherDevice(NamedTuple):
     reported_at: int
 
 
-class Signed(NamedTuple):
+class SignedResult(NamedTuple):
     """The result on the screen of the person who signs off."""
 
-    assets: dict[str, list[tuple[int, str]]]  # by result: the assets, and how each is known
+    assets: dict[str, list[tuple[int, str]]]  # by result: (asset id, how), see `Line`
     unknown: list[str]  # codes
     devices: list[OtherDevice]
 
 
 class Progress(NamedTuple):
-    """What a device needs to continue a stock-take that another one began."""
+    """The data with which a device continues a stock-take that another device started."""
 
     stock_take: StockTake
     expected: list[int]
-    scans: list[tuple[str, str, int | None, int, str]]  # scan id, code, asset, observed_at, whose
-    seen: list[tuple[int, int, int, bool]]  # asset, location, when, whether by a person: expected ones, since it began
+    scans: list[tuple[str, str, int | None, int, str]]  # scan id, code, asset, observed_at, name of the person
+    seen: list[tuple[int, int, int, bool]]  # expected assets seen since the start: asset, location, time, by a person
     devices: list[tuple[str, str, bool, int, int | None, int]]  # id, name, is_open, unsent, unsent_since, reported_at
 
 
@@ -103,9 +105,9 @@ def begin(
     expected: Sequence[int],
     started_at: int,
 ) -> bool:
-    """Keep what should be there; False if the location is not the organization's. A repeat changes nothing.
+    """Start a stock-take with its expected assets. Returns False if the organization does not have the location.
 
-    Raises Conflict when the organization has too many, and OverQuota.
+    A repeat changes nothing. Raises OverQuota, and Conflict if the organization has too many stock-takes.
     """
     with writing():
         if not _has_location(sender.organization_id, location_id):
@@ -113,7 +115,7 @@ def begin(
         if not execute("SELECT 1 FROM stock_take WHERE id = ?", (stock_take_id,)).fetchone():
             for kind in ("stock_take", "open stock_take"):
                 quotas.check_cap(sender, kind, more=1)
-            quotas.charge(sender, quotas.ROW_BYTES + quotas.LINE_BYTES * len(expected[:MOST_EXPECTED]), is_scan=True)
+            quotas.charge(sender, quotas.ROW_BYTES + quotas.LINE_BYTES * len(expected[:MAX_EXPECTED]), is_scan=True)
         values = (stock_take_id, sender.organization_id, location_id, with_sublocations, started_at, sender.person_id)
         added = execute(
             "INSERT INTO stock_take (id, organization_id, location_id, with_sublocations, started_at, started_by) "
@@ -122,47 +124,50 @@ def begin(
         )
         if added.rowcount:
             execute(
-                "INSERT INTO stock_take_expected (stock_take_id, asset_id) SELECT ?, asset.id FROM json_each(?) given "
-                "JOIN asset ON asset.id = given.value AND asset.organization_id = ? WHERE true ON CONFLICT DO NOTHING",
-                (stock_take_id, json.dumps(list(expected[:MOST_EXPECTED])), sender.organization_id),
+                "INSERT INTO stock_take_expected (stock_take_id, asset_id) SELECT ?, asset.id FROM json_each(?) item "
+                "JOIN asset ON asset.id = item.value AND asset.organization_id = ? WHERE true ON CONFLICT DO NOTHING",
+                (stock_take_id, json.dumps(list(expected[:MAX_EXPECTED])), sender.organization_id),
             )
         return True
 
 
 def scan(sender: Actor, stock_take_id: str, submitted: Submitted, received_at: int) -> Answer:
-    """Keep a scan until the stock-take is signed off; afterwards, or beyond MOST_SCANS, it is recorded at once."""
+    """Store a scan in an open stock-take. After sign-off or above MAX_SCANS it is recorded immediately.
+
+    Raises OverQuota.
+    """
     with writing():
-        if not _takes(sender.organization_id, stock_take_id, submitted):
+        if not _is_counted(sender.organization_id, stock_take_id, submitted):
             return handheld.submit(sender, [submitted], received_at)[0]
-        found = lookup.by_code(sender.organization_id, submitted.code)
-        if found and found.kind == "location":
-            return Answer(submitted.id, Result.LOCATION, found=found)
-        was = board.whereabouts(sender.organization_id, found.id) if found else None
+        record = lookup.by_code(sender.organization_id, submitted.code)
+        if record and record.kind == "location":
+            return Answer(submitted.id, Result.LOCATION, record=record)
+        was = board.whereabouts(sender.organization_id, record.id) if record else None
         quotas.charge(sender, quotas.ROW_BYTES, is_scan=True)
         execute(
             "INSERT INTO stock_take_scan (id, stock_take_id, location_id, person_id, device_id, code, asset_id, "
             "observed_at, received_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             (
                 *(submitted.id, stock_take_id, submitted.location_id, sender.person_id, sender.device_id),
-                *(submitted.code, found.id if found else None, submitted.observed_at, received_at),
+                *(submitted.code, record.id if record else None, submitted.observed_at, received_at),
             ),
         )
-        return Answer(submitted.id, Result.COUNTED, found=found, was=was)
+        return Answer(submitted.id, Result.COUNTED, record=record, was=was)
 
 
-def _takes(organization_id: int, stock_take_id: str, submitted: Submitted) -> bool:
-    """Whether a scan is kept by the stock-take, because that is open and the scan can be recorded when it is not."""
+def _is_counted(organization_id: int, stock_take_id: str, submitted: Submitted) -> bool:
+    """True if the stock-take is open and stores the scan, so it can be recorded at sign-off."""
     open_take = _find_open(organization_id, stock_take_id)
-    if open_take is None or handheld.stored(submitted.id) or handheld.why_unusable(organization_id, submitted):
+    if open_take is None or handheld.stored(submitted.id) or handheld.scan_error(organization_id, submitted):
         return False
     is_repeat = execute("SELECT 1 FROM stock_take_scan WHERE id = ?", (submitted.id,)).fetchone() is not None
-    return is_repeat or open_take.scanned < MOST_SCANS
+    return is_repeat or open_take.scanned < MAX_SCANS
 
 
-def take_back(sender: Actor, scan_id: str) -> None:
-    """Delete a scan that the sender made, unless it has been signed off.
+def undo_scan(sender: Actor, scan_id: str) -> None:
+    """Delete a scan that the sender made, unless the stock-take is signed off.
 
-    On behalf of somebody else who used the device, only scans made on that device can be undone.
+    For another person who used the device, only scans made on that device can be undone.
     """
     sql = (
         "DELETE FROM stock_take_scan WHERE id = ? AND person_id = ? AND (? = '' OR device_id = ?) AND stock_take_id IN "
@@ -172,32 +177,35 @@ def take_back(sender: Actor, scan_id: str) -> None:
         execute(sql, (scan_id, sender.person_id, sender.sender_id, sender.device_id, sender.organization_id))
 
 
-def report(organization_id: int, device: str, name: str, holdings: Sequence[Holding], reported_at: int) -> None:
-    """Keep what a device says of all stock-takes that it has open or has scans for; of the others it holds nothing."""
-    if not holdings and not execute("SELECT 1 FROM stock_take_device WHERE device = ?", (device,)).fetchone():
-        return  # as nearly always
-    ids = [holding.stock_take_id for holding in holdings]
+def report(organization_id: int, device: str, name: str, reports: Sequence[DeviceReport], reported_at: int) -> None:
+    """Replace the reports of a device. It reports all stock-takes that it has open or for which it has unsent scans.
+
+    `reported_at` is in microseconds.
+    """
+    if not reports and not execute("SELECT 1 FROM stock_take_device WHERE device = ?", (device,)).fetchone():
+        return  # the usual case, without a transaction
+    ids = [device_report.stock_take_id for device_report in reports]
     with writing():
         execute(
             "DELETE FROM stock_take_device WHERE device = ? AND stock_take_id NOT IN (SELECT value FROM json_each(?)) "
             "AND stock_take_id IN (SELECT id FROM stock_take WHERE organization_id = ?)",
             (device, json.dumps(ids), organization_id),
         )
-        for holding in holdings:
-            if _find_open(organization_id, holding.stock_take_id):
-                _keep_holding(device, name, holding, reported_at)
+        for device_report in reports:
+            if _find_open(organization_id, device_report.stock_take_id):
+                _store_report(device, name, device_report, reported_at)
 
 
-def _keep_holding(device: str, name: str, holding: Holding, reported_at: int) -> None:
+def _store_report(device: str, name: str, device_report: DeviceReport, reported_at: int) -> None:
     others = execute(
         "SELECT count(*) FROM stock_take_device WHERE stock_take_id = ? AND device <> ?",
-        (holding.stock_take_id, device),
+        (device_report.stock_take_id, device),
     ).fetchone()[0]
-    if others < MOST_DEVICES:
+    if others < MAX_DEVICES:
         execute(
             "INSERT OR REPLACE INTO stock_take_device (stock_take_id, device, name, is_open, unsent, unsent_since, "
             "reported_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (holding.stock_take_id, device, name, *holding[1:], reported_at),
+            (device_report.stock_take_id, device, name, *device_report[1:], reported_at),
         )
 
 
@@ -205,22 +213,22 @@ def _forget_devices(stock_take_id: str) -> None:
     execute("DELETE FROM stock_take_device WHERE stock_take_id = ?", (stock_take_id,))
 
 
-def finish(sender: Actor, stock_take_id: str, received_at: int, signed: Signed | None = None) -> bool:
-    """Sign off: keep the result that was signed, and record the scans. False if there is no such stock-take.
+def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedResult | None = None) -> bool:
+    """Sign off: store the signed result and record the scans. Returns False if there is no such stock-take.
 
-    Without `signed`, the result is what is known now.
+    Without `signed` the result is computed from the current data. Raises OverQuota.
     """
-    found = _find(sender.organization_id, stock_take_id)
-    if found is None or found.cancelled_at:
+    take = _find(sender.organization_id, stock_take_id)
+    if take is None or take.cancelled_at:
         return False
     with acting(sender) as act:
         if _find_open(sender.organization_id, stock_take_id) is None:
             return True
-        _look_up_unknown(sender.organization_id, stock_take_id)
+        _resolve_unknown(sender.organization_id, stock_take_id)
         lines = (
-            _lines_now(sender.organization_id, found)
+            _current_lines(sender.organization_id, take)
             if signed is None
-            else _lines_signed(sender.organization_id, found, signed)
+            else _signed_lines(sender.organization_id, take, signed)
         )
         quotas.charge(sender, quotas.LINE_BYTES * len(lines), is_scan=True)
         execute_many(
@@ -231,7 +239,7 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: Signed |
         execute_many(
             "INSERT INTO stock_take_unsent (stock_take_id, no, name, unsent, unsent_since, reported_at) "
             "VALUES (?, ?, ?, ?, ?, ?)",
-            [(stock_take_id, no, *one) for no, one in enumerate(signed.devices if signed else [])],
+            [(stock_take_id, no, *device) for no, device in enumerate(signed.devices if signed else [])],
         )
         _forget_devices(stock_take_id)
         execute(
@@ -240,19 +248,19 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: Signed |
         )
         _record_scans(sender.organization_id, stock_take_id)
         counts = {result: sum(line[0] == result for line in lines) for result in _RESULTS}
-        act.note("stock_take.signed_off", Subject("stock_take", stock_take_id, found.location_name), counts)
+        act.note("stock_take.signed_off", Subject("stock_take", stock_take_id, take.location_name), counts)
     return True
 
 
 def cancel(sender: Actor, stock_take_id: str, received_at: int) -> bool:
-    """Record nothing of it. False if there is no such stock-take, or it has been signed off."""
+    """Discard an open stock-take. Returns False if there is no such stock-take or it has been signed off."""
     with acting(sender) as act:
-        found = _find_open(sender.organization_id, stock_take_id)
-        if found is None:
+        take = _find_open(sender.organization_id, stock_take_id)
+        if take is None:
             return False
         execute("UPDATE stock_take SET cancelled_at = ? WHERE id = ?", (received_at, stock_take_id))
         _forget_devices(stock_take_id)
-        act.note("stock_take.cancelled", Subject("stock_take", stock_take_id, found.location_name))
+        act.note("stock_take.cancelled", Subject("stock_take", stock_take_id, take.location_name))
     return True
 
 
@@ -271,19 +279,20 @@ WHERE take.organization_id = ?
 """
 
 
-def list_stock_takes(organization_id: int, *, only_open: bool = False, limit: int = 100) -> list[StockTake]:
-    """Newest first, without those that were cancelled."""
-    unfinished = "AND take.finished_at IS NULL" if only_open else ""
+def list_stock_takes(organization_id: int, *, is_open_only: bool = False, limit: int = 100) -> list[StockTake]:
+    """Return the stock-takes that are not cancelled, newest first."""
+    unfinished = "AND take.finished_at IS NULL" if is_open_only else ""
     sql = f"{_SELECT} AND take.cancelled_at IS NULL {unfinished} ORDER BY take.started_at DESC LIMIT ?"
     return [_row(row) for row in execute(sql, (organization_id, limit))]
 
 
 def find_stock_take(organization_id: int, stock_take_id: str) -> StockTake | None:
+    """Return the stock-take with this id, or None."""
     return _find(organization_id, stock_take_id)
 
 
 def progress(organization_id: int, stock_take_id: str) -> Progress | None:
-    """The state of an open stock-take: all its scans, by anybody, and what readers have seen since it began."""
+    """Return the state of a stock-take: all scans, and the expected assets that were seen since it started."""
     with reading():
         take = _find(organization_id, stock_take_id)
         if take is None:
@@ -311,7 +320,7 @@ def progress(organization_id: int, stock_take_id: str) -> Progress | None:
 
 
 def sheet(organization_id: int, stock_take_id: str) -> list[Line]:
-    """The lines of a signed-off stock-take, by result and name."""
+    """Return the lines of a signed-off stock-take, by result and name."""
     sql = (
         "SELECT line.result, line.asset_id, ifnull(asset.external_key, ''), ifnull(asset.name, ''), line.code, "
         "line.how, location.name, line.seen_at, "
@@ -326,7 +335,7 @@ def sheet(organization_id: int, stock_take_id: str) -> list[Line]:
 
 
 def devices_at_sign_off(organization_id: int, stock_take_id: str) -> list[OtherDevice]:
-    """What was known of other devices when a stock-take was signed off."""
+    """Return the reports of other devices at the time of sign-off."""
     sql = (
         "SELECT unsent.name, unsent.unsent, unsent.unsent_since, unsent.reported_at FROM stock_take_unsent unsent "
         "JOIN stock_take take ON take.id = unsent.stock_take_id "
@@ -340,9 +349,9 @@ def devices_at_sign_off(organization_id: int, stock_take_id: str) -> list[OtherD
 _RESULTS = ("missing", "elsewhere", "unknown", "here")
 _EXPECTED = "SELECT asset_id FROM stock_take_expected WHERE stock_take_id = ?"
 
-_LineNow = tuple[str, int | None, str, str, int | None, int | None]
+_LineValues = tuple[str, int | None, str, str, int | None, int | None]  # result, asset, code, how, location, seen at
 
-_FACTS = """
+_ASSETS = """
 SELECT asset.id, position.location_id, position.last_seen_at, expected.asset_id IS NOT NULL, scanned.code
 FROM asset
 LEFT JOIN position ON position.asset_id = asset.id
@@ -355,12 +364,12 @@ ORDER BY asset.name, asset.id
 """
 
 
-def _lines_now(organization_id: int, take: StockTake) -> list[_LineNow]:
-    """(result, asset, code, how, location, seen at), before the scans of the stock-take are recorded."""
+def _current_lines(organization_id: int, take: StockTake) -> list[_LineValues]:
+    """Compute the lines from the current data, before the scans of the stock-take are recorded."""
     scope = _scope(take)
-    rows = execute(_FACTS, {"id": take.id, "organization_id": organization_id}).fetchall()
+    rows = execute(_ASSETS, {"id": take.id, "organization_id": organization_id}).fetchall()
     scanned = scanned_last([row[0] for row in rows])
-    lines = [_judge(take, scope, *row, by_person=row[0] in scanned) for row in rows]
+    lines = [_classify(take, scope, *row, is_by_person=row[0] in scanned) for row in rows]
     unknown = execute(
         "SELECT DISTINCT code FROM stock_take_scan WHERE stock_take_id = ? AND asset_id IS NULL ORDER BY code",
         (take.id,),
@@ -369,46 +378,46 @@ def _lines_now(organization_id: int, take: StockTake) -> list[_LineNow]:
     return sorted(lines, key=lambda line: _RESULTS.index(line[0]))
 
 
-def _lines_signed(organization_id: int, take: StockTake, signed: Signed) -> list[_LineNow]:
-    """What was on the screen of the person who signed, with where each asset was seen last."""
-    ids = [asset_id for result in _OF_ASSETS for asset_id, _ in signed.assets.get(result, [])]
-    asked = {"id": take.id, "organization_id": organization_id, "assets": json.dumps(ids)}
-    facts = {asset_id: row for asset_id, *row in execute(_SIGNED_FACTS, asked)}
-    lines: list[_LineNow] = []
+def _signed_lines(organization_id: int, take: StockTake, signed: SignedResult) -> list[_LineValues]:
+    """Return the lines of the signed result, with the last location of each asset."""
+    ids = [asset_id for result in _ASSET_RESULTS for asset_id, _ in signed.assets.get(result, [])]
+    values = {"id": take.id, "organization_id": organization_id, "assets": json.dumps(ids)}
+    assets = {asset_id: row for asset_id, *row in execute(_SIGNED_ASSETS, values)}
+    lines: list[_LineValues] = []
     for result in _RESULTS:
         if result == "unknown":
             lines += [("unknown", None, code, "scan", None, None) for code in signed.unknown]
         for asset_id, how in signed.assets.get(result, []):
-            if asset_id in facts:
-                code, location_id, seen_at = facts[asset_id]
+            if asset_id in assets:
+                code, location_id, seen_at = assets[asset_id]
                 lines.append((result, asset_id, code or "", how, location_id, seen_at))
     return lines
 
 
-_OF_ASSETS = ("missing", "elsewhere", "here")
-_SIGNED_FACTS = """
+_ASSET_RESULTS = ("missing", "elsewhere", "here")
+_SIGNED_ASSETS = """
 SELECT asset.id, (SELECT min(code) FROM stock_take_scan WHERE stock_take_id = :id AND asset_id = asset.id),
        position.location_id, position.last_seen_at
-FROM json_each(:assets) given JOIN asset ON asset.id = given.value AND asset.organization_id = :organization_id
+FROM json_each(:assets) item JOIN asset ON asset.id = item.value AND asset.organization_id = :organization_id
 LEFT JOIN position ON position.asset_id = asset.id
 """
 
 
-def _look_up_unknown(organization_id: int, stock_take_id: str) -> None:
-    """The codes that belonged to nothing when they were scanned may have been attached to assets since."""
+def _resolve_unknown(organization_id: int, stock_take_id: str) -> None:
+    """Look up the unknown codes again, because some may have been attached to assets since they were scanned."""
     unknown = execute(
         "SELECT DISTINCT code FROM stock_take_scan WHERE stock_take_id = ? AND asset_id IS NULL", (stock_take_id,)
     )
     for (code,) in unknown.fetchall():
-        found = lookup.by_code(organization_id, code)
-        if found and found.kind == "asset":
+        record = lookup.by_code(organization_id, code)
+        if record and record.kind == "asset":
             execute(
                 "UPDATE stock_take_scan SET asset_id = ? WHERE stock_take_id = ? AND code = ? AND asset_id IS NULL",
-                (found.id, stock_take_id, code),
+                (record.id, stock_take_id, code),
             )
 
 
-def _judge(
+def _classify(
     take: StockTake,
     scope: set[int],
     asset_id: int,
@@ -417,15 +426,15 @@ def _judge(
     is_expected: bool,
     code: str | None,
     *,
-    by_person: bool,
-) -> _LineNow:
-    """What arrived during the count belongs here; what left during the count is elsewhere."""
-    seen_meanwhile = seen_at is not None and seen_at >= take.started_at
+    is_by_person: bool,
+) -> _LineValues:
+    """Return the line of an asset. Assets that arrived during the count are here, those that left are elsewhere."""
+    is_seen_since_start = seen_at is not None and seen_at >= take.started_at
     is_inside = location_id in scope
     if code is not None:
         result, how = ("here" if is_expected or is_inside else "elsewhere"), "scan"
-    elif seen_meanwhile:
-        result, how = ("here" if is_inside else "elsewhere"), ("person" if by_person else "reader")
+    elif is_seen_since_start:
+        result, how = ("here" if is_inside else "elsewhere"), ("person" if is_by_person else "reader")
     else:
         result, how = "missing", ""
     return result, asset_id, code or "", how, location_id, seen_at
@@ -437,14 +446,14 @@ def _scope(take: StockTake) -> set[int]:
 
 
 def _record_scans(organization_id: int, stock_take_id: str) -> None:
-    found = execute(
+    rows = execute(
         "SELECT id, code, location_id, observed_at, person_id, device_id, received_at FROM stock_take_scan "
         "WHERE stock_take_id = ? ORDER BY observed_at, id",
         (stock_take_id,),
     ).fetchall()
-    for scan_id, code, location_id, observed_at, person_id, device_id, received_at in found:
-        whose = actors.person(organization_id, person_id, "", device_id)
-        handheld.record_accepted(whose, Submitted(scan_id, code, location_id, observed_at), received_at)
+    for scan_id, code, location_id, observed_at, person_id, device_id, received_at in rows:
+        actor = actors.person(organization_id, person_id, "", device_id)
+        handheld.record_accepted(actor, Submitted(scan_id, code, location_id, observed_at), received_at)
 
 
 def _find(organization_id: int, stock_take_id: str) -> StockTake | None:

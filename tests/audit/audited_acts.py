@@ -55,7 +55,7 @@ NOT_AUDITED = {
         "late_reads.insert_late",
         "late_reads.relocate", "late_reads.replace_rows", "late_reads.take_back",
         "stays.write_positions", "stock_takes.begin", "stock_takes.report", "stock_takes.scan",
-        "stock_takes.take_back",
+        "stock_takes.undo_scan",
         "unassigned_topics.record", "unknown_tags.record",
     },
     "which session at the broker gets a reader's messages: nobody sees a difference": {
@@ -74,7 +74,7 @@ NOT_AUDITED = {
         "deletion.drop_unassigned_topics", "deletion.drop_unknown_tags", "copies.delete_rows_before",
     },
     PART_OF_AN_ACT: {
-        "audit.Act", "audit.act_in_group", "audit.acting", "scans.take_over_waiting", "ids.new_id",
+        "audit.Act", "audit.act_in_group", "audit.acting", "scans.record_waiting_scans", "ids.new_id",
         "ids.new_ids", "kept_messages.order_for_reader", "kept_messages.order_for_tags", "external_keys.update",
         "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags", "search.drop_staged",
         "search.stage", "search.index_record", "search.index_records", "tagging.attach", "tagging.attach_all",

@@ -65,7 +65,7 @@ def doors(ada: Actor, place: int) -> Iterator[tuple[str, Callable[[int], object]
         return take
 
     begun = [begin(number, "begun", 1) for number in range(10)]
-    signed = stock_takes.Signed({}, [str(code) for code in range(100)], [])
+    signed = stock_takes.SignedResult({}, [str(code) for code in range(100)], [])
     records = [csv_import.NewRecord(number, None, {"name": f"Imported {number}"}) for number in range(20)]
     yield "assets", lambda number: assets.create(ada, name=f"Asset {number}")
     yield "long assets", lambda number: assets.create(ada, name=f"Long {number}", metadata="x" * 9_000)

@@ -19,7 +19,7 @@ Copy = dict[int, device_copy.Bucket]
 def refresh(organization_id: int, copy: Copy) -> int:
     """As a device does it; returns how many buckets were sent."""
     digests = "".join(copy[no].digest if no in copy else device_copy.EMPTY for no in range(device_copy.BUCKETS))
-    fresh = device_copy.differing(organization_id, digests)
+    fresh = device_copy.changed_buckets(organization_id, digests)
     copy.update(fresh)
     return len(fresh)
 

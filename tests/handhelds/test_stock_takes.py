@@ -63,7 +63,7 @@ def test_a_scan_that_can_never_be_recorded_is_refused_at_once(
 def test_beyond_the_bound_a_scan_is_recorded_at_once(
     cast: Cast, olga: Actor, dock: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stock_takes, "MOST_SCANS", 1)
+    monkeypatch.setattr(stock_takes, "MAX_SCANS", 1)
     pallet = assets.create(shell(cast.acme), name="Pallet", tags=[NewTag("rfid", EPC)])
     results = [count(olga, code, dock, number) for number, code in ((1, "BOX"), (2, EPC), (1, "BOX"))]
     assert results == [Result.COUNTED, Result.RECORDED, Result.COUNTED]
@@ -97,7 +97,7 @@ def test_every_query_has_the_organization_also_where_a_check_comes_first(cast: C
     theirs = assets.create(shell(cast.rival), name="Theirs")
     execute("INSERT INTO stock_take_expected (stock_take_id, asset_id) VALUES (?, ?)", (TAKE, theirs.id))
     count(olga, EPC, dock)
-    stock_takes.take_back(olga._replace(organization_id=cast.rival), "scan-1")
+    stock_takes.undo_scan(olga._replace(organization_id=cast.rival), "scan-1")
     assert stock_takes.finish(olga, TAKE, AT + 9)
     assert [(line.result, line.code) for line in stock_takes.sheet(cast.acme, TAKE)] == [("unknown", EPC)]
     assert stock_takes.sheet(cast.rival, TAKE) == []

@@ -47,7 +47,7 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
     )
 
 
-def _signed(lines: Any) -> stock_takes.Signed | None:
+def _signed(lines: Any) -> stock_takes.SignedResult | None:
     """The lines that a device sends with a sign-off; None from one that sends none. What makes no sense is left out."""
     if not isinstance(lines, dict):
         return None
@@ -55,14 +55,14 @@ def _signed(lines: Any) -> stock_takes.Signed | None:
     assets = {
         name: [
             (one[0], one[1])
-            for one in groups.get(name, [])[: stock_takes.MOST_SCANS]
+            for one in groups.get(name, [])[: stock_takes.MAX_SCANS]
             if isinstance(one, list) and len(one) == 2 and is_id(one[0]) and one[1] in _HOW
         ]
         for name in ("missing", "elsewhere", "here")
     }
-    codes = [code for code in groups.get("unknown", []) if isinstance(code, str)][: stock_takes.MOST_SCANS]
-    devices = [_other_device(one) for one in groups.get("devices", [])[: stock_takes.MOST_DEVICES]]
-    return stock_takes.Signed(
+    codes = [code for code in groups.get("unknown", []) if isinstance(code, str)][: stock_takes.MAX_SCANS]
+    devices = [_other_device(one) for one in groups.get("devices", [])[: stock_takes.MAX_DEVICES]]
+    return stock_takes.SignedResult(
         assets, [typable(code)[:MAX_TEXT] for code in codes], [one for one in devices if one is not None]
     )
 
@@ -93,17 +93,17 @@ def report(organization_id: int, name: str, body: dict[str, Any], answers: Seque
     stock_takes.report(organization_id, device, name, [one for one in holdings if one is not None], at)
 
 
-def _holding(one: Any, received: Mapping[str, int]) -> stock_takes.Holding | None:
+def _holding(one: Any, received: Mapping[str, int]) -> stock_takes.DeviceReport | None:
     """What a device says of one stock-take; None if it makes no sense."""
     if not isinstance(one, dict) or not isinstance(one.get("stock_take"), str) or not _is_count(one.get("unsent")):
         return None
     unsent = max(0, one["unsent"] - received.get(one["stock_take"], 0))
     since = _moment(one.get("since")) if unsent else None
-    return stock_takes.Holding(one["stock_take"], one.get("is_open") is True, unsent, since)
+    return stock_takes.DeviceReport(one["stock_take"], one.get("is_open") is True, unsent, since)
 
 
 def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= stock_takes.MOST_SCANS
+    return type(value) is int and 0 <= value <= stock_takes.MAX_SCANS
 
 
 def _moment(value: Any) -> int | None:

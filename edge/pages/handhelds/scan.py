@@ -154,7 +154,7 @@ def scan_assets() -> Response:
     digests = json_object().get("digests")
     if not isinstance(digests, str):
         abort(400, "digests: the device's own, one after the other")
-    found = device_copy.differing(current_session().organization_id, digests)
+    found = device_copy.changed_buckets(current_session().organization_id, digests)
     content = orjson.dumps([[no, bucket.digest, bucket.rows] for no, bucket in found])
     return compressed(content, "application/json")
 
@@ -235,7 +235,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
     if act is not None:
         return act
     if _SCAN_ID.fullmatch(str(item.get("undo"))):
-        stock_takes.take_back(sender, str(item["undo"]))
+        stock_takes.undo_scan(sender, str(item["undo"]))
         gap = services().config.sighting_gap
         return scans.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
     choice = str(item.get("choice", ""))
@@ -309,11 +309,11 @@ def _told(answer: Answer) -> dict[str, Any]:
     told: dict[str, Any] = {"id": answer.id, "result": answer.result.value}
     if answer.reason:
         told["reason"] = gettext(answer.reason)
-    if answer.found:
-        told[answer.found.kind] = {
-            "id": answer.found.id,
-            "key": answer.found.external_key,
-            "name": answer.found.name,
+    if answer.record:
+        told[answer.record.kind] = {
+            "id": answer.record.id,
+            "key": answer.record.external_key,
+            "name": answer.record.name,
         }
     if answer.was:
         seen_at = answer.was.location_id and answer.was.last_seen_at

@@ -24,7 +24,7 @@ TITLES = {
 @pages.get("/scan/stock-takes")
 @require_role(Role.OPERATOR)
 def open_stock_takes() -> Response:
-    found = stock_takes.list_stock_takes(current_session().organization_id, only_open=True, limit=20)
+    found = stock_takes.list_stock_takes(current_session().organization_id, is_open_only=True, limit=20)
     return jsonify(stock_takes=[_summary(take) for take in found])
 
 

@@ -321,7 +321,7 @@ def test_a_report_that_makes_no_sense_changes_nothing(sign_in_as: SignIn, site: 
 def test_as_many_devices_are_kept_as_a_stock_take_may_have(
     sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stock_takes, "MOST_DEVICES", 2)
+    monkeypatch.setattr(stock_takes, "MAX_DEVICES", 2)
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site))
     counts = [len(reports(browser, f"device-{number}", holds(number))) for number in (1, 2, 3, 2)]
