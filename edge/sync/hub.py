@@ -22,6 +22,7 @@ from edge.sync.store.digests import Days, Digest, Scope
 from edge.sync.store.exchange import Cursor
 from edge.sync.store.site_copies import CopyPage
 from edge.sync.store.sites import Site
+from edge.tracking import copies
 from edge.validation.values import MAX_INT64
 
 MAX_ROWS = 5000  # changes per batch
@@ -159,7 +160,7 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
     if len(after) != length:
         raise Unreadable(f"{after!r:.200} is no position in the {content['part']}")
     with reading():
-        rest, last_track = page(site.peer, *after), site_copies.last_track(site.no)
+        rest, last_track = page(site.peer, *after), copies.last_track(site.no)
     body = batch_format.encode(site.cursor, rest.batch)
     return {"batch": base64.b64encode(body).decode(), "after": rest.after, "last_track": last_track}
 

@@ -46,7 +46,7 @@ def compare(here: Target, call: Call, days: Days = ALL_DAYS) -> list[Difference]
         changed = change_feed.tracks_after(here.acked_seq)  # since the comparison began
         for day, *theirs in answer["days"]:
             tracks = set(digests.differing(digests.by_track(scope, day), _digests(theirs))) - changed
-            names = digests.asset_names(tracks)
+            names = copies.asset_keys(tracks)
             differences += [Difference(day, track, names.get(track, f"track {track}")) for track in sorted(tracks)]
     return differences
 

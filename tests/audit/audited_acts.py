@@ -85,6 +85,9 @@ NOT_AUDITED = {
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "change_feed.add_everything", "change_feed.add_names", "change_feed.add_range", "change_feed.claim",
         "change_feed.start", "stays.move_to_asset",
+        "copies.add_site_track", "copies.count_rows", "copies.delete_tracks", "copies.recover_position",
+        "copies.recover_rows", "copies.recover_track", "copies.release_number", "copies.release_numbers",
+        "copies.replace_rows", "copies.reserve_tracks", "copies.update_last_seen", "copies.update_tracks",
         "change_feed.stop", "change_feed.trim", "incoming.take", "mirrors.adopt", "mirrors.apply",
         "mirrors.retry_conflicts",
         "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",

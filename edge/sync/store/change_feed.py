@@ -10,8 +10,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from edge.database.connection import execute, writing
+from edge.database.connection import execute, execute_many, writing
 from edge.database.triggers import FEED_OF_HUB, FEED_OF_SITE
+from edge.tracking import copies
 
 
 class Kind(IntEnum):
@@ -95,10 +96,9 @@ def add_everything(organization_id: int) -> None:
     """Queue all data for a first copy, records before the history that refers to them."""
     with writing():
         add_names(organization_id)
-        execute(
-            "INSERT INTO change (kind, a, b, c) SELECT 7, no, -(1 << 61), 1 << 61 FROM track "
-            "WHERE organization_id = ? AND site_no IS NULL ORDER BY no",
-            (organization_id,),
+        execute_many(
+            "INSERT INTO change (kind, a, b, c) VALUES (?, ?, -(1 << 61), 1 << 61)",
+            [(Kind.RANGE, no) for no in copies.own_tracks(organization_id)],
         )
 
 

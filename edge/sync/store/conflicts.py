@@ -14,6 +14,7 @@ from edge.records import assets, locations, search, tagging, tags
 from edge.records.external_keys import moment, next_update
 from edge.records.tags import TagRow
 from edge.sync.store import mirrors, record_copies, sites
+from edge.tracking import stays
 
 PER_PAGE = 50
 MOST = 200  # merged per transaction
@@ -159,10 +160,7 @@ def _merge(organization_id: int, conflict: SyncConflict) -> None:
     execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (conflict.site_no, conflict.remote_id))
     execute("DELETE FROM mirror WHERE record_id = ?", (conflict.local_id,))
     if placeholder != conflict.local_id:
-        execute(
-            "UPDATE track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
-            (conflict.local_id, placeholder, organization_id),
-        )
+        stays.move_to_asset(organization_id, placeholder, conflict.local_id)
         record_copies.retire(organization_id, "asset", placeholder, moment())
 
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.database.connection import execute
+from edge.tracking import copies
+from edge.tracking.copies import DigestRow
 
 Digest = tuple[int, int]  # row count, sum of hashes
 
@@ -54,20 +56,7 @@ def differing(ours: Mapping[int, Digest], theirs: Mapping[int, Digest]) -> list[
     return sorted(key for key in {*ours, *theirs} if ours.get(key, (0, 0)) != theirs.get(key, (0, 0)))
 
 
-def asset_names(tracks: Iterable[int]) -> dict[int, str]:
-    """Return the asset keys of this machine's tracks, for messages."""
-    rows = execute(
-        "SELECT t.no, a.external_key FROM track t JOIN asset a ON a.id = t.asset_id "
-        "WHERE t.no IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(tracks)),),
-    )
-    return dict(rows.fetchall())
-
-
-Row = tuple[int, int, int, int, int, int, int, int, int | None]
-
-
-def _add_up(rows: Iterable[tuple[int, Row]]) -> dict[int, Digest]:
+def _add_up(rows: Iterable[tuple[int, DigestRow]]) -> dict[int, Digest]:
     digests: dict[int, Digest] = {}
     for key, (*numbers, rssi) in rows:
         packed = _ROW.pack(*numbers, _NO_RSSI if rssi is None else rssi)
@@ -77,13 +66,12 @@ def _add_up(rows: Iterable[tuple[int, Row]]) -> dict[int, Digest]:
     return digests
 
 
-def _rows(scope: Scope, since: int, until: int) -> Iterable[Row]:
+def _rows(scope: Scope, since: int, until: int) -> Iterable[DigestRow]:
     """Yield history rows in storage order, with the origin as one number."""
     origins = {no: _origin(columns) for no, *columns in execute(_ORIGINS, (scope.site_no or 0, scope.organization_id))}
-    tracks = execute(_TRACKS, (scope.organization_id, scope.site_no)).fetchall()
-    for no, remote_no in tracks:
-        for at, seq, seen_for, source, delay, quality, rule, rssi in execute(_HISTORY, (no, since, until)):
-            yield remote_no, at, seq, seen_for, origins[source], delay, quality, rule, rssi
+    rows = copies.rows_for_digest(scope.organization_id, scope.site_no, since, until)
+    for track, at, seq, seen_for, source, delay, quality, rule, rssi in rows:
+        yield track, at, seq, seen_for, origins[source], delay, quality, rule, rssi
 
 
 def _origin(columns: list[int | None]) -> int:
@@ -95,12 +83,4 @@ SELECT s.no,
        ifnull((SELECT min(remote_id) FROM link WHERE local_id = s.location_id AND peer = ?1), s.location_id),
        ifnull(s.reader_id, s.remote_reader), s.port
 FROM source s WHERE s.organization_id = ?2
-"""
-_TRACKS = """
-SELECT no, ifnull(remote_no, no) FROM track
-WHERE organization_id = ?1 AND site_no IS ?2 AND ifnull(remote_no, 1) > 0
-"""
-_HISTORY = """
-SELECT observed_at, seq, seen_for, source_no, delay, quality, rule, rssi FROM history
-WHERE position_no = ? AND observed_at BETWEEN ? AND ?
 """

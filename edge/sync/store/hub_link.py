@@ -14,9 +14,9 @@ from edge.database.connection import execute, execute_many, writing
 from edge.errors import Conflict, NotFound
 from edge.sync.store import change_feed
 from edge.sync.store.exchange import Cursor, HubState
+from edge.tracking import copies
 
 ID_LEAP = 1_000_000_000  # margin for ids assigned since a copy of the database was made
-TRACK_LEAP = 1_000_000  # margin for track numbers used since a copy was made
 EXACT_CHECKPOINTS = 1000  # newest checkpoints kept in full; older ones are thinned to one per hour
 
 
@@ -251,20 +251,16 @@ def skip_ids() -> None:
 
 # Skips numbers that may have been used after the copy was made.
 SKIP_NUMBERS = (
-    'INSERT INTO sqlite_sequence (name, seq) SELECT value, 0 FROM json_each(\'["track", "change"]\') '
-    "WHERE value NOT IN (SELECT name FROM sqlite_sequence)",  # the tables have never had a row
-    f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name IN ('track', 'change')",
+    *copies.SKIP_TRACK_NUMBERS,
+    "INSERT INTO sqlite_sequence (name, seq) SELECT 'change', 0 "
+    "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'change')",  # the table has never had a row
+    f"UPDATE sqlite_sequence SET seq = seq + {copies.TRACK_LEAP} WHERE name = 'change'",
 )
 RENEW_EPOCHS = (
     "UPDATE target SET former_epochs = json_insert(former_epochs, '$[#]', epoch), epoch = lower(hex(randomblob(8))), "
-    "chain = x'', pending = NULL, pending_seq = NULL, "
-    "restored_from = (SELECT ifnull(max(last_seen_at), 0) FROM track)",
+    f"chain = x'', pending = NULL, pending_seq = NULL, restored_from = {copies.NEWEST_READ}",
     "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
     *SKIP_NUMBERS,
-)
-# A backup has no newer positions than the hub, so none are sent until the next read.
-KEEP_HUB_POSITIONS = (
-    "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"
 )
 
 

@@ -5,12 +5,9 @@ The hub answers after its commit. The cursor moves in the same transaction as th
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-
-import orjson
 
 from edge import clock
 from edge.database.connection import execute, execute_many, writing
@@ -29,6 +26,8 @@ from edge.sync.store.exchange import (
     TrackState,
 )
 from edge.sync.store.mirrors import Peer
+from edge.tracking import copies
+from edge.tracking.copies import Key, SiteTrack
 from edge.tracking.stays import ScanSource, number_of
 from edge.validation.values import MAX_INT64
 
@@ -74,7 +73,7 @@ def cursor_of(site_no: int) -> Cursor:
 
 def _apply(peer: Peer, batch: Batch) -> list[str]:
     _check_parents(peer, batch.locations)
-    known = _known_tracks(peer.no, [state.no for state in batch.tracks])
+    known = copies.site_tracks(peer.no, [state.no for state in batch.tracks])
     _check_declared(batch, _resolve(peer, batch), known, batch.assets, batch.locations)
     aside = mirrors.apply(peer, batch.assets, batch.locations)
     for refused in batch.refused:
@@ -87,18 +86,10 @@ def _apply(peer: Peer, batch: Batch) -> list[str]:
     _check_declared(batch, here, known)
     tracks = _keep_tracks(peer, batch.tracks, known, here)
     _keep_seen(peer.no, batch.seen)
-    _drop_tracks(peer.no, batch.gone_tracks)
+    copies.delete_tracks(track.no for track in copies.site_tracks(peer.no, batch.gone_tracks).values())
     sources = [_source_no(peer, origin, here.locations[origin.location]) for origin in batch.origins]
     _replace_stays(batch.patches, tracks, sources, batch.horizon)
     return aside
-
-
-class _Track(NamedTuple):
-    """A track at this hub, with its current values."""
-
-    no: int
-    asset_id: int
-    values: tuple[int, ...]
 
 
 class _Here(NamedTuple):
@@ -117,7 +108,7 @@ def _resolve(peer: Peer, batch: Batch) -> _Here:
 def _check_declared(
     batch: Batch,
     here: _Here,
-    known: Mapping[int, _Track],
+    known: Mapping[int, SiteTrack],
     assets: Sequence[AssetRecord] = (),
     locations: Sequence[LocationRecord] = (),
 ) -> None:
@@ -163,19 +154,7 @@ def _keep_antennas(site_no: int, antennas: Sequence[AntennaName]) -> None:
     )
 
 
-_VALUES = ("location_id", "last_seen_at", "dwell_started_at", "row_at", "row_seq", "row_rule")
-
-
-def _known_tracks(site_no: int, remote_numbers: Sequence[int]) -> dict[int, _Track]:
-    rows = execute(
-        f"SELECT remote_no, no, asset_id, {', '.join(_VALUES)} FROM track "
-        "WHERE site_no = ? AND remote_no IN (SELECT value FROM json_each(?))",
-        (site_no, json.dumps(list(remote_numbers))),
-    )
-    return {remote_no: _Track(no, asset_id, tuple(values)) for remote_no, no, asset_id, *values in rows}
-
-
-def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, _Track], here: _Here) -> dict[int, int]:
+def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, SiteTrack], here: _Here) -> dict[int, int]:
     """Store the tracks and return their numbers here, by the site's numbers.
 
     The site's values always replace the hub's, even older ones: an undo moves last-seen times backward. A site that
@@ -187,40 +166,24 @@ def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, _Tra
         track = known.get(state.no)
         if track and state.asset is not None and track.asset_id != here.assets[state.asset]:
             # A restored database reused the number: keep the history of its first use.
-            execute("UPDATE track SET remote_no = -no WHERE no = ?", (track.no,))
+            copies.release_number(track.no)
             track = None
         if track is None:
-            known[state.no] = _add_track(peer, state, here.assets[state.asset or 0], values)
+            asset_id = here.assets[state.asset or 0]
+            known[state.no] = copies.add_site_track(peer.organization_id, peer.no, state.no, asset_id, values)
         elif track.values != values:
             changed.append((*values, track.no))
-    execute_many(f"UPDATE track SET {', '.join(f'{name} = ?' for name in _VALUES)} WHERE no = ?", changed)
+    copies.update_tracks(changed)
     return {remote_no: track.no for remote_no, track in known.items()}
 
 
 def _keep_seen(site_no: int, seen: Sequence[tuple[int, int]]) -> None:
     """Update last-seen times. Raises _NotKnown for unknown tracks."""
-    known = _known_tracks(site_no, [no for no, _ in seen])
+    known = copies.site_tracks(site_no, [no for no, _ in seen])
     if unknown := sorted({no for no, _ in seen}.difference(known)):
         raise _NotKnown(Needs(tracks=unknown))
-    execute_many(
-        "UPDATE track SET last_seen_at = ? WHERE no = ?",
-        [(at, known[no].no) for no, at in seen if known[no].values[_VALUES.index("last_seen_at")] != at],
-    )
-
-
-def _add_track(peer: Peer, state: TrackState, asset_id: int, values: tuple[int, ...]) -> _Track:
-    no = execute(
-        f"INSERT INTO track (asset_id, site_no, remote_no, organization_id, {', '.join(_VALUES)}, history_rows) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) RETURNING no",
-        (asset_id, peer.no, state.no, peer.organization_id, *values),
-    ).fetchone()[0]
-    return _Track(no, asset_id, values)
-
-
-def _drop_tracks(site_no: int, remote_numbers: Sequence[int]) -> None:
-    for track in _known_tracks(site_no, remote_numbers).values():
-        execute("DELETE FROM history WHERE position_no = ?", (track.no,))
-        execute("DELETE FROM track WHERE no = ?", (track.no,))
+    last_seen_at = copies.VALUES.index("last_seen_at")
+    copies.update_last_seen([(at, known[no].no) for no, at in seen if known[no].values[last_seen_at] != at])
 
 
 def _source_no(peer: Peer, origin: Origin, location_id: int) -> int:
@@ -228,49 +191,17 @@ def _source_no(peer: Peer, origin: Origin, location_id: int) -> int:
     return number_of(peer.organization_id, source)
 
 
-_Key = tuple[int, int, int]  # track, observed_at, seq
-
-
 def _replace_stays(patches: Sequence[Patch], tracks: Mapping[int, int], sources: Sequence[int], horizon: int) -> None:
     """Replace the rows inside the patches, except those before `horizon`, which the site's retention dropped."""
-    new_rows: dict[_Key, tuple[int | None, ...]] = {
+    new_rows: dict[Key, tuple[int | None, ...]] = {
         (tracks[patch.track], stay.observed_at, stay.seq): (stay.seen_for, sources[stay.origin], *stay[4:])
         for patch in patches
         for stay in patch.stays
     }
-    there = _rows_within([(tracks[patch.track], patch.since, patch.until) for patch in patches], horizon)
+    there = copies.keys_within([(tracks[patch.track], patch.since, patch.until) for patch in patches], horizon)
     gone = there - new_rows.keys()
-    there |= _rows_within([(no, at, at) for no, at, _ in new_rows if at < horizon], -MAX_INT64)
-    execute_many("DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?", gone)
-    execute_many(
-        "INSERT OR REPLACE INTO history "
-        "(position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(*key, *values) for key, values in new_rows.items()],
-    )
+    there |= copies.keys_within([(no, at, at) for no, at, _ in new_rows if at < horizon], -MAX_INT64)
+    copies.replace_rows(gone, new_rows)
     more = Counter(no for no, _, _ in new_rows.keys() - there)
     more.subtract(no for no, _, _ in gone)
-    _count_rows(more, {tracks[patch.track] for patch in patches if patch.since < patch.until})
-
-
-def _count_rows(more: Mapping[int, int], recounted: Collection[int]) -> None:
-    """Update row counts. Tracks patched over a range are recounted, because a repair must also correct the count."""
-    execute_many(
-        "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",
-        [(rows, no) for no, rows in more.items() if rows and no not in recounted],
-    )
-    execute_many(
-        "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no) WHERE no = ?",
-        [(no,) for no in recounted],
-    )
-
-
-def _rows_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[_Key]:
-    """Return the keys of rows that begin in these ranges and end at or after `ended_from`."""
-    return set(
-        execute(
-            "SELECT position_no, observed_at, seq FROM json_each(?) JOIN history ON position_no = value ->> 0 "
-            "AND observed_at BETWEEN value ->> 1 AND value ->> 2 WHERE observed_at + seen_for >= ?",
-            (orjson.dumps(ranges).decode(), ended_from),
-        )
-    )
+    copies.count_rows(more, {tracks[patch.track] for patch in patches if patch.since < patch.until})

@@ -21,6 +21,7 @@ from edge.sync.store import change_feed, record_checks, record_copies
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record
 from edge.sync.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
+from edge.tracking import stays
 from edge.validation.values import MAX_KEY
 
 MOST_RETRIED = 200  # conflicts per batch
@@ -269,10 +270,7 @@ def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> No
         (peer.no, into),
     )
     if placeholder is not None and placeholder != into:
-        execute(
-            "UPDATE OR IGNORE track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
-            (into, placeholder, peer.organization_id),
-        )
+        stays.move_to_asset(peer.organization_id, placeholder, into, skip_taken=True)
         execute("DELETE FROM mirror WHERE record_id = ?", (placeholder,))
         record_copies.retire(peer.organization_id, table_of(record), placeholder, moment())
     if peer.no != HUB and isinstance(record, AssetRecord):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from edge.database.connection import execute
 from edge.sync.store.change_feed import Change, Kind
@@ -20,7 +20,9 @@ from edge.sync.store.exchange import (
     Stay,
     TrackState,
 )
+from edge.tracking import copies
 from edge.tracking.antenna_names import FIRST_PORT
+from edge.tracking.copies import StayColumns
 
 
 class Contents:
@@ -79,7 +81,8 @@ class Contents:
 
     def batch(self, until_seq: int) -> Batch:
         patches = sorted([*self._instant_patches(), *self._ranges])
-        tracks = _tracks(self._organization_id, self._tracks | self._asked, self._asked)
+        states = copies.tracks_to_send(self._organization_id, self._tracks | self._asked, self._asked)
+        tracks = [TrackState(*state) for state in states]
         known = {track.no for track in tracks}
         return Batch(
             until_seq,
@@ -89,22 +92,22 @@ class Contents:
             _names("reader", self._organization_id, self._readers),
             _names("person", self._organization_id, self._people),
             tracks,
-            sorted(no for no in (self._gone | self._asked) - known if not _is_track(no)),
+            sorted(no for no in (self._gone | self._asked) - known if not copies.is_track(no)),
             list(self._origins),
             [patch for patch in patches if patch.track in known],
             antennas=_antennas(self._origins),
-            seen=_seen(self._organization_id, self._seen - self._tracks - self._asked),
+            seen=copies.last_seen(self._organization_id, self._seen - self._tracks - self._asked),
             created_at_by_ref=_created_at(track.asset for track in tracks if track.asset is not None),
         )
 
     def _add_range(self, track: int, since: int, until: int, max_rows: int) -> None:
         room = max(max_rows - self._rows, 1)
         owner = self._organization_id
-        rows = execute(_SELECT_RANGE, (track, since, until, owner, room + 1)).fetchall()
+        rows = copies.stays_in_range(owner, track, since, until, room + 1)
         if len(rows) > room:
             last = rows[-1][1]
             if rows[0][1] == last:  # more rows of one instant than fit are sent together
-                rows, last = execute(_SELECT_RANGE, (track, last, last, owner, -1)).fetchall(), last + 1
+                rows, last = copies.stays_in_range(owner, track, last, last), last + 1
             rows = [row for row in rows if row[1] < last]
             self.rest.append((track, last, until))
             until = last - 1
@@ -114,16 +117,15 @@ class Contents:
             self._ranges.append(Patch(track, since, until, [self._stay(row) for row in rows]))
 
     def _instant_patches(self) -> Iterable[Patch]:
-        keys = json.dumps(sorted(self._instants))
         stays_by_instant: dict[tuple[int, int], list[Stay]] = {}
-        for row in execute(_SELECT_INSTANTS, (keys, self._organization_id)).fetchall():
+        for row in copies.stays_at(self._organization_id, self._instants):
             stays_by_instant.setdefault((row[0], row[1]), []).append(self._stay(row))
         for track, at in self._instants:
             stays = stays_by_instant.get((track, at), [])
             if stays or at >= self._horizon:  # retention may have dropped earlier rows
                 yield Patch(track, at, at, stays)
 
-    def _stay(self, row: Sequence[Any]) -> Stay:
+    def _stay(self, row: StayColumns) -> Stay:
         _, at, seq, seen_for, delay, quality, rule, rssi, location, reader, port, person = row
         origin = Origin(location, reader, port, person)
         if reader is not None:
@@ -135,37 +137,6 @@ class Contents:
 
 
 _REF = "ifnull((SELECT -link.remote_id FROM link WHERE link.local_id = {0} AND link.peer = 0), {0})"
-_PERSON = (
-    "(SELECT hs.person_id FROM handheld_scan hs JOIN track t ON t.no = h.position_no WHERE hs.asset_id = t.asset_id "
-    "AND hs.observed_at = h.observed_at AND hs.seq = h.seq AND hs.undone_at IS NULL ORDER BY hs.id LIMIT 1)"
-)
-_STAY_COLUMNS = (
-    "h.position_no, h.observed_at, h.seq, h.seen_for, h.delay, h.quality, h.rule, h.rssi, "
-    f"{_REF.format('s.location_id')}, "
-    f"ifnull(s.reader_id, s.remote_reader), s.port, iif(s.reader_id IS NULL, ifnull({_PERSON}, s.remote_person), NULL)"
-)
-_SELECT_RANGE = (
-    f"SELECT {_STAY_COLUMNS} FROM history h JOIN source s ON s.no = h.source_no "
-    "WHERE h.position_no = ? AND h.observed_at BETWEEN ? AND ? AND s.organization_id = ? "
-    "ORDER BY h.observed_at, h.seq LIMIT ?"
-)
-_SELECT_INSTANTS = (
-    f"SELECT {_STAY_COLUMNS} FROM json_each(?) k "
-    "CROSS JOIN history h ON h.position_no = k.value ->> 0 AND h.observed_at = k.value ->> 1 "
-    "JOIN source s ON s.no = h.source_no AND s.organization_id = ? ORDER BY h.position_no, h.observed_at, h.seq"
-)
-
-
-def _tracks(organization_id: int, numbers: set[int], asked: set[int]) -> list[TrackState]:
-    """Return the tracks that still exist, by number; with the asset if the hub may not know it."""
-    rows = execute(
-        f"SELECT no, iif(told.track_no IS NULL OR no IN (SELECT value FROM json_each(?3)), {_REF.format('asset_id')}, "
-        f"NULL), {_REF.format('location_id')}, track.last_seen_at, dwell_started_at, row_at, row_seq, row_rule "
-        "FROM track LEFT JOIN told ON told.track_no = track.no "
-        "WHERE no IN (SELECT value FROM json_each(?1)) AND organization_id = ?2 AND site_no IS NULL ORDER BY no",
-        (json.dumps(list(numbers)), organization_id, json.dumps(list(asked))),
-    )
-    return [TrackState(*row) for row in rows]
 
 
 def _created_at(refs: Iterable[int]) -> dict[int, int]:
@@ -179,15 +150,6 @@ def _created_at(refs: Iterable[int]) -> dict[int, int]:
     return {ref: at for ref, at in rows if at is not None}
 
 
-def _seen(organization_id: int, numbers: set[int]) -> list[tuple[int, int]]:
-    rows = execute(
-        "SELECT no, last_seen_at FROM track WHERE no IN (SELECT value FROM json_each(?)) AND organization_id = ? "
-        "AND site_no IS NULL ORDER BY no",
-        (json.dumps(list(numbers)), organization_id),
-    )
-    return rows.fetchall()
-
-
 class DueTracks(NamedTuple):
     """Tracks with a last-seen time that the hub does not have."""
 
@@ -198,21 +160,11 @@ class DueTracks(NamedTuple):
 
 def due_tracks(organization_id: int, limit: int, max_new: int) -> DueTracks:
     """Return the tracks reported longest ago first; at most `max_new` new ones, since each may need its asset."""
-    rows = execute(
-        "SELECT no, told.track_no IS NULL, told.last_seen_at <= (SELECT restored_from FROM target) "
-        "FROM track LEFT JOIN told ON told.track_no = track.no "
-        "WHERE organization_id = ? AND site_no IS NULL AND told.last_seen_at IS NOT track.last_seen_at "
-        "ORDER BY told.last_seen_at, no LIMIT ?",
-        (organization_id, limit),
-    ).fetchall()
+    rows = copies.unreported(organization_id, limit)
     new = [no for no, is_new, _ in rows if is_new]
     unsure = [no for no, is_new, is_unsure in rows if is_unsure and not is_new]
     seen = [no for no, is_new, is_unsure in rows if not is_new and not is_unsure]
     return DueTracks([*new[:max_new], *unsure], seen, len(rows) < limit and len(new) <= max_new)
-
-
-def _is_track(no: int) -> bool:
-    return execute("SELECT 1 FROM track WHERE no = ?", (no,)).fetchone() is not None
 
 
 _TAGS = (

@@ -19,8 +19,9 @@ from edge.records.external_keys import moment
 from edge.sync.store import change_feed, hub_link, record_copies
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Record, TrackState
-from edge.sync.store.hub_link import TRACK_LEAP, HubAccess, Target
+from edge.sync.store.hub_link import HubAccess, Target
 from edge.sync.store.mirrors import Peer, resolve, set_aside
+from edge.tracking import copies
 from edge.tracking.stays import ScanSource, number_of
 
 
@@ -75,12 +76,7 @@ def begin(actor: Actor) -> None:
 def reserve_tracks(last_track: int) -> None:
     """Skip track numbers that were used before, including some that the hub may not know."""
     with writing():
-        execute("DELETE FROM sqlite_sequence WHERE name = 'track' AND seq < ?", (last_track + TRACK_LEAP,))
-        execute(
-            "INSERT INTO sqlite_sequence (name, seq) SELECT 'track', ? "
-            "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'track')",
-            (last_track + TRACK_LEAP,),
-        )
+        copies.reserve_tracks(last_track)
 
 
 def take(here: Target, batch: Batch, following: Progress) -> None:
@@ -179,31 +175,16 @@ def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int
         set_aside(HUB, f"history {state.no}", "its asset or location is not here; the hub keeps it")
         return None
     values = (location, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq, state.row_rule)
-    row = execute("SELECT no, last_seen_at FROM track WHERE asset_id = ? AND site_no IS NULL", (asset,)).fetchone()
+    row = copies.own_track(asset)
     if row is None:
-        execute(
-            "INSERT INTO track (no, asset_id, organization_id, location_id, last_seen_at, dwell_started_at, row_at, "
-            "row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-            (state.no, asset, organization_id, *values),
-        )
+        copies.recover_track(state.no, asset, organization_id, values)
         return state.no
     no, last_seen_at = row
     if no != state.no:  # it was read here since and has a new number; the hub drops the old one
         execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.TRACK, state.no))
     if last_seen_at < state.last_seen_at:
-        execute(_CLOSE_NEWEST, (no,))
-        execute(
-            "UPDATE track SET location_id = ?, last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, "
-            "row_rule = ? WHERE no = ?",
-            (*values, no),
-        )
-    return int(no)
-
-
-_CLOSE_NEWEST = """
-    UPDATE history SET seen_for = (SELECT last_seen_at - row_at FROM track WHERE no = ?1)
-    WHERE (position_no, observed_at, seq) = (SELECT no, row_at, row_seq FROM track WHERE no = ?1)
-"""
+        copies.recover_position(no, values)
+    return no
 
 
 def _source(organization_id: int, origin: Origin, known: Mapping[int, int]) -> int | None:
@@ -222,12 +203,4 @@ def _take_stays(patches: Sequence[Patch], numbers: Mapping[int, int | None], sou
         for stay in patch.stays
     ]
     rows = [row for row in rows if row[0] is not None and row[4] is not None]
-    execute_many(
-        "INSERT OR IGNORE INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, "
-        "rssi) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        rows,
-    )
-    execute_many(
-        "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no) WHERE no = ?",
-        [(no,) for no in {row[0] for row in rows}],
-    )
+    copies.recover_rows(rows)

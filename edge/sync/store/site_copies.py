@@ -13,6 +13,8 @@ from edge.database.connection import execute
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import AntennaName, AssetRecord, Batch, LocationRecord, Origin, Patch, Stay, TrackState
 from edge.sync.store.mirrors import Peer
+from edge.tracking import copies
+from edge.tracking.copies import StayColumns
 
 RECORDS = 1000  # per page
 TRACKS = 2000
@@ -28,51 +30,44 @@ class CopyPage(NamedTuple):
     after: Sequence[int] | None
 
 
-def last_track(site_no: int) -> int:
-    """Return the highest track number used by any machine of the site."""
-    row = execute("SELECT max(abs(remote_no)) FROM track WHERE site_no = ?", (site_no,)).fetchone()
-    return row[0] or 0
-
-
 def locations(peer: Peer) -> CopyPage:
     """Return all locations, with the names of readers, antennas and people."""
-    copies = [_as_at_site(LocationRecord, row) for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2))]
+    records_here = [_as_at_site(LocationRecord, row) for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2))]
     kept = _kept_in_conflicts(peer.no, Kind.LOCATION)
-    records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in copies]
+    records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
     readers, people = _names(peer.no, Kind.READER), _names(peer.no, Kind.PERSON)
     return CopyPage(_batch(locations=records, readers=readers, people=people, antennas=_antennas(peer.no)), None)
 
 
 def assets(peer: Peer, after: int) -> CopyPage:
     """Return assets whose home is, or was, the site."""
-    copies = [_as_at_site(AssetRecord, row) for row in execute(_ASSETS, (peer.no, after, RECORDS))]
+    records_here = [_as_at_site(AssetRecord, row) for row in execute(_ASSETS, (peer.no, after, RECORDS))]
     kept = _kept_in_conflicts(peer.no, Kind.ASSET)
-    records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in copies]
-    return CopyPage(_batch(assets=records), [copies[-1].ref] if len(copies) == RECORDS else None)
+    records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
+    return CopyPage(_batch(assets=records), [records_here[-1].ref] if len(records_here) == RECORDS else None)
 
 
 def tracks(peer: Peer, after: int) -> CopyPage:
     """Return current positions, each with its newest stay."""
-    states = [TrackState(*row) for row in execute(_TRACKS, (peer.no, after, TRACKS))]
-    keys = json.dumps([[state.no, state.row_at, state.row_seq] for state in states])
-    origins, patches = _patches(execute(_NEWEST_STAYS, (peer.no, keys)).fetchall())
+    states = [TrackState(*row) for row in copies.tracks_after(peer.no, after, TRACKS)]
+    keys = [(state.no, state.row_at, state.row_seq) for state in states]
+    origins, patches = _patches(copies.stays_by_key(peer.no, keys))
     following = [states[-1].no] if len(states) == TRACKS else None
     return CopyPage(_batch(tracks=states, origins=origins, patches=patches), following)
 
 
 def history(peer: Peer, after: PageEnd) -> CopyPage:
     """Return stays ordered by track, together with their tracks."""
-    rows: list[Sequence[Any]] = []
+    rows: list[StayColumns] = []
     track, at, seq = after
-    begun = execute(_TRACK_NUMBERS, (peer.no, track)).fetchall()
-    for no, remote_no in begun:
+    for no, remote_no in copies.numbers_from(peer.no, track):
         begin = (at, seq) if remote_no == track else (-(2**62), 0)
-        rows += execute(_STAYS, (peer.no, no, *begin, STAYS - len(rows))).fetchall()
+        rows += copies.stays_after(peer.no, no, *begin, STAYS - len(rows))
         if len(rows) == STAYS:
             break
     origins, patches = _patches(rows)
-    numbers = json.dumps([patch.track for patch in patches])
-    states = [TrackState(*row) for row in execute(_TRACKS_OF, (peer.no, numbers))]
+    numbers = [patch.track for patch in patches]
+    states = [TrackState(*row) for row in copies.tracks_by_number(peer.no, numbers)]
     following = list(rows[-1][:3]) if len(rows) == STAYS else None
     return CopyPage(_batch(tracks=states, origins=origins, patches=patches), following)
 
@@ -97,11 +92,11 @@ def _antennas(site_no: int) -> list[AntennaName]:
     return [AntennaName(*row) for row in rows]
 
 
-def _patches(rows: Sequence[Sequence[Any]]) -> tuple[list[Origin], list[Patch]]:
+def _patches(rows: Sequence[StayColumns]) -> tuple[list[Origin], list[Patch]]:
     origins: dict[Origin, int] = {}
     stays: dict[int, list[Stay]] = {}
-    for track, at, seq, seen_for, delay, quality, rule, rssi, *origin in rows:
-        index = origins.setdefault(Origin(*origin), len(origins))
+    for track, at, seq, seen_for, delay, quality, rule, rssi, location, reader, port, person in rows:
+        index = origins.setdefault(Origin(location, reader, port, person), len(origins))
         stays.setdefault(track, []).append(Stay(at, seq, seen_for, index, delay, quality, rule, rssi))
     patches = [Patch(track, own[0].observed_at, own[-1].observed_at, own) for track, own in sorted(stays.items())]
     return list(origins), patches
@@ -129,26 +124,4 @@ _LOCATIONS = (
     "r.description, r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
     f"{_TAGS.format('location')} FROM link JOIN location r ON r.id = link.local_id "
     "WHERE link.peer = ?1 AND link.remote_id > 0 ORDER BY link.remote_id"
-)
-_SELECT_TRACKS = (
-    f"SELECT remote_no, {_REF.format('asset_id', '-asset_id')}, {_REF.format('location_id', '-location_id')}, "
-    "last_seen_at, dwell_started_at, row_at, row_seq, row_rule FROM track "
-    "WHERE site_no = ?1 AND "
-)
-_TRACKS = _SELECT_TRACKS + "remote_no > ?2 ORDER BY remote_no LIMIT ?3"
-_TRACKS_OF = _SELECT_TRACKS + "remote_no IN (SELECT value FROM json_each(?2)) ORDER BY remote_no"
-_TRACK_NUMBERS = "SELECT no, remote_no FROM track WHERE site_no = ? AND remote_no > 0 AND remote_no >= ? ORDER BY 2"
-_COLUMNS = (
-    "t.remote_no, h.observed_at, h.seq, h.seen_for, h.delay, h.quality, h.rule, h.rssi, "
-    f"{_REF.format('s.location_id', '-s.location_id')}, s.remote_reader, s.port, s.remote_person"
-)
-_STAYS = (
-    f"SELECT {_COLUMNS} FROM history h JOIN track t ON t.no = h.position_no JOIN source s ON s.no = h.source_no "
-    "WHERE t.site_no = ?1 AND h.position_no = ?2 AND (h.observed_at, h.seq) > (?3, ?4) "
-    "ORDER BY h.observed_at, h.seq LIMIT ?5"
-)
-_NEWEST_STAYS = (
-    f"SELECT {_COLUMNS} FROM json_each(?2) k CROSS JOIN track t ON t.site_no = ?1 AND t.remote_no = k.value ->> 0 "
-    "CROSS JOIN history h ON h.position_no = t.no AND h.observed_at = k.value ->> 1 AND h.seq = k.value ->> 2 "
-    "JOIN source s ON s.no = h.source_no"
 )

@@ -21,6 +21,7 @@ from edge.sync.store import change_feed
 from edge.sync.store.exchange import Cursor, HubState
 from edge.sync.store.hub_link import SKIP_NUMBERS, new_epoch, skip_ids
 from edge.sync.store.mirrors import Peer
+from edge.tracking import copies
 
 log = logging.getLogger(__name__)
 
@@ -276,7 +277,7 @@ def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool)
         if site.epoch and site.epoch != cursor.epoch:
             _retire(site.no, site.epoch)
         if site.instance not in (None, instance) and not is_recovery:
-            execute("UPDATE track SET remote_no = -no WHERE site_no = ? AND remote_no > 0", (site.no,))
+            copies.release_numbers(site.no)
         execute(
             "UPDATE site SET instance = ?, epoch = ?, acked_seq = ?, chain = ? WHERE no = ?",
             (instance, cursor.epoch, cursor.acked_seq, cursor.chain, site.no),
