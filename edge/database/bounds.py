@@ -1,6 +1,6 @@
-"""How much is kept of what arrives without being asked for.
+"""Limits for unsolicited data.
 
-Each reader has bounds of its own: none can fill the disk, make a sweep slow, or push out what another one sent.
+Each reader has its own limits: none can fill the disk, slow down a sweep, or displace another reader's data.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
-    """Per reader; `unassigned_topics` per organization. Whatever comes beyond is only counted, in the ledger."""
+    """Limits per reader; `unassigned_topics` per organization. Excess data is only counted, in the ledger."""
 
     unknown_tags: int = 5_000
     dead_letters: int = 1_000
@@ -18,9 +18,9 @@ class Bounds(NamedTuple):
 
 
 DEFAULT = Bounds()
-MOST_PORTS = 256  # antennas of one reader that are shown
+MOST_PORTS = 256  # displayed antennas per reader
 
 
-def until_swept(keep: int) -> int:
-    """How many may gather between two sweeps: with a hard limit at the bound, a new tag would find no room."""
+def hard_limit(keep: int) -> int:
+    """Return the limit between sweeps: 25 % above `keep`, so that new rows fit until the next sweep."""
     return keep + keep // 4

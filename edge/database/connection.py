@@ -1,10 +1,8 @@
-"""The SQLite database of one box: how it is opened, and how everything is written to it.
+"""The SQLite database: connections, transactions and error translation.
 
-One connection per thread, opened when the thread first asks. Readers never wait for the writer (WAL). Writers
-queue behind one fair lock in the process and begin IMMEDIATE, so that nobody sees "database is locked": a transaction
-that reads first and then writes would fail at once if another connection had written in between.
-
-Several writes as one: all of them are made, or none.
+Each thread has its own connection, opened on first use. Readers never wait for the writer (WAL). Writers queue for one
+fair lock in the process and use BEGIN IMMEDIATE: a transaction that reads and then writes would fail with "database is
+locked" after a write by another connection.
 """
 
 from __future__ import annotations
@@ -24,27 +22,27 @@ from edge.errors import Busy, Damaged, Unavailable
 
 FILE_NAME = "edge.db"
 BUSY_SECONDS = 10
-BEHIND_IMPORT_SECONDS = 1.0  # a request waits no longer for a transaction that may take a minute
+BEHIND_IMPORT_SECONDS = 1.0  # maximum wait of a request for a long transaction
 TOO_SLOW = (
     "This took too long and was stopped; ask for less: fewer days, a longer search text, more filters, a smaller offset"
 )
-_MOST_WAITING = 6  # times its limit that a statement may take with all its waits for other threads and the disk
+_MOST_WAITING = 6  # wall-clock limit of a statement, as a multiple of its CPU limit
 
 PRAGMAS = {
     "journal_mode": "wal",
-    "synchronous": "full",  # a commit is on the disk before anybody is told "saved"
+    "synchronous": "full",  # a commit is on disk before "saved" is reported
     "foreign_keys": 1,
-    "cache_size": -4_000,  # KiB, for the connection of each thread; what it lacks, the system has in memory
+    "cache_size": -4_000,  # KiB per connection; the operating system caches the rest
     "temp_store": "memory",
     "journal_size_limit": 64 * 1024 * 1024,
 }
-_STEPS = 20_000  # of SQLite's virtual machine between two looks at the clock: about a millisecond
+_STEPS = 20_000  # SQLite VM steps between checks of the time limit, about 1 ms
 
 
 class _Limit(threading.local):
-    """How long a statement of this thread may run, and when the current one has to end.
+    """Time limit for the statements of this thread.
 
-    Its own processor time counts. By the clock on the wall, four that are quick enough alone would all fail together.
+    CPU time of the thread counts, since with wall-clock time four fast parallel statements would fail together.
     """
 
     seconds: float | None = None
@@ -71,11 +69,13 @@ class _Database(peewee.SqliteDatabase):
     def _connect(self) -> sqlite3.Connection:
         connection: sqlite3.Connection = super()._connect()  # type: ignore[misc]
         connection.set_progress_handler(_limit.is_over, _STEPS)
-        connection.create_function("casefold", 1, str.casefold, deterministic=True)  # SQLite's own knows ASCII only
+        connection.create_function(
+            "casefold", 1, str.casefold, deterministic=True
+        )  # SQLite's own function handles ASCII only
         return connection
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """Queries from the builder raise the same errors as `execute`."""
+        """Run a query of the builder, with the same errors as `execute`."""
         _limit.start()
         try:
             return super().execute_sql(sql, params)  # type: ignore[no-untyped-call]
@@ -83,7 +83,7 @@ class _Database(peewee.SqliteDatabase):
             _raise(error)
 
     def rollback(self) -> None:
-        """SQLite undoes a transaction by itself when the disk is full; a second rollback would hide that error."""
+        """Roll back unless SQLite already has, as on a full disk; a second rollback would hide that error."""
         if self.connection().in_transaction:  # type: ignore[no-untyped-call]
             super().rollback()
 
@@ -94,10 +94,10 @@ _long_writing = threading.Event()
 
 
 def open_database(path: Path, *, checkpoints: bool = True) -> None:
-    """Point the store at a database file. Connections follow lazily, one for each thread.
+    """Set the database file. Each thread connects lazily.
 
-    Who works beside the service leaves checkpoints to it, for the reason that `checkpoint` gives: the lock among the
-    writers is of one process. Whoever closes the last connection of all checkpoints in any case.
+    Processes other than the service disable checkpoints, because the writer lock covers one process only; see
+    `checkpoint`. The last connection to close always runs a checkpoint.
     """
     if not database.deferred:
         close_database()
@@ -106,16 +106,16 @@ def open_database(path: Path, *, checkpoints: bool = True) -> None:
 
 
 def close_database() -> None:
-    """Close this thread's connection; with the last one SQLite checkpoints and removes the WAL."""
+    """Close this thread's connection. With the last one, SQLite checkpoints and removes the WAL."""
     if not database.is_closed():
         database.close()
 
 
 def limit_statements(seconds: float | None, *, for_all: bool = False) -> None:
-    """From now on, a statement of this thread that takes more processor time raises Unavailable; None ends the limit.
+    """Limit the CPU time of this thread's statements; None removes the limit. Longer statements raise Unavailable.
 
-    With `for_all`, this is the time that all its statements have together. Requests are limited, so that none can hold
-    up the store; ingest and housekeeping are not.
+    With `for_all`, the limit applies to the sum of all statements. Requests are limited, so none can block the store;
+    ingest and housekeeping are not.
     """
     _limit.seconds, _limit.is_for_all = seconds, for_all
     _limit.deadline = _limit.latest = float("inf")
@@ -124,11 +124,11 @@ def limit_statements(seconds: float | None, *, for_all: bool = False) -> None:
 
 
 def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
-    """Run one SQL statement as written; `tables` says when that is better than the query builder."""
+    """Run one SQL statement; `models` says when to use the query builder instead."""
     _limit.start()
     try:
         return database.connection().execute(sql, parameters)  # type: ignore[no-any-return]
-    except (sqlite3.DatabaseError, peewee.DatabaseError) as error:  # Peewee's where the connection cannot be opened
+    except (sqlite3.DatabaseError, peewee.DatabaseError) as error:  # Peewee's own if the connection cannot be opened
         _raise(error)
 
 
@@ -139,6 +139,7 @@ def stream(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Iter
 
 
 def execute_many(sql: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Run one SQL statement for each row of parameters."""
     _limit.start()
     try:
         database.cursor().executemany(sql, rows)
@@ -147,9 +148,9 @@ def execute_many(sql: str, rows: Iterable[Sequence[Any]]) -> None:
 
 
 def changes() -> tuple[int, int]:
-    """As long as these numbers stay the same, nobody has written: no other connection, and not this one.
+    """Return two numbers that stay equal while no connection, including this one, writes.
 
-    To be asked within a transaction.
+    Call inside a transaction.
     """
     by_others: int = execute("PRAGMA data_version").fetchone()[0]
     return by_others, database.connection().total_changes
@@ -157,9 +158,9 @@ def changes() -> tuple[int, int]:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """One durable transaction, alone among the writers. Nested, it joins the outer one.
+    """Run a durable transaction, exclusive among writers. Nested, it joins the outer one.
 
-    Raises Unavailable when the store cannot be written now (see `domain_error`); nothing is half-written then.
+    Raises Unavailable if the store cannot be written (see `domain_error`), and rolls back.
     """
     if database.in_transaction():
         yield
@@ -169,10 +170,10 @@ def writing() -> Iterator[None]:
 
 
 def checkpoint(mode: str) -> None:
-    """Move the WAL into the file: PASSIVE as far as no reader is in the way, TRUNCATE as soon as none is.
+    """Move the WAL into the database file: PASSIVE up to the oldest reader, TRUNCATE once no reader is left.
 
-    Alone among the writers: SQLite before 3.51.3, as Debian 12 and 13 have it, can damage the file when another
-    connection begins the WAL anew at that very moment.
+    Takes the writer lock: SQLite before 3.51.3 (Debian 12 and 13) can corrupt the file if another connection resets the
+    WAL at the same moment.
     """
     with _holding_write_lock():
         execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
@@ -180,7 +181,7 @@ def checkpoint(mode: str) -> None:
 
 @contextmanager
 def _holding_write_lock() -> Iterator[None]:
-    """Writers queue, but a request does not wait behind an import: it would block a thread that readers need."""
+    """Hold the write lock. A request does not wait for an import, since it would block a thread that readers need."""
     with _write_lock.holding(BEHIND_IMPORT_SECONDS, _refuse_behind_import):
         yield
 
@@ -192,7 +193,7 @@ def _refuse_behind_import() -> None:
 
 @contextmanager
 def long_writing() -> Iterator[None]:
-    """Around a transaction that may take long: requests do not wait for it, and who does is not taken for stuck."""
+    """Mark a long transaction: requests do not wait for it, and the watchdog does not treat waiters as stuck."""
     _long_writing.set()
     try:
         yield
@@ -206,7 +207,7 @@ def is_long_writing() -> bool:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """One consistent view over several queries; takes no lock and delays nobody."""
+    """Run several queries on one consistent snapshot, without a lock."""
     if database.in_transaction():
         yield
         return
@@ -216,7 +217,7 @@ def reading() -> Iterator[None]:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """For the few places that use the connection itself: a full disk or a lock raises Unavailable there as well."""
+    """Translate errors of direct connection use, such as a full disk or a lock, to domain errors."""
     try:
         yield
     except (sqlite3.DatabaseError, peewee.DatabaseError) as error:
@@ -226,7 +227,7 @@ def translating() -> Iterator[None]:
 _FULL = "The disk is full; make room and try again"
 _UNAVAILABLE = {
     sqlite3.SQLITE_FULL: _FULL,
-    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no room for the first thing that is made when the database is opened
+    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no space for the shared-memory file when opening
     sqlite3.SQLITE_BUSY: "Another process holds the database; try again",
     sqlite3.SQLITE_LOCKED: "Another process holds the database; try again",
     sqlite3.SQLITE_READONLY: "The database is read-only, as happens after a disk fault: see `dmesg` and `mount`",
@@ -235,7 +236,7 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened; is its disk mounted, and its folder accessible?",
 }
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PRIMARY = 0xFF  # an extended code holds the primary one in its lowest byte
+_PRIMARY = 0xFF  # the lowest byte of an extended code is the primary code
 
 
 def _raise(error: Exception) -> NoReturn:
@@ -246,13 +247,13 @@ def _raise(error: Exception) -> NoReturn:
 
 
 def domain_error(error: Exception) -> Exception:
-    """The domain error for an error of SQLite, or of Peewee wrapping one; any other error is returned unchanged.
+    """Return the domain error for an SQLite error (possibly wrapped by Peewee); any other error is returned unchanged.
 
-    Unavailable for what may pass (disk full, busy, read-only, input/output, cannot open), Damaged for a file that is
-    corrupt or not a database. Decided by SQLite's error code, never by its message.
+    Unavailable for temporary errors (disk full, busy, read-only, I/O, cannot open), Damaged for a corrupt file. Uses
+    SQLite's error code, never its message.
     """
     cause: Exception | None = error
-    while isinstance(cause, peewee.PeeweeException):  # Peewee wraps once for each of its own calls
+    while isinstance(cause, peewee.PeeweeException):  # each Peewee call wraps again
         cause = getattr(cause, "orig", None)
     if not isinstance(cause, sqlite3.DatabaseError):
         return error
@@ -267,6 +268,6 @@ T = TypeVar("T")
 
 
 def all_or_none(steps: Iterable[Callable[[], T]]) -> list[T]:
-    """What each of them returned. Whatever one raises, the others are undone; each notes its own act."""
+    """Run all steps in one transaction and return their results. An error in one rolls back all of them."""
     with writing():
         return [step() for step in steps]

@@ -1,7 +1,7 @@
-"""A lock that is granted in the order in which it was requested.
+"""A fair lock: threads get it in the order of their requests.
 
-With `threading.Lock`, a thread that releases it and requests it again at once nearly always gets it, before the thread
-that is woken: a busy writer would keep all others waiting for as long as it is busy.
+With `threading.Lock`, a thread that releases and immediately requests it again nearly always wins over a waiting
+thread, so a busy writer would starve all others.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from contextlib import contextmanager
 
 
 class FairLock:
-    """Not reentrant."""
+    """A fair lock. Not reentrant."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._is_held = False
-        self._waiting: deque[threading.Lock] = deque()  # one for each thread that waits, held until it is its turn
+        self._waiting: deque[threading.Lock] = deque()  # one per waiting thread, released on its turn
 
     @contextmanager
     def holding(self, look_after: float, may_wait: Callable[[], None]) -> Iterator[None]:
-        """Hold the lock while the block runs. `may_wait` is called after every so many seconds of waiting.
+        """Hold the lock while the block runs. `may_wait` is called every `look_after` seconds while waiting.
 
-        What it raises ends the wait.
+        An exception from `may_wait` ends the wait.
         """
         self._acquire(look_after, may_wait)
         try:
@@ -34,7 +34,7 @@ class FairLock:
 
     @property
     def waiting(self) -> int:
-        """Number of threads that wait."""
+        """Return the number of waiting threads."""
         return len(self._waiting)
 
     def _acquire(self, look_after: float, may_wait: Callable[[], None]) -> None:
@@ -57,10 +57,10 @@ class FairLock:
             if turn in self._waiting:
                 self._waiting.remove(turn)
                 return
-        self._release()  # it was granted at the last moment
+        self._release()  # the lock was granted in the meantime
 
     def _release(self) -> None:
-        """Hand the lock over to the thread that has waited longest: it is never free in between."""
+        """Pass the lock to the longest-waiting thread; it is never free in between."""
         with self._mutex:
             if self._waiting:
                 self._waiting.popleft().release()

@@ -1,8 +1,8 @@
-"""Small writes of many requests in one transaction.
+"""Group commit: small writes of many requests in one transaction.
 
-A durable commit costs far more than the writes in it, and only one can run at a time. While one is on its way to the
-disk, the writes that arrive wait; the next of them to get the lock commits them all. Each is as isolated as in a
-transaction of its own: a savepoint undoes the one that is refused, and nobody gets an answer before the commit.
+A durable commit costs far more than its writes, and only one can run at a time. Writes that arrive during a commit
+wait, and the next commit takes them all. Each write is isolated by a savepoint, which undoes a refused one. No request
+is answered before the commit.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from edge.errors import Busy, EdgeError, Unavailable
 
 Result = TypeVar("Result")
 
-_MOST = 50  # writes in one transaction
+_MOST = 50  # writes per transaction
 
 _commit_lock = threading.Lock()
 _waiting: deque[_Work] = deque()
 
 
 class _Work:
-    """One request's write, and what came of it."""
+    """One request's write and its result."""
 
     __slots__ = ("do", "error", "is_done", "result")
 
@@ -36,9 +36,9 @@ class _Work:
 
 
 def write_in_group(do: Callable[[], Result]) -> Result:
-    """Run `do` in a durable transaction, perhaps with other writes and in another thread; its errors are raised here.
+    """Run `do` in a durable transaction, possibly grouped with other writes in another thread. Raises its errors.
 
-    Within a transaction it simply joins. `do` runs a second time if the shared transaction failed as a whole.
+    Inside a transaction it runs directly. `do` runs again if the shared transaction failed as a whole.
     """
     if database.in_transaction():
         return do()
@@ -71,7 +71,7 @@ def _commit(batch: list[_Work]) -> None:
 
 
 def _attempt(work: _Work) -> None:
-    """A refusal concerns one write only; anything else fails the whole transaction."""
+    """Run one write in a savepoint. A refusal affects only this write; other errors fail the whole transaction."""
     work.error = None
     try:
         with database.savepoint():
@@ -83,7 +83,7 @@ def _attempt(work: _Work) -> None:
 
 
 def _write_alone(work: _Work, error: Exception | None) -> None:
-    """After the shared transaction failed: the others must not suffer for the one that broke it."""
+    """Retry one write after the shared transaction failed, so that one bad write does not fail the others."""
     work.error = error
     if error is None:
         try:

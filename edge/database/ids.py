@@ -1,7 +1,7 @@
-"""Public ids: a counter put through a keyed permutation of 1..2^53-1 (spec: Identifiers).
+"""Public ids: a counter passed through a keyed permutation of 1..2^53-1 (spec: Identifiers).
 
-Unique over all types because there is one counter, never reused because it never goes back, and opaque because the
-key is random for each database. No look-ups are needed, because a permutation cannot collide.
+One counter makes them unique over all types; it never goes back, so ids are never reused. A random key per database
+makes them opaque. A permutation cannot collide, so no lookup is needed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hashlib import blake2b
 from edge.database.connection import database, execute, writing
 
 MAX_ID = 2**53 - 1
-_HALF_BITS = 27  # two halves make 54 bits, the least even width that holds 53
+_HALF_BITS = 27  # two halves make 54 bits, the smallest even width above 53
 _MASK = 2**_HALF_BITS - 1
 _ROUNDS = 6
 
@@ -19,7 +19,7 @@ _id_keys: dict[str, bytes] = {}
 
 
 def permute(number: int, key: bytes) -> int:
-    """The id of the `number`-th record, 1..2^53-1: a Feistel network, applied until the result is in the range."""
+    """Return the id of the `number`-th record, 1..2^53-1: a Feistel network, repeated until the result is in range."""
     while True:
         left, right = number >> _HALF_BITS, number & _MASK
         for turn in range(_ROUNDS):
@@ -35,14 +35,14 @@ def new_id() -> int:
 
 
 def new_ids(count: int) -> list[int]:
-    """Ids that were never used. A transaction that is rolled back returns those that it took."""
+    """Return `count` unused ids. A rollback frees them again."""
     with writing():
         row = execute("UPDATE instance SET id_count = id_count + ? RETURNING id_count", (count,)).fetchone()
     return [permute(number, _id_key()) for number in range(row[0] - count + 1, row[0] + 1)]
 
 
 def _id_key() -> bytes:
-    """The key never changes within a database, so it is read once for each file."""
+    """Return the key of the open database; it never changes, so it is cached per file."""
     path = database.database
     if path not in _id_keys:
         _id_keys[path] = execute("SELECT id_key FROM instance").fetchone()[0]

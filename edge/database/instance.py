@@ -1,4 +1,4 @@
-"""The secrets of an installation; they never change while it runs."""
+"""Secrets of an installation; constant while it runs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from edge.database.connection import database, execute
 from edge.errors import SetupError
 
 KEY_NAME = "signing.key"
-_KEY_LENGTH = 32  # characters at least
+_KEY_LENGTH = 32  # minimum number of characters
 
 BADGE_KEY_NAME = "badges.key"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-_badge_keys: dict[str, bytes] = {}  # by the database's file
-_signing_keys: dict[tuple[Path | None, str], bytes] = {}  # by the key's file and the database's
+_badge_keys: dict[str, bytes] = {}  # by database file
+_signing_keys: dict[tuple[Path | None, str], bytes] = {}  # by key file and database file
 _key_file: Path | None = None
 
 
 def badge_key() -> bytes:
-    """Return the key for the hashes of badges.
+    """Return the key for badge hashes.
 
-    It is in a file of its own and in no backup: badge numbers are short, so whoever has key and hashes can guess them.
+    It has its own file and is in no backup: badge numbers are short, so key and hashes together would allow guessing.
     """
     path = database.database
     if path not in _badge_keys:
-        file = beside_database(BADGE_KEY_NAME)
+        file = data_dir_file(BADGE_KEY_NAME)
         make_key(file, secrets.token_hex(32))
         try:
             _badge_keys[path] = bytes.fromhex(file.read_text("ascii"))
@@ -41,27 +41,27 @@ def badge_key() -> bytes:
 
 
 def move_badge_key_out(data_dir: Path) -> None:
-    """Write the key that databases of schema 4 and older hold to its file, before a migration removes it there."""
+    """Write the badge key of databases of schema 4 and older to its file, before a migration removes it."""
     row = execute("SELECT badge_key FROM instance").fetchone()
     if row and any(row[0]):
         replace_key(data_dir / BADGE_KEY_NAME, row[0].hex())
 
 
 def use_signing_key(file: Path | None) -> None:
-    """Where the key is; None for the default, beside the database. Raises SetupError when it is not usable."""
+    """Set the key file; None for the default in the data directory. Raises SetupError if it is not usable."""
     global _key_file
     _key_file = file
     signing_key()
 
 
 def signing_key() -> bytes:
-    """Signs access and session tokens.
+    """Return the key that signs access and session tokens.
 
-    It is in a file of its own, never in the database: otherwise whoever has a backup could make tokens. A backup that
-    is restored on another box finds another key there, which does not accept the tokens of the old box.
+    It has its own file and is never in the database, since a backup would then allow forging tokens. A backup restored
+    on another machine uses that machine's key, which rejects old tokens.
     """
     files = (_key_file, database.database)
-    if files not in _signing_keys:  # cached, since every request asks
+    if files not in _signing_keys:  # cached, since every request needs it
         _signing_keys[files] = _read_or_make_key()
     return _signing_keys[files]
 
@@ -69,7 +69,7 @@ def signing_key() -> bytes:
 def _read_or_make_key() -> bytes:
     if _key_file:
         return _read_key(_key_file)
-    file = beside_database(KEY_NAME)
+    file = data_dir_file(KEY_NAME)
     make_key(file, secrets.token_urlsafe(48))
     return _read_key(file)
 
@@ -86,18 +86,18 @@ def _read_key(file: Path) -> bytes:
     return key
 
 
-def beside_database(name: str) -> Path:
-    """A file of the data directory, which no backup takes along."""
+def data_dir_file(name: str) -> Path:
+    """Return the path of a file in the data directory that is in no backup."""
     return Path(database.database).with_name(name)
 
 
 def make_key(file: Path, key: str) -> None:
-    """Create the file unless it exists: whole and on disk, or not at all, however many threads and processes start."""
+    """Create the file unless it exists. It is complete and on disk or absent, even with concurrent processes."""
     if file.exists():
         return
     unfinished = _written_aside(file, key)
     try:
-        with suppress(FileExistsError):  # another one was first; its key counts
+        with suppress(FileExistsError):  # another process created it first; use its key
             file.hardlink_to(unfinished)
         sync_folder(file.parent)
     finally:
@@ -105,13 +105,13 @@ def make_key(file: Path, key: str) -> None:
 
 
 def replace_key(file: Path, key: str) -> None:
-    """Create or replace the file: whole and on disk, or not at all."""
+    """Create or replace the file atomically and durably."""
     _written_aside(file, key).replace(file)
     sync_folder(file.parent)
 
 
 def _written_aside(file: Path, key: str) -> Path:
-    """Write a file with a name of its own, which only its owner can read."""
+    """Write a temporary file that only its owner can read."""
     with NamedTemporaryFile("w", encoding="ascii", prefix=f"{file.name}.", dir=file.parent, delete=False) as target:
         target.write(key)
         target.flush()
@@ -120,7 +120,7 @@ def _written_aside(file: Path, key: str) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names of new files in a folder to the disk. Some network file systems cannot be asked to."""
+    """Flush a directory to disk. Some network file systems do not support this."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -132,16 +132,16 @@ def sync_folder(folder: Path) -> None:
 
 
 def running_box() -> str:
-    """Identifies this box as it runs now: a copy of its folder or of its disk that runs elsewhere is another one."""
+    """Return an id of this running installation. A copy of its folder or disk elsewhere has another id."""
     folder = Path(database.database).absolute().parent.stat()
     try:
         boot = _BOOT_ID.read_text("ascii").strip()
-    except OSError:  # not Linux: copies on one machine are told apart, copies of the machine are not
+    except OSError:  # not Linux: detects copies on one machine, but not copies of the machine
         boot = ""
     return blake2b(f"{boot} {folder.st_dev} {folder.st_ino}".encode(), digest_size=8).hexdigest()
 
 
 def fingerprint() -> str:
-    """Identifies this installation, also after a restore and in copies, and reveals nothing else."""
+    """Return an id of this installation, the same after a restore and in copies; reveals nothing else."""
     key: bytes = execute("SELECT id_key FROM instance").fetchone()[0]
     return blake2b(key, digest_size=8, person=b"edge-instance").hexdigest()

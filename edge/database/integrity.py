@@ -1,4 +1,4 @@
-"""Is the database file sound? Checked quickly at the start, and table by table while the service runs."""
+"""Integrity checks of the database file: quick at startup, and table by table while the service runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from edge.database.connection import domain_error
 
 _ANYTHING = "SELECT 1 FROM sqlite_schema"
-_STEPS = 10_000  # of SQLite's virtual machine between two looks at the clock: about a millisecond
+_STEPS = 10_000  # SQLite VM steps between checks of the time limit, about 1 ms
 
 
 def faults_at_start(path: Path, seconds: float) -> list[str]:
-    """What is wrong, as far as it is found within `seconds`; a large file is checked further in the background.
+    """Return the faults detected within `seconds`; the background check covers the rest of a large file.
 
-    Raises Unavailable when it cannot be read at all.
+    Raises Unavailable if the file cannot be read at all.
     """
     deadline = time.monotonic() + seconds
     try:
@@ -31,12 +31,12 @@ def faults_at_start(path: Path, seconds: float) -> list[str]:
 
 
 def _emptied(connection: sqlite3.Connection) -> list[str]:
-    """To SQLite a file that a power cut emptied is a sound database, in which a new site would begin."""
+    """Report a file emptied by a power cut, which SQLite accepts as a new database."""
     return [] if connection.execute("PRAGMA user_version").fetchone()[0] else ["it is empty"]
 
 
 def faults_by_table(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each table with what is wrong in it; the caller may pause before it asks for the next one."""
+    """Yield each table with its faults; the caller may pause between tables."""
     with closing(open_read_only(path)) as connection:
         names = [
             name
@@ -50,24 +50,24 @@ def faults_by_table(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _faults(connection: sqlite3.Connection, question: str) -> list[str]:
     try:
-        found = [str(row[0]) for row in connection.execute(question)]
+        faults = [str(row[0]) for row in connection.execute(question)]
     except sqlite3.OperationalError:
         raise
-    except sqlite3.DatabaseError as error:  # too damaged even to be checked
+    except sqlite3.DatabaseError as error:  # too damaged to check
         return [str(error)]
-    return [] if found == ["ok"] else found
+    return [] if faults == ["ok"] else faults
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing.
+    """Return a connection that changes nothing.
 
-    Only what a cut of power left half done outside the WAL, as when a restored file was opened first, is undone before:
-    that needs to write, and every start would be refused otherwise.
+    An exception is a hot rollback journal, as after a power cut with a restored file: recovering it needs a write, and
+    otherwise every start would fail.
     """
     connection = _connect(path, "ro")
     try:
         connection.execute(_ANYTHING).fetchone()
-    except sqlite3.DatabaseError as error:  # any other one is met again by whoever reads
+    except sqlite3.DatabaseError as error:  # other errors recur when the caller reads
         if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
             with closing(_connect(path, "rw")) as writer:
                 writer.execute(_ANYTHING).fetchone()

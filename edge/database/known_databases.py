@@ -1,4 +1,4 @@
-"""Is the open database one that this release can bring up to date? If not, say what it is and what to do."""
+"""Checks that the open database can be upgraded by this release; otherwise says why and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from edge.database.connection import execute
 from edge.errors import SetupError
 
-Columns = set[tuple[str, str, str, int]]  # table, name, type, place in the primary key
+Columns = set[tuple[str, str, str, int]]  # table, name, type, position in the primary key
 
 
 def too_new(path: Path, present: int, newest: int) -> SetupError:
@@ -23,7 +23,7 @@ def too_new(path: Path, present: int, newest: int) -> SetupError:
 
 
 def check_origin(path: Path, present: int, steps: Sequence[str]) -> None:
-    """Raise SetupError for a database of another program, or one whose migrations are not `steps`, the known ones."""
+    """Raise SetupError for another program's database, or one with migrations other than `steps`."""
     tables = {row[0] for row in execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if present == 0:
         if tables:
@@ -37,7 +37,7 @@ def check_origin(path: Path, present: int, steps: Sequence[str]) -> None:
 
 
 def check_columns(path: Path, create: Callable[[sqlite3.Connection], None]) -> None:
-    """Raise SetupError if the tables are not as `create` makes them. Columns are compared, not texts with comments."""
+    """Raise SetupError if the columns differ from those that `create` makes. Comments do not matter."""
     with closing(sqlite3.connect(":memory:")) as fresh:
         create(fresh)
         if _columns(fresh.execute) - _columns(execute):

@@ -1,4 +1,4 @@
-"""Bring a database file to the current schema: numbered SQL steps, each with its record in one transaction."""
+"""Migrations: numbered SQL steps, each applied and recorded in one transaction."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from edge.errors import Damaged, SetupError
 
 
 def migrate(data_dir: Path, *, keeps_copy: bool = True) -> list[str]:
-    """Open the database of `data_dir`, create it if it is new, and apply the steps it lacks; returns their names.
+    """Open the database, create it if needed, and apply missing steps. Returns their names.
 
-    Only for whoever holds the lock of the data directory. The file is copied before the first step changes it, unless
-    the caller has a copy already. Raises SetupError for a schema newer than this program.
+    Requires the lock of the data directory. Copies the file before the first step unless the caller already has a copy.
+    Raises SetupError for a schema newer than this program.
     """
     path = data_dir / FILE_NAME
     path.touch(mode=0o600)
@@ -44,19 +44,19 @@ def migrate(data_dir: Path, *, keeps_copy: bool = True) -> list[str]:
     for number, (name, sql) in enumerate(missing, start=present + 1):
         _apply(number, name, sql)
     if execute("SELECT one FROM instance").fetchone() is None:
-        _found_instance()
+        _create_instance()
     return [name for name, _ in missing]
 
 
 def _prepare(path: Path) -> None:
-    """What counts only before anything is written. To set it again, each connection would wait for the writer."""
+    """Set the pragmas that only work before the first write."""
     with closing(sqlite3.connect(path)) as new:
         new.execute("PRAGMA auto_vacuum = incremental")
         new.execute("PRAGMA journal_mode = wal")
 
 
 def check_schema(data_dir: Path) -> None:
-    """Check the schema of the open database. Raises SetupError or Damaged if this program cannot work with it."""
+    """Check the schema of the open database. Raises SetupError or Damaged if this program cannot use it."""
     present, newest = present_schema(), newest_schema()
     if not present:
         raise Damaged(f"{data_dir / FILE_NAME} is empty; stop the service and restore a backup: edge restore FILE")
@@ -79,7 +79,7 @@ def newest_schema() -> int:
 
 
 class SchemaObject(NamedTuple):
-    """A table, index, trigger or view, as in SQLite's own list."""
+    """A table, index, trigger or view, as listed by SQLite."""
 
     kind: str
     name: str
@@ -88,8 +88,8 @@ class SchemaObject(NamedTuple):
 
 
 def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
-    """What a database of this schema must have, and what it may have, with the objects of sync, events, Litestream."""
-    optional = (*triggers.OPTIONAL, *triggers.TRIGGERS.values(), *OF_LITESTREAM)
+    """Return the required and the allowed objects of a schema; allowed ones include sync, events and Litestream."""
+    optional = (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values(), *OF_LITESTREAM)
     with closing(sqlite3.connect(":memory:")) as fresh:
         create_schema(fresh, number)
         always = schema_of(fresh)
@@ -99,7 +99,7 @@ def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
 
 
 def create_schema(connection: sqlite3.Connection, number: int) -> None:
-    """Create it in an empty database, as `migrate` would."""
+    """Create the schema in an empty database, like `migrate`."""
     for position, (name, sql) in enumerate(_steps()[:number], start=1):
         for statement in _statements(sql):
             connection.execute(statement)
@@ -109,13 +109,13 @@ def create_schema(connection: sqlite3.Connection, number: int) -> None:
 
 
 def schema_of(connection: sqlite3.Connection) -> set[SchemaObject]:
-    """Without what SQLite creates by itself: automatic indexes and the tables of its statistics."""
+    """Return the schema objects without those that SQLite creates (automatic indexes, statistics)."""
     rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
-    found = {SchemaObject(*row) for row in rows}
-    return {item for item in found if item.kind != "table" or not item.name.startswith("sqlite_")}
+    objects = {SchemaObject(*row) for row in rows}
+    return {item for item in objects if item.kind != "table" or not item.name.startswith("sqlite_")}
 
 
-# What the continuous backup keeps in the database that it follows.
+# Tables of the continuous backup.
 OF_LITESTREAM = (
     "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
     "CREATE TABLE _litestream_lock (id INTEGER)",
@@ -140,7 +140,7 @@ def _apply(number: int, name: str, sql: str) -> None:
 
 
 def _statements(sql: str) -> list[str]:
-    """`executescript` would commit, so the steps are run one statement at a time."""
+    """Split a step into statements, since `executescript` would commit."""
     statements, pending = [], ""
     for line in sql.splitlines(keepends=True):
         pending += line
@@ -150,7 +150,7 @@ def _statements(sql: str) -> list[str]:
     return statements
 
 
-def _found_instance() -> None:
+def _create_instance() -> None:
     with writing():
         execute(
             "INSERT INTO instance (one, id_key, id_count, badge_key, created_at) VALUES (1, ?, 0, zeroblob(32), ?)",
@@ -159,7 +159,7 @@ def _found_instance() -> None:
 
 
 def _copy_aside(path: Path, schema: int) -> None:
-    """Under its name only when it is complete; one of the same schema is from an earlier upgrade, and older."""
+    """Copy the database, renaming the copy once it is complete. Replaces an older copy of the same schema."""
     aside = path.with_name(f"{path.name}.schema-{schema}")
     unfinished = aside.with_name(f"{aside.name}.part")
     unfinished.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The Peewee models of the tables that use the query builder; `migrations/` holds the real definition of every table.
+"""Peewee models of the tables used with the query builder; `migrations/` defines all tables.
 
-A test compares the two. Use the builder where conditions vary or a whole row is written. Write SQL, beside its caller,
-where it is on the path of a scan or of an API request, or needs what the builder cannot express (recursion, windows,
+A test compares the two. Use the builder for variable conditions and for writing whole rows. Write SQL next to its
+caller on the path of reads and API requests, and for queries that the builder cannot express (recursion, windows,
 upserts of several columns).
 """
 
@@ -22,7 +22,7 @@ class Table(Model):
 
 
 def rows(query: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows of a built query as plain tuples, in the order of its columns."""
+    """Return the rows of a query as tuples, in column order."""
     return iter(query.tuples())
 
 

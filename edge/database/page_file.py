@@ -1,7 +1,7 @@
-"""The pages of an SQLite database file, read without SQLite, which opens no file whose header or schema is damaged.
+"""Pages of an SQLite database file, read without SQLite, which rejects files with a damaged header or schema.
 
-See sqlite.org/fileformat.html. A page that was written to the WAL and committed counts in place of the one in the file.
-Nothing here is trusted: a page or a cell that contradicts the format is reported as unreadable.
+See sqlite.org/fileformat.html. A committed page in the WAL replaces the one in the file. All input is untrusted: a page
+or cell that violates the format is reported as unreadable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INTERIOR = (INDEX_INTERIOR, TABLE_INTERIOR)
 OF_TABLES = (TABLE_INTERIOR, TABLE_LEAF)
 
 _MAGIC = b"SQLite format 3\0"
-_DEFAULT_SIZE = 4096  # of the pages of every database that this program creates
+_DEFAULT_SIZE = 4096  # page size of databases created by this program
 _HEADER = 100
 _WAL_MAGIC = (0x377F0682, 0x377F0683)
 _WAL_HEADER, _FRAME_HEADER = 32, 24
@@ -29,11 +29,11 @@ _LARGEST_ROW = 1_000_000_000  # SQLite's own limit
 
 
 class Unreadable(Exception):
-    """A page or a cell contradicts the file format."""
+    """A page or cell violates the file format."""
 
 
 class Cell(NamedTuple):
-    """One entry of a page; `rowid` is None in an index, `payload` is empty in the interior of a table."""
+    """An entry of a page. `rowid` is None in an index; `payload` is empty in an interior table page."""
 
     child: int
     rowid: int | None
@@ -41,7 +41,7 @@ class Cell(NamedTuple):
 
 
 class Parent(NamedTuple):
-    """What the pointer map says of a page."""
+    """A page's entry in the pointer map."""
 
     kind: int
     page: int
@@ -51,13 +51,13 @@ ROOT, FREE, OVERFLOW_FIRST, OVERFLOW, CHILD = 1, 2, 3, 4, 5
 
 
 class PageFile:
-    """Use as a context manager. Raises nothing for a damaged file: it then has fewer readable pages."""
+    """A database file; use as a context manager. A damaged file raises no error but has fewer readable pages."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
         self._wal = path.with_name(f"{path.name}-wal")
         self._bytes: mmap.mmap | bytes = b""
-        with suppress(ValueError):  # it is empty
+        with suppress(ValueError):  # the file is empty
             self._bytes = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         header = self._bytes[:_HEADER]
         self.size = _page_size(header) or _wal_page_size(self._wal) or _DEFAULT_SIZE
@@ -67,7 +67,7 @@ class PageFile:
         first = self.page(1)
         has_header = first.startswith(_MAGIC)
         self.schema = struct.unpack_from(">I", first, 60)[0] if has_header else None
-        self._is_mapped = not has_header or first[52:56] != bytes(4)  # this program creates all with a pointer map
+        self._is_mapped = not has_header or first[52:56] != bytes(4)  # our databases always have a pointer map
         self._first_free = struct.unpack_from(">I", first, 32)[0] if has_header else 0
 
     def __enter__(self) -> PageFile:
@@ -81,7 +81,7 @@ class PageFile:
         self._file.close()
 
     def page(self, number: int) -> bytes:
-        """The bytes of a page, counted from 1; filled up with zeros where the file ends before."""
+        """Return the bytes of a page (from 1), padded with zeros past the end of the file."""
         if self._wal_file and number in self._frames:
             self._wal_file.seek(self._frames[number])
             return self._wal_file.read(self.size)
@@ -89,14 +89,14 @@ class PageFile:
         return self._bytes[start : start + self.size].ljust(self.size, b"\0")
 
     def kind(self, number: int) -> int:
-        """The kind of a B-tree page, or 0 for anything else, also for a damaged page."""
+        """Return the kind of a B-tree page, or 0 for other and for damaged pages."""
         try:
             return self._header(number, self.page(number))[0]
         except Unreadable:
             return 0
 
     def cells(self, number: int) -> Iterator[Cell | None]:
-        """The entries of a B-tree page in order, None for an unreadable one. Raises Unreadable for a damaged page."""
+        """Yield a B-tree page's entries in order, None for unreadable ones. Raises Unreadable for a damaged page."""
         data = self.page(number)
         kind, count, start, pointers = self._header(number, data)
         for (at,) in struct.iter_unpack(">H", data[pointers : pointers + 2 * count]):
@@ -106,16 +106,16 @@ class PageFile:
                 yield None
 
     def last_child(self, number: int) -> int:
-        """The child of an interior page behind its last entry."""
+        """Return the rightmost child of an interior page."""
         child: int = struct.unpack_from(">I", self.page(number), (_HEADER if number == 1 else 0) + 8)[0]
         return child
 
     def is_map(self, number: int) -> bool:
-        """True for a page of the pointer map, and for the one that SQLite uses for locks only."""
+        """Return True for a pointer map page, and for the page that SQLite reserves for locks."""
         return number == _PENDING_BYTE // self.size + 1 or (self._is_mapped and number == self._map_of(number))
 
     def parent(self, number: int) -> Parent | None:
-        """What the pointer map says of a page; None where that part of it is damaged or there is none."""
+        """Return a page's entry in the pointer map, or None if it is damaged or absent."""
         place = self._map_of(number)
         if not self._is_mapped or number in (1, place):
             return None
@@ -124,7 +124,7 @@ class PageFile:
         return Parent(kind, page) if is_valid else None
 
     def free_pages(self) -> set[int]:
-        """Pages out of use, which still hold what was deleted: by the list of free pages, and by the pointer map."""
+        """Return unused pages, which still hold deleted data, by the freelist and by the pointer map."""
         free: set[int] = set()
         trunk = self._first_free
         while 1 < trunk <= self.count and trunk not in free:
@@ -136,16 +136,16 @@ class PageFile:
             free |= {trunk, *leaves}
             trunk = following
         by_map = (number for number in range(2, self.count + 1) if not self.is_map(number))
-        return free | {number for number in by_map if (told := self.parent(number)) and told.kind == FREE}
+        return free | {number for number in by_map if (mapped := self.parent(number)) and mapped.kind == FREE}
 
     def _map_of(self, number: int) -> int:
-        """The page of the pointer map that has the entry of a page."""
+        """Return the pointer map page with the entry of a page."""
         span = self.size // 5 + 1
         place = (number - 2) // span * span + 2
         return place + 1 if place == _PENDING_BYTE // self.size + 1 else place
 
     def _header(self, number: int, data: bytes) -> tuple[int, int, int, int]:
-        """Kind, number of cells, where they begin, and where the pointers to them are."""
+        """Return kind, number of cells, start of the cell area and offset of the cell pointers."""
         base = _HEADER if number == 1 else 0
         kind, free_block, count, start, fragments = struct.unpack_from(">BHHHB", data, base)
         pointers = base + (12 if kind in INTERIOR else 8)
@@ -174,7 +174,7 @@ class PageFile:
         return Cell(child, rowid, self._payload(number, data, at, length, is_index=rowid is None))
 
     def _payload(self, number: int, data: bytes, at: int, length: int, *, is_index: bool) -> bytes:
-        """What is stored in the page, and after it what is in its chain of overflow pages."""
+        """Return the payload in the page and its chain of overflow pages."""
         most = (self.size - 12) * 64 // 255 - 23 if is_index else self.size - 35
         if length <= most:
             if at + length > self.size:
@@ -185,20 +185,20 @@ class PageFile:
         local = local if local <= most else least
         if at + local + 4 > self.size or length > min(_LARGEST_ROW, self.count * self.size):
             raise Unreadable
-        parts, missing = [data[at : at + local]], length - local
+        chunks, missing = [data[at : at + local]], length - local
         following, before = struct.unpack_from(">I", data, at + local)[0], Parent(OVERFLOW_FIRST, number)
         while missing > 0:
             page = self._overflow(following, before)
-            parts.append(page[4 : 4 + missing])
+            chunks.append(page[4 : 4 + missing])
             missing -= self.size - 4
             before = Parent(OVERFLOW, following)
             following = struct.unpack_from(">I", page)[0]
         if following:
             raise Unreadable
-        return b"".join(parts)
+        return b"".join(chunks)
 
     def _overflow(self, number: int, before: Parent) -> bytes:
-        """A page of the chain, which the pointer map must confirm where it is readable."""
+        """Return an overflow page; if the pointer map is readable, it must confirm the page."""
         if not 1 < number <= self.count or self.parent(number) not in (None, before):
             raise Unreadable
         page = self.page(number)
@@ -208,26 +208,26 @@ class PageFile:
 
 
 def values(payload: bytes) -> list[Value]:
-    """The values of a record. Raises Unreadable."""
+    """Return the values of a record. Raises Unreadable."""
     try:
         header, at = _varint(payload, 0)
         kinds = []
         while at < header:
             kind, at = _varint(payload, at)
             kinds.append(kind)
-        found = []
+        items = []
         for kind in kinds:
             length = _length(kind)
-            found.append(_value(kind, payload[at : at + length]))
+            items.append(_value(kind, payload[at : at + length]))
             at += length
     except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
         raise Unreadable from error
     if at != len(payload):
         raise Unreadable
-    return found
+    return items
 
 
-_FIXED = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes, by the type of a value
+_FIXED = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # bytes by serial type
 _FIRST_BLOB, _FIRST_TEXT, _REAL = 12, 13, 7
 
 
@@ -253,7 +253,7 @@ def _value(kind: int, data: bytes) -> Value:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of one to nine bytes, and where it ends."""
+    """Return a number of one to nine bytes, and its end offset."""
     number = 0
     for place in range(at, at + 8):
         byte = data[place]
@@ -287,9 +287,9 @@ def _wal_page_size(wal: Path) -> int | None:
 
 
 def _committed_frames(wal: Path, size: int) -> tuple[dict[int, int], int]:
-    """Where the WAL has the newest committed state of each page, and how many pages the database has then, or 0.
+    """Return the WAL offset of each page's newest committed version, and the database size in pages (0: unknown).
 
-    SQLite stops at the first frame whose checksum is wrong, and so does this.
+    Stops at the first frame with a wrong checksum, as SQLite does.
     """
     frames: dict[int, int] = {}
     count = 0

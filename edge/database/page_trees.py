@@ -1,4 +1,4 @@
-"""Which pages of a database file belong to which table or index, found also where the pages above them are damaged."""
+"""Assigns the pages of a database file to tables and indexes, even where parent pages are damaged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from edge.database.page_file import (
 )
 
 Key = tuple[tuple[int, int | float | bytes], ...]
-Row = tuple[int | None, list[Value]]  # the rowid, None in a table without one or in an index
+Row = tuple[int | None, list[Value]]  # (rowid, values); rowid is None in indexes and tables without rowids
 
 SCHEMA = "sqlite_schema"
 _LOWEST: Key = ()
@@ -31,7 +31,7 @@ _TYPES: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (int, float), 
 
 
 class Column(NamedTuple):
-    """A column in the order of storage; `type` is empty where SQLite allows any."""
+    """A column in storage order; `type` is empty where SQLite allows any."""
 
     name: str
     type: str
@@ -40,23 +40,23 @@ class Column(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A table or an index as it is stored. `least` is how many columns its oldest rows have."""
+    """A stored table or index. `least` is the number of columns of its oldest rows."""
 
     name: str
     table: str
     is_index: bool
     has_rowids: bool
     columns: list[Column]
-    key_length: int  # of the columns, for a table without rowids
+    key_length: int  # number of key columns, for a table without rowids
     rowid_column: int | None
     least: int
 
     def fits(self, row: Row) -> bool:
-        """Whether a row has the number and the types of values that this tree demands."""
-        rowid, found = row
-        if not self.least <= len(found) <= len(self.columns) or (rowid is None) == self.has_rowids:
+        """Return True if a row has a valid number of values, with valid types."""
+        rowid, values = row
+        if not self.least <= len(values) <= len(self.columns) or (rowid is None) == self.has_rowids:
             return False
-        for position, (value, column) in enumerate(zip(found, self.columns, strict=False)):
+        for position, (value, column) in enumerate(zip(values, self.columns, strict=False)):
             if position == self.rowid_column:
                 if value is not None:
                     return False
@@ -68,13 +68,13 @@ class Tree(NamedTuple):
         return True
 
     def key(self, row: Row) -> Key:
-        """By which its rows are in order."""
-        rowid, found = row
-        return ((1, rowid),) if rowid is not None else tuple(_in_order(value) for value in found[: self.key_length])
+        """Return the sort key of a row."""
+        rowid, values = row
+        return ((1, rowid),) if rowid is not None else tuple(_in_order(value) for value in values[: self.key_length])
 
 
 def _in_order(value: Value) -> tuple[int, int | float | bytes]:
-    """As SQLite orders values of different types; all keys of this program are compared by their bytes."""
+    """Return a sort key in SQLite's order of types; all keys here compare as bytes."""
     if value is None:
         return 0, 0
     if isinstance(value, str):
@@ -91,7 +91,7 @@ _SCHEMA_TREE = Tree(
 
 
 def known_trees(connection: sqlite3.Connection) -> dict[str, Tree]:
-    """All that a database with the schema of `connection` consists of, by name."""
+    """Return all tables and indexes in the schema of `connection`, by name."""
     trees = {SCHEMA: _SCHEMA_TREE}
     names = connection.execute("SELECT type, name, tbl_name FROM sqlite_schema WHERE rootpage > 0").fetchall()
     for kind, name, table in names:
@@ -109,7 +109,7 @@ def _table(connection: sqlite3.Connection, name: str) -> Tree:
         Column(row[1], row[2] if row[2] in _TYPES else "", not row[3] and not row[5], row[6] > 1) for row in rows
     ]
     is_numbered = has_rowids and len(keys) == 1 and keys[0][2] == "INTEGER"
-    # What a migration added later has a default or may be null, and older rows end before it.
+    # Columns added by migrations have a default or are nullable; older rows end before them.
     needed = [place for place, row in enumerate(rows, 1) if row[5] or (row[3] and row[4] is None and row[6] < _VIRTUAL)]
     return Tree(
         *(name, name, not has_rowids, has_rowids, columns, len(keys)),
@@ -118,7 +118,7 @@ def _table(connection: sqlite3.Connection, name: str) -> Tree:
     )
 
 
-_VIRTUAL = 2  # a generated column that is not stored
+_VIRTUAL = 2  # generated column, not stored
 
 
 def _index(connection: sqlite3.Connection, name: str, table: str) -> Tree:
@@ -127,7 +127,7 @@ def _index(connection: sqlite3.Connection, name: str, table: str) -> Tree:
         of_table.get(row[2] or "", Column("rowid", "INTEGER", False) if row[1] == -1 else Column("", "", True))
         for row in connection.execute(f"PRAGMA index_xinfo({name})")
     ]
-    # Rows of an index have all of its columns.
+    # Index rows have all columns.
     return Tree(name, table, True, False, columns, len(columns), None, len(columns))
 
 
@@ -135,16 +135,16 @@ def _is_without_rowid(connection: sqlite3.Connection, name: str) -> bool:
     return bool(connection.execute("SELECT wr FROM pragma_table_list WHERE name = ?", (name,)).fetchone()[0])
 
 
-class Part(NamedTuple):
-    """A page of a tree, and between which keys it has all that there is; None where that is not known."""
+class TreePage(NamedTuple):
+    """A page of a tree and its key range; None where a bound is unknown."""
 
-    page: int
+    number: int
     above: Key | None
     up_to: Key | None
 
 
 class Forest:
-    """The pages of a file, grouped: pages of one group belong to the same tree."""
+    """The pages of a file in groups; the pages of a group belong to the same tree."""
 
     def __init__(self, file: PageFile) -> None:
         self.file = file
@@ -160,7 +160,7 @@ class Forest:
                 self.groups[self.group_of(number)].append(number)
 
     def group_of(self, number: int) -> int:
-        """The highest page known above a page: the root of its tree, unless a page between is damaged."""
+        """Return the highest known ancestor of a page: the root of its tree, unless a page between is damaged."""
         seen = {number}
         while (above := self._above(number)) is not None and above not in seen:
             seen.add(above)
@@ -168,25 +168,25 @@ class Forest:
         return number
 
     def is_table(self, group: int) -> bool:
-        """Whether its pages have rowids."""
+        """Return True if the group's pages have rowids."""
         return self.kinds[self.groups[group][0]] in OF_TABLES
 
-    def parts(self, group: int, *, is_whole: bool) -> Iterator[Part]:
-        """The pages of a group, damaged ones too; `is_whole` if the group begins with the root of its tree."""
+    def pages(self, group: int, *, is_whole: bool) -> Iterator[TreePage]:
+        """Yield the pages of a group, including damaged ones. `is_whole`: the group starts with its tree's root."""
         for top in self.groups[group]:
             ends = (_LOWEST, _HIGHEST) if is_whole and top == group else (None, None)
-            waiting, seen = [Part(top, *ends)], set()
+            waiting, seen = [TreePage(top, *ends)], set()
             while waiting:
-                part = waiting.pop()
-                if part.page in seen:
+                page = waiting.pop()
+                if page.number in seen:
                     continue
-                seen.add(part.page)
-                yield part
-                if self.kinds[part.page] in INTERIOR:
-                    waiting.extend(self._children(part))
+                seen.add(page.number)
+                yield page
+                if self.kinds[page.number] in INTERIOR:
+                    waiting.extend(self._children(page))
 
     def rows(self, number: int) -> Iterator[Row | None]:
-        """The rows in a page, None for an unreadable one."""
+        """Yield the rows of a page, None for an unreadable one."""
         if self.kinds[number] not in (*INTERIOR, 0) or self.kinds[number] == INDEX_INTERIOR:
             for cell in self.file.cells(number):
                 try:
@@ -198,52 +198,52 @@ class Forest:
         return self.kinds[number] in (INDEX_LEAF, TABLE_LEAF)
 
     def lost(self) -> Iterator[int]:
-        """Damaged pages that belonged to some tree."""
+        """Yield damaged pages that belonged to a tree."""
         for number in range(2, self.file.count + 1):
-            told = self.file.parent(number)
-            if not self.kinds[number] and (number in self._parents or (told and told.kind in (ROOT, CHILD))):
+            mapped = self.file.parent(number)
+            if not self.kinds[number] and (number in self._parents or (mapped and mapped.kind in (ROOT, CHILD))):
                 yield number
 
     def sample(self, group: int, most: int = 200) -> list[Row]:
-        """Some rows of the group."""
-        found: list[Row] = []
-        for part in self.parts(group, is_whole=False):
-            found += [row for row in self.rows(part.page) if row][:20]
-            if len(found) >= most:
+        """Return some rows of the group."""
+        rows: list[Row] = []
+        for page in self.pages(group, is_whole=False):
+            rows += [row for row in self.rows(page.number) if row][:20]
+            if len(rows) >= most:
                 break
-        return found
+        return rows
 
     def _above(self, number: int) -> int | None:
         if number in self._parents:
             return self._parents[number]
-        told = self.file.parent(number)
-        return told.page if told and told.kind == CHILD and not self.kinds[told.page] else None
+        mapped = self.file.parent(number)
+        return mapped.page if mapped and mapped.kind == CHILD and not self.kinds[mapped.page] else None
 
     def _claims(self) -> dict[int, int]:
-        """The parent of each page by the interior pages; what is left of deleted ones may contradict others."""
+        """Return each page's parent according to interior pages. Deleted pages may contradict the others."""
         claims: dict[int, int] = {}
         for number in range(1, self.file.count + 1):
             if self.kinds[number] in INTERIOR:
-                for part in self._children(Part(number, None, None)):
-                    told = self.file.parent(part.page)
-                    if part.page not in claims or (told and told.page == number):
-                        claims[part.page] = number
+                for page in self._children(TreePage(number, None, None)):
+                    mapped = self.file.parent(page.number)
+                    if page.number not in claims or (mapped and mapped.page == number):
+                        claims[page.number] = number
         return claims
 
-    def _children(self, part: Part) -> Iterator[Part]:
-        kind = self.kinds[part.page]
-        above, is_readable = part.above, True
-        for cell in self.file.cells(part.page):
+    def _children(self, page: TreePage) -> Iterator[TreePage]:
+        kind = self.kinds[page.number]
+        above, is_readable = page.above, True
+        for cell in self.file.cells(page.number):
             key = self._key_of(cell.rowid, cell.payload) if cell else None
             if cell and self._is_child(cell.child, kind):
-                yield Part(cell.child, above if is_readable else None, key)
+                yield TreePage(cell.child, above if is_readable else None, key)
             above, is_readable = key, key is not None
-        last = self.file.last_child(part.page)
+        last = self.file.last_child(page.number)
         if self._is_child(last, kind):
-            yield Part(last, above, part.up_to)
+            yield TreePage(last, above, page.up_to)
 
     def _key_of(self, rowid: int | None, payload: bytes) -> Key | None:
-        """All values of a record of an index: it sorts as the key that it begins with."""
+        """Return the key of a cell. An index record sorts as the key at its start."""
         if rowid is not None:
             return ((1, rowid),)
         try:
@@ -258,16 +258,16 @@ class Forest:
 
 
 class Coverage:
-    """The ranges of keys of which all rows could be read: what is not there was deleted."""
+    """Key ranges that were read completely; a key missing from them was deleted."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[Key, Key]] = []
         self._is_merged = True
 
-    def add_leaf(self, part: Part, keys: list[Key]) -> None:
-        """A page all of whose rows were read. Where its ends are not known, its first and last row are."""
-        above = part.above if part.above is not None else min(keys, default=None)
-        up_to = part.up_to if part.up_to is not None else max(keys, default=None)
+    def add_leaf(self, leaf: TreePage, keys: list[Key]) -> None:
+        """Add a page that was read completely. Its first and last keys replace unknown bounds."""
+        above = leaf.above if leaf.above is not None else min(keys, default=None)
+        up_to = leaf.up_to if leaf.up_to is not None else max(keys, default=None)
         if above is not None and up_to is not None:
             self._ranges.append((above, up_to))
             self._is_merged = False
@@ -296,14 +296,14 @@ class Coverage:
 
 
 def schema_rows(forest: Forest) -> list[tuple[str, str, int]]:
-    """Kind, name and root of all that the schema still says, from whichever of its pages are readable."""
-    found = []
+    """Return (kind, name, root page) for each readable schema row."""
+    entries = []
     for group in forest.groups:
         if forest.is_table(group) and all(_is_schema(row) for row in forest.sample(group, 20)):
-            for part in forest.parts(group, is_whole=False):
-                rows = [row for row in forest.rows(part.page) if row and forest.kinds[part.page] == TABLE_LEAF]
-                found += [(str(row[0]), str(row[1]), root) for _, row in rows if isinstance(root := row[3], int)]
-    return found
+            for page in forest.pages(group, is_whole=False):
+                rows = [row for row in forest.rows(page.number) if row and forest.kinds[page.number] == TABLE_LEAF]
+                entries += [(str(row[0]), str(row[1]), root) for _, row in rows if isinstance(root := row[3], int)]
+    return entries
 
 
 def _is_schema(row: Row) -> bool:

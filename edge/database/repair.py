@@ -1,9 +1,9 @@
-"""Recover a damaged database into a new, sound one: from the pages that can be read, and from the newest backup.
+"""Recovers a damaged database into a new file, from its readable pages and the newest backup.
 
-SQLite reads no file whose header is damaged, and no table whose root is. This program knows its schema, so it needs
-neither: every page that still makes sense is assigned to its table (by the schema, the pointer map, the pages above it,
-the same page of the backup, or what is in it), and its rows are copied. What was on damaged pages comes from the
-backup; a row of the backup that was deleted since does not, where the pages around it can be read.
+SQLite cannot read a file with a damaged header, or a table with a damaged root page. This module knows the schema and
+needs neither. It assigns each readable page to its table by the schema, the pointer map, parent pages, the backup, or
+its content, and copies the rows. Rows on damaged pages come from the backup, unless readable neighbors show that they
+were deleted.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from edge.database.page_trees import SCHEMA, Coverage, Forest, Row, Tree, known_
 from edge.database.search_text import folded_text, split_text
 from edge.errors import Corrupt
 
-_DERIVED = ("trigram", "version")  # made by triggers as the rest comes in
-_ENDED = {"web_session"}  # never from the backup: a session that was ended since would be open again
+_DERIVED = ("trigram", "version")  # filled by triggers
+_ENDED = {"web_session"}  # never from the backup, which would reopen ended sessions
 _SAMPLE_FIT = 0.95
 
 
 class Recovered(NamedTuple):
-    """By table: rows in the new file, rows of them from the backup or the search texts, damaged pages, rows rejected.
+    """Row counts by table: total, from the backup, from search texts, damaged pages, and rejected rows.
 
-    A row is rejected if it contradicts others, or belongs to a record that is lost.
+    A row is rejected if it contradicts other rows or belongs to a lost record.
     """
 
     rows: dict[str, int]
@@ -40,11 +40,11 @@ class Recovered(NamedTuple):
     from_search: dict[str, int]
     unreadable: dict[str, int]
     rejected: dict[str, int]
-    has_new_secrets: bool  # those of the site were lost, and there was no backup that has them
+    has_new_secrets: bool  # the site's secrets were lost and not in a backup
 
 
 class _Source(NamedTuple):
-    """The damaged file, by tree: the groups of its pages, surest first, and which of these begin with the root."""
+    """The damaged file: page groups by tree, most reliable first, and the groups that start with a root page."""
 
     forest: Forest
     groups: dict[str, list[int]]
@@ -52,9 +52,9 @@ class _Source(NamedTuple):
 
 
 def recover(damaged: Path, target: Path, backup: Path | None = None) -> Recovered:
-    """Write what can be recovered to `target`; the damaged file is only read. `backup` is a copy that was inspected.
+    """Write recoverable data to `target`; the damaged file is only read. `backup` must have passed inspection.
 
-    Raises Corrupt if no page of the file can be read as one of this program.
+    Raises Corrupt if no page of the file is readable.
     """
     with ExitStack() as stack:
         file = stack.enter_context(PageFile(damaged))
@@ -71,9 +71,9 @@ def recover(damaged: Path, target: Path, backup: Path | None = None) -> Recovere
         if not any(source.groups.get(name) for name in trees if name != SCHEMA):
             raise Corrupt(f"Nothing of {damaged} can be recovered; restore a backup: edge restore")
         with closing(sqlite3.connect(target, isolation_level=None)) as fresh:
-            fresh.execute("PRAGMA auto_vacuum = incremental")  # as for every new database; see edge.database.migrate
+            fresh.execute("PRAGMA auto_vacuum = incremental")  # as in every new database; see edge.database.migrate
             built = _build(fresh, number, trees, source, copy)
-            for statement in _optional_triggers(forest, before):  # last: none of this is a change to report
+            for statement in _optional_triggers(forest, before):  # last, since recovered rows are not changes to report
                 fresh.execute(statement)
             fresh.execute("COMMIT")
             rows = {name: _count(fresh, name) for name in trees if _is_kept(trees[name])}
@@ -113,19 +113,21 @@ def _is_kept(tree: Tree) -> bool:
 
 
 def _assign(forest: Forest, trees: Mapping[str, Tree], before: Forest | None) -> tuple[_Source, list[int]]:
-    """The groups of pages whose tree the schema or the backup tells, and those of which neither does."""
+    """Return groups assigned by the schema or the backup, and the unassigned groups."""
     names = {root: name for _, name, root in reversed(schema_rows(forest)) if root}
     formerly = _names_of_pages(before) if before else {}
     source, unassigned = _Source(forest, defaultdict(list), set()), []
     for group in forest.groups:
-        if group == 1 or (group in names and names[group] not in trees):  # the schema, or a table of statistics
+        if group == 1 or (group in names and names[group] not in trees):  # the schema or a statistics table
             continue
         sample = forest.sample(group)
         if group in names and _fits(trees[names[group]], forest, group, sample):
             source.groups[names[group]].insert(0, group)
             source.whole.add(group)
             continue
-        pages = Counter(formerly[part.page] for part in forest.parts(group, is_whole=False) if part.page in formerly)
+        pages = Counter(
+            formerly[page.number] for page in forest.pages(group, is_whole=False) if page.number in formerly
+        )
         likely = [name for name, _ in pages.most_common(1) if name in trees]
         if likely and sample and _fits(trees[likely[0]], forest, group, sample):
             source.groups[likely[0]].append(group)
@@ -141,19 +143,19 @@ def _fits(tree: Tree, forest: Forest, group: int, sample: list[Row]) -> bool:
 
 
 def _names_of_pages(forest: Forest) -> dict[int, str]:
-    """The tree of each page of a sound file."""
+    """Return the tree of each page of an undamaged file."""
     names = {root: name for _, name, root in schema_rows(forest) if root}
     return {
-        part.page: names.get(group, SCHEMA) for group in forest.groups for part in forest.parts(group, is_whole=True)
+        page.number: names.get(group, SCHEMA) for group in forest.groups for page in forest.pages(group, is_whole=True)
     }
 
 
 def _assign_by_content(
     draft: sqlite3.Connection, trees: Mapping[str, Tree], source: _Source, groups: list[int]
 ) -> None:
-    """The tree that the rows of a group fit, and whose references lead to rows that were recovered or backed up.
+    """Assign groups to the best-fitting tree, by types and by references to existing rows.
 
-    A tree that was found complete has no further pages.
+    A complete tree has no further pages.
     """
     forest = source.forest
     complete = {name for name in trees if _is_complete(source, name)}
@@ -168,29 +170,29 @@ def _assign_by_content(
 def _is_complete(source: _Source, name: str) -> bool:
     groups = [group for group in source.groups.get(name, []) if group in source.whole]
     kinds = source.forest.kinds
-    is_rooted = bool(groups) and kinds[groups[0]] != 0  # a damaged root is known by its number only
-    return is_rooted and all(kinds[part.page] for part in source.forest.parts(groups[0], is_whole=True))
+    is_rooted = bool(groups) and kinds[groups[0]] != 0  # a damaged root has only its number
+    return is_rooted and all(kinds[page.number] for page in source.forest.pages(groups[0], is_whole=True))
 
 
 def _plausibility(draft: sqlite3.Connection, tree: Tree, sample: list[Row]) -> float:
-    """Which part of what the rows refer to exists, and of their times is a time."""
+    """Return the share of valid references and times in the sample."""
     table_of: dict[str, tuple[str, str]] = {}
     for _, _, parent, column, key, *_ in draft.execute(f"PRAGMA foreign_key_list({tree.table})"):
         table_of[column] = (parent, key or "rowid")
     if tree.name != tree.table:
         table_of["rowid"] = (tree.table, "rowid")
-    right = asked = 0
-    for rowid, found in sample:
-        for place, (column, value) in enumerate(zip(tree.columns, found, strict=False)):
+    right = checked = 0
+    for rowid, values in sample:
+        for place, (column, value) in enumerate(zip(tree.columns, values, strict=False)):
             number = rowid if place == tree.rowid_column else value
             if column.name in table_of and number is not None:
                 parent, key = table_of[column.name]
-                asked += 1
+                checked += 1
                 right += draft.execute(f"SELECT 1 FROM {parent} WHERE {key} = ?", (number,)).fetchone() is not None
             elif column.name.endswith(("_at", "_from", "_until")) and isinstance(number, int):
-                asked += 1
+                checked += 1
                 right += number == 0 or 10**15 < number < 10**16  # 2001 to 2286
-    return (right + 1) / (asked + 2)
+    return (right + 1) / (checked + 2)
 
 
 # The new database --------------------------------------------------------------------------------------------------
@@ -199,7 +201,7 @@ def _plausibility(draft: sqlite3.Connection, tree: Tree, sample: list[Row]) -> f
 class _Built(NamedTuple):
     filled: Counter[str]
     regained: Counter[str]
-    broken: Counter[str]  # cells that could not be read
+    broken: Counter[str]  # unreadable cells
     rejected: Counter[str]
     has_new_secrets: bool
 
@@ -207,7 +209,7 @@ class _Built(NamedTuple):
 def _build(
     fresh: sqlite3.Connection, number: int, trees: Mapping[str, Tree], source: _Source, copy: sqlite3.Connection | None
 ) -> _Built:
-    """Everything in one transaction, which stays open."""
+    """Fill the new database in one transaction, which stays open."""
     create_schema(fresh, number)
     fresh.execute("BEGIN")
     built = _Built(Counter(), Counter(), Counter(), Counter(), False)
@@ -224,7 +226,7 @@ def _build(
         built.rejected[name] += 1
     fresh.execute(_FOLLOW_HISTORY)
     fresh.execute(_COUNT_HISTORY)
-    _index_what_is_missing(fresh)
+    _index_missing(fresh)
     if fresh.execute("SELECT 1 FROM instance").fetchone():
         return built
     fresh.execute(
@@ -235,14 +237,14 @@ def _build(
 
 
 def _copy(fresh: sqlite3.Connection, tree: Tree, source: _Source, coverage: Coverage, built: _Built) -> None:
-    """The rows of the damaged file. Of two with one key the first counts: the other is of a page that was freed."""
+    """Copy rows of the damaged file. With duplicate keys the first wins; the other is from a freed page."""
     statements = _Statements(tree)
     for group in source.groups.get(tree.name, []):
-        for part in source.forest.parts(group, is_whole=group in source.whole):
-            if not source.forest.kinds[part.page]:
+        for page in source.forest.pages(group, is_whole=group in source.whole):
+            if not source.forest.kinds[page.number]:
                 continue
             keys, is_sound = [], True
-            for row in source.forest.rows(part.page):
+            for row in source.forest.rows(page.number):
                 if row is None or not tree.fits(row):
                     built.broken[tree.name] += 1
                     is_sound = False
@@ -252,23 +254,23 @@ def _copy(fresh: sqlite3.Connection, tree: Tree, source: _Source, coverage: Cove
                     statements.insert(fresh, row)
                 except sqlite3.IntegrityError:
                     built.rejected[tree.name] += group in source.whole
-            if is_sound and source.forest.is_leaf(part.page):
-                coverage.add_leaf(part, keys)
+            if is_sound and source.forest.is_leaf(page.number):
+                coverage.add_leaf(page, keys)
 
 
 class _Statements:
-    """Inserts into one table; a row that is older than a column ends before it."""
+    """Inserts for one table; rows older than a column end before it."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._by_length: dict[int, str] = {}
 
     def insert(self, fresh: sqlite3.Connection, row: Row) -> None:
-        rowid, found = row
-        given = [value for value, column in zip(found, self._tree.columns, strict=False) if not column.is_generated]
+        rowid, values = row
+        given = [value for value, column in zip(values, self._tree.columns, strict=False) if not column.is_generated]
         if self._tree.rowid_column is not None:
             given[self._tree.rowid_column] = rowid
-        fresh.execute(self._statement(len(found)), given)
+        fresh.execute(self._statement(len(values)), given)
 
     def _statement(self, length: int) -> str:
         if length not in self._by_length:
@@ -279,26 +281,26 @@ class _Statements:
 
 
 def _fill(fresh: sqlite3.Connection, tree: Tree, copy: sqlite3.Connection, coverage: Coverage, built: _Built) -> None:
-    """Rows of the backup whose place in the damaged file could not be read."""
+    """Add backup rows where the damaged file could not be read."""
     present = {row[1] for row in copy.execute(f"PRAGMA table_info({tree.name})")}
     columns = [column.name for column in tree.columns if not column.is_generated and column.name in present]
     if not columns:
         return
     names, places = ", ".join(columns), ", ".join("?" * len(columns))
     insert = f"INSERT OR IGNORE INTO {tree.name} ({names}) VALUES ({places})"
-    for found in copy.execute(f"SELECT {'rowid' if tree.has_rowids else 'NULL'}, {names} FROM {tree.name}"):
-        if not coverage.has(tree.key((found[0], list(found[1:])))):
-            built.filled[tree.name] += fresh.execute(insert, found[1:]).rowcount
+    for row in copy.execute(f"SELECT {'rowid' if tree.has_rowids else 'NULL'}, {names} FROM {tree.name}"):
+        if not coverage.has(tree.key((row[0], list(row[1:])))):
+            built.filled[tree.name] += fresh.execute(insert, row[1:]).rowcount
 
 
 def _keep_sequences(fresh: sqlite3.Connection, tree: Tree, source: _Source, copy: sqlite3.Connection | None) -> None:
-    """Numbers that were given out once are never given out again, even if their rows are gone."""
+    """Restore the highest numbers ever assigned, so that none is reused."""
     forest = source.forest
     groups = source.groups.get(tree.name, [])
-    parts = [part for group in groups for part in forest.parts(group, is_whole=False) if forest.kinds[part.page]]
-    told = [tuple(row[1]) for part in parts for row in forest.rows(part.page) if row and tree.fits(row)]
-    told += copy.execute("SELECT name, seq FROM sqlite_sequence").fetchall() if copy else []
-    for name, number in told:
+    pages = [page for group in groups for page in forest.pages(group, is_whole=False) if forest.kinds[page.number]]
+    sequences = [tuple(row[1]) for page in pages for row in forest.rows(page.number) if row and tree.fits(row)]
+    sequences += copy.execute("SELECT name, seq FROM sqlite_sequence").fetchall() if copy else []
+    for name, number in sequences:
         if isinstance(number, int):
             fresh.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (number, name))
             fresh.execute(_ADD_SEQUENCE, (name, number))
@@ -312,9 +314,9 @@ _ADD_SEQUENCE = """
 
 
 def _regain_from_search(fresh: sqlite3.Connection, kind: str) -> int:
-    """Create the records of which only the search text is left, so that their tags and their history stay.
+    """Create records that survive only in the search text, which keeps their tags and history valid.
 
-    It has name and key in one case only; a key gets capital letters, as most have.
+    Case is lost in the search text; keys become upper case, as most are.
     """
     number = 0
     for id_, text in fresh.execute(
@@ -333,8 +335,8 @@ _REGAIN = """
 """
 
 
-def _index_what_is_missing(fresh: sqlite3.Connection) -> None:
-    """Make records findable whose search text was on a damaged page."""
+def _index_missing(fresh: sqlite3.Connection) -> None:
+    """Index records without search text."""
     fresh.execute("DELETE FROM searchable WHERE id NOT IN (SELECT id FROM asset UNION ALL SELECT id FROM location)")
     for kind in ("asset", "location"):
         rows = fresh.execute(
@@ -363,14 +365,14 @@ def _index_what_is_missing(fresh: sqlite3.Connection) -> None:
 
 
 def _optional_triggers(forest: Forest, before: Forest | None) -> list[str]:
-    """Those that a database has only while it takes part in sync, or sends events."""
+    """Return the optional triggers that the database had."""
     present = {name for one in (forest, before) if one for kind, name, _ in schema_rows(one) if kind == "trigger"}
-    known = (*triggers.OPTIONAL, *triggers.TRIGGERS.values())
+    known = (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values())
     return [statement for statement in known if present & set(statement.split())]
 
 
 def _damaged_tables(source: _Source, trees: Mapping[str, Tree]) -> Iterator[str]:
-    """The table of each damaged page of which that is known."""
+    """Yield the table of each damaged page, where known."""
     forest = source.forest
     owner = {group: name for name, groups in source.groups.items() for group in groups}
     for number in forest.lost():
@@ -380,14 +382,14 @@ def _damaged_tables(source: _Source, trees: Mapping[str, Tree]) -> Iterator[str]
 
 
 def _orphans(connection: sqlite3.Connection) -> Iterator[str]:
-    """Delete rows that refer to lost rows, and then those that referred to these; yields the table of each."""
-    while found := connection.execute("PRAGMA foreign_key_check").fetchall():
-        for table, rowid, _, number in {row[:2]: row for row in found}.values():
+    """Delete rows with references to lost rows, repeatedly. Yields the table of each deleted row."""
+    while orphans := connection.execute("PRAGMA foreign_key_check").fetchall():
+        for table, rowid, _, number in {row[:2]: row for row in orphans}.values():
             yield from [table] * _drop_orphan(connection, table, rowid, number)
 
 
 def _drop_orphan(connection: sqlite3.Connection, table: str, rowid: int | None, number: int) -> int:
-    """Returns how many rows went. In a table without rowid all orphans go at once: none can be named."""
+    """Delete an orphan and return the count; in a table without rowids, delete all orphans together."""
     if rowid is not None:
         return connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,)).rowcount
     links = connection.execute("SELECT * FROM pragma_foreign_key_list(?) WHERE id = ?", (table, number)).fetchall()
@@ -398,7 +400,7 @@ def _drop_orphan(connection: sqlite3.Connection, table: str, rowid: int | None, 
     ).rowcount
 
 
-# A track of the backup may be older than the history, whose newest row says where its asset is.
+# Tracks from the backup may be older than the history, so the newest row sets the location.
 _FOLLOW_HISTORY = """
     UPDATE track SET row_at = newest.observed_at, row_seq = newest.seq, row_rule = newest.rule,
         location_id = newest.location_id, dwell_started_at = newest.observed_at,

@@ -1,12 +1,8 @@
-"""The triggers of sync, which a database has only while it needs them.
+"""Optional triggers, which exist only while sync or outbound events need them.
 
-They belong to the schema, and a backup that contains any other trigger is refused. Change one only together with a new
-step in `migrations/` that creates it anew.
-
-The triggers of outbound events, which a database has only while there is a destination for them.
-
-They belong to the schema, and a backup with any other trigger is refused, as with those of `sync_triggers`. None of
-them fires for a sighting that only changes when an asset was last seen: those are nearly all writes of an ingest batch.
+They are part of the schema, and a backup with any other trigger is refused. To change one, add a migration that creates
+it again. No event trigger fires for reads that only change a last-seen time, since those are nearly all writes of an
+ingest batch.
 """
 
 from __future__ import annotations
@@ -28,17 +24,17 @@ _MASTER = {
 _TRACKING = {
     "change_stay_added": ("INSERT ON history", "1, new.position_no, new.observed_at"),
     "change_stay_changed": ("UPDATE ON history", "1, new.position_no, new.observed_at"),
-    # Retention moves the horizon first, so that what it drops then is not a change.
+    # Retention moves the horizon first, so its deletions are not changes.
     "change_stay_removed": (
         "DELETE ON history WHEN old.observed_at + old.seen_for >= (SELECT horizon FROM target)",
         "1, old.position_no, old.observed_at",
     ),
-    # When one of several people who made the same row of history undoes his scan, the row stays.
+    # If several people scanned the same history row, one undo leaves the row.
     "change_scan_undone": (
         "UPDATE OF undone_at ON handheld_scan WHEN new.asset_id IS NOT NULL",
         "1, ifnull((SELECT no FROM track WHERE asset_id = new.asset_id AND site_no IS NULL), 0), new.observed_at",
     ),
-    # There is none for changes of a track: it would fire for every read. See the table `told`.
+    # No trigger for track updates: it would fire for every read. See the table `told`.
     "change_track_removed": ("DELETE ON track", "6, old.no, NULL"),
     "change_reader_renamed": ("UPDATE OF name ON reader WHEN new.name <> old.name", "4, new.id, NULL"),
     "change_person_renamed": ("UPDATE OF name ON person WHEN new.name <> old.name", "5, new.id, NULL"),
@@ -53,7 +49,7 @@ def _feed(events: dict[str, tuple[str, str]]) -> dict[str, str]:
     }
 
 
-# By name, for `edge.sync.store.change_feed`. A site also sends what it tracks; a hub sends its sites master data only.
+# Triggers by name. A site feeds tracking data too; a hub feeds master data only.
 FEED_OF_HUB = _feed(_MASTER)
 FEED_OF_SITE = _feed({**_MASTER, **_TRACKING})
 
@@ -62,7 +58,7 @@ _NEWEST = (
     "ORDER BY other.last_seen_at DESC, other.no LIMIT 1)) WHERE asset_id = {0}; "
 )
 
-# Only a hub has more than one track of an asset, so only there it has to be kept which is the newest.
+# Only a hub has several tracks per asset, so only a hub marks the newest.
 NEWEST_TRACK = {
     name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {''.join(map(_NEWEST.format, assets))}END"
     for name, event, assets in (
@@ -90,7 +86,7 @@ _EVENTS = {
     "event_tag_changed": ("UPDATE ON tag WHEN new.asset_id IS NOT NULL", "3, new.asset_id"),
 }
 
-TRIGGERS = {
+EVENT_TRIGGERS = {
     name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} "
     f"BEGIN INSERT INTO event_candidate (kind, key) VALUES ({values}); END"
     for name, (event, values) in _EVENTS.items()

@@ -17,7 +17,7 @@ import orjson
 
 from edge import clock
 from edge.database.connection import execute, execute_many, writing
-from edge.database.triggers import TRIGGERS
+from edge.database.triggers import EVENT_TRIGGERS
 from edge.events import log as events
 from edge.events.log import EventKind, NewEvent
 from edge.tracking import stays
@@ -77,7 +77,7 @@ def start(silence: Silence) -> None:
         if is_running():
             return
         seen_after = clock.now() - silence.asset
-        for statement in TRIGGERS.values():
+        for statement in EVENT_TRIGGERS.values():
             execute(statement)
         execute(
             "INSERT INTO event_asset (asset_id, is_live, location_id, observed_at) "
@@ -94,19 +94,19 @@ def start(silence: Silence) -> None:
 def stop() -> None:
     """Remove the triggers. The log keeps its events until they expire."""
     with writing():
-        for name in TRIGGERS:
+        for name in EVENT_TRIGGERS:
             execute(f"DROP TRIGGER IF EXISTS {name}")
         for table in ("event_candidate", "event_asset", "event_reader"):
             execute(f"DELETE FROM {table}")
 
 
 def is_running() -> bool:
-    names = orjson.dumps(list(TRIGGERS)).decode()
+    names = orjson.dumps(list(EVENT_TRIGGERS)).decode()
     row = execute(
         "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))",
         (names,),
     )
-    return bool(row.fetchone()[0] == len(TRIGGERS))
+    return bool(row.fetchone()[0] == len(EVENT_TRIGGERS))
 
 
 def has_candidates() -> bool:

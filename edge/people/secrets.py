@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import pyrage
 
-from edge.database.instance import beside_database, make_key
+from edge.database.instance import data_dir_file, make_key
 from edge.errors import SetupError
 
 CLIENT_SECRET_PREFIX = "edge_"  # noqa: S105 -- a public prefix, for secret scanners
@@ -61,7 +61,7 @@ def unseal(sealed: bytes) -> str:
 
 
 def _key() -> pyrage.x25519.Identity:
-    file = beside_database(KEY_NAME)
+    file = data_dir_file(KEY_NAME)
     if not file.exists():
         make_key(file, str(pyrage.x25519.Identity.generate()))
     try:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.bounds import DEFAULT, Bounds, until_swept
+from edge.database.bounds import DEFAULT, Bounds, hard_limit
 from edge.database.connection import execute, execute_many
 from edge.errors import NotFound
 
@@ -60,7 +60,7 @@ def _room(reader_id: int, bounds: Bounds) -> tuple[int, int]:
     rows, size = execute(
         "SELECT count(*), ifnull(sum(kept_bytes), 0) FROM dead_letter WHERE reader_id = ?", (reader_id,)
     ).fetchone()
-    return until_swept(bounds.dead_letters) - rows, until_swept(bounds.dead_letter_bytes) - size
+    return hard_limit(bounds.dead_letters) - rows, hard_limit(bounds.dead_letter_bytes) - size
 
 
 def discard(dead_letter_ids: Iterable[int]) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
-from edge.database.bounds import DEFAULT, until_swept
+from edge.database.bounds import DEFAULT, hard_limit
 from edge.database.connection import execute, execute_many
 from edge.people.topic_owners import owner_finder
 from edge.readers import dismissals
@@ -51,7 +51,7 @@ def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics
         if len(message.topic.encode()) <= LONGEST_TOPIC:
             by_owner.setdefault(owner_of(message.topic), set()).add(message.topic)
     whose = {
-        topic: owner for owner, topics in by_owner.items() for topic in _with_room(owner, topics, until_swept(most))
+        topic: owner for owner, topics in by_owner.items() for topic in _with_room(owner, topics, hard_limit(most))
     }
     execute_many(
         "INSERT INTO unassigned_topic (topic, first_heard_at, last_heard_at, messages, sample, organization_id, size) "

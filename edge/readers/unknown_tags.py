@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
-from edge.database.bounds import DEFAULT, until_swept
+from edge.database.bounds import DEFAULT, hard_limit
 from edge.database.connection import execute, execute_many
 from edge.readers import dismissals
 
@@ -51,7 +51,7 @@ def record(sightings: Sequence[Sighting], most: int = DEFAULT.unknown_tags) -> l
         by_reader.setdefault((sighting.organization_id, sighting.reader_id), []).append(sighting)
     others: list[Sighting] = []
     for reader, own in by_reader.items():
-        kept = _with_room(*reader, {(sighting.tag_type, sighting.match_key) for sighting in own}, until_swept(most))
+        kept = _with_room(*reader, {(sighting.tag_type, sighting.match_key) for sighting in own}, hard_limit(most))
         others += [sighting for sighting in own if (sighting.tag_type, sighting.match_key) not in kept]
         _write([sighting for sighting in own if (sighting.tag_type, sighting.match_key) in kept])
     return others

@@ -1,4 +1,4 @@
-"""Every function of the store that writes: an example of it with its line in the audit, or why it leaves none."""
+"""Every writing function of the store: an example with its audit entry, or the reason why it leaves none."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ WITH_AN_ACTOR_OF_THEIR_OWN = {
 HUB = HubAccess("https://hub", "N", "Hub", "id")
 PRINTER = LabelPrinter("10.0.0.7:9100", "100x50", 8)
 
-# function: (an act, the action it is noted as, whose name the line carries)
+# function: (an act, its action, the subject's name in the entry)
 EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "assets.create": (lambda on: assets.create(on.ada, name="Cage", external_key="C"), "asset.created", "Cage (C)"),
     "assets.patch": (lambda on: assets.patch(on.ada, on.asset.id, {"name": "Box"}), "asset.changed", "Box (A-1)"),

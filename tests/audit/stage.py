@@ -1,4 +1,4 @@
-"""A site with one of each, for acts that change it."""
+"""A site with one record of each kind, for acts that change it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from edge.tracking import floor_plans
 
 
 class Stage(NamedTuple):
-    """Ada acts on a site with one of each."""
+    """A site with one record of each kind; Ada is the actor."""
 
     ada: Actor
     asset: assets.AssetRow
@@ -95,7 +95,7 @@ def add_site(on: Stage) -> sites.Site:
 
 
 def clash(on: Stage) -> int:
-    """A site has an asset with the key of ours, under the id 7; the number of the site."""
+    """Add a conflict with a site's asset 7 that has the same key. Returns the site number."""
     site = add_site(on)
     record = json.dumps([7, "A-1", "Pallet", None, 1, "{}", 1, None, 1, 1, None, [], ""])
     with writing():
@@ -105,7 +105,7 @@ def clash(on: Stage) -> int:
 
 
 def agreeing_clash(on: Stage) -> int:
-    """The two also agree in name and a tag."""
+    """Add a conflict with an asset that also has the same name and tag."""
     tag = NewTag("rfid", "AGREED")
     assets.attach_tag(on.ada, on.asset.id, tag)
     site_no = clash(on)
@@ -119,8 +119,8 @@ def begin_stock_take(on: Stage) -> None:
 
 
 def add_webhook(on: Stage) -> int:
-    url, wanted = "https://erp.example/hook", Filter(frozenset(KINDS))
-    new = NewDestination(DestinationKind.WEBHOOK, "ERP", url, b"sealed", wanted)
+    url, event_filter = "https://erp.example/hook", Filter(frozenset(KINDS))
+    new = NewDestination(DestinationKind.WEBHOOK, "ERP", url, b"sealed", event_filter)
     return destinations.add(on.ada, new).no
 
 

@@ -1,4 +1,4 @@
-"""Every write says who acts and leaves its line in the audit; what does not is listed with the reason."""
+"""Every write names its actor and leaves an audit entry; exceptions are listed with a reason."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def stage(cast: Cast) -> Stage:
     return set_stage(cast.acme)
 
 
-def test_whatever_writes_is_audited_or_listed_with_the_reason() -> None:
+def test_every_writing_function_is_audited_or_listed_with_a_reason() -> None:
     listed = {name for names in NOT_AUDITED.values() for name in names}
     assert set(writing_functions()) - listed == set(EXAMPLES)
     assert listed <= set(writing_functions())
 
 
-def test_a_part_of_an_act_is_called_by_modules_of_the_database_alone() -> None:
-    receivers = {EDGE / "listeners.py"}  # called by the signal of an act
+def test_steps_of_an_act_are_called_only_by_database_modules() -> None:
+    receivers = {EDGE / "listeners.py"}  # called by a signal within an act
     outside = set(EDGE.rglob("*.py")) - set(modules_of_the_database()) - receivers
     assert NOT_AUDITED[PART_OF_AN_ACT] & {name for path in outside for name in names_used(path)} == set()
 
@@ -61,39 +61,39 @@ WAYS_TO_WRITE = {
 
 
 @pytest.mark.parametrize("way", WAYS_TO_WRITE)
-def test_whatever_way_a_function_writes_it_is_found(way: str, tmp_path: Path) -> None:
+def test_every_way_to_write_is_detected(way: str, tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("SQL = ['DELETE FROM tag']\ndef change(): execute('DELETE FROM tag')")
     (tmp_path / "module.py").write_text(WAYS_TO_WRITE[way] + "\ndef read(): execute('SELECT 1')")
     assert set(writing_functions([tmp_path / "module.py", tmp_path / "other.py"])) == {"module.write", "other.change"}
 
 
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - set(WITH_AN_ACTOR_OF_THEIR_OWN)))
-def test_who_acts_is_the_first_argument(name: str) -> None:
+def test_the_actor_is_the_first_argument(name: str) -> None:
     assert writing_functions()[name].first_type == "Actor"
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_every_write_leaves_its_line(stage: Stage, name: str) -> None:
+def test_every_write_leaves_an_entry(stage: Stage, name: str) -> None:
     act, action, called = EXAMPLES[name]
     last = execute("SELECT max(no) FROM audit").fetchone()[0]
     act(stage)
-    found = execute(
+    entries = execute(
         "SELECT action, subject_kind, subject_name, actor_kind, actor_name FROM audit WHERE no > ? ORDER BY no", (last,)
     )
-    *_, (noted, subject_kind, subject, kind, who) = found.fetchall()
+    *_, (noted, subject_kind, subject, kind, who) = entries.fetchall()
     assert (noted, subject) == (action, called)
     assert subject_kind in KINDS, "the page Audit cannot filter by it"
     if name not in WITH_AN_ACTOR_OF_THEIR_OWN and not name.startswith("organizations"):
         assert (kind, who) == (ActorKind.PERSON, "Ada")
 
 
-def test_a_write_without_a_line_is_refused_and_undone(stage: Stage) -> None:
+def test_a_write_without_an_entry_is_rolled_back(stage: Stage) -> None:
     with pytest.raises(RuntimeError, match="no line in the audit"), acting(stage.ada):
         execute("UPDATE asset SET name = 'silent'")
     assert assets.get(stage.ada.organization_id, stage.asset.id).name == "Pallet"
 
 
-def test_an_act_that_changes_nothing_leaves_no_line(stage: Stage) -> None:
+def test_an_act_without_changes_leaves_no_entry(stage: Stage) -> None:
     before = trail.recent(stage.ada.organization_id)
     assets.rename(stage.ada, stage.asset.id, "A-1")
     assets.patch(stage.ada, stage.asset.id, {"name": "Pallet"})
@@ -108,14 +108,14 @@ def test_an_act_that_changes_nothing_leaves_no_line(stage: Stage) -> None:
     assert [line.action for line in after[: -len(before)]] == ["person.disabled"]
 
 
-def test_a_refused_act_leaves_no_line(stage: Stage) -> None:
+def test_a_refused_act_leaves_no_entry(stage: Stage) -> None:
     before = trail.recent(stage.ada.organization_id)
     with pytest.raises(Conflict):
         assets.create(stage.ada, name="Again", external_key="A-1")
     assert trail.recent(stage.ada.organization_id) == before
 
 
-def test_the_line_tells_what_changed_from_what_to_what(stage: Stage) -> None:
+def test_an_entry_has_old_and_new_values(stage: Stage) -> None:
     hall = locations.create(stage.ada, name="Hall", external_key="H-1")
     locations.patch(stage.ada, stage.location.id, {"name": "Dock 1"}, parent=Parent(hall.id, UNSET))
     readers.change_reader(stage.ada, stage.reader.id, {"location_id": hall.id, "min_rssi": -60.0})
@@ -124,7 +124,7 @@ def test_the_line_tells_what_changed_from_what_to_what(stage: Stage) -> None:
     assert reader.detail == {"min_rssi": {"old": None, "new": -60.0}, "location": {"old": None, "new": "Hall (H-1)"}}
 
 
-def test_secrets_and_their_hashes_are_not_kept(stage: Stage) -> None:
+def test_entries_contain_no_secrets_or_hashes(stage: Stage) -> None:
     people.update_person(stage.ada, stage.olga.id, password_hash="scrypt:x$HASHED", pin_hash="scrypt:y$HASHED")
     api_keys.add_key(stage.ada, "ERP", ["assets:read"], b"HASHED")
     broker_accounts.set_account(stage.ada, stage.reader.id, "$7$HASHED")
@@ -133,36 +133,38 @@ def test_secrets_and_their_hashes_are_not_kept(stage: Stage) -> None:
     assert "HASHED" not in str(execute("SELECT * FROM audit").fetchall())
 
 
-def test_a_long_text_is_cut_and_says_so(stage: Stage) -> None:
+def test_long_texts_are_cut_with_a_note(stage: Stage) -> None:
     assets.patch(stage.ada, stage.asset.id, {"description": "x" * 5000})
-    told = trail.recent(stage.ada.organization_id, 1)[0].detail["description"]["new"]
-    assert told.endswith("… (5000 characters)")
-    assert len(told) < 1100
+    description = trail.recent(stage.ada.organization_id, 1)[0].detail["description"]["new"]
+    assert description.endswith("… (5000 characters)")
+    assert len(description) < 1100
 
 
-def test_wrong_passwords_of_one_hour_are_one_line(stage: Stage, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_passwords_within_an_hour_are_one_entry(
+    stage: Stage, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(30):
         sessions.refuse(stage.olga, None, f"10.0.0.{number}")
         sessions.refuse(None, None, f"10.0.1.{number}")
     mine = trail.recent(stage.ada.organization_id, 1)[0]
     assert (mine.subject_name, mine.detail) == ("Olga", {"address": "10.0.0.29", "attempts": 30})
-    of_nobody = trail.list_page(cast.acme, trail.AuditFilter(subject_kind=trail.BOX), limit=9).rows
-    assert [line.detail["attempts"] for line in of_nobody if line.action == "person.sign_in_refused"] == [30]
+    entries = trail.list_page(cast.acme, trail.AuditFilter(subject_kind=trail.BOX), limit=9).rows
+    assert [line.detail["attempts"] for line in entries if line.action == "person.sign_in_refused"] == [30]
     later = clock.now() + clock.HOUR + 1
     monkeypatch.setattr(clock, "now", lambda: later)
     sessions.refuse(stage.olga, None, "10.0.0.1")
     assert trail.recent(stage.ada.organization_id, 1)[0].detail["attempts"] == 1
 
 
-def test_filters_and_pages_of_the_audit(stage: Stage, cast: Cast) -> None:
+def test_filters_and_pages_of_the_trail(stage: Stage, cast: Cast) -> None:
     assets.patch(shell(cast.acme, "root"), stage.asset.id, {"name": "Box"})
     assets.create(shell(cast.rival), name="Theirs")
     locations.create(stage.ada, name="Überseekai")
 
-    def actions(**wanted: Any) -> list[str]:
-        found = trail.list_page(cast.acme, trail.AuditFilter(**wanted), limit=50)
-        assert found.total_count == len(found.rows)
-        return [line.action for line in found.rows]
+    def actions(**filters: Any) -> list[str]:
+        page = trail.list_page(cast.acme, trail.AuditFilter(**filters), limit=50)
+        assert page.total_count == len(page.rows)
+        return [line.action for line in page.rows]
 
     assert actions(subject_id=str(stage.asset.id)) == ["asset.changed", "asset.created"]
     assert actions(actor_kind="shell", subject_kind="asset") == ["asset.changed"]
@@ -176,7 +178,7 @@ def test_filters_and_pages_of_the_audit(stage: Stage, cast: Cast) -> None:
     assert (page.rows, page.total_count) == (whole[2:5], len(whole))
 
 
-def test_old_lines_are_dropped_in_steps_through_the_index(stage: Stage, cast: Cast) -> None:
+def test_old_entries_are_deleted_in_steps_by_index(stage: Stage, cast: Cast) -> None:
     with writing():
         execute("UPDATE audit SET at = 1000 + no")
     count = execute("SELECT count(*) FROM audit").fetchone()[0]

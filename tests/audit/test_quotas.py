@@ -1,4 +1,4 @@
-"""People and keys add a bounded amount in a time, and a bounded number of what nobody needs many of."""
+"""People and keys can add a limited number of bytes over time, and a limited number of some records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BURST = 20_000.0  # bytes
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quotas that a few requests use up, and no time refills."""
+    """Set small quotas that never refill."""
     monkeypatch.setattr(quotas, "_of_caller", Buckets(int(BURST), 1e-9))
     monkeypatch.setattr(quotas, "_of_organization", Buckets(int(3 * BURST), 1e-9))
 
@@ -51,8 +51,8 @@ def until_refused(add: Callable[[int], object]) -> int:
     raise AssertionError("never refused")
 
 
-def doors(ada: Actor, place: int) -> Iterator[tuple[str, Callable[[int], object]]]:
-    """Everything that somebody signed in can add again and again."""
+def ways_to_add(ada: Actor, place: int) -> Iterator[tuple[str, Callable[[int], object]]]:
+    """Yield every way for a signed-in person to add data repeatedly."""
     asset_id = assets.create(shell(ada.organization_id), name="Pallet").id
     grown = [assets.create(shell(ada.organization_id), name=f"Grows {n}").id for n in range(100)]
 
@@ -84,28 +84,28 @@ def doors(ada: Actor, place: int) -> Iterator[tuple[str, Callable[[int], object]
 
 
 @pytest.mark.usefixtures("small")
-def test_every_door_is_closed_to_who_adds_very_much_at_once(cast: Cast, ada: Actor) -> None:
+def test_every_way_to_add_data_is_limited(cast: Cast, ada: Actor) -> None:
     place = locations.create(shell(cast.acme), name="Dock").id
-    for name, add in doors(ada, place):
+    for name, add in ways_to_add(ada, place):
         quotas.forget()
         assert until_refused(add) < 100, name
 
 
 @pytest.mark.usefixtures("small")
-def test_what_is_refused_leaves_nothing(cast: Cast, ada: Actor) -> None:
+def test_a_refusal_leaves_nothing(cast: Cast, ada: Actor) -> None:
     number = until_refused(lambda number: assets.create(ada, name=f"Asset {number}"))
     assert execute("SELECT count(*) FROM asset").fetchone() == (number,)
 
 
 @pytest.mark.usefixtures("small")
-def test_one_who_used_up_their_own_leaves_others_theirs(cast: Cast, ada: Actor) -> None:
+def test_a_used_up_quota_does_not_affect_others(cast: Cast, ada: Actor) -> None:
     until_refused(lambda number: assets.create(ada, name=f"Asset {number}"))
     for other in (person_of(cast.acme, "Bob"), person_of(cast.rival, "Rita"), shell(cast.acme)):
         assets.create(other, name="Asset of another")
 
 
 @pytest.mark.usefixtures("small")
-def test_an_organization_has_a_quota_for_all_its_people_together(cast: Cast) -> None:
+def test_an_organization_has_a_common_quota(cast: Cast) -> None:
     crowd = [person_of(cast.acme, f"Person {number}") for number in range(30)]
     assert until_refused(lambda number: assets.create(crowd[number % 30], name=f"Asset {number}")) > 30
     with pytest.raises(OverQuota):
@@ -114,7 +114,7 @@ def test_an_organization_has_a_quota_for_all_its_people_together(cast: Cast) -> 
 
 
 @pytest.mark.usefixtures("small")
-def test_who_uploads_for_others_spends_their_own(cast: Cast, ada: Actor) -> None:
+def test_uploads_for_others_use_the_quota_of_the_sender(cast: Cast, ada: Actor) -> None:
     place = locations.create(shell(cast.acme), name="Dock").id
     bob = person_of(cast.acme, "Bob")
     for_ada = actors.on_behalf_of(bob, int(ada.id), "Ada")
@@ -124,9 +124,7 @@ def test_who_uploads_for_others_spends_their_own(cast: Cast, ada: Actor) -> None
         assets.create(bob, name="Asset")
 
 
-def test_there_are_never_more_than_a_number_of_each_kind(
-    cast: Cast, ada: Actor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_records_of_each_kind_is_capped(cast: Cast, ada: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas, "CAPS", {kind: cap._replace(limit=1) for kind, cap in quotas.CAPS.items()})
     api_keys.add_key(ada, "One", api_keys.SCOPES, b"1" * 32)
     with pytest.raises(Conflict, match="There are 1 of these already"):
@@ -141,7 +139,7 @@ def test_there_are_never_more_than_a_number_of_each_kind(
 
 
 @pytest.mark.parametrize("kind", ["stock_take", "open stock_take"])
-def test_stock_takes_are_bounded_and_one_that_is_there_may_be_sent_again(
+def test_stock_takes_are_capped_and_an_existing_one_can_be_resent(
     cast: Cast, ada: Actor, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     dock = locations.create(shell(cast.acme), name="Dock").id
@@ -153,13 +151,13 @@ def test_stock_takes_are_bounded_and_one_that_is_there_may_be_sent_again(
     assert [row.id for row in stock_takes.list_stock_takes(cast.acme)] == ["take-1"]
 
 
-def test_every_kind_that_has_a_cap_is_one_that_is_added(cast: Cast) -> None:
-    """A misspelled kind would bound nothing."""
+def test_every_cap_has_a_valid_query(cast: Cast) -> None:
+    """A misspelled table would limit nothing."""
     for cap in quotas.CAPS.values():
         assert execute(f"SELECT count(*) FROM {cap.rows}", (cast.acme,)).fetchone() is not None
 
 
-def test_the_last_space_of_a_disk_is_for_reads_and_scans(
+def test_the_last_disk_space_is_reserved_for_reads_and_scans(
     cast: Cast, ada: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = namedtuple("usage", "free")

@@ -1,4 +1,4 @@
-"""Which functions write to the database, found in their source: by what they execute, and by what they call."""
+"""Detects in source code which functions write to the database: by executed statements and by calls."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 EDGE = Path(__file__).parents[2] / "edge"
-# They run a statement, and write nothing.
+# Modules that run statements but write nothing.
 _READERS = {EDGE / "ingest/pipeline.py", EDGE / "runtime/readiness.py"}
 _RUNS_STATEMENTS = re.compile(
     r"(database\.connection\.execute(_many)?|database\.models|audit\.audit\.(Act|acting|act_in_group))\b"
 )
 _SQL = re.compile(r"\b((INSERT|REPLACE)( OR \w+)? INTO|UPDATE|DELETE FROM)\b")
-_BUILT = re.compile(  # of a Peewee table
+_BUILT = re.compile(  # writing methods of a Peewee table
     "(insert|replace)(_many|_from)?|update|delete|create|get_or_create|save|bulk_(create|update)|(set|delete)_by_id|"
     "delete_instance"
 )
 
 
 @dataclass
-class Found:
-    """A function, class or constant. `name` is `module.name`; `uses` are names of the same form."""
+class Definition:
+    """A function, class or constant. `name` and `uses` have the form `module.name`."""
 
     name: str
     is_constant: bool = False
@@ -37,7 +37,7 @@ class Found:
 
 
 def modules_of_the_database() -> list[Path]:
-    """The modules that run statements. Their names without the folder are all different."""
+    """Return the modules that run statements. Their file names are unique."""
     paths = [path for path in sorted(EDGE.rglob("*.py")) if path not in _READERS and _runs_statements(path)]
     assert len({path.stem for path in paths}) == len(paths)
     return paths
@@ -56,35 +56,41 @@ def _runs_statements(path: Path) -> bool:
     return any(_RUNS_STATEMENTS.match(name) for name in imported)
 
 
-def writing_functions(paths: Sequence[Path] = ()) -> dict[str, Found]:
-    """All public functions by which something in the database changes."""
+def writing_functions(paths: Sequence[Path] = ()) -> dict[str, Definition]:
+    """Return all public functions that change the database."""
     modules = paths or modules_of_the_database()
-    everything = {found.name: found for path in modules for found in _definitions(path)}
+    everything = {definition.name: definition for path in modules for definition in _definitions(path)}
     has_grown = True
     while has_grown:
         has_grown = False
-        for found in everything.values():
-            if not found.writes and any(name in everything and everything[name].writes for name in found.uses):
-                found.writes = has_grown = True
-    return {name: found for name, found in everything.items() if found.writes and found.is_public_function}
+        for definition in everything.values():
+            if not definition.writes and any(
+                name in everything and everything[name].writes for name in definition.uses
+            ):
+                definition.writes = has_grown = True
+    return {
+        name: definition
+        for name, definition in everything.items()
+        if definition.writes and definition.is_public_function
+    }
 
 
 def names_used(path: Path) -> set[str]:
-    """What of modules of the database a module uses, as `module.name`."""
+    """Return the names of database modules used in a module, as `module.name`."""
     tree = ast.parse(path.read_text("utf-8"))
-    return _found(Found(path.stem), tree, _imported(tree)).uses
+    return _analyze(Definition(path.stem), tree, _imported(tree)).uses
 
 
-def _definitions(path: Path) -> Iterator[Found]:
+def _definitions(path: Path) -> Iterator[Definition]:
     module, tree = path.stem, ast.parse(path.read_text("utf-8"))
     assigned = {target: node.value for node in tree.body for target in _targets(node)}  # type: ignore[attr-defined]
     defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     known = _imported(tree) | {name: f"{module}.{name}" for name in (*assigned, *defined)}
     for name, value in assigned.items():
         if value is not None:
-            yield _found(Found(f"{module}.{name}", is_constant=True), value, known)
+            yield _analyze(Definition(f"{module}.{name}", is_constant=True), value, known)
     for name, node in defined.items():
-        yield _found(Found(f"{module}.{name}", first_type=_first_type(node)), node, known)
+        yield _analyze(Definition(f"{module}.{name}", first_type=_first_type(node)), node, known)
 
 
 def _targets(node: ast.stmt) -> list[str]:
@@ -93,14 +99,14 @@ def _targets(node: ast.stmt) -> list[str]:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """What a name stands for: a module, as `module`, or something in one, as `module.name`."""
-    found = {}
+    """Map local names to `module`, or to `module.name` for names inside a module."""
+    imported = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("edge."):
             folder = EDGE / "/".join(node.module.split(".")[1:])
             origin = "" if folder.is_dir() else f"{folder.name}."
-            found |= {name.asname or name.name: f"{origin}{name.name}" for name in node.names}
-    return found
+            imported |= {name.asname or name.name: f"{origin}{name.name}" for name in node.names}
+    return imported
 
 
 def _first_type(node: ast.FunctionDef | ast.ClassDef) -> str:
@@ -109,22 +115,22 @@ def _first_type(node: ast.FunctionDef | ast.ClassDef) -> str:
     return ""
 
 
-def _found(found: Found, node: ast.AST, known: Mapping[str, str]) -> Found:
-    """`found`, with what its source tells."""
-    docstrings = {id(part.value) for part in ast.walk(node) if isinstance(part, ast.Expr)}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Constant) and isinstance(part.value, str) and id(part) not in docstrings:
-            found.writes |= bool(_SQL.search(part.value))
-        elif isinstance(part, ast.Attribute | ast.Name):
-            owner, _, name = _in_full(part, known).rpartition(".")
-            found.writes |= owner.startswith("models.") and bool(_BUILT.fullmatch(name))
-            found.uses.add(f"{owner}.{name}")
-    return found
+def _analyze(definition: Definition, node: ast.AST, known: Mapping[str, str]) -> Definition:
+    """Complete a definition from its source."""
+    docstrings = {id(child.value) for child in ast.walk(node) if isinstance(child, ast.Expr)}
+    for child in ast.walk(node):
+        if isinstance(child, ast.Constant) and isinstance(child.value, str) and id(child) not in docstrings:
+            definition.writes |= bool(_SQL.search(child.value))
+        elif isinstance(child, ast.Attribute | ast.Name):
+            owner, _, name = _in_full(child, known).rpartition(".")
+            definition.writes |= owner.startswith("models.") and bool(_BUILT.fullmatch(name))
+            definition.uses.add(f"{owner}.{name}")
+    return definition
 
 
-def _in_full(part: ast.expr, known: Mapping[str, str]) -> str:
-    """`models.Asset.insert` for `Asset.insert`, or nothing for what was not imported."""
-    if isinstance(part, ast.Attribute):
-        owner = _in_full(part.value, known)
-        return f"{owner}.{part.attr}" if owner else ""
-    return known.get(part.id, "") if isinstance(part, ast.Name) else ""
+def _in_full(node: ast.expr, known: Mapping[str, str]) -> str:
+    """Return `models.Asset.insert` for `Asset.insert`; empty for names that were not imported."""
+    if isinstance(node, ast.Attribute):
+        owner = _in_full(node.value, known)
+        return f"{owner}.{node.attr}" if owner else ""
+    return known.get(node.id, "") if isinstance(node, ast.Name) else ""

@@ -1,4 +1,4 @@
-"""Many assets that go their ways past four readers, and the history of each, whatever the order of arrival was."""
+"""Random reads of many assets at four readers, and their histories for any order of arrival."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from edge.tracking.stays import Quality, Scan
 
 GAP = 300 * SECOND
 START = 1_772_439_330 * SECOND
-MINUTES = 14  # less than reads are kept, so that nothing comes too late
+MINUTES = 14  # shorter than reads are kept, so that no read is too late
 OUTAGE = 40  # seconds
-LATER = 3_600  # seconds after everything
-PACES = (0.3, 0.5, 1.0, 1.0, 3.0, 5.0)  # seconds from one try to read a tag to the next
-# The reader of each place, and its weight: two antennas of one reader, a portal of another one, two more readers.
+LATER = 3_600  # seconds after the last read
+PACES = (0.3, 0.5, 1.0, 1.0, 3.0, 5.0)  # seconds between attempts to read a tag
+# Reader and weight of each place: two antennas of one reader, a portal, two more readers.
 PLACES = (
     (0, Weight.RFID_ZONE),
     (0, Weight.RFID_ZONE),
@@ -36,7 +36,7 @@ PLACES = (
 
 
 class Message(NamedTuple):
-    """What a reader sent at once: its scans, or a sign of life only."""
+    """A message of a reader: its scans, or only a sign of life."""
 
     at: int
     reader: int
@@ -54,8 +54,8 @@ class World(NamedTuple):
             return [assets.create(shell(self.organization_id), name="pallet").id for _ in range(count)]
 
     def history(self, asset_ids: Sequence[int]) -> list[list[tuple[int, ...]]]:
-        """Of each asset: all that is known of it but its number, and when what was told arrived."""
-        found = []
+        """Return the history of each asset, without its id and the times of receipt."""
+        histories = []
         for asset_id in asset_ids:
             rows = execute(
                 "SELECT h.observed_at, h.seq, iif((h.observed_at, h.seq) = (t.row_at, t.row_seq), 0, h.seen_for), "
@@ -64,8 +64,8 @@ class World(NamedTuple):
                 "JOIN track t ON t.no = h.position_no WHERE t.asset_id = ? ORDER BY h.observed_at, h.seq",
                 (asset_id,),
             ).fetchall()
-            found.append([tuple(row) for row in rows])
-        return found
+            histories.append([tuple(row) for row in rows])
+        return histories
 
 
 def make_world(organization_id: int) -> World:
@@ -80,9 +80,9 @@ def make_world(organization_id: int) -> World:
 
 
 def messages(world: World, asset_ids: Sequence[int], random: Random) -> list[Message]:
-    """In the order of time. No two reads are at once, so that there is one order."""
+    """Return messages in time order. No two reads are simultaneous, so the order is unique."""
     out = [_outage(random) for _ in world.readers]
-    found: list[Message] = []
+    sent: list[Message] = []
     taken: set[int] = set()
     for asset_id in asset_ids:
         for at, place, rssi in _way(random):
@@ -98,16 +98,16 @@ def messages(world: World, asset_ids: Sequence[int], random: Random) -> list[Mes
                 world.organization_id, asset_id, world.places[place], world.readers[reader], place, moment, moment,
                 Quality.READER, rssi, weight,
             )  # fmt: skip
-            found.append(Message(moment, reader, (scan,)))
+            sent.append(Message(moment, reader, (scan,)))
     for reader, (begin, end, says_goodbye) in enumerate(out):
         beat = random.choice((0, 1, 10, 30))
         if beat:
             for at in range(0, MINUTES * 60 * SECOND, beat * SECOND):
                 if not begin <= at < end:
-                    found.append(Message(START + at, reader))
+                    sent.append(Message(START + at, reader))
         if says_goodbye:
-            found.append(Message(START + begin + 5 * SECOND, reader, sign=GOODBYE))
-    return sorted(found, key=lambda message: message.at)
+            sent.append(Message(START + begin + 5 * SECOND, reader, sign=GOODBYE))
+    return sorted(sent, key=lambda message: message.at)
 
 
 def _outage(random: Random) -> tuple[int, int, bool]:
@@ -116,7 +116,7 @@ def _outage(random: Random) -> tuple[int, int, bool]:
 
 
 def _way(random: Random) -> Iterator[tuple[int, int, float | None]]:
-    """(microsecond, place, RSSI) of each read of one asset."""
+    """Yield (microsecond, place, RSSI) of each read of one asset."""
     moment = random.uniform(0, 300)
     place, pace = random.randrange(len(PLACES)), random.choice(PACES)
     knows_strength = random.random() < 0.8
@@ -134,25 +134,25 @@ def _way(random: Random) -> Iterator[tuple[int, int, float | None]]:
 
 
 def tell(
-    told: Sequence[Message], world: World, recent: RecentReads | None, random: Random | None, gap: int = GAP
+    sent: Sequence[Message], world: World, recent: RecentReads | None, random: Random | None, gap: int = GAP
 ) -> None:
-    """In this order; with `random` in batches of any size, with looks at what is held back in between.
+    """Record the messages in this order; with `random`, in random batches and with settling in between.
 
     Without `recent`, smoothing is off.
     """
     begin = 0
-    while begin < len(told):
+    while begin < len(sent):
         end = begin + (random.choice((1, 7, 60, 400, 3_000)) if random else 5_000)
-        _record(told[begin:end], world, recent, gap)
+        _record(sent[begin:end], world, recent, gap)
         if recent and random and random.random() < 0.3:
-            settle_until(recent, max(message.at for message in told[:end]) // SECOND - 1, gap)
+            settle_until(recent, max(message.at for message in sent[:end]) // SECOND - 1, gap)
         begin = end
     if recent:
         settle_until(recent, START // SECOND + MINUTES * 60 + LATER, gap)
 
 
 def _record(batch: Sequence[Message], world: World, recent: RecentReads | None, gap: int) -> None:
-    """As ingest does."""
+    """Record a batch as ingest does."""
     scans = [scan for one in batch for scan in one.scans]
     if recent is None:
         record(scans, gap)
@@ -176,9 +176,9 @@ def settle_until(recent: RecentReads, second: int, gap: int = GAP) -> None:
         recent.done()
 
 
-def same_assets(told: Sequence[Message], other: dict[int, int]) -> list[Message]:
-    """The same of other assets."""
-    return [one._replace(scans=tuple(_with_asset(scan, other[scan.asset_id]) for scan in one.scans)) for one in told]
+def same_assets(sent: Sequence[Message], other: dict[int, int]) -> list[Message]:
+    """Return the same messages for other assets."""
+    return [one._replace(scans=tuple(_with_asset(scan, other[scan.asset_id]) for scan in one.scans)) for one in sent]
 
 
 def _with_asset(scan: Scan, asset_id: int) -> Scan:
@@ -188,8 +188,8 @@ def _with_asset(scan: Scan, asset_id: int) -> Scan:
     )  # fmt: skip
 
 
-def shuffled(told: Sequence[Message], random: Random) -> list[Message]:
-    """As it may arrive: each reader's messages on time, some late, or a whole stretch of them out of a buffer."""
+def shuffled(sent: Sequence[Message], random: Random) -> list[Message]:
+    """Return a realistic order of arrival: each reader on time, late, buffered, or any order."""
     kind = random.choice(("on time", "late", "buffered", "any"))
     delays = [random.uniform(0, MINUTES * 60) for _ in range(8)]
 
@@ -203,18 +203,18 @@ def shuffled(told: Sequence[Message], random: Random) -> list[Message]:
             return at + delays[message.reader]
         return random.random()
 
-    return sorted(told, key=arrival)
+    return sorted(sent, key=arrival)
 
 
 def differing(world: World, count: int, seed: int, *, is_smoothing: bool = True) -> list[str]:
-    """Tell `count` assets' reads in order and in another one; returns how their histories differ."""
+    """Record the reads of `count` assets in order and shuffled. Returns the differences of their histories."""
     random = Random(seed)
     reads, reads_of_others = (RecentReads(), RecentReads()) if is_smoothing else (None, None)
     ones, others = world.new_assets(count), world.new_assets(count)
-    told = messages(world, ones, random)
-    tell(told, world, reads, None)
-    _forget()  # the others' signs of life are the same, and arrive in their own order
-    again = shuffled(same_assets(told, dict(zip(ones, others, strict=True))), random)
+    sent = messages(world, ones, random)
+    tell(sent, world, reads, None)
+    _forget()  # the others have the same signs of life, in their own order
+    again = shuffled(same_assets(sent, dict(zip(ones, others, strict=True))), random)
     tell(again, world, reads_of_others, random)
     _forget()
     pairs = zip(ones, world.history(ones), world.history(others), strict=True)

@@ -1,4 +1,4 @@
-"""Transactions: durable, alone among the writers, and never half."""
+"""Transactions: durable, exclusive among writers, atomic."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from edge.errors import Damaged, Unavailable
 from edge.people.organizations import add_organization, list_organizations
 
 
-def test_a_commit_is_on_the_disk_before_anybody_is_told(store: Path) -> None:
+def test_a_commit_is_durable_before_it_is_confirmed(store: Path) -> None:
     settings = {
         name: execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")
     }
     assert settings == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
-def test_a_transaction_that_fails_leaves_nothing(store: Path) -> None:
+def test_a_failed_transaction_leaves_nothing(store: Path) -> None:
     def fail() -> None:
         with writing():
             add_organization(shell(), "Acme")
@@ -34,7 +34,7 @@ def test_a_transaction_that_fails_leaves_nothing(store: Path) -> None:
     assert list_organizations() == []
 
 
-def test_a_failure_inside_a_nested_transaction_undoes_the_outer_one(store: Path) -> None:
+def test_a_failure_in_a_nested_transaction_rolls_back_the_outer_one(store: Path) -> None:
     def fail() -> None:
         with writing():
             add_organization(shell(), "Acme")
@@ -47,7 +47,7 @@ def test_a_failure_inside_a_nested_transaction_undoes_the_outer_one(store: Path)
     assert list_organizations() == []
 
 
-def test_threads_that_read_and_then_write_never_meet_a_locked_database(store: Path) -> None:
+def test_threads_that_read_then_write_never_see_a_locked_database(store: Path) -> None:
     faults: list[BaseException] = []
 
     def add(number: int) -> None:
@@ -69,7 +69,7 @@ def test_threads_that_read_and_then_write_never_meet_a_locked_database(store: Pa
     assert len(list_organizations()) == 40
 
 
-def test_a_view_of_several_queries_does_not_move_while_others_write(store: Path) -> None:
+def test_a_snapshot_does_not_change_while_others_write(store: Path) -> None:
     with reading():
         before = list_organizations()
         writer = threading.Thread(target=lambda: (add_organization(shell(), "Acme"), close_database()))
@@ -79,9 +79,7 @@ def test_a_view_of_several_queries_does_not_move_while_others_write(store: Path)
     assert [row.name for row in list_organizations()] == ["Acme"]
 
 
-def test_another_process_that_holds_the_database_makes_it_unavailable_not_broken(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_locked_by_another_process_is_unavailable(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     execute("PRAGMA busy_timeout = 1")
     other = sqlite3.connect(store / FILE_NAME, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -92,7 +90,7 @@ def test_another_process_that_holds_the_database_makes_it_unavailable_not_broken
     add_organization(shell(), "Acme")
 
 
-def test_a_full_disk_is_told_as_such_and_changes_nothing(store: Path) -> None:
+def test_a_full_disk_is_reported_and_changes_nothing(store: Path) -> None:
     execute(f"PRAGMA max_page_count = {execute('PRAGMA page_count').fetchone()[0]}")
 
     def fill() -> None:
@@ -107,22 +105,22 @@ def test_a_full_disk_is_told_as_such_and_changes_nothing(store: Path) -> None:
     assert connection.database.is_closed() is False
 
 
-def test_a_database_that_turned_read_only_is_unavailable_and_said_as_such(store: Path) -> None:
-    execute("PRAGMA query_only = 1")  # what SQLite answers on a disk that was mounted read-only
+def test_a_read_only_database_is_reported(store: Path) -> None:
+    execute("PRAGMA query_only = 1")  # like a disk that was remounted read-only
     with pytest.raises(Unavailable, match="read-only"):
         add_organization(shell(), "Acme")
     execute("PRAGMA query_only = 0")
     add_organization(shell(), "Acme")
 
 
-def test_only_the_code_of_sqlite_decides_what_an_error_is(store: Path) -> None:
+def test_errors_are_classified_by_code_only(store: Path) -> None:
     with pytest.raises(sqlite3.OperationalError, match="fullness"):
         execute("SELECT fullness, locked, busy FROM organization")
     with pytest.raises(peewee.OperationalError, match="fullness"):
         connection.database.execute_sql("SELECT fullness FROM organization")
 
 
-def test_a_file_that_is_no_database_is_damaged(store: Path) -> None:
+def test_a_file_with_another_header_is_damaged(store: Path) -> None:
     add_organization(shell(), "Acme")
     close_database()
     file = store / FILE_NAME
@@ -133,7 +131,7 @@ def test_a_file_that_is_no_database_is_damaged(store: Path) -> None:
         add_organization(shell(), "Beta")
 
 
-def test_a_page_that_was_overwritten_is_damaged(store: Path) -> None:
+def test_an_overwritten_page_is_damaged(store: Path) -> None:
     add_organization(shell(), "Acme")
     root = execute("SELECT rootpage FROM sqlite_schema WHERE name = 'organization'").fetchone()[0]
     size = execute("PRAGMA page_size").fetchone()[0]
@@ -145,7 +143,7 @@ def test_a_page_that_was_overwritten_is_damaged(store: Path) -> None:
         execute("SELECT * FROM organization").fetchall()
 
 
-def test_a_thread_that_opens_its_connection_waits_for_no_writer(store: Path) -> None:
+def test_opening_a_connection_does_not_wait_for_the_writer(store: Path) -> None:
     modes: list[tuple[int, str]] = []
 
     def look() -> None:

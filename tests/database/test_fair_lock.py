@@ -1,4 +1,4 @@
-"""Whoever has waited longest gets the lock, even if the thread that releases it wants it again at once."""
+"""The longest-waiting thread gets the lock, even if the releasing thread requests it again immediately."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SOON = 30.0
 
 
 def never() -> None:
-    """Wait on."""
+    """Continue to wait."""
 
 
 def queue_up(lock: FairLock, do: Callable[[], None]) -> threading.Thread:
-    """Start a thread that waits for the lock; returns once it does."""
+    """Start a thread that waits for the lock, and return once it waits."""
 
     def run() -> None:
         with lock.holding(SOON, never):
@@ -31,7 +31,7 @@ def queue_up(lock: FairLock, do: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def test_it_is_granted_in_the_order_of_the_requests() -> None:
+def test_the_lock_is_granted_in_request_order() -> None:
     lock, order = FairLock(), list[int]()
     with lock.holding(SOON, never):
         threads = [queue_up(lock, lambda number=number: order.append(number)) for number in range(5)]  # type: ignore[misc]
@@ -42,7 +42,7 @@ def test_it_is_granted_in_the_order_of_the_requests() -> None:
     assert order == [0, 1, 2, 3, 4, 5]
 
 
-def test_who_gives_up_does_not_stop_those_behind() -> None:
+def test_a_thread_that_gives_up_does_not_block_the_next() -> None:
     lock, order = FairLock(), list[str]()
     behind: list[threading.Thread] = []
 
@@ -63,8 +63,8 @@ def test_who_gives_up_does_not_stop_those_behind() -> None:
     assert order == ["behind"]
 
 
-def test_one_that_was_granted_to_who_gives_up_is_passed_on() -> None:
-    """The lock is released in the very moment in which the wait ends."""
+def test_a_lock_granted_while_giving_up_is_passed_on() -> None:
+    """The lock is released at the moment the wait ends."""
     lock = FairLock()
     holder = lock.holding(SOON, never)
 
@@ -79,7 +79,7 @@ def test_one_that_was_granted_to_who_gives_up_is_passed_on() -> None:
         assert lock.waiting == 0
 
 
-def test_an_error_within_the_block_releases_it() -> None:
+def test_an_error_in_the_block_releases_the_lock() -> None:
     lock = FairLock()
     with pytest.raises(ZeroDivisionError), lock.holding(SOON, never):
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""Writes that share a transaction are as alone as if they did not."""
+"""Writes that share a transaction are as isolated as separate ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def break_the_transaction(number: int) -> int:
 
 
 def all_at_once(works: list[Callable[[], Any]]) -> list[Any]:
-    """Everything is waiting before the first has its turn."""
+    """Queue all writes before the first runs, and return their results."""
     outcomes: list[Any] = [None] * len(works)
 
     def run(place: int) -> None:
@@ -59,7 +59,7 @@ def all_at_once(works: list[Callable[[], Any]]) -> list[Any]:
 
 
 @pytest.mark.parametrize("bad", [refuse, break_the_transaction])
-def test_a_write_that_fails_is_undone_alone_and_its_own_caller_is_told(
+def test_a_failed_write_is_rolled_back_alone_and_raises_for_its_caller(
     store: object, bad: Callable[[int], int]
 ) -> None:
     works: list[Callable[[], Any]] = [lambda number=number: put(number) for number in range(20)]
@@ -70,19 +70,19 @@ def test_a_write_that_fails_is_undone_alone_and_its_own_caller_is_told(
     assert kept() == set(range(20)) - {7}
 
 
-def test_more_writes_than_fit_into_one_transaction_are_all_made(store: object) -> None:
+def test_more_writes_than_fit_one_transaction_all_succeed(store: object) -> None:
     assert all_at_once([lambda number=number: put(number) for number in range(120)]) == list(range(120))
     assert kept() == set(range(120))
 
 
-def test_within_a_transaction_it_joins(store: object) -> None:
+def test_inside_a_transaction_it_joins(store: object) -> None:
     with pytest.raises(Conflict), writing():
         refuse(write_in_group(lambda: put(1)) + 1)
     assert kept() == set()
 
 
 def test_a_request_does_not_wait_behind_an_import(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of several that wait together, and once: threads that are held are not there for those who read."""
+    """Several waiting requests fail together, since blocked threads are missing for readers."""
     monkeypatch.setattr(connection, "BEHIND_IMPORT_SECONDS", 0.05)
 
     def wait(number: int) -> None:
@@ -90,12 +90,12 @@ def test_a_request_does_not_wait_behind_an_import(store: Path, monkeypatch: pyte
         try:
             write_in_group(lambda: put(number))
         except Busy as error:
-            told.append(str(error))
+            errors.append(str(error))
         finally:
             limit_statements(None)
             close_database()
 
-    told: list[str] = []
+    errors: list[str] = []
     with long_writing(), writing():
         threads = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
         for thread in threads:
@@ -103,5 +103,5 @@ def test_a_request_does_not_wait_behind_an_import(store: Path, monkeypatch: pyte
         for thread in threads:
             thread.join(20)
         put(7)
-    assert told == ["An import is being written; try again in a few seconds"] * 3
+    assert errors == ["An import is being written; try again in a few seconds"] * 3
     assert kept() == {7}

@@ -1,4 +1,4 @@
-"""Public ids: opaque, in range, unique over everything, never given out twice."""
+"""Public ids: opaque, in range, unique over all types, never reused."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ numbers = st.integers(1, MAX_ID)
 
 
 @given(numbers)
-def test_an_id_is_in_the_range_every_json_client_can_hold(number: int) -> None:
+def test_ids_are_in_the_range_of_json_numbers(number: int) -> None:
     """spec: Identifiers id; spec: Limit id"""
     assert 1 <= permute(number, KEY) <= MAX_ID
 
 
 @given(numbers, numbers)
-def test_different_numbers_never_share_an_id(one: int, other: int) -> None:
+def test_different_numbers_have_different_ids(one: int, other: int) -> None:
     assert (permute(one, KEY) == permute(other, KEY)) == (one == other)
 
 
-def test_the_first_ten_thousand_ids_are_distinct_and_tell_no_order() -> None:
+def test_ids_are_distinct_and_reveal_no_order() -> None:
     """spec: Identifiers id"""
     ids = [permute(number, KEY) for number in range(1, 10_001)]
     assert len(set(ids)) == 10_000
@@ -36,7 +36,7 @@ def test_the_first_ten_thousand_ids_are_distinct_and_tell_no_order() -> None:
     assert 4_500 < rising < 5_500
 
 
-def test_two_databases_number_their_records_differently() -> None:
+def test_two_databases_have_different_ids() -> None:
     assert [permute(number, KEY) for number in range(1, 9)] != [permute(number, b"x" * 32) for number in range(1, 9)]
 
 
@@ -51,7 +51,7 @@ def test_sixteen_threads_never_get_the_same_id(store: Path) -> None:
     assert len(set(ids)) == len(ids) == 16 * 25
 
 
-def test_an_id_of_a_transaction_that_was_undone_was_never_seen(store: Path) -> None:
+def test_a_rollback_frees_its_ids(store: Path) -> None:
     lost = []
 
     def fail() -> None:

@@ -1,7 +1,7 @@
-"""A migration that a release contains never changes: databases that have applied it would differ from new ones.
+"""Released migrations never change, since upgraded databases would differ from new ones.
 
-`released_migrations.txt` has the checksum of each. A new migration needs nothing here until the release that contains
-it is made: then `python -m tests.database.test_known_databases` adds it.
+`released_migrations.txt` has their checksums. A new migration is added with its release: `python -m
+tests.database.test_known_databases`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def present() -> dict[str, str]:
 
 
 def test_released_migrations_never_change() -> None:
-    found = present()
-    changed = [name for name, digest in listed().items() if found.get(name) != digest]
+    digests = present()
+    changed = [name for name, digest in listed().items() if digests.get(name) != digest]
     assert changed == [], "undo the change, and write another migration that makes it"
 
 
@@ -52,7 +52,7 @@ def test_versions_increase() -> None:
 
 
 def refused(folder: Path) -> str:
-    """What is said, and the file is as it was."""
+    """Return the error message, and check that the file is unchanged."""
     before = (folder / FILE_NAME).read_bytes()
     with pytest.raises(SetupError) as caught:
         migrate.migrate(folder)
@@ -67,8 +67,8 @@ def make(file: Path, script: str) -> None:
     connection.close()
 
 
-def test_a_database_of_an_early_commit_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    """Its first migration had the same name and other tables; it failed with the text of an SQL statement."""
+def test_a_database_of_an_early_commit_is_refused_with_advice(tmp_path: Path) -> None:
+    """Its first migration had the same name but other tables, and once failed with an SQL error."""
     step = "CREATE TABLE schema_step (number INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER);"
     done = "INSERT INTO schema_step VALUES (1, '0001_first', 0); PRAGMA user_version = 1;"
     make(tmp_path / FILE_NAME, f"PRAGMA journal_mode = wal; {EARLY.read_text('utf-8')} {step} {done}")
@@ -89,7 +89,7 @@ def test_a_database_with_another_list_of_migrations_is_refused(store: Path) -> N
     assert "never released" in refused(store)
 
 
-def test_a_newer_database_is_refused_with_both_ways_out(store: Path) -> None:
+def test_a_newer_database_is_refused_with_both_remedies(store: Path) -> None:
     execute("PRAGMA user_version = 999")
     close_database()
     said = refused(store)
@@ -97,7 +97,7 @@ def test_a_newer_database_is_refused_with_both_ways_out(store: Path) -> None:
     assert "edge export with the newer version, then edge import" in said
 
 
-def test_databases_of_every_schema_so_far_are_brought_up_to_date(tmp_path: Path) -> None:
+def test_databases_of_every_schema_are_upgraded(tmp_path: Path) -> None:
     for number in range(1, migrate.newest_schema()):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""A database file comes to the present schema step by step, whole or not at all."""
+"""Migrations run step by step, each completely or not at all."""
 
 from __future__ import annotations
 
@@ -25,15 +25,13 @@ def add_step(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     monkeypatch.setattr(migrate, "_steps", lambda: [*steps, ("9999_extra", sql)])
 
 
-def test_a_new_file_gets_every_step_and_a_second_start_none(store: Path) -> None:
+def test_a_new_database_gets_every_step_once(store: Path) -> None:
     assert migrate.migrate(store) == []
     names = [row[0] for row in execute("SELECT name FROM schema_step ORDER BY number")]
     assert names == [name for name, _ in migrate._steps()]
 
 
-def test_a_step_is_applied_to_what_is_there_after_a_copy_of_the_file(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_is_applied_after_copying_the_file(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = schema_of(store / FILE_NAME)
     add_step(monkeypatch, "CREATE TABLE extra (a);\nINSERT INTO extra VALUES (1);")
     assert migrate.migrate(store) == ["9999_extra"]
@@ -41,14 +39,14 @@ def test_a_step_is_applied_to_what_is_there_after_a_copy_of_the_file(
     assert schema_of(store / f"{FILE_NAME}.schema-{before}") == before
 
 
-def test_who_has_a_copy_already_gets_no_second_one(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a site is upgraded nobody is served, and a copy may take longer than all the rest."""
+def test_no_copy_is_made_if_the_caller_has_one(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """During an upgrade the service is down, and a copy may take longer than all other steps."""
     add_step(monkeypatch, "CREATE TABLE extra (a);")
     assert migrate.migrate(store, keeps_copy=False) == ["9999_extra"]
     assert not list(store.glob(f"{FILE_NAME}.schema-*"))
 
 
-def test_a_step_that_fails_leaves_the_schema_as_it_was(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_step_leaves_the_schema_unchanged(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = schema_of(store / FILE_NAME)
     add_step(monkeypatch, "CREATE TABLE extra (a);\nINSERT INTO nonsense VALUES (1);")
     with pytest.raises(sqlite3.OperationalError):
@@ -58,20 +56,20 @@ def test_a_step_that_fails_leaves_the_schema_as_it_was(store: Path, monkeypatch:
     assert execute("SELECT count(*) FROM sqlite_schema WHERE name = 'extra'").fetchone() == (0,)
 
 
-def test_a_schema_from_the_future_is_refused_with_what_to_do(store: Path) -> None:
+def test_a_newer_schema_is_refused_with_advice(store: Path) -> None:
     execute("PRAGMA user_version = 999")
     with pytest.raises(SetupError, match="written by a newer version of edge"):
         migrate.migrate(store)
 
 
-def test_the_file_is_readable_for_its_owner_only(tmp_path: Path) -> None:
+def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     migrate.migrate(tmp_path)
     close_database()
     assert (tmp_path / FILE_NAME).stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("model", models.Table.__subclasses__(), ids=lambda model: model.__name__)
-def test_the_tables_of_the_query_builder_are_those_of_the_database(store: Path, model: type[peewee.Model]) -> None:
+def test_the_models_match_the_tables(store: Path, model: type[peewee.Model]) -> None:
     name = model._meta.table_name
     stored = {row[1]: bool(row[3]) for row in execute(f"PRAGMA table_xinfo({name})") if not row[6]}
     built = {field.column_name: not field.null for field in model._meta.sorted_fields}
@@ -87,7 +85,7 @@ def test_every_table_is_strict(store: Path) -> None:
     assert {row[0] for row in loose} <= {"schema_step"}
 
 
-def test_a_copy_that_a_power_cut_left_unfinished_is_made_anew(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_copy_is_replaced(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = schema_of(store / FILE_NAME)
     for name in (f"{FILE_NAME}.schema-{before}", f"{FILE_NAME}.schema-{before}.part"):
         (store / name).write_bytes(b"SQLite for")

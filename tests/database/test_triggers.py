@@ -1,4 +1,4 @@
-"""A box without sync does nothing for it, and one with sync nothing for a read that moves nothing."""
+"""Without sync there is no overhead; with sync, reads that do not move an asset have none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.sync.world import EPOCH, SECOND, Hub, SiteBox
 
 __all__ = ["_quick"]
 
-# What one batch with a move asks of the database, in order: no table of sync is among it.
+# Statements of a batch with one move, in order, without tables of sync.
 BATCH = [
     "BEGIN",
     "SELECT track",
@@ -39,12 +39,12 @@ def ber(tmp_path: Path) -> SiteBox:
 
 
 def statements(site: SiteBox, dock: int, at: int) -> list[str]:
-    """Of one batch; a trigger that fires shows, and so does what it does."""
+    """Return the statements of one batch, including those of triggers."""
     with site.in_use():
-        told: list[str] = []
-        database.connection().set_trace_callback(told.append)
+        executed: list[str] = []
+        database.connection().set_trace_callback(executed.append)
         site.scan_now(site.pallet, dock, at)
-    return [_short(text) for text in told]
+    return [_short(text) for text in executed]
 
 
 def _short(sql: str) -> str:
@@ -53,19 +53,19 @@ def _short(sql: str) -> str:
     return f"{verb} {table[1]}" if table else verb
 
 
-def test_without_sync_a_batch_asks_what_it_always_did(ber: SiteBox) -> None:
+def test_without_sync_a_batch_runs_no_statement_of_sync(ber: SiteBox) -> None:
     assert statements(ber, 0, EPOCH + 2 * SECOND) == BATCH
 
 
-def test_after_leaving_it_is_the_same_again(ber: SiteBox) -> None:
+def test_after_leaving_the_hub_there_is_no_overhead(ber: SiteBox) -> None:
     ber.join()
     with ber.in_use():
         hub_link.end(ber.actor)
     assert statements(ber, 0, EPOCH + 2 * SECOND) == BATCH
 
 
-def test_with_sync_only_a_move_is_noted(ber: SiteBox) -> None:
+def test_with_sync_only_a_move_is_recorded(ber: SiteBox) -> None:
     before = statements(ber, 1, EPOCH + 2 * SECOND)
     ber.join()
     assert statements(ber, 1, EPOCH + 3 * SECOND) == before
-    assert len(statements(ber, 0, EPOCH + 4 * SECOND)) == len(BATCH) + 4  # two triggers, and what they do
+    assert len(statements(ber, 0, EPOCH + 4 * SECOND)) == len(BATCH) + 4  # two triggers with one insert each

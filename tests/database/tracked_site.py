@@ -1,4 +1,4 @@
-"""Reads of an asset at three places, told to the store in batches, and the history that came of them."""
+"""Records reads of an asset at three places in batches, and returns the resulting history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A, B, C = 0, 1, 2
 
 
 class Read(NamedTuple):
-    """At tenths of a second; `weight` None for a person's scan."""
+    """A read at tenths of a second; `weight` is None for a person's scan."""
 
     tenths: int
     place: int
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 class Site(NamedTuple):
-    """`reader_ids`: whose antenna hears at each place."""
+    """A site with three places. `reader_ids` has the reader of each place."""
 
     organization_id: int
     reader_ids: list[int]
@@ -70,20 +70,20 @@ class Site(NamedTuple):
         ]
 
     def moves(self, asset_id: int) -> list[tuple[int, int]]:
-        """(second, place)"""
+        """Return (second, place) of each move."""
         return [(row.tenths // 10, row.place) for row in self.history(asset_id)]
 
     def position(self, asset_id: int) -> tuple[int, ...]:
-        found: tuple[int, ...] = execute(
+        position: tuple[int, ...] = execute(
             "SELECT location_id, last_seen_at, dwell_started_at, row_at, row_seq, row_rule, history_rows, "
             "(SELECT count(*) FROM history WHERE position_no = no) FROM track WHERE asset_id = ?",
             (asset_id,),
         ).fetchone()
-        return found
+        return position
 
 
 def make_site(organization_id: int, count: int = 1) -> Site:
-    """With so many readers: one for all places, or one for each."""
+    """Create a site with one reader for all places, or one per place."""
     actor = shell(organization_id)
     places = [locations.create(actor, name=f"Place {number}").id for number in range(3)]
     ids = [
@@ -109,7 +109,7 @@ def tell(
     until: float = 1e9,
     signs: Collection[Sign] = (),
 ) -> int:
-    """Record them in this order, in batches cut there, and let time pass until that second; returns the asset."""
+    """Record reads in batches split at `cuts`, then settle up to a second. Returns the asset."""
     asset_id = asset_id or site.new_asset()
     recent = recent or RecentReads()
     _record((), gap, recent, signs)
@@ -129,7 +129,7 @@ def tell(
 
 
 def _record(batch: Sequence[Scan], gap: int, recent: RecentReads, signs: Collection[Sign] = ()) -> None:
-    """As ingest does."""
+    """Record a batch as ingest does."""
     with writing():
         recent.refresh()
         record(batch, gap, recent, signs, START)
@@ -143,7 +143,7 @@ def every(start: float, stop: float, step: float, place: int, rssi: float | None
 
 
 def settle_until(recent: RecentReads, until: float, gap: int = GAP) -> None:
-    """Let time pass, without a read, until that second after the start."""
+    """Settle up to a second after the start."""
     with writing():
         recent.refresh()
         settle(recent, gap, START // SECOND + int(until))

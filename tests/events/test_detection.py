@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute
-from edge.database.triggers import TRIGGERS
+from edge.database.triggers import EVENT_TRIGGERS
 from edge.events import detection, log
 from edge.events.log import Event, EventKind, Filter
 from edge.readers import readers, status
@@ -156,7 +156,7 @@ def test_a_sighting_that_is_no_stay_runs_no_trigger(warehouse: Warehouse) -> Non
     assert not any(row[1] == "Program" for row in plan)
     moved = execute("EXPLAIN UPDATE track SET location_id = 1 WHERE no = 1").fetchall()
     assert any(row[1] == "Program" for row in moved)
-    assert len(TRIGGERS) == 7
+    assert len(EVENT_TRIGGERS) == 7
 
 
 PLACES = ("north dock", "south dock", "south")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge import clock
-from edge.database.instance import beside_database
+from edge.database.instance import data_dir_file
 from edge.events import delivery, destinations, progress, webhook
 from edge.events.worker import Worker
 from edge.outbound import Network
@@ -217,7 +217,7 @@ def test_a_test_event_passes_by_what_waits(warehouse: Warehouse, receiver: Recei
 def test_on_another_box_it_sends_nothing(warehouse: Warehouse, receiver: Receiver) -> None:
     """The key that opens the secrets is in no backup."""
     row = warehouse.add_webhook(receiver.url)
-    beside_database(secrets.KEY_NAME).unlink()
+    data_dir_file(secrets.KEY_NAME).unlink()
     warehouse.add_asset("P-1")
     worker = Worker(PACE)
     worker.start()

@@ -214,11 +214,11 @@ def _pages(file: PageFile) -> dict[tuple[str, tuple[object, ...]], set[int]]:
         if name not in trees or not _is_kept(trees[name]):
             continue
         tree = trees[name]
-        for part in forest.parts(group, is_whole=True):
-            for row in forest.rows(part.page):
+        for page in forest.pages(group, is_whole=True):
+            for row in forest.rows(page.number):
                 assert row is not None
                 key = (row[0],) if tree.has_rowids else tuple(row[1][: tree.key_length])
-                found[name, key] = {part.page}
+                found[name, key] = {page.number}
     first: dict[int, list[int]] = {}
     following: dict[int, int] = {}
     for number in range(2, file.count + 1):

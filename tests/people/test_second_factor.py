@@ -12,7 +12,7 @@ from edge import clock
 from edge.audit import actors, trail
 from edge.audit.actors import Actor, shell
 from edge.database.connection import database, execute
-from edge.database.instance import beside_database
+from edge.database.instance import data_dir_file
 from edge.errors import Conflict, NotFound, SetupError
 from edge.people import passwords, people, second_factor, second_factors
 from edge.people.people import PersonRow, Role
@@ -179,7 +179,7 @@ def test_a_thief_of_the_database_gets_neither_secret_nor_codes(ada: PersonRow, c
 def test_on_another_box_only_recovery_codes_work(ada: PersonRow, clocked: list[int]) -> None:
     """A restored backup brings the hashes, and not the key that the secret is sealed to."""
     phone, codes = add(ada)
-    beside_database("events.key").unlink()
+    data_dir_file("events.key").unlink()
     clocked[0] += STEP
     with pytest.raises(SetupError):
         second_factor.accepts_code(ada, phone.code(clocked[0]))

@@ -11,7 +11,7 @@ import pytest
 
 from edge import clock
 from edge.audit.actors import shell
-from edge.database.bounds import MOST_PORTS, Bounds, until_swept
+from edge.database.bounds import MOST_PORTS, Bounds, hard_limit
 from edge.database.connection import execute
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
@@ -73,7 +73,7 @@ def floods(size: int) -> Iterator[list[int]]:
 def test_unknown_tags_are_bounded_for_each_reader_by_itself(box: Box) -> None:
     for numbers in floods(100):
         box.send(*((f"site/flooding/{n}", read(f"{n:024X}")) for n in numbers), (HONEST, read("E2AA")))
-    most = until_swept(BOUNDS.unknown_tags)
+    most = hard_limit(BOUNDS.unknown_tags)
     assert count("unknown_tag", f"reader_id = {box.flooding}") == most
     assert execute("SELECT value, sightings FROM unknown_tag WHERE reader_id = ?", (box.honest,)).fetchall() == [
         ("E2AA", 10)
@@ -101,7 +101,7 @@ def test_a_sweep_makes_room_for_new_ones(box: Box) -> None:
 def test_unreadable_messages_are_bounded_in_number_and_bytes_for_each_reader(box: Box) -> None:
     for numbers in floods(100):
         box.send(*((f"site/flooding/{n}", b"{broken") for n in numbers), (HONEST, b"{also broken"))
-    most = until_swept(BOUNDS.dead_letters)
+    most = hard_limit(BOUNDS.dead_letters)
     assert count("dead_letter", f"reader_id = {box.flooding}") == most
     assert count("dead_letter", f"reader_id = {box.honest}") == most
     assert ledger(box.flooding)["malformed"] == (1_000, 0, 1_000 - most)
@@ -114,10 +114,10 @@ def test_topics_of_nobody_are_bounded_and_so_is_their_length(box: Box) -> None:
     box.send(("dock/7", b"{}"))
     for numbers in floods(100):
         box.send(*((f"nobody/{n}", b"x") for n in numbers), (f"n{'o' * 60_000}", b"x"), ("dock/7", b"{}"))
-    assert count("unassigned_topic") == until_swept(BOUNDS.unassigned_topics)
+    assert count("unassigned_topic") == hard_limit(BOUNDS.unassigned_topics)
     assert execute("SELECT messages FROM unassigned_topic WHERE topic = 'dock/7'").fetchone() == (11,)
     bucket = ledger(0)["unknown_topic"]
-    assert bucket == (1_021, 0, 1_010 - (until_swept(BOUNDS.unassigned_topics) - 1))
+    assert bucket == (1_021, 0, 1_010 - (hard_limit(BOUNDS.unassigned_topics) - 1))
 
 
 def test_made_up_antennas_are_bounded(box: Box) -> None:

@@ -11,7 +11,7 @@ import pytest
 from edge import clock
 from edge.audit.actors import shell
 from edge.clock import HOUR
-from edge.database.bounds import Bounds, until_swept
+from edge.database.bounds import Bounds, hard_limit
 from edge.database.connection import execute, writing
 from edge.errors import Conflict, Invalid
 from edge.formats.registry import proposed_filter
@@ -69,7 +69,7 @@ def test_what_is_below_a_prefix_is_not_shown_to_the_organization_that_owns_the_r
 def test_one_organization_does_not_crowd_out_another(cast: Cast) -> None:
     heard(*(f"rival/{number}" for number in range(100)), "site/A")
     assert listed(cast.acme) == ["site/A"]
-    assert len(listed(cast.rival)) == until_swept(8)
+    assert len(listed(cast.rival)) == hard_limit(8)
 
 
 def test_what_waits_follows_its_owner(cast: Cast) -> None:

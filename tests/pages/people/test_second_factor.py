@@ -12,7 +12,7 @@ from werkzeug.test import TestResponse
 from edge import clock
 from edge.audit import actors, trail
 from edge.audit.actors import shell
-from edge.database.instance import beside_database
+from edge.database.instance import data_dir_file
 from edge.pages import cookies
 from edge.people import enrollment, people, second_factor, second_factors, sign_in
 from edge.people import sessions as session_store
@@ -183,7 +183,7 @@ def test_a_recovery_code_signs_in_once(app: Flask, codes: list[str]) -> None:
 def test_after_a_restore_elsewhere_a_recovery_code_is_asked_for(
     app: Flask, phone: Phone, codes: list[str], time: list[int]
 ) -> None:
-    beside_database("events.key").unlink()
+    data_dir_file("events.key").unlink()
     door = Door(app)
     door.password()
     answer = door.code(phone.code(time[0]))
