@@ -75,31 +75,35 @@ def join() -> Response:
 @blueprint.post("/hello")
 def hello() -> Response:
     return _handle(
-        lambda site, body: hub.hello(site, batch_format.unpack(body), len(body)), batch_format.MOST_OF_QUESTION
+        lambda site, body: hub.hello(site, batch_format.unpack(body), len(body)), batch_format.MAX_REQUEST_MEMORY
     )
 
 
 @blueprint.post("/changes")
 def changes() -> Response:
-    return _handle(hub.changes, batch_format.MOST_OF_BATCH)
+    return _handle(hub.changes, batch_format.MAX_BATCH_MEMORY)
 
 
 @blueprint.post("/masters")
 def masters() -> Response:
     return _handle(
-        lambda site, body: hub.masters(site, batch_format.unpack(body)), batch_format.MOST_OF_QUESTION, _RESPONSE_MEMORY
+        lambda site, body: hub.masters(site, batch_format.unpack(body)),
+        batch_format.MAX_REQUEST_MEMORY,
+        _RESPONSE_MEMORY,
     )
 
 
 @blueprint.post("/digests")
 def digests() -> Response:
-    return _handle(lambda site, body: hub.digests(site, batch_format.unpack(body)), batch_format.MOST_OF_QUESTION)
+    return _handle(lambda site, body: hub.digests(site, batch_format.unpack(body)), batch_format.MAX_REQUEST_MEMORY)
 
 
 @blueprint.post("/recover")
 def recover() -> Response:
     return _handle(
-        lambda site, body: hub.recover(site, batch_format.unpack(body)), batch_format.MOST_OF_QUESTION, _RESPONSE_MEMORY
+        lambda site, body: hub.recover(site, batch_format.unpack(body)),
+        batch_format.MAX_REQUEST_MEMORY,
+        _RESPONSE_MEMORY,
     )
 
 

@@ -169,6 +169,7 @@ def request_test(actor: Actor, no: int) -> None:
 
 
 def get(organization_id: int, no: int) -> Destination:
+    """Return a destination. Raises NotFound."""
     rows = _rows("WHERE organization_id = ? AND no = ?", (organization_id, no))
     if not rows:
         raise NotFound("no such event destination")

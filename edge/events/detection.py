@@ -101,6 +101,7 @@ def stop() -> None:
 
 
 def is_running() -> bool:
+    """Return True if all event triggers are installed."""
     names = orjson.dumps(list(EVENT_TRIGGERS)).decode()
     row = execute(
         "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))",

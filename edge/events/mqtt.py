@@ -42,6 +42,7 @@ class Broker:
         self._session: _Session | None = None
 
     def send(self, message: Message) -> Outcome:
+        """Publish one event, connecting first if needed."""
         try:
             if self._session is None or not self._session.is_up:
                 self.close()
@@ -122,6 +123,7 @@ class _Session:
         return self._code
 
     def publish(self, topic: str, body: bytes) -> ReasonCode:
+        """Publish a message and return the broker's reason code. Raises _NoAnswer."""
         sent: MQTTMessageInfo = self._client.publish(topic, body, qos=1)
         if sent.rc is not MQTTErrorCode.MQTT_ERR_SUCCESS:
             raise _NoAnswer(f"it could not be sent: {sent.rc.name}")

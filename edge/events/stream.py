@@ -122,9 +122,9 @@ class Streams:
             try:
                 self._look()
             except EdgeError as error:
-                log.warning("Streams of events: %s", error)
+                log.warning("Event streams: %s", error)
             except Exception:
-                log.exception("Streams of events failed unexpectedly; they continue")
+                log.exception("Event streams failed unexpectedly; continuing")
                 self._stopping.wait(PING_SECONDS)
         for listener in self._listeners:
             listener.end()

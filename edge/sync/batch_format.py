@@ -45,8 +45,8 @@ MAX_INFLATED = 32 * 1024 * 1024
 LEVEL = 6
 MOST_REPORTED = 50
 MOST_RECORDS = 12_000  # assets and locations per batch; needed only for those a hub asked for
-MOST_OF_BATCH = 64 * MB  # memory for the objects of one batch
-MOST_OF_QUESTION = 4 * MB  # memory for any other request
+MAX_BATCH_MEMORY = 64 * MB  # memory for the objects of one batch
+MAX_REQUEST_MEMORY = 4 * MB  # memory for any other request
 _MAX_INT = 2**63 - 1
 _RULES = frozenset(Rule)
 _PIECE = 256 * 1024
@@ -55,6 +55,7 @@ Row = TypeVar("Row", Origin, TrackState)
 
 
 def pack(content: object) -> bytes:
+    """Return content as compressed JSON."""
     return zlib.compress(orjson.dumps(content), LEVEL)
 
 

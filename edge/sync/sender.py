@@ -68,7 +68,7 @@ class Sender:
         self._call = call
         self._seen_every = seen_every
         self._accepts: list[str] = []  # optional features of the hub
-        self._is_lane_clear = True  # no positions or needs are due
+        self._is_lane_clear = True  # True if the last batch had all due positions
         self._max_rows = MAX_ROWS
         self._needs = Needs()
         self._asked: set[tuple[Any, ...]] = set()

@@ -183,7 +183,7 @@ class Worker:
                 columns["rival_at"] = clock.now()
             hub_link.update(last_error=fault, last_error_at=clock.now(), **columns)
         except EdgeError as error:
-            log.error("Sync: %s. This cannot be recorded: %s", fault, error)
+            log.error("Sync: %s. Recording this failed: %s", fault, error)
 
 
 def _spent_today(here: Target) -> int:

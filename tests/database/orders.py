@@ -19,7 +19,7 @@ from edge.tracking.stays import Quality, Scan
 
 GAP = 300 * SECOND
 START = 1_772_439_330 * SECOND
-MINUTES = 14  # shorter than reads are kept, so that no read is too late
+MINUTES = 14  # shorter than reads are kept: no read is too late
 OUTAGE = 40  # seconds
 LATER = 3_600  # seconds after the last read
 PACES = (0.3, 0.5, 1.0, 1.0, 3.0, 5.0)  # seconds between attempts to read a tag

@@ -68,7 +68,7 @@ def make(file: Path, script: str) -> None:
 
 
 def test_a_database_of_an_early_commit_is_refused_with_advice(tmp_path: Path) -> None:
-    """Its first migration had the same name but other tables, and once failed with an SQL error."""
+    """An early first migration had the same name but other tables, and once failed with an SQL error."""
     step = "CREATE TABLE schema_step (number INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER);"
     done = "INSERT INTO schema_step VALUES (1, '0001_first', 0); PRAGMA user_version = 1;"
     make(tmp_path / FILE_NAME, f"PRAGMA journal_mode = wal; {EARLY.read_text('utf-8')} {step} {done}")

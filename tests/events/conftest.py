@@ -1,4 +1,4 @@
-"""A warehouse of two halls with something in it, and whoever is told of it."""
+"""A warehouse with two halls, and helpers to deliver its events."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from tests.events.receiver import Receiver, receiving
 SILENCE = Silence(24 * clock.HOUR, 15 * 60 * SECOND)
 PACE = Pace(SILENCE, 7 * clock.DAY)
 GAP = 300 * SECOND
-TLS = ssl.create_default_context()  # takes its time, so once
+TLS = ssl.create_default_context()  # slow to create, so only once
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These boxes need not survive a power cut."""
+    """Turn off fsync, since these databases need not survive a power cut."""
     monkeypatch.setitem(connection.PRAGMAS, "synchronous", "off")
 
 
@@ -50,7 +50,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class Warehouse:
-    """Halls `north` and `south`, each with a dock; everything happens some seconds after `began`."""
+    """Halls `north` and `south`, each with a dock. Times are seconds after `began`."""
 
     def __init__(self, organization_id: int, prefix: str = "") -> None:
         self.organization_id = organization_id
@@ -90,9 +90,9 @@ class Warehouse:
     def add_webhook(
         self, url: str, name: str = "ERP", kinds: tuple[str, ...] = KINDS, place: str | None = None
     ) -> Destination:
-        wanted = Filter(frozenset(kinds), self.places[place] if place else None)
+        event_filter = Filter(frozenset(kinds), self.places[place] if place else None)
         secret = secrets.seal(new_webhook_secret())
-        new = NewDestination(DestinationKind.WEBHOOK, name, url, secret, wanted, Network.LOOPBACK)
+        new = NewDestination(DestinationKind.WEBHOOK, name, url, secret, event_filter, Network.LOOPBACK)
         return destinations.add(self.actor, new)
 
     def again(self, row: Destination) -> Destination:
@@ -112,7 +112,7 @@ def make_events() -> None:
 
 
 def deliver(row: Destination, network: Network | None = None) -> None:
-    """Rounds until nothing is due any more."""
+    """Run rounds until no event is due."""
     secret = secrets.unseal(row.secret)
     with closing(Webhook(row.url, secret, network or row.network, TLS)) as sender:
         while Round(row, sender, threading.Event(), is_note_due=True).run():

@@ -1,4 +1,4 @@
-"""A real receiver of webhooks on a free port of 127.0.0.1, that answers as a test wants it to."""
+"""A webhook receiver on a free port of 127.0.0.1, with answers chosen by the test."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Received(NamedTuple):
         return self.headers["webhook-id"]
 
     @property
-    def told(self) -> Any:
+    def event(self) -> Any:
         return json.loads(self.body)
 
 
 class Receiver:
-    """`answer` gets a request and gives its status, or (status, headers); None: it hangs until the test is over."""
+    """`answer` maps a request to a status or (status, headers); None hangs until the test ends."""
 
     def __init__(self) -> None:
         self.received: list[Received] = []
@@ -50,7 +50,7 @@ class Receiver:
         return self.received
 
     def kinds(self) -> list[str]:
-        return [one.told["type"] for one in self.received]
+        return [one.event["type"] for one in self.received]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -75,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _drip(self) -> None:
-        """A byte now and then, for as long as somebody listens."""
+        """Send one byte at a time while the connection is open."""
         self.close_connection = True
         for byte in b"HTTP/1.1 200 OK\r\n" + b"X-Slow: 1\r\n" * 1000:
             try:
@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
 
     def log_message(self, *_: object) -> None:
-        """Nothing on the terminal."""
+        """Log nothing."""
 
 
 @contextmanager

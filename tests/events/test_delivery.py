@@ -1,4 +1,4 @@
-"""A receiver that fails is left alone, tried again and given up; a round ends, and progress is noted."""
+"""Retries, pauses and giving up of deliveries; a round ends and records progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOON = 20.0
 
 
 class Slow:
-    """A sender that takes `seconds` for each event, by a clock of its own."""
+    """A sender that takes `seconds` per event on its own clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         self.sent: list[str] = []
@@ -43,15 +43,15 @@ def travel_to(monkeypatch: pytest.MonkeyPatch, moment: int) -> None:
 
 
 def refuse(key: str) -> Callable[[Received], int]:
-    return lambda one: 400 if one.told["data"]["asset"]["external_key"] == key else 200
+    return lambda one: 400 if one.event["data"]["asset"]["external_key"] == key else 200
 
 
 def keys(receiver: Receiver) -> list[str]:
-    return [one.told["data"]["asset"]["external_key"] for one in receiver.received]
+    return [one.event["data"]["asset"]["external_key"] for one in receiver.received]
 
 
 def next_try(warehouse: Warehouse, row: Destination) -> int:
-    """When the only event that waits is tried again."""
+    """Return the time of the next try of the only waiting event."""
     retries = progress.retries_of(row.no)
     return max(warehouse.again(row).next_try_at, *(retry.next_try_at for retry in retries), 0)
 
@@ -64,10 +64,10 @@ def with_assets(warehouse: Warehouse, receiver: Receiver, *names: str) -> Destin
     return warehouse.again(row)
 
 
-def test_a_round_ends_after_its_time_and_the_next_one_goes_on(
+def test_a_round_ends_in_time_and_the_next_continues(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was sent is noted once in a round: a slow receiver must not delay that, since a kill sends it again."""
+    """Progress is recorded once per round, so a slow receiver must not delay it: a kill would resend everything."""
     row = with_assets(warehouse, receiver, *(f"P-{number}" for number in range(10)))
     sender, rounds = Slow(monkeypatch, 0.4), 0
     while Round(row, sender, threading.Event(), is_note_due=False).run():
@@ -79,7 +79,7 @@ def test_a_round_ends_after_its_time_and_the_next_one_goes_on(
     assert len(set(sender.sent)) == len(sender.sent) == 10
 
 
-def test_a_refused_event_is_given_up_after_days_and_those_behind_it_go_on(
+def test_a_refused_event_is_given_up_after_days_and_later_ones_continue(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row, began = with_assets(warehouse, receiver, "BAD", "GOOD"), clock.now()
@@ -99,10 +99,10 @@ def test_a_refused_event_is_given_up_after_days_and_those_behind_it_go_on(
 
 
 @pytest.mark.parametrize("answer", [lambda _: 503, refuse("P-1")])
-def test_a_clock_that_jumps_ahead_by_days_gives_up_nothing(
+def test_a_clock_jump_ahead_gives_up_nothing(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, answer: Callable[[Received], int]
 ) -> None:
-    """A box without a battery starts with an old date until a time server tells the right one."""
+    """A device without a battery clock starts with an old date until NTP corrects it."""
     row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
     receiver.answer = answer
     for days in (0, 400, 800):
@@ -116,7 +116,7 @@ def test_a_clock_that_jumps_ahead_by_days_gives_up_nothing(
     assert progress.retries_of(row.no) == []
 
 
-def test_after_an_event_that_is_given_up_the_next_one_of_the_asset_is_not_refused_as_often(
+def test_events_behind_one_that_was_given_up_inherit_its_attempts(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "GIVE_UP_ATTEMPTS", 3)
@@ -138,7 +138,7 @@ def test_after_an_event_that_is_given_up_the_next_one_of_the_asset_is_not_refuse
     assert progress.retries_of(row.no) == []
 
 
-def test_each_event_that_is_no_longer_kept_is_counted_as_lost_once(warehouse: Warehouse, receiver: Receiver) -> None:
+def test_each_dropped_event_is_counted_as_lost_once(warehouse: Warehouse, receiver: Receiver) -> None:
     row = with_assets(warehouse, receiver, "P-1", "P-2")
     waiting = destinations.count_waiting(row)
     log.drop_old(clock.now() + clock.DAY, 100)
@@ -147,10 +147,10 @@ def test_each_event_that_is_no_longer_kept_is_counted_as_lost_once(warehouse: Wa
         assert (warehouse.again(row).lost, receiver.received) == (waiting, [])
 
 
-def test_a_receiver_that_is_slow_gets_nothing_twice_at_once(
+def test_a_slow_receiver_gets_no_event_twice(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a destination is in hand, further looks leave it alone."""
+    """Further rounds skip a destination that is being served."""
     looks, answer = [], threading.Event()
     with_assets(warehouse, receiver, "P-1")
     receiver.answer = lambda _: 200 if answer.wait(SOON) else 500
@@ -168,20 +168,20 @@ def test_a_receiver_that_is_slow_gets_nothing_twice_at_once(
 
 
 @pytest.mark.parametrize(
-    ("asked", "least", "most"),
+    ("requested", "min_seconds", "max_seconds"),
     [("1800", 1800, 1801), ("99999999", 3600, 3601), ("soon", 0.8, 7), ("-5", 0.8, 7), (None, 0.8, 7)],
 )
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_receiver_is_left_alone_for_as_long_as_it_asks(
+def test_a_receiver_sets_the_pause(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch,
-    status: int, asked: str | None, least: float, most: float,
+    status: int, requested: str | None, min_seconds: float, max_seconds: float,
 ) -> None:  # fmt: skip
     row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
     travel_to(monkeypatch, now)
-    receiver.answer = lambda _: (status, {"Retry-After": asked} if asked else {})
+    receiver.answer = lambda _: (status, {"Retry-After": requested} if requested else {})
     deliver(row)
     pause = next_try(warehouse, row) - now
-    assert least <= pause / clock.SECOND <= most
+    assert min_seconds <= pause / clock.SECOND <= max_seconds
     assert len(receiver.received) == 1
 
 
@@ -204,9 +204,9 @@ def test_pauses_grow_from_seconds_to_an_hour(
 def test_one_failing_event_never_pauses_the_destination(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even while nothing else happens, for as long as it takes."""
+    """The event fails for a long time, at first as the only one."""
     row, now = with_assets(warehouse, receiver, "BAD"), clock.now()
-    receiver.answer = lambda one: 500 if one.told["data"]["asset"]["external_key"] == "BAD" else 200
+    receiver.answer = lambda one: 500 if one.event["data"]["asset"]["external_key"] == "BAD" else 200
     for _ in range(20):
         travel_to(monkeypatch, now)
         deliver(warehouse.again(row))
@@ -220,7 +220,7 @@ def test_one_failing_event_never_pauses_the_destination(
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_a_receiver_that_fails_three_times_in_ten_gets_every_event_in_order(
+def test_a_receiver_with_random_failures_gets_every_event_in_order(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     row, chance = warehouse.add_webhook(receiver.url), random.Random(7)
@@ -234,7 +234,7 @@ def test_a_receiver_that_fails_three_times_in_ten_gets_every_event_in_order(
     def fail_at_times(one: Received) -> int:
         if chance.random() < 0.3:
             return status
-        taken.append(one.told)
+        taken.append(one.event)
         return 200
 
     receiver.answer = fail_at_times
@@ -251,10 +251,10 @@ def test_a_receiver_that_fails_three_times_in_ten_gets_every_event_in_order(
         assert [one["timestamp"] for one in own] == sorted(one["timestamp"] for one in own)
 
 
-def test_no_more_events_are_set_aside_than_there_is_room_for(
+def test_the_number_of_set_aside_events_is_limited(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing goes past what no longer fits; once the receiver accepts again, everything arrives in its order."""
+    """No event overtakes one that does not fit; once the receiver accepts again, all arrive in order."""
     monkeypatch.setattr(delivery, "MOST_SET_ASIDE", 3)
     bad, good = warehouse.add_asset("BAD"), warehouse.add_asset("GOOD")
     make_events()
@@ -274,17 +274,17 @@ def test_no_more_events_are_set_aside_than_there_is_room_for(
     for hours in range(1, 9):
         travel_to(monkeypatch, now + hours * clock.HOUR)
         deliver(warehouse.again(row))
-    taken = [one.told for one in receiver.received if one.told["data"]["asset"]["external_key"] == "BAD"][1:]
+    taken = [one.event for one in receiver.received if one.event["data"]["asset"]["external_key"] == "BAD"][1:]
     assert [one["timestamp"] for one in taken] == sorted(one["timestamp"] for one in taken)
     assert len(taken) == 6
     assert destinations.count_waiting(warehouse.again(row)) == 0
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_a_clock_that_is_set_back_does_not_keep_events_for_years(
+def test_a_clock_set_back_does_not_delay_events_for_years(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, is_refused: bool
 ) -> None:
-    """The box started with a clock that was years ahead, and the receiver failed before that was mended."""
+    """The clock was years ahead at startup, and the receiver failed before it was corrected."""
     row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
     receiver.answer = lambda _: 400 if is_refused else 503
     with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""What is told of an asset is a chain: it arrives, moves from where it was last told to be, and is unseen."""
+"""Events of an asset form a chain: arrived, moved from the last reported location, unseen."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tests.events.conftest import GAP, SILENCE, Warehouse, _quick, make_events, 
 __all__ = ["_quick", "warehouse"]
 
 
-def told(warehouse: Warehouse, asset_id: int | None = None) -> list[Event]:
-    found = log.after(warehouse.organization_id, 0, 10_000)
-    return [event for event in found if asset_id in (None, event.subject_id)]
+def logged(warehouse: Warehouse, asset_id: int | None = None) -> list[Event]:
+    events = log.after(warehouse.organization_id, 0, 10_000)
+    return [event for event in events if asset_id in (None, event.subject_id)]
 
 
 def kinds(warehouse: Warehouse, asset_id: int) -> list[str]:
-    return [event.kind.removeprefix("asset.") for event in told(warehouse, asset_id)]
+    return [event.kind.removeprefix("asset.") for event in logged(warehouse, asset_id)]
 
 
 def scan_by_person(warehouse: Warehouse, asset_id: int, place: str, second: int) -> int:
@@ -42,7 +42,7 @@ def scan_by_person(warehouse: Warehouse, asset_id: int, place: str, second: int)
     return record_by_person(Scan(warehouse.organization_id, asset_id, where, None, None, at, at, Quality.HANDHELD))
 
 
-def test_the_record_of_an_asset(warehouse: Warehouse) -> None:
+def test_changes_of_an_asset_record(warehouse: Warehouse) -> None:
     pallet = warehouse.add_asset("P-1")
     make_events()
     assets.attach_tag(warehouse.actor, pallet, NewTag("rfid", "E280"))
@@ -54,7 +54,7 @@ def test_the_record_of_an_asset(warehouse: Warehouse) -> None:
     assert kinds(warehouse, pallet) == ["created", "changed", "deleted", "created"]
 
 
-def test_a_visit_within_one_batch_is_told(warehouse: Warehouse) -> None:
+def test_a_visit_within_one_batch_is_logged(warehouse: Warehouse) -> None:
     pallet = warehouse.add_asset("P-1")
     warehouse.record([(pallet, "north dock", 1), (pallet, "south dock", 2), (pallet, "north dock", 3)])
     make_events()
@@ -63,7 +63,7 @@ def test_a_visit_within_one_batch_is_told(warehouse: Warehouse) -> None:
     assert kinds(warehouse, pallet) == ["created", "arrived", "moved", "moved", "moved", "moved"]
 
 
-def test_what_is_seen_again_where_it_was_is_not_told(warehouse: Warehouse) -> None:
+def test_repeated_reads_at_one_location_log_nothing(warehouse: Warehouse) -> None:
     pallet = warehouse.add_asset("P-1")
     for second in (1, 2, 1000, 2000):
         warehouse.seen(pallet, "north dock", second)
@@ -71,7 +71,7 @@ def test_what_is_seen_again_where_it_was_is_not_told(warehouse: Warehouse) -> No
     assert kinds(warehouse, pallet) == ["created", "arrived"]
 
 
-def test_a_late_scan_of_the_past_is_not_told_and_one_taken_back_is_a_move(warehouse: Warehouse) -> None:
+def test_a_late_scan_logs_nothing_and_an_undo_logs_a_move(warehouse: Warehouse) -> None:
     pallet = warehouse.add_asset("P-1")
     warehouse.seen(pallet, "north dock", 1)
     seq = scan_by_person(warehouse, pallet, "south dock", 100)
@@ -81,7 +81,7 @@ def test_a_late_scan_of_the_past_is_not_told_and_one_taken_back_is_a_move(wareho
     assert kinds(warehouse, pallet) == ["created", "arrived", "moved"]
     take_back(pallet, warehouse.began + 100 * SECOND, seq, GAP)
     make_events()
-    assert told(warehouse, pallet)[-1].data["location"]["external_key"] == "SOUTH"
+    assert logged(warehouse, pallet)[-1].data["location"]["external_key"] == "SOUTH"
 
 
 def test_unseen_and_seen_again(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,27 +93,27 @@ def test_unseen_and_seen_again(warehouse: Warehouse, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(clock, "now", lambda: tomorrow)
     assert detection.log_unseen(SILENCE) == 1
     assert detection.log_unseen(SILENCE) == 0
-    assert told(warehouse, pallet)[-1].at == warehouse.began + SECOND + SILENCE.asset
+    assert logged(warehouse, pallet)[-1].at == warehouse.began + SECOND + SILENCE.asset
     warehouse.seen(pallet, "north dock", (tomorrow - warehouse.began) // SECOND)
     make_events()
     detection.log_unseen(SILENCE)
     assert kinds(warehouse, pallet) == ["created", "arrived", "unseen", "arrived"]
 
 
-def test_readers_go_and_come_back(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    def heard(*, is_offline: bool = False) -> None:
+def test_readers_go_offline_and_come_back(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def receive_status(*, is_offline: bool = False) -> None:
         status.record_readers([ReaderStatus(warehouse.reader, clock.now(), None, None, 1, None, is_offline)])
         detection.log_readers(SILENCE)
 
-    heard()
+    receive_status()
     later = clock.now() + SILENCE.reader + 1
     monkeypatch.setattr(clock, "now", lambda: later)
     detection.log_readers(SILENCE)
-    heard()
-    heard(is_offline=True)
-    heard(is_offline=True)
-    assert [event.kind for event in told(warehouse)] == ["reader.online", "reader.offline"] * 2
-    assert told(warehouse)[0].data["reader"] == {"id": warehouse.reader, "name": "Portal"}
+    receive_status()
+    receive_status(is_offline=True)
+    receive_status(is_offline=True)
+    assert [event.kind for event in logged(warehouse)] == ["reader.online", "reader.offline"] * 2
+    assert logged(warehouse)[0].data["reader"] == {"id": warehouse.reader, "name": "Portal"}
     readers.remove_reader(warehouse.actor, warehouse.reader)
     assert detection.log_readers(SILENCE) == 0
 
@@ -129,19 +129,19 @@ def test_readers_go_and_come_back(warehouse: Warehouse, monkeypatch: pytest.Monk
         (("asset.unseen",), None, [None] * 4),
     ],
 )
-def test_a_location_stands_for_its_sub_locations(
+def test_a_location_filter_includes_sub_locations(
     warehouse: Warehouse, chosen: tuple[str, ...], place: str | None, expected: list[str | None]
 ) -> None:
     pallet = warehouse.add_asset("P-1")
     for second, where in enumerate(("north dock", "south dock", "south", "north dock")):
         warehouse.seen(pallet, where, second * 10)
     make_events()
-    wanted = Filter(frozenset(chosen), warehouse.places[place] if place else None)
-    found = [wanted.kind_of(event) for event in told(warehouse, pallet)[1:]]
-    assert found == [name and f"asset.{name}" for name in expected]
+    event_filter = Filter(frozenset(chosen), warehouse.places[place] if place else None)
+    matched = [event_filter.kind_of(event) for event in logged(warehouse, pallet)[1:]]
+    assert matched == [name and f"asset.{name}" for name in expected]
 
 
-def test_nothing_is_noted_while_nobody_is_told(warehouse: Warehouse) -> None:
+def test_nothing_is_recorded_while_events_are_off(warehouse: Warehouse) -> None:
     detection.stop()
     pallet = warehouse.add_asset("P-1")
     warehouse.seen(pallet, "north dock", 1)
@@ -150,7 +150,7 @@ def test_nothing_is_noted_while_nobody_is_told(warehouse: Warehouse) -> None:
         assert execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
 
 
-def test_a_sighting_that_is_no_stay_runs_no_trigger(warehouse: Warehouse) -> None:
+def test_last_seen_updates_run_no_trigger(warehouse: Warehouse) -> None:
     """Nearly all writes of an ingest batch are of this kind."""
     plan = execute("EXPLAIN UPDATE track SET last_seen_at = 1, dwell_started_at = 1, row_at = 1 WHERE no = 1")
     assert not any(row[1] == "Program" for row in plan)
@@ -173,27 +173,27 @@ STEPS = st.lists(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
-def test_the_chain_holds_and_ends_where_the_asset_is(
+def test_the_chain_is_consistent_and_ends_at_the_current_location(
     warehouse: Warehouse, steps: Sequence[tuple[str, int, int, str]]
 ) -> None:
     pallets = [assets.create(warehouse.actor, name="pallet").id for _ in range(2)]
     by_person: list[tuple[int, int, int]] = []
-    for what, which, second, place in steps:
+    for action, which, second, place in steps:
         pallet, at = pallets[which], warehouse.began + second * SECOND
         is_live = execute("SELECT deleted_at IS NULL FROM asset WHERE id = ?", (pallet,)).fetchone()[0]
-        if what == "seen" and is_live:
+        if action == "seen" and is_live:
             warehouse.seen(pallet, place, second)
-        elif what == "batch" and is_live:
+        elif action == "batch" and is_live:
             warehouse.record([(pallet, one, second + number) for number, one in enumerate(PLACES)])
-        elif what == "person" and is_live:
+        elif action == "person" and is_live:
             by_person.append((pallet, at, scan_by_person(warehouse, pallet, place, second)))
-        elif what == "undo" and by_person:
+        elif action == "undo" and by_person:
             take_back(*by_person.pop(), GAP)
-        elif what == "look":
+        elif action == "look":
             make_events()
-        elif what == "delete" and is_live:
+        elif action == "delete" and is_live:
             assets.delete(warehouse.actor, pallet)
-        elif what == "restore" and not is_live:
+        elif action == "restore" and not is_live:
             assets.restore(warehouse.actor, pallet)
     make_events()
     for pallet in pallets:
@@ -202,7 +202,7 @@ def test_the_chain_holds_and_ends_where_the_asset_is(
 
 def assert_chain(warehouse: Warehouse, pallet: int) -> None:
     is_live, at = False, None
-    for event in told(warehouse, pallet):
+    for event in logged(warehouse, pallet):
         if event.kind is EventKind.ASSET_CREATED:
             assert not is_live
             is_live = True
@@ -227,13 +227,13 @@ def assert_chain(warehouse: Warehouse, pallet: int) -> None:
     assert (is_live, at) == (bool(row[0]), row[1] if row[0] else None)
 
 
-def test_the_events_of_an_organization_are_its_own(warehouse: Warehouse, cast: Cast) -> None:
+def test_organizations_have_separate_events(warehouse: Warehouse, cast: Cast) -> None:
     rival = Warehouse(cast.rival, "rival/")
     box = rival.add_asset("B-1")
     rival.seen(box, "north dock", 1)
     locations.create(warehouse.actor, name="Hall")
     make_events()
-    assert told(warehouse) == []
+    assert logged(warehouse) == []
     (created, arrived) = log.after(cast.rival, 0, 10)
     assert (created.kind, arrived.kind) == ("asset.created", "asset.arrived")
     assert log.position_of(cast.acme, arrived.id) is None

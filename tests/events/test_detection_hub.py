@@ -1,4 +1,4 @@
-"""Who listens at a hub is told what happens at its sites, by the same events as what the hub sees itself."""
+"""A hub logs the events of its sites like its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SILENCE = Silence(24 * HOUR, 15 * 60 * clock.SECOND)
 
 
 class Listened:
-    """A hub where somebody listens, and its site BER."""
+    """A hub with event logging, and its site BER."""
 
     def __init__(self, folder: Path) -> None:
         self.hub = Hub(folder / "hub", "hub")
@@ -31,77 +31,77 @@ class Listened:
         self.began = clock.now() - HOUR
         with self.hub.in_use():
             detection.start(SILENCE)
-        self._heard = 0
+        self._last_seq = 0
 
-    def told(self) -> list[tuple[str, Any, Any]]:
-        """What is new: kind, key of the asset, key of the location."""
+    def new_events(self) -> list[tuple[str, Any, Any]]:
+        """Sync and return new events: kind, asset key, location key."""
         self.ber.sync()
         with self.hub.in_use():
             while detection.log_changes(SILENCE):
                 pass
-            found = log.after(self.hub.organization_id, self._heard, 100)
-        self._heard = found[-1].seq if found else self._heard
+            events = log.after(self.hub.organization_id, self._last_seq, 100)
+        self._last_seq = events[-1].seq if events else self._last_seq
         return [
             (event.kind, event.data["asset"]["external_key"], (event.data["location"] or {}).get("external_key"))
-            for event in found
+            for event in events
         ]
 
 
 @pytest.fixture
-def listened(tmp_path: Path) -> Listened:
+def site_events(tmp_path: Path) -> Listened:
     return Listened(tmp_path)
 
 
-def test_what_happens_at_a_site_is_told_at_the_hub_once(listened: Listened) -> None:
-    ber = listened.ber
+def test_the_hub_logs_events_of_a_site_once(site_events: Listened) -> None:
+    ber = site_events.ber
     pallet = ber.add_asset("P-1", "AA01")
-    ber.scan(pallet, 0, listened.began)
-    assert listened.told() == [("asset.created", "P-1", None), ("asset.arrived", "P-1", "BER-DOCK-0")]
-    ber.scan(pallet, 1, listened.began + 60 * clock.SECOND)
-    ber.scan(pallet, 2, listened.began + 120 * clock.SECOND)
-    assert listened.told() == [("asset.moved", "P-1", "BER-DOCK-1"), ("asset.moved", "P-1", "BER-DOCK-2")]
-    ber.scan(pallet, 2, listened.began + 130 * clock.SECOND)  # there still
-    assert listened.told() == []
+    ber.scan(pallet, 0, site_events.began)
+    assert site_events.new_events() == [("asset.created", "P-1", None), ("asset.arrived", "P-1", "BER-DOCK-0")]
+    ber.scan(pallet, 1, site_events.began + 60 * clock.SECOND)
+    ber.scan(pallet, 2, site_events.began + 120 * clock.SECOND)
+    assert site_events.new_events() == [("asset.moved", "P-1", "BER-DOCK-1"), ("asset.moved", "P-1", "BER-DOCK-2")]
+    ber.scan(pallet, 2, site_events.began + 130 * clock.SECOND)  # still there
+    assert site_events.new_events() == []
 
 
-def test_of_a_site_that_was_offline_it_is_told_where_everything_is_now(
-    listened: Listened, monkeypatch: pytest.MonkeyPatch
+def test_after_an_offline_period_the_hub_logs_current_locations(
+    site_events: Listened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edge.sync.sender.MAX_ROWS", 2)  # history comes in many batches, behind where things are
-    ber = listened.ber
+    monkeypatch.setattr("edge.sync.sender.MAX_ROWS", 2)  # history follows positions in many batches
+    ber = site_events.ber
     pallet = ber.add_asset("P-1")
-    ber.scan(pallet, 0, listened.began)
-    listened.told()
+    ber.scan(pallet, 0, site_events.began)
+    site_events.new_events()
     for step in range(1, 21):
-        ber.scan(pallet, step % 3, listened.began + step * 60 * clock.SECOND)
+        ber.scan(pallet, step % 3, site_events.began + step * 60 * clock.SECOND)
     with ber.in_use():
         sender = Sender(ber.call)
         sender.connect()
         sender.push()
-    with listened.hub.in_use():
+    with site_events.hub.in_use():
         detection.log_changes(SILENCE)
-    told = listened.told()
-    assert told[-1] == ("asset.moved", "P-1", "BER-DOCK-2")
-    assert len(told) < 5
+    events = site_events.new_events()
+    assert events[-1] == ("asset.moved", "P-1", "BER-DOCK-2")
+    assert len(events) < 5
 
 
-def test_a_filter_by_the_location_of_the_site_covers_all_below_it(listened: Listened) -> None:
-    ber = listened.ber
-    ber.scan(ber.add_asset("P-1"), 0, listened.began)
-    listened.told()
-    [(berlin,)] = listened.hub.rows("SELECT id FROM location WHERE external_key = 'BER'")
-    with listened.hub.in_use():
-        of = listened.hub.organization_id
+def test_a_filter_by_the_site_includes_its_locations(site_events: Listened) -> None:
+    ber = site_events.ber
+    ber.scan(ber.add_asset("P-1"), 0, site_events.began)
+    site_events.new_events()
+    [(berlin,)] = site_events.hub.rows("SELECT id FROM location WHERE external_key = 'BER'")
+    with site_events.hub.in_use():
+        of = site_events.hub.organization_id
         [arrived] = [event for event in log.after(of, 0, 100) if event.kind == "asset.arrived"]
         assert log.Filter({"asset.arrived"}, berlin).kind_of(arrived) == "asset.arrived"
 
 
-def test_a_restored_hub_tells_nothing_twice_that_is_as_it_was(listened: Listened) -> None:
-    ber = listened.ber
-    ber.scan(ber.add_asset("P-1"), 0, listened.began)
-    listened.told()
-    saved = listened.hub.back_up()
-    ber.scan(ber.add_asset("P-2"), 1, listened.began + clock.SECOND)
-    listened.told()
-    listened.hub.restore(saved)
-    assert ("asset.arrived", "P-1", "BER-DOCK-0") not in listened.told()
+def test_a_restored_hub_repeats_no_unchanged_event(site_events: Listened) -> None:
+    ber = site_events.ber
+    ber.scan(ber.add_asset("P-1"), 0, site_events.began)
+    site_events.new_events()
+    saved = site_events.hub.back_up()
+    ber.scan(ber.add_asset("P-2"), 1, site_events.began + clock.SECOND)
+    site_events.new_events()
+    site_events.hub.restore(saved)
+    assert ("asset.arrived", "P-1", "BER-DOCK-0") not in site_events.new_events()

@@ -23,34 +23,34 @@ def destination(no: int, organization_id: int) -> Destination:
     )
 
 
-def taken(turns: FairQueue) -> int:
-    row = turns.take()
+def taken(fair_queue: FairQueue) -> int:
+    row = fair_queue.take()
     assert row
     return row.no
 
 
-def test_each_organization_has_its_turn_and_none_has_all() -> None:
-    turns = FairQueue(3)
+def test_organizations_take_turns() -> None:
+    fair_queue = FairQueue(3)
     rows = [destination(no, THEIRS) for no in range(10, 20)] + [destination(1, OURS), destination(2, OURS)]
     for row in rows:
-        turns.put(row)
-    assert [taken(turns) for _ in range(5)] == [10, 1, 11, 2, 12]  # and no more, until one of them is done
-    turns.done(rows[0])
-    assert taken(turns) == 13
+        fair_queue.put(row)
+    assert [taken(fair_queue) for _ in range(5)] == [10, 1, 11, 2, 12]  # and no more until one of them is done
+    fair_queue.done(rows[0])
+    assert taken(fair_queue) == 13
 
 
-def test_whoever_waits_is_woken_at_the_end() -> None:
-    turns = FairQueue(3)
-    found: list[Destination | None] = []
-    waiting = threading.Thread(target=lambda: found.append(turns.take()))
+def test_close_wakes_waiting_threads() -> None:
+    fair_queue = FairQueue(3)
+    rows: list[Destination | None] = []
+    waiting = threading.Thread(target=lambda: rows.append(fair_queue.take()))
     waiting.start()
-    turns.close()
+    fair_queue.close()
     waiting.join(10)
-    assert found == [None]
+    assert rows == [None]
 
 
-def test_slow_receivers_of_one_organization_do_not_keep_events_from_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before, four of them had all threads for as long as there were more events for them."""
+def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four slow receivers once occupied all threads."""
     is_over, delivered, is_slow = threading.Event(), threading.Event(), threading.Semaphore(0)
 
     def deliver(_: Worker, row: Destination) -> Destination | None:
@@ -59,7 +59,7 @@ def test_slow_receivers_of_one_organization_do_not_keep_events_from_another(monk
             return None
         is_slow.release()
         is_over.wait(30)
-        return row  # there is more for it
+        return row  # it has more events
 
     monkeypatch.setattr(Worker, "_deliver", deliver)
     monkeypatch.setattr(worker, "close_database", lambda: None)

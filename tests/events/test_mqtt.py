@@ -1,4 +1,4 @@
-"""Events at a real broker."""
+"""Events sent to a real MQTT broker."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def sent_to(url: str, password: str = "", topic: str = "site/x", network: Networ
         return broker.send(Message("evt_1_aa", "asset.moved", {}, b"{}"))
 
 
-def test_events_arrive_in_order_also_when_the_broker_was_away(warehouse: Warehouse, mosquitto: Mosquitto) -> None:
+def test_events_arrive_in_order_after_a_broker_outage(warehouse: Warehouse, mosquitto: Mosquitto) -> None:
     pallet = warehouse.add_asset("P-1")
     make_events()
     row = add_broker(warehouse, mosquitto.url)
@@ -82,16 +82,16 @@ def test_events_arrive_in_order_also_when_the_broker_was_away(warehouse: Warehou
     try:
         with listening(mosquitto) as messages:
             warehouse.seen(pallet, "north dock", 1)
-            topic, told = messages.get(timeout=10)
+            topic, event = messages.get(timeout=10)
             assert topic == "site/asset.arrived/P-1/DOCK-NORTH"
-            assert told["data"]["asset"]["external_key"] == "P-1"
+            assert event["data"]["asset"]["external_key"] == "P-1"
         mosquitto.stop()
         warehouse.seen(pallet, "south dock", 10)
         warehouse.seen(pallet, "north dock", 20)
         wait_until(lambda: warehouse.again(row).failures)
         mosquitto.start()
         with listening(mosquitto) as messages:
-            destinations.enable(warehouse.actor, row.no)  # now, and not in some seconds
+            destinations.enable(warehouse.actor, row.no)  # retry immediately
             received = [messages.get(timeout=10)[0] for _ in range(2)]
         assert received == ["site/asset.moved/P-1/DOCK-SOUTH", "site/asset.moved/P-1/DOCK-NORTH"]
     finally:
@@ -99,7 +99,7 @@ def test_events_arrive_in_order_also_when_the_broker_was_away(warehouse: Warehou
     wait_until(lambda: warehouse.again(row).delivered == 3)
 
 
-def test_what_a_broker_does_not_allow_is_told_by_it(tmp_path: Path) -> None:
+def test_a_message_refused_by_the_broker_is_reported(tmp_path: Path) -> None:
     acl = tmp_path / "acl"
     acl.write_text("topic write site/open/#\n")
     acl.chmod(0o600)
@@ -112,7 +112,7 @@ def test_what_a_broker_does_not_allow_is_told_by_it(tmp_path: Path) -> None:
         broker.stop()
 
 
-def test_a_wrong_password_is_told_in_words(tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported(tmp_path: Path) -> None:
     broker = Mosquitto(tmp_path, "allow_anonymous false\n")
     broker.start()
     try:
@@ -122,7 +122,7 @@ def test_a_wrong_password_is_told_in_words(tmp_path: Path) -> None:
     assert outcome == (Result.FAILED, "the broker refuses the connection: Not authorized", 0)
 
 
-def test_nobody_there_and_nowhere_to_go(mosquitto: Mosquitto) -> None:
+def test_an_unreachable_and_a_forbidden_address_are_reported(mosquitto: Mosquitto) -> None:
     nobody = sent_to(f"mqtt://127.0.0.1:{free_port()}")
     assert nobody == (Result.FAILED, "the broker cannot be reached: Connection refused", 0)
     refused = sent_to(mosquitto.url, network=Network.PRIVATE)

@@ -1,4 +1,4 @@
-"""`GET /events` through a real server: events arrive as they happen, and a client goes on where it was cut off."""
+"""`GET /events` through a real server: events arrive live, and a client resumes after a disconnection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.events.conftest import Warehouse, make_events
 from tests.events.receiver import wait_until
 
 
-class Told(NamedTuple):
+class StreamEvent(NamedTuple):
     id: str
     event: str
     data: Any
@@ -44,16 +44,16 @@ class Client:
         self._connection.request("GET", path, headers=headers)
         self.answer = self._connection.getresponse()
 
-    def next(self) -> Told:
-        """The next one with something in it."""
-        found = {"id": "", "event": "", "data": ""}
+    def next(self) -> StreamEvent:
+        """Return the next event with data."""
+        fields = {"id": "", "event": "", "data": ""}
         while True:
             line = self.answer.readline().decode().rstrip("\n")
             name, _, value = line.partition(": ")
-            if name in found:
-                found[name] = value
-            elif not line and found["data"]:
-                return Told(found["id"], found["event"], json.loads(found["data"]))
+            if name in fields:
+                fields[name] = value
+            elif not line and fields["data"]:
+                return StreamEvent(fields["id"], fields["event"], json.loads(fields["data"]))
             elif not line and self.answer.isclosed():
                 raise EOFError
 
@@ -118,7 +118,7 @@ def move(site: Site, asset_id: int, second: int) -> None:
     make_events()
 
 
-def test_events_come_as_they_happen_and_go_on_after_the_last_one(site: Site) -> None:
+def test_events_arrive_live_and_resume_after_the_last_id(site: Site) -> None:
     pallet, token = site.warehouse.add_asset("P-1"), site.token()
     make_events()
     client = site.listen(Authorization=token)
@@ -131,11 +131,11 @@ def test_events_come_as_they_happen_and_go_on_after_the_last_one(site: Site) -> 
     client.close()
     move(site, pallet, 3)
     again = site.listen(Authorization=token, Last_Event_ID=first.id)
-    keys_told = [again.next().data["data"]["location"]["external_key"] for _ in range(2)]
-    assert keys_told == ["DOCK-NORTH", "DOCK-SOUTH"]
+    keys = [again.next().data["data"]["location"]["external_key"] for _ in range(2)]
+    assert keys == ["DOCK-NORTH", "DOCK-SOUTH"]
 
 
-def test_who_asks_for_more_than_is_kept_is_told_to_look_anew(site: Site) -> None:
+def test_a_client_that_missed_dropped_events_gets_a_reset(site: Site) -> None:
     pallet, token = site.warehouse.add_asset("P-1"), site.token()
     make_events()
     first = log.after(site.warehouse.organization_id, 0, 1)[0]
@@ -146,7 +146,7 @@ def test_who_asks_for_more_than_is_kept_is_told_to_look_anew(site: Site) -> None
     assert client.next().event == "asset.arrived"
 
 
-def test_only_what_was_asked_for_and_only_of_ones_own_organization(site: Site, cast: Cast) -> None:
+def test_filters_and_organizations_limit_the_stream(site: Site, cast: Cast) -> None:
     rival = Warehouse(cast.rival, "rival/")
     theirs = site.listen(Authorization=site.token(organization_id=cast.rival))
     south = site.listen("/events?location_external_key=SOUTH&kind=asset.arrived", Authorization=site.token())
@@ -155,12 +155,12 @@ def test_only_what_was_asked_for_and_only_of_ones_own_organization(site: Site, c
     rival.seen(box, "south dock", 10)
     site.warehouse.seen(pallet, "south dock", 20)
     make_events()
-    told = south.next()
-    assert (told.event, told.data["data"]["asset"]["external_key"]) == ("asset.arrived", "P-1")
+    event = south.next()
+    assert (event.event, event.data["data"]["asset"]["external_key"]) == ("asset.arrived", "P-1")
     assert {theirs.next().data["data"]["asset"]["external_key"] for _ in range(2)} == {"B-1"}
 
 
-def test_a_person_who_is_signed_in_listens_with_the_session(site: Site) -> None:
+def test_a_session_allows_streaming_until_it_ends(site: Site) -> None:
     organization_id = site.warehouse.organization_id
     viewer = people.add_person(shell(organization_id), "Vera", Role.VIEWER)
     actor = person(organization_id, viewer.id, viewer.name)
@@ -190,13 +190,11 @@ def test_a_stream_ends_with_the_key_of_its_token(site: Site) -> None:
         ("/events?kind=asset.created", 403),
     ],
 )
-def test_what_cannot_be_answered_is_said(site: Site, path: str, status: int) -> None:
+def test_invalid_requests_are_refused(site: Site, path: str, status: int) -> None:
     assert site.ask(path, Authorization=site.token("tracking:read")) == status
 
 
-def test_a_database_that_cannot_be_used_is_said_with_the_time_to_wait(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unavailable_database_answers_with_retry_after(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise Unavailable("The disk is full; make room and try again")
 
@@ -206,7 +204,7 @@ def test_a_database_that_cannot_be_used_is_said_with_the_time_to_wait(
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
 
 
-def test_streams_that_somebody_disabled_are_enabled_again_by_who_is_told_how(site: Site) -> None:
+def test_disabled_streams_answer_with_the_command_to_enable_them(site: Site) -> None:
     token = site.token()
     assert site.ask("/events", Authorization=token) == 200
     organization_id = site.warehouse.organization_id
@@ -219,13 +217,13 @@ def test_streams_that_somebody_disabled_are_enabled_again_by_who_is_told_how(sit
     assert site.ask("/events", Authorization=token) == 200
 
 
-def test_the_name_of_the_streams_is_theirs(site: Site) -> None:
+def test_the_name_of_the_stream_is_reserved(site: Site) -> None:
     mine = NewDestination(DestinationKind.WEBHOOK, "Live stream", "https://erp.example.com", b"x", Filter(KINDS))
     with pytest.raises(Conflict, match="choose another name"):
         destinations.add(shell(site.warehouse.organization_id), mine)
 
 
-def test_nobody_listens_without_a_name(site: Site) -> None:
+def test_streaming_requires_credentials(site: Site) -> None:
     assert site.ask("/events") == 401
     assert site.ask("/events", Authorization="Bearer wrong") == 401
     assert site.ask("/events", Cookie=f"{SESSION_COOKIE}=wrong") == 401
@@ -247,12 +245,12 @@ def test_streams_hold_no_thread_and_their_number_is_bounded(site: Site, monkeypa
     wait_until(lambda: site.streams.count() == 11)
 
 
-def test_who_does_not_read_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_disconnected(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server.connections, "MOST_UNREAD", 100_000)
     monkeypatch.setattr(stream, "MOST_EVENTS", 1000)
     token = site.token()
     site.listen(Authorization=token)
-    for turn in range(40):  # 20 MB, more than the system's own buffers take
+    for turn in range(40):  # 20 MB, more than the socket buffers take
         log.add([_large(site, number) for number in range(turn * 500, turn * 500 + 500)])
     wait_until(lambda: site.streams.count() == 0)
 

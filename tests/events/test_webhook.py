@@ -1,4 +1,4 @@
-"""Webhooks as a real receiver sees them: signed, in order, at least once, and never anywhere else."""
+"""Webhooks at a real receiver: signed, in order, at least once, and never anywhere else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.events.conftest import PACE, Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver, wait_until
 
 
-def test_the_running_service_tells_a_receiver_of_a_move(warehouse: Warehouse, receiver: Receiver) -> None:
+def test_the_service_delivers_a_move(warehouse: Warehouse, receiver: Receiver) -> None:
     pallet = warehouse.add_asset("P-1")
     warehouse.seen(pallet, "north dock", 1)
     make_events()
@@ -29,12 +29,12 @@ def test_the_running_service_tells_a_receiver_of_a_move(warehouse: Warehouse, re
         wait_until(lambda: warehouse.again(row).delivered == 1)
     finally:
         worker.stop()
-    assert one.told["type"] == "asset.moved"
-    assert one.told["id"] == one.id
-    assert one.told["timestamp"] == clock.rfc3339(warehouse.began + 60 * clock.SECOND)
-    assert one.told["data"]["asset"] == {"id": pallet, "external_key": "P-1", "name": "Pallet P-1"}
-    assert one.told["data"]["location"]["external_key"] == "DOCK-SOUTH"
-    assert one.told["data"]["previous_location"]["external_key"] == "DOCK-NORTH"
+    assert one.event["type"] == "asset.moved"
+    assert one.event["id"] == one.id
+    assert one.event["timestamp"] == clock.rfc3339(warehouse.began + 60 * clock.SECOND)
+    assert one.event["data"]["asset"] == {"id": pallet, "external_key": "P-1", "name": "Pallet P-1"}
+    assert one.event["data"]["location"]["external_key"] == "DOCK-SOUTH"
+    assert one.event["data"]["previous_location"]["external_key"] == "DOCK-NORTH"
     assert [attempt.detail for attempt in destinations.list_attempts(row.organization_id, row.no)] == ["204 No Content"]
 
 
@@ -55,7 +55,7 @@ def test_the_signature_is_that_of_standard_webhooks(warehouse: Warehouse, receiv
 
 
 def test_the_signature_of_a_known_example() -> None:
-    """The example in the text of the specification."""
+    """Uses the example of the Standard Webhooks specification."""
     secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     body = b'{"test": 2432232314}'
     assert webhook.sign(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body) == (
@@ -64,7 +64,7 @@ def test_the_signature_of_a_known_example() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "error"),
     [
         (500, "500 Internal Server Error"),
         (503, "503 Service Unavailable"),
@@ -73,8 +73,8 @@ def test_the_signature_of_a_known_example() -> None:
         (404, "404 Not Found"),
     ],
 )
-def test_what_fails_is_sent_again_later_under_the_same_id(
-    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, answer: object, told: str
+def test_a_failed_event_is_resent_with_the_same_id(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, answer: object, error: str
 ) -> None:
     row = warehouse.add_webhook(receiver.url)
     warehouse.add_asset("P-1")
@@ -84,7 +84,7 @@ def test_what_fails_is_sent_again_later_under_the_same_id(
     failed = warehouse.again(row)
     assert len(receiver.received) == 1
     assert failed.last_error is not None
-    assert failed.last_error.startswith(told)
+    assert failed.last_error.startswith(error)
     receiver.answer = lambda _: 200
     later = clock.now() + clock.HOUR
     monkeypatch.setattr(clock, "now", lambda: later)
@@ -96,7 +96,7 @@ def test_what_fails_is_sent_again_later_under_the_same_id(
 
 
 @pytest.mark.parametrize("answer", [None, "drip"])
-def test_a_receiver_that_hangs_or_drips_is_cut_off(
+def test_a_receiver_that_hangs_or_trickles_is_disconnected(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, answer: object
 ) -> None:
     monkeypatch.setattr(webhook, "ANSWER_SECONDS", 0.5)
@@ -110,7 +110,7 @@ def test_a_receiver_that_hangs_or_drips_is_cut_off(
     assert retry.next_try_at > clock.now() - clock.SECOND
 
 
-def test_a_refused_event_holds_up_its_own_asset_only(
+def test_a_refused_event_delays_only_its_own_asset(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = warehouse.add_asset("BAD"), warehouse.add_asset("GOOD")
@@ -118,17 +118,17 @@ def test_a_refused_event_holds_up_its_own_asset_only(
     row = warehouse.add_webhook(receiver.url)
 
     def refuse_bad(one: Received) -> int:
-        return 400 if one.told["data"]["asset"]["external_key"] == "BAD" else 200
+        return 400 if one.event["data"]["asset"]["external_key"] == "BAD" else 200
 
     receiver.answer = refuse_bad
     for second, place in enumerate(("north dock", "south dock", "north dock")):
         warehouse.record([(bad, place, second * 10), (good, place, second * 10)])
         make_events()
         deliver(warehouse.again(row))
-    taken = [one.told for one in receiver.received if refuse_bad(one) == 200]
-    assert [told["type"] for told in taken] == ["asset.arrived", "asset.moved", "asset.moved"]
+    taken = [one.event for one in receiver.received if refuse_bad(one) == 200]
+    assert [event["type"] for event in taken] == ["asset.arrived", "asset.moved", "asset.moved"]
     refused = {one.id for one in receiver.received if refuse_bad(one) == 400}
-    assert len(refused) == 1  # the moves after it wait for it
+    assert len(refused) == 1  # later moves wait for it
 
     receiver.answer = lambda _: 200
     before = len(receiver.received)
@@ -136,13 +136,13 @@ def test_a_refused_event_holds_up_its_own_asset_only(
         now = clock.now() + hours * clock.HOUR
         monkeypatch.setattr(clock, "now", lambda now=now: now)
         deliver(warehouse.again(row))
-    late = [one.told for one in receiver.received[before:]]
-    assert [told["type"] for told in late] == ["asset.arrived", "asset.moved", "asset.moved"]
+    late = [one.event for one in receiver.received[before:]]
+    assert [event["type"] for event in late] == ["asset.arrived", "asset.moved", "asset.moved"]
     assert {late[0]["id"]} == refused
     assert destinations.count_waiting(warehouse.again(row)) == 0
 
 
-def test_a_receiver_that_refuses_everything_is_left_alone(warehouse: Warehouse, receiver: Receiver) -> None:
+def test_a_receiver_that_refuses_everything_is_paused(warehouse: Warehouse, receiver: Receiver) -> None:
     row = warehouse.add_webhook(receiver.url)
     for number in range(20):
         warehouse.add_asset(f"P-{number}")
@@ -153,7 +153,7 @@ def test_a_receiver_that_refuses_everything_is_left_alone(warehouse: Warehouse, 
     assert warehouse.again(row).next_try_at > clock.now()
 
 
-def test_after_days_it_is_disabled_and_says_so(
+def test_a_failing_destination_is_disabled_after_days(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = warehouse.add_webhook(receiver.url)
@@ -175,7 +175,7 @@ def test_after_days_it_is_disabled_and_says_so(
     assert receiver.received[-1].id == receiver.received[0].id
 
 
-def test_gone_is_taken_at_its_word(warehouse: Warehouse, receiver: Receiver) -> None:
+def test_status_gone_disables_the_destination(warehouse: Warehouse, receiver: Receiver) -> None:
     row = warehouse.add_webhook(receiver.url)
     warehouse.add_asset("P-1")
     make_events()
@@ -185,9 +185,7 @@ def test_gone_is_taken_at_its_word(warehouse: Warehouse, receiver: Receiver) -> 
 
 
 @pytest.mark.parametrize("network", [Network.INTERNET, Network.PRIVATE])
-def test_nothing_goes_to_the_box_itself_unless_its_shell_allowed_it(
-    warehouse: Warehouse, receiver: Receiver, network: Network
-) -> None:
+def test_loopback_addresses_require_the_shell(warehouse: Warehouse, receiver: Receiver, network: Network) -> None:
     row = warehouse.add_webhook(receiver.url)
     warehouse.add_asset("P-1")
     make_events()
@@ -196,11 +194,11 @@ def test_nothing_goes_to_the_box_itself_unless_its_shell_allowed_it(
     assert "only a destination added in its shell" in (warehouse.again(row).last_error or "")
 
 
-def test_a_test_event_passes_by_what_waits(warehouse: Warehouse, receiver: Receiver) -> None:
+def test_a_test_event_overtakes_waiting_events(warehouse: Warehouse, receiver: Receiver) -> None:
     row = warehouse.add_webhook(receiver.url)
     warehouse.add_asset("P-1")
     make_events()
-    receiver.answer = lambda one: 200 if one.told["type"] == "test" else 503
+    receiver.answer = lambda one: 200 if one.event["type"] == "test" else 503
     worker = Worker(PACE)
     worker.start()
     try:
@@ -214,8 +212,8 @@ def test_a_test_event_passes_by_what_waits(warehouse: Warehouse, receiver: Recei
     assert (attempts[0].event_kind, attempts[0].is_delivered) == ("test", True)
 
 
-def test_on_another_box_it_sends_nothing(warehouse: Warehouse, receiver: Receiver) -> None:
-    """The key that opens the secrets is in no backup."""
+def test_without_the_key_of_its_secrets_it_sends_nothing(warehouse: Warehouse, receiver: Receiver) -> None:
+    """The key is in no backup, so a restored copy cannot send."""
     row = warehouse.add_webhook(receiver.url)
     data_dir_file(secrets.KEY_NAME).unlink()
     warehouse.add_asset("P-1")

@@ -1,4 +1,4 @@
-"""The receiver in the manual accepts what is sent, once, and nothing else."""
+"""The example receiver in the manual verifies events and drops repeats."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_receiver_of_the_manual_verifies_and_drops_repeats(warehouse: Wareho
         try:
             wait_for(lambda: answers(port) == 401, 20)
             deliver(row)
-            deliver(row)  # as after a kill
+            deliver(row)  # like after a crash
             assert process.stdout
             assert [process.stdout.readline().strip() for _ in range(2)] == [b"asset.created", b"asset.arrived"]
         finally:
@@ -41,7 +41,7 @@ def test_the_receiver_of_the_manual_verifies_and_drops_repeats(warehouse: Wareho
 
 
 def answers(port: int) -> int:
-    """To a request that nobody signed."""
+    """Return the status for an unsigned request; 0 without an answer."""
     headers = {"webhook-id": "evt_1", "webhook-timestamp": "1", "webhook-signature": "v1,AAAA"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/", b"{}", headers)
     try:

@@ -176,9 +176,9 @@ def test_a_message_to_a_site_is_short_whatever_it_sent(app: Flask, site_of_hub: 
 
 
 def test_what_a_batch_costs_is_measured_without_unpacking_it() -> None:
-    assert batch_format.cost(batch_format.pack(list(range(1000))), batch_format.MOST_OF_BATCH) > 128_000
+    assert batch_format.cost(batch_format.pack(list(range(1000))), batch_format.MAX_BATCH_MEMORY) > 128_000
     with pytest.raises(TooLarge):
-        batch_format.cost(zlib.compress(b"x" * 200_000_000), batch_format.MOST_OF_BATCH)
+        batch_format.cost(zlib.compress(b"x" * 200_000_000), batch_format.MAX_BATCH_MEMORY)
 
 
 def test_assets_for_a_site_come_in_pages_of_a_few_megabytes(site_of_hub: tuple[str, str], cast: Cast) -> None:

@@ -1,4 +1,4 @@
-"""Boxes of these tests need not survive a power cut, so they need not wait for the disk."""
+"""Fixtures for sync tests, without fsync: these databases need not survive a power cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edge.sync.store import sites
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(connection.PRAGMAS, "synchronous", "off")
-    for module in (sender, sites):  # boxes are copied back more often than in life
+    for module in (sender, sites):  # tests restore copies more often than users do
         monkeypatch.setattr(module, "RENEW_AGAIN", 0)
     yield
     connection.close_database()

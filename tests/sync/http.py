@@ -1,4 +1,4 @@
-"""A hub behind its real doors, and a site with its real client, in one process and without a socket between them."""
+"""A hub with its real API and a site with its real client, in one process without a socket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Send = Callable[..., Any]
 
 
 class Answer:
-    """What urllib3 gives, of what Flask gave."""
+    """An urllib3 response made from a Flask response."""
 
     def __init__(self, status: int, headers: Any, content: bytes) -> None:
         self.status, self.headers, self._content = status, headers, content
@@ -32,7 +32,7 @@ class Answer:
 
 
 class Line:
-    """In the place of urllib3's pool: hands a request to the hub, whose database is in use meanwhile."""
+    """A replacement for urllib3's pool that passes requests to the hub, with its database open meanwhile."""
 
     def __init__(self, app: Flask, hub: Hub, site: SiteBox) -> None:
         self.headers = {"User-Agent": "edge-site/test"}
@@ -56,7 +56,7 @@ class Line:
 
 
 class Connected:
-    """A site, its client, and the line between it and the hub. To be used while the site's database is in use."""
+    """A site, its client and the line to the hub. Use while the site's database is open."""
 
     def __init__(self, site: SiteBox, *, environment: str = "production") -> None:
         self.site = site
@@ -70,7 +70,7 @@ class Connected:
         self.line = Line(app, site.hub, site)
         self.client._pool = self.line  # type: ignore[assignment]
 
-    def told_at_hub(self) -> str:
-        """Why the hub refused the site the last time, as its page says it."""
+    def error_at_hub(self) -> str:
+        """Return the reason of the last refusal, as shown on the hub's page."""
         [row] = self.site.hub.rows(f"SELECT last_error FROM site WHERE no = {self.site.site_no}")
         return row[0] or ""

@@ -1,10 +1,10 @@
-"""A long way between a site and its hub, on one machine: TLS before the hub, and before that a line as slow as is told.
+"""A simulated slow line between a site and its hub, with TLS in front of the hub, on one machine.
 
-What goes over it arrives in order, late by a delay that varies, and no faster than the bandwidth. A segment that is
-lost holds back all that is behind it until it was sent again, as TCP would show it: a round trip later where others
-follow, which tell that it is missing, and else when its timer has run out. Now and then a connection is cut.
+Data arrives in order, with a varying delay and limited bandwidth. A lost segment delays all data behind it until it is
+resent, as with TCP: after one round trip if enough segments follow, otherwise after a timeout. Connections are cut
+occasionally.
 
-A program does this and no network namespace with `tc netem`, which is a module that many kernels lack, and needs root.
+This is a program, since network namespaces with `tc netem` need root and a kernel module that is often missing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import NamedTuple
 from tests.sync.tls import Certificate
 
 SEGMENT = 1448
-FOLLOWERS = 3  # so many segments behind a lost one tell that it is lost
-TIMER = 0.2  # seconds, and a round trip
-WINDOW = 64  # pieces on their way
+FOLLOWERS = 3  # segments behind a lost one that trigger a fast retransmit
+TIMER = 0.2  # seconds, plus a round trip
+WINDOW = 64  # chunks in transit
 
 
 class Way(NamedTuple):
-    """One way of it: seconds, bytes a second, a share of the segments; and how long a connection lives, about."""
+    """Properties of the line: delay (s), bandwidth (bytes/s), loss (share of segments), mean lifetime (s)."""
 
     delay: float = 0.04
     jitter: float = 0.01
@@ -35,7 +35,7 @@ class Way(NamedTuple):
 
 
 def line(port: int, to: int, certificate: Certificate, way: Way, seed: int) -> None:
-    """Until the process is killed: then the line is gone. Plain HTTP goes to the port `to`."""
+    """Forward from `port` until the process is killed. Plain HTTP goes to the port `to`."""
     asyncio.run(_serve(port, to, certificate, way, random.Random(f"{seed} {os.getpid()}")))
 
 
@@ -50,7 +50,7 @@ async def _serve(port: int, to: int, certificate: Certificate, way: Way, chance:
     tls_port = tls_end.sockets[0].getsockname()[1]
 
     async def far_away(client: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(2 * way.delay)  # until a connection is made
+        await asyncio.sleep(2 * way.delay)  # connection setup
         with suppress(TimeoutError):
             await asyncio.wait_for(_join(client, answer, tls_port, way, chance), chance.expovariate(1 / way.lifetime))
 
@@ -60,7 +60,7 @@ async def _serve(port: int, to: int, certificate: Certificate, way: Way, chance:
 async def _join(
     client: asyncio.StreamReader, answer: asyncio.StreamWriter, to: int, way: Way | None, chance: random.Random
 ) -> None:
-    """Until one side ends the connection, or it is cut."""
+    """Forward in both directions until one side closes or the connection is cut."""
     writers = [answer]
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", to)
@@ -110,7 +110,7 @@ async def _depart(
 
 
 def _stalls(length: int, way: Way, chance: random.Random) -> float:
-    """Seconds that lost segments cost."""
+    """Return the delay in seconds caused by lost segments."""
     segments = -(-length // SEGMENT)
     lost = [segment for segment in range(segments) if chance.random() < way.loss]
     timers = sum(segments - segment <= FOLLOWERS for segment in lost)

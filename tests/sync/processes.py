@@ -1,6 +1,6 @@
-"""A hub, a site and a proxy that cuts, each a process that can be killed at any moment; TLS between them.
+"""A hub, a site and a connection-cutting proxy with TLS, as processes that can be killed at any moment.
 
-They are forks of the test, so that one is back within milliseconds: what is tested is what a kill leaves on disk.
+They are forks of the test, so they restart within milliseconds; the tests check the data left on disk.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _fork = multiprocessing.get_context("fork")
 
 
 class Process:
-    """One that is started again under the same role after it was killed."""
+    """A process that can be killed and restarted in the same role."""
 
     def __init__(self, role: Callable[[], None]) -> None:
         self._role = role
@@ -58,14 +58,14 @@ class Process:
 
 
 def hub(folder: Path, port: int) -> None:
-    """The doors of a hub, at a port of this machine."""
+    """Run the hub's server on a local port."""
     open_database(folder / FILE_NAME)
     app = make_app()
     waitress.serve(app, host="127.0.0.1", port=port, threads=2, clear_untrusted_proxy_headers=True)
 
 
 def proxy(port: int, to: int, certificate: Certificate, seed: int, cuts: float) -> None:
-    """Ends TLS before the hub, and cuts a share of the connections: before the hub got the request, or its answer."""
+    """Terminate TLS and cut a share of the connections, before the request or before the answer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.file, certificate.key)
     chance = random.Random(f"{seed} {os.getpid()}")
@@ -90,7 +90,7 @@ def _carry(context: ssl.SSLContext, outside: socket.socket, to: int, fate: str) 
 
 
 def _pump(source: socket.socket, sink: socket.socket, is_cut: bool) -> None:
-    """Until one side ends; `is_cut` ends it when the first byte of an answer is there: the hub has committed."""
+    """Copy data until one side ends; with `is_cut`, end at the first byte of the answer, after the hub's commit."""
     with suppress(OSError):
         while data := source.recv(65536):
             if is_cut:
@@ -102,11 +102,11 @@ def _pump(source: socket.socket, sink: socket.socket, is_cut: bool) -> None:
 
 
 def site(box: SiteBox, url: str, key: tuple[str, str], authority: Path, seed: int) -> None:
-    """Records what happens, and tells the hub, as fast as it can."""
+    """Record scans and changes, and send them to the hub as fast as possible."""
     open_database(box.folder / FILE_NAME)
     chance = random.Random(f"{seed} {os.getpid()}")
     threading.Thread(target=_live, args=(box, chance), daemon=True).start()
-    tell(url, key, authority, lambda: False)
+    send(url, key, authority, lambda: False)
 
 
 def _live(box: SiteBox, chance: random.Random) -> None:
@@ -114,23 +114,23 @@ def _live(box: SiteBox, chance: random.Random) -> None:
     ids = [row[0] for row in box.rows("SELECT id FROM asset WHERE deleted_at IS NULL")]
     hand = person(box.organization_id, box.rows("SELECT id FROM person")[0][0], "Ann")
     while True:
-        with suppress(EdgeError):  # refused by the rules: nothing happened
+        with suppress(EdgeError):  # refused, so nothing has changed
             at = EPOCH + chance.randrange(500) * HOUR // 10
-            what = chance.random()
-            if what < 0.85:
+            action = chance.random()
+            if action < 0.85:
                 box.scan_now(chance.choice(ids), chance.randrange(3), at)
-            elif what < 0.95:
+            elif action < 0.95:
                 scan = f"scan-{chance.randrange(10**9)}"
                 scans.submit(hand, [Submitted(scan, "P-1", box.docks[0], at)], at + SECOND)
-                if what < 0.9:
+                if action < 0.9:
                     scans.undo(hand, scan, GAP)
             else:
                 assets.patch(box.actor, chance.choice(ids), {"name": f"Pallet {chance.randrange(99)}"})
         time.sleep(0.002)
 
 
-def tell(url: str, key: tuple[str, str], authority: Path, is_enough: Callable[[], bool]) -> None:
-    """As the worker of the service does, without its pauses."""
+def send(url: str, key: tuple[str, str], authority: Path, is_enough: Callable[[], bool]) -> None:
+    """Sync like the worker of the service, without pauses."""
     while not is_enough():
         client = HubClient(url, *key, authority)
         try:

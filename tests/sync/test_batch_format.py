@@ -1,7 +1,8 @@
-"""Version 1 of what site and hub say to each other, frozen as files: a box of an earlier release must be understood.
+"""Version 1 of the protocol, frozen as files: earlier releases must remain compatible.
 
-When the protocol grows, it gets a new version and files of its own; these stay as they are.
-To write files for a new version: python -m tests.sync.test_batch_format"""
+A new version of the protocol gets its own files; these never change. To write files for a new version: python -m
+tests.sync.test_batch_format
+"""
 
 from __future__ import annotations
 
@@ -83,25 +84,25 @@ def ber(tmp_path: Path) -> SiteBox:
     return SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
 
 
-def test_a_batch_of_that_version_is_understood() -> None:
+def test_a_frozen_batch_is_decoded() -> None:
     assert batch_format.decode(batch_format.pack(frozen("changes")["question"])) == (BASE, BATCH)
 
 
-def test_what_a_later_release_says_beside_it_is_ignored() -> None:
+def test_unknown_keys_are_ignored() -> None:
     assert batch_format.decode(batch_format.pack({**frozen("changes")["question"], "weather": ["fine"]})) == (
         BASE,
         BATCH,
     )
 
 
-def test_names_of_antennas_are_one_key_more_which_older_boxes_do_not_know() -> None:
+def test_antenna_names_are_an_optional_key() -> None:
     named = BATCH._replace(antennas=(AntennaName(6_001, 100_001, "north gate"),))
     said = batch_format.encode(BASE, named)
     assert batch_format.unpack(said) == {**frozen("changes")["question"], "antennas": [[6_001, 100_001, "north gate"]]}
     assert batch_format.decode(said) == (BASE, named)
 
 
-def test_a_batch_is_still_said_like_that() -> None:
+def test_the_encoding_is_unchanged() -> None:
     assert batch_format.unpack(batch_format.encode(BASE, BATCH)) == frozen("changes")["question"]
 
 
@@ -115,12 +116,12 @@ def test_a_batch_is_still_said_like_that() -> None:
         (("stays", 2), [40, 0.5]),
         (("stays", 2), [40, 2**63]),
         (("stays", 2), [40, None]),
-        (("stays", 3), [1, 2]),  # an origin that is not there
+        (("stays", 3), [1, 2]),  # an unknown origin
         (("stays", 3), [1, -1]),
         (("stays", 7), [None, "-515"]),
         (("stays", 7), "no"),
         (("stays",), []),
-        (("patches", 0), [3, 2**63 - 1]),  # differences of which the sum is too large
+        (("patches", 0), [3, 2**63 - 1]),  # sums that overflow
         (("patches", 1), [2**62, 2**62]),
         (("patches", 2), [60, -1]),
         (("patches", 2), [60, 2**63 - 1]),
@@ -136,7 +137,7 @@ def test_a_batch_is_still_said_like_that() -> None:
         (("antennas",), 7),
     ],
 )
-def test_a_batch_with_odd_numbers_is_refused_before_anything_is_looked_up(where: tuple[Any, ...], value: Any) -> None:
+def test_a_batch_with_invalid_values_is_refused(where: tuple[Any, ...], value: Any) -> None:
     content = frozen("changes")["question"]
     part = content
     for step in where[:-1]:
@@ -146,7 +147,7 @@ def test_a_batch_with_odd_numbers_is_refused_before_anything_is_looked_up(where:
         batch_format.decode(zlib.compress(json.dumps(content).encode()))
 
 
-def test_a_hub_asks_for_a_track_of_which_only_stays_were_sent(ber: SiteBox) -> None:
+def test_a_hub_requests_an_unknown_track(ber: SiteBox) -> None:
     talk(ber)
     base = ber.hub.answer(ber.site_no, "hello", batch_format.pack(QUESTIONS["hello"]))["cursor"]
     more = BATCH._replace(until_seq=60, tracks=[], patches=[Patch(99, EPOCH, EPOCH, [])])
@@ -156,25 +157,27 @@ def test_a_hub_asks_for_a_track_of_which_only_stays_were_sent(ber: SiteBox) -> N
     assert answer["needs"]["tracks"] == [99]
 
 
-def test_a_hub_takes_what_a_site_of_that_version_says(ber: SiteBox) -> None:
+def test_a_hub_accepts_the_requests_of_that_version(ber: SiteBox) -> None:
     answers = talk(ber)
     for name, answer in answers.items():
         assert set(frozen(name)["answer"]) <= set(answer), name
     assert answers["changes"]["applied"]
     assert answers["changes"]["cursor"][1] == 57
     assert ber.hub.rows("SELECT count(*), min(rssi), max(rule) FROM history") == [(2, -515, 4)]
-    [told], [once] = answers["masters"]["assets"], frozen("masters")["answer"]["assets"]
-    assert list(map(type, told)) == list(map(type, once))
+    [current], [expected] = answers["masters"]["assets"], frozen("masters")["answer"]["assets"]
+    assert list(map(type, current)) == list(map(type, expected))
     assert [list(row) for row in answers["digests"]["digests"]] == frozen("digests")["answer"]["digests"]
 
 
 def talk(ber: SiteBox) -> dict[str, Any]:
-    """What the hub answers to each of the questions, one after the other."""
+    """Return the hub's answer to each question, asked in order."""
     ask = ber.hub.answer
     with ber.hub.in_use():
         assets.create(ber.hub.actor, name="Forklift of the hub", external_key="F-2")
         site = sites.get_site(ber.hub.organization_id, ber.site_no)
-        sites.begin_epoch(site, QUESTIONS["hello"]["instance"], BASE, is_recovery=False)  # it has the changes before
+        sites.begin_epoch(
+            site, QUESTIONS["hello"]["instance"], BASE, is_recovery=False
+        )  # the hub already has earlier changes
     answers = {"hello": ask(ber.site_no, "hello", batch_format.pack(QUESTIONS["hello"]))}
     answers["changes"] = ask(ber.site_no, "changes", batch_format.encode(BASE, BATCH))
     for name in ("masters", "digests", "recover"):
@@ -182,7 +185,7 @@ def talk(ber: SiteBox) -> dict[str, Any]:
     return answers
 
 
-def test_a_site_takes_what_a_hub_of_that_version_answers(ber: SiteBox) -> None:
+def test_a_site_accepts_the_answers_of_that_version(ber: SiteBox) -> None:
     ber.add_asset("P-1")
     ber.join()
     with ber.in_use():

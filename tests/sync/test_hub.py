@@ -1,4 +1,4 @@
-"""Assets are known everywhere, kept at one box, and a clash is listed until somebody decides."""
+"""Assets are known at all sites, each has one home, and conflicts are listed until somebody resolves them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Company:
             site.sync()
 
     def settle(self) -> None:
-        """Enough rounds for what one site tells to reach the other, and back."""
+        """Sync both sites until data of one has reached the other and its answer has come back."""
         for _ in range(2):
             for site in (self.ber, self.ham):
                 site.sync()
@@ -50,12 +50,12 @@ def company(tmp_path: Path) -> Company:
 
 def find(box: Box, key: str) -> int:
     with box.in_use():
-        found = lookup.asset_by_key(box.organization_id, key)
-        assert found
-        return found.id
+        row = lookup.asset_by_key(box.organization_id, key)
+        assert row
+        return row.id
 
 
-def test_a_pallet_is_known_wherever_it_arrives_and_has_one_history(company: Company) -> None:
+def test_a_pallet_is_known_at_every_site_and_has_one_history(company: Company) -> None:
     pallet = company.ber.add_asset("P-1", "AA01")
     company.ber.scan(pallet, 0, EPOCH)
     company.settle()
@@ -63,7 +63,7 @@ def test_a_pallet_is_known_wherever_it_arrives_and_has_one_history(company: Comp
     with company.ham.in_use():
         assert [tag.value for tag in assets.get(company.ham.organization_id, there).tags] == ["AA01"]
     company.ham.scan(there, 2, EPOCH + 5 * HOUR)
-    company.ber.scan(pallet, 1, EPOCH + HOUR)  # read late, while the pallet was still there
+    company.ber.scan(pallet, 1, EPOCH + HOUR)  # a late read while the pallet was still there
     company.settle()
     for site in (company.ber, company.ham):
         assert_equal(site)
@@ -82,7 +82,7 @@ def test_a_pallet_is_known_wherever_it_arrives_and_has_one_history(company: Comp
         assert now.location_key == "HAM-DOCK-2"
 
 
-def test_the_names_of_antennas_are_those_of_the_site(company: Company) -> None:
+def test_antenna_names_come_from_the_site(company: Company) -> None:
     asset, gates = company.ber.add_asset("P-1", "30AA"), ("north gate", "south gate")
     mapping = '{"tag_path": "epc", "antenna_path": "antenna"}'
     with company.ber.in_use():
@@ -114,7 +114,7 @@ def keys_at(box: Box) -> set[str]:
 
 
 def add_ten(company: Company) -> set[str]:
-    """At BER; the hub has them, and HAM does not yet."""
+    """Add ten assets at BER that the hub has and HAM does not. Returns their keys."""
     keys = {f"P-{number}" for number in range(10)}
     for key in sorted(keys):
         company.ber.add_asset(key)
@@ -125,7 +125,7 @@ def add_ten(company: Company) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [1, 3, 5, 10])
-def test_assets_that_do_not_fit_in_one_answer_come_with_the_next(
+def test_assets_that_do_not_fit_one_answer_follow_in_the_next(
     company: Company, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     monkeypatch.setattr(hub, "MAX_MASTERS", page)
@@ -136,7 +136,7 @@ def test_assets_that_do_not_fit_in_one_answer_come_with_the_next(
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3, 9])
-def test_a_site_that_was_away_for_longer_than_the_hub_keeps_changes_gets_all_assets(
+def test_a_site_offline_beyond_the_feed_gets_all_assets(
     company: Company, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
     monkeypatch.setattr(hub, "MAX_MASTERS", 4)
@@ -150,10 +150,10 @@ def test_a_site_that_was_away_for_longer_than_the_hub_keeps_changes_gets_all_ass
 
 
 @pytest.mark.parametrize("dies_at", [1, 2, 3])
-def test_a_link_that_breaks_between_two_pages_leaves_no_asset_out(
+def test_a_link_failure_between_pages_loses_no_asset(
     company: Company, monkeypatch: pytest.MonkeyPatch, dies_at: int
 ) -> None:
-    """The site notes how far it is with the last page only: a new session begins with the first one."""
+    """The site stores its progress with the last page only, so a new session starts with the first page."""
     monkeypatch.setattr(hub, "MAX_MASTERS", 4)
     company.settle()
     keys = add_ten(company)
@@ -177,7 +177,7 @@ def test_a_link_that_breaks_between_two_pages_leaves_no_asset_out(
     assert keys <= keys_at(company.ham)
 
 
-def test_a_record_is_changed_at_its_home_and_nowhere_else(company: Company) -> None:
+def test_a_record_can_only_be_changed_at_its_home(company: Company) -> None:
     company.ber.add_asset("P-1")
     company.settle()
     there = find(company.ham, "P-1")
@@ -190,7 +190,7 @@ def test_a_record_is_changed_at_its_home_and_nowhere_else(company: Company) -> N
         assets.delete(company.hub.actor, at_hub)
 
 
-def test_one_key_at_two_sites_is_listed_and_both_keep_their_scans(company: Company) -> None:
+def test_a_key_at_two_sites_is_a_conflict_and_both_keep_their_scans(company: Company) -> None:
     here, there = company.ber.add_asset("P-1"), company.ham.add_asset("P-1")
     company.ber.scan(here, 0, EPOCH)
     company.ham.scan(there, 1, EPOCH + HOUR)
@@ -202,7 +202,7 @@ def test_one_key_at_two_sites_is_listed_and_both_keep_their_scans(company: Compa
     assert [(row.site_code, row.key, row.reason) for row in listed] == [("HAM", "P-1", "asset P-1 is here already")]
 
 
-def test_a_clash_ends_when_one_side_takes_another_key(company: Company) -> None:
+def test_a_conflict_ends_when_one_side_changes_its_key(company: Company) -> None:
     company.ber.add_asset("P-1")
     there = company.ham.add_asset("P-1")
     company.settle()
@@ -216,7 +216,7 @@ def test_a_clash_ends_when_one_side_takes_another_key(company: Company) -> None:
     ]
 
 
-def test_a_clash_with_a_record_of_the_hub_ends_when_that_takes_another_key(company: Company) -> None:
+def test_a_conflict_with_a_record_of_the_hub_ends_when_its_key_changes(company: Company) -> None:
     hub = company.hub
     with hub.in_use():
         ours = assets.create(hub.actor, name="Ours", external_key="P-1").id
@@ -239,7 +239,7 @@ def test_a_clash_with_a_record_of_the_hub_ends_when_that_takes_another_key(compa
     assert find(company.ber, "OUR-1")
 
 
-def test_a_clash_of_two_sites_is_not_ended_by_renaming_at_the_hub(company: Company) -> None:
+def test_a_conflict_of_two_sites_cannot_be_resolved_by_renaming_at_the_hub(company: Company) -> None:
     company.ber.add_asset("P-1")
     company.ham.add_asset("P-1")
     company.settle()
@@ -250,7 +250,7 @@ def test_a_clash_of_two_sites_is_not_ended_by_renaming_at_the_hub(company: Compa
             conflicts.rename(company.hub.actor, clash.site_no, clash.remote_id, "P-9")
 
 
-def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) -> None:
+def test_a_conflict_ends_with_a_merge(company: Company) -> None:
     here, there = company.ber.add_asset("P-1", "AA01"), company.ham.add_asset("P-1", "BB02")
     company.ber.scan(here, 0, EPOCH)
     company.ham.scan(there, 1, EPOCH + HOUR)
@@ -276,9 +276,7 @@ def test_a_clash_ends_when_somebody_says_it_is_the_same_thing(company: Company) 
     assert hub.rows("SELECT * FROM conflict") == hub.rows("SELECT * FROM set_aside") == []
 
 
-def test_a_batch_has_the_hub_look_up_what_is_in_it_and_nothing_else(
-    company: Company, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_queries_only_its_own_records(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, plans = traced(monkeypatch)
     pallet = company.ber.add_asset("P-7", "AA07")
     company.ber.scan(pallet, 1, EPOCH)
@@ -288,7 +286,7 @@ def test_a_batch_has_the_hub_look_up_what_is_in_it_and_nothing_else(
     assert [plan for plan in plans if whole.search(plan)] == []
     asked.clear()
     plans.clear()
-    company.ber.scan(pallet, 2, EPOCH - HOUR)  # late: the pallet is where it was
+    company.ber.scan(pallet, 2, EPOCH - HOUR)  # late, so the position does not change
     company.ber.sync()
     assert [sql for sql in asked if sql.startswith("INSERT OR REPLACE INTO history")]
     assert [plan for plan in plans if re.search(r"history .*\(position_no=\?\)$", plan)] == []
@@ -296,11 +294,9 @@ def test_a_batch_has_the_hub_look_up_what_is_in_it_and_nothing_else(
     assert_equal(company.ber)
 
 
-def test_a_hub_asks_for_what_it_does_not_know_before_it_writes_anything(
-    company: Company, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_requests_unknown_records_before_writing(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "MAX_ROWS", 3)
-    for number in range(6):  # where all of them are is told in the first batch, what they are in the next ones
+    for number in range(6):  # the first batch has all positions, later ones the records
         company.ber.scan(company.ber.add_asset(f"P-{number}"), 0, EPOCH)
     asked: list[tuple[bool, int]] = []
     take = incoming.take
@@ -317,7 +313,7 @@ def test_a_hub_asks_for_what_it_does_not_know_before_it_writes_anything(
     assert [written for is_asked, written in asked if is_asked] == [0]
 
 
-def test_every_clash_gets_its_turn(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_conflict_is_retried(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirrors, "MOST_RETRIED", 1)
     mine = [company.ber.add_asset(f"P-{number}") for number in range(3)]
     for number in range(3):
@@ -325,7 +321,7 @@ def test_every_clash_gets_its_turn(company: Company, monkeypatch: pytest.MonkeyP
     company.settle()
     with company.ber.in_use():
         assets.rename(company.ber.actor, mine[2], "P-9")
-    for number in range(50):  # each batch tries one of the three
+    for number in range(50):  # each batch retries one of the three
         if company.hub.rows("SELECT count(*) FROM conflict") == [(2,)]:
             break
         company.ham.add_asset(f"Q-{number}")
@@ -333,10 +329,12 @@ def test_every_clash_gets_its_turn(company: Company, monkeypatch: pytest.MonkeyP
     assert company.hub.rows("SELECT record ->> 1 FROM conflict ORDER BY 1") == [("P-0",), ("P-1",)]
 
 
-def test_what_cannot_be_renamed_at_the_hub_stays_there_under_its_old_name(company: Company) -> None:
+def test_a_key_too_long_for_the_hub_stays_unchanged_there(company: Company) -> None:
     dock = company.ber.docks[0]
     with company.ber.in_use():
-        locations.patch(company.ber.actor, dock, {"external_key": "D" * 255})  # and BER- before it is too long there
+        locations.patch(
+            company.ber.actor, dock, {"external_key": "D" * 255}
+        )  # too long at the hub with the prefix BER-
     company.settle()
     there = "SELECT deleted_at FROM location WHERE external_key = 'BER-DOCK-0'"
     assert company.hub.rows(there) == [(None,)]
@@ -344,26 +342,26 @@ def test_what_cannot_be_renamed_at_the_hub_stays_there_under_its_old_name(compan
 
 
 def traced(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
-    """What the hub asks its database from now on to take a batch, and how that is done."""
-    asked: list[str] = []
+    """Record the hub's queries for batches from now on, and their query plans."""
+    queries_made: list[str] = []
     plans: list[str] = []
     real = incoming.take
 
     def take(*args: Any) -> Any:
-        told: list[str] = []
-        database.connection().set_trace_callback(told.append)
+        statements: list[str] = []
+        database.connection().set_trace_callback(statements.append)
         taken = real(*args)
         database.connection().set_trace_callback(None)
-        queries = [sql for sql in told if sql.startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))]
-        asked.extend(queries)
+        queries = [sql for sql in statements if sql.startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))]
+        queries_made.extend(queries)
         plans.extend(str(row[3]) for sql in queries for row in execute(f"EXPLAIN QUERY PLAN {sql}").fetchall())
         return taken
 
     monkeypatch.setattr(incoming, "take", take)
-    return asked, plans
+    return queries_made, plans
 
 
-def test_what_is_created_while_the_clock_of_a_site_is_ahead_is_visible_at_the_hub_and_at_other_sites(
+def test_records_created_with_a_clock_ahead_are_visible_everywhere(
     company: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead = clock.now() + 30 * 24 * HOUR
@@ -385,16 +383,16 @@ def test_what_is_created_while_the_clock_of_a_site_is_ahead_is_visible_at_the_hu
     assert company.hub.rows("SELECT records FROM version") == before, "it is written once"
 
 
-def test_assets_that_agree_in_key_name_and_a_tag_are_merged_together_and_no_others(company: Company) -> None:
+def test_only_assets_with_equal_key_name_and_tag_are_merged_together(company: Company) -> None:
     for site in (company.ber, company.ham):
         for number in range(5):
             site.add_asset(f"P-{number}", f"AA{number:02d}")
         site.add_asset("P-5", f"{site.name}05")  # another tag
         site.add_asset("P-6")  # no tag
     with company.ham.in_use():
-        found = lookup.asset_by_key(company.ham.organization_id, "P-4")
-        assert found
-        assets.patch(company.ham.actor, found.id, {"name": "Another pallet"})
+        row = lookup.asset_by_key(company.ham.organization_id, "P-4")
+        assert row
+        assets.patch(company.ham.actor, row.id, {"name": "Another pallet"})
     company.settle()
     hub = company.hub
     with hub.in_use():
@@ -408,8 +406,8 @@ def test_assets_that_agree_in_key_name_and_a_tag_are_merged_together_and_no_othe
         assert {key for (key,) in homes} >= {f"P-{number}" for number in range(4)}
 
 
-def test_assets_of_one_import_that_swap_their_keys_stay_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of an import are created at the same moment, and with renumbered keys one may arrive before the other."""
+def test_imported_assets_with_swapped_keys_stay_separate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imported rows share one creation time, and after renumbering one may arrive before the other."""
     hub = Hub(tmp_path / "hub", "hub")
     ber = SiteBox(tmp_path / "ber", "BER", hub)
     with monkeypatch.context() as frozen:

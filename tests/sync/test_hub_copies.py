@@ -1,4 +1,4 @@
-"""A hub whose files were copied back or restored, and sites that know more: nothing is mistaken, all settles."""
+"""Restored or copied hubs with sites that have newer data: records are never confused, and all conflicts resolve."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def add_at_hub(hub: Hub, key: str) -> int:
 
 
 def id_of(box: Box, key: str) -> int:
-    [(found,)] = box.rows(f"SELECT id FROM asset WHERE external_key = '{key}' AND deleted_at IS NULL")
-    return int(found)
+    [(asset_id,)] = box.rows(f"SELECT id FROM asset WHERE external_key = '{key}' AND deleted_at IS NULL")
+    return int(asset_id)
 
 
 def scanned_at(box: Box, key: str) -> list[int]:
@@ -58,9 +58,7 @@ def scanned_at(box: Box, key: str) -> list[int]:
 @pytest.mark.parametrize("made_at", ["hub", "HAM"])
 @pytest.mark.parametrize("is_sent", [False, True])
 @pytest.mark.parametrize("first", ["BER", "HAM"])
-def test_a_hub_whose_files_were_copied_back_never_takes_one_asset_for_another(
-    company: Company, made_at: str, is_sent: bool, first: str
-) -> None:
+def test_a_copied_hub_never_confuses_assets(company: Company, made_at: str, is_sent: bool, first: str) -> None:
     copied = company.hub.copy_files()
     if made_at == "hub":
         add_at_hub(company.hub, "P-1")
@@ -85,7 +83,7 @@ def test_a_hub_whose_files_were_copied_back_never_takes_one_asset_for_another(
     company.assert_settled()
 
 
-def test_a_hub_that_is_behind_skips_ids_before_it_accepts_anything(company: Company) -> None:
+def test_an_outdated_hub_skips_ids_before_accepting_data(company: Company) -> None:
     copied = company.hub.copy_files()
     for number in range(5):
         add_at_hub(company.hub, f"P-{number}")
@@ -105,9 +103,7 @@ def test_a_hub_that_is_behind_skips_ids_before_it_accepts_anything(company: Comp
         assert sites.hub_epoch() == present, "an earlier epoch says nothing of this one"
 
 
-def test_a_hub_that_is_copied_back_to_the_same_state_twice_starts_over_once_each_time(
-    company: Company, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_copied_back_twice_starts_one_epoch_each_time(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sites, "RENEW_AGAIN", HOUR)
     copied = company.hub.copy_files()
     for key in ("P-1", "P-2"):
@@ -118,7 +114,7 @@ def test_a_hub_that_is_copied_back_to_the_same_state_twice_starts_over_once_each
     company.assert_settled()
 
 
-def test_a_site_that_reports_nonsense_does_not_make_the_hub_start_over_again_and_again(
+def test_a_site_with_wrong_reports_cannot_make_the_hub_start_over_repeatedly(
     company: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sites, "RENEW_AGAIN", HOUR)
@@ -136,7 +132,7 @@ def test_a_site_that_reports_nonsense_does_not_make_the_hub_start_over_again_and
 
 @pytest.mark.parametrize("first", ["BER", "HAM"])
 @pytest.mark.parametrize("is_renamed", [False, True])
-def test_a_restored_hub_with_newer_mirrored_records_settles_by_itself(
+def test_a_restored_hub_with_newer_mirrors_resolves_automatically(
     company: Company, first: str, is_renamed: bool
 ) -> None:
     saved = company.hub.back_up()
@@ -159,9 +155,7 @@ def test_a_restored_hub_with_newer_mirrored_records_settles_by_itself(
 
 
 @pytest.mark.parametrize("is_reported", [False, True])
-def test_a_key_that_was_created_again_before_a_restored_site_was_recovered_settles_by_itself(
-    company: Company, is_reported: bool
-) -> None:
+def test_a_key_created_again_before_a_recovery_resolves_automatically(company: Company, is_reported: bool) -> None:
     ber = company.ber
     saved = ber.back_up()
     lost = ber.add_asset("P-1", "AA01")
@@ -181,8 +175,8 @@ def test_a_key_that_was_created_again_before_a_restored_site_was_recovered_settl
     assert ber.rows(f"SELECT deleted_at IS NOT NULL FROM asset WHERE id = {lost}") == [(1,)]
 
 
-def test_a_second_asset_with_the_key_of_a_lost_one_is_a_conflict_that_a_person_settles(company: Company) -> None:
-    """The hub was copied back, and somebody gave the key of a lost asset to something else."""
+def test_a_new_asset_with_the_key_of_a_lost_one_is_a_conflict(company: Company) -> None:
+    """The hub was copied back, and somebody gave a lost asset's key to another one."""
     copied = company.hub.copy_files()
     add_at_hub(company.hub, "P-1")
     company.ber.fetch()
@@ -200,7 +194,7 @@ def test_a_second_asset_with_the_key_of_a_lost_one_is_a_conflict_that_a_person_s
     assert scanned_at(company.hub, "P-2") == []
 
 
-def test_a_box_that_does_not_agree_with_its_hub_starts_a_new_epoch_once_and_then_waits(
+def test_a_site_that_disagrees_with_its_hub_starts_one_epoch_and_waits(
     company: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("edge.sync.sender.RENEW_AGAIN", HOUR)
@@ -221,8 +215,8 @@ def test_a_box_that_does_not_agree_with_its_hub_starts_a_new_epoch_once_and_then
     assert ber.rows("SELECT json_array_length(former_epochs) FROM target") == [(1,)]
 
 
-def test_a_hub_that_was_copied_back_is_found_out_also_when_it_has_gone_further_since(company: Company) -> None:
-    """The numbers of its changes are as high as before, and the ids are the same: only the marks differ."""
+def test_a_copied_hub_is_detected_even_after_new_changes(company: Company) -> None:
+    """Change numbers and ids are the same as before; only the marks differ."""
     copied = company.hub.copy_files()
     add_at_hub(company.hub, "P-1")
     company.settle()
@@ -236,8 +230,8 @@ def test_a_hub_that_was_copied_back_is_found_out_also_when_it_has_gone_further_s
         assert id_of(site, "Q-0") != id_of(site, "Q-4")
 
 
-def test_a_session_with_a_hub_that_knows_more_starts_one_new_epoch(company: Company) -> None:
-    """Another box has reported as this site while the session of this one was open."""
+def test_a_session_behind_its_hub_starts_one_epoch(company: Company) -> None:
+    """Another machine has reported as this site during the session."""
     ber = company.ber
     copied = ber.copy_files()
     with ber.in_use():

@@ -1,4 +1,4 @@
-"""A site corrects history after an antenna had a wrong location: its hub, and who is told of events, follow."""
+"""Corrections of an antenna's location at a site reach its hub and the hub's webhooks."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def company(tmp_path: Path) -> Iterator[Company]:
         yield Company(tmp_path, receiver)
 
 
-def test_the_hub_has_what_was_corrected_at_a_site(company: Company) -> None:
+def test_a_correction_at_a_site_reaches_the_hub(company: Company) -> None:
     ber = company.ber
     pallet = ber.add_asset("P-1", "AA01")
     for number in range(6):
         ber.scan(pallet, 1 + number % 2, BEGAN + number * 60 * SECOND)
     ber.sync()
-    assert company.told()[-1] == ("asset.moved", "BER-DOCK-2", "BER-DOCK-1")
+    assert company.new_events()[-1] == ("asset.moved", "BER-DOCK-2", "BER-DOCK-1")
     correction = Correction(ber.reader_id, None, ber.docks[2], ber.docks[0], BEGAN, clock.now())
     with ber.in_use():
         assert correct(ber.actor, correction, GAP).rows == 3
     ber.sync()
     assert_equal(ber)
     assert {key for (key,) in company.hub.rows(PLACES)} == {"BER-DOCK-0", "BER-DOCK-1"}
-    assert company.told() == [("asset.moved", "BER-DOCK-0", "BER-DOCK-2")]
+    assert company.new_events() == [("asset.moved", "BER-DOCK-0", "BER-DOCK-2")]
 
 
-def test_stays_that_are_joined_at_a_site_are_one_at_the_hub(company: Company) -> None:
-    """One is joined with what the hub has, one with what it has not, and the site goes on in the newest."""
+def test_joined_stays_are_joined_at_the_hub(company: Company) -> None:
+    """One stay joins a sent one, another joins an unsent one, and the newest continues."""
     ber = company.ber
     pallet = ber.add_asset("P-1", "AA01")
     for number in range(6):

@@ -1,4 +1,4 @@
-"""Whoever a hub tells of events hears of what its sites see, as of what it sees itself."""
+"""A hub's webhook receives the events of its sites like the hub's own."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ class Company:
             site.join()
             site.sync()
 
-    def told(self) -> list[tuple[str, str | None, str | None]]:
-        """What came since the last time: kind, location, and where it was before."""
+    def new_events(self) -> list[tuple[str, str | None, str | None]]:
+        """Return the new events: kind, location, and previous location."""
         before = len(self.receiver.received)
         with self.hub.in_use():
             make_events()
             deliver(destinations.get(self.hub.organization_id, self.webhook))
-        found = [one.told for one in self.receiver.received[before:]]
-        assert {told["data"]["asset"]["external_key"] for told in found} <= {"P-1"}
-        return [(told["type"], key_of(told, "location"), key_of(told, "previous_location")) for told in found]
+        events = [one.event for one in self.receiver.received[before:]]
+        assert {event["data"]["asset"]["external_key"] for event in events} <= {"P-1"}
+        return [(event["type"], key_of(event, "location"), key_of(event, "previous_location")) for event in events]
 
 
-def key_of(told: Any, name: str) -> str | None:
-    """Of a location that an event names; none for some kinds."""
-    return (told["data"].get(name) or {}).get("external_key")
+def key_of(event: Any, name: str) -> str | None:
+    """Return the key of a location in an event, or None."""
+    return (event["data"].get(name) or {}).get("external_key")
 
 
 @pytest.fixture
@@ -63,35 +63,35 @@ def company(tmp_path: Path) -> Iterator[Company]:
         yield Company(tmp_path, receiver)
 
 
-def test_a_webhook_of_the_hub_follows_an_asset_through_the_sites(company: Company) -> None:
+def test_a_webhook_of_the_hub_follows_an_asset_across_sites(company: Company) -> None:
     ber, ham = company.ber, company.ham
     pallet = ber.add_asset("P-1", "AA01")
     ber.scan(pallet, 1, BEGAN)
     ber.sync()
-    assert company.told() == [("asset.created", None, None), ("asset.arrived", "BER-DOCK-1", None)]
+    assert company.new_events() == [("asset.created", None, None), ("asset.arrived", "BER-DOCK-1", None)]
     ber.scan(pallet, 2, BEGAN + 60 * SECOND)
     ber.sync()
-    assert company.told() == [("asset.moved", "BER-DOCK-2", "BER-DOCK-1")]
+    assert company.new_events() == [("asset.moved", "BER-DOCK-2", "BER-DOCK-1")]
     ham.fetch()
     [(there,)] = ham.rows("SELECT id FROM asset WHERE external_key = 'P-1'")
     ham.scan(there, 0, BEGAN + 600 * SECOND)
     ham.sync()
-    assert company.told() == [("asset.moved", "HAM-DOCK-0", "BER-DOCK-2")]
+    assert company.new_events() == [("asset.moved", "HAM-DOCK-0", "BER-DOCK-2")]
 
 
-def test_what_a_site_read_late_moves_nothing_and_what_comes_in_one_batch_is_told_in_order(company: Company) -> None:
+def test_late_reads_make_no_event_and_batches_keep_their_order(company: Company) -> None:
     ber = company.ber
     pallet = ber.add_asset("P-1")
     ber.scan(pallet, 1, BEGAN + 100 * SECOND)
     ber.sync()
-    company.told()
-    ber.scan(pallet, 2, BEGAN)  # read before, heard after
+    company.new_events()
+    ber.scan(pallet, 2, BEGAN)  # read earlier, received later
     ber.sync()
-    assert company.told() == []
+    assert company.new_events() == []
     ber.scan(pallet, 2, BEGAN + 1000 * SECOND)
     ber.scan(pallet, 0, BEGAN + 1060 * SECOND)
     ber.sync()
-    assert company.told() == [
+    assert company.new_events() == [
         ("asset.moved", "BER-DOCK-2", "BER-DOCK-1"),
         ("asset.moved", "BER-DOCK-0", "BER-DOCK-2"),
     ]

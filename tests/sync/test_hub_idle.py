@@ -1,4 +1,4 @@
-"""A network at rest costs nothing: where nothing differs, nothing is written and nothing is sent."""
+"""An idle network writes and sends no changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sync.world import EPOCH, SECOND, Box, Hub, SiteBox
 
 CLASHES = 30
 CODES = ("BER", "HAM", "MUC")
-CONTACT = {  # the signs of life: the only columns that an idle box may change
+CONTACT = {  # signs of life: the only columns that an idle machine may change
     "target": ("board_at", "last_contact_at", "clock_offset"),
     "site": ("report", "last_contact_at", "day", "bytes_received"),
 }
@@ -23,18 +23,18 @@ CONTACT = {  # the signs of life: the only columns that an idle box may change
 
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The time of all boxes, as the only item."""
+    """Set the clock of all machines; its only item is the current time."""
     now = [EPOCH + 1000 * SECOND]
     monkeypatch.setattr(clock, "now", lambda: now[0])
     return now
 
 
 def pallets_of_three_sites(folder: Path, time: list[int]) -> list[SiteBox]:
-    """Sites that lived alone: each has pallets with the keys of the others, or with their tags."""
+    """Create sites with assets that share keys or tags with other sites."""
     hub = Hub(folder / "hub", "hub")
     boxes = [SiteBox(folder / code, code, hub) for code in CODES]
     for box in boxes:
-        time[0] += SECOND  # nothing else but its time tells a record from another one with the same key
+        time[0] += SECOND  # only the creation time distinguishes records with the same key
         for number in range(CLASHES):
             box.add_asset(f"ASSET-{number:04d}", f"{box.name}{number:02d}")
         for number in range(5):
@@ -44,7 +44,7 @@ def pallets_of_three_sites(folder: Path, time: list[int]) -> list[SiteBox]:
 
 
 def talk(boxes: list[SiteBox], time: list[int], seconds: int) -> None:
-    """As the workers of all sites do, each ten seconds."""
+    """Sync all sites every ten seconds, like their workers."""
     for _ in range(seconds // 10):
         time[0] += 10 * SECOND
         for box in boxes:
@@ -57,15 +57,15 @@ def talk(boxes: list[SiteBox], time: list[int], seconds: int) -> None:
 
 
 def contents(box: Box) -> dict[str, list[tuple[object, ...]]]:
-    """All rows, with the counters of changes, but without the signs of life."""
+    """Return all rows except signs of life."""
     with closing(sqlite3.connect(box.folder / FILE_NAME)) as database:
         names = [row[0] for row in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-        found = {}
+        rows_by_table = {}
         for name in names:
             columns = [row[1] for row in database.execute(f"PRAGMA table_info({name})")]
             kept = [column for column in columns if column not in CONTACT.get(name, ())]
-            found[name] = database.execute(f"SELECT {', '.join(kept)} FROM {name}").fetchall()
-        return found
+            rows_by_table[name] = database.execute(f"SELECT {', '.join(kept)} FROM {name}").fetchall()
+        return rows_by_table
 
 
 def test_an_idle_network_with_open_conflicts_writes_nothing(tmp_path: Path, time: list[int]) -> None:

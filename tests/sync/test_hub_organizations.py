@@ -1,4 +1,4 @@
-"""A hub or a site may hold several organizations: a site is of one of them, and nothing of another crosses."""
+"""Sync of one organization never exposes data of another on the same hub or site."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal
 
 
 class Rival:
-    """Another organization on a box, with an asset that was read at its dock."""
+    """Another organization on the machine, with an asset read at its dock."""
 
     def __init__(self, box: Box) -> None:
         self.box = box
@@ -51,7 +51,7 @@ def ber(tmp_path: Path) -> SiteBox:
 
 
 def secrets_at(box: Box) -> list[tuple[str]]:
-    """Names and keys that are the rival's, in whatever table could have them."""
+    """Return names and keys of the rival in any synced table."""
     return box.rows(
         "SELECT name FROM asset WHERE name = 'Secret' OR external_key LIKE '%R-%' UNION ALL "
         "SELECT name FROM location WHERE name LIKE 'Secret%' UNION ALL "
@@ -60,8 +60,8 @@ def secrets_at(box: Box) -> list[tuple[str]]:
     )
 
 
-def test_a_site_sends_only_what_is_of_the_organization_that_reports(ber: SiteBox) -> None:
-    """Neither in the first copy, nor in what changes later, nor when all names are sent again."""
+def test_a_site_sends_only_data_of_its_organization(ber: SiteBox) -> None:
+    """Covers the first copy, later changes, and resending all names."""
     rival = Rival(ber)
     ber.join()
     ber.sync()
@@ -101,8 +101,8 @@ def test_a_site_gets_only_the_assets_of_its_organization(
     assert ber.rows("SELECT count(*) FROM asset WHERE external_key = 'P-2'") == [(1,)]
 
 
-def test_a_site_cannot_name_a_record_of_another_organization_by_its_id(ber: SiteBox) -> None:
-    """It would give the rival's asset a history, or learn whether the id exists."""
+def test_a_site_cannot_refer_to_records_of_another_organization(ber: SiteBox) -> None:
+    """Otherwise it could add history to the rival's asset, or probe ids."""
     ber.join()
     ber.sync()
     rival = Rival(ber.hub)
@@ -121,8 +121,8 @@ def test_a_site_cannot_name_a_record_of_another_organization_by_its_id(ber: Site
     assert_equal(ber)
 
 
-def test_a_site_is_asked_only_about_its_own_history(ber: SiteBox) -> None:
-    """Two sites of one hub, of the same days: the digests of one say nothing of the other."""
+def test_digests_cover_one_site_only(ber: SiteBox) -> None:
+    """Two sites have history on the same days."""
     ham = SiteBox(ber.folder.parent / "ham", "HAM", ber.hub)
     ham.pallet = ham.add_asset("P-9")
     for step in range(5):

@@ -1,4 +1,4 @@
-"""The hub as a backup of its sites: a new box gets records and history back, a restored one what it lacks."""
+"""Recovery from the hub: a new machine gets all records and history, a restored one the missing data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal, 
 
 
 class NewBox(SiteBox):
-    """A fresh installation that takes the part of a site."""
+    """A fresh installation that replaces a site."""
 
     def __init__(self, folder: Path, of: SiteBox) -> None:
         Box.__init__(self, folder, of.name)
@@ -50,9 +50,9 @@ def hub(tmp_path: Path) -> Hub:
 
 @pytest.fixture
 def ber(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteBox:
-    """With a little of everything, in sync. Pages are small, so that there are many."""
-    for what, count in (("RECORDS", 2), ("TRACKS", 2), ("STAYS", 7)):
-        monkeypatch.setattr(site_copies, what, count)
+    """Return a synced site with all kinds of data. Small pages make many of them."""
+    for name, count in (("RECORDS", 2), ("TRACKS", 2), ("STAYS", 7)):
+        monkeypatch.setattr(site_copies, name, count)
     site = SiteBox(tmp_path / "ber", "BER", hub)
     site.pallet = site.add_asset("P-1", "AA01")
     for step in range(20):
@@ -77,7 +77,7 @@ def ber(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteBox:
     return site
 
 
-def test_a_new_box_has_what_the_old_one_had_under_the_same_ids(ber: SiteBox, tmp_path: Path) -> None:
+def test_a_new_machine_gets_all_data_with_the_same_ids(ber: SiteBox, tmp_path: Path) -> None:
     new = NewBox(tmp_path / "new", ber)
     new.join_again()
     new.recover()
@@ -85,14 +85,14 @@ def test_a_new_box_has_what_the_old_one_had_under_the_same_ids(ber: SiteBox, tmp
     ids = "SELECT id, external_key FROM asset UNION SELECT id, external_key FROM location ORDER BY 1"
     assert new.rows(ids) == ber.rows(ids)
     with new.in_use():
-        found = lookup.asset_by_key(new.organization_id, "P-2")
-        assert found
-        assert report.moves(new.organization_id, found.id)[0].person_name == "Ann"
+        row = lookup.asset_by_key(new.organization_id, "P-2")
+        assert row
+        assert report.moves(new.organization_id, row.id)[0].person_name == "Ann"
         newest = report.moves(new.organization_id, ber.pallet)[0]
         assert (newest.reader_name, newest.port) == ("Gate BER", "north gate")
 
 
-def test_it_goes_on_as_the_site_and_the_hub_has_one_history(ber: SiteBox, tmp_path: Path) -> None:
+def test_a_new_machine_continues_the_history_of_the_site(ber: SiteBox, tmp_path: Path) -> None:
     new = NewBox(tmp_path / "new", ber)
     new.join_again()
     new.recover()
@@ -106,7 +106,7 @@ def test_it_goes_on_as_the_site_and_the_hub_has_one_history(ber: SiteBox, tmp_pa
         ber.sync()
 
 
-def test_an_interrupted_recovery_goes_on_wherever_it_was(ber: SiteBox, tmp_path: Path) -> None:
+def test_an_interrupted_recovery_resumes(ber: SiteBox, tmp_path: Path) -> None:
     new = NewBox(tmp_path / "new", ber)
     new.join_again()
     calls = [0]
@@ -131,7 +131,7 @@ def test_an_interrupted_recovery_goes_on_wherever_it_was(ber: SiteBox, tmp_path:
     assert_equal(new)
 
 
-def test_assets_of_other_sites_and_adopted_ones_come_back_too(ber: SiteBox, hub: Hub, tmp_path: Path) -> None:
+def test_assets_of_other_sites_and_adopted_ones_are_recovered(ber: SiteBox, hub: Hub, tmp_path: Path) -> None:
     ham = SiteBox(tmp_path / "ham", "HAM", hub)
     crate, twin = ham.add_asset("C-1", "CC01"), ham.add_asset("P-3")
     ham.scan(twin, 0, EPOCH)
@@ -162,7 +162,7 @@ def test_assets_of_other_sites_and_adopted_ones_come_back_too(ber: SiteBox, hub:
     assert new.rows(homes) == ber.rows(homes)
 
 
-def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
+def test_a_restored_machine_gets_the_data_after_its_backup(ber: SiteBox) -> None:
     with ber.in_use():
         saved = backup.make_backup(ber.folder, ber.folder / "backups", Rotation(7, 4)).backup.path
     for step in range(20, 30):
@@ -174,7 +174,7 @@ def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
     before = site_dump(ber)
     close_database()
     backup.restore_backup(shell(), saved, ber.folder)
-    ber.scan(ber.pallet, 0, EPOCH + 50 * HOUR)  # the service was started first
+    ber.scan(ber.pallet, 0, EPOCH + 50 * HOUR)  # the service ran before the recovery
     ber.sync()
     with ber.in_use():
         recovered_history.begin(ber.actor)
@@ -183,7 +183,7 @@ def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
     assert {row[:6] for row in before["history"]} - {row[:6] for row in after["history"]} <= {
         row[:6]
         for row in before["history"]
-        if row[3] == EPOCH + 19 * HOUR  # it was open in the backup
+        if row[3] == EPOCH + 19 * HOUR  # open in the backup
     }
     assert {row[0] for row in after["assets"]} == {row[0] for row in before["assets"]}
     ber.sync()
@@ -191,7 +191,7 @@ def test_a_restored_box_gets_what_came_after_the_backup(ber: SiteBox) -> None:
     assert ber.rows("SELECT * FROM set_aside") == []
 
 
-def test_a_box_with_records_of_its_own_refuses(ber: SiteBox, tmp_path: Path) -> None:
+def test_a_machine_with_records_refuses_to_recover(ber: SiteBox, tmp_path: Path) -> None:
     other = SiteBox(tmp_path / "other", "OTHER", ber.hub)
     with other.in_use(), pytest.raises(Conflict, match="already has assets or locations"):
         recovered_history.join(other.actor, HubAccess("https://hub", "BER", "The hub", "key"))

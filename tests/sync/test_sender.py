@@ -1,4 +1,4 @@
-"""What a site sees and keeps is at its hub, row for row."""
+"""The hub has the site's data, row for row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ber(tmp_path: Path) -> SiteBox:
     return SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
 
 
-def test_a_first_copy_brings_everything_there_is(ber: SiteBox) -> None:
+def test_a_first_copy_contains_everything(ber: SiteBox) -> None:
     pallet = ber.add_asset("P-1", "AA01")
     for step in range(30):
         ber.scan(pallet, step % 3, EPOCH + step * HOUR)
@@ -30,9 +30,7 @@ def test_a_first_copy_brings_everything_there_is(ber: SiteBox) -> None:
     assert len(site_dump(ber)["history"]) == 30
 
 
-def test_a_first_copy_comes_in_pieces_between_which_others_write_at_the_hub(
-    ber: SiteBox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_copy_is_split_into_small_batches(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(9):
         ber.scan(ber.add_asset(f"P-{number}", f"AA{number:02}"), number % 3, EPOCH)
     ber.join()
@@ -47,22 +45,22 @@ def test_a_first_copy_comes_in_pieces_between_which_others_write_at_the_hub(
     monkeypatch.setattr(incoming, "take", counted)
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)
-    assert max(records) <= 2 + 2 + 3  # what is due, the assets of two tracks, and the locations of all of them
+    assert max(records) <= 2 + 2 + 3  # two due, the assets of two tracks, and their three locations
     assert ber.rows("SELECT board_at IS NOT NULL FROM target") == [(1,)]
 
 
-def test_what_happens_afterwards_follows(ber: SiteBox) -> None:
+def test_later_changes_follow(ber: SiteBox) -> None:
     ber.join()
     ber.sync()
     pallet, crate = ber.add_asset("P-1", "AA01"), ber.add_asset("P-2", "AA02")
     for step in range(10):
         ber.scan(pallet, step % 2, EPOCH + step * HOUR)
-        ber.scan(crate, 2, EPOCH + step * SECOND)  # one stay, seen again and again
+        ber.scan(crate, 2, EPOCH + step * SECOND)  # one stay, read repeatedly
         ber.sync()
         assert hub_dump(ber) == site_dump(ber)
 
 
-def test_sightings_alone_are_told_and_hold_nothing_up(ber: SiteBox) -> None:
+def test_last_seen_times_are_sent_without_other_changes(ber: SiteBox) -> None:
     pallet = ber.add_asset("P-1")
     ber.join()
     ber.scan(pallet, 0, EPOCH)
@@ -76,7 +74,7 @@ def test_sightings_alone_are_told_and_hold_nothing_up(ber: SiteBox) -> None:
     assert hub_dump(ber) == site_dump(ber)
 
 
-def test_late_scans_and_what_is_taken_back_change_what_was_sent(ber: SiteBox) -> None:
+def test_late_scans_and_undos_change_sent_history(ber: SiteBox) -> None:
     pallet = ber.add_asset("P-1")
     ber.join()
     for dock, hours in ((0, 0), (1, 10), (0, 20), (2, 5), (2, 5), (1, 15)):
@@ -90,7 +88,7 @@ def test_late_scans_and_what_is_taken_back_change_what_was_sent(ber: SiteBox) ->
         assert hub_dump(ber) == site_dump(ber)
 
 
-def test_an_asset_of_which_every_scan_was_taken_back_was_never_seen(ber: SiteBox) -> None:
+def test_an_asset_with_all_scans_undone_was_never_seen(ber: SiteBox) -> None:
     pallet = ber.add_asset("P-1")
     ber.join()
     ber.scan(pallet, 0, EPOCH)
@@ -104,15 +102,15 @@ def test_an_asset_of_which_every_scan_was_taken_back_was_never_seen(ber: SiteBox
     assert hub_dump(ber) == site_dump(ber)
 
 
-def test_records_keep_what_they_are_by_id_whatever_their_key(ber: SiteBox) -> None:
+def test_records_are_identified_by_id_not_by_key(ber: SiteBox) -> None:
     first, second = ber.add_asset("P-1", "AA01"), ber.add_asset("P-2", "AA02")
     ber.join()
     ber.sync()
     with ber.in_use():
         org, actor = ber.organization_id, ber.actor
         assets.rename(actor, first, "P-3")
-        assets.rename(actor, second, "P-1")  # a key used again
-        assets.rename(actor, first, "P-2")  # and two that changed hands
+        assets.rename(actor, second, "P-1")  # a reused key
+        assets.rename(actor, first, "P-2")  # and two swapped keys
         tag = assets.get(org, first).tags[0]
         assets.detach_tag(actor, first, tag.id)
         assets.attach_tag(actor, second, NewTag(tag.tag_type, tag.value))
@@ -128,7 +126,7 @@ def test_records_keep_what_they_are_by_id_whatever_their_key(ber: SiteBox) -> No
     assert hub_dump(ber) == site_dump(ber)
 
 
-def test_a_batch_is_cut_where_it_would_be_too_long(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_has_a_maximum_size(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edge.sync.sender.MAX_ROWS", 7)
     monkeypatch.setattr("edge.sync.hub.MAX_ROWS", 7)
     pallet = ber.add_asset("P-1")

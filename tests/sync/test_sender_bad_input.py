@@ -1,4 +1,4 @@
-"""Whatever comes over the line, each side says in words what is wrong, goes on when it is right, and loses nothing."""
+"""Invalid data from either side is reported, and sync resumes without loss once it is fixed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ber(tmp_path: Path) -> SiteBox:
 
 
 def attempt(link: Connected) -> None:
-    """As the service does it, until nothing waits."""
+    """Sync like the service until no change waits."""
     with link.site.in_use():
         sender = Sender(link.client.call)
         sender.connect()
@@ -47,39 +47,39 @@ def attempt(link: Connected) -> None:
 
 
 def refused(link: Connected, kind: type[Exception] = LinkError) -> str:
-    with pytest.raises(kind) as told:
+    with pytest.raises(kind) as error:
         attempt(link)
-    return str(told.value)
+    return str(error.value)
 
 
 def answering(status: int, body: bytes, **headers: str) -> Callable[[Send], Send]:
     return lambda _: lambda *_args, **_options: Answer(status, headers, body)
 
 
-def test_all_is_well(ber: SiteBox) -> None:
+def test_a_normal_sync_succeeds(ber: SiteBox) -> None:
     attempt(Connected(ber))
     assert_equal(ber)
 
 
-def test_what_the_hub_answers_is_on_its_disk_before(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_answers_after_its_commit(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender_side, "MAX_ROWS", 2)
     link = Connected(ber)
-    told = []
+    answers = []
 
     def looking(send: Send) -> Send:
         def answered(method: str, url: str, **options: Any) -> Any:
             answer = send(method, url, **options)
             if url.endswith("changes"):
                 [on_disk] = ber.hub.rows(f"SELECT acked_seq FROM site WHERE no = {ber.site_no}")
-                told.append((orjson.loads(answer.read(0))["cursor"][1], *on_disk))
+                answers.append((orjson.loads(answer.read(0))["cursor"][1], *on_disk))
             return answer
 
         return answered
 
     link.line.spoil = looking
     attempt(link)
-    assert len(told) > 3
-    assert all(answered == on_disk for answered, on_disk in told), told
+    assert len(answers) > 3
+    assert all(answered == on_disk for answered, on_disk in answers), answers
 
 
 def test_a_wrong_key(ber: SiteBox) -> None:
@@ -93,7 +93,7 @@ def test_a_wrong_key(ber: SiteBox) -> None:
     assert_equal(ber)
 
 
-def test_a_key_that_is_revoked_meanwhile(ber: SiteBox) -> None:
+def test_a_key_that_was_revoked(ber: SiteBox) -> None:
     link = Connected(ber)
     attempt(link)
     with ber.hub.in_use():
@@ -125,22 +125,22 @@ def test_a_hub_of_another_environment(ber: SiteBox) -> None:
         link.client.join("code", "preview")
 
 
-def test_a_batch_that_would_inflate_without_end(ber: SiteBox) -> None:
+def test_a_decompression_bomb_is_refused(ber: SiteBox) -> None:
     link = Connected(ber)
     bomb = zlib.compress(b"[" + b" " * (batch_format.MAX_INFLATED + 1) + b"]")
     assert len(bomb) < 100_000
     for path in ("changes", "hello", "digests"):
         with ber.in_use(), pytest.raises((BatchRefused, LinkError), match="413: the request is too large"):
             link.client.call(path, bomb)
-    assert "too large" in link.told_at_hub()
+    assert "too large" in link.error_at_hub()
     with ber.in_use(), pytest.raises(BatchRefused, match="413"):
         link.client.call("changes", b"x" * (batch_format.MAX_BODY + 1))
     attempt(link)
     assert_equal(ber)
-    assert link.told_at_hub() == ""
+    assert link.error_at_hub() == ""
 
 
-def test_a_site_sends_no_more_at_once_than_a_hub_takes(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_respects_the_maximum_request_size(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(1)
     for number in range(20):
         pallet = ber.add_asset(f"Q-{number}")
@@ -166,7 +166,7 @@ def test_a_site_sends_no_more_at_once_than_a_hub_takes(ber: SiteBox, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         (b"", "does not end where its compression does"),
         (b"no zlib", "not what this program sends"),
@@ -178,11 +178,11 @@ def test_a_site_sends_no_more_at_once_than_a_hub_takes(ber: SiteBox, monkeypatch
         (zlib.compress(b"[" * 100_000), "not what this program sends"),
     ],
 )
-def test_a_body_that_is_no_batch(ber: SiteBox, body: bytes, words: str) -> None:
+def test_an_invalid_body_is_refused(ber: SiteBox, body: bytes, message: str) -> None:
     link = Connected(ber)
-    with ber.in_use(), pytest.raises(BatchRefused, match=words):
+    with ber.in_use(), pytest.raises(BatchRefused, match=message):
         link.client.call("changes", body)
-    assert words in link.told_at_hub()
+    assert message in link.error_at_hub()
     attempt(link)
     assert_equal(ber)
 
@@ -205,25 +205,23 @@ FAR = 10**30
         ("recover", {"part": ["tracks"], "after": [0]}),
     ],
 )
-def test_a_question_with_odd_values_is_refused_in_words(ber: SiteBox, path: str, question: dict[str, Any]) -> None:
+def test_a_request_with_invalid_values_is_refused(ber: SiteBox, path: str, question: dict[str, Any]) -> None:
     link = Connected(ber)
-    body = zlib.compress(json.dumps(question).encode())  # numbers beyond 64 bits are none of orjson's
+    body = zlib.compress(json.dumps(question).encode())  # orjson cannot encode numbers beyond 64 bits
     with ber.in_use(), pytest.raises((BatchRefused, LinkError), match="not what this program sends"):
         link.client.call(path, body)
-    assert "not what this program sends" in link.told_at_hub()
+    assert "not what this program sends" in link.error_at_hub()
     attempt(link)
     assert_equal(ber)
 
 
-def test_versions_that_do_not_meet_go_on_when_one_side_was_updated(
-    ber: SiteBox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_incompatible_versions_resume_after_an_update(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     link = Connected(ber)
     greeting = sender_side._greeting
     with monkeypatch.context() as patched:
         patched.setattr(sender_side, "_greeting", lambda here: {**greeting(here), "versions": [7]})
         assert "update the older of the two boxes" in refused(link)
-    assert "update the older of the two boxes" in link.told_at_hub()
+    assert "update the older of the two boxes" in link.error_at_hub()
     attempt(link)
     assert_equal(ber)
 
@@ -236,18 +234,18 @@ def test_a_full_hub(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
 
     with monkeypatch.context() as patched:
         patched.setattr(incoming, "_replace_stays", full)
-        with pytest.raises(LinkError, match="503: The disk is full") as told:
+        with pytest.raises(LinkError, match="503: The disk is full") as error:
             attempt(link)
-    assert told.value.wait_seconds == 5, "as long as the hub asks"
+    assert error.value.wait_seconds == 5, "as long as the hub asks"
     assert ber.hub.rows("SELECT count(*) FROM history") == [(0,)]
     attempt(link)
     assert_equal(ber)
 
 
-def test_a_hub_that_does_not_take_where_things_are_is_asked_again_later(ber: SiteBox) -> None:
+def test_refused_positions_are_retried_later(ber: SiteBox) -> None:
     link = Connected(ber)
     attempt(link)
-    ber.scan(ber.pallet, 2, EPOCH + 5 * HOUR + 60 * SECOND)  # where it was: no row of history changes
+    ber.scan(ber.pallet, 2, EPOCH + 5 * HOUR + 60 * SECOND)  # same location: changes no row of history
 
     def refusing(send: Send) -> Send:
         return lambda method, url, **options: (
@@ -255,25 +253,25 @@ def test_a_hub_that_does_not_take_where_things_are_is_asked_again_later(ber: Sit
         )
 
     link.line.spoil = refusing
-    with pytest.raises(LinkError, match="does not take where things are: the hub answers 400: no") as told:
+    with pytest.raises(LinkError, match="does not take where things are: the hub answers 400: no") as error:
         attempt(link)
-    assert told.value.wait_seconds == 60
+    assert error.value.wait_seconds == 60
     link.line.spoil = lambda send: send
     attempt(link)
     assert_equal(ber)
 
 
-def test_a_hub_that_asks_for_patience_gets_it(ber: SiteBox) -> None:
+def test_a_site_waits_as_long_as_the_hub_asks(ber: SiteBox) -> None:
     link = Connected(ber)
     link.line.spoil = answering(429, b'{"error": {"detail": "Too many requests"}}', **{"Retry-After": "17"})
-    with pytest.raises(LinkError) as told:
+    with pytest.raises(LinkError) as error:
         attempt(link)
-    assert told.value.wait_seconds == 17
-    assert "429: Too many requests" in str(told.value)
+    assert error.value.wait_seconds == 17
+    assert "429: Too many requests" in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("spoil", "words"),
+    ("spoil", "message"),
     [
         (answering(200, b"<html>Sign in to the guest network</html>"), "Something that is not the hub answers"),
         (answering(302, b"moved"), "The hub answers 302"),
@@ -281,10 +279,10 @@ def test_a_hub_that_asks_for_patience_gets_it(ber: SiteBox) -> None:
         (answering(200, b"[]"), "not the hub"),
     ],
 )
-def test_something_else_answers(ber: SiteBox, spoil: Callable[[Send], Send], words: str) -> None:
+def test_an_answer_from_something_else_is_reported(ber: SiteBox, spoil: Callable[[Send], Send], message: str) -> None:
     link = Connected(ber)
     link.line.spoil = spoil
-    assert words in refused(link)
+    assert message in refused(link)
     link.line.spoil = lambda send: send
     attempt(link)
     assert_equal(ber)
@@ -294,7 +292,7 @@ def test_something_else_answers(ber: SiteBox, spoil: Callable[[Send], Send], wor
     "fault",
     [ReadTimeoutError(None, "", "Read timed out."), NewConnectionError(None, "Network is unreachable")],  # type: ignore[arg-type]
 )
-def test_a_line_that_breaks(ber: SiteBox, fault: Exception) -> None:
+def test_a_broken_line_loses_nothing(ber: SiteBox, fault: Exception) -> None:
     link = Connected(ber)
 
     def broken(*_: Any, **__: Any) -> Any:
@@ -307,7 +305,7 @@ def test_a_line_that_breaks(ber: SiteBox, fault: Exception) -> None:
     assert_equal(ber)
 
 
-def test_an_answer_that_lacks_what_it_should_have(ber: SiteBox) -> None:
+def test_an_answer_without_required_keys_is_refused(ber: SiteBox) -> None:
     link = Connected(ber)
 
     def half(send: Send) -> Send:
@@ -324,9 +322,7 @@ def test_an_answer_that_lacks_what_it_should_have(ber: SiteBox) -> None:
     assert_equal(ber)
 
 
-def test_a_clock_that_is_off_is_told_at_both_ends_and_changes_nothing(
-    ber: SiteBox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_difference_is_reported_at_both_ends(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     link = Connected(ber)
     real = clock.now
 

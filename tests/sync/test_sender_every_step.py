@@ -1,8 +1,7 @@
-"""Site or hub dies at every single step of what they tell each other: at rest they agree all the same.
+"""Site or hub crashes at each step of the protocol: in the end both agree.
 
-A step is a commit of either side, and the box whose commit it is dies just before it. That is also just after the one
-before: what a box did between two commits is gone with it. So these are all the moments that differ.
-All of them: python -m tests.sync.test_sender_every_step
+A step is a commit on either side, and that side crashes just before it. Work between two commits is lost in any case,
+so this covers all distinct moments. All steps: python -m tests.sync.test_sender_every_step
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Crash(BaseException):
 
 
 class World:
-    """A hub and a site that has something of everything to tell, and can be had again as it was."""
+    """A hub and a site with all kinds of changes, which can be copied for each run."""
 
     def __init__(self, folder: Path) -> None:
         self.hub = Hub(folder / "hub", "hub")
@@ -42,7 +41,7 @@ class World:
         ber.join()
 
     def again(self, folder: Path) -> World:
-        """The same boxes in another folder."""
+        """Return the same installations in another folder."""
         made = copy.copy(self)
         made.hub, made.ber = copy.copy(self.hub), copy.copy(self.ber)
         made.ber.hub = made.hub
@@ -50,7 +49,7 @@ class World:
             shutil.copytree(box.folder, folder / box.folder.name)
             box.folder = folder / box.folder.name
         with made.hub.in_use():
-            database_module.execute("UPDATE site SET box = NULL")  # in another folder it passes for another box
+            database_module.execute("UPDATE site SET box = NULL")  # another folder counts as another machine
         return made
 
 
@@ -59,7 +58,7 @@ def first_copy(world: World) -> None:
 
 
 def changes(world: World) -> None:
-    """Moves, an asset that goes, one that comes with its first scan, and a tag that changes hands."""
+    """Make moves, delete an asset, add one with its first scan, and move a tag."""
     world.ber.settle()
     ber = world.ber
     gone = ber.add_asset("P-2", "AA02")
@@ -73,7 +72,7 @@ def changes(world: World) -> None:
 
 
 def restored_hub(world: World) -> None:
-    """It lacks what the site has told since, and the site does not remember all of it."""
+    """Restore a hub that lacks data which the site no longer has in its feed."""
     saved = world.hub.back_up()
     changes(world)
     world.ber.settle()
@@ -83,7 +82,7 @@ def restored_hub(world: World) -> None:
 
 
 def restored_site(world: World) -> None:
-    """It gets back from the hub what came after its backup."""
+    """Restore a site, which recovers newer data from the hub."""
     world.ber.settle()
     saved = world.ber.back_up()
     changes(world)
@@ -94,7 +93,7 @@ def restored_site(world: World) -> None:
 
 
 def dies_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The box whose commit that is."""
+    """Crash the side that makes the commit with this number."""
     left = number
     real = database.commit
 
@@ -109,7 +108,7 @@ def dies_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def line_to_one_that_dies(send: Callable[[], Any]) -> Any:
-    """What a site notices of it when its hub dies."""
+    """Turn a crash of the hub into a link error at the site."""
     try:
         return send()
     except Crash as error:
@@ -117,7 +116,7 @@ def line_to_one_that_dies(send: Callable[[], Any]) -> Any:
 
 
 def die(folder: Path, prepare: Callable[[World], None], every: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """At the first commit, and at so many after it each time; how often."""
+    """Crash at the first commit and then at every so many. Returns the number of crashes."""
     monkeypatch.setattr("edge.sync.sender.MAX_ROWS", 4)
     begun = World(folder / "begun")
     if prepare is not first_copy:
@@ -138,7 +137,7 @@ def die(folder: Path, prepare: Callable[[World], None], every: int, monkeypatch:
 
 
 def _dies(ber: SiteBox, commit: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """False when all was told before there were so many commits."""
+    """Return False if everything was sent before that commit."""
     with monkeypatch.context() as patched:
         dies_at(commit, patched)
         try:
@@ -153,7 +152,7 @@ WORLDS = (first_copy, changes, restored_hub, restored_site)
 
 
 @pytest.mark.parametrize("prepare", WORLDS)
-def test_a_death_at_every_fifth_commit(
+def test_a_crash_at_every_fifth_commit(
     prepare: Callable[[World], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert die(tmp_path, prepare, 5, monkeypatch) > 2

@@ -1,4 +1,4 @@
-"""Site, hub and the proxy between them die at random moments: nothing is lost and nothing doubled.
+"""Site, hub and proxy are killed at random moments: no data is lost or duplicated.
 
 The long form: python -m tests.sync.test_sender_kills 200
 """
@@ -31,7 +31,7 @@ SECRET = "edge_" + "0" * 64
 
 
 def kill(folder: Path, kills: int, seed: int) -> str:
-    """What was compared, in words; fails when a row differs."""
+    """Run a site with random kills, and compare all rows. Returns a summary."""
     chance = random.Random(seed)
     hub = Hub(folder / "hub", "hub")
     ber = SiteBox(folder / "ber", "BER", hub)
@@ -58,7 +58,7 @@ def kill(folder: Path, kills: int, seed: int) -> str:
     try:
         for _ in range(kills):
             _wait_for_batches(ber, _batches(ber) + chance.randrange(4))
-            time.sleep(chance.uniform(0, 0.1))  # the moment of the kill is what varies, nothing is waited for
+            time.sleep(chance.uniform(0, 0.1))  # varies the moment of the kill; waits for no event
             victim = chance.choice([*running])
             running[victim].kill()
             killed[victim] += 1
@@ -79,13 +79,13 @@ def kill(folder: Path, kills: int, seed: int) -> str:
 
 
 def _batches(ber: SiteBox) -> int:
-    """How many the hub has acknowledged."""
+    """Return the number of batches that the hub has acknowledged."""
     number: int = ber.rows("SELECT count(*) FROM checkpoint")[0][0]
     return number
 
 
 def _wait_for_batches(ber: SiteBox, number: int) -> None:
-    """So that there is something to lose, however busy the machine is."""
+    """Wait until there is data to lose, even on a busy machine."""
     wait_for(lambda: _batches(ber) >= number, 120, lambda: f"{_batches(ber)} batches instead of {number}")
 
 
@@ -107,14 +107,14 @@ def _settle(ber: SiteBox, url: str, key: tuple[str, str], certificate: tls.Certi
                 client.close()
 
 
-def test_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
+def test_no_data_is_lost_or_duplicated(tmp_path: Path) -> None:
     kill(tmp_path, 12, 1)
 
 
 @pytest.mark.parametrize(
-    ("days", "authority", "words"), [(-1, "own", "clock of this box"), (2, "another", "new join code")]
+    ("days", "authority", "advice"), [(-1, "own", "clock of this box"), (2, "another", "new join code")]
 )
-def test_a_certificate_that_counts_for_nothing(tmp_path: Path, days: int, authority: str, words: str) -> None:
+def test_an_untrusted_certificate_is_reported(tmp_path: Path, days: int, authority: str, advice: str) -> None:
     certificate = tls.make(tmp_path / "tls", days=days)
     trusted = certificate if authority == "own" else tls.make(tmp_path / "another")
     outer = free_port()
@@ -125,18 +125,18 @@ def test_a_certificate_that_counts_for_nothing(tmp_path: Path, days: int, author
         said = "cannot be reached"
         while "cannot be reached" in said:  # until the proxy listens
             assert time.monotonic() < deadline, said
-            with pytest.raises(LinkError) as told:
+            with pytest.raises(LinkError) as caught:
                 client.call("hello", b"")
-            said = str(told.value)
+            said = str(caught.value)
     finally:
         client.close()
         proxy.kill()
     assert "certificate was not accepted" in said
-    assert words in said
+    assert advice in said
 
 
 def main() -> None:
-    connection.PRAGMAS["synchronous"] = "off"  # processes are killed, the computer is not
+    connection.PRAGMAS["synchronous"] = "off"  # only processes are killed, not the computer
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()

@@ -1,5 +1,4 @@
-"""Three sites and a hub, a link that loses, repeats, delays and reorders, boxes that die at any step, and some that
-come back from a backup or as a copy: at rest they agree.
+"""Random test: three sites and a hub with a faulty link, crashes, restores and copies agree in the end.
 
 The long form: python -m tests.sync.test_sender_model 300 [FIRST_SEED]
 """
@@ -37,11 +36,11 @@ CODES = ("BER", "HAM", "MUC")
 
 
 class Crash(BaseException):
-    """The process is gone, in the middle of whatever it did."""
+    """Simulates a killed process."""
 
 
 class Life:
-    """What happens at a site, by chance."""
+    """Random activity at a site."""
 
     def __init__(self, site: SiteBox, chance: random.Random) -> None:
         self.site, self.chance = site, chance
@@ -63,11 +62,11 @@ class Life:
             self.move_tag,
         ]
         rarely = [self.change_location, self.rename_reader, self.prune]
-        with self.site.in_use(), suppress(EdgeError):  # refused by the program: nothing happened
+        with self.site.in_use(), suppress(EdgeError):  # refused, so nothing has changed
             self.chance.choice([*often, *seldom, *rarely])()
 
     def know_again(self) -> None:
-        """Of a box that is perhaps another now, the assets of its own that it has."""
+        """Reload the assets of a site that may have been restored."""
         known = "SELECT id FROM asset WHERE deleted_at IS NULL AND id NOT IN (SELECT record_id FROM mirror)"
         self.assets = [row[0] for row in self.site.rows(known)]
 
@@ -135,7 +134,7 @@ class Life:
 
 
 class BadLink:
-    """Loses the question or the answer, delivers twice, or late and so in another order; or the site dies waiting."""
+    """A link that loses requests or answers, repeats or delays them, or kills the waiting site."""
 
     def __init__(self, chance: random.Random) -> None:
         self.is_good = False
@@ -161,14 +160,14 @@ class BadLink:
         return answer
 
     def _deliver_late(self) -> None:
-        """Nobody waits for these answers any more."""
+        """Deliver delayed requests; their answers are ignored."""
         while self._late and self._chance.random() < 0.5:
             with suppress(EdgeError):
                 self._late.pop(self._chance.randrange(len(self._late)))()
 
 
 class Mishaps:
-    """What befalls whole boxes: a hub or a site from a backup, its files copied back, a copy that is switched on."""
+    """Faults of whole machines: restores of a hub or site, copied files, an activated copy."""
 
     def __init__(self, hub: Hub, chance: random.Random) -> None:
         self.hub, self.chance = hub, chance
@@ -177,30 +176,30 @@ class Mishaps:
         self.made = 0
 
     def step(self, life: Life) -> None:
-        """One of them, or a backup for a later one."""
+        """Run one mishap, or make a backup or copy for a later one."""
         site = life.site
         if not site.rows("SELECT 1 FROM target"):
             return
-        what = self.chance.randrange(9)
-        if what == 0:
+        action = self.chance.randrange(9)
+        if action == 0:
             self.backups["hub"] = self.hub.back_up()
-        elif what == 1:
+        elif action == 1:
             self.backups[site.name] = site.back_up()
-        elif what == 2:
+        elif action == 2:
             self.copies[site.name] = site.copy_files()
-        elif what == 3 and "hub" in self.backups:
+        elif action == 3 and "hub" in self.backups:
             self.hub.restore(self.backups["hub"])
-        elif what == 4 and site.name in self.backups:
+        elif action == 4 and site.name in self.backups:
             site.restore(self.backups[site.name])
-        elif what == 5 and site.name in self.copies:
+        elif action == 5 and site.name in self.copies:
             site.copy_back(self.copies[site.name])
-        elif what == 6 and site.name in self.copies:
+        elif action == 6 and site.name in self.copies:
             self._switch_copy_on(site)
-        elif what == 7:
+        elif action == 7:
             self.copies["hub"] = self.hub.copy_files()
-        elif what == 8 and "hub" in self.copies:
+        elif action == 8 and "hub" in self.copies:
             self.hub.copy_back(self.copies["hub"])
-            with self.hub.in_use():  # its ids are assigned a second time
+            with self.hub.in_use():  # assigns the same ids again
                 self.made += 1
                 assets.create(self.hub.actor, name="Made at the hub", external_key=f"HUB-{self.made}")
         life.know_again()
@@ -214,7 +213,7 @@ class Mishaps:
 
 
 def one_conversation(site: SiteBox, chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some batches, ending by chance: also by the death of the site at one of its commits."""
+    """Send some batches until a random end, possibly a crash at a commit."""
     commits = chance.randrange(40)
 
     def commit() -> None:
@@ -241,7 +240,7 @@ def one_conversation(site: SiteBox, chance: random.Random, monkeypatch: pytest.M
 
 
 def bring_to_rest(site: SiteBox) -> None:
-    """The link is good again, and somebody has looked after what only a person can decide."""
+    """Repair the link, resolve pending manual steps, and sync."""
     if not site.rows("SELECT 1 FROM target"):
         site.join()
     try:
@@ -259,7 +258,7 @@ def live(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_misha
     chance = random.Random(seed)
     monkeypatch.setattr("edge.sync.sender.MAX_ROWS", chance.choice([3, 10, 2000]))
     monkeypatch.setattr("edge.sync.sender.NOW_ROWS", chance.choice([2, 5000]))
-    for module in ("edge.sync.sender", "edge.sync.store.sites"):  # boxes are copied back more often than in life
+    for module in ("edge.sync.sender", "edge.sync.store.sites"):  # tests restore copies more often than users do
         monkeypatch.setattr(f"{module}.RENEW_AGAIN", 0)
     hub = Hub(folder / "hub", "hub")
     lives = [Life(SiteBox(folder / code, code, hub), chance) for code in CODES]
@@ -281,7 +280,7 @@ def live(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_misha
     for life, link in zip(lives, links, strict=True):
         link.is_good = True
         bring_to_rest(life.site)
-    for _ in range(2):  # what one of them told reaches the others
+    for _ in range(2):  # data of one site reaches the others
         for life in lives:
             life.site.settle()
     for box in (hub, *(life.site for life in lives)):
@@ -300,7 +299,7 @@ def live(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_misha
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("with_mishaps", [False, True])
-def test_at_rest_every_site_is_at_the_hub_row_for_row(
+def test_in_the_end_the_hub_has_every_row_of_every_site(
     seed: int, with_mishaps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live(tmp_path, seed, monkeypatch, with_mishaps=with_mishaps)

@@ -1,4 +1,4 @@
-"""Boxes that come back from a backup, and boxes that are copies of others."""
+"""Machines restored from a backup, and copies of machines."""
 
 from __future__ import annotations
 
@@ -41,14 +41,12 @@ def test_a_restored_hub_is_filled_again(ber: SiteBox) -> None:
 
 
 @pytest.mark.parametrize("is_trimmed", [False, True])
-def test_a_batch_that_waits_is_not_taken_for_accepted_by_a_hub_that_was_restored(
-    ber: SiteBox, is_trimmed: bool
-) -> None:
-    """Two faults at once: the line broke before the batch arrived, and the hub lost what it had."""
+def test_a_pending_batch_is_resent_to_a_restored_hub(ber: SiteBox, is_trimmed: bool) -> None:
+    """The line broke before the batch arrived, and the hub lost data."""
     saved = ber.hub.back_up()
     travel(ber, 10)
     ber.sync()
-    ber.scan(ber.pallet, 14 % 3, EPOCH + 14 * HOUR + GAP // 2)  # changes no row but when it was last seen
+    ber.scan(ber.pallet, 14 % 3, EPOCH + 14 * HOUR + GAP // 2)  # changes only the last-seen time
     ber.spoil = lambda _send: (_ for _ in ()).throw(LinkError("the line is cut"))
     with ber.in_use():
         if is_trimmed:
@@ -65,8 +63,8 @@ def test_a_batch_that_waits_is_not_taken_for_accepted_by_a_hub_that_was_restored
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3, 4, 5, 6])
-def test_a_restored_hub_gets_what_the_feed_still_has_and_the_rest_by_comparing(ber: SiteBox, kept: int) -> None:
-    """Up to the very change after the one that the hub has: with that one gone, only comparing finds it."""
+def test_a_restored_hub_is_filled_from_the_feed_and_by_comparison(ber: SiteBox, kept: int) -> None:
+    """Covers the case where the first change after the hub's cursor is missing, which only a comparison detects."""
     saved = ber.hub.back_up()
     travel(ber, 10)
     ber.sync()
@@ -77,7 +75,7 @@ def test_a_restored_hub_gets_what_the_feed_still_has_and_the_rest_by_comparing(b
     assert_equal(ber)
 
 
-def test_a_restored_hub_learns_again_when_things_were_seen(ber: SiteBox) -> None:
+def test_a_restored_hub_gets_last_seen_times_again(ber: SiteBox) -> None:
     ber.scan(ber.add_asset("P-2"), 0, EPOCH)
     ber.sync()
     saved = ber.hub.back_up()
@@ -89,7 +87,7 @@ def test_a_restored_hub_learns_again_when_things_were_seen(ber: SiteBox) -> None
     assert_equal(ber)
 
 
-def test_a_hub_restored_from_before_what_the_site_remembers_is_filled_by_comparing(ber: SiteBox) -> None:
+def test_a_hub_older_than_the_feed_is_filled_by_comparison(ber: SiteBox) -> None:
     saved = ber.hub.back_up()
     travel(ber, 10)
     ber.add_asset("P-2")
@@ -109,7 +107,7 @@ def test_a_hub_restored_from_before_what_the_site_remembers_is_filled_by_compari
     assert_equal(ber)
 
 
-def test_a_hub_restored_from_before_the_first_word_of_a_site_is_filled_again(tmp_path: Path) -> None:
+def test_a_hub_restored_to_before_a_site_joined_is_filled_again(tmp_path: Path) -> None:
     ham = SiteBox(tmp_path / "ham", "HAM", Hub(tmp_path / "hub", "hub"))
     saved = ham.hub.back_up()
     ham.pallet = ham.add_asset("P-1")
@@ -121,14 +119,14 @@ def test_a_hub_restored_from_before_the_first_word_of_a_site_is_filled_again(tmp
     assert_equal(ham)
 
 
-@pytest.mark.parametrize("told_before", [True, False])
-def test_a_hub_restored_from_before_a_restore_of_the_site_is_filled_again(ber: SiteBox, told_before: bool) -> None:
+@pytest.mark.parametrize("has_reported", [True, False])
+def test_a_hub_restored_to_before_a_restore_of_the_site_is_filled_again(ber: SiteBox, has_reported: bool) -> None:
     saved_hub = ber.hub.back_up()
     travel(ber, 10)
     ber.add_asset("P-2")
     ber.sync()
     ber.restore(ber.back_up())
-    if told_before:
+    if has_reported:
         travel(ber, 20)
         ber.add_asset("P-3")
         ber.sync()
@@ -137,7 +135,7 @@ def test_a_hub_restored_from_before_a_restore_of_the_site_is_filled_again(ber: S
     assert_equal(ber)
 
 
-def test_a_restored_site_goes_on_and_the_hub_keeps_what_it_has_more(ber: SiteBox) -> None:
+def test_a_restored_site_continues_and_the_hub_keeps_newer_data(ber: SiteBox) -> None:
     saved = ber.back_up()
     travel(ber, 10)
     ber.sync()
@@ -153,7 +151,7 @@ def test_a_restored_site_goes_on_and_the_hub_keeps_what_it_has_more(ber: SiteBox
     assert {row[3] for row in kept} == {EPOCH + hours * HOUR for hours in (*range(5), *range(10, 15), *range(20, 25))}
 
 
-def test_files_copied_back_are_another_state_of_the_site_once(ber: SiteBox) -> None:
+def test_copied_files_start_one_new_epoch(ber: SiteBox) -> None:
     copied = ber.copy_files()
     travel(ber, 10)
     crate = ber.add_asset("P-2")
@@ -170,7 +168,7 @@ def test_files_copied_back_are_another_state_of_the_site_once(ber: SiteBox) -> N
         ber.sync()
 
 
-def test_of_two_boxes_from_one_image_the_first_stops_when_the_second_speaks(ber: SiteBox) -> None:
+def test_the_first_of_two_copies_stops_when_the_second_reports(ber: SiteBox) -> None:
     copied = ber.copy_files()
     travel(ber, 10)
     ber.sync()
@@ -182,7 +180,7 @@ def test_of_two_boxes_from_one_image_the_first_stops_when_the_second_speaks(ber:
         ber.sync()
 
 
-def test_a_restored_site_is_another_state_before_it_says_a_word(ber: SiteBox) -> None:
+def test_a_restore_starts_a_new_epoch_before_any_contact(ber: SiteBox) -> None:
     saved = ber.back_up()
     [(epoch,)] = ber.rows("SELECT epoch FROM target")
     ber.scan(ber.pallet, 0, EPOCH + 20 * HOUR)
@@ -192,7 +190,7 @@ def test_a_restored_site_is_another_state_before_it_says_a_word(ber: SiteBox) ->
     assert epoch in former
 
 
-def test_a_batch_that_follows_on_another_past_is_not_applied(ber: SiteBox) -> None:
+def test_a_batch_for_another_cursor_is_not_applied(ber: SiteBox) -> None:
     with ber.in_use():
         here = hub_link.find()
         assert here
@@ -207,7 +205,7 @@ def test_a_batch_that_follows_on_another_past_is_not_applied(ber: SiteBox) -> No
     assert ber.hub.answer(ber.site_no, "changes", batch_format.encode(here.cursor, late))["applied"]
 
 
-def test_a_copy_that_spoke_first_to_a_restored_hub_is_noticed(ber: SiteBox) -> None:
+def test_a_copy_that_reports_first_to_a_restored_hub_is_detected(ber: SiteBox) -> None:
     saved, copied = ber.hub.back_up(), ber.copy_files()
     travel(ber, 10)
     ber.sync()

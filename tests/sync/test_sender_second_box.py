@@ -1,4 +1,4 @@
-"""Two boxes from one copy: the hub refuses the second one while the first is there, and all three say so."""
+"""Two machines with one identity: the hub refuses the second while the first is active, and all three report it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ber(tmp_path: Path, time: list[int]) -> SiteBox:
 
 
 class Clone(SiteBox):
-    """The folder of a site, copied to another machine."""
+    """A site's folder copied to another machine."""
 
     def __init__(self, of: SiteBox, folder: Path) -> None:
         close_database()
@@ -53,7 +53,7 @@ def trouble(box: Box) -> str:
 
 
 @pytest.mark.parametrize("has_moved", [False, True])
-def test_the_second_box_is_refused_and_the_first_goes_on(
+def test_the_second_machine_is_refused_and_the_first_continues(
     ber: SiteBox, tmp_path: Path, time: list[int], has_moved: bool
 ) -> None:
     clone = Clone(ber, tmp_path / "clone")
@@ -78,9 +78,7 @@ def test_the_second_box_is_refused_and_the_first_goes_on(
     assert trouble(ber) == trouble(ber.hub) == "", "the copy was switched off"
 
 
-def test_a_box_that_is_restored_elsewhere_follows_once_the_first_is_silent(
-    ber: SiteBox, tmp_path: Path, time: list[int]
-) -> None:
+def test_a_restored_machine_takes_over_once_the_first_is_silent(ber: SiteBox, tmp_path: Path, time: list[int]) -> None:
     successor = Clone(ber, tmp_path / "successor")
     successor.add_asset("P-2")
     with pytest.raises(SecondBox) as refused:
@@ -92,14 +90,14 @@ def test_a_box_that_is_restored_elsewhere_follows_once_the_first_is_silent(
     assert trouble(ber.hub) == ""
 
 
-def test_a_new_code_admits_a_box_at_once(ber: SiteBox, tmp_path: Path) -> None:
+def test_a_new_code_admits_a_machine_immediately(ber: SiteBox, tmp_path: Path) -> None:
     successor = Clone(ber, tmp_path / "successor")
     successor.join_again()
     successor.sync()
     assert_equal(successor)
 
 
-def test_the_refused_box_shows_why(tmp_path: Path, time: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_refused_machine_shows_the_reason(tmp_path: Path, time: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     ber = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
     line = Connected(ber)
     ber.join()

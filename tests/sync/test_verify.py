@@ -1,4 +1,4 @@
-"""Whether site and hub agree can be asked, and a difference is named and mended with little traffic."""
+"""`verify` reports and repairs differences between site and hub with little traffic."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def ask(site: SiteBox) -> list[str]:
     with site.in_use():
         here = hub_link.find()
         assert here
-        found = verify.compare(here, site.call)
-        verify.repair(here, found)
-        return [str(difference) for difference in found]
+        differences = verify.compare(here, site.call)
+        verify.repair(here, differences)
+        return [str(difference) for difference in differences]
 
 
-def test_every_night_all_is_compared_in_slices(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_is_compared_nightly_in_slices(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "SLICE_DAYS", 1)
     monkeypatch.setattr(clock, "now", lambda: EPOCH + 70 * HOUR)
     spoil(ber.hub, "UPDATE history SET seen_for = seen_for + 1 WHERE row", 30)
@@ -46,13 +46,13 @@ def test_every_night_all_is_compared_in_slices(ber: SiteBox, monkeypatch: pytest
         slices = []
         while (here := hub_link.find()) and verify.is_due(here):
             slices.append(verify.next_slice(here, ber.call))
-    assert [bool(told) for told in slices] == [False, False, True, False]
+    assert [bool(summary) for summary in slices] == [False, False, True, False]
     assert ber.rows("SELECT verify_result FROM target") == [("1 difference: 2023-11-16 P-2. Sent again: 1.",)]
     ber.sync()
     assert hub_dump(ber) == site_dump(ber)
 
 
-def test_what_happens_while_the_hub_is_asked_is_no_difference(ber: SiteBox) -> None:
+def test_changes_during_a_comparison_are_no_difference(ber: SiteBox) -> None:
     pallet = ber.rows("SELECT id FROM asset WHERE external_key = 'P-1'")[0][0]
 
     def busy(send: Callable[[], object]) -> object:
@@ -66,7 +66,7 @@ def test_what_happens_while_the_hub_is_asked_is_no_difference(ber: SiteBox) -> N
 
 
 def spoil(hub: Hub, sql: str, hours: int) -> None:
-    """A row of the crate's history, changed by hand at the hub."""
+    """Change a row of the crate's history in the hub's database."""
     track = "(SELECT t.no FROM track t JOIN asset a ON a.id = t.asset_id WHERE a.external_key = 'P-2')"
     with closing(sqlite3.connect(hub.folder / FILE_NAME)) as connection:
         connection.execute(sql.replace("row", f"position_no = {track} AND observed_at = {EPOCH + hours * HOUR}"))
@@ -82,7 +82,7 @@ def spoil(hub: Hub, sql: str, hours: int) -> None:
         "INSERT INTO history SELECT position_no, observed_at + 1, 0, 0, source_no, 0, 0, 0, 0 FROM history WHERE row",
     ],
 )
-def test_a_row_changed_by_hand_is_found_and_mended(ber: SiteBox, damage: str) -> None:
+def test_a_manually_changed_row_is_detected_and_repaired(ber: SiteBox, damage: str) -> None:
     assert ask(ber) == []
     spoil(ber.hub, damage, 30)
     assert ask(ber) == ["2023-11-16 P-2"]

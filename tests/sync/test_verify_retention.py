@@ -1,4 +1,4 @@
-"""History that one side has dropped is no difference to the other, and what the hub never got is listed."""
+"""History deleted by retention on one side is no difference; history that the hub never got is listed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOME = EPOCH + 30 * HOUR
 
 @pytest.fixture
 def ber(tmp_path: Path) -> SiteBox:
-    """A site with 60 stays of a pallet."""
+    """Return a site with 60 stays of a pallet."""
     site = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
     site.pallet = site.add_asset("P-1")
     for step in range(60):
@@ -36,7 +36,7 @@ def rows(box: SiteBox | Hub) -> int:
 
 
 @pytest.mark.parametrize("who", ["hub", "site"])
-def test_history_that_one_side_no_longer_keeps_is_no_difference(ber: SiteBox, who: str) -> None:
+def test_history_deleted_on_one_side_is_no_difference(ber: SiteBox, who: str) -> None:
     ber.join()
     ber.sync()
     box = ber.hub if who == "hub" else ber
@@ -47,7 +47,7 @@ def test_history_that_one_side_no_longer_keeps_is_no_difference(ber: SiteBox, wh
     assert (rows(box), rows(ber if who == "hub" else ber.hub)) == (30, 60)
 
 
-def test_what_the_site_dropped_stays_at_the_hub_also_when_all_of_it_is_sent_again(ber: SiteBox) -> None:
+def test_history_deleted_at_the_site_stays_at_the_hub(ber: SiteBox) -> None:
     ber.join()
     ber.sync()
     saved = ber.hub.back_up()
@@ -61,7 +61,7 @@ def test_what_the_site_dropped_stays_at_the_hub_also_when_all_of_it_is_sent_agai
 
 
 @pytest.mark.parametrize("is_first_copy", [False, True])
-def test_history_that_is_dropped_before_the_hub_has_it_is_listed(ber: SiteBox, is_first_copy: bool) -> None:
+def test_history_deleted_before_it_was_sent_is_listed(ber: SiteBox, is_first_copy: bool) -> None:
     ber.join()
     if not is_first_copy:
         ber.sync()
@@ -73,13 +73,13 @@ def test_history_that_is_dropped_before_the_hub_has_it_is_listed(ber: SiteBox, i
     assert ber.rows("SELECT what FROM set_aside") == [(f"history before {day}",)]
 
 
-def test_history_that_the_hub_has_is_dropped_without_a_word(ber: SiteBox) -> None:
+def test_deleting_sent_history_lists_nothing(ber: SiteBox) -> None:
     ber.join()
     ber.sync()
     with ber.in_use():
         assert deletion.drop_history(SOME) == 30
     assert ber.rows("SELECT what FROM set_aside") == []
-    ber.scan(ber.pallet, 1, EPOCH + 80 * HOUR)  # not sent, and not dropped
+    ber.scan(ber.pallet, 1, EPOCH + 80 * HOUR)  # not sent and not deleted
     with ber.in_use():
         assert deletion.drop_history(SOME + 10 * HOUR) == 10
     assert ber.rows("SELECT what FROM set_aside") == []

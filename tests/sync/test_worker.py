@@ -1,4 +1,4 @@
-"""Two real services, a hub and a site: joined by the command, in sync over HTTP, and again after kills."""
+"""Two real services, a hub and a site: joined by the command, in sync over HTTP, also after kills."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.service import ROOT, Service, wait_for
 PASSWORD = "a long enough password\n"
 
 
-def edge(folder: Path, *words: str, text: str = "") -> str:
-    command = [sys.executable, "-m", "edge", f"--set=data_dir={folder}", *words]
+def edge(folder: Path, *arguments: str, text: str = "") -> str:
+    command = [sys.executable, "-m", "edge", f"--set=data_dir={folder}", *arguments]
     done = subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -48,12 +48,12 @@ def start(folder: Path) -> Service:
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
-    """A hub, and a site that has joined it."""
+    """Yield a hub and a site that has joined it."""
     with ExitStack() as stack:
         hub = stack.enter_context(start(tmp_path / "hub"))
         site = stack.enter_context(start(tmp_path / "ber"))
-        told = edge(hub.data_dir, "sync", "add-site", "BER", "Berlin", "--url", hub.http)
-        code = re.search(r"edge-join-\S+", told)
+        output = edge(hub.data_dir, "sync", "add-site", "BER", "Berlin", "--url", hub.http)
+        code = re.search(r"edge-join-\S+", output)
         assert code
         edge(site.data_dir, "sync", "join", code[0])
         yield hub, site
@@ -62,12 +62,12 @@ def pair(tmp_path: Path) -> Iterator[tuple[Service, Service]]:
 ASSETS = "SELECT external_key, name FROM asset WHERE deleted_at IS NULL ORDER BY 1"
 
 
-def test_a_site_and_its_hub_agree_also_after_kills(pair: tuple[Service, Service]) -> None:
+def test_a_site_and_its_hub_agree_after_kills(pair: tuple[Service, Service]) -> None:
     hub, site = pair
     edge(site.data_dir, "asset", "add", "Pallet", "--key", "P-1")
     wait_for(lambda: rows(hub.data_dir, ASSETS) == [("P-1", "Pallet")], 20, site.read_log)
     edge(hub.data_dir, "asset", "add", "Forklift", "--key", "F-1")
-    edge(site.data_dir, "location", "add", "Dock 1", "--key", "DOCK-1")  # the answer says that the hub has something
+    edge(site.data_dir, "location", "add", "Dock 1", "--key", "DOCK-1")  # the answer announces the hub's new asset
     wait_for(lambda: len(rows(site.data_dir, ASSETS)) == 2, 20, site.read_log)
     hub.kill()
     edge(site.data_dir, "asset", "add", "Crate", "--key", "P-2")
@@ -80,7 +80,7 @@ def test_a_site_and_its_hub_agree_also_after_kills(pair: tuple[Service, Service]
     assert re.search(r"Changes waiting\s+0\n", status)
 
 
-def test_a_new_box_takes_the_place_of_a_lost_one(pair: tuple[Service, Service], tmp_path: Path) -> None:
+def test_a_new_machine_replaces_a_lost_one(pair: tuple[Service, Service], tmp_path: Path) -> None:
     hub, site = pair
     edge(site.data_dir, "location", "add", "Dock 1", "--key", "DOCK-1")
     edge(site.data_dir, "asset", "add", "Pallet", "--key", "P-1", "--tag", "rfid:AA01")
@@ -88,8 +88,8 @@ def test_a_new_box_takes_the_place_of_a_lost_one(pair: tuple[Service, Service], 
     site.kill()
     new = tmp_path / "new"
     edge(new, "init", "--org", "Acme", "--email", "a@example.com", text=PASSWORD)
-    told = edge(hub.data_dir, "sync", "new-code", "BER", "--url", hub.http)
-    code = re.search(r"edge-join-\S+", told)
+    output = edge(hub.data_dir, "sync", "new-code", "BER", "--url", hub.http)
+    code = re.search(r"edge-join-\S+", output)
     assert code
     assert "assets: 1" in edge(new, "sync", "recover", code[0])
     ids = "SELECT id, external_key FROM asset UNION SELECT id, external_key FROM location ORDER BY 1"
@@ -102,8 +102,8 @@ def test_a_code_works_once(pair: tuple[Service, Service], tmp_path: Path) -> Non
     hub, _ = pair
     other = tmp_path / "other"
     edge(other, "init", "--org", "Acme", "--email", "a@example.com", text=PASSWORD)
-    told = edge(hub.data_dir, "sync", "add-site", "HAM", "Hamburg", "--url", hub.http)
-    code = re.search(r"edge-join-\S+", told)
+    output = edge(hub.data_dir, "sync", "add-site", "HAM", "Hamburg", "--url", hub.http)
+    code = re.search(r"edge-join-\S+", output)
     assert code
     edge(other, "sync", "join", code[0])
     edge(other, "sync", "leave", "--yes")
@@ -111,22 +111,22 @@ def test_a_code_works_once(pair: tuple[Service, Service], tmp_path: Path) -> Non
         edge(other, "sync", "join", code[0])
 
 
-def test_a_site_whose_key_was_revoked_goes_on_with_a_new_code(pair: tuple[Service, Service]) -> None:
+def test_a_site_with_a_revoked_key_resumes_with_a_new_code(pair: tuple[Service, Service]) -> None:
     hub, site = pair
     secret = (site.data_dir / "sync-secret").read_text()
-    told = edge(hub.data_dir, "sync", "add-site", "HAM", "Hamburg", "--url", hub.http)
+    output = edge(hub.data_dir, "sync", "add-site", "HAM", "Hamburg", "--url", hub.http)
     with pytest.raises(AssertionError, match="the code is of HAM"):
-        edge(site.data_dir, "sync", "join", re.findall(r"edge-join-\S+", told)[0])
+        edge(site.data_dir, "sync", "join", re.findall(r"edge-join-\S+", output)[0])
     assert (site.data_dir / "sync-secret").read_text() == secret
-    told = edge(hub.data_dir, "sync", "new-code", "BER", "--url", hub.http)
-    edge(site.data_dir, "sync", "join", re.findall(r"edge-join-\S+", told)[0])
+    output = edge(hub.data_dir, "sync", "new-code", "BER", "--url", hub.http)
+    edge(site.data_dir, "sync", "join", re.findall(r"edge-join-\S+", output)[0])
     assert (site.data_dir / "sync-secret").read_text() != secret
     edge(site.data_dir, "asset", "add", "Pallet", "--key", "P-1")
     wait_for(lambda: rows(hub.data_dir, ASSETS) == [("P-1", "Pallet")], 60, site.read_log)
 
 
-def test_a_store_that_takes_nothing_ends_no_thread(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault of the store is noted in the store, and then that fails, too."""
+def test_a_failing_store_does_not_end_the_thread(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recording the fault in the store fails as well."""
     rounds = threading.Semaphore(0)
 
     def refuse(*_: object, **__: object) -> None:
@@ -146,16 +146,16 @@ def test_a_store_that_takes_nothing_ends_no_thread(store: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("asked", ["99999999999", "9" * 400, "²"])
-def test_a_hub_that_asks_for_an_age_of_patience_gets_an_hour(asked: str) -> None:
+def test_retry_after_is_limited_to_an_hour(asked: str) -> None:
     answer = b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\nRetry-After: %s\r\n\r\n{}" % asked.encode()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=_answer_once, args=(listening, answer))
         thread.start()
         client = HubClient(f"http://127.0.0.1:{listening.getsockname()[1]}", "id", "secret", None)
-        with pytest.raises(LinkError) as told:
+        with pytest.raises(LinkError) as output:
             client.join("code", "production")
         thread.join()
-    assert told.value.wait_seconds <= 3600
+    assert output.value.wait_seconds <= 3600
 
 
 def _answer_once(listening: socket.socket, answer: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The thread of sync leaves the box to the reads that wait."""
+"""The sync thread yields to waiting reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.sync.world import Hub, SiteBox
 
 
 class Rounds:
-    """In the place of the event that stops the thread: it ends after some rounds, and knows how long each waited."""
+    """A stop event that ends the thread after some rounds and records each wait."""
 
     def __init__(self, rounds: int) -> None:
         self.waited: list[float] = []
@@ -31,12 +31,12 @@ class Rounds:
 
 
 @pytest.mark.parametrize(("has_reads_waiting", "seconds"), [(False, 5.0), (True, 39.0)])
-def test_while_reads_wait_it_works_a_fortieth_of_the_time(
+def test_sync_works_a_fortieth_of_the_time_while_reads_wait(
     has_reads_waiting: bool, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ber = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
     seconds_of_work = count()
-    monkeypatch.setattr(worker.time, "thread_time", lambda: next(seconds_of_work))  # each round takes a second
+    monkeypatch.setattr(worker.time, "thread_time", lambda: next(seconds_of_work))  # each round takes one second
     one: Any = Worker(ber.folder, Pace(5.0, 0, 14), lambda: has_reads_waiting)
     one._stopping = Rounds(3)
     with ber.in_use():
@@ -44,7 +44,7 @@ def test_while_reads_wait_it_works_a_fortieth_of_the_time(
     assert one._stopping.waited[1:] == [seconds] * 3
 
 
-def test_a_lost_connection_is_made_again_at_once_and_a_hub_that_is_away_asked_now_and_then(
+def test_a_lost_connection_is_retried_immediately_and_then_slowly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ber = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
@@ -53,7 +53,7 @@ def test_a_lost_connection_is_made_again_at_once_and_a_hub_that_is_away_asked_no
     rounds = Rounds(6)
 
     class Client:
-        """Cut in the rounds 3, 5 and 6."""
+        """A client whose connection fails in rounds 3, 5 and 6."""
 
         sent = received = 0
 
@@ -77,7 +77,7 @@ def test_a_lost_connection_is_made_again_at_once_and_a_hub_that_is_away_asked_no
         update(**values)
 
     monkeypatch.setattr(hub_link, "update", watched)
-    monkeypatch.setattr(sender, "SILENCE", -1)  # the hub is asked in each round
+    monkeypatch.setattr(sender, "SILENCE", -1)  # polls the hub in each round
     one: Any = Worker(ber.folder, Pace(5.0, 0, 14), lambda: False)
     one._stopping = rounds
     with ber.in_use():
@@ -85,14 +85,14 @@ def test_a_lost_connection_is_made_again_at_once_and_a_hub_that_is_away_asked_no
     _, _first, _second, cut, _fourth, cut_again, away = rounds.waited
     assert max(cut, cut_again) < 0.2
     assert 0.5 < away < 5
-    assert noted == ["cut", "cut"]  # not a third time, for nothing has changed since
+    assert noted == ["cut", "cut"]  # not a third time, since nothing has changed
 
 
 @pytest.mark.parametrize("direction", ["sent", "received"])
-def test_what_is_sent_and_what_is_received_count_for_the_bytes_of_a_day(
+def test_sent_and_received_bytes_count_toward_the_daily_limit(
     direction: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mobile line bills both; the next day begins anew, by the clock of the box in UTC."""
+    """A mobile plan bills both. The counter restarts each UTC day."""
     ber = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
     link = Connected(ber)
     ber.join()

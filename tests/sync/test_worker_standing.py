@@ -1,4 +1,4 @@
-"""What a site that stands still costs on the wire, and what a used up day leaves out.
+"""Traffic of a site without moves, and behavior when the daily limit is reached.
 
 The long form measures a day: python -m tests.sync.test_worker_standing
 """
@@ -24,13 +24,13 @@ from tests.sync.http import SECRET, Connected, Send
 from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
 
 ASSETS = 300
-GOAL = 2_000_000  # bytes a day
-TLS_AND_TCP = 350  # bytes of a request and its answer: two records, four packets of 52 bytes and their share of others
+GOAL = 2_000_000  # bytes per day
+TLS_AND_TCP = 350  # bytes per request: two TLS records, four packets of 52 bytes and a share of others
 MINUTE = 60 * SECOND
 
 
 class Standing:
-    """A site with assets that fixed readers see all the time where they are, and a worker by a clock of the test."""
+    """A site with assets that are read continuously at one place, and a worker with a test clock."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, megabytes_a_day: int = 0) -> None:
         self.now, self.wire, self.requests = EPOCH, 0, 0
@@ -60,7 +60,7 @@ class Standing:
         return counted
 
     def pass_time(self, duration: int, step: int = 30 * SECOND) -> None:
-        """All assets are seen in each step, each at its own microsecond; the worker has a round in each."""
+        """Read all assets once per step, each at its own microsecond, and run one worker round per step."""
         until = self.now + duration
         while self.now < until:
             self.now += step
@@ -75,7 +75,7 @@ class Standing:
             pass
 
 
-def test_assets_that_stand_still_cost_less_than_two_megabytes_a_day(
+def test_assets_without_moves_cost_less_than_two_megabytes_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standing = Standing(tmp_path, monkeypatch)
@@ -85,7 +85,7 @@ def test_assets_that_stand_still_cost_less_than_two_megabytes_a_day(
     assert standing.wire * 24 < GOAL
 
 
-def test_a_move_is_reported_at_once_and_what_stands_still_with_the_next_minutes(
+def test_a_move_is_reported_immediately_and_last_seen_times_within_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standing = Standing(tmp_path, monkeypatch)
@@ -110,7 +110,7 @@ def seen_at_hub(site: SiteBox) -> dict[str, int]:
     return dict(rows)
 
 
-def test_a_used_up_day_stops_history_and_never_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_daily_limit_stops_history_but_not_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     standing = Standing(tmp_path, monkeypatch, megabytes_a_day=1)
     standing.pass_time(5 * MINUTE)
     site, moved = standing.site, standing.assets[0]
@@ -134,9 +134,7 @@ def test_a_used_up_day_stops_history_and_never_positions(tmp_path: Path, monkeyp
     assert_equal(site)
 
 
-def test_a_hub_of_an_earlier_release_gets_positions_as_it_knows_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_of_an_earlier_release_gets_full_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     standing = Standing(tmp_path, monkeypatch)
     monkeypatch.setattr("edge.sync.batch_format.SEEN", "unheard of")
     monkeypatch.setattr("edge.sync.hub.hello", without("accepts"))
@@ -153,7 +151,7 @@ def test_a_hub_of_an_earlier_release_gets_positions_as_it_knows_them(
 
 
 def without(key: str) -> Any:
-    """What an earlier release answers to a greeting."""
+    """Return the greeting of an earlier release."""
     hello = hub.hello
     return lambda *arguments: {name: value for name, value in hello(*arguments).items() if name != key}
 

@@ -1,4 +1,4 @@
-"""Certificates made for a test, by the openssl command."""
+"""Test certificates, made with the openssl command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Certificate(NamedTuple):
-    """Of 127.0.0.1; `authority` is what a client has to trust."""
+    """A certificate for 127.0.0.1; `authority` is the file that a client must trust."""
 
     file: Path
     key: Path
@@ -17,7 +17,7 @@ class Certificate(NamedTuple):
 
 
 def make(folder: Path, *, days: int = 2, names: str = "IP:127.0.0.1", authority_days: int = 30) -> Certificate:
-    """Valid since five days ago; with `days` below zero it has expired."""
+    """Create a certificate valid since five days ago; with negative `days` it has expired."""
     folder.mkdir(exist_ok=True)
     ca_key, ca, key, request, file = (folder / name for name in ("ca.key", "ca.crt", "hub.key", "hub.csr", "hub.crt"))
     extensions = folder / "hub.ext"
@@ -43,5 +43,5 @@ def make(folder: Path, *, days: int = 2, names: str = "IP:127.0.0.1", authority_
     return Certificate(file, key, ca)
 
 
-def _openssl(*words: object) -> None:
-    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+def _openssl(*arguments: object) -> None:
+    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)

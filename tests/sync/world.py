@@ -1,6 +1,6 @@
-"""Several boxes in one process: each with a database file of its own, one of them in use at a time.
+"""Several installations in one process, each with its own database file, one open at a time.
 
-What a test compares is read here, by its own SQL and straight from the files.
+Tests compare the contents with their own SQL, directly from the files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EPOCH = 1_700_000_000 * SECOND
 
 
 class Box:
-    """One installation with one organization."""
+    """An installation with one organization."""
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True)
@@ -72,7 +72,7 @@ class Box:
         backup.restore_backup(shell(), file, self.folder)
 
     def copy_files(self) -> Path:
-        """As a snapshot of the machine has them."""
+        """Copy the database file, like a snapshot of the machine."""
         close_database()
         return Path(shutil.copy(self.folder / FILE_NAME, self.folder / f"{uuid4()}.db"))
 
@@ -103,9 +103,9 @@ class Hub(Box):
 
 
 class SiteBox(Box):
-    """A site with a few locations and one reader, that reports to a hub over a link that a test can spoil."""
+    """A site with a few locations and one reader. Its link to the hub can be disturbed with `spoil`."""
 
-    pallet: int  # an asset of the test
+    pallet: int  # an asset for use by tests
 
     def __init__(self, folder: Path, code: str, of: Hub) -> None:
         super().__init__(folder, code)
@@ -145,7 +145,7 @@ class SiteBox(Box):
         record([scan], GAP)
 
     def call(self, path: str, body: bytes) -> Any:
-        """To the hub and back; what the hub refuses is what the site's client makes of its answer."""
+        """Call the hub, and raise the errors that the site's client would raise."""
 
         def send() -> Any:
             close_database()
@@ -165,14 +165,14 @@ class SiteBox(Box):
         return self.spoil(send)
 
     def fetch(self) -> None:
-        """What the hub has for this site."""
+        """Fetch the hub's assets for this site."""
         with self.in_use():
             sender = Sender(self.call)
             sender.connect()
             sender.pull()
 
     def recover(self) -> list[str]:
-        """As a new or restored box; what it told."""
+        """Recover as a new or restored machine. Returns the progress texts."""
         with self.in_use():
             return self._recover()
 
@@ -180,7 +180,7 @@ class SiteBox(Box):
         return list(recover(self.actor, self.call))
 
     def join_again(self) -> None:
-        """With a new code, since the hub does not listen to this box any more."""
+        """Join with a new code, after the hub has refused this machine."""
         with self.hub.in_use():
             sites.renew_code(self.hub.actor, self.site_no, hash_secret("again"))
             sites.join(hash_secret("again"), hash_secret("another secret"))
@@ -188,7 +188,7 @@ class SiteBox(Box):
             hub_link.renew_key(self.actor, HubAccess("https://hub", self.name, "The hub", "another key"))
 
     def sync(self, rounds: int = 50) -> None:
-        """Until nothing is waiting."""
+        """Send until no change waits."""
         with self.in_use():
             sender = Sender(self.call)
             sender.connect()
@@ -198,7 +198,7 @@ class SiteBox(Box):
             raise AssertionError("still not in sync")
 
     def settle(self, rounds: int = 100) -> None:
-        """As the worker of the service does, until nothing waits and what was to be compared is equal."""
+        """Sync like the worker until no change waits and a requested comparison finds no difference."""
         with self.in_use():
             here = hub_link.find()
             if here and here.recovering:
@@ -257,7 +257,7 @@ FROM location l LEFT JOIN location p ON p.id = l.parent_id {where} ORDER BY 1, 4
 
 
 def assert_equal(site: SiteBox) -> None:
-    """What the site's retention dropped stays at the hub; all the rest is the same."""
+    """Check that hub and site have equal data, except history that the site's retention deleted."""
     here, there = site_dump(site), hub_dump(site)
     horizon = site.rows("SELECT horizon FROM target")[0][0]
     kept_longer = [row for row in there["history"] if row not in here["history"]]
@@ -266,10 +266,10 @@ def assert_equal(site: SiteBox) -> None:
     if horizon:
         for dump in (here, there):
             dump["tracks"] = [row[:-1] for row in dump["tracks"]]
-    for what in here:
-        wrong_here = [row for row in here[what] if row not in there[what]]
-        wrong_there = [row for row in there[what] if row not in here[what]]
-        assert (wrong_here, wrong_there) == ([], []), f"{what}: only here {wrong_here}, only there {wrong_there}"
+    for table in here:
+        wrong_here = [row for row in here[table] if row not in there[table]]
+        wrong_there = [row for row in there[table] if row not in here[table]]
+        assert (wrong_here, wrong_there) == ([], []), f"{table}: only here {wrong_here}, only there {wrong_there}"
     wrong = "SELECT no FROM track WHERE history_rows <> (SELECT count(*) FROM history WHERE position_no = track.no)"
     assert site.hub.rows(wrong) == []
 
@@ -284,7 +284,7 @@ def site_dump(site: SiteBox) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def hub_dump(site: SiteBox) -> dict[str, list[tuple[Any, ...]]]:
-    """What the hub has of one site."""
+    """Return the hub's data of one site."""
     mine = {"site": site.site_no, "prefix": len(site.name) + 2}
     own = f"JOIN mirror m ON m.record_id = {{}}.id AND m.peer = {site.site_no}"
     root = f"= (SELECT location_id FROM site WHERE no = {site.site_no})"

@@ -84,6 +84,7 @@ _COLUMNS = {"is_verify_requested": "verify_wanted", "verify_differences": "verif
 
 
 def find() -> Target | None:
+    """Return the connection to the hub, or None without sync."""
     columns = ", ".join(_COLUMNS.get(name, name) for name in Target._fields)
     row = execute(f"SELECT {columns} FROM target").fetchone()
     return Target(*row) if row else None
@@ -225,6 +226,7 @@ def skip(seq: int) -> None:
 
 
 def checkpoint_chain(seq: int) -> bytes | None:
+    """Return the hash chain at a change number, or None if no checkpoint is kept."""
     row = execute("SELECT chain FROM checkpoint WHERE seq = ?", (seq,)).fetchone()
     return row[0] if row else None
 

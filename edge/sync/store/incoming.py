@@ -68,6 +68,7 @@ def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
 
 
 def cursor_of(site_no: int) -> Cursor:
+    """Return the hub's position in the site's data."""
     return Cursor(*execute("SELECT epoch, acked_seq, chain FROM site WHERE no = ?", (site_no,)).fetchone())
 
 

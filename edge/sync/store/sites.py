@@ -248,10 +248,12 @@ def hub_horizon() -> int:
 
 
 def is_hub() -> bool:
+    """Return True if this machine has sites."""
     return execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone() is not None
 
 
 def is_retired(site_no: int, epoch: str) -> bool:
+    """Return True if the epoch belongs to a replaced database of the site."""
     return (
         execute("SELECT 1 FROM retired_epoch WHERE site_no = ? AND epoch = ?", (site_no, epoch)).fetchone() is not None
     )
