@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.database import triggers
 from edge.database.migrate import OF_LITESTREAM, create_schema, newest_schema
+from edge.database.page_assignment import Source, assign, assign_by_content
 from edge.database.page_file import PageFile
 from edge.database.page_trees import SCHEMA, Coverage, Forest, Row, Tree, known_trees, schema_rows
 from edge.database.search_text import folded_text, split_text
@@ -26,7 +27,6 @@ from edge.errors import Corrupt
 
 _DERIVED = ("trigram", "version")  # filled by triggers
 _ENDED = {"web_session"}  # never from the backup, which would reopen ended sessions
-_SAMPLE_FIT = 0.95
 
 
 class Recovered(NamedTuple):
@@ -43,14 +43,6 @@ class Recovered(NamedTuple):
     has_new_secrets: bool  # the site's secrets were lost and not in a backup
 
 
-class _Source(NamedTuple):
-    """The damaged file: page groups by tree, most reliable first, and the groups that start with a root page."""
-
-    forest: Forest
-    groups: dict[str, list[int]]
-    whole: set[int]
-
-
 def recover(damaged: Path, target: Path, backup: Path | None = None) -> Recovered:
     """Write recoverable data to `target`; the damaged file is only read. `backup` must have passed inspection.
 
@@ -63,11 +55,11 @@ def recover(damaged: Path, target: Path, backup: Path | None = None) -> Recovere
         number = _schema_number(file, copied_file)
         trees = _trees(number)
         forest, before = Forest(file), Forest(copied_file) if copied_file else None
-        source, unassigned = _assign(forest, trees, before)
+        source, unassigned = assign(forest, trees, before)
         if unassigned:
             with closing(sqlite3.connect(":memory:", isolation_level=None)) as draft:
                 _build(draft, number, trees, source, copy)
-                _assign_by_content(draft, trees, source, unassigned)
+                assign_by_content(draft, trees, source, unassigned)
         if not any(source.groups.get(name) for name in trees if name != SCHEMA):
             raise Corrupt(f"Nothing of {damaged} can be recovered; restore a backup: edge restore")
         with closing(sqlite3.connect(target, isolation_level=None)) as fresh:
@@ -109,95 +101,6 @@ def _is_kept(tree: Tree) -> bool:
     return tree.name == tree.table and is_own
 
 
-# Which page belongs to which table ---------------------------------------------------------------------------------
-
-
-def _assign(forest: Forest, trees: Mapping[str, Tree], before: Forest | None) -> tuple[_Source, list[int]]:
-    """Return groups assigned by the schema or the backup, and the unassigned groups."""
-    names = {root: name for _, name, root in reversed(schema_rows(forest)) if root}
-    formerly = _names_of_pages(before) if before else {}
-    source, unassigned = _Source(forest, defaultdict(list), set()), []
-    for group in forest.groups:
-        if group == 1 or (group in names and names[group] not in trees):  # the schema or a statistics table
-            continue
-        sample = forest.sample(group)
-        if group in names and _fits(trees[names[group]], forest, group, sample):
-            source.groups[names[group]].insert(0, group)
-            source.whole.add(group)
-            continue
-        pages = Counter(
-            formerly[page.number] for page in forest.pages(group, is_whole=False) if page.number in formerly
-        )
-        likely = [name for name, _ in pages.most_common(1) if name in trees]
-        if likely and sample and _fits(trees[likely[0]], forest, group, sample):
-            source.groups[likely[0]].append(group)
-        elif sample:
-            unassigned.append(group)
-    return source, unassigned
-
-
-def _fits(tree: Tree, forest: Forest, group: int, sample: list[Row]) -> bool:
-    if forest.is_table(group) != tree.has_rowids:
-        return False
-    return sum(map(tree.fits, sample)) >= len(sample) * _SAMPLE_FIT
-
-
-def _names_of_pages(forest: Forest) -> dict[int, str]:
-    """Return the tree of each page of an undamaged file."""
-    names = {root: name for _, name, root in schema_rows(forest) if root}
-    return {
-        page.number: names.get(group, SCHEMA) for group in forest.groups for page in forest.pages(group, is_whole=True)
-    }
-
-
-def _assign_by_content(
-    draft: sqlite3.Connection, trees: Mapping[str, Tree], source: _Source, groups: list[int]
-) -> None:
-    """Assign groups to the best-fitting tree, by types and by references to existing rows.
-
-    A complete tree has no further pages.
-    """
-    forest = source.forest
-    complete = {name for name in trees if _is_complete(source, name)}
-    for group in groups:
-        sample = forest.sample(group)
-        fitting = [tree for tree in trees.values() if tree.name not in complete and _fits(tree, forest, group, sample)]
-        scored = [(_plausibility(draft, tree, sample), tree.name) for tree in fitting if tree.name != SCHEMA]
-        if scored:
-            source.groups[max(scored)[1]].append(group)
-
-
-def _is_complete(source: _Source, name: str) -> bool:
-    groups = [group for group in source.groups.get(name, []) if group in source.whole]
-    kinds = source.forest.kinds
-    is_rooted = bool(groups) and kinds[groups[0]] != 0  # a damaged root has only its number
-    return is_rooted and all(kinds[page.number] for page in source.forest.pages(groups[0], is_whole=True))
-
-
-def _plausibility(draft: sqlite3.Connection, tree: Tree, sample: list[Row]) -> float:
-    """Return the share of valid references and times in the sample."""
-    table_of: dict[str, tuple[str, str]] = {}
-    for _, _, parent, column, key, *_ in draft.execute(f"PRAGMA foreign_key_list({tree.table})"):
-        table_of[column] = (parent, key or "rowid")
-    if tree.name != tree.table:
-        table_of["rowid"] = (tree.table, "rowid")
-    right = checked = 0
-    for rowid, values in sample:
-        for place, (column, value) in enumerate(zip(tree.columns, values, strict=False)):
-            number = rowid if place == tree.rowid_column else value
-            if column.name in table_of and number is not None:
-                parent, key = table_of[column.name]
-                checked += 1
-                right += draft.execute(f"SELECT 1 FROM {parent} WHERE {key} = ?", (number,)).fetchone() is not None
-            elif column.name.endswith(("_at", "_from", "_until")) and isinstance(number, int):
-                checked += 1
-                right += number == 0 or 10**15 < number < 10**16  # 2001 to 2286
-    return (right + 1) / (checked + 2)
-
-
-# The new database --------------------------------------------------------------------------------------------------
-
-
 class _Built(NamedTuple):
     filled: Counter[str]
     regained: Counter[str]
@@ -207,7 +110,7 @@ class _Built(NamedTuple):
 
 
 def _build(
-    fresh: sqlite3.Connection, number: int, trees: Mapping[str, Tree], source: _Source, copy: sqlite3.Connection | None
+    fresh: sqlite3.Connection, number: int, trees: Mapping[str, Tree], source: Source, copy: sqlite3.Connection | None
 ) -> _Built:
     """Fill the new database in one transaction, which stays open."""
     create_schema(fresh, number)
@@ -236,7 +139,7 @@ def _build(
     return built._replace(has_new_secrets=True)
 
 
-def _copy(fresh: sqlite3.Connection, tree: Tree, source: _Source, coverage: Coverage, built: _Built) -> None:
+def _copy(fresh: sqlite3.Connection, tree: Tree, source: Source, coverage: Coverage, built: _Built) -> None:
     """Copy rows of the damaged file. With duplicate keys the first wins; the other is from a freed page."""
     statements = _Statements(tree)
     for group in source.groups.get(tree.name, []):
@@ -293,7 +196,7 @@ def _fill(fresh: sqlite3.Connection, tree: Tree, copy: sqlite3.Connection, cover
             built.filled[tree.name] += fresh.execute(insert, row[1:]).rowcount
 
 
-def _keep_sequences(fresh: sqlite3.Connection, tree: Tree, source: _Source, copy: sqlite3.Connection | None) -> None:
+def _keep_sequences(fresh: sqlite3.Connection, tree: Tree, source: Source, copy: sqlite3.Connection | None) -> None:
     """Restore the highest numbers ever assigned, so that none is reused."""
     forest = source.forest
     groups = source.groups.get(tree.name, [])
@@ -371,7 +274,7 @@ def _optional_triggers(forest: Forest, before: Forest | None) -> list[str]:
     return [statement for statement in known if present & set(statement.split())]
 
 
-def _damaged_tables(source: _Source, trees: Mapping[str, Tree]) -> Iterator[str]:
+def _damaged_tables(source: Source, trees: Mapping[str, Tree]) -> Iterator[str]:
     """Yield the table of each damaged page, where known."""
     forest = source.forest
     owner = {group: name for name, groups in source.groups.items() for group in groups}

@@ -30,7 +30,7 @@ MAX_DAYS = 50  # days compared by track per response
 MAX_MASTERS = 1000  # master data changes per response
 LONGEST_NAME = 64  # characters of an epoch or instance; ours have 16
 LONGEST_CHAIN = 32  # bytes
-MAX_METADATA = 4 * MB  # of metadata per response; one more asset may exceed it
+MAX_METADATA = 4 * MB  # bytes of metadata per response; one more asset may exceed it
 
 
 class OtherVersion(EdgeError):

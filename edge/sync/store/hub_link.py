@@ -80,7 +80,7 @@ class Target(NamedTuple):
         return Cursor(self.epoch, self.acked_seq, self.chain)
 
 
-_COLUMNS = {"is_verify_requested": "verify_wanted", "verify_differences": "verify_found"}  # of fields with another name
+_COLUMNS = {"is_verify_requested": "verify_wanted", "verify_differences": "verify_found"}  # columns with another name than their field
 
 
 def find() -> Target | None:
