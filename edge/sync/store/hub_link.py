@@ -80,7 +80,11 @@ class Target(NamedTuple):
         return Cursor(self.epoch, self.acked_seq, self.chain)
 
 
-_COLUMNS = {"is_verify_requested": "verify_wanted", "verify_differences": "verify_found"}  # columns with another name than their field
+# Columns with another name than their field.
+_COLUMNS = {
+    "is_verify_requested": "verify_wanted",
+    "verify_differences": "verify_found",
+}
 
 
 def find() -> Target | None:
