@@ -47,13 +47,24 @@ class Result(NamedTuple):
     sentence: Sequence[Piece]
 
 
+class _Section(NamedTuple):
+    """A section as it is searched: with head and text in lower case."""
+
+    chapter: str
+    entry: Entry
+    sentences: Sequence[str]
+    title: str
+    head: str
+    text: str
+
+
 class Manual:
     """Reads and renders a chapter when it is first asked for, and keeps it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._chapters: dict[str, Chapter] = {}
-        self._sentences: dict[str, list[tuple[Entry, list[str]]]] = {}
+        self._sections: dict[str, list[_Section]] = {}
         self._rendering = threading.Lock()
 
     @cached_property
@@ -85,20 +96,12 @@ class Manual:
         terms = list(dict.fromkeys(text.casefold().split()))[:MOST_TERMS]
         if not terms:
             return []
-        ranked = []
         for name in self.names:
-            chapter = self.chapter(name)
-            if chapter is None:
-                continue
-            for entry, sentences in self._sentences[name]:
-                worth = _worth(terms, chapter.title, entry.title, sentences)
-                if worth:
-                    ranked.append((worth, chapter, entry, _best(terms, sentences)))
+            self.chapter(name)
+        sections = [section for name in self.names for section in self._sections[name]]
+        ranked = [(worth, section) for section in sections if (worth := _worth(terms, section))]
         ranked.sort(key=lambda one: -one[0])  # of equal ones, the earlier chapter is first
-        return [
-            Result(chapter.name, chapter.title, entry.title, entry.anchor, list(_pieces(terms, sentence)))
-            for _, chapter, entry, sentence in ranked[:MOST_RESULTS]
-        ]
+        return [_result(terms, section, self.titles[section.chapter]) for _, section in ranked[:MOST_RESULTS]]
 
     def _linked(self, name: str) -> Iterator[str]:
         for link in _LINKS.findall(self._source(name)):
@@ -118,15 +121,21 @@ class Manual:
         text = _GENERATED.sub(lambda marker: generated.markdown(marker[1]), self._source(name))
         rendered = markdown.render(text, name)
         entries = [Entry(section.level, section.heading, section.anchor) for section in rendered.sections]
-        self._sentences[name] = [
-            (entry, section.sentences) for entry, section in zip(entries, rendered.sections, strict=True)
+        title = entries[0].title
+        self._sections[name] = [
+            _Section(name, entry, one.sentences, title.casefold(), one.heading.casefold(), _folded(one.sentences))
+            for entry, one in zip(entries, rendered.sections, strict=True)
         ]
-        self._chapters[name] = Chapter(name, entries[0].title, rendered.html, entries)
+        self._chapters[name] = Chapter(name, title, rendered.html, entries)
 
 
-def _worth(terms: Sequence[str], chapter: str, heading: str, sentences: Sequence[str]) -> int:
+def _folded(sentences: Sequence[str]) -> str:
+    return "\n".join(sentences).casefold()
+
+
+def _worth(terms: Sequence[str], section: _Section) -> int:
     """Return 0 if a word is missing, or if all of them are in the chapter's title only."""
-    head, title, text = heading.casefold(), chapter.casefold(), "\n".join(sentences).casefold()
+    head, title, text = section.head, section.title, section.text
     if not all(term in head or term in text or term in title for term in terms):
         return 0
     if not any(term in head or term in text for term in terms):
@@ -134,6 +143,11 @@ def _worth(terms: Sequence[str], chapter: str, heading: str, sentences: Sequence
     return sum(
         _HEADING_WORTH * (term in head) + _CHAPTER_WORTH * (term in title) + min(text.count(term), 3) for term in terms
     )
+
+
+def _result(terms: Sequence[str], section: _Section, title: str) -> Result:
+    pieces = list(_pieces(terms, _best(terms, section.sentences)))
+    return Result(section.chapter, title, section.entry.title, section.entry.anchor, pieces)
 
 
 def _best(terms: Sequence[str], sentences: Sequence[str]) -> str:
