@@ -12,9 +12,10 @@ from flask import Flask, Response, g, request
 from edge import metrics, services
 from edge.api import envelope, routes, sync
 from edge.api import event_stream as events
-from edge.api.middleware import is_api_path
+from edge.api.middleware import is_api_path, request_context
 from edge.database.connection import domain_error, limit_statements
 from edge.errors import Unavailable
+from edge.logs import Access, write_access
 from edge.operations.upgrade.pending_upgrade import is_pending
 from edge.pages import blueprint, cookies
 from edge.pages.probes import probes
@@ -75,6 +76,9 @@ def _watch_requests(app: Flask, installed: Services) -> None:
         rule = request.url_rule
         series = _series(request.method, rule.rule if rule else "none", response.status_code)
         series.observe(now - g.get("started", now))
+        access_log = installed.config.http_access_log
+        if access_log != "off":
+            _write_access(response.status_code, now - g.get("started", now), as_json=access_log == "json")
         return response
 
     @app.teardown_request
@@ -83,6 +87,14 @@ def _watch_requests(app: Flask, installed: Services) -> None:
         caller = g.pop("holds_slot", None)
         if caller is not None:
             installed.concurrency.release(caller)
+
+
+def _write_access(status: int, seconds: float, as_json: bool) -> None:
+    rule, context = request.url_rule, request_context()
+    has_secret = rule is not None and "code" in rule.arguments  # an enrolment code
+    path = rule.rule if rule and has_secret else request.path
+    access = Access(request.method, path, status, seconds * 1_000, context.request_id, context.actor)
+    write_access(access, as_json)
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections import deque
@@ -12,6 +13,9 @@ from edge.terminal import printable
 
 KEPT = 1_000  # lines
 LONGEST = 2_000  # characters of one
+LONGEST_PATH = 500  # characters
+
+_access_log = logging.getLogger("edge.access")
 
 
 class LogLine(NamedTuple):
@@ -51,10 +55,37 @@ class OneLine(logging.Formatter):
         return printable(super().formatMessage(record))
 
 
+class Access(NamedTuple):
+    """A request and its response. `ms` is the time until the response began; `actor` is empty if nobody signed in."""
+
+    method: str
+    path: str  # without the query string, which may contain personal data
+    status: int
+    ms: float
+    request_id: str
+    actor: str
+
+
+def write_access(access: Access, as_json: bool) -> None:
+    """Write the line of one request to standard error (setting `http.access_log`)."""
+    access = access._replace(path=access.path[:LONGEST_PATH], ms=round(access.ms, 1))
+    if as_json:
+        _access_log.info(json.dumps(access._asdict()))
+    else:
+        _access_log.info("%s %s %d %.1f ms %s %s", *access[:5], access.actor or "-")
+
+
 def set_up_log(level: str) -> None:
-    """Plain lines on standard error, for the journal, which adds the time."""
+    """Write plain lines to standard error, for the journal, which adds the time.
+
+    The access log stays out of the recent lines on the Status page: it would push out those of the service.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine("%(levelname)s %(message)s"))
     HANDLER.setFormatter(OneLine("%(message)s"))
     logging.basicConfig(handlers=[handler, HANDLER], level=level.upper(), force=True)
+    access_handler = logging.StreamHandler(sys.stderr)
+    access_handler.setFormatter(OneLine("%(message)s"))
+    _access_log.handlers, _access_log.propagate = [access_handler], False
+    _access_log.setLevel(logging.INFO)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is not worth a line each

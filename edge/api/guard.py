@@ -132,6 +132,7 @@ def _principal(installed: Guard, environ: WSGIEnvironment) -> Principal:
     principal = tokens.principal(installed.environment, token.strip())
     if principal is None:
         raise unauthorized(NOT_VALID)
+    middleware.request_context().actor = principal.subject
     return principal
 
 

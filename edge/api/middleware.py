@@ -27,12 +27,13 @@ Headers = Sequence[tuple[str, str]]
 
 
 class RequestContext:
-    """Values of one request that its response headers need."""
+    """Values of one request that its response headers and the access log need."""
 
-    __slots__ = ("budget", "deprecation", "request_id")
+    __slots__ = ("actor", "budget", "deprecation", "request_id")
 
     def __init__(self, request_id: str, budget: Budget) -> None:
         self.request_id = request_id
+        self.actor = ""
         self.budget = budget
         self.deprecation: Headers = ()
 

@@ -77,6 +77,13 @@ class Config:
         "address that labels and links carry, as people open the pages; empty: what the browser used",
         Change.AT_ONCE,
     )
+    http_access_log: str = _setting(
+        "http.access_log",
+        "off",
+        types.word("off", "text", "json"),
+        "one line per request with method, path, status, milliseconds, request ID and actor, as text or JSON",
+        Change.AT_ONCE,
+    )
     http_threads: int = _setting("http.threads", 8, types.whole(1, 64), "threads that answer requests")
     http_trusted_proxy: str = _setting(
         "http.trusted_proxy",

@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
 
 from edge import clock
+from edge.api.middleware import request_context
 from edge.errors import EdgeError, Invalid, NotFound, OverQuota, TooLarge, Unavailable
 from edge.pages import api_docs, audit, config, events, formatting, labels, languages, manual, operations, sync
 from edge.pages import operations as status
@@ -127,6 +128,7 @@ class Problem(NamedTuple):
     status: int
     title: str
     text: str
+    request_id: str = ""  # of a failure that the log describes
 
 
 _TITLES = {
@@ -176,7 +178,11 @@ def _problem(error: Exception) -> Problem:
         title, text = _TITLES.get(error.code, (error.name, ""))
         own_words = error.description if error.description != type(error).description else ""
         return Problem(error.code, title, own_words or text)
-    log.error("a page failed: %s %s", request.method, request.path, exc_info=error)
+    request_id = request_context().request_id
+    log.error("page failed: %s %s (%s)", request.method, request.path, request_id, exc_info=error)
     return Problem(
-        500, N_("Something broke on our side"), N_("The log says more. Try again, then tell an administrator.")
+        500,
+        N_("Something broke on our side"),
+        N_("The log says more. Try again, then tell an administrator."),
+        request_id,
     )

@@ -16,6 +16,7 @@ from flask_babel import gettext
 from werkzeug.exceptions import Forbidden, TooManyRequests
 from werkzeug.wrappers import Response as AnyResponse
 
+from edge.api.middleware import request_context
 from edge.audit.actors import Actor
 from edge.errors import Unavailable
 from edge.limits import client_network
@@ -100,6 +101,8 @@ def identify() -> None:
     """Find the session of this request, and what its forms are bound to."""
     cookie = cookies.session_token()
     g.session = sign_in.find(cookie) if cookie else None
+    if g.session:
+        request_context().actor = f"person:{g.session.person_id}"
     if g.session is None:
         cookie = cookies.read(cookies.FORM)
         g.new_form_cookie = cookie = cookie or new_token()
