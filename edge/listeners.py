@@ -30,7 +30,7 @@ def _record_waiting_scans(_: Any, organization_id: int, tags: Sequence[NewTag]) 
 def _replay_waiting_messages(_: Any, organization_id: int, tags: Sequence[NewTag]) -> None:
     keys = [(tag.tag_type, match_key(tag.tag_type, tag.value)) for tag in tags]
     unknown_tags.forget(organization_id, keys)
-    kept_messages.order_for_tags(organization_id, keys)
+    kept_messages.request_for_tags(organization_id, keys)
 
 
 def _check_pending_moves(_: Any, location_id: int) -> None:

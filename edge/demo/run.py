@@ -119,7 +119,7 @@ def _wait_for_heartbeats(plan: Plan, connections: Connections, organization_id: 
     while True:
         publish_heartbeats(plan, connections, clock.now())
         states = status.statuses(organization_id).values()
-        if sum(state.heard_at >= begun for state in states) >= len(plan.simulated):
+        if sum(state.received_at >= begun for state in states) >= len(plan.simulated):
             return
         if time.monotonic() > deadline:
             raise SetupError(

@@ -166,7 +166,7 @@ class Batch:
         self._reads = Counter({Tally(*key): number for key, number in Counter(reads).items()})
         ledger.add(self._messages, self._reads, self._store_for_review())
         if self._reversed_messages:
-            ledger.strike(self._reversed_messages, self._reversed_reads)
+            ledger.subtract(self._reversed_messages, self._reversed_reads)
         status.record_readers(self._states())
         status.record_offsets(self._offsets)
         status.record_antennas(self._antennas)

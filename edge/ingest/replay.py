@@ -15,7 +15,7 @@ from edge.ingest.messages import Earlier, Message, Opened
 from edge.ingest.timing import Stamp
 from edge.people.topic_owners import owner_finder
 from edge.readers import kept_messages
-from edge.readers.kept_messages import Order, Pack, Source
+from edge.readers.kept_messages import Pack, ReplayRequest, Source
 from edge.readers.ledger import NO_READER, Bucket
 from edge.records.tags import match_key
 from edge.tracking.stays import Quality
@@ -72,18 +72,18 @@ class Replays:
     """One pass over the kept messages, for the replay requests that were open at its start."""
 
     def __init__(self) -> None:
-        self._orders: list[Order] = []
+        self._requests: list[ReplayRequest] = []
         self._before = self._after = self._up_to = 0
 
     def begin(self) -> list[int]:
         """Start a pass for new requests. Returns IDs of the readers with dead letters to process again."""
-        self._orders = kept_messages.orders()
+        self._requests = kept_messages.requests()
         self._before, self._after, self._up_to = 0, 0, kept_messages.newest()
-        return [order.reader_id for order in self._orders if order.reader_id is not None]
+        return [request.reader_id for request in self._requests if request.reader_id is not None]
 
     @property
     def is_under_way(self) -> bool:
-        return bool(self._orders)
+        return bool(self._requests)
 
     def step_back(self) -> None:
         """Return to the last pack, after its replay failed."""
@@ -94,8 +94,8 @@ class Replays:
 
         Returns None at the end of the pass, and after a slice without a match: continue while `is_under_way`.
         """
-        readers = {order.reader_id for order in self._orders if order.reader_id is not None}
-        tags = {order.tag_hash for order in self._orders if order.tag_hash is not None}
+        readers = {request.reader_id for request in self._requests if request.reader_id is not None}
+        tags = {request.tag_hash for request in self._requests if request.tag_hash is not None}
         outlines = kept_messages.outlines(self._after, self._up_to)
         for no, reader_id, waits_for in outlines:
             self._before, self._after = self._after, no
@@ -103,8 +103,8 @@ class Replays:
             if is_of_reader or not tags.isdisjoint(kept_messages.hashes(waits_for)):
                 return no, kept_messages.load(no)
         if not outlines:
-            kept_messages.done(self._orders[-1].no)
-            self._orders = []
+            kept_messages.close_requests(self._requests[-1].no)
+            self._requests = []
         return None
 
 

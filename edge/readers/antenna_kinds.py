@@ -1,4 +1,4 @@
-"""What being read by an antenna means, where it is set: for one antenna, a reader, or everything below a location."""
+"""Antenna behavior (zone, portal, ...), set for an antenna, a reader, or all antennas at or below a location."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from edge.tracking.signal_strength import AntennaKind
 
 
 class Kinds(NamedTuple):
-    """Everything that is set."""
+    """All settings of antenna behavior."""
 
     antennas: Mapping[tuple[int, int], AntennaKind]  # by reader and port
     readers: Mapping[int, AntennaKind]
-    locations: Mapping[int, AntennaKind]  # also those below a location for which it is set
+    locations: Mapping[int, AntennaKind]  # including inherited settings
 
     def of(self, reader_id: int, port: int | None, location_id: int | None) -> AntennaKind:
-        """The setting closest to the antenna."""
+        """Return the most specific setting: antenna, reader, location, default."""
         if port is not None and (kind := self.antennas.get((reader_id, port))):
             return kind
         return self.readers.get(reader_id) or self.locations.get(location_id or 0) or AntennaKind.ZONE
 
 
 def set_reader_kind(actor: Actor, reader_id: int, name: str, kind: AntennaKind | None, port: int | None = None) -> None:
-    """For a reader, or for one of its antennas; None: inherited from above. `name` is for the audit."""
+    """Set the behavior of a reader or one of its antennas. `kind` None: inherit. `name`: for the audit."""
     with acting(actor) as act:
         execute(
             "DELETE FROM antenna_kind WHERE organization_id = ? AND reader_id = ? AND port IS ?",
@@ -41,7 +41,7 @@ def set_reader_kind(actor: Actor, reader_id: int, name: str, kind: AntennaKind |
 
 
 def set_location_kind(actor: Actor, location_id: int, name: str, kind: AntennaKind | None) -> None:
-    """For all antennas at a location and below; None: inherited from above. `name` is for the audit."""
+    """Set the behavior of all antennas at or below a location. `kind` None: inherit. `name`: for the audit."""
     with acting(actor) as act:
         execute(
             "DELETE FROM antenna_kind WHERE organization_id = ? AND location_id = ?",
@@ -56,18 +56,19 @@ def set_location_kind(actor: Actor, location_id: int, name: str, kind: AntennaKi
 
 
 def kind_of_location(organization_id: int, location_id: int) -> AntennaKind | None:
-    """What is set for this location itself."""
+    """Return the setting of this location, without inherited ones."""
     sql = "SELECT kind FROM antenna_kind WHERE organization_id = ? AND location_id = ?"
-    found = execute(sql, (organization_id, location_id)).fetchone()
-    return AntennaKind(found[0]) if found else None
+    row = execute(sql, (organization_id, location_id)).fetchone()
+    return AntennaKind(row[0]) if row else None
 
 
 def kinds_of(organization_id: int) -> Kinds:
+    """Return the settings of an organization."""
     return _kinds("AND organization_id = :id", organization_id)
 
 
 def all_kinds() -> Kinds:
-    """Of all organizations; only ingest, which serves the whole box, may ask."""
+    """Return the settings of all organizations. For ingest only."""
     return _kinds("", 0)
 
 
@@ -85,7 +86,7 @@ def _kinds(condition: str, organization_id: int) -> Kinds:
 
 
 _READERS = "SELECT reader_id, port, kind FROM antenna_kind WHERE reader_id IS NOT NULL {}"
-# The nearest one above counts: the path down stops where another kind is set.
+# The nearest ancestor wins: the recursion stops at a location with its own setting.
 _LOCATIONS = """
 WITH RECURSIVE below (location_id, kind) AS (
     SELECT location_id, kind FROM antenna_kind WHERE location_id IS NOT NULL {}

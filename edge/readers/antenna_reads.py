@@ -1,8 +1,7 @@
-"""What the antennas of a reader read in the last minutes: how much, how strongly, and what others read as well.
+"""Activity of a reader's antennas in the last minutes: number of reads, signal strength, overlap with other antennas.
 
-It uses the reads that positions are decided from (`recent_reads`), so it costs ingest nothing. Those are reads of tags
-that belong to assets, by antennas that have a location; with smoothing, within one second at one location only those
-that added something.
+Computed from `recent_reads`, so it costs ingest nothing. That table has reads of assets by antennas with a location.
+With smoothing, it has only the strongest reads of each second and location.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from edge.readers.readers import get_reader
 from edge.tracking import recent_reads
 
 LOOKED_BACK = 300 * SECOND
-MOST_READS = 100_000  # that are looked at; at a busy site, the last minute or two
+MOST_READS = 100_000  # maximum number evaluated; one or two minutes at a busy site
 MOST_SHARED = 50
-STEP = 5  # dBm in one bar
-WEAKEST, STRONGEST = -95, -25  # what lies beyond counts in the last bar
+STEP = 5  # dBm per bar of the histogram
+WEAKEST, STRONGEST = -95, -25  # dBm; reads outside this range count in the first or last bar
 
 
 class Antenna(NamedTuple):
-    """`strengths` counts reads from `WEAKEST` up in steps of `STEP` dBm; `usual` is the median, if any is reported."""
+    """Activity of one antenna. `usual`: median RSSI in dBm. `strengths`: histogram, `STEP` dBm per bar."""
 
     label: str
     location_name: str
@@ -40,9 +39,9 @@ class Antenna(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """Two antennas that read the same assets. The first belongs to the reader; `stronger` counts where it was stronger.
+    """Two antennas that read the same assets. The first one belongs to the reader.
 
-    `stronger` is None where one of the two does not report strengths.
+    `stronger`: number of assets read more strongly by the first, None if an antenna does not report RSSI.
     """
 
     label: str
@@ -51,8 +50,8 @@ class Shared(NamedTuple):
     stronger: int | None
 
 
-class Work(NamedTuple):
-    seconds: int  # that are covered
+class AntennaActivity(NamedTuple):
+    seconds: int  # evaluated time
     antennas: Sequence[Antenna]
     shared: Sequence[Shared]
 
@@ -65,7 +64,7 @@ class _Source(NamedTuple):
 
 
 class _Tally:
-    """What one antenna read: how often, which assets, and how strongly each at best."""
+    """Reads of one antenna: their number, RSSI values, and the best RSSI of each asset."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -80,8 +79,8 @@ class _Tally:
         self.best[asset_id] = before if rssi is None or (before is not None and before > rssi) else rssi
 
 
-def antenna_work(organization_id: int, reader_id: int) -> Work:
-    """Raises NotFound."""
+def antenna_activity(organization_id: int, reader_id: int) -> AntennaActivity:
+    """Return the activity of the antennas of a reader. Raises NotFound."""
     now = clock.now()
     with reading():
         get_reader(organization_id, reader_id)
@@ -95,7 +94,8 @@ def antenna_work(organization_id: int, reader_id: int) -> Work:
     seconds = max(1, (now - max(earliest, now - LOOKED_BACK)) // SECOND)
     own = {no for no in tallies if sources[no].reader_id == reader_id}
     antennas = [_antenna(sources[no], tallies[no], seconds) for no in own]
-    return Work(seconds, sorted(antennas, key=lambda one: _in_order(one.label)), _shared(own, sources, tallies))
+    antennas.sort(key=lambda antenna: _natural_order(antenna.label))
+    return AntennaActivity(seconds, antennas, _shared(own, sources, tallies))
 
 
 def _antenna(source: _Source, tally: _Tally, seconds: int) -> Antenna:
@@ -112,13 +112,13 @@ def _antenna(source: _Source, tally: _Tally, seconds: int) -> Antenna:
 
 
 def _histogram(strengths: Sequence[float]) -> list[int]:
-    counts = Counter(int((min(max(one, WEAKEST), STRONGEST - 1) - WEAKEST) // STEP) for one in strengths)
+    counts = Counter(int((min(max(rssi, WEAKEST), STRONGEST - 1) - WEAKEST) // STEP) for rssi in strengths)
     return [counts[number] for number in range((STRONGEST - WEAKEST) // STEP)]
 
 
 def _shared(own: set[int], sources: dict[int, _Source], tallies: dict[int, _Tally]) -> list[Shared]:
-    """The pairs that share most come first. A pair of the reader's own antennas is listed once."""
-    found = []
+    """Return pairs of antennas, most shared assets first. A pair of the reader's own antennas appears once."""
+    pairs = []
     for no in own:
         for other in tallies:
             if other == no or (other in own and other < no):
@@ -126,16 +126,16 @@ def _shared(own: set[int], sources: dict[int, _Source], tallies: dict[int, _Tall
             best, others = tallies[no].best, tallies[other].best
             both = best.keys() & others.keys()
             if both:
-                pairs = [(best[asset_id], others[asset_id]) for asset_id in both]
-                told = [(here, there) for here, there in pairs if here is not None and there is not None]
-                stronger = sum(here > there for here, there in told) if len(told) == len(pairs) else None
-                found.append(Shared(sources[no].antenna, _name(sources[other], other in own), len(both), stronger))
-    found.sort(key=lambda one: (-one.assets, _in_order(one.label), _in_order(one.other)))
-    return found[:MOST_SHARED]
+                strengths = [(best[asset_id], others[asset_id]) for asset_id in both]
+                known = [(here, there) for here, there in strengths if here is not None and there is not None]
+                stronger = sum(here > there for here, there in known) if len(known) == len(strengths) else None
+                pairs.append(Shared(sources[no].antenna, _name(sources[other], other in own), len(both), stronger))
+    pairs.sort(key=lambda pair: (-pair.assets, _natural_order(pair.label), _natural_order(pair.other)))
+    return pairs[:MOST_SHARED]
 
 
-def _in_order(label: str) -> list[tuple[str, int]]:
-    """To sort by: antenna 2 comes before antenna 10."""
+def _natural_order(label: str) -> list[tuple[str, int]]:
+    """Return a sort key that puts antenna 2 before antenna 10."""
     return [(text, int(digits or 0)) for text, digits in re.findall("([^0-9]+|^)([0-9]*)", label)]
 
 

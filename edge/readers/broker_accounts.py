@@ -1,4 +1,4 @@
-"""The readers' accounts at the broker."""
+"""Broker accounts of readers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from edge.database.connection import execute, execute_many, writing
 from edge.database.models import BrokerAccount
 from edge.readers.readers import get_reader, subject_of
 
-LONGEST_NAME = 50  # with room for a number after it
-SESSIONS = 16  # of edge at the broker, at most; see edge.ingest.sessions
+LONGEST_NAME = 50  # characters, without the number that may be appended
+SESSIONS = 16  # maximum number of edge's own sessions, see `edge.ingest.sessions`
 
 
 class BrokerAccountRow(NamedTuple):
@@ -24,8 +24,8 @@ class BrokerAccountRow(NamedTuple):
     password_hash: str
     topic: str
     status_topic: str | None = None
-    session: int = 0  # of edge, that gets its messages
-    is_settled: bool = False  # session 0 does not get them any more
+    session: int = 0  # edge's session that receives the messages of this reader
+    is_settled: bool = False  # session 0 no longer receives them
 
     @property
     def topics(self) -> list[str]:
@@ -33,44 +33,45 @@ class BrokerAccountRow(NamedTuple):
 
 
 def session_name(own: str, number: int) -> str:
-    """The account of a session of edge, whose own account is the first one's."""
+    """Return the account name of a session. `own`: edge's account, which is session 0."""
     return f"{own}-session-{number}" if number else own
 
 
 def names_of_sessions(own: str) -> list[str]:
+    """Return the account names of all possible sessions."""
     return [session_name(own, number) for number in range(SESSIONS)]
 
 
 def assign_sessions(ready: Collection[int]) -> bool:
-    """Give each reader a session of its own, or the one with the fewest; returns whether anything changed.
+    """Assign each reader its own session, or the least used one. Returns True if anything changed.
 
-    `ready`: sessions that are connected. To be called while nothing waits for session 0: what was assigned at an
-    earlier call is settled now, because everything from before that has arrived.
+    `ready`: connected sessions. Call only while session 0 has no queued messages: assignments of an earlier call are
+    then settled, because all older messages have arrived.
     """
     rows = list_accounts()
     settled = [(row.reader_id,) for row in rows if row.session in ready and not row.is_settled]
     used = Counter(row.session for row in rows)
-    given = []
+    assigned = []
     for row in rows:
         if row.session == 0 and ready and not _shares_own_topics(row):
-            number = min(ready, key=lambda one: (used[one], one))
+            number = min(ready, key=lambda session: (used[session], session))
             used[number] += 1
-            given.append((number, row.reader_id))
-    if not settled and not given:
+            assigned.append((number, row.reader_id))
+    if not settled and not assigned:
         return False
     with writing():
         execute_many("UPDATE broker_account SET is_settled = 1 WHERE reader_id = ?", settled)
-        execute_many("UPDATE broker_account SET session = ?, is_settled = 0 WHERE reader_id = ?", given)
+        execute_many("UPDATE broker_account SET session = ?, is_settled = 0 WHERE reader_id = ?", assigned)
     return True
 
 
 def _shares_own_topics(row: BrokerAccountRow) -> bool:
-    """Whether its topics may include those that edge itself uses, which session 0 must be allowed to read."""
+    """Return True if the reader's topics may overlap edge's own topics, which session 0 must be able to read."""
     return any(topic.partition("/")[0] in {"#", "+", "edge"} for topic in row.topics)
 
 
 def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Collection[str] = ()) -> BrokerAccountRow:
-    """Create a reader's account, or change its password. The name is never a reserved one. Raises NotFound."""
+    """Create a reader's account, or change its password. A new name is never in `reserved`. Raises NotFound."""
     with acting(actor) as act:
         reader = get_reader(actor.organization_id, reader_id)
         known = BrokerAccount.get_or_none(BrokerAccount.reader_id == reader_id)
@@ -86,7 +87,7 @@ def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Coll
 
 
 def list_accounts() -> list[BrokerAccountRow]:
-    """Of all organizations, since the box has one broker. Removed and disabled readers have none."""
+    """Return the accounts of all organizations, because the box has one broker. Excludes disabled readers."""
     return [BrokerAccountRow(*row) for row in execute(_LIVE)]
 
 
@@ -98,7 +99,7 @@ _LIVE = """
 
 
 def _free_name(reader_name: str, reserved: Collection[str]) -> str:
-    """Short and easy to type on a reader's own pages; unique on the box, across organizations."""
+    """Return a short name that is easy to type on a reader, unique across organizations."""
     plain = re.sub(r"[^a-z0-9]+", "-", reader_name.lower())[:LONGEST_NAME].strip("-") or "reader"
     name, number = plain, 1
     while name in reserved or BrokerAccount.get_or_none(BrokerAccount.name == name):

@@ -1,4 +1,4 @@
-"""Mosquitto's files of passwords and permissions: edge reads everything, each reader publishes under its own topic."""
+"""Password and ACL files of mosquitto: edge reads all topics, each reader publishes only on its own."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from edge.errors import Corrupt, SetupError
 from edge.readers.broker_accounts import BrokerAccountRow, list_accounts, names_of_sessions, set_account
 from edge.validation.topics import DOCTOR_TOPIC, check_filter
 
-_ROUNDS = 101  # mosquitto's default; the passwords are random, so it need not be slow
+_ROUNDS = 101  # default of mosquitto; sufficient for random passwords
 _NAME = re.compile("[a-z0-9-]{1,64}")
 _HASH = re.compile(r"\$7\$[0-9]{1,9}\$[A-Za-z0-9+/=]{4,64}\$[A-Za-z0-9+/=]{4,128}")
-_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # without characters that are easily misread
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"  # without characters that look alike
 
 
-class Own(NamedTuple):
-    """The account of edge itself, as it stands in mqtt.broker and mqtt.password_file."""
+class OwnAccount(NamedTuple):
+    """Account of edge, from mqtt.broker and mqtt.password_file."""
 
     name: str
     password: str
 
 
-def own_account(broker_url: str, password: str) -> Own:
-    return Own(urlsplit(broker_url).username or "edge", password)
+def own_account(broker_url: str, password: str) -> OwnAccount:
+    return OwnAccount(urlsplit(broker_url).username or "edge", password)
 
 
 def doctor_name(own_name: str) -> str:
-    """`edge doctor` has its own account: of two clients with one account, mosquitto disconnects the older."""
+    """Return the account name of `edge doctor`. Mosquitto disconnects the older of two clients with one account."""
     return f"{own_name}-doctor"
 
 
-def as_doctor(broker_url: str) -> str:
-    """The address of the broker with the account of `edge doctor` instead of the service's."""
-    parts = urlsplit(broker_url)
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{doctor_name(own_account(broker_url, '').name)}@{host}").geturl()
+def doctor_url(broker_url: str) -> str:
+    """Return the URL of the broker with the account of `edge doctor`."""
+    url = urlsplit(broker_url)
+    host = url.netloc.rpartition("@")[2]
+    return url._replace(netloc=f"{doctor_name(own_account(broker_url, '').name)}@{host}").geturl()
 
 
-def give_account(actor: Actor, reader_id: int, broker: str) -> tuple[BrokerAccountRow, str]:
-    """The reader's account at the broker of that address, with a new password, which is seen here only.
+def issue_account(actor: Actor, reader_id: int, broker: str) -> tuple[BrokerAccountRow, str]:
+    """Return the reader's account with a new password, which is not stored in plain text.
 
-    It works once `write_files` has run.
+    `broker`: URL of the broker. The password is valid after the next `write_files`. Raises NotFound.
     """
     password, own = new_password(), own_account(broker, "").name
     return set_account(actor, reader_id, new_hash(password), (*names_of_sessions(own), doctor_name(own))), password
 
 
 def new_password() -> str:
-    """100 bits, to be typed into a reader."""
+    """Return a password with 100 random bits that is easy to type."""
     return "-".join("".join(secrets.choice(_ALPHABET) for _ in range(5)) for _ in range(4))
 
 
 def hash_for_broker(password: str, salt: bytes) -> str:
-    """As mosquitto_passwd writes it: PBKDF2 with SHA-512."""
+    """Hash a password like mosquitto_passwd: PBKDF2 with SHA-512."""
     digest = pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
     return f"$7${_ROUNDS}${b64encode(salt).decode()}${b64encode(digest).decode()}"
 
@@ -69,12 +69,11 @@ def new_hash(password: str) -> str:
     return hash_for_broker(password, secrets.token_bytes(12))
 
 
-def write_files(folder: Path, own: Own) -> bool:
-    """Bring the files of the broker up to date; returns whether anything changed.
+def write_files(folder: Path, own: OwnAccount) -> bool:
+    """Update the files of the broker. Returns True if anything changed.
 
-    `accounts` is written last: a unit of the system waits for it, takes the other two and reloads the broker.
-    Raises Corrupt for an account that would add lines of its own to them, and SetupError for a folder that is a link:
-    it may lead to files that are not ours.
+    `accounts` is written last: a systemd unit watches it, copies the other files and reloads the broker.
+    Raises Corrupt for an account that would inject lines, and SetupError if the folder is a symbolic link.
     """
     if folder.is_symlink():
         raise SetupError(f"{folder} is a link. Remove it; a folder is made there.")
@@ -94,7 +93,7 @@ def write_files(folder: Path, own: Own) -> bool:
 
 
 def _checked(account: BrokerAccountRow) -> BrokerAccountRow:
-    """The store takes no other names, but a database can come from anywhere, and each of these ends up in a line."""
+    """Check the name and hash of an account, because the database may come from elsewhere."""
     if not (_NAME.fullmatch(account.name) and _HASH.fullmatch(account.password_hash)):
         raise Corrupt(
             f"The broker account {account.name!r} is not of edge's making; remove its reader, {account.topic!r}"
@@ -105,12 +104,12 @@ def _checked(account: BrokerAccountRow) -> BrokerAccountRow:
 
 
 def shares_of(accounts: Sequence[BrokerAccountRow]) -> int:
-    """Into how many parts the broker's queue is divided: a power of two, so that it rarely changes."""
+    """Return the number of shares of the broker's queue: a power of two, so it rarely changes."""
     in_use = len({account.session for account in accounts} | {0})
     return 1 << (in_use - 1).bit_length()
 
 
-def _password_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
+def _password_file(own: OwnAccount, accounts: list[BrokerAccountRow]) -> str:
     names = [*names_of_sessions(own.name), doctor_name(own.name)]
     lines = [(name, _own_hash(name, own.password)) for name in names]
     lines += [(account.name, account.password_hash) for account in accounts]
@@ -118,15 +117,16 @@ def _password_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
 
 
 def _own_hash(name: str, password: str) -> str:
-    """The salt follows from the password, so that the file stays the same while nothing changes."""
+    """Derive the salt from the password, which keeps the file unchanged between calls."""
     return hash_for_broker(password, sha256(f"{name}:{password}".encode()).digest()[:12])
 
 
-def _acl_file(own: Own, accounts: list[BrokerAccountRow]) -> str:
-    elsewhere = "".join(f"topic deny {topic}\n" for one in accounts if one.is_settled for topic in one.topics)
+def _acl_file(own: OwnAccount, accounts: list[BrokerAccountRow]) -> str:
+    settled = [account for account in accounts if account.is_settled]
+    elsewhere = "".join(f"topic deny {topic}\n" for account in settled for topic in account.topics)
     blocks = [f"user {own.name}\n{elsewhere}topic read #\ntopic read $SYS/#\ntopic readwrite edge/ping/#\n"]
     for number, name in enumerate(names_of_sessions(own.name)):
-        topics = [topic for one in accounts if one.session == number for topic in one.topics]
+        topics = [topic for account in accounts if account.session == number for topic in account.topics]
         if number:
             blocks.append(f"user {name}\n" + "".join(f"topic read {topic}\n" for topic in topics))
     blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\ntopic write {DOCTOR_TOPIC}\n"]
@@ -143,7 +143,7 @@ def _read(path: Path) -> str | None:
 def _replace(path: Path, content: str) -> None:
     unfinished = path.with_suffix(".new")
     unfinished.unlink(missing_ok=True)
-    with unfinished.open("x", encoding="utf-8") as file:  # never through a link that is there
+    with unfinished.open("x", encoding="utf-8") as file:  # "x" does not follow symbolic links
         file.write(content)
     unfinished.chmod(0o640)
     unfinished.replace(path)

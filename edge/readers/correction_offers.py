@@ -1,6 +1,6 @@
-"""Offers to correct history after the location of a reader or an antenna was changed to another one.
+"""Offer to correct history after the location of a reader or antenna was changed.
 
-Only offers: a reader that was moved and one whose setting was wrong look the same, and only a person knows which it is.
+A correction is never automatic: only a person knows if the reader was moved or its setting was wrong.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from edge.readers.location_corrections import Correction
 from edge.records import locations
 from edge.records.locations import LocationRow
 
-_MOST_LINES = 200  # of the audit of one reader
-_MOST_REPLAYED = 31 * DAY  # messages from before setup are read again, by default those of 7 days
+_MOST_LINES = 200  # audit entries of one reader
+_MOST_REPLAYED = 31 * DAY  # maximum age of replayed messages (default: 7 days)
 
 
 class Offer(NamedTuple):
-    """Reads of one antenna, or of all (`port` None), are recorded at `was`, perhaps since then; now it is `right`."""
+    """Reads of one antenna, or of all (`port` None), recorded at `was` since `since`; the location is now `right`."""
 
     port: int | None
     was: LocationRow
@@ -32,40 +32,41 @@ class Offer(NamedTuple):
 
 
 def location_of(organization_id: int, reader_id: int, port: int | None) -> int | None:
-    """Where an antenna reads, or with None the antennas that have no location of their own. Raises NotFound."""
+    """Return the location of an antenna, or with None of the reader. Raises NotFound."""
     own = _own_locations(organization_id, reader_id).get(port) if port is not None else None
     return own or readers.get_reader(organization_id, reader_id).location_id
 
 
 def offers(organization_id: int, reader_id: int, port: int | None, was_id: int | None) -> list[Offer]:
-    """What may have to be corrected, now that it reads another location than `was_id`.
+    """Return possible corrections after the location `was_id` was replaced.
 
-    For a reader it is one offer for all antennas, unless one of them is rightly at `was_id`: then one for each other.
+    For a reader, return one offer for all antennas. If one of its antennas is set to `was_id`, return one offer for
+    each antenna without its own location.
     """
     right_id = location_of(organization_id, reader_id, port)
     if was_id is None or right_id is None or was_id == right_id:
         return []
     try:
         was, right = locations.get(organization_id, was_id), locations.get(organization_id, right_id)
-    except NotFound:  # deleted: nobody could choose it
+    except NotFound:  # deleted: it cannot be chosen
         return []
     ports = _ports_read_at(organization_id, reader_id, was_id)
     own = _own_locations(organization_id, reader_id)
     if port is not None:
         affected: list[int | None] = [port] if port in ports else []
     elif was_id in own.values():
-        affected = [one for one in sorted(ports) if one not in own]
+        affected = [number for number in sorted(ports) if number not in own]
     else:
         affected = [None] if ports else []
-    return [Offer(one, was, right, _set_at(organization_id, reader_id, one, was)) for one in affected]
+    return [Offer(number, was, right, _set_at(organization_id, reader_id, number, was)) for number in affected]
 
 
 def command(organization_id: int, correction: Correction) -> str:
-    """The command that shows what a correction would change. Raises NotFound."""
+    """Return the shell command that previews a correction. Raises NotFound."""
     reader = readers.get_reader(organization_id, correction.reader_id)
     was = locations.get(organization_id, correction.from_location_id).external_key
     right = locations.get(organization_id, correction.to_location_id).external_key
-    words = [
+    arguments = [
         "edge",
         "reader",
         "correct",
@@ -78,20 +79,20 @@ def command(organization_id: int, correction: Correction) -> str:
         rfc3339(correction.since),
     ]
     if correction.port is not None:
-        words += ["--antenna", str(correction.port)]
+        arguments += ["--antenna", str(correction.port)]
     if len(organizations.list_organizations()) > 1:
-        words += ["--org", organizations.get_organization(organization_id).name]
-    return shlex.join(words)
+        arguments += ["--org", organizations.get_organization(organization_id).name]
+    return shlex.join(arguments)
 
 
 def _own_locations(organization_id: int, reader_id: int) -> dict[int, int]:
-    """Port -> location of the antennas that have one of their own."""
+    """Return {port: location} of the antennas with their own location."""
     antennas = readers.list_antennas(organization_id, reader_id)
-    return {one.port: one.location_id for one in antennas if one.location_id is not None}
+    return {antenna.port: antenna.location_id for antenna in antennas if antenna.location_id is not None}
 
 
 def _ports_read_at(organization_id: int, reader_id: int, location_id: int) -> set[int]:
-    """The antennas with reads that were recorded there; 0 for reads without an antenna."""
+    """Return the ports with reads recorded at the location; 0 for reads without an antenna."""
     sql = (
         "SELECT DISTINCT ifnull(port, 0) FROM source "
         "WHERE organization_id = ? AND reader_id = ? AND location_id = ? AND site_no IS NULL"
@@ -100,13 +101,13 @@ def _ports_read_at(organization_id: int, reader_id: int, location_id: int) -> se
 
 
 def _set_at(organization_id: int, reader_id: int, port: int | None, was: LocationRow) -> int:
-    """When that location was set, from the audit; when the reader was added, if the audit does not say.
+    """Return the time at which the location was set, from the audit, or else the time at which the reader was added.
 
-    The first location also applies to older messages, which are read again once there is one.
+    The first location also applies to older messages, because they are replayed after setup.
     """
     named = f"{was.name} ({was.external_key})"
-    wanted = AuditFilter(subject_kind="reader", subject_id=str(reader_id))
-    for line in list_page(organization_id, wanted, limit=_MOST_LINES).rows:
+    of_reader = AuditFilter(subject_kind="reader", subject_id=str(reader_id))
+    for line in list_page(organization_id, of_reader, limit=_MOST_LINES).rows:
         if _sets(line, port, named):
             is_first = line.action == "reader.created" or line.detail["location"]["old"] is None
             return _to_the_second(line.at - _MOST_REPLAYED * is_first)

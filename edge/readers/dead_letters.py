@@ -1,4 +1,4 @@
-"""Messages that could not be read, kept with their bytes and the reason until somebody has looked at them."""
+"""Dead letters: messages that could not be parsed, stored with their bytes and the reason."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class NewDeadLetter(NamedTuple):
     reader_id: int
     topic: str
     payload: bytes
-    size: int  # of the whole message, of which `payload` may be the beginning
+    size: int  # bytes of the whole message; `payload` may be truncated
     reason: str
     received_at: int
-    is_requeued: bool = False  # it was already kept, so there is room for it
+    is_requeued: bool = False  # it replaces a stored dead letter, so the limit does not apply
 
 
 class DeadLetter(NamedTuple):
@@ -28,15 +28,15 @@ class DeadLetter(NamedTuple):
     reader_id: int | None
     reader_name: str | None
     topic: str
-    payload: bytes  # in a list, only its beginning
+    payload: bytes  # truncated in a list
     size: int
-    is_whole: bool  # otherwise only its beginning was kept, and there is no use in reading it again
+    is_whole: bool  # False: the stored payload is truncated and cannot be requeued
     reason: str
     received_at: int
 
 
 def add(letters: Sequence[NewDeadLetter], bounds: Bounds = DEFAULT) -> list[NewDeadLetter]:
-    """Keep them as long as there is room for their readers; returns the others."""
+    """Store dead letters within the limits of each reader. Returns those that did not fit."""
     room = {reader_id: _room(reader_id, bounds) for reader_id in {letter.reader_id for letter in letters}}
     kept, others = [], []
     for letter in letters:
@@ -56,7 +56,7 @@ def add(letters: Sequence[NewDeadLetter], bounds: Bounds = DEFAULT) -> list[NewD
 
 
 def _room(reader_id: int, bounds: Bounds) -> tuple[int, int]:
-    """How many more letters of a reader may be kept, and how many bytes."""
+    """Return the remaining number of dead letters and bytes of a reader."""
     rows, size = execute(
         "SELECT count(*), ifnull(sum(kept_bytes), 0) FROM dead_letter WHERE reader_id = ?", (reader_id,)
     ).fetchone()
@@ -64,7 +64,7 @@ def _room(reader_id: int, bounds: Bounds) -> tuple[int, int]:
 
 
 def discard(dead_letter_ids: Iterable[int]) -> None:
-    """Delete letters that were queued again: the ledger shows what became of them this time."""
+    """Delete dead letters after they were requeued and processed."""
     execute_many("DELETE FROM dead_letter WHERE no = ?", [(no,) for no in dead_letter_ids])
 
 
@@ -81,46 +81,46 @@ _ALL_BYTES = 2**30
 def list_letters(
     organization_id: int, shown_bytes: int, limit: int = 100, reader_id: int | None = None
 ) -> list[DeadLetter]:
-    """Messages that could not be read, of one or all readers: the newest first, with their first bytes."""
-    wanted = {
+    """Return dead letters of one or all readers, newest first, with at most `shown_bytes` of the payload."""
+    parameters = {
         "organization_id": organization_id,
         "no": None,
         "reader_id": reader_id,
         "bytes": shown_bytes,
         "limit": limit,
     }
-    return [DeadLetter(*row) for row in execute(_LETTERS, wanted)]
+    return [DeadLetter(*row) for row in execute(_LETTERS, parameters)]
 
 
 def of_reader(reader_id: int, limit: int = 1_000) -> list[DeadLetter]:
-    """Whole ones only, the oldest first, for ingest to read again."""
-    wanted = "reader_id, NULL, topic, payload, size, 1, reason, received_at"
+    """Return the dead letters with a complete payload, oldest first, for processing them again."""
+    columns = "reader_id, NULL, topic, payload, size, 1, reason, received_at"
     rows = execute(
-        f"SELECT no, {wanted} FROM dead_letter WHERE reader_id = ? AND length(payload) = size ORDER BY no LIMIT ?",
+        f"SELECT no, {columns} FROM dead_letter WHERE reader_id = ? AND length(payload) = size ORDER BY no LIMIT ?",
         (reader_id, limit),
     )
     return [DeadLetter(*row) for row in rows]
 
 
 def find(organization_id: int, no: int) -> DeadLetter:
-    """Raises NotFound."""
-    wanted = {"organization_id": organization_id, "no": no, "reader_id": None, "bytes": _ALL_BYTES, "limit": 1}
-    row = execute(_LETTERS, wanted).fetchone()
+    """Return a dead letter with its whole payload. Raises NotFound."""
+    parameters = {"organization_id": organization_id, "no": no, "reader_id": None, "bytes": _ALL_BYTES, "limit": 1}
+    row = execute(_LETTERS, parameters).fetchone()
     if row is None:
         raise NotFound("no such dead letter")
     return DeadLetter(*row)
 
 
-def drop(actor: Actor, no: int) -> None:
-    """Raises NotFound."""
+def dismiss(actor: Actor, no: int) -> None:
+    """Delete a dead letter. Raises NotFound."""
     with acting(actor) as act:
         letter = find(actor.organization_id, no)
         execute("DELETE FROM dead_letter WHERE no = ?", (no,))
         act.note("dead_letter.dismissed", _subject(letter), {"reason": letter.reason})
 
 
-def retry(actor: Actor, no: int) -> DeadLetter:
-    """A letter to be handed to ingest again, which then deletes it here. Raises NotFound."""
+def requeue(actor: Actor, no: int) -> DeadLetter:
+    """Return a dead letter to pass to ingest, which deletes it after processing. Raises NotFound."""
     with acting(actor) as act:
         letter = find(actor.organization_id, no)
         act.note("dead_letter.retried", _subject(letter), {"reason": letter.reason})

@@ -1,4 +1,4 @@
-"""Unknown tags and unassigned topics that were dismissed for good: they are counted, but no longer shown."""
+"""Permanently dismissed unknown tags and unassigned topics: still counted, but no longer shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edge.database.connection import execute, execute_many
 from edge.errors import Conflict, NotFound
 from edge.validation.topics import matches
 
-MOST = 5_000  # of each kind in an organization; every batch of messages is compared with them
+MOST = 5_000  # of each kind in an organization; every batch of messages is checked against them
 
 
 class Dismissal(NamedTuple):
@@ -25,7 +25,7 @@ class Dismissal(NamedTuple):
 
 
 def dismiss_tag(actor: Actor, tag_type: str, match_key: str) -> None:
-    """From now on it is not shown for any reader. It can still be attached to an asset."""
+    """Hide an unknown tag for all readers. It can still be attached to an asset."""
     with acting(actor) as act:
         dropped = execute(
             "DELETE FROM unknown_tag WHERE organization_id = ? AND tag_type = ? AND match_key = ? RETURNING value",
@@ -39,10 +39,10 @@ def dismiss_tag(actor: Actor, tag_type: str, match_key: str) -> None:
 
 
 def dismiss_topic(actor: Actor, topic_filter: str) -> None:
-    """A reader can still be set up for it."""
+    """Hide unassigned topics that match a filter. A reader can still be set up for them."""
     with acting(actor) as act:
-        found = execute("SELECT topic FROM unassigned_topic WHERE organization_id = ?", (actor.organization_id,))
-        topics = [topic for (topic,) in found.fetchall() if matches(topic_filter, topic)]
+        rows = execute("SELECT topic FROM unassigned_topic WHERE organization_id = ?", (actor.organization_id,))
+        topics = [topic for (topic,) in rows.fetchall() if matches(topic_filter, topic)]
         if not topics:
             return
         execute_many("DELETE FROM unassigned_topic WHERE topic = ?", [(topic,) for topic in topics])
@@ -50,21 +50,21 @@ def dismiss_topic(actor: Actor, topic_filter: str) -> None:
         act.note("topic.dismissed", Subject("topic", topic_filter, topic_filter))
 
 
-def bring_back(actor: Actor, kind: str, subject: str) -> None:
-    """It is shown again when it is next heard. Raises NotFound."""
+def restore(actor: Actor, kind: str, subject: str) -> None:
+    """Undo a dismissal: the tag or topic is shown again after its next message. Raises NotFound."""
     with acting(actor) as act:
-        gone = execute(
+        dismissed = execute(
             "DELETE FROM dismissal WHERE organization_id = ? AND kind = ? AND subject = ? RETURNING name",
             (actor.organization_id, kind, subject),
         ).fetchone()
-        if gone is None:
+        if dismissed is None:
             raise NotFound("this was not dismissed")
         action = "unknown_tag.brought_back" if kind == "tag" else "topic.brought_back"
-        act.note(action, Subject("unknown_tag" if kind == "tag" else "topic", subject, gone[0]))
+        act.note(action, Subject("unknown_tag" if kind == "tag" else "topic", subject, dismissed[0]))
 
 
 def list_dismissed(organization_id: int, kind: str) -> list[Dismissal]:
-    """The newest first."""
+    """Return the dismissals of one kind, newest first."""
     rows = execute(
         "SELECT kind, subject, name, dismissed_at FROM dismissal WHERE organization_id = ? AND kind = ? "
         "ORDER BY dismissed_at DESC",
@@ -74,29 +74,32 @@ def list_dismissed(organization_id: int, kind: str) -> list[Dismissal]:
 
 
 def dismissed_tags(keys: Iterable[tuple[int, str, str]]) -> set[tuple[int, str, str]]:
-    """Those of (organization, type, match key) that were dismissed."""
+    """Return the dismissed ones of (organization, type, match key)."""
     if not (keys := list(keys)):
         return set()
-    asked = orjson.dumps([(organization_id, f"{kind}:{key}", kind, key) for organization_id, kind, key in keys])
-    found = execute(
-        "SELECT d.organization_id, wanted.value ->> 2, wanted.value ->> 3 FROM json_each(?) wanted "
-        "CROSS JOIN dismissal d ON d.organization_id = wanted.value ->> 0 AND d.kind = 'tag' "
-        "AND d.subject = wanted.value ->> 1",
-        (asked.decode(),),
+    tags = orjson.dumps([(organization_id, f"{kind}:{key}", kind, key) for organization_id, kind, key in keys])
+    rows = execute(
+        "SELECT d.organization_id, tag.value ->> 2, tag.value ->> 3 FROM json_each(?) tag "
+        "CROSS JOIN dismissal d ON d.organization_id = tag.value ->> 0 AND d.kind = 'tag' "
+        "AND d.subject = tag.value ->> 1",
+        (tags.decode(),),
     )
-    return set(found)
+    return set(rows)
 
 
-def topic_finder() -> Callable[[int | None, str], bool]:
-    """A function that tells whether the owner of a topic dismissed it; for looking at many topics."""
+def topic_checker() -> Callable[[int | None, str], bool]:
+    """Return a function of (owner, topic) that returns True if the owner dismissed the topic.
+
+    Reads the dismissals once, for checking many topics.
+    """
     filters: dict[int, list[str]] = {}
     for organization_id, subject in execute("SELECT organization_id, subject FROM dismissal WHERE kind = 'topic'"):
         filters.setdefault(organization_id, []).append(subject)
-    return lambda owner, topic: any(matches(one, topic) for one in filters.get(owner or 0, ()))
+    return lambda owner, topic: any(matches(topic_filter, topic) for topic_filter in filters.get(owner or 0, ()))
 
 
 def forget_tags(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
-    """For tags that belong to assets now. Within the caller's transaction."""
+    """Delete the dismissals of attached tags, in the caller's transaction. `keys`: (type, match key)."""
     execute_many(
         "DELETE FROM dismissal WHERE organization_id = ? AND kind = 'tag' AND subject = ?",
         [(organization_id, f"{tag_type}:{key}") for tag_type, key in keys],

@@ -1,4 +1,4 @@
-"""How far a new site is on the way to its first position."""
+"""Progress of a new site toward its first position."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from edge.database.connection import execute
 
 
 class FirstSteps(NamedTuple):
-    """What exists already; `has_heard`: any reader has sent a message."""
+    """Completed setup steps. `has_messages`: a reader has sent a message."""
 
     has_locations: bool
     has_readers: bool
-    has_heard: bool
+    has_messages: bool
     has_tagged_assets: bool
     has_positions: bool
 
@@ -29,4 +29,5 @@ SELECT EXISTS (SELECT 1 FROM location WHERE organization_id = :organization_id A
 
 
 def first_steps(organization_id: int) -> FirstSteps:
+    """Return the completed setup steps of an organization."""
     return FirstSteps(*map(bool, execute(_STEPS, {"organization_id": organization_id}).fetchone()))

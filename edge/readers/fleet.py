@@ -1,4 +1,4 @@
-"""Many readers at once: set up from a table with their accounts, and all passwords made anew."""
+"""Bulk operations on readers: add them with accounts from a table, and renew all passwords."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from edge.audit.actors import Actor
 from edge.database.connection import all_or_none
 from edge.errors import Conflict, Invalid, NotFound
 from edge.readers import broker_accounts, readers
-from edge.readers.broker_files import give_account
+from edge.readers.broker_files import issue_account
 from edge.readers.readers import ReaderRow
 
 
-class Described(NamedTuple):
-    """A reader as a line of a table describes it."""
+class ReaderLine(NamedTuple):
+    """A reader in a line of a table."""
 
     line: int
     name: str
@@ -32,33 +32,33 @@ class Credentials(NamedTuple):
     password: str
 
 
-def add_readers(actor: Actor, described: Sequence[Described], broker: str) -> list[Credentials]:
-    """All of them with their accounts, or none. Raises Invalid with the line of the first that cannot be added."""
-    return all_or_none(partial(_add_reader, actor, one, broker) for one in described)
+def add_readers(actor: Actor, lines: Sequence[ReaderLine], broker: str) -> list[Credentials]:
+    """Add all readers with their accounts in one transaction. Raises Invalid with the first line that fails."""
+    return all_or_none(partial(_add_reader, actor, line, broker) for line in lines)
 
 
 def renew_passwords(actor: Actor, broker: str) -> list[Credentials]:
-    """Of every reader of the organization that has an account; the ones before are worth nothing afterwards."""
+    """Replace the passwords of all reader accounts of the organization. Returns the new credentials."""
     rows = {row.id: row for row in readers.list_readers(actor.organization_id)}
-    wanted = [rows[account.reader_id] for account in broker_accounts.list_accounts() if account.reader_id in rows]
-    return all_or_none(partial(_new_password, actor, row, broker) for row in wanted)
+    own = [rows[account.reader_id] for account in broker_accounts.list_accounts() if account.reader_id in rows]
+    return all_or_none(partial(_new_password, actor, row, broker) for row in own)
 
 
-def _add_reader(actor: Actor, one: Described, broker: str) -> Credentials:
+def _add_reader(actor: Actor, line: ReaderLine, broker: str) -> Credentials:
     try:
         row = readers.add_reader(
             actor,
-            name=one.name,
-            topic=one.topic,
-            format=one.format,
-            location_id=one.location_id,
-            min_rssi=one.min_rssi,
+            name=line.name,
+            topic=line.topic,
+            format=line.format,
+            location_id=line.location_id,
+            min_rssi=line.min_rssi,
         )
     except (Invalid, Conflict, NotFound) as error:
-        raise Invalid.one("file", "invalid_value", f"Line {one.line}: {error}. Nothing was added") from error
+        raise Invalid.one("file", "invalid_value", f"Line {line.line}: {error}. Nothing was added") from error
     return _new_password(actor, row, broker)
 
 
 def _new_password(actor: Actor, row: ReaderRow, broker: str) -> Credentials:
-    account, password = give_account(actor, row.id, broker)
+    account, password = issue_account(actor, row.id, broker)
     return Credentials(row.name, row.topic, account.name, password)

@@ -1,4 +1,4 @@
-"""The last few messages of each reader that its format does not know: most often the wrong format was chosen."""
+"""Recent messages of each reader that its format does not recognize, usually because the wrong format is set."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import NamedTuple
 from edge.database.connection import execute, execute_many
 from edge.readers.readers import get_reader
 
-KEPT = 5  # of each reader
-KEPT_BYTES = 16_384  # of each message
+KEPT = 5  # messages of each reader
+KEPT_BYTES = 16_384  # bytes of each message
 
 
 class IgnoredMessage(NamedTuple):
     reader_id: int
     topic: str
-    payload: bytes  # its beginning
-    size: int  # of the whole
+    payload: bytes  # truncated
+    size: int  # bytes of the whole message
     note: str | None
     received_at: int
 
 
 def record(messages: Iterable[IgnoredMessage]) -> None:
-    found = list(messages)
+    """Store messages and delete all but the newest of each reader, in the caller's transaction."""
+    new = list(messages)
     execute_many(
         "INSERT INTO ignored_message (reader_id, topic, payload, size, note, received_at) VALUES (?, ?, ?, ?, ?, ?)",
-        found,
+        new,
     )
-    execute_many(_DROP_OLDER, [(reader_id, reader_id, KEPT) for reader_id in {message.reader_id for message in found}])
+    execute_many(_DROP_OLDER, [(reader_id, reader_id, KEPT) for reader_id in {message.reader_id for message in new}])
 
 
 _DROP_OLDER = """
@@ -38,21 +39,21 @@ _COLUMNS = "reader_id, topic, payload, size, note, received_at"
 
 
 def list_messages(organization_id: int, reader_id: int) -> list[IgnoredMessage]:
-    """The newest first. Raises NotFound."""
+    """Return the ignored messages of a reader, newest first. Raises NotFound."""
     get_reader(organization_id, reader_id)
     sql = f"SELECT {_COLUMNS} FROM ignored_message WHERE reader_id = ? ORDER BY no DESC"
     return [IgnoredMessage(*row) for row in execute(sql, (reader_id,))]
 
 
 class ReaderIgnored(NamedTuple):
-    """A reader whose messages are ignored, with the newest of them."""
+    """A reader with ignored messages, and the newest of them."""
 
     reader_name: str
     newest: IgnoredMessage
 
 
 def newest_of_each(received_since: int) -> list[ReaderIgnored]:
-    """Of all organizations; only for whoever runs the box."""
+    """Return readers of all organizations with ignored messages since a time. For the operator only."""
     return [ReaderIgnored(name, IgnoredMessage(*row)) for name, *row in execute(_NEWEST, (received_since,))]
 
 

@@ -1,8 +1,8 @@
-"""A window of the messages that did not count, or not wholly: what came before a tag or a reader was set up.
+"""Messages with reads that did not count, kept for a replay after their tag or reader is set up.
 
-Bounded at insert, in bytes for each reader and for the box, and in age. When the box is full, the oldest goes of who
-has most: readers that send little lose nothing to those that send much. Messages whose reads were all recorded are not
-in it, so that it holds much time on a site that is well set up.
+The total size, the size for each reader, and the age are limited at insert. When the store is full, the oldest messages
+of the largest source are deleted, so quiet readers lose nothing to busy ones. Messages whose reads were all recorded
+are not kept.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import NamedTuple
 from edge.database.connection import execute, execute_many
 
 HASH_BYTES = 4
-ROW_BYTES = 100  # what a row costs beside its data
-SHARE = 4  # one source has at most this part of the window
+ROW_BYTES = 100  # overhead of a row
+SHARE = 4  # one source may use at most 1/4 of the window
 MOST_TO_LOOK_AT = 500
 RECOUNT_EVERY = 1_000
 
 
-# A reader; or reader 0, the topics of an organization that no reader claims, or of no organization (None).
+# (organization, reader); reader 0 stands for unassigned topics of an organization or of none (None).
 Source = tuple[int | None, int]
 
 
 class Pack(NamedTuple):
-    """Messages of one reader (0: of none) that came in one batch.
+    """Messages of one reader (0: none) from one batch.
 
-    `waits_for` holds the hash of each tag in it that belonged to no asset, `data` is what ingest makes of it.
+    `waits_for`: concatenated hashes of the unmatched tags. `data`: messages as packed by ingest.
     """
 
     organization_id: int | None
@@ -42,22 +42,23 @@ class Pack(NamedTuple):
 
 
 class Window:
-    """What the window holds of each source, in bytes. For one thread, within its transactions."""
+    """Limits for the kept messages, with their size by source. Not thread-safe; use in a transaction."""
 
     def __init__(self, limit_bytes: int, keep_for: int) -> None:
-        """`keep_for` in microseconds."""
+        """Load the current sizes. `keep_for`: maximum age in microseconds."""
         self._limit = limit_bytes
         self._keep_for = keep_for
         self._bytes = _bytes_by_source()
         self._kept = 0
 
     def keep(self, packs: Iterable[Pack]) -> None:
+        """Store packs, and delete old ones to stay within the limits."""
         for pack in packs:
             size = len(pack.data) + len(pack.waits_for) + ROW_BYTES
             if size > self._limit // SHARE:
                 continue
             self._kept += 1
-            if self._kept % RECOUNT_EVERY == 0:  # a transaction may have been rolled back since
+            if self._kept % RECOUNT_EVERY == 0:  # a rollback makes the sizes wrong
                 self._bytes = _bytes_by_source()
             execute(
                 "INSERT INTO raw_message (organization_id, reader_id, received_at, waits_for, data, size) "
@@ -79,7 +80,7 @@ class Window:
         return max(self._bytes, key=self._bytes.__getitem__)
 
     def _drop(self, choice: str, parameters: tuple[int | None, ...]) -> bool:
-        """One row; whether there was one."""
+        """Delete one row. Returns False if there is none."""
         row = execute(
             f"DELETE FROM raw_message WHERE no = ({choice}) RETURNING organization_id, reader_id, size",
             parameters,
@@ -91,14 +92,14 @@ class Window:
         return True
 
     def remove(self, no: int, pack: Pack) -> None:
-        """It was replayed, and what still waits is kept anew."""
+        """Delete a replayed pack."""
         execute("DELETE FROM raw_message WHERE no = ?", (no,))
         size = len(pack.data) + len(pack.waits_for) + ROW_BYTES
         self._bytes[pack.source] = max(0, self._bytes.get(pack.source, 0) - size)
 
 
 _OLDEST_OF_SOURCE = "SELECT min(no) FROM raw_message WHERE organization_id IS ? AND reader_id = ?"
-_OUTDATED = (  # by the index: with min(no) SQLite looks at every row to find that there is none
+_OUTDATED = (  # forces the index: with min(no), SQLite scans all rows
     "SELECT no FROM raw_message INDEXED BY raw_message_age WHERE received_at < ? ORDER BY received_at LIMIT 1"
 )
 
@@ -108,8 +109,8 @@ def _bytes_by_source() -> dict[Source, int]:
     return {(organization_id, reader_id): size for organization_id, reader_id, size in execute(sql)}
 
 
-class Order(NamedTuple):
-    """Replay what waited: for one reader that was set up, or for one tag that was attached (by its hash)."""
+class ReplayRequest(NamedTuple):
+    """Request to replay messages for a reader that was set up, or a tag that was attached (by its hash)."""
 
     no: int
     organization_id: int
@@ -117,13 +118,13 @@ class Order(NamedTuple):
     tag_hash: bytes | None
 
 
-def order_for_reader(organization_id: int, reader_id: int) -> None:
-    """Its format, its topic, or where it stands was set up. Within the caller's transaction."""
+def request_for_reader(organization_id: int, reader_id: int) -> None:
+    """Request a replay after a reader was set up or changed, in the caller's transaction."""
     execute("INSERT INTO replay (organization_id, reader_id) VALUES (?, ?)", (organization_id, reader_id))
 
 
-def order_for_tags(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
-    """(type, match key) of tags that were attached. Within the caller's transaction."""
+def request_for_tags(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
+    """Request a replay for attached tags, in the caller's transaction. `keys`: (type, match key)."""
     if newest():
         execute_many(
             "INSERT INTO replay (organization_id, tag_hash) VALUES (?, ?)",
@@ -131,21 +132,25 @@ def order_for_tags(organization_id: int, keys: Iterable[tuple[str, str]]) -> Non
         )
 
 
-def orders() -> list[Order]:
-    return [Order(*row) for row in execute("SELECT no, organization_id, reader_id, tag_hash FROM replay ORDER BY no")]
+def requests() -> list[ReplayRequest]:
+    """Return the open requests, oldest first."""
+    rows = execute("SELECT no, organization_id, reader_id, tag_hash FROM replay ORDER BY no")
+    return [ReplayRequest(*row) for row in rows]
 
 
-def done(up_to: int) -> None:
+def close_requests(up_to: int) -> None:
+    """Delete requests up to a number."""
     execute("DELETE FROM replay WHERE no <= ?", (up_to,))
 
 
 def newest() -> int:
+    """Return the number of the newest pack, 0 if there is none."""
     number: int = execute("SELECT ifnull(max(no), 0) FROM raw_message").fetchone()[0]
     return number
 
 
 def outlines(after: int, up_to: int) -> list[tuple[int, int, bytes]]:
-    """(no, reader, waits_for) of the next few packs, the oldest first."""
+    """Return (no, reader, waits_for) of the next packs, oldest first, at most `MOST_TO_LOOK_AT`."""
     return execute(
         "SELECT no, reader_id, waits_for FROM raw_message WHERE no > ? AND no <= ? ORDER BY no LIMIT ?",
         (after, up_to, MOST_TO_LOOK_AT),
@@ -153,6 +158,7 @@ def outlines(after: int, up_to: int) -> list[tuple[int, int, bytes]]:
 
 
 def load(no: int) -> Pack:
+    """Return an existing pack."""
     columns = "organization_id, reader_id, received_at, waits_for, data"
     return Pack(*execute(f"SELECT {columns} FROM raw_message WHERE no = ?", (no,)).fetchone())
 

@@ -1,6 +1,6 @@
-"""The ledger of each reader: every message, and every read in it, ends in exactly one bucket.
+"""Ledger of each reader: every message and every read is counted in exactly one bucket.
 
-Written by ingest within the transaction of the scans, so that the ledger always agrees with the history.
+Ingest writes it in the transaction of the scans, so it always agrees with the history.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ NO_READER = 0
 
 
 class Bucket(StrEnum):
-    """Where a message, and where each of its reads, ends: in exactly one of these."""
+    """Outcome of a message or a read."""
 
-    __hash__ = str.__hash__  # of an Enum it is a Python function, and the ledger asks several times for each read
+    __hash__ = str.__hash__  # Enum.__hash__ is a slow Python function, called several times for each read
 
     RECORDED = "recorded"
-    REPEAT = "repeat"  # delivered again, or within a stay that is already known
+    REPEAT = "repeat"  # delivered again, or within a recorded stay
     UNMATCHED_TAG = "unmatched_tag"
     AMBIGUOUS_TAG = "ambiguous_tag"
     NO_LOCATION = "no_location"
     FILTERED = "filtered"  # below the antenna's signal threshold, or the antenna is disabled
     MALFORMED = "malformed"
-    TOO_LARGE = "too_large"  # over 1 MiB, which is more than any reader sends at once
+    TOO_LARGE = "too_large"  # over 1 MiB
     UNKNOWN_TOPIC = "unknown_topic"
-    STATUS = "status"  # a sign of life without reads
-    IGNORED = "ignored"  # a shape that the reader's format does not know
-    HELD = "held"  # for some seconds, until it is known how far the reader's clock is off
-    DROPPED = "dropped"  # by the broker, so that it never came here; of no reader, since the broker says only how many
-    RETAINED = "retained"  # an old message that the broker keeps for new subscribers
+    STATUS = "status"  # a message without reads that shows that the reader is online
+    IGNORED = "ignored"  # not recognized by the reader's format
+    HELD = "held"  # on hold for some seconds, until the offset of the reader's clock is decided
+    DROPPED = "dropped"  # dropped by the broker, which reports only a total for all readers
+    RETAINED = "retained"  # an old message that the broker stores for new subscribers
 
 
 class Tally(NamedTuple):
@@ -46,7 +46,7 @@ class Tally(NamedTuple):
 
 
 class Hour(NamedTuple):
-    """One hour of a reader's ledger: (messages, reads) in each bucket, and how many of them are only counted."""
+    """One hour of a reader's ledger. `buckets`: (messages, reads). `not_kept`: number counted but not stored."""
 
     starts_at: int
     buckets: dict[str, tuple[int, int]]
@@ -64,7 +64,10 @@ class Hour(NamedTuple):
 def add(
     messages: Mapping[Tally, int], reads: Mapping[Tally, int], not_kept: Mapping[Tally, int] = MappingProxyType({})
 ) -> None:
-    """`not_kept`: how many of them are only counted, because there was no room to keep more (`database.bounds`)."""
+    """Add numbers to the ledger, in the caller's transaction.
+
+    `not_kept`: number of messages or tags that were not stored for review because of a limit (`database.bounds`).
+    """
     execute_many(
         "INSERT INTO ledger (reader_id, hour, bucket, messages, reads, not_kept) VALUES (?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET messages = messages + excluded.messages, reads = reads + excluded.reads, "
@@ -76,8 +79,8 @@ def add(
     )
 
 
-def strike(messages: Mapping[Tally, int], reads: Mapping[Tally, int]) -> None:
-    """Subtract, with negative numbers, what is counted elsewhere now; empty buckets are deleted."""
+def subtract(messages: Mapping[Tally, int], reads: Mapping[Tally, int]) -> None:
+    """Add negative numbers for messages that moved to another bucket, and delete empty buckets."""
     add(messages, reads)
     execute_many(
         "DELETE FROM ledger WHERE reader_id = ? AND messages <= 0 AND reads <= 0",
@@ -86,14 +89,14 @@ def strike(messages: Mapping[Tally, int], reads: Mapping[Tally, int]) -> None:
 
 
 def note_dropped(total: int) -> int:
-    """Count what the broker has dropped since it was asked last; `total` is since its start. Returns how many.
+    """Count the messages dropped by the broker since the last call. Returns their number.
 
-    What it had dropped when it was first asked is not counted: nobody knows when that was.
+    `total`: number since the start of the broker. The first call counts nothing, because the time of those is unknown.
     """
-    found = execute("SELECT counted FROM broker_drops").fetchone()
-    if found == (total,):
+    row = execute("SELECT counted FROM broker_drops").fetchone()
+    if row == (total,):
         return 0
-    more = 0 if found is None else total - found[0] if total >= found[0] else total  # it has started again
+    more = 0 if row is None else total - row[0] if total >= row[0] else total  # lower: the broker was restarted
     with writing():
         execute("INSERT INTO broker_drops VALUES (1, ?) ON CONFLICT DO UPDATE SET counted = excluded.counted", (total,))
         if more:
@@ -102,7 +105,7 @@ def note_dropped(total: int) -> int:
 
 
 def dropped(hours_ago: int = 24) -> int:
-    """Number of messages that the broker has dropped in the last hours, as far as it was asked."""
+    """Return the number of messages that the broker dropped in the last hours, as counted by `note_dropped`."""
     count: int = execute(
         "SELECT ifnull(sum(messages), 0) FROM ledger WHERE reader_id = ? AND bucket = ? AND hour > ?",
         (NO_READER, Bucket.DROPPED, hour_of(clock.now()) - hours_ago),
@@ -111,13 +114,14 @@ def dropped(hours_ago: int = 24) -> int:
 
 
 def hour_of(received_at: int) -> int:
+    """Return the hour of a time, in hours since the epoch."""
     return received_at // clock.HOUR
 
 
 def hours(organization_id: int, reader_id: int, count: int = 24) -> list[Hour]:
-    """The newest hour first; hours without a message are left out. Raises NotFound."""
+    """Return the last `count` hours, newest first, without empty hours. Raises NotFound."""
     get_reader(organization_id, reader_id)
-    found: dict[int, dict[str, tuple[int, int]]] = {}
+    by_hour: dict[int, dict[str, tuple[int, int]]] = {}
     not_kept: Counter[int] = Counter()
     rows = execute(
         "SELECT hour, bucket, messages, reads, not_kept FROM ledger WHERE reader_id = ? AND hour > ? "
@@ -125,13 +129,13 @@ def hours(organization_id: int, reader_id: int, count: int = 24) -> list[Hour]:
         (reader_id, hour_of(clock.now()) - count),
     )
     for hour, bucket, messages, reads, beyond in rows:
-        found.setdefault(hour, {})[bucket] = (messages, reads)
+        by_hour.setdefault(hour, {})[bucket] = (messages, reads)
         not_kept[hour] += beyond
-    return [Hour(hour * clock.HOUR, buckets, not_kept[hour]) for hour, buckets in found.items()]
+    return [Hour(hour * clock.HOUR, buckets, not_kept[hour]) for hour, buckets in by_hour.items()]
 
 
 def totals(reader_id: int, since_hour: int) -> list[tuple[str, int, int]]:
-    """(bucket, messages, reads) of a reader since that hour, the fullest bucket first."""
+    """Return (bucket, messages, reads) of a reader since an hour, most messages first."""
     return list(
         execute(
             "SELECT bucket, sum(messages), sum(reads) FROM ledger WHERE reader_id = ? AND hour >= ? "

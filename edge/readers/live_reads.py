@@ -1,4 +1,4 @@
-"""What a reader reads right now, for somebody placing its antennas: in memory, and only while being watched."""
+"""Live reads of a reader, for placing antennas. Kept in memory, only while someone watches."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-WATCHED_FOR = 30.0  # seconds after somebody last looked
-MOST_WATCHED = 20  # readers at once
-KEPT = 2_000  # reads of each
+WATCHED_FOR = 30.0  # seconds after the last call of `watch`
+MOST_WATCHED = 20  # readers at a time
+KEPT = 2_000  # reads of each reader
 
 
 class LiveRead(NamedTuple):
-    """`antenna` is 0 where the reader has none; `bucket` is that of the ledger, `rssi` in dBm."""
+    """A read with its outcome. `antenna`: 0 if the reader has none. `rssi`: in dBm. `bucket`: as in the ledger."""
 
     reader_id: int
     antenna: int
@@ -27,12 +27,12 @@ class LiveRead(NamedTuple):
 
 
 _lock = threading.Lock()
-_watched: dict[int, float] = {}  # until when, by the monotonic clock
+_watched: dict[int, float] = {}  # reader -> end of watching, by the monotonic clock
 _kept: dict[int, deque[LiveRead]] = {}
 
 
 def watch(reader_id: int) -> list[LiveRead]:
-    """What was read since watching began, the oldest first; watching goes on for a while from now."""
+    """Return the reads since watching began, oldest first, and continue watching for `WATCHED_FOR`."""
     with _lock:
         _drop_unwatched()
         if reader_id not in _watched and len(_watched) >= MOST_WATCHED:
@@ -43,11 +43,12 @@ def watch(reader_id: int) -> list[LiveRead]:
 
 
 def is_watched(reader_id: int) -> bool:
-    return reader_id in _watched  # without the lock: ingest asks for every message, and being late by one is no harm
+    """Return True if someone watches the reader. Works without the lock, because ingest calls it for every message."""
+    return reader_id in _watched
 
 
 def note(reads: Iterable[LiveRead]) -> None:
-    """Called once the reads are on disk."""
+    """Add reads of watched readers. Call after the commit."""
     with _lock:
         _drop_unwatched()
         for read in reads:
@@ -57,5 +58,5 @@ def note(reads: Iterable[LiveRead]) -> None:
 
 def _drop_unwatched() -> None:
     now = time.monotonic()
-    for reader_id in [one for one, until in _watched.items() if until < now]:
+    for reader_id in [watched_id for watched_id, until in _watched.items() if until < now]:
         del _watched[reader_id], _kept[reader_id]

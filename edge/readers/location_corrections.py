@@ -1,9 +1,8 @@
-"""Correct history where an antenna had a wrong location: its reads become reads at the right one.
+"""Correct the recorded location of an antenna's reads after it had a wrong setting.
 
-Only what fixed readers read is corrected. Stays that turn out to be at one location are joined, and current location,
-dwell and what is on carriers follow. It is done in slices of a few hundred rows, so that no other write waits long.
-After an interruption, the same correction does what is left. Nothing is corrected by itself, because an antenna that
-was moved and one whose setting was wrong look the same; see `edge.readers.correction_offers`.
+Only reads of fixed readers are corrected. Adjacent stays at the same location are joined, and current location, dwell
+and the contents of carriers are updated. Each transaction handles a few hundred rows, so other writers never wait long.
+An interrupted correction can be repeated. Corrections are never automatic: see `edge.readers.correction_offers`.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from edge.tracking import late_reads
 from edge.tracking.late_reads import RowCount, relocate
 from edge.tracking.stays import ScanSource, load_positions, number_of, write_positions
 
-ROWS = 100  # of history; a transaction ends once it has gone through as many, so it goes through less than twice that
-READ_BYTES = 1024 * 1024  # of recent reads, after which a transaction ends: some 20 ms
-PAUSE_SECONDS = 0.01  # between transactions: other writers go first
+ROWS = 100  # a transaction ends after this many rows of history and has at most twice as many
+READ_BYTES = 1024 * 1024  # a transaction ends after this many bytes of recent reads, about 20 ms
+PAUSE_SECONDS = 0.01  # pause between transactions, for other writers
 _TRACKS_AT_ONCE = 1_000
-_ROWS_AT_ONCE = 50_000  # looked at by one statement, unless one asset has more
-MOST_ROWS_OF_REQUEST = 2_000  # changed in one request; above it, the command does it
-_MOST_GONE_THROUGH = 20_000  # rows in that time of the assets that change, in one request
-_MOST_LOOKED_AT = 500_000  # rows in that time of all assets, in one request
-_READ = Struct("<qqidBBIq")  # as in edge.tracking.recent_reads: asset, moment, source, ...
+_ROWS_AT_ONCE = 50_000  # maximum rows read by one statement, unless a single asset has more
+MOST_ROWS_OF_REQUEST = 2_000  # maximum rows changed by one request; larger corrections need the command
+_MOST_AFFECTED = 20_000  # maximum rows of the affected assets in the period, for one request
+_MOST_SCANNED = 500_000  # maximum rows of all assets in the period, for one request
+_READ = Struct("<qqidBBIq")  # as in edge.tracking.recent_reads: asset, time, source, ...
 
 
 class Correction(NamedTuple):
-    """`port` is None for all antennas of the reader. Both ends of the time are included."""
+    """A correction of the reads from `since` to `until`, both inclusive. `port` None: all antennas of the reader."""
 
     reader_id: int
     port: int | None
@@ -49,9 +48,9 @@ class Correction(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """How many rows of history would change, of how many assets, and how many of these are there now.
+    """Effect of a correction: changed rows, affected assets, and affected current locations.
 
-    If it is too large for a request, a bounded preview ends there, and the numbers are what was counted so far.
+    `is_too_large`: counting stopped at the limit for a request; the numbers are lower bounds.
     """
 
     rows: int
@@ -61,25 +60,25 @@ class Preview(NamedTuple):
 
 
 def preview(organization_id: int, correction: Correction, *, is_bounded: bool = False) -> Preview:
-    """Count what would change. `is_bounded` for a request. Raises NotFound, Invalid."""
+    """Count the effect of a correction. `is_bounded`: stop at the limit for a request. Raises NotFound, Invalid."""
     _check(organization_id, correction)
-    rows = assets = current = gone_through = looked_at = 0
-    for looked, wrong in _wrong_rows(organization_id, correction, _old_sources(organization_id, correction)):
-        looked_at += looked
-        rows += sum(one.rows for one in wrong)
+    rows = assets = current = affected_rows = scanned_rows = 0
+    for scanned, wrong in _wrong_rows(organization_id, correction, _old_sources(organization_id, correction)):
+        scanned_rows += scanned
+        rows += sum(asset.rows for asset in wrong)
         assets += len(wrong)
-        current += sum(one.current for one in wrong)
-        gone_through += sum(one.all_rows for one in wrong)
-        is_large = rows > MOST_ROWS_OF_REQUEST or gone_through > _MOST_GONE_THROUGH or looked_at > _MOST_LOOKED_AT
+        current += sum(asset.current for asset in wrong)
+        affected_rows += sum(asset.all_rows for asset in wrong)
+        is_large = rows > MOST_ROWS_OF_REQUEST or affected_rows > _MOST_AFFECTED or scanned_rows > _MOST_SCANNED
         if is_bounded and is_large:
             return Preview(rows, assets, current, is_too_large=True)
     return Preview(rows, assets, current)
 
 
 def correct(actor: Actor, correction: Correction, gap: int) -> Preview:
-    """Do it, and return what `preview` said. `gap` as in `scans.record`. Raises NotFound, Invalid."""
+    """Apply a correction and return its preview. `gap`: microseconds, see `record`. Raises NotFound, Invalid."""
     organization_id = actor.organization_id
-    found = preview(organization_id, correction)
+    effect = preview(organization_id, correction)
     with acting(actor) as act:
         reader = get_reader(organization_id, correction.reader_id)
         old = _name_of(organization_id, correction.from_location_id)
@@ -92,8 +91,8 @@ def correct(actor: Actor, correction: Correction, gap: int) -> Preview:
                 "location": {"old": old, "new": new},
                 "since": rfc3339(correction.since),
                 "until": rfc3339(correction.until),
-                "rows": found.rows,
-                "assets": found.assets,
+                "rows": effect.rows,
+                "assets": effect.assets,
             },
         )
         renamed = {
@@ -102,8 +101,8 @@ def correct(actor: Actor, correction: Correction, gap: int) -> Preview:
         }
     _correct_recent_reads(correction, renamed)
     for _, wrong in _wrong_rows(organization_id, correction, renamed):
-        _correct_assets([one.asset_id for one in wrong], correction, renamed, gap)
-    return found
+        _correct_assets([asset.asset_id for asset in wrong], correction, renamed, gap)
+    return effect
 
 
 def _check(organization_id: int, correction: Correction) -> None:
@@ -117,41 +116,41 @@ def _check(organization_id: int, correction: Correction) -> None:
 
 
 def _name_of(organization_id: int, location_id: int) -> str:
-    """Of a live or deleted location. Raises NotFound."""
+    """Return the name of a live or deleted location. Raises NotFound."""
     sql = "SELECT name FROM location WHERE id = ? AND organization_id = ?"
-    found = execute(sql, (location_id, organization_id)).fetchone()
-    if found is None:
+    row = execute(sql, (location_id, organization_id)).fetchone()
+    if row is None:
         raise NotFound("location not found")
-    name: str = found[0]
+    name: str = row[0]
     return name
 
 
 def _old_sources(organization_id: int, correction: Correction) -> dict[int, int | None]:
-    """Number -> port of the sources that had the wrong location."""
-    found = execute(
+    """Return {number: port} of the sources with the wrong location."""
+    rows = execute(
         "SELECT no, port FROM source WHERE organization_id = ? AND reader_id = ? AND location_id = ? "
         "AND (?4 IS NULL OR ifnull(port, 0) = ?4) AND site_no IS NULL",
         (organization_id, correction.reader_id, correction.from_location_id, correction.port),
     )
-    return dict(found.fetchall())
+    return dict(rows.fetchall())
 
 
 def _wrong_rows(
     organization_id: int, correction: Correction, old_sources: Collection[int]
 ) -> Iterator[tuple[int, list[RowCount]]]:
-    """How many rows were looked at, and the assets with wrong ones, a bounded number at a time."""
+    """Yield the number of scanned rows and the assets with wrong ones, for a limited number of tracks at a time."""
     if not old_sources:
         return
     after = 0
-    while found := late_reads.tracks_since(organization_id, after, correction.since, _TRACKS_AT_ONCE):
-        numbers = _first_tracks(found)
+    while tracks := late_reads.tracks_since(organization_id, after, correction.since, _TRACKS_AT_ONCE):
+        numbers = _first_tracks(tracks)
         counted = late_reads.count_rows(numbers, old_sources, correction.since, correction.until)
-        yield sum(one.all_rows for one in counted), [one for one in counted if one.rows]
+        yield sum(asset.all_rows for asset in counted), [asset for asset in counted if asset.rows]
         after = numbers[-1]
 
 
 def _first_tracks(tracks: list[tuple[int, int]]) -> list[int]:
-    """As many as have `_ROWS_AT_ONCE` rows together, at least one."""
+    """Return the first tracks with at most `_ROWS_AT_ONCE` rows in total, at least one."""
     numbers: list[int] = []
     rows = 0
     for no, history_rows in tracks:
@@ -179,48 +178,48 @@ def _correct_assets(asset_ids: Collection[int], correction: Correction, renamed:
 def _correct_asset(
     asset_id: int, since: int, correction: Correction, renamed: Mapping[int, int], gap: int
 ) -> tuple[int | None, int]:
-    """Correct up to ROWS rows. Returns the time from which to go on, and how many rows it went through."""
+    """Correct up to `ROWS` rows. Returns the time at which to continue (None: done), and the number of rows."""
     position = load_positions({asset_id}).get(asset_id)
     if position is None:
         return None, 0
-    found = relocate(position, since, correction.until, renamed, gap, ROWS)
+    progress = relocate(position, since, correction.until, renamed, gap, ROWS)
     write_positions([position])
     execute(
         "UPDATE carrier_load SET location_id = ?1 WHERE carrier_id = ?2 AND unloaded_at IS NULL AND location_id = ?3",
         (position.location_id, asset_id, correction.from_location_id),
     )
-    return found
+    return progress
 
 
 def _correct_recent_reads(correction: Correction, renamed: Mapping[int, int]) -> None:
-    """Reads that positions are still decided from."""
+    """Correct the source of the recent reads, which later decisions use."""
     after = 0
     while True:
         with writing():
-            found = _next_batches(after, correction.since)
+            batches = _next_batches(after, correction.since)
             execute_many(
                 "UPDATE recent_read SET reads = ? WHERE no = ?",
-                [(_renamed(reads, correction, renamed), no) for no, reads in found],
+                [(_renamed(reads, correction, renamed), no) for no, reads in batches],
             )
-            if not found:
+            if not batches:
                 execute("UPDATE version SET recent_reads = recent_reads + 1")
-        if not found:
+        if not batches:
             return
-        after = found[-1][0]
+        after = batches[-1][0]
         time.sleep(PAUSE_SECONDS)
 
 
 def _next_batches(after: int, since: int) -> list[tuple[int, bytes]]:
-    """Number and reads of as many batches after one as make `READ_BYTES`, at least one if there is one."""
-    found: list[tuple[int, bytes]] = []
+    """Return (number, reads) of the batches after a number, about `READ_BYTES`, at least one if there is one."""
+    batches: list[tuple[int, bytes]] = []
     size = 0
-    with closing(execute(_BATCHES, (after, since))) as batches:
-        for no, reads in batches:
-            found.append((no, reads))
+    with closing(execute(_BATCHES, (after, since))) as rows:
+        for no, reads in rows:
+            batches.append((no, reads))
             size += len(reads)
             if size >= READ_BYTES:
                 break
-    return found
+    return batches
 
 
 def _renamed(reads: bytes, correction: Correction, renamed: Mapping[int, int]) -> bytes:

@@ -1,4 +1,4 @@
-"""What the optional paths of a mapping lead to: counted by ingest, and told to the people who wrote the mapping."""
+"""Statistics on the optional paths of mappings, counted by ingest and shown to the author of the mapping."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from edge.database.connection import execute, execute_many
 from edge.readers.readers import get_reader
 from edge.validation.field_counts import FieldCount, remarks
 
-ENOUGH = 10  # reads before a path that leads to nothing is worth a remark
-WINDOW = 1000  # reads; then the counts are halved
+ENOUGH = 10  # minimum number of reads for a remark on a path without values
+WINDOW = 1000  # number of reads after which the counts are halved
 
 
 def record(counts: Mapping[int, Mapping[str, FieldCount]]) -> None:
-    """Add what was counted of each reader. Within the transaction of ingest."""
+    """Add counts by reader and field, in the caller's transaction."""
     rows = [(reader_id, field, *count) for reader_id, fields in counts.items() for field, count in fields.items()]
     if not rows:
         return
@@ -32,7 +32,7 @@ def record(counts: Mapping[int, Mapping[str, FieldCount]]) -> None:
 
 
 def remarks_of(organization_id: int, reader_id: int) -> list[str]:
-    """Raises NotFound."""
+    """Return remarks on the mapping of a reader. Raises NotFound."""
     get_reader(organization_id, reader_id)
     rows = execute(
         "SELECT field, reads, missing, unreadable, example FROM mapped_field WHERE reader_id = ? ORDER BY field",
@@ -42,11 +42,11 @@ def remarks_of(organization_id: int, reader_id: int) -> list[str]:
 
 
 def remarks_of_all() -> list[tuple[str, str]]:
-    """(reader, remark) of all organizations; only for the operator of the box."""
-    found: dict[str, dict[str, FieldCount]] = {}
+    """Return (reader, remark) of all organizations. For the operator only."""
+    by_reader: dict[str, dict[str, FieldCount]] = {}
     for name, field, *count in execute(
         "SELECT r.name, f.field, f.reads, f.missing, f.unreadable, f.example FROM mapped_field f "
         "JOIN reader r ON r.id = f.reader_id AND r.deleted_at IS NULL AND r.is_enabled ORDER BY r.name, f.field"
     ):
-        found.setdefault(name, {})[field] = FieldCount(*count)
-    return [(name, remark) for name, counts in found.items() for remark in remarks(counts, ENOUGH)]
+        by_reader.setdefault(name, {})[field] = FieldCount(*count)
+    return [(name, remark) for name, counts in by_reader.items() for remark in remarks(counts, ENOUGH)]

@@ -1,7 +1,7 @@
-"""Proposed RSSI offsets, from tags that two readers read while standing still.
+"""Propose RSSI offsets from stationary tags that two readers read.
 
-A tag next to one antenna is stronger there whatever the makes, so tags at either location count alike: the proposal is
-halfway between the usual difference of the tags at the one location and that of the tags at the other.
+A tag near an antenna is always stronger there, so tags at both locations get the same weight: the proposal is the mean
+of the median difference at one location and the median difference at the other.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from edge.tracking import recent_reads
 from edge.tracking.recent_reads import KEPT_FOR
 from edge.tracking.rssi_offsets import LARGEST, offsets_of
 
-MOST_READS = 100_000  # that are looked at
+MOST_READS = 100_000  # maximum number evaluated
 LEAST_READS = 8  # of a tag by each antenna
 LEAST_TAGS = 5
-AT_EACH = 2  # tags at either location
-STILL = 4.0  # dB from the first half of its reads to the second
-WORTH = 3.0  # dB
+AT_EACH = 2  # minimum number of tags at each location
+STILL = 4.0  # dB; maximum change between the two halves of the reads of a stationary tag
+LEAST_DIFFERENCE = 3.0  # dB
 
 
 class Proposal(NamedTuple):
-    """An offset (dB) for an antenna of a reader; `port` is None where the reader has no antennas.
+    """Proposed offset `decibels` for an antenna; `port` is None if the reader has no antennas.
 
-    `difference` is how much stronger it is than `other` at present, over `tags` that both read.
+    `difference`: dB by which it reads more strongly than `other` at present, measured with `tags` common tags.
     """
 
     port: int | None
@@ -50,7 +50,7 @@ class _Source(NamedTuple):
 
 
 def proposals(organization_id: int, reader_id: int) -> list[Proposal]:
-    """The best supported proposal for each antenna of a reader, if there is one. Raises NotFound."""
+    """Return for each antenna of a reader the proposal with the most tags, if any. Raises NotFound."""
     since = clock.now() - KEPT_FOR
     with reading():
         get_reader(organization_id, reader_id)
@@ -72,7 +72,7 @@ def proposals(organization_id: int, reader_id: int) -> list[Proposal]:
         for proposal in _proposals_of(no, sources, usual, here, before):
             if own.port not in best or best[own.port].tags < proposal.tags:
                 best[own.port] = proposal
-    return [one for one in best.values() if abs(one.difference) >= WORTH]
+    return [proposal for proposal in best.values() if abs(proposal.difference) >= LEAST_DIFFERENCE]
 
 
 def _proposals_of(
@@ -101,7 +101,7 @@ def _proposals_of(
 
 
 def _usual(of_assets: Mapping[int, Sequence[float]], offset: float) -> dict[int, float]:
-    """The usual strength of each tag that stands still."""
+    """Return the median strength (dBm) of each stationary tag."""
     return {asset_id: median(read) + offset for asset_id, read in of_assets.items() if _is_still(read)}
 
 

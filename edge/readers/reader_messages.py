@@ -1,4 +1,4 @@
-"""The last few messages of each reader that had reads: a new release must read them as the one before does."""
+"""Recent messages with reads of each reader. An upgrade checks that the new release parses them like the old one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from edge.clock import SECOND
 from edge.database.connection import execute, execute_many
 
-KEPT = 3  # of each reader
+KEPT = 3  # messages of each reader
 KEPT_BYTES = 16_384  # larger messages are not kept
 EVERY = 60 * SECOND
 
@@ -21,7 +21,7 @@ class ReaderMessage(NamedTuple):
 
 
 class Keeper:
-    """Keeps at most one message of each reader a minute. For one thread, within its transactions."""
+    """Store at most one message of each reader per minute. Not thread-safe; use in a transaction."""
 
     def __init__(self) -> None:
         self._minutes: dict[int, int] = {}
@@ -34,7 +34,8 @@ class Keeper:
                 self._minutes[message.reader_id] = minute
                 due[message.reader_id] = message
         if due:
-            execute_many(_KEEP, [(one[0], one.received_at // EVERY % KEPT, *one[1:]) for one in due.values()])
+            rows = [(message[0], message.received_at // EVERY % KEPT, *message[1:]) for message in due.values()]
+            execute_many(_KEEP, rows)
 
 
 _KEEP = """
@@ -44,7 +45,7 @@ _KEEP = """
 
 
 def all_messages() -> list[ReaderMessage]:
-    """Messages of all readers that are set up, the oldest first. For the trial of a release only."""
+    """Return the messages of all enabled readers, oldest first. For the trial of a release only."""
     rows = execute(
         "SELECT m.reader_id, m.topic, m.payload, m.received_at FROM reader_message AS m "
         "JOIN reader ON reader.id = m.reader_id "

@@ -1,7 +1,4 @@
-"""Readers as technicians set them up: which topic, which format, which antenna stands where.
-
-A reader and the location it stands at, set up in one go.
-"""
+"""Readers and their antennas: topic, format, location, signal threshold and clock setting."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from edge.tracking.signal_strength import AntennaKind
 from edge.validation.topics import check_filter, overlap
 from edge.validation.values import MAX_NAME
 
-REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # with these, old messages may count now
+REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # changes that trigger a replay of kept messages
 WRITABLE = frozenset(
     {"name", "topic", "status_topic", "format", "mapping", "location_id", "min_rssi", "clock_setting", "is_enabled"}
 )
@@ -60,9 +57,9 @@ class AntennaRow(NamedTuple):
 
 
 class Placement(Struct, frozen=True):
-    """The settings of one antenna or a whole reader: its location, its signal threshold (dBm), whether it is enabled.
+    """Settings of an antenna or a reader. `min_rssi`: signal threshold in dBm. `rssi_offset`: in dB.
 
-    `kind` and `rssi_offset` (dB) are only read here; `antenna_kinds` and `rssi_offsets` set them.
+    `kind` and `rssi_offset` are read-only here; the modules `antenna_kinds` and `rssi_offsets` change them.
     """
 
     location_id: int | None
@@ -73,7 +70,7 @@ class Placement(Struct, frozen=True):
 
 
 class Route(Struct, frozen=True):
-    """A reader as ingest needs it; a location that has been deleted counts as none."""
+    """A reader for ingest. A deleted location is None. `antennas`: placement by port."""
 
     reader_id: int
     organization_id: int
@@ -91,14 +88,17 @@ def add_reader(
     *,
     name: str,
     topic: str,
-    format: str,  # noqa: A002  as everywhere else
+    format: str,  # noqa: A002  the name of the field in the API and database
     mapping: str | None = None,
     location_id: int | None = None,
     min_rssi: float | None = None,
     clock_setting: str = AUTO,
     status_topic: str | None = None,
 ) -> ReaderRow:
-    """Raises Conflict for a taken name or a topic that overlaps another's, Invalid for a bad topic or location."""
+    """Add a reader and request a replay of its kept messages.
+
+    Raises Conflict for a name in use or an overlapping topic, and Invalid for a bad topic, clock or location.
+    """
     check_filter(topic)
     check_clock(clock_setting)
     with acting(actor) as act:
@@ -127,20 +127,21 @@ def add_reader(
             None,
         )
         Reader.insert(row._asdict()).execute()
-        for one in filter(None, (topic, status_topic)):
-            unassigned_topics.forget(one)
-        kept_messages.order_for_reader(organization_id, row.id)
-        act.note("reader.created", subject_of(row), given(_facts(row)))
+        for own_topic in filter(None, (topic, status_topic)):
+            unassigned_topics.forget(own_topic)
+        kept_messages.request_for_reader(organization_id, row.id)
+        act.note("reader.created", subject_of(row), given(_audited_fields(row)))
     return row
 
 
 def list_readers(organization_id: int) -> list[ReaderRow]:
+    """Return the live readers of an organization by name."""
     live = (Reader.organization_id == organization_id) & Reader.deleted_at.is_null()
     return [ReaderRow(*row) for row in rows(Reader.select().where(live).order_by(Reader.name))]
 
 
 def get_reader(organization_id: int, reader_id: int) -> ReaderRow:
-    """Raises NotFound."""
+    """Return a live reader. Raises NotFound."""
     live = (Reader.organization_id == organization_id) & (Reader.id == reader_id) & Reader.deleted_at.is_null()
     for row in rows(Reader.select().where(live)):
         return ReaderRow(*row)
@@ -150,9 +151,9 @@ def get_reader(organization_id: int, reader_id: int) -> ReaderRow:
 def change_reader(
     actor: Actor, reader_id: int, changes: Mapping[str, Any], check: Callable[[ReaderRow], None] | None = None
 ) -> ReaderRow:
-    """Change some of WRITABLE. Raises NotFound, and Conflict and Invalid as add_reader does.
+    """Change fields listed in WRITABLE. Raises NotFound, and Conflict or Invalid like `add_reader`.
 
-    `check` sees the row as it is, inside the transaction, and refuses by raising.
+    `check` is called with the current row inside the transaction and may raise to reject the change.
     """
     if unknown := set(changes) - WRITABLE:
         raise ValueError(f"not writable: {sorted(unknown)}")
@@ -172,17 +173,17 @@ def change_reader(
             _check_location(actor.organization_id, changes["location_id"])
         after = before._replace(**changes, updated_at=clock.now())
         Reader.update(**changes, updated_at=after.updated_at).where(Reader.id == reader_id).execute()
-        if {"format", "mapping"} & set(changes):  # what the old format did not know says nothing about the new one
+        if {"format", "mapping"} & set(changes):  # diagnostics of the old format no longer apply
             execute("DELETE FROM ignored_message WHERE reader_id = ?", (reader_id,))
             execute("DELETE FROM mapped_field WHERE reader_id = ?", (reader_id,))
         if set(changes) & REPLAYED:
-            kept_messages.order_for_reader(actor.organization_id, reader_id)
-        act.note_changes("reader.changed", subject_of(after), changed(_facts(before), _facts(after)))
+            kept_messages.request_for_reader(actor.organization_id, reader_id)
+        act.note_changes("reader.changed", subject_of(after), changed(_audited_fields(before), _audited_fields(after)))
     return after
 
 
 def remove_reader(actor: Actor, reader_id: int) -> None:
-    """Soft-delete it: its topic and name are free again; what it recorded stays. Raises NotFound."""
+    """Soft-delete a reader: topic and name become available, recorded history stays. Raises NotFound."""
     with acting(actor) as act:
         row = get_reader(actor.organization_id, reader_id)
         Reader.update(deleted_at=clock.now()).where(Reader.id == reader_id).execute()
@@ -190,6 +191,7 @@ def remove_reader(actor: Actor, reader_id: int) -> None:
 
 
 def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
+    """Return the antennas with their own settings, by port. Raises NotFound."""
     get_reader(organization_id, reader_id)
     return [
         AntennaRow(*row) for row in rows(Antenna.select().where(Antenna.reader_id == reader_id).order_by(Antenna.port))
@@ -197,13 +199,13 @@ def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
 
 
 def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -> None:
-    """Give one antenna settings of its own, instead of its reader's. Raises NotFound, Invalid."""
+    """Set the settings of one antenna, which override those of its reader. Raises NotFound, Invalid."""
     if port < 0:
         raise Invalid.one("port", "too_small", "port must be 0 or more", min=0)
     with acting(actor) as act:
         row = get_reader(actor.organization_id, reader_id)
         _check_location(actor.organization_id, placement.location_id)
-        before = _antenna_facts(actor.organization_id, reader_id, port)
+        before = _audited_antenna(actor.organization_id, reader_id, port)
         Antenna.insert(
             reader_id=reader_id,
             port=port,
@@ -211,35 +213,35 @@ def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -
             min_rssi=placement.min_rssi,
             is_enabled=placement.is_enabled,
         ).on_conflict_replace().execute()
-        kept_messages.order_for_reader(actor.organization_id, reader_id)
-        after = _antenna_facts(actor.organization_id, reader_id, port)
+        kept_messages.request_for_reader(actor.organization_id, reader_id)
+        after = _audited_antenna(actor.organization_id, reader_id, port)
         act.note("antenna.changed", subject_of(row), {"port": port, **changed(before, after)})
 
 
 def remove_antenna(actor: Actor, reader_id: int, port: int) -> None:
-    """From now on the settings of the reader apply to the antenna. Raises NotFound."""
+    """Reset an antenna to the settings of its reader. Raises NotFound."""
     with acting(actor) as act:
         row = get_reader(actor.organization_id, reader_id)
-        before = _antenna_facts(actor.organization_id, reader_id, port)
+        before = _audited_antenna(actor.organization_id, reader_id, port)
         Antenna.delete().where((Antenna.reader_id == reader_id) & (Antenna.port == port)).execute()
-        kept_messages.order_for_reader(actor.organization_id, reader_id)
+        kept_messages.request_for_reader(actor.organization_id, reader_id)
         act.note("antenna.reset", subject_of(row), {"port": port, "old": given(before)})
 
 
 def subject_of(row: ReaderRow) -> Subject:
-    """As the audit names it."""
+    """Return the subject of the reader for the audit."""
     return Subject("reader", row.id, row.name)
 
 
-def _facts(row: ReaderRow) -> dict[str, Any]:
-    """What the audit keeps of a reader."""
-    facts = row._asdict()
-    kept = ("name", "topic", "status_topic", "format", "mapping", "min_rssi", "clock_setting")
+def _audited_fields(row: ReaderRow) -> dict[str, Any]:
+    """Return the fields of a reader that the audit records."""
+    values = row._asdict()
+    audited = ("name", "topic", "status_topic", "format", "mapping", "min_rssi", "clock_setting")
     location = _location_name(row.organization_id, row.location_id)
-    return {**{name: facts[name] for name in kept}, "location": location, "is_enabled": bool(row.is_enabled)}
+    return {**{name: values[name] for name in audited}, "location": location, "is_enabled": bool(row.is_enabled)}
 
 
-def _antenna_facts(organization_id: int, reader_id: int, port: int) -> dict[str, Any]:
+def _audited_antenna(organization_id: int, reader_id: int, port: int) -> dict[str, Any]:
     for row in list_antennas(organization_id, reader_id):
         if row.port == port:
             location = _location_name(organization_id, row.location_id)
@@ -249,23 +251,23 @@ def _antenna_facts(organization_id: int, reader_id: int, port: int) -> dict[str,
 
 def _location_name(organization_id: int, location_id: int | None) -> str | None:
     sql = "SELECT name || ' (' || external_key || ')' FROM location WHERE id = ? AND organization_id = ?"
-    found = execute(sql, (location_id, organization_id)).fetchone()
-    return found[0] if found else None
+    row = execute(sql, (location_id, organization_id)).fetchone()
+    return row[0] if row else None
 
 
 def readers_version() -> int:
-    """Changes whenever any reader, antenna or location does, whichever process changed it."""
+    """Return a number that changes with every change of a reader, antenna or location, by any process."""
     version: int = execute("SELECT readers FROM version").fetchone()[0]
     return version
 
 
 def routes() -> list[Route]:
-    """The live readers of all organizations; only ingest, which serves the whole box, may ask."""
+    """Return the live readers of all organizations. For ingest only."""
     kinds, offsets = all_kinds(), all_offsets()
     antennas: dict[int, dict[int, Placement]] = {}
     for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNAS):
         antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
-    found = []
+    all_routes = []
     for reader_id, owner, topic, status_topic, name, mapping, clock_setting, *placement in execute(_READERS):
         location_id, min_rssi, is_enabled = placement
         kind, offset = kinds.of(reader_id, None, location_id), offsets.of(reader_id, None)
@@ -277,12 +279,12 @@ def routes() -> list[Route]:
             port: replace(one, kind=kinds.of(reader_id, port, one.location_id), rssi_offset=offsets.of(reader_id, port))
             for port, one in own.items()
         }
-        found.append(Route(reader_id, owner, topic, status_topic, name, mapping, clock_setting, whole, own))
-    return found
+        all_routes.append(Route(reader_id, owner, topic, status_topic, name, mapping, clock_setting, whole, own))
+    return all_routes
 
 
 def _inherit(antenna: Placement, whole: Placement) -> Placement:
-    """Where an antenna has no setting, its reader's applies; a disabled reader disables all its antennas."""
+    """Return the antenna's settings, with defaults from its reader. A disabled reader disables all its antennas."""
     min_rssi = whole.min_rssi if antenna.min_rssi is None else antenna.min_rssi
     return Placement(antenna.location_id or whole.location_id, min_rssi, antenna.is_enabled and whole.is_enabled)
 
@@ -308,7 +310,7 @@ def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
 
 
 def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
-    """Each topic belongs to one reader, and none may reach the topics of another organization."""
+    """Raise Conflict if the topic overlaps a topic of another reader or another organization."""
     check_owned(organization_id, topic)
     live = Reader.deleted_at.is_null() & (Reader.id != except_id)
     columns = (Reader.organization_id, Reader.name, Reader.topic, Reader.status_topic)
@@ -316,8 +318,8 @@ def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
         for other in filter(None, others):
             if overlap(topic, other):
                 is_own = owner == organization_id
-                whose = f"the reader {name} ({other})" if is_own else "a reader of another organization"
-                raise Conflict(f"topic {topic} overlaps with that of {whose}; give each reader a topic of its own")
+                reader = f"the reader {name} ({other})" if is_own else "a reader of another organization"
+                raise Conflict(f"topic {topic} overlaps with that of {reader}; give each reader a topic of its own")
 
 
 def _check_location(organization_id: int, location_id: int | None) -> None:
@@ -329,9 +331,9 @@ def _check_location(organization_id: int, location_id: int | None) -> None:
 
 
 def add_reader_with_location(actor: Actor, location_name: str, **values: Any) -> ReaderRow:
-    """Both or neither; `values` are those of `readers.add_reader`. Without a location name, only the reader is added.
+    """Add a reader and a location with this name in one transaction. An empty name adds only the reader.
 
-    Raises what that raises, and Invalid where a location was chosen as well.
+    `values`: arguments of `add_reader`. Raises like `add_reader`, and Invalid if `values` contains a location.
     """
     if not location_name:
         return add_reader(actor, **values)

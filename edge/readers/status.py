@@ -1,4 +1,4 @@
-"""What readers and their antennas last did: recorded by ingest, shown to the people who set them up."""
+"""Status of readers and antennas: last message, last read, clock. Written by ingest."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from edge.readers.readers import get_reader
 
 
 class ReaderStatus(NamedTuple):
-    """The latest that is known of a reader."""
+    """Latest state of a reader. `clock_offset`: microseconds. `qos`: of its last message."""
 
     reader_id: int
-    heard_at: int
+    received_at: int
     read_at: int | None
     clock_offset: int | None
     qos: int
     note: str | None
     is_offline: bool
-    clock_stands_at: int | None = None  # the time that its clock shows, if it stands still
+    clock_stands_at: int | None = None  # time of a stopped clock
 
 
 class ReaderState(NamedTuple):
-    """`messages` and `reads` are those of the last `minutes`: this hour and the one before, or since it was set up.
+    """State of a reader for lists.
 
-    `not_understood` counts the messages among them that its format does not know or cannot read, `homeless` the
-    antennas in use that read something and have no location.
+    `messages` and `reads`: in the last `minutes` (this hour and the previous one, or since setup). `not_understood`:
+    number of those messages that its format does not recognize or cannot parse. `unplaced`: number of active antennas
+    without a location.
     """
 
     id: int
@@ -41,7 +42,7 @@ class ReaderState(NamedTuple):
     is_enabled: bool
     location_id: int | None
     location_name: str | None
-    last_heard_at: int | None
+    last_received_at: int | None
     last_read_at: int | None
     clock_offset: int | None
     qos: int | None
@@ -51,12 +52,12 @@ class ReaderState(NamedTuple):
     not_understood: int
     reads: int
     minutes: int
-    homeless: int
+    unplaced: int
     clock_stands_at: int | None
 
 
 class AntennaState(NamedTuple):
-    """`is_own`: the antenna has settings of its own; otherwise those of its reader apply."""
+    """State of an antenna. `is_own`: the antenna has its own settings; otherwise those of its reader apply."""
 
     port: int
     name: str | None
@@ -73,6 +74,7 @@ class AntennaState(NamedTuple):
 
 
 def record_readers(statuses: Iterable[ReaderStatus]) -> None:
+    """Update the status of readers, in the caller's transaction. A None in `read_at` or `note` keeps the old value."""
     execute_many(
         "INSERT INTO reader_state (reader_id, last_heard_at, last_read_at, clock_offset, qos, note, is_offline, "
         "clock_stands_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
@@ -84,7 +86,7 @@ def record_readers(statuses: Iterable[ReaderStatus]) -> None:
 
 
 def record_offsets(offsets: Mapping[int, int | None]) -> None:
-    """How far each reader's clock is ahead, as found out after it was heard."""
+    """Update clock offsets (microseconds) that were decided after the messages were received."""
     execute_many(
         "UPDATE reader_state SET clock_offset = ? WHERE reader_id = ?",
         [(offset, reader_id) for reader_id, offset in offsets.items()],
@@ -92,9 +94,9 @@ def record_offsets(offsets: Mapping[int, int | None]) -> None:
 
 
 def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
-    """(reader, port) -> when it last read something; port 0 where the reader has no antennas.
+    """Update the last read of each antenna. `read_at`: {(reader, port): time}; port 0 if the reader has no antennas.
 
-    For a reader that makes up ports, only the first ones are kept.
+    Stores at most `MOST_PORTS` ports of a reader.
     """
     by_reader: dict[int, set[int]] = {}
     for reader_id, port in read_at:
@@ -123,7 +125,7 @@ def _with_room(known: set[int], ports: set[int]) -> set[int]:
 
 
 def statuses(organization_id: int) -> dict[int, ReaderStatus]:
-    """The status of each reader of an organization that was ever heard, by its id."""
+    """Return the status of each reader with at least one message, by reader ID."""
     rows = execute(
         "SELECT s.reader_id, s.last_heard_at, s.last_read_at, s.clock_offset, s.qos, s.note, s.is_offline, "
         "s.clock_stands_at FROM reader_state s JOIN reader r ON r.id = s.reader_id WHERE r.organization_id = ?",
@@ -152,10 +154,11 @@ GROUP BY r.id ORDER BY r.name
 
 
 def list_states(organization_id: int) -> list[ReaderState]:
+    """Return the state of all live readers of an organization by name."""
     now = clock.now()
     since = (hour_of(now) - 1) * clock.HOUR
-    found = execute(_STATES, {"organization_id": organization_id, "now": now, "since": since})
-    return [ReaderState._make(row) for row in found.fetchall()]
+    rows = execute(_STATES, {"organization_id": organization_id, "now": now, "since": since})
+    return [ReaderState._make(row) for row in rows.fetchall()]
 
 
 _ANTENNAS = """
@@ -175,22 +178,23 @@ ORDER BY n.name, port.port
 
 
 def antennas(organization_id: int, reader_id: int) -> list[AntennaState]:
-    """Those that are set up, and those that have read something; port 0: no antennas. Raises NotFound."""
+    """Return the configured antennas and those with reads; port 0: reader without antennas. Raises NotFound."""
     get_reader(organization_id, reader_id)
     return [AntennaState(*row) for row in execute(_ANTENNAS, {"id": reader_id})]
 
 
-class Waiting(NamedTuple):
-    """How much there is to set up."""
+class InboxCounts(NamedTuple):
+    """Number of items that need attention."""
 
     topics: int
     unknown_tags: int
     dead_letters: int
 
 
-def waiting(organization_id: int) -> Waiting:
+def inbox_counts(organization_id: int) -> InboxCounts:
+    """Count the unassigned topics, unknown tags and dead letters of an organization."""
     with reading():
-        return Waiting(
+        return InboxCounts(
             _count("unassigned_topic", organization_id),
             unknown_tags.count_tags(organization_id),
             _count("dead_letter", organization_id),

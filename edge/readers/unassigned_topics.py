@@ -1,4 +1,4 @@
-"""Topics with messages for which no reader is set up: each organization sees those it owns."""
+"""Unassigned topics: topics with messages but without a reader. Each organization sees the topics it owns."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from edge.people.topic_owners import owner_finder
 from edge.readers import dismissals
 from edge.validation.topics import matches
 
-SAMPLE_BYTES = 65_536  # there may be a thousand
-LONGEST_TOPIC = 1_000  # bytes; no reader that could be set up has a longer one
+SAMPLE_BYTES = 65_536  # for each of up to 1,000 topics
+LONGEST_TOPIC = 1_000  # bytes; readers cannot have longer topics
 _ALL = -1
 
 
 class Topic(NamedTuple):
     topic: str
-    first_heard_at: int
-    last_heard_at: int
+    first_received_at: int
+    last_received_at: int
     messages: int
     sample: bytes
-    size: int  # of the message of which the sample may be the beginning only
+    size: int  # bytes of the whole message; the sample may be truncated
 
 
 class Unassigned(NamedTuple):
-    """`size` is that of the whole payload where this is only its beginning, else 0."""
+    """Message on an unassigned topic. `size`: bytes of the whole payload if it is truncated, otherwise 0."""
 
     topic: str
     received_at: int
@@ -37,20 +37,20 @@ class Unassigned(NamedTuple):
 
 
 def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics) -> list[Unassigned]:
-    """Keep the newest payload of each topic as a sample, or the beginning of a huge one.
+    """Store the newest payload of each topic as a sample, truncated to `SAMPLE_BYTES`.
 
-    Returns the messages for whose topics there was no room.
+    Returns the messages on topics that exceed the limit of their owner.
     """
     if not messages:
         return []
     owner_of = owner_finder()
     by_owner: dict[int | None, set[str]] = {}
-    dismissed = dismissals.topic_finder()
-    messages = [message for message in messages if not dismissed(owner_of(message.topic), message.topic)]
+    is_dismissed = dismissals.topic_checker()
+    messages = [message for message in messages if not is_dismissed(owner_of(message.topic), message.topic)]
     for message in messages:
         if len(message.topic.encode()) <= LONGEST_TOPIC:
             by_owner.setdefault(owner_of(message.topic), set()).add(message.topic)
-    whose = {
+    owners = {
         topic: owner for owner, topics in by_owner.items() for topic in _with_room(owner, topics, hard_limit(most))
     }
     execute_many(
@@ -62,22 +62,22 @@ def record(messages: Sequence[Unassigned], most: int = DEFAULT.unassigned_topics
                 message.topic,
                 message.received_at,
                 message.payload[:SAMPLE_BYTES],
-                whose[message.topic],
+                owners[message.topic],
                 message.size or len(message.payload),
             )
             for message in messages
-            if message.topic in whose
+            if message.topic in owners
         ],
     )
-    return [message for message in messages if message.topic not in whose]
+    return [message for message in messages if message.topic not in owners]
 
 
 def _with_room(owner: int | None, topics: set[str], most: int) -> set[str]:
-    """The topics that are kept already, and as many others as their owner has room for."""
+    """Return the topics already stored, and as many others as fit in the limit of their owner."""
     known = {
         topic
         for (topic,) in execute(
-            "SELECT topic FROM json_each(?) wanted CROSS JOIN unassigned_topic ON topic = wanted.value",
+            "SELECT topic FROM json_each(?) new CROSS JOIN unassigned_topic ON topic = new.value",
             (orjson.dumps(list(topics)).decode(),),
         )
     }
@@ -88,7 +88,7 @@ def _with_room(owner: int | None, topics: set[str], most: int) -> set[str]:
 
 
 def list_topics(organization_id: int, limit: int = 1000) -> list[Topic]:
-    """Those of the organization, the one heard last first."""
+    """Return the unassigned topics of an organization, newest message first."""
     rows = execute(
         "SELECT topic, first_heard_at, last_heard_at, messages, sample, max(size, length(sample)) "
         "FROM unassigned_topic WHERE organization_id = ? ORDER BY last_heard_at DESC LIMIT ?",
@@ -98,12 +98,12 @@ def list_topics(organization_id: int, limit: int = 1000) -> list[Topic]:
 
 
 def find_topic(organization_id: int, topic_filter: str) -> Topic | None:
-    """The topic heard last, of those that the filter matches."""
+    """Return the matching topic with the newest message, or None."""
     return next((topic for topic in list_topics(organization_id, _ALL) if matches(topic_filter, topic.topic)), None)
 
 
 def forget(topic_filter: str) -> None:
-    """Delete topics for which a reader has been set up. Within the caller's transaction."""
+    """Delete topics for which a reader was set up, in the caller's transaction."""
     execute("DELETE FROM dismissal WHERE kind = 'topic' AND subject = ?", (topic_filter,))
     topics = [topic for (topic,) in execute("SELECT topic FROM unassigned_topic") if matches(topic_filter, topic)]
     execute_many("DELETE FROM unassigned_topic WHERE topic = ?", [(topic,) for topic in topics])

@@ -1,4 +1,4 @@
-"""Tags that were read but belong to no asset, until somebody attaches or dismisses them."""
+"""Unknown tags: tags that were read but belong to no asset. They stay until they are attached or dismissed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Sighting(NamedTuple):
 
 
 class UnknownTag(NamedTuple):
-    """However it was spelled and whoever saw it; value, reason and location are those of the last sighting."""
+    """Unknown tag, merged over spellings and readers. `value`, `reason` and location: of the last sighting."""
 
     tag_type: str
     value: str
     match_key: str
     reason: str
-    readers: str  # their names
-    by_hand: bool
+    readers: str  # names, separated by commas
+    is_scanned: bool  # with a handheld
     location_name: str | None
     first_seen_at: int
     last_seen_at: int
@@ -39,12 +39,14 @@ class UnknownTag(NamedTuple):
 
 
 def record(sightings: Sequence[Sighting], most: int = DEFAULT.unknown_tags) -> list[Sighting]:
-    """Keep sightings as long as their readers have room, each for `most` tags; returns the others.
+    """Store sightings, with at most `most` tags for each reader. Returns those that did not fit.
 
-    Tags that were dismissed for good are not kept.
+    Permanently dismissed tags are skipped.
     """
     by_reader: dict[tuple[int, int], list[Sighting]] = {}
-    dismissed = dismissals.dismissed_tags({(one.organization_id, one.tag_type, one.match_key) for one in sightings})
+    dismissed = dismissals.dismissed_tags(
+        {(sighting.organization_id, sighting.tag_type, sighting.match_key) for sighting in sightings}
+    )
     for sighting in sightings:
         if (sighting.organization_id, sighting.tag_type, sighting.match_key) in dismissed:
             continue
@@ -58,7 +60,7 @@ def record(sightings: Sequence[Sighting], most: int = DEFAULT.unknown_tags) -> l
 
 
 def _with_room(organization_id: int, reader_id: int, tags: set[tuple[str, str]], most: int) -> set[tuple[str, str]]:
-    """The tags that are kept already, and as many others as there is room for."""
+    """Return the tags already stored, and as many others as fit in the limit."""
     known = set(execute(_KNOWN, (orjson.dumps(list(tags)).decode(), organization_id, reader_id)))
     if known == tags:
         return known
@@ -69,8 +71,8 @@ def _with_room(organization_id: int, reader_id: int, tags: set[tuple[str, str]],
 
 
 _KNOWN = """
-SELECT u.tag_type, u.match_key FROM json_each(?) wanted CROSS JOIN unknown_tag u
-ON u.organization_id = ? AND u.tag_type = wanted.value ->> 0 AND u.match_key = wanted.value ->> 1 AND u.reader_id = ?
+SELECT u.tag_type, u.match_key FROM json_each(?) new CROSS JOIN unknown_tag u
+ON u.organization_id = ? AND u.tag_type = new.value ->> 0 AND u.match_key = new.value ->> 1 AND u.reader_id = ?
 """
 
 
@@ -84,7 +86,7 @@ def _write(sightings: Sequence[Sighting]) -> None:
     )
 
 
-# With max(), SQLite takes the other columns from the row that has the greatest.
+# With max(), SQLite takes the other columns from the row with the maximum.
 _UNKNOWN = """
 SELECT u.tag_type, u.value, u.match_key, u.reason, ifnull(group_concat(r.name, ', '), ''), min(u.reader_id) = 0, l.name,
        min(u.first_seen_at), max(u.last_seen_at) AS seen, sum(u.sightings)
@@ -97,13 +99,13 @@ GROUP BY u.tag_type, u.match_key ORDER BY seen DESC, u.tag_type, u.match_key LIM
 
 
 def list_tags(organization_id: int, reader_id: int | None = None, limit: int = 50, offset: int = 0) -> list[UnknownTag]:
-    """The one seen last comes first; reader 0 means people with handhelds."""
+    """Return unknown tags, last seen first. `reader_id`: None for all readers, 0 for handhelds."""
     values = {"organization_id": organization_id, "reader_id": reader_id, "limit": limit, "offset": offset}
     return [UnknownTag(*row) for row in execute(_UNKNOWN, values)]
 
 
 def count_tags(organization_id: int, reader_id: int | None = None) -> int:
-    """Different tags, however many readers have read one."""
+    """Return the number of different unknown tags of all readers or of one."""
     count: int = execute(
         "SELECT count(*) FROM (SELECT DISTINCT tag_type, match_key FROM unknown_tag "
         "WHERE organization_id = ?1 AND (?2 IS NULL OR reader_id = ?2))",
@@ -113,14 +115,14 @@ def count_tags(organization_id: int, reader_id: int | None = None) -> int:
 
 
 def forget(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
-    """Delete tags that were attached, by (type, match key). Within the caller's transaction."""
+    """Delete attached tags and their dismissals, in the caller's transaction. `keys`: (type, match key)."""
     keys = list(keys)
     dismissals.forget_tags(organization_id, keys)
     drop(organization_id, keys)
 
 
 def drop(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
-    """(type, match key) of tags that are unknown no longer. Within the caller's transaction."""
+    """Delete unknown tags, in the caller's transaction. `keys`: (type, match key)."""
     execute(
         "DELETE FROM unknown_tag WHERE organization_id = ? "
         "AND (tag_type, match_key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))",

@@ -294,7 +294,7 @@ def _jobs(live: LiveSettings, subscriber: Subscriber) -> list[Job]:
 def _note_drops(config: Config, password: str) -> None:
     """A broker that is away is reported elsewhere."""
     ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-    asked = Broker(broker_files.as_doctor(config.mqtt_broker), "", password, ca_file)
+    asked = Broker(broker_files.doctor_url(config.mqtt_broker), "", password, ca_file)
     dropped = ""
     with suppress(Unavailable):
         dropped = broker_probe.ask(asked, [broker_probe.DROPPED]).get(broker_probe.DROPPED, "")

@@ -48,7 +48,7 @@ NOT_AUDITED = {
         "mapped_fields.record", "reader_messages.Keeper",
         "ignored_messages.record", "ledger.add", "loads.undo_load", "loads.undo_unload", "loads.unload",
         "ledger.note_dropped",
-        "ledger.strike", "kept_messages.Window", "kept_messages.done", "status.record_antennas",
+        "ledger.subtract", "kept_messages.Window", "kept_messages.close_requests", "status.record_antennas",
         "status.record_offsets", "status.record_readers",
         "stored_receipts.keep", "recent_reads.RecentReads", "recent_reads.insert_batch", "positions.reconsider",
         "positions.record", "positions.record_by_person", "positions.settle", "stays.number_of", "stays.add_track",
@@ -75,7 +75,7 @@ NOT_AUDITED = {
     },
     PART_OF_AN_ACT: {
         "audit.Act", "audit.act_in_group", "audit.acting", "scans.record_waiting_scans", "ids.new_id",
-        "ids.new_ids", "kept_messages.order_for_reader", "kept_messages.order_for_tags", "external_keys.update",
+        "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags", "external_keys.update",
         "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags", "search.drop_staged",
         "search.stage", "search.index_record", "search.index_records", "tagging.attach", "tagging.attach_all",
         "tagging.attach_prepared", "tagging.detach", "tags.add_all", "tags.add_prepared",
@@ -213,8 +213,12 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "devices.enrol": (lambda _: devices.enrol(b"code", b"token"), "device.enrolled", "Gun 1"),
     "devices.revoke_device": (lambda on: devices.revoke_device(on.ada, on.device.id), "device.revoked", "Gun 1"),
-    "dead_letters.drop": (lambda on: dead_letters.drop(on.ada, set_a_letter_aside(on)), "dead_letter.dismissed", "t"),
-    "dead_letters.retry": (lambda on: dead_letters.retry(on.ada, set_a_letter_aside(on)), "dead_letter.retried", "t"),
+    "dead_letters.dismiss": (
+        lambda on: dead_letters.dismiss(on.ada, set_a_letter_aside(on)), "dead_letter.dismissed", "t"
+    ),
+    "dead_letters.requeue": (
+        lambda on: dead_letters.requeue(on.ada, set_a_letter_aside(on)), "dead_letter.retried", "t"
+    ),
     "readers.add_reader_with_location": (
         lambda on: readers.add_reader_with_location(on.ada, "Bay", name="P2", topic="p/2", format="edge"),
         "reader.created", "P2",
@@ -242,9 +246,9 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "dismissals.dismiss_topic": (
         lambda on: (hear_a_topic(), dismissals.dismiss_topic(on.ada, "t/#")), "topic.dismissed", "t/#",
     ),
-    "dismissals.bring_back": (
+    "dismissals.restore": (
         lambda on: (hear_a_topic(), dismissals.dismiss_topic(on.ada, "t/#"),
-                    dismissals.bring_back(on.ada, "topic", "t/#")),
+                    dismissals.restore(on.ada, "topic", "t/#")),
         "topic.brought_back", "t/#",
     ),
     "organizations.add_organization": (

@@ -205,7 +205,7 @@ def test_a_bounded_preview_ends_when_it_is_too_large(site: Site, monkeypatch: py
     correction = Correction(site.dock_reader, 2, yard, site.aisle, start - 5 * HOUR, clock.now())
     whole = preview(site.organization_id, correction)
     assert preview(site.organization_id, correction, is_bounded=True) == whole
-    for name in ("MOST_ROWS_OF_REQUEST", "_MOST_GONE_THROUGH", "_MOST_LOOKED_AT"):
+    for name in ("MOST_ROWS_OF_REQUEST", "_MOST_AFFECTED", "_MOST_SCANNED"):
         with monkeypatch.context() as patch:
             patch.setattr(location_corrections, "_ROWS_AT_ONCE", 1)
             patch.setattr(location_corrections, name, 3)

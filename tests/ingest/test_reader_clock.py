@@ -149,7 +149,7 @@ def test_what_is_held_back_counts_as_waiting_and_is_there_after_a_restart(world:
     world.send(live(0, 3), lambda _: -3600)
     assert buckets() == {"held": (3, 0)}
     assert world.stays() == []
-    assert statuses(world.organization_id)[world.readers["dock"].id].heard_at == world.now
+    assert statuses(world.organization_id)[world.readers["dock"].id].received_at == world.now
     world.restart()
     world.wait_until(15)
     assert buckets() == {"recorded": (3, 3)}

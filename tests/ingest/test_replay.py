@@ -68,7 +68,7 @@ def test_it_does_so_after_a_restart_and_only_once(site: Site) -> None:
     catch_up(line())
     recorded, counted = everything_recorded(), buckets()
     with writing():
-        kept_messages.order_for_reader(site.organization_id, site.dock_reader)
+        kept_messages.request_for_reader(site.organization_id, site.dock_reader)
     catch_up(line())
     assert (everything_recorded(), buckets()) == (recorded, counted)
     assert counted == {"recorded": (1, 2)}

@@ -9,7 +9,7 @@ from edge.clock import DAY, HOUR, SECOND
 from edge.database.connection import execute
 from edge.ingest.messages import Message
 from edge.readers import readers
-from edge.readers.clocks import in_words
+from edge.readers.clocks import describe_clock
 from edge.readers.status import statuses
 from edge.tracking.stays import Quality
 from tests.conftest import Cast
@@ -47,7 +47,7 @@ def test_reads_of_a_clock_that_stands_still_count_at_the_time_of_receipt(
     times = kept_times(world)
     assert times[-250:] == list(range(50, 300))
     state = statuses(world.organization_id)[world.readers["dock"].id]
-    assert "stands still at" in in_words("auto", state.clock_offset, state.clock_stands_at)
+    assert "stands still at" in describe_clock("auto", state.clock_offset, state.clock_stands_at)
 
 
 def test_a_clock_that_stops_after_it_was_right_is_noticed(world: World) -> None:

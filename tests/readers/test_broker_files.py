@@ -16,11 +16,11 @@ from edge.database.connection import execute
 from edge.errors import Corrupt, Invalid, SetupError
 from edge.people.organizations import add_organization, list_organizations
 from edge.readers.broker_accounts import SESSIONS, assign_sessions, list_accounts, set_account
-from edge.readers.broker_files import Own, hash_for_broker, new_hash, shares_of, write_files
+from edge.readers.broker_files import OwnAccount, hash_for_broker, new_hash, shares_of, write_files
 from edge.readers.readers import add_reader, change_reader, remove_reader
 from tests.operations.conftest import fresh_site
 
-OWN = Own("edge", "own password")
+OWN = OwnAccount("edge", "own password")
 
 
 @pytest.fixture

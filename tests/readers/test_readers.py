@@ -111,5 +111,5 @@ def test_what_waits_at_another_organization_is_not_counted(cast: Cast) -> None:
     with writing():
         unassigned_topics.record([Unassigned("somewhere/1", 1, b"{}")])
         execute("UPDATE unassigned_topic SET organization_id = ?", (cast.rival,))
-    assert status.waiting(cast.rival).topics == 1
-    assert status.waiting(cast.acme).topics == 0
+    assert status.inbox_counts(cast.rival).topics == 1
+    assert status.inbox_counts(cast.acme).topics == 0

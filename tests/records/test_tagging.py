@@ -141,7 +141,7 @@ def test_reads_of_the_tag_are_ordered_again_and_it_is_no_longer_unknown(cast: Ca
         keep_read_of(cast, tag)
     attach(cast, tag)
     wanted = kept_messages.hash_of(cast.acme, "rfid", match_key(*tag))
-    assert [order.tag_hash for order in kept_messages.orders()] == [wanted]
+    assert [request.tag_hash for request in kept_messages.requests()] == [wanted]
     assert unknown_tags.list_tags(cast.acme) == []
 
 

@@ -30,7 +30,7 @@ from edge.database.connection import close_database
 from edge.people import organizations
 from edge.readers import readers
 from edge.readers.broker_accounts import set_account
-from edge.readers.broker_files import Own, new_hash, write_files
+from edge.readers.broker_files import OwnAccount, new_hash, write_files
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from tests.mosquitto import free_port
@@ -136,7 +136,7 @@ def make_site(data_dir: Path, broker: Broker) -> None:
         assets.create(who, name=f"Pallet {number}", tags=[NewTag("rfid", epc_of(number))])
         reader = readers.add_reader(who, name=name, topic=f"site/{name}", format="csl", location_id=dock)
         set_account(who, reader.id, new_hash("password"))
-    write_files(broker.files, Own("edge", "own password"))
+    write_files(broker.files, OwnAccount("edge", "own password"))
     close_database()
 
 

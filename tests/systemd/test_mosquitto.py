@@ -15,13 +15,13 @@ from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
 from edge.people.organizations import list_organizations
 from edge.readers.broker_accounts import set_account
-from edge.readers.broker_files import Own, as_doctor, new_hash, write_files
+from edge.readers.broker_files import OwnAccount, doctor_url, new_hash, write_files
 from edge.readers.readers import add_reader
 from tests.mosquitto import free_port
 from tests.service import wait_for
 
 SYSTEMD = Path(__file__).parents[2] / "systemd"
-OWN = Own("edge", "own password")
+OWN = OwnAccount("edge", "own password")
 MEMORY = 16_000_000
 
 pytestmark = pytest.mark.mosquitto
@@ -111,7 +111,7 @@ def test_a_reader_cannot_throw_the_service_off_by_its_client_id(broker: Running)
 
 def test_the_doctor_asks_the_broker_beside_the_service(broker: Running) -> None:
     service = Client(broker.port, *OWN, "edge", clean=False)
-    url = as_doctor(f"mqtt://edge@127.0.0.1:{broker.port}")
+    url = doctor_url(f"mqtt://edge@127.0.0.1:{broker.port}")
     assert url == f"mqtt://edge-doctor@127.0.0.1:{broker.port}"
     found = broker_probe.ask(Broker(url, "", OWN.password), ["$SYS/broker/version"])
     assert "mosquitto" in found["$SYS/broker/version"]

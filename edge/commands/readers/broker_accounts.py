@@ -48,7 +48,7 @@ def leave_session(setup: Setup, socket: str) -> None:
 
 def make_account(config: Config, actor: Actor, reader_id: int) -> None:
     """Create an account and print user and password; the password is not shown again."""
-    made, password = broker_files.give_account(actor, reader_id, config.mqtt_broker)
+    made, password = broker_files.issue_account(actor, reader_id, config.mqtt_broker)
     write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")
     click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would disconnect it")

@@ -61,7 +61,7 @@ def renew_passwords(setup: Setup, actor: Actor, accounts: Path, yes: bool) -> No
     click.echo(f"{len(made)} accounts have new passwords, in {accounts}; delete it once they are entered.")
 
 
-def _parse_line(organization_id: int, line: csv_text.Line) -> fleet.Described:
+def _parse_line(organization_id: int, line: csv_text.Line) -> fleet.ReaderLine:
     cells = line.cells
     key, weakest = cells.get("location", ""), cells.get("min_rssi", "")
     if line.fault:
@@ -72,7 +72,7 @@ def _parse_line(organization_id: int, line: csv_text.Line) -> fleet.Described:
         min_rssi = values.signal_strength("min_rssi", weakest)
     except (Invalid, NotFound) as error:
         raise Invalid.one("file", "invalid_value", f"Line {line.number}: {error}") from error
-    return fleet.Described(line.number, cells["name"], cells["topic"], cells["format"], location_id, min_rssi)
+    return fleet.ReaderLine(line.number, cells["name"], cells["topic"], cells["format"], location_id, min_rssi)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from edge.formats.reads import Attempt, Guess
 from edge.formats.registry import CUSTOM, FORMATS, check_format, recognise
 from edge.ingest.try_out import try_out
 from edge.readers import dead_letters, ignored_messages, ledger, mapped_fields, readers, status, unassigned_topics
-from edge.readers.clocks import AUTO, in_words
+from edge.readers.clocks import AUTO, describe_clock
 from edge.readers.readers import ReaderRow
 from edge.readers.status import AntennaState
 from edge.validation import values
@@ -121,7 +121,7 @@ def show_reader(organization_id: int, name: str) -> None:
     click.echo(f"{row.name}: {row.format} on {row.topic}, {where}{_limits(row)}")
     click.echo(f"Last heard: {_last_message_text(state)}")
     measured = (state.clock_offset, state.clock_stands_at) if state else (None, None)
-    click.echo(f"Its clock: {in_words(row.clock_setting, *measured)}")
+    click.echo(f"Its clock: {describe_clock(row.clock_setting, *measured)}")
     if state and state.note:
         click.echo(f"It says: {state.note}")
     for remark in mapped_fields.remarks_of(organization_id, row.id):
@@ -312,7 +312,7 @@ def _mapping_text(file: Path | None) -> str | None:
 def _last_message_text(state: status.ReaderStatus | None) -> str:
     if state is None:
         return "never since it was set up"
-    return clock.rfc3339(state.heard_at) + (", says it is going offline" if state.is_offline else "")
+    return clock.rfc3339(state.received_at) + (", says it is going offline" if state.is_offline else "")
 
 
 def _limits(row: ReaderRow | AntennaState) -> str:

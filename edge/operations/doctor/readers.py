@@ -11,7 +11,7 @@ from edge.operations.doctor.findings import Finding, Subject, ok, problem, some,
 from edge.readers import ignored_messages, ledger, mapped_fields
 from edge.readers.broker_accounts import list_accounts
 from edge.readers.broker_files import shares_of
-from edge.readers.clocks import in_words, is_off
+from edge.readers.clocks import describe_clock, is_off
 
 SILENT = clock.DAY
 LEAST_QUEUE = 100_000
@@ -150,7 +150,7 @@ def readers_qos(_: Subject) -> Finding:
 
 def readers_clock(_: Subject) -> Finding:
     off = [
-        f"{row.name} ({in_words(row.clock_setting, row.clock_offset, row.clock_stands_at)})"
+        f"{row.name} ({describe_clock(row.clock_setting, row.clock_offset, row.clock_stands_at)})"
         for row in stats.reader_figures()
         if row.is_enabled and is_off(row.clock_setting, row.clock_offset, row.clock_stands_at)
     ]

@@ -69,7 +69,7 @@ def set_kind_of_location(location_id: int) -> AnyResponse:
 def show_antenna_work(reader_id: int) -> str:
     """What the antennas of a reader read in the last minutes, for aiming them."""
     organization_id = current_session().organization_id
-    work = antenna_reads.antenna_work(organization_id, reader_id)
+    work = antenna_reads.antenna_activity(organization_id, reader_id)
     drawn = [
         charts.strengths(f"{one.label}: strength", one.strengths, antenna_reads.WEAKEST, antenna_reads.STEP)
         for one in work.antennas

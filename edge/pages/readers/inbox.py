@@ -40,7 +40,7 @@ def show_topics() -> str:
 def dismiss_topic() -> AnyResponse | tuple[str, int]:
     """For good, or show it again."""
     if "bring_back" in request.form:
-        dismissals.bring_back(actor(), "topic", request.form["bring_back"])
+        dismissals.restore(actor(), "topic", request.form["bring_back"])
         return done("/readers/topics", "brought-back")
     try:
         dismissals.dismiss_topic(actor(), request.form.get("topic", ""))
@@ -72,7 +72,7 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
     """To the asset that is named by its key, or by another of its tags; or dismiss it for good."""
     form = request.form
     if "bring_back" in form:
-        dismissals.bring_back(actor(), "tag", form["bring_back"])
+        dismissals.restore(actor(), "tag", form["bring_back"])
         return done("/readers/unknown-tags", "brought-back")
     try:
         if "dismiss" in form:
@@ -102,11 +102,11 @@ def treat_dead_letter(no: int) -> AnyResponse:
     """Try again after the cause was fixed: it goes through ingest again, and comes back here if it fails again."""
     requeue = services().requeue
     if "drop" in request.form:
-        dead_letters.drop(actor(), no)
+        dead_letters.dismiss(actor(), no)
         return done("/readers/dead-letters", "dropped")
     if requeue is None:
         abort(503, "Ingest is not running here.")
-    letter = dead_letters.retry(actor(), no)
+    letter = dead_letters.requeue(actor(), no)
     requeue(no, letter.topic, letter.payload, letter.received_at)
     return done("/readers/dead-letters", "retried")
 

@@ -32,7 +32,7 @@ def show_readers() -> str:
     return render_template(
         "readers/readers.html",
         readers=status.list_states(current_session().organization_id),
-        waiting=status.waiting(current_session().organization_id),
+        waiting=status.inbox_counts(current_session().organization_id),
         titles=registry.titles(),
         silent_before=clock.now() - SILENT_AFTER,
         heard=_heard(),
@@ -76,8 +76,8 @@ def grouped_topics() -> list[tuple[Topic, Guess]]:
             together = f"{parent}/+"
         if together in found:
             newest, guess = found[together]
-            first = min(newest.first_heard_at, topic.first_heard_at)
-            newest = newest._replace(first_heard_at=first, messages=newest.messages + topic.messages)
+            first = min(newest.first_received_at, topic.first_received_at)
+            newest = newest._replace(first_received_at=first, messages=newest.messages + topic.messages)
         else:
             newest = topic._replace(topic=together)
         found[together] = (newest, guess)
@@ -98,5 +98,5 @@ def make_reader_account(reader_id: int) -> str:
     config = services().config
     if not config.has_reader_accounts:
         abort(404)
-    account, password = broker_files.give_account(actor(), reader_id, config.mqtt_broker)
+    account, password = broker_files.issue_account(actor(), reader_id, config.mqtt_broker)
     return render_template("readers/account.html", reader=reader, account=account, password=password, **_broker())

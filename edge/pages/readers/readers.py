@@ -103,7 +103,7 @@ def show_reader(reader_id: int) -> str:
         locations=location_board.tree(current_session().organization_id),
         silent_before=clock.now() - SILENT_AFTER,
         clock_is_off=clocks.is_off(reader.clock_setting, state.clock_offset, state.clock_stands_at),
-        clock_in_words=clocks.in_words(reader.clock_setting, state.clock_offset, state.clock_stands_at),
+        clock_in_words=clocks.describe_clock(reader.clock_setting, state.clock_offset, state.clock_stands_at),
         has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
     )
 

@@ -13,7 +13,7 @@ from edge.clock import SECOND
 from edge.people.people import Role
 from edge.readers import readers
 from edge.readers.antenna_kinds import kind_of_location, kinds_of
-from edge.readers.antenna_reads import antenna_work
+from edge.readers.antenna_reads import antenna_activity
 from edge.readers.readers import ReaderRow
 from edge.tracking import antenna_names
 from edge.tracking.positions import record
@@ -105,7 +105,7 @@ def test_a_technician_sees_what_the_antennas_read_and_share(
     reads += [read(second, site.cage.id, reader.id, 2, -120) for second in range(3)]
     reads += [read(5, site.pallet.id, other.id, port, -60)]
     record(sorted(reads, key=lambda one: one.observed_at), 300 * SECOND, recent)
-    work = antenna_work(cast.acme, reader.id)
+    work = antenna_activity(cast.acme, reader.id)
     by_label = {one.label: one for one in work.antennas}
     assert by_label["antenna 1"].usual == -52
     assert by_label["antenna 1"].per_second == pytest.approx(0.5, rel=0.1)
@@ -122,7 +122,7 @@ def test_a_technician_sees_what_the_antennas_read_and_share(
     assert theirs.get(path).status_code == 404
     recent.refresh()
     record([read(40, site.pallet.id, reader.id, 10, -50)], 300 * SECOND, recent)
-    labels = [one.label for one in antenna_work(cast.acme, reader.id).antennas]
+    labels = [one.label for one in antenna_activity(cast.acme, reader.id).antennas]
     assert labels == ["antenna 1", "antenna 2", "antenna 10"]
 
 

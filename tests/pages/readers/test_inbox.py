@@ -109,7 +109,13 @@ def test_one_tag_is_one_row_with_all_that_saw_it(cast: Cast) -> None:
     for reader_id, value, at in ((one.id, "E2 AA", 5), (0, "E2AA", 9)):
         unknown_tags.record([Sighting(cast.acme, "rfid", "E2AA", reader_id, value, "unmatched", at, None)])
     (tag,) = unknown_tags.list_tags(cast.acme)
-    assert (tag.value, tag.readers, tag.by_hand, tag.sightings, tag.first_seen_at) == ("E2AA", "Portal 1", True, 2, 5)
+    assert (tag.value, tag.readers, tag.is_scanned, tag.sightings, tag.first_seen_at) == (
+        "E2AA",
+        "Portal 1",
+        True,
+        2,
+        5,
+    )
 
 
 def test_a_dismissed_tag_stays_away_until_it_is_brought_back(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
