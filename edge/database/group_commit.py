@@ -2,7 +2,7 @@
 
 A durable commit costs far more than its writes, and only one can run at a time. Writes that arrive during a commit
 wait, and the next commit takes them all. Each write is isolated by a savepoint, which undoes a refused one. No request
-is answered before the commit.
+is answered before the commit. Decision record: web/manual/decisions/group-commit.md
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
 """Socket wrapper for paho that reads MQTT messages in batches.
 
-Decision record. Decision: PUBLISH packets are parsed and PUBACKs written here. paho handles all other packets through
-the five methods of its `SocketLike` protocol. Gain: 5 instead of 52 microseconds a message (one run on a busy machine).
-Alternative: a buffering socket under paho's own parser takes 40 microseconds and would cost a third of the ingest rate.
-Remove this module once paho reads several packets per call or has a batch callback. It overrides the private method
-`_create_socket`, so the minor version of paho is pinned. `tests/test_newest_releases.py` tests the newest release.
+Decision record: web/manual/decisions/mqtt-framing.md
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
 """One connection of the HTTP server: waitress's channel, reading requests and sending answers by our rules.
 
-Decision record. What: classes of our own for what waitress has attributes for, with four changes. Refusals of the
-server carry the envelope, see `refusals` (contract: Requests, limits, headers). A broken absolute address is a refusal
-instead of a trace in the log. A response without a body keeps the connection: closing it cost a client 0.3 ms for each
-DELETE. The serving thread does not wake up while a worker sends: a fifth more small responses a second. Clients that
-are slow or greedy are shut out, see `connections`; answers that go on have no worker, see `events.stream`. Unnecessary
-once waitress does these itself. The minor version is pinned, and `tests/test_newest_releases.py` runs the tests of
-this module against the newest release.
+Decision record: web/manual/decisions/channels.md
 """
 
 from __future__ import annotations

@@ -11,11 +11,7 @@ with many connections is served as fast as the box can, and not refused within i
 
 Probes (/healthz) have a thread of their own: whoever watches the service is answered while all others are slow.
 
-Decision record. What: the task dispatcher of waitress is replaced. Gain: with eight connections one asset is read at
-0.8 of a bare Flask application instead of 0.5, and at 96 connections 2,500 times a second instead of 270. Price: beside
-slow reads, quick ones wait up to `MAX_LEAD_SECONDS` for each of them. Unnecessary on an interpreter without the global
-lock. waitress calls `add_task` and `shutdown` only; its minor version is pinned, and `tests/test_newest_releases.py`
-runs the tests of this module against the newest release.
+Decision record: web/manual/decisions/workers.md
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What was heard of one asset lately, packed: as objects it would take six times the memory."""
+"""Recent reads of one asset, packed into bytes (one sixth of the memory of objects).
+
+Decision record: web/manual/decisions/packed-reads.md
+"""
 
 from __future__ import annotations
 

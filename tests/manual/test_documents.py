@@ -115,3 +115,10 @@ def test_the_readme_is_short_and_has_the_commands_that_scripts_run() -> None:
     readme = TEXTS[ROOT / "README.md"]
     assert len(readme.splitlines()) <= README_LINES
     assert {block.marker for block in BLOCKS if block.document == ROOT / "README.md"} >= {"run:demo", "run:test"}
+
+
+def test_every_decision_record_that_code_names_exists() -> None:
+    sources = [path.read_text("utf-8") for path in (ROOT / "edge").rglob("*.py")]
+    records = {record for text in sources for record in re.findall(r"Decision record: (\S+)", text)}
+    assert len(records) >= 6
+    assert [record for record in records if not (ROOT / record).exists()] == []
