@@ -1,7 +1,9 @@
 """Public ids: a counter passed through a keyed permutation of 1..2^53-1 (spec: Identifiers).
 
 One counter makes them unique over all types; it never goes back, so ids are never reused. A random key per database
-makes them opaque. A permutation cannot collide, so no lookup is needed. Decision record: web/manual/decisions/permuted-ids.md
+makes them opaque. A permutation cannot collide, so no lookup is needed.
+
+Decision record: web/manual/decisions/permuted-ids.md
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ SHOWN = {
     f"| {Config.rate_per_second} per second, {Config.rate_burst} saved up",
     f"the first {budget.SMALL // KB} KB of each are not counted",
     f"{budget.MOST_OF_REQUEST // MB} MB for one body",
-    f"{batch_format.MOST_OF_BATCH // MB} MB for a batch of a site",
+    f"{batch_format.MAX_BATCH_MEMORY // MB} MB for a batch of a site",
     f"| Recent reads | {recent_reads.MOST_BYTES // MB} MB |",
     f"at least {MIN_LENGTH} characters",
     f"| API keys | {CAPS['key'][0]:,} |",
