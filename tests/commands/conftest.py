@@ -1,4 +1,4 @@
-"""The `edge` command in a data directory of its own."""
+"""Fixtures that run the `edge` command on a temporary data directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PASSWORD = "correct horse battery"
 
 
 class Shell:
-    """Runs `edge` on one data directory; gives what it printed and its exit code."""
+    """Runs `edge` on one data directory and returns its output and exit code."""
 
     def __init__(self, data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._data_dir, self._capsys, self._patch = data_dir, capsys, monkeypatch

@@ -1,4 +1,4 @@
-"""What the shell writes goes the same way as everything else; `edge audit` shows it."""
+"""Commands write to the audit trail; `edge audit` shows it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.commands.conftest import Shell
 
 @pytest.fixture(autouse=True)
 def _ana(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ana types, behind sudo."""
+    """Make Ana the shell user, behind sudo."""
     monkeypatch.setenv("SUDO_USER", "ana")
 
 

@@ -1,4 +1,4 @@
-"""`edge config change` and `reset`, beside a service that runs."""
+"""`edge config change` and `reset` while the service runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_setting_is_changed_shown_with_who_did_it_and_reset(edge: Shell, monke
 
 
 def test_no_name_adds_a_line_to_the_settings(edge: Shell) -> None:
-    """Scripts that root runs read them by lines."""
+    """Root scripts parse the settings by line."""
     edge.ok("config", "change", "retention.history_days", "90")
     execute("UPDATE setting SET changed_by = ?", ("anna\nhttp.listen = 0.0.0.0:1",))
     said = edge.ok("config")
@@ -74,7 +74,7 @@ def test_a_running_service_follows(edge: Shell, tmp_path: Path, monkeypatch: pyt
 
 
 def test_beside_the_service_a_command_leaves_the_write_ahead_log_where_it_is(edge: Shell, tmp_path: Path) -> None:
-    """Two processes of which one moves it while the other writes can damage the file: SQLite before 3.51.3."""
+    """Checkpointing from two processes can damage the file in SQLite before 3.51.3."""
     close_database()
     with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as service:
         service.execute("PRAGMA wal_autocheckpoint = 0")

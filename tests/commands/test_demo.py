@@ -1,4 +1,4 @@
-"""`edge demo` from the outside: it prints, and ends in order when it is told to."""
+"""`edge demo` as a process: output and orderly shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edge events`: who is told, from a shell."""
+"""`edge events`: destinations from the shell."""
 
 from __future__ import annotations
 

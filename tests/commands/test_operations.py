@@ -43,7 +43,7 @@ def test_a_second_disk_that_is_missing_fails_the_command_but_not_the_backup(site
 
 
 def test_copies_are_for_the_user_of_the_service_alone(site: Path, tmp_path: Path) -> None:
-    """They hold the key that tokens are signed with."""
+    """Copies contain the key that signs tokens."""
     second = tmp_path / "stick"
     second.mkdir()
     command = [sys.executable, "-m", "edge", f"--set=data_dir={site}", f"--set=backup.second_dir={second}", "backup"]

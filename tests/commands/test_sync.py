@@ -1,4 +1,4 @@
-"""`edge sync`: what a hub says of itself, from a shell."""
+"""`edge sync`: status and conflicts of a hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A release is tried on a copy, beside the site, before it takes the site over."""
+"""Trial of a release on a copy before the switch."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.mosquitto
 
 @pytest.fixture
 def backup(tmp_path: Path) -> Path:
-    """Of a site with one organization."""
+    """Return a backup of a site with one organization."""
     site = tmp_path / "site"
     site.mkdir()
     migrate.migrate(site)
@@ -42,7 +42,7 @@ def backup(tmp_path: Path) -> Path:
 
 
 def try_release(backup: Path, broken: str = "", before: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """`edge trial`, with this code run first."""
+    """Run `edge trial`, with the code `broken` executed first."""
     folder = backup.parents[1] / "trial"
     script = f"import sys; from edge import cli; {broken or 'pass'}; sys.argv[0] = 'edge'; cli.main()"
     settings = backup.parents[2] / "edge.toml"
@@ -86,7 +86,7 @@ def test_a_release_that_does_not_work_is_told_in_one_sentence(backup: Path, brok
 
 
 def with_reader(backup: Path) -> Path:
-    """The backup of a site with a reader whose messages are kept, and an asset that it read at the dock."""
+    """Return a backup with a reader whose messages are kept, and an asset that it read at the dock."""
     site = backup.parents[1]
     migrate.migrate(site)
     actor = shell(organizations.find_organization(None).id)
@@ -121,7 +121,7 @@ cli.main()
 
 
 def test_a_release_that_drops_the_topic_of_a_reader_is_refused(backup: Path) -> None:
-    """Its one synthetic read arrives all the same; 1,170 reads were lost after the switch."""
+    """The synthetic read still arrives, so only a replay of the reader's messages detects it."""
     serve_broken = (
         "from edge.operations.upgrade import trial as limits; limits.ARRIVAL_SECONDS = 8.0;"
         " from edge.commands import upgrade as t; usual = t._command;"
@@ -133,7 +133,7 @@ def test_a_release_that_drops_the_topic_of_a_reader_is_refused(backup: Path) -> 
 
 
 def test_nothing_comes_in_until_an_upgrade_is_complete(backup: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The database may still be put back, and then it would be lost."""
+    """A rollback restores the previous database and would lose the input."""
     site, port = backup.parents[1], free_port()
     monkeypatch.setattr(serve, "set_up_log", lambda _: None)
     (site / FILE_NAME).touch()
@@ -141,7 +141,7 @@ def test_nothing_comes_in_until_an_upgrade_is_complete(backup: Path, monkeypatch
         config = Config(data_dir=site, mqtt_broker=broker.url, http_listen=f"127.0.0.1:{port}")
         with serve.running(config):
             assert [ask(port, method) for method in ("POST", "GET")] == [503, 401]
-            assert health(port) == (200, False)  # the broker is not asked for anything
+            assert health(port) == (200, False)  # not connected to the broker
             (site / FILE_NAME).unlink()
             wait_for(lambda: health(port) == (200, True), 20)
 

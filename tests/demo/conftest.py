@@ -1,4 +1,4 @@
-"""The demo site as it is written down, and half an hour of what its readers hear."""
+"""The demo plan, and half an hour of simulated reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LASTING = 1800 * SECOND
 
 
 def chance(seed: int) -> Random:
-    """The same luck each time."""
+    """Return a seeded random generator."""
     return Random(seed)
 
 

@@ -1,4 +1,4 @@
-"""Tag values are those the standards give for the same keys."""
+"""Tag values match the examples of the standards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every simulated message is what the parser of its make expects, and means what was heard."""
+"""The parsers read every simulated message with its original meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Things move as things do: one location at a time, in the order of time."""
+"""Simulated items are at one location at a time, in order of time."""
 
 from __future__ import annotations
 

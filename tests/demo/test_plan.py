@@ -1,4 +1,4 @@
-"""What is written down in data/demo fits together."""
+"""The files of data/demo are consistent."""
 
 from __future__ import annotations
 

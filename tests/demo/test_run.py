@@ -1,4 +1,4 @@
-"""The demo as a whole: it starts quickly, shows movement, and what it prints works as it is."""
+"""The demo as a whole: fast start, visible movement, and working commands in its guide."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_only_strangers_are_unknown_and_nothing_is_lost(demo: Demo) -> None:
     assert {value.upper() for (value,) in execute("SELECT value FROM unknown_tag")} <= strangers
     assert execute("SELECT count(*) FROM dead_letter").fetchone()[0] == 0
     assert execute("SELECT count(*) FROM unassigned_topic").fetchone()[0] == 0
-    until(lambda: not execute("SELECT 1 FROM ledger WHERE bucket = 'held'").fetchone())  # at first, some are
+    until(lambda: not execute("SELECT 1 FROM ledger WHERE bucket = 'held'").fetchone())  # some are held at first
     buckets = {bucket for (bucket,) in execute("SELECT DISTINCT bucket FROM ledger")}
     assert buckets <= {"recorded", "status", "unmatched_tag", "repeat"}
 

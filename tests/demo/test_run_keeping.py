@@ -1,4 +1,4 @@
-"""A demo leaves nothing behind, or goes on where it was kept; it never touches another site."""
+"""A temporary demo leaves nothing behind, a kept one continues, and no other site is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated readers tell everything they heard, each in the order of time."""
+"""The simulation publishes all reads, in order of time for each reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAST = 600 * SECOND
 
 
 class Heard:
-    """In place of the connections: reads by reader."""
+    """Stand-in for the connections that collects payloads by reader."""
 
     def __init__(self) -> None:
         self.reads: dict[str, list[Read]] = {}

@@ -1,4 +1,4 @@
-"""Labels as they come out of a printer: the codes are read back by a decoder from the picture of the page."""
+"""Printed labels: codes are decoded from the rendered page."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ FIELD = re.compile(rb"\^FO(\d+),(\d+)\^A0N,(\d+),\d+\^FH\^FD([_0-9A-F]*)\^FS")
 def test_the_texts_of_a_printer_label_are_whole_and_apart(
     key: str, name: str, paper: str, code: Code, dots: int
 ) -> None:
-    """Every line lies inside the label, right of or below the code, and no two overlap. The key is never cut."""
+    """Every line is inside the label, right of or below the code, without overlap. The key is never cut."""
     size = PAPERS[paper]
     data = labels_zpl([Label(name, key, f"http://edge.nord.example/a/{key}")], size, code, dots)
     fields = [
@@ -139,7 +139,7 @@ def test_a_long_key_is_whole_in_the_pdf() -> None:
 
 
 def test_bars_that_a_printer_cannot_make_fine_enough_are_refused() -> None:
-    """0.2 mm are fine for an office printer, but one dot at 203 dpi is 0.125 mm and two are too wide."""
+    """0.2 mm suits an office printer, but at 203 dpi one dot is 0.125 mm and two are too wide."""
     label, paper = Label("Cage", "K" * 18, ""), PAPERS["roll-57x32"]
     check_fit([label], paper, Code.CODE_128)
     with pytest.raises(Invalid, match="too fine"):

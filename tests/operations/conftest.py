@@ -12,7 +12,7 @@ from edge.people.organizations import add_organization
 
 @contextmanager
 def fresh_site(folder: Path) -> Iterator[Path]:
-    """A data directory with an open, empty database."""
+    """Yield a data directory with an open, empty database."""
     folder.mkdir(parents=True, exist_ok=True)
     migrate.migrate(folder)
     try:

@@ -1,4 +1,4 @@
-"""A site of about 1,100 pages with every large table in use, a backup of it, and damage at random pages."""
+"""A site of about 1,100 pages with all large tables in use, its backup, and random page damage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Rows = dict[str, dict[tuple[object, ...], tuple[object, ...]]]  # by table and p
 
 _AT = 1_770_000_000_000_000  # microseconds
 
-# Rows of each, on top of the 1,200 assets: enough for several levels of pages in the large ones.
+# Number of rows per table, besides the 1,200 assets: enough for several levels of pages in the large tables.
 _TABLES = {
     "source": "INSERT INTO source (organization_id, location_id, reader_id, port) "
     "SELECT organization_id, id, (SELECT min(id) FROM reader), 1 FROM location",
@@ -61,7 +61,7 @@ _TABLES = {
 
 
 class Damaged(NamedTuple):
-    """`file` is whole until pages of it are spoiled; `rows` are all of it, `pages` where each of them is."""
+    """A sound file with all its `rows`, and the `pages` that hold each of them."""
 
     file: Path
     backups: Path
@@ -72,7 +72,7 @@ class Damaged(NamedTuple):
 
 
 def make_site(site: Path, seed: int = 0) -> Damaged:
-    """The open, empty database of `site` becomes a whole site with a backup, some changes, and is closed."""
+    """Fill the open, empty database of `site`, back it up, change some rows, and close it."""
     actor = service(organizations.list_organizations()[0].id)
     add_person(shell(actor.organization_id), name="Ada", role=Role.ADMINISTRATOR, email="ada@example.org")
     for number in range(6):
@@ -107,7 +107,7 @@ def _add_assets(organization_id: int, first: int, after: int) -> None:
 
 
 def _change(organization_id: int) -> None:
-    """What happens between a backup and the damage: records come, change and go."""
+    """Change the site as between a backup and the damage: create, change and delete records."""
     with writing():
         _add_assets(organization_id, 1200, 1300)
         execute("UPDATE asset SET name = name || ' changed' WHERE rowid % 7 = 0")
@@ -126,32 +126,32 @@ def spoil(site: Damaged, pages: Iterable[int], content: Callable[[int], bytes] =
 
 
 def random_damage(site: Damaged, seed: int, number: int = 100) -> list[int]:
-    """Which pages; every second seed has the header and the schema among them."""
+    """Damage random pages and return them; every second seed includes the header and the schema."""
     chosen = random.Random(seed)
     first = [1] if seed % 2 else []
     return first + chosen.sample(range(2, site.page_count + 1), number - len(first))
 
 
 def expected(site: Damaged, damaged: Iterable[int]) -> Rows:
-    """Rows on undamaged pages as they are there, and all others that the backup has."""
+    """Return the rows on undamaged pages, and all other rows of the backup."""
     gone = set(damaged)
     found: Rows = {}
     for table, rows in site.rows.items():
         found[table] = {key: row for key, row in rows.items() if not site.pages[table, key] & gone}
     for table, rows in site.in_backup.items():
         for key, row in rows.items():
-            if key in site.rows[table]:  # it was not deleted since
+            if key in site.rows[table]:  # not deleted since the backup
                 found[table].setdefault(key, row)
     return found
 
 
 def missing(site: Damaged, damaged: Iterable[int], repaired: Path) -> list[str]:
-    """The rows that should be in the repaired file and are not, but for those whose parents were lost."""
+    """Return the expected rows missing from the repaired file, except those with lost parents."""
     wanted = expected(site, damaged)
     with closing(sqlite3.connect(repaired)) as connection:
         links = {table: connection.execute(f"PRAGMA foreign_key_list({table})").fetchall() for table in wanted}
         names = {table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")] for table in wanted}
-        for kind in ("asset", "location"):  # created from their search text, with what hangs on them
+        for kind in ("asset", "location"):  # recreated from their search text, with their dependents
             ids = {key for key, row in wanted["searchable"].items() if row[2] == kind}
             wanted[kind] |= dict.fromkeys(ids - wanted[kind].keys(), ())
         while _drop_orphans(wanted, links, names):
@@ -205,7 +205,7 @@ def _key_columns(connection: sqlite3.Connection, name: str) -> list[str]:
 
 
 def _pages(file: PageFile) -> dict[tuple[str, tuple[object, ...]], set[int]]:
-    """The pages of each row of a sound file, overflow pages too."""
+    """Return the pages of each row of a sound file, including overflow pages."""
     forest = Forest(file)
     roots = {root: name for kind, name, root in schema_rows(forest) if root and kind == "table"}
     found: dict[tuple[str, tuple[object, ...]], set[int]] = {}

@@ -1,4 +1,4 @@
-"""Put history into an open database by hand, for tests that drop it again."""
+"""Write history rows directly, for tests of retention."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class Stay(NamedTuple):
 
 
 def add_asset(stays: list[Stay]) -> int:
-    """An asset with these stays; returns its number in `history`."""
+    """Add an asset with these stays. Returns its number in `history`."""
     with writing():
         organization, asset, location = new_id(), new_id(), new_id()
         execute("INSERT INTO organization VALUES (?1, ?2, 0, ?2)", (organization, f"org {organization}"))

@@ -1,4 +1,4 @@
-"""Backups that are made, kept, rotated and restored."""
+"""Backups: making, rotation and restore."""
 
 import errno
 import gzip
@@ -169,7 +169,7 @@ def test_rotation_keeps_days_and_weeks(site: Path, monkeypatch: pytest.MonkeyPat
 def days_of_backups(
     site: Path, monkeypatch: pytest.MonkeyPatch, days: range, second: SecondFolder | None = None
 ) -> list[Path]:
-    """A backup on each of these days, of which the newest alone is kept for its age."""
+    """Make a backup on each of these days. Rotation by age would keep the newest only."""
     start, made = clock.to_micros(datetime(2026, 1, 1, 2, tzinfo=UTC)), []
     for day in days:
         monkeypatch.setattr(clock, "now", lambda day=day: start + day * clock.DAY)
@@ -178,7 +178,7 @@ def days_of_backups(
 
 
 def test_a_pinned_backup_is_kept_until_it_is_released(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An upgrade depends on it; the backup of that day used to replace it."""
+    """An upgrade depends on it, so rotation must not replace it with a newer backup of the same day."""
     (pinned,) = days_of_backups(site, monkeypatch, range(1))
     pin = pinned.with_name(f"{pinned.name}.pinned")
     pin.touch()
@@ -213,7 +213,7 @@ def test_the_newest_backup_from_before_a_migration_is_never_removed(
 def test_a_backup_made_after_the_clock_was_set_back_is_kept(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_second: bool
 ) -> None:
-    """It looks like the oldest one, and is the only one with the data of today."""
+    """It looks like the oldest backup, but it is the only one with today's data."""
     stick = tmp_path / "stick"
     stick.mkdir()
     second, now = SecondFolder(stick) if with_second else None, clock.now()
@@ -226,7 +226,7 @@ def test_a_backup_made_after_the_clock_was_set_back_is_kept(
 
 
 class Disk:
-    """What reaches the disk, in order: files and folders that were synced, renamed and removed, by their name."""
+    """Log of the files and folders that were synced, renamed and removed, by name."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps: list[tuple[str, str]] = []
@@ -250,7 +250,7 @@ class Disk:
         monkeypatch.setattr(Path, "unlink", unlinked)
 
     def order(self, *steps: tuple[str, str]) -> list[int]:
-        """Where in the order these steps are."""
+        """Return the positions of these steps in the log."""
         return [self.steps.index(step) for step in steps]
 
 
@@ -258,7 +258,7 @@ class Disk:
 def test_a_backup_is_on_the_disk_before_an_older_one_goes(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_encrypted: bool
 ) -> None:
-    """A power cut at any moment leaves one of them whole, in both folders."""
+    """A power cut at any moment leaves a complete backup in both folders."""
     stick, now = tmp_path / "stick", clock.now()
     stick.mkdir()
     second = SecondFolder(stick, new_key()[1] if is_encrypted else "")
@@ -273,7 +273,7 @@ def test_a_backup_is_on_the_disk_before_an_older_one_goes(
     copied = disk.order(
         ("sync", f"{new}{suffix}.tmp"), ("rename", f"{new}{suffix}"), ("sync", "stick"), ("remove", f"{old}{suffix}")
     )
-    if not is_encrypted:  # the same name in both folders: the first to go is that of the first folder
+    if not is_encrypted:  # both folders use the same names: the first removal is in the first folder
         copied[1] = len(disk.steps) - 1 - disk.steps[::-1].index(("rename", new))
         copied[3] = len(disk.steps) - 1 - disk.steps[::-1].index(("remove", old))
     assert copied == sorted(copied)
@@ -282,7 +282,7 @@ def test_a_backup_is_on_the_disk_before_an_older_one_goes(
 def test_a_second_folder_that_cannot_be_synced_gets_its_copy_all_the_same(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some network file systems sync files and no folders."""
+    """Some network file systems cannot sync folders."""
     stick, sync = tmp_path / "stick", os.fsync
     stick.mkdir()
 
@@ -314,6 +314,6 @@ def test_what_is_kept(times: set[datetime], daily: int, weekly: int) -> None:
     assert keep <= times
     assert len(keep) <= daily + weekly
     assert not times or max(times) in keep
-    assert times_to_keep(keep, Rotation(daily, weekly)) == keep  # again, nothing more goes
+    assert times_to_keep(keep, Rotation(daily, weekly)) == keep  # idempotent
     later = max(times, default=datetime(2020, 1, 1, tzinfo=UTC)) + timedelta(hours=1)
     assert len(times_to_keep({*keep, later}, Rotation(daily, weekly))) >= min(len(keep), daily)

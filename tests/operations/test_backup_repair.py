@@ -1,4 +1,4 @@
-"""A damaged file: found, and recovered as far as SQLite can."""
+"""Detection and repair of a damaged database."""
 
 import sqlite3
 import subprocess
@@ -26,7 +26,7 @@ ASSETS = 500
 
 @pytest.fixture
 def file(site: Path) -> Path:
-    """A closed database with 500 tagged assets, and a backup of it."""
+    """Return a closed database with 500 tagged assets and a backup."""
     actor = service(organizations.list_organizations()[0].id)
     with writing():
         locations.create(actor, name="Dock")
@@ -41,14 +41,14 @@ def file(site: Path) -> Path:
 
 
 def page_of(file: Path, asset: int) -> int:
-    """The leaf that an asset is in."""
+    """Return the leaf page of an asset."""
     with closing(sqlite3.connect(file)) as connection:
         size = connection.execute("PRAGMA page_size").fetchone()[0]
     return file.read_bytes().index(f'{{"mark":{asset}}}'.encode()) // int(size)
 
 
 def spoil(file: Path, page: int, content: bytes = b"\0") -> None:
-    """Fill a page, as a failing card does."""
+    """Overwrite a page, like a failing card."""
     with closing(sqlite3.connect(file)) as connection:
         size = int(connection.execute("PRAGMA page_size").fetchone()[0])
     with file.open("r+b") as damaged:
@@ -71,7 +71,7 @@ def test_a_file_that_is_no_database_is_found_at_the_start(file: Path) -> None:
 
 
 def test_a_file_that_was_emptied_is_never_taken_for_a_new_site(site: Path) -> None:
-    """As a power cut can leave it."""
+    """A power cut can truncate the file to zero bytes."""
     close_database()
     (site / FILE_NAME).write_bytes(b"")
     with pytest.raises(Damaged, match="is damaged: it is empty"):
@@ -89,7 +89,7 @@ def test_a_start_on_a_full_disk_ends_with_one_sentence(site: Path) -> None:
 
 
 def test_a_start_undoes_what_a_power_cut_left_half_done_outside_the_wal(file: Path) -> None:
-    """Its first start makes a restored file one with a WAL, by way of the journal that it had until then."""
+    """A restored file has a rollback journal until its first start switches it to WAL."""
     journal = file.with_name(f"{FILE_NAME}-journal")
     with closing(sqlite3.connect(file, isolation_level=None)) as cut_off:
         cut_off.execute("PRAGMA journal_mode = delete")
@@ -134,7 +134,7 @@ def test_without_a_backup_what_can_be_read_is_recovered_and_the_rest_is_counted(
 
 
 def test_records_whose_page_is_lost_keep_their_tags(file: Path) -> None:
-    """The search text has what is needed, but for the case of letters."""
+    """The search text holds all that is needed, except the case of letters."""
     spoil(file, page_of(file, 250))
     recovered = repair_database(shell(), file.parent, []).recovered
     assert recovered.from_search["asset"] > 1
@@ -236,7 +236,7 @@ def test_what_cannot_be_recovered_at_all_changes_nothing(file: Path) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_hundred_random_pages_cost_only_what_changed_on_them_since_the_backup(site: Path, seed: int) -> None:
-    """`python -m tests.soak.damage` does it with as many seeds as there is time for."""
+    """`python -m tests.soak.damage` runs this with many seeds."""
     whole = damage.make_site(site)
     pages = damage.random_damage(whole, seed)
     damage.spoil(whole, pages)
@@ -245,7 +245,7 @@ def test_a_hundred_random_pages_cost_only_what_changed_on_them_since_the_backup(
 
 
 def test_pages_below_a_damaged_root_are_known_by_their_rows(site: Path) -> None:
-    """Without the pointer map, of which every 820th page is one."""
+    """The pointer map, which is on every 820th page, is not needed."""
     whole = damage.make_site(site)
     with PageFile(whole.file) as file:
         root = next(root for kind, name, root in schema_rows(Forest(file)) if name == "tag" and kind == "table")

@@ -1,4 +1,4 @@
-"""What a thief of a backup gets, and what somebody can do who slips a backup of his own making to a site."""
+"""Secrets in backups, and backups crafted by an attacker."""
 
 import gzip
 import sqlite3
@@ -24,14 +24,14 @@ KEPT = Rotation(daily=7, weekly=8)
 
 
 def taken(site: Path) -> Path:
-    """A backup of the site, which is closed then."""
+    """Return a backup of the site, which is closed afterwards."""
     path = make_backup(site, site / "backups", KEPT).backup.path
     close_database()
     return path
 
 
 def altered(site: Path, change: Callable[[sqlite3.Connection], object]) -> Path:
-    """A backup that was unpacked, changed and packed again."""
+    """Return the backup unpacked, changed and packed again."""
     path = taken(site)
     raw = site.parent / "altered.db"
     raw.write_bytes(gzip.decompress(path.read_bytes()))
@@ -115,7 +115,7 @@ def test_an_archive_that_would_fill_the_disk_is_not_unpacked(site: Path, monkeyp
 def test_an_archive_that_unpacks_to_gigabytes_is_refused_without_unpacking_it(
     site: Path, monkeypatch: pytest.MonkeyPatch, claimed: int
 ) -> None:
-    """Before, all of it was unpacked once to learn its size, and once more to the disk."""
+    """A crafted archive must not fill the disk, and must not be unpacked to learn its size."""
     path = taken(site)
     raw = bytearray(gzip.decompress(path.read_bytes()))
     raw[28:32] = claimed.to_bytes(4, "big")
@@ -162,7 +162,7 @@ def test_badges_of_an_older_database_still_work_after_its_key_moved_out(tmp_path
 
 
 def test_a_key_that_many_threads_make_at_once_is_one_key(tmp_path: Path) -> None:
-    """Before, threads of one process shared the unfinished file: one removed it while another linked it."""
+    """Threads of one process must not share the unfinished file."""
     start = threading.Barrier(16)
 
     def make(number: int) -> str:
@@ -184,7 +184,7 @@ def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp
     stick.mkdir()
     key.write_text(
         f'{private}\n    Keep this away from the box.\nsecond_recipient = "{public}"\n'
-    )  # as backup-key prints it
+    )  # in the output format of backup-key
     wrong.write_text(archives.new_key()[0])
     made = make_backup(site, site / "backups", KEPT, SecondFolder(stick, public))
     assert made.second_fault is None

@@ -1,4 +1,4 @@
-"""The continuous backup, with Litestream itself. Another drive is what /dev/shm is for: another file system."""
+"""Continuous backup with the real Litestream. /dev/shm, a separate file system, stands for another drive."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ def following(site: Path, drive: Path) -> Iterator[ContinuousBackup]:
 
 
 def wait_until_copied(backup: ContinuousBackup, site: Path, name: str, drive: Path, folder: Path) -> None:
-    """Until what is on the drive holds an organization of that name."""
+    """Wait until the copy on the drive has an organization of that name."""
 
     def is_there() -> bool:
         shutil.rmtree(folder, ignore_errors=True)
@@ -101,7 +101,7 @@ def test_a_drive_that_is_missing_is_told_and_followed_once_it_is_there(
         wait_for(lambda: "is not there" in backup.check().detail, 10)
         values = {metric.name: metric.samples[0].value for metric in backup.sample()}
         assert values["edge_continuous_backup_ok"] == 0
-        assert names() == ["Acme"]  # the service goes on
+        assert names() == ["Acme"]  # the service keeps running
 
 
 def test_a_nightly_backup_of_a_database_that_is_followed_can_be_restored(
@@ -160,7 +160,7 @@ def test_a_copy_that_fails_pushes_out_none_that_worked(
 def test_a_damaged_file_of_settings_begins_a_new_copy(
     site: Path, drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: str
 ) -> None:
-    """As a cut of power leaves it: the state of Litestream is there, and where it copied to is not known."""
+    """A power cut can leave the state of Litestream without its target."""
     (site / f".{FILE_NAME}-litestream").mkdir()
     (site / continuous_backup.SETTINGS).write_text(damaged)
     patient = tmp_path / "litestream"

@@ -1,4 +1,4 @@
-"""A box's clock that is wrong: nothing is deleted by it, and what was begun under it does not outlive it."""
+"""A wrong wall clock never deletes data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMITS = Limits(400, 730, 1_000_000, Bounds(), 0)
 
 
 class Box:
-    """A box whose clock a test sets; `run` lets time pass, `set` only changes what the clock says."""
+    """A box with a controllable clock: `run` passes time, `set` changes only the wall clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.wall, self.running, self.is_vouched = NOW, 1000.0, False
@@ -52,7 +52,7 @@ def box(monkeypatch: pytest.MonkeyPatch, site: Path) -> Box:
 def test_what_is_counted_goes_with_a_clock_that_is_right(box: Box) -> None:
     box.run(3 * clock.HOUR)
     assert box.counted.now() == box.wall
-    box.wall += 3 * clock.DAY  # off over the weekend
+    box.wall += 3 * clock.DAY  # switched off over the weekend
     box.start()
     assert box.counted.now() == box.wall
 
@@ -64,7 +64,7 @@ def test_a_leap_ahead_is_not_counted_until_somebody_vouches_for_it(box: Box, lea
     box.wall += leap
     box.run(clock.HOUR)
     assert box.counted.now() == before + clock.HOUR
-    box.start()  # nor after a restart
+    box.start()  # also after a restart
     assert box.counted.now() == before + clock.HOUR
     box.is_vouched = True
     assert box.counted.now() == box.wall
@@ -89,7 +89,7 @@ def test_history_and_the_audit_survive_a_clock_years_ahead_that_scans_and_people
     sweep(LIMITS, box.counted.now(), 10**12, lambda: False)
     sweep(LIMITS._replace(low_disk_bytes=2), box.counted.now(), 1, lambda: False)
     assert len(stays_of(other)) == 1
-    assert len(stays_of(position)) == 3 - 1  # the disk was low: one slice went, by what was counted
+    assert len(stays_of(position)) == 3 - 1  # low disk: one slice was dropped, measured in counted time
     assert execute("SELECT count(*) FROM audit").fetchone()[0] > audited
 
 
@@ -125,7 +125,7 @@ def test_a_backup_made_in_1970_is_not_the_first_to_go(box: Box, site: Path) -> N
 
 
 def test_the_counted_time_is_never_half_written(tmp_path: Path) -> None:
-    """A disk that is full, or a cut of power, leaves what was there: a file without it would believe the clock."""
+    """A full disk or a power cut keeps the old file: without it the wall clock would be trusted."""
     file, before = tmp_path / "counted-time", tmp_path / "before"
     CountedTime(tmp_path, lambda: True).now()
     before.hardlink_to(file)

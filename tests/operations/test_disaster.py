@@ -1,4 +1,4 @@
-"""The file with which another box takes this one's place."""
+"""Disaster file: pack and unpack."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Box:
         return disaster.unpack(self.file, self.identity, self.target)
 
     def of(self, files: dict[str, bytes]) -> None:
-        """A file that somebody else made for this key."""
+        """Write a file with arbitrary content, encrypted to this key."""
         plain = self.file.with_name("plain")
         plain.write_bytes(tar_of(files))
         encrypt(plain, self.file, self.recipient)

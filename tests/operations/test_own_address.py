@@ -1,4 +1,4 @@
-"""By which address other devices reach a box."""
+"""Address by which other devices reach a box."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edge.operations.own_address import own_address
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """A box that is announced as hall7.local, without HTTPS."""
+    """Return a box announced as hall7.local, without HTTPS."""
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "edge.service").touch()
     (tmp_path / "avahi-daemon.conf").write_text("[server]\n#host-name=foo\nhost-name=hall7\n")

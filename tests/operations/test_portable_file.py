@@ -1,4 +1,4 @@
-"""An export carries a site to another box and another release."""
+"""Export and import of a site, across boxes and releases."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.application import make_app
 
 START = 1_790_000_000 * clock.SECOND
 SAMPLE = Path(__file__).with_name("export-format-1.zip")
-# Change FIELDS only together with FORMAT: a box with the release of today must refuse what it cannot read.
+# Change FIELDS only together with FORMAT: today's release must refuse files it cannot read.
 FIELDS_OF_FORMATS = {1: "c9f0"}
 PATHS = (
     "/assets?limit=200&include_deleted=true",
@@ -48,7 +48,7 @@ PATHS = (
 
 @pytest.fixture
 def used(store: Path) -> Path:
-    """A site with records of every kind that the API shows."""
+    """Return a site with records of every kind in the API."""
     organization_id = organizations.add_organization(shell(), "Acme").id
     actor = shell(organization_id)
     hall = locations.create(actor, name="Hall", external_key="HALL")
@@ -82,7 +82,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers() -> dict[str, Any]:
-    """Everything the API says of the site."""
+    """Return all API responses about the site."""
     organization_id = execute("SELECT id FROM organization").fetchone()[0]
     api = sign_up(make_app().test_client(), organization_id)
     ids = [row[0] for row in execute("SELECT id FROM asset WHERE deleted_at IS NULL ORDER BY id")]
@@ -165,7 +165,7 @@ def _files(file: Path) -> dict[str, bytes]:
 
 
 def changed(file: Path, change: Callable[[dict[str, bytes], dict[str, Any]], None]) -> Path:
-    """The export with its files and its manifest changed; checksums and counts are right again."""
+    """Rewrite an export with changed files and manifest, and valid checksums and counts."""
     files = _files(file)
     with zipfile.ZipFile(file) as archive:
         manifest = json.loads(archive.read("manifest.json"))
@@ -267,7 +267,7 @@ def test_a_full_disk_leaves_no_half_of_an_export(used: Path, monkeypatch: pytest
 
 
 def test_an_export_of_an_older_format_is_converted(used: Path, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a later release will read today's: there a pallet has another name, and each person became two records."""
+    """A simulated later release renames a pallet and splits each person into two records."""
     portable_file.write_export(used / "site.zip")
 
     def convert(table: str, record: Record) -> Iterable[tuple[str, Record]]:
@@ -283,7 +283,7 @@ def test_an_export_of_an_older_format_is_converted(used: Path, other: Path, monk
 
 
 def test_the_export_of_the_first_release_that_had_one_is_read(other: Path) -> None:
-    """The file was written by 0.2.0 and never changes."""
+    """The file was written by 0.2.0 and must never change."""
     with _closing():
         bring(SAMPLE, other)
         assert execute("SELECT count(*) FROM asset").fetchone() == (30,)

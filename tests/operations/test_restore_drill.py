@@ -1,4 +1,4 @@
-"""The restore drill, and what the doctor tells of it and of its own last run."""
+"""Restore drill, and the doctor's checks of it."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def test_a_sound_backup_comes_back_aside_and_nothing_is_left_of_it(site: Path) -
 def test_a_backup_of_another_box_is_found(site: Path) -> None:
     add_organization(shell(), "Soon gone")
     make_backup(site, site / "backups", KEPT)
-    (site / "edge.db").rename(site / "elsewhere")  # the live one has fewer rows than its backup
+    (site / "edge.db").rename(site / "elsewhere")  # now the live database has fewer rows than the backup
     for suffix in ("-wal", "-shm"):
         (site / f"edge.db{suffix}").unlink(missing_ok=True)
     close_database()

@@ -27,7 +27,7 @@ def go_on() -> bool:
     return False
 
 
-# Stays of one asset follow each other, as they do when one thing is in one place at a time.
+# Stays of one asset are consecutive and do not overlap.
 assets = st.lists(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10)), min_size=1, max_size=12), min_size=1, max_size=5
 )

@@ -1,4 +1,4 @@
-"""A site for the service to run at."""
+"""A site for the real service."""
 
 from __future__ import annotations
 

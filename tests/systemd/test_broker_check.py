@@ -1,4 +1,4 @@
-"""systemd/edge-broker-check: what a real mosquitto makes of the queue file it kept, and what is reported of it."""
+"""systemd/edge-broker-check: queue files in a real mosquitto, and the reports about damaged ones."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ MESSAGES = 200
 
 pytestmark = pytest.mark.mosquitto
 
-# There are no users mosquitto and edge here, and mosquitto gives up its rights unless its settings say otherwise.
+# The users mosquitto and edge do not exist here, and mosquitto would drop its privileges by default.
 TOOLS = {
     "setpriv": 'while [ "${1#--}" != "$1" ]; do shift; done; exec "$@"',
     "install": 'shift 5; shift 2; exec mkdir -p "$1"',
-    # It runs as its own user, which must be able to read its settings.
+    # The broker runs as a separate user, which must be able to read its settings.
     "mosquitto": '[ "$(stat -c %a "$2")" = 644 ] || exit 1; echo user root >>"$2"; exec /usr/sbin/mosquitto -c "$2"',
 }
 
 
 class Computer:
-    """A broker that was stopped with messages for an absent subscriber in its file."""
+    """A stopped broker whose queue file holds messages for an absent subscriber."""
 
     def __init__(self, folder: Path) -> None:
         self.kept, self.warnings, self._tools = folder / "kept", folder / "edge" / "warnings", folder / "tools"
@@ -53,7 +53,7 @@ class Computer:
         broker.stop()
 
     def check(self, umask: int = 0o022) -> str:
-        """Run the script, as before each start of the broker; returns what it says to the journal."""
+        """Run the script as before a start of the broker. Returns its journal output."""
         done = subprocess.run(
             ["sh", str(SCRIPT), str(self.kept), str(self.warnings)],
             env={"PATH": f"{self._tools}:/usr/sbin:/usr/bin:/sbin:/bin"},
@@ -62,7 +62,7 @@ class Computer:
         return done.stderr
 
     def spoil(self) -> bytes:
-        """Put garbage over one of the messages."""
+        """Overwrite one of the messages with garbage. Returns the damaged file."""
         whole = self.file.read_bytes()
         at = whole.index(b"read 100") - 60
         damaged = whole[:at] + bytes(range(200, 256)) * 3 + whole[at + 168 :]
@@ -125,7 +125,7 @@ def test_at_most_three_damaged_files_are_kept(computer: Computer) -> None:
 
 
 def test_the_umask_of_the_unit_keeps_no_sound_file_from_being_read(computer: Computer) -> None:
-    """The settings of the trial were readable for root alone, so every sound file was taken for damaged."""
+    """Settings readable by root only would make every sound file count as damaged."""
     before = computer.file.read_bytes()
     assert "damaged" not in computer.check(umask=0o077)
     assert computer.file.read_bytes() == before

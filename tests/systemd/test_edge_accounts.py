@@ -1,4 +1,4 @@
-"""edge-accounts divides the queue of the broker by a number that the service writes, and by nothing else."""
+"""edge-accounts: divides the broker's queue by the number from the service, and accepts no other input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTINGS = "max_queued_messages 1600\nmax_queued_bytes 16000\n"
 
 
 def run(folder: Path, *shares: str) -> list[str]:
-    """What is in edge_share.conf, and what was asked of systemctl, after each run of the script."""
+    """Run the script for each share. Returns the content of edge_share.conf and the calls of systemctl."""
     programs = folder / "programs"
     programs.mkdir()
     for name, content in (

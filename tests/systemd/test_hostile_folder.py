@@ -1,4 +1,4 @@
-"""Helpers that root runs import nothing from the folder that somebody happens to be in."""
+"""Root scripts import nothing from the caller's working directory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def hostile(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", ["edge-upgrade --build {checkout}", "check-machine --offline --ports ''"])
 def test_a_helper_imports_nothing_from_a_hostile_folder(hostile: Path, checkout: Path, command: str) -> None:
-    """Before, venv.py in the folder of the technician ran as root."""
+    """A venv.py in the caller's folder must not run as root."""
     script = f"mount -t tmpfs none /opt; cd {hostile}; {SYSTEMD}/{command.format(checkout=checkout)} || true"
     done = subprocess.run([*ALONE, script], capture_output=True, text=True)
     assert done.returncode == 0

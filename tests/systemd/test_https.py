@@ -1,4 +1,4 @@
-"""systemd/edge-https: a certificate for every name that the authority covers, and a report of those it does not."""
+"""systemd/edge-https: certificates for the names that the authority covers, and a report of the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import lacks
 from tests.security.test_changed_wheel import ALONE
 
 SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-https"
-# In a namespace of one's own there are no other users, and nothing is started.
+# A user namespace has no other users and no systemd.
 STUBS = """
 systemctl() { :; }
 install() {
@@ -27,7 +27,7 @@ export -f systemctl install hostname ip
 
 
 class Computer:
-    """A box whose names and addresses can be changed; its authority was made for the first ones."""
+    """A box with changeable names and addresses; its authority was made for the first ones."""
 
     def __init__(self, folder: Path) -> None:
         self.etc, self.run_folder = folder / "etc", folder / "run"
@@ -44,9 +44,9 @@ class Computer:
         (self.etc / "addresses").write_text("".join(f"{address}/24\n" for address in addresses))
 
     def __call__(self, command: str = "renew") -> str:
-        """Run a function of the script; returns what it says to the journal."""
+        """Run a function of the script. Returns its journal output."""
         mounts = f"mount --bind {self.etc} /etc; mount --bind {self.run_folder} /run; "
-        functions = self.etc / "edge-https"  # without the last part, which chooses by the arguments
+        functions = self.etc / "edge-https"  # without the final dispatch on the arguments
         functions.write_text(SCRIPT.read_text().split("\ncase ${1:-} in")[0])
         done = subprocess.run(
             [*ALONE, f'{mounts} exec bash -c "$0"', f"{STUBS}\n. /etc/edge-https\n{command}"],
@@ -152,7 +152,7 @@ def test_a_new_authority_covers_the_names_of_now(computer: Computer) -> None:
 
 
 def test_what_the_service_user_prints_is_no_script_for_root(computer: Computer) -> None:
-    """The port comes from a program that runs as the service's user, and sed runs commands that its script contains."""
+    """The port comes from a program of the service's user, and a sed script can contain commands."""
     (computer.etc / "edge/edge.toml").touch()
     edge = computer.etc / "local/bin/edge"
     edge.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""systemd/edge-mdns: what avahi is told, in a file that it can read."""
+"""systemd/edge-mdns: the service file for avahi, readable by avahi."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-mdns"
 
 @pytest.fixture
 def etc(tmp_path: Path) -> Path:
-    """Of a computer with avahi, where `edge config` tells ports that are not the usual ones."""
+    """Return /etc of a computer with avahi, whose `edge config` has unusual ports."""
     if (
         not shutil.which("unshare")
         or subprocess.run([*ALONE, "mount -t tmpfs none /opt"], capture_output=True).returncode
@@ -94,5 +94,5 @@ def test_with_https_the_secure_ports_are_announced_too(etc: Path) -> None:
 
 
 def test_avahi_can_read_it_whoever_asks_for_it(etc: Path) -> None:
-    """edge-https keeps what it makes from everybody else: switched on later, it hid the box from its network."""
+    """edge-https, which calls the script, has a umask that would make the file unreadable for avahi."""
     assert announce(etc, "umask 077;").stat().st_mode & 0o777 == 0o644

@@ -1,4 +1,4 @@
-"""systemd/mosquitto.conf as the installer writes it, in a real mosquitto."""
+"""systemd/mosquitto.conf, as the installer writes it, in a real mosquitto."""
 
 import re
 import subprocess
@@ -38,7 +38,7 @@ class Running(NamedTuple):
 
 @pytest.fixture
 def broker(site: Path) -> Iterator[Running]:
-    """Two readers have accounts, `dock` and `gate`."""
+    """Run a broker with accounts for two readers, `dock` and `gate`."""
     organization_id = list_organizations()[0].id
     for name in ("dock", "gate"):
         reader = add_reader(shell(organization_id), name=name, topic=f"site/{name}/#", format="edge")

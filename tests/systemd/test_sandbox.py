@@ -1,4 +1,4 @@
-"""The broker and the web server are confined as the service is, and an installer's answers are for root alone."""
+"""Sandboxes of broker and web server equal that of the service, and only root can read an installer's answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SYSTEMD = Path(__file__).parents[2] / "systemd"
-# The web server needs ports below 1024, and for these the namespace of the box's users.
+# The web server needs ports below 1024, which rules out PrivateUsers.
 EXCEPTIONS = {
     "mosquitto-check.conf": set(),
     "caddy.conf": {"CapabilityBoundingSet=", "AmbientCapabilities=", "PrivateUsers=yes"},
@@ -17,7 +17,7 @@ EXCEPTIONS = {
 
 
 def confinement(name: str) -> set[str]:
-    """The lines of a unit that confine it, but for the families of addresses, which are compared by name only."""
+    """Return the sandbox settings of a unit; address families by name only."""
     lines = (SYSTEMD / name).read_text("utf-8").partition("[Service]")[2].splitlines()
     words = (
         "Protect",
@@ -59,7 +59,7 @@ def test_answers_are_for_root_alone_once_they_were_read(tmp_path: Path) -> None:
 
 
 def test_the_package_removes_the_answers_that_it_used(tmp_path: Path) -> None:
-    """The script that the package runs, with its commands and its folders replaced."""
+    """Run the package's script with replaced commands and folders."""
     text = (SYSTEMD / "make-deb.sh").read_text("utf-8")
     script = text.partition("<<'POSTINST'\n")[2].partition("\nPOSTINST\n")[0]
     answers = tmp_path / "answers"

@@ -1,4 +1,4 @@
-"""The bill of materials of a bundle has what CycloneDX 1.5 requires, and the very files of the bundle."""
+"""The bill of materials of a bundle is valid CycloneDX 1.5 and lists exactly the files of the bundle."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def digest_of(content: bytes) -> str:
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    """As make-bundle.sh has filled it when it asks for the bill."""
+    """Return the bundle folder at the point where make-bundle.sh calls make-sbom."""
     for name in ("wheels", "packages", "edge/web/static"):
         (tmp_path / name).mkdir(parents=True)
     for name, content in WHEELS.items():
@@ -111,7 +111,7 @@ def test_the_same_bundle_has_the_same_bill(bundle: Path) -> None:
 
 
 def test_the_lock_file_of_this_release_can_be_read(bundle: Path) -> None:
-    """Every entry: a wheel of any of them is found."""
+    """Every entry gives a component for each of its wheels."""
     text = (SYSTEMD / "requirements.txt").read_text("utf-8")
     (bundle / "requirements.txt").write_text(text)
     for wheel in (bundle / "wheels").iterdir():

@@ -1,4 +1,4 @@
-"""The whole service as systemd sees it."""
+"""The whole service under systemd's protocol."""
 
 import http.client
 import json
@@ -28,7 +28,7 @@ def test_systemd_hears_ready_signs_of_life_and_that_it_stops(
         systemd.settimeout(20)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "400000")
-        # A broker that is away is no reason to be started anew.
+        # An absent broker must not cause a restart.
         service = Service(site, f"mqtt://127.0.0.1:{free_port()}")
         service.start()
         try:
@@ -66,7 +66,7 @@ def test_a_stuck_writer_is_not_alive(site: Path, tmp_path: Path, monkeypatch: py
 
 
 def health(port: int) -> tuple[int, bool]:
-    """What /healthz answers, and whether the broker is there and ingest well."""
+    """Return the status of /healthz, and whether broker and ingest are well."""
     status, checks = 0, dict[str, bool]()
     for path in ("/readyz", "/healthz"):
         connection = http.client.HTTPConnection(f"127.0.0.1:{port}", timeout=10)
@@ -80,7 +80,7 @@ def health(port: int) -> tuple[int, bool]:
 
 @pytest.mark.parametrize(("proxy", "status"), [("", 200), ("127.0.0.1", 403)])
 def test_only_a_proxy_that_is_named_is_believed_who_its_client_is(site: Path, proxy: str, status: int) -> None:
-    """/metrics is for this box, so it shows whom the service takes for the one who asks."""
+    """/metrics is for local clients only, so it reveals the client address that the service assumes."""
     close_database()
     service = Service(site, f"mqtt://127.0.0.1:{free_port()}", http__trusted_proxy=proxy)
     service.start()
@@ -103,7 +103,7 @@ def test_a_unit_starts_what_the_installer_puts_there(name: str) -> None:
 
 
 def test_nobody_can_guess_as_whom_the_service_signs_in_to_the_broker() -> None:
-    """A reader that signed in under that name, with its own account, would take what is kept for the service."""
+    """A reader that signs in with this client id would receive the messages queued for the service."""
     systemd = Path(__file__).parents[2] / "systemd"
     assert 'client_id = "edge-@CLIENT_ID@"' in (systemd / "edge.toml").read_text()
     command = re.search(r"@CLIENT_ID@/\$\((.*?)\)/", (systemd / "install.sh").read_text())
@@ -124,7 +124,7 @@ def test_nobody_can_guess_as_whom_the_service_signs_in_to_the_broker() -> None:
     ],
 )
 def test_root_works_in_a_folder_of_another_user_only_as_that_user(script: str, folder: str, as_owner: str) -> None:
-    """A link there would otherwise make root read, give away or replace another file."""
+    """A link in such a folder would make root read, give away or replace another file."""
     text = (Path(__file__).parents[2] / "systemd" / script).read_text().replace("\\\n", "")
     uses = [line.strip() for line in text.splitlines() if folder in line]
     assert uses
@@ -135,7 +135,7 @@ def test_root_works_in_a_folder_of_another_user_only_as_that_user(script: str, f
         "listener ",
         "/usr/local/bin/edge ",
         "rm -rf ",
-    )  # the last: never through links
+    )  # the last option: never follow links
     assert [line for line in uses if as_owner not in line and not line.startswith(harmless)] == []
 
 
@@ -154,5 +154,5 @@ def test_the_scripts_are_clean() -> None:
     scripts = [path for path, line in first_lines.items() if line.startswith(b"#!") and line.endswith(b"sh")]
     assert len(scripts) >= 5
     others = {line for path, line in first_lines.items() if line.startswith(b"#!") and path not in scripts}
-    assert others == {b"#!/usr/bin/python3 -I"}  # ruff and mypy check these, and -I imports nothing from any folder
+    assert others == {b"#!/usr/bin/python3 -I"}  # checked by ruff and mypy; -I ignores the working directory
     subprocess.run(["shellcheck", *map(str, scripts)], check=True)

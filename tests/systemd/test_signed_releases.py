@@ -1,4 +1,4 @@
-"""Bundles and packages that the publisher signed are accepted, and no others, before anything of them runs."""
+"""Only bundles and packages signed by the publisher are accepted, before anything in them runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def target() -> str:
 
 
 class Publisher:
-    """Has a key, and makes bundles with make-bundle.sh: with its last step, since the others need a network."""
+    """Has a key and makes bundles with the last step of make-bundle.sh; the other steps need a network."""
 
     def __init__(self, folder: Path, name: str = "publisher") -> None:
         self.folder, self.key = folder, folder / f"{name}.key"
@@ -92,7 +92,7 @@ def bundle(publisher: Publisher) -> Path:
 
 
 def rewritten(bundle: Path, change: Callable[[dict[str, tuple[tarfile.TarInfo, bytes]]], None]) -> Path:
-    """The bundle with its members changed, by their paths."""
+    """Return the bundle with changed members, given by path."""
     with tarfile.open(bundle) as archive:
         members = {
             member.name.removeprefix("./"): (member, read.read() if (read := archive.extractfile(member)) else b"")
@@ -124,7 +124,7 @@ def test_a_signed_bundle_is_unpacked_as_it_was_made(publisher: Publisher, bundle
 
 
 def test_a_bundle_of_somebody_else_is_refused(publisher: Publisher, tmp_path: Path) -> None:
-    """The key that a bundle brings counts for nothing where a publisher is known."""
+    """The key inside a bundle is ignored if a publisher is known."""
     (tmp_path / "other").mkdir()
     theirs = Publisher(tmp_path / "other").bundle()
     for flags in ([], ["--first"], ["--first", "--unsigned", "--older"]):
@@ -335,10 +335,10 @@ def test_what_minisign_signed_is_accepted_here(tmp_path: Path) -> None:
 
 
 class TestInstaller:
-    """What install.sh asks after it has unpacked a bundle and compared its checksums."""
+    """Checks of install.sh after it has unpacked a bundle and verified its checksums."""
 
     def check(self, folder: Path, publisher: Path | str = "", *, pinned: Path | None = None, lacks: str = "") -> str:
-        """The end of the output is the key that would be pinned."""
+        """Run the checks. The output ends with the key that would be pinned."""
         settings = folder.parent / "settings"
         settings.mkdir(exist_ok=True)
         if pinned:
@@ -416,7 +416,7 @@ class TestInstaller:
 
 
 class TestUpgrade:
-    """edge-upgrade on a computer of its own; release 3 runs there, and bundles bring release 4."""
+    """edge-upgrade on a simulated computer with release 3; bundles contain release 4."""
 
     @pytest.fixture(autouse=True)
     def _prepare(self, computer: Computer, tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ class TestUpgrade:
         self.publisher = Publisher(tmp_path / "publisher")
 
     def bundle(self, publisher: Publisher | None = None, **options: object) -> Path:
-        """Of a checkout with the systemd folder of release 4."""
+        """Return a bundle of a checkout with the systemd folder of release 4."""
         self.computer._make_release("4", "var/lib/checkout")
         systemd = self.computer._folder / "var/lib/checkout/systemd"
         files = {f"edge/systemd/{file.name}": file.read_text() for file in systemd.iterdir()}

@@ -1,4 +1,4 @@
-"""systemd/edge-upgrade on a computer of its own, cut off at its commands; a whole one is in tests/soak/upgrades.py."""
+"""systemd/edge-upgrade on a simulated computer, interrupted at each command. tests/soak/upgrades.py uses a real one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.security.test_changed_wheel import ALONE
 SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-upgrade"
 FOLDERS = ("opt", "usr/local", "etc/systemd/system", "var/lib", "run")
 CHECKOUT = "var/lib/checkout"
-# What the script calls. The service brings the database to the schema of its release as it starts, and takes a read
-# in as soon as it may; a release with the file `broken` does not start.
+# Commands that the script calls. The simulated service migrates the database to its release's schema at the start, and
+# records a read as soon as it may. A release with the file `broken` does not start.
 PROGRAMS = r"""
 data=/var/lib/edge
 take_in() { [[ -e $data/upgrade-pending || ! -e $data/running ]] || tee -a $data/edge.db <<<$RANDOM >>/var/lib/taken; }
@@ -63,7 +63,7 @@ esac
 """
 
 
-# A release: it finds itself worse than the one before, and cannot read a database of a later schema.
+# A simulated release: it reports itself as worse than the previous one, and cannot read a later schema.
 PROGRAM = """#!/bin/sh
 case $1 in
   watch-upgrade)
@@ -78,7 +78,7 @@ esac
 
 
 class Computer:
-    """Release 3 runs, whose database is of schema 3."""
+    """A computer that runs release 3, with a database of schema 3."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -98,12 +98,12 @@ class Computer:
     def upgrade(
         self, schema: str, *, broken: bool = False, at: str = "never", signal: str = "KILL", during: str = ""
     ) -> str:
-        """The power is cut off at the command that this pattern fits, or the script gets another signal there."""
+        """Upgrade, with a power cut, or another signal, at the command that matches `at`."""
         self._make_release(schema, CHECKOUT, *["broken"] * broken)
         return self._run(f"{during} {SCRIPT} /{CHECKOUT}", at, signal)
 
     def boot(self, at: str = "never") -> str:
-        """As edge-upgrade.service and edge.service do it."""
+        """Run edge-upgrade.service and edge.service as at boot."""
         (self.data / "running").unlink(missing_ok=True)
         unit = SCRIPT.with_suffix(".service").read_text()
         conditions = [line.partition("=|")[2] for line in unit.splitlines() if line.startswith("ConditionPathExists")]
@@ -113,7 +113,7 @@ class Computer:
         )
 
     def watch(self, *, is_worse: bool, at: str = "never") -> str:
-        """The ten minutes after the switch."""
+        """Run the ten minutes of probation."""
         if is_worse:
             (self._folder / "var/lib/worse").touch()
         return self._run(f"{SCRIPT} --watch", at)
@@ -122,7 +122,7 @@ class Computer:
         return self._run(f"{SCRIPT} --back")
 
     def build_again(self, *, works: bool) -> bool:
-        """Whether the installer makes a release as for the first time."""
+        """Return whether the installer builds a release as in a first installation."""
         self._make_release("4", CHECKOUT)
         if not works:
             (self._folder / "opt/edge/releases/old/bin/edge").unlink()
@@ -134,7 +134,7 @@ class Computer:
         return "/opt/edge/releases/" in self._run(script)
 
     def state(self) -> str:
-        """Of the release, its units and the database; whether the service runs; what is left of the upgrade."""
+        """Describe release, units and database, whether the service runs, and leftovers of the upgrade."""
         files = ["opt/edge/venv/systemd/schema", "etc/systemd/system/edge.service", "usr/local/sbin/edge-https"]
         told = self._run("for f in " + " ".join(f"/{file}" for file in files) + "; do cat $f; done").split()
         schema, *reads = (self.data / "edge.db").read_text().split()
@@ -190,7 +190,7 @@ def test_a_release_takes_over_with_its_units_and_its_schema(computer: Computer) 
 
 
 def test_the_backup_of_an_upgrade_is_pinned_until_its_end(computer: Computer) -> None:
-    (computer.data / "backups/old.pinned").touch()  # of an upgrade that was killed
+    (computer.data / "backups/old.pinned").touch()  # left by a killed upgrade
     computer.upgrade("4")
     assert computer.backups_at_last_start() == ["new", "new.pinned"]
     assert (computer.data / "backups/new.pinned").exists()
@@ -227,7 +227,7 @@ def test_a_watch_that_somebody_ends_says_nothing_of_the_release(computer: Comput
 
 
 def test_a_release_that_changed_the_database_stays_and_is_reported(computer: Computer) -> None:
-    """The one before cannot read it, and what came since would be lost with the copy from before."""
+    """The previous release cannot read the database, and its copy lacks all later input."""
     computer.upgrade("4")
     assert "it stays" in computer.watch(is_worse=True)
     assert computer.state() == NEW
@@ -263,7 +263,7 @@ def test_two_releases_of_one_second_have_folders_of_their_own(computer: Computer
 
 
 def test_a_release_that_does_not_start_is_told_and_the_one_before_runs(computer: Computer) -> None:
-    """With all reads, also those that came while the database was being copied."""
+    """No reads are lost, including those during the copy of the database."""
     assert "The release from before runs again, and nothing was lost." in computer.upgrade("4", broken=True)
     assert computer.state() == OLD
 
@@ -329,12 +329,12 @@ def test_nothing_is_changed_while_another_upgrade_runs(computer: Computer) -> No
 
 @pytest.mark.parametrize("works", [False, True])
 def test_the_installer_replaces_a_program_that_is_broken(computer: Computer, works: bool) -> None:
-    """As after an upgrade of Debian to another Python; one that works is upgraded, with a trial and a way back."""
+    """Broken as after a Debian upgrade to another Python. A working one is upgraded with trial and rollback."""
     assert computer.build_again(works=works) == (not works)
 
 
 def test_a_copy_that_an_earlier_upgrade_left_is_never_put_back(computer: Computer) -> None:
-    """It would take all reads since then away."""
+    """Restoring it would lose all reads since then."""
     (computer.data / "edge.db.before-upgrade").write_text("3\n")
     assert "The release from before runs again" in computer.upgrade("3", broken=True)
     assert computer.state() == OLD
@@ -348,7 +348,7 @@ def test_an_upgrade_that_was_killed_is_ended_before_the_next_one(computer: Compu
 
 
 def test_until_the_service_stops_what_it_uses_stays_and_everything_else_is_in_place(computer: Computer) -> None:
-    """So that it is away for as long as a copy of the database and a start take, and no longer."""
+    """The downtime is only the final copy of the database and the start."""
     computer.upgrade("4", at="systemctl stop edge")
     release, service, script, schema, *rest = computer.state().split()
     assert (release, schema) == ("3", "3")

@@ -1,4 +1,4 @@
-"""Names that were probably meant."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MQTT topic filters: what they match, and whether two can meet."""
+"""MQTT topic filters: matching and overlap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_two_filters_that_overlap_match_a_topic_together(one: str, other: str) -
 
 
 def _meeting_points(one: str, other: str) -> list[str]:
-    """Candidates for a common topic: each filter's levels with the wildcards filled in from the other."""
+    """Return candidates for a common topic: each filter with its wildcards replaced by levels of the other."""
     left, right = one.split("/"), other.split("/")
     found = []
     for length in range(1, max(len(left), len(right)) + 2):

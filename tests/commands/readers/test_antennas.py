@@ -1,4 +1,4 @@
-"""`edge reader offset` and `edge reader offsets`: makes that report differently are made comparable."""
+"""`edge reader offset` and `edge reader offsets`: RSSI offsets between makes of readers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_changed_location_offers_the_command_that_corrects_history(gate: Shell
     for name in ("Yard", "Dock"):
         gate.ok("location", "add", name, "--key", name.upper())
     gate.ok("reader", "change", "gate", "--location", "YARD")
-    assert "correct" not in gate.ok("reader", "change", "gate", "--location", "DOCK")  # nothing was read there
+    assert "correct" not in gate.ok("reader", "change", "gate", "--location", "DOCK")  # no reads at the old location
     gate.ok("asset", "add", "Pallet", "--key", "P-1")
     read_at_dock(tmp_path)
     for change in (("change", "gate", "--location", "YARD"), ("antenna", "gate", "1", "--location", "YARD")):
@@ -65,11 +65,11 @@ def test_a_changed_location_offers_the_command_that_corrects_history(gate: Shell
         assert "Would change 1 rows of history of 1 assets" in gate.ok(*command[1:])
         gate.ok("reader", "change", "gate", "--location", "DOCK")
     assert "Its earlier reads" not in gate.ok("reader", "antenna", "gate", "2", "--location", "YARD")
-    assert "Its earlier reads" not in gate.ok("reader", "change", "gate", "--location", "")  # no right one is known
+    assert "Its earlier reads" not in gate.ok("reader", "change", "gate", "--location", "")  # no new location
 
 
 def read_at_dock(folder: Path) -> None:
-    """Antenna 1 of the reader sees the asset once."""
+    """Record one read of the asset by antenna 1."""
     open_database(folder / FILE_NAME)
     (organization_id, asset_id), (reader_id,) = (
         execute("SELECT organization_id, id FROM asset").fetchone(),

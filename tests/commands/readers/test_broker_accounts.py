@@ -1,4 +1,4 @@
-"""`edge account` and `edge accounts`: what readers sign in to the broker with."""
+"""`edge account` and `edge accounts`: broker accounts of readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.commands.conftest import Shell
 
 @pytest.fixture
 def settings(edge: Shell, tmp_path: Path) -> list[str]:
-    """Of a box whose broker has accounts, and a reader `dock1`."""
+    """Return settings of a box with broker accounts and a reader `dock1`."""
     edge.ok("reader", "add", "dock1", "--topic", "site/dock1", "--format", "edge")
     (tmp_path / "password").write_text("secret of the service")
     return ["--set", f"mqtt.accounts_dir={tmp_path / 'broker'}", "--set", f"mqtt.password_file={tmp_path / 'password'}"]

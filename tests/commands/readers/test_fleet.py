@@ -1,4 +1,4 @@
-"""Fifty readers at once, and all their passwords anew."""
+"""Import of fifty readers, and new passwords for all of them."""
 
 import csv
 import io

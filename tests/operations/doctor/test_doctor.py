@@ -157,7 +157,7 @@ def test_a_clock_that_was_set_after_a_start_in_1970_is_not_20_000_days_ahead(sub
 
 
 def test_a_port_that_closed_connections_hold_is_not_used_by_another_program(subject: Subject) -> None:
-    """The side that closes first keeps its address for a minute."""
+    """TIME_WAIT: the side that closes first keeps its address for a minute."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
         with socket.create_connection(address) as client:
@@ -185,7 +185,7 @@ def test_whether_the_service_runs(subject: Subject) -> None:
 
 
 def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
-    """The service runs, and takes nothing in."""
+    """The service runs but takes no input."""
     with hold(subject.data_dir):
         (subject.data_dir / FILE_NAME).touch()
         ended = clock.now() // clock.SECOND - 3600
@@ -318,7 +318,7 @@ def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
 def test_the_settings_we_ship_are_those_the_doctor_wants(subject: Subject) -> None:
     shipped = Path(__file__).parents[3] / "systemd" / "mosquitto.conf"
     (subject.broker_settings / "conf.d").mkdir(parents=True)
-    least = shipped.read_text().replace("@QUEUED_MESSAGES@", "128000")  # with the memory of the smallest box
+    least = shipped.read_text().replace("@QUEUED_MESSAGES@", "128000")  # value for the smallest memory
     (subject.broker_settings / "conf.d" / "edge.conf").write_text(least)
     assert found(subject, "broker-limits")[0] is Level.OK
 

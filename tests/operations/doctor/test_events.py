@@ -1,4 +1,4 @@
-"""What the doctor tells of those who are told of events."""
+"""Doctor: event destinations."""
 
 from __future__ import annotations
 

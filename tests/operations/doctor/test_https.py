@@ -1,4 +1,4 @@
-"""What the doctor says of the pages and the broker behind TLS."""
+"""Doctor: pages and broker over TLS."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONNACK = bytes((0x20, 2, 0, 5))
 
 @contextmanager
 def server(certificate: tls.Certificate, answer: bytes) -> Iterator[int]:
-    """Answers each connection over TLS with the same bytes."""
+    """Answer each TLS connection with the same bytes. Yields the port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate.file, certificate.key)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -54,7 +54,7 @@ Examine = Callable[[str, tls.Certificate, bytes], tuple[Level, str]]
 
 @pytest.fixture
 def examine(subject: Subject, tmp_path: Path) -> Examine:
-    """The finding of a check where a server with that certificate and that answer listens on both ports."""
+    """Return a function that runs a check against a server with the given certificate and answer on both ports."""
 
     def on_a_site(check: str, certificate: tls.Certificate, answer: bytes) -> tuple[Level, str]:
         caddyfile = tmp_path / "Caddyfile"
@@ -75,7 +75,7 @@ def made(folder: Path, days: int = 90, authority_days: int = 3000) -> tls.Certif
 def test_labels_with_the_name_of_the_box_lead_here_although_it_cannot_look_it_up(
     subject: Subject, tmp_path: Path, name: str, level: Level
 ) -> None:
-    """hall8: a certificate that does not have the name."""
+    """The certificate does not have the name hall8."""
     (tmp_path / "services").mkdir()
     (tmp_path / "services" / "edge.service").touch()
     (tmp_path / "avahi-daemon.conf").write_text(f"host-name={name}\n")

@@ -1,4 +1,4 @@
-"""What the doctor and /metrics tell of sync."""
+"""Doctor and /metrics: sync."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says of the units of a site, of its name, and of what lies around it."""
+"""Doctor: systemd units, the network name, and interrupted upgrades."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STARTED = 1_790_000_000
 
 
 class Site:
-    """A computer as the installer leaves it, whose systemd and avahi answer as they are told to."""
+    """A computer as the installer leaves it, with scripted answers of systemd and avahi."""
 
     def __init__(self, folder: Path, subject: Subject) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""When a release is replaced by the one before, and when it stays."""
+"""Probation: when a release is rolled back and when it stays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEFORE = [Sample(100.0, {DOCK: Tally(71_400, 142_800, 134_800), GATE: Tally(7_14
 
 
 def observation(at: float, **changes: object) -> Observation:
-    """A service that does well: dock sends ten messages a second, gate one, whose reads were never recorded."""
+    """Return a healthy observation. Reader dock sends ten messages a second, gate one, none of them recorded."""
     seconds = int(at)
     readers = {
         DOCK: Tally(72_000 + 10 * seconds, 144_000 + 20 * seconds, 135_900 + 19 * seconds),
@@ -25,7 +25,7 @@ def observation(at: float, **changes: object) -> Observation:
 
 
 def fault(changes: Mapping[str, object], *, was_ready: bool = True, seconds: int = 600) -> tuple[int, str]:
-    """When it is found, and what; changes may depend on the second."""
+    """Return the second and the text of the first fault; values in `changes` may be functions of the second."""
     probation = Probation(BEFORE, was_ready)
     for at in range(0, seconds, 5):
         found = probation.fault(observation(at, **{k: v(at) if callable(v) else v for k, v in changes.items()}))

@@ -1,4 +1,4 @@
-"""What the judgement of a release is made from, at a service that runs."""
+"""Probation: observations of a running service."""
 
 from __future__ import annotations
 

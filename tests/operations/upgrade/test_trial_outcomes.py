@@ -1,4 +1,4 @@
-"""What two releases made of the same messages is compared by reader and by asset."""
+"""Trial: outcomes of two releases are compared by reader and by asset."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ USUAL = Outcome({(7, "recorded"): 3}, {1: 10, 2: 20}, 0)
     ("after", "said"),
     [
         (USUAL, ""),
-        (USUAL._replace(positions={1: 10, 2: 20, 3: 30}), ""),  # the asset of the trial itself
+        (USUAL._replace(positions={1: 10, 2: 20, 3: 30}), ""),  # 3 is the asset of the trial
         (
             USUAL._replace(counts={(0, "unknown_topic"): 3}),
             "of reader dock, 0 messages end as recorded, with the release that runs 3",
