@@ -28,14 +28,14 @@ def lines(edge: Shell, *options: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in edge.ok("audit", "--json", *options).splitlines()]
 
 
-def test_what_the_shell_did_is_told_newest_first_with_who_typed_it(edge: Shell) -> None:
+def test_audit_lists_newest_first_with_the_shell_user(edge: Shell) -> None:
     edge.ok("location", "add", "Dock 1", "--key", "DOCK-1")
     edge.ok("reader", "add", "portal", "--topic", "dock/1", "--format", "edge", "--location", "DOCK-1")
     edge.ok("reader", "remove", "portal")
-    told = edge.ok("audit", "--limit", "3").splitlines()
-    assert "Shell (ana)" in told[1]
-    assert [word in line for word, line in zip(("deleted", "created", "created"), told[1:], strict=True)] == [True] * 3
-    assert "location: Dock 1 (DOCK-1)" in told[2]
+    output = edge.ok("audit", "--limit", "3").splitlines()
+    assert "Shell (ana)" in output[1]
+    assert [word in line for word, line in zip(("deleted", "created", "created"), output[1:], strict=True)] == [True] * 3
+    assert "location: Dock 1 (DOCK-1)" in output[2]
     newest, *_ = lines(edge, "--kind", "reader")
     assert (newest["action"], newest["actor_kind"], newest["actor_name"]) == ("reader.deleted", "shell", "ana")
 
@@ -80,9 +80,9 @@ def test_a_tag_from_the_shell_takes_over_the_scans_that_waited_for_it(edge: Shel
     edge.ok("asset", "add", "Pallet", "--key", "A-1", *(("--tag", "rfid:E2801170") if with_the_asset else ()))
     if not with_the_asset:
         edge.ok("tag", "add", "rfid", "E2801170", "--asset", "A-1")
-    found = lookup.asset_by_key(organization_id, "A-1")
-    assert found
-    where = board.whereabouts(organization_id, found.id)
+    asset = lookup.asset_by_key(organization_id, "A-1")
+    assert asset
+    where = board.whereabouts(organization_id, asset.id)
     assert where
     assert where.location_name == "Dock 1"
     assert "E2801170" in edge.ok("asset", "list", "--search", "E2801170")

@@ -41,7 +41,7 @@ def test_settings_that_would_be_ignored_are_refused() -> None:
     assert "leave --set http.listen out" in str(refused.exception)
 
 
-def test_a_folder_that_cannot_be_made_is_told_plainly(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_gives_a_plain_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = CliRunner().invoke(cli, ["demo", "--keep", str(tmp_path / "file" / "inside")])
     assert isinstance(refused.exception, SetupError)

@@ -27,8 +27,8 @@ def test_a_webhook_from_its_first_to_its_last_day(edge: Shell) -> None:
         try:
             assert "ERP accepted it in" in edge.ok("events", "test", "ERP")
             receiver.answer = lambda _: 404
-            code, said = edge("events", "test", "ERP")
-            assert (code, "ERP did not accept it: 404 Not Found" in said) == (1, True)
+            code, output = edge("events", "test", "ERP")
+            assert (code, "ERP did not accept it: 404 Not Found" in output) == (1, True)
         finally:
             worker.stop()
     assert "404 Not Found" in edge.ok("events", "show", "ERP")
@@ -51,13 +51,13 @@ def test_a_broker_with_its_password(edge: Shell, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_said_and_changes_nothing(edge: Shell) -> None:
-    for arguments, words in (
+    for arguments, message in (
         (("add-webhook", "ERP", "http://erp.example/"), "https://"),
         (("add-webhook", "ERP", "https://erp.example/", "--on", "asset.exploded"), "asset.exploded is none of"),
         (("add-webhook", "ERP", "https://erp.example/", "--location", "NOWHERE"), "There is no location NOWHERE"),
         (("add-mqtt", "Plant", "mqtts://b.example", "--topic", "a/#"), "cannot have + or #"),
         (("test", "ERP"), "There is no destination ERP"),
     ):
-        code, said = edge("events", *arguments)
-        assert (code, words in said) == (1, True), said
+        code, output = edge("events", *arguments)
+        assert (code, message in output) == (1, True), output
     assert "There are no destinations" in edge.ok("events", "list")

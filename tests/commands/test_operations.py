@@ -60,7 +60,7 @@ def test_the_doctor_speaks_to_people_and_to_machines(site: Path, tmp_path: Path)
     assert "PROBLEM service" in result.output
     assert "→ systemctl start edge" in result.output
     result = edge(site, *away, "doctor", "--json", "--bundle", str(tmp_path / "bundle.zip"))
-    told = {check["id"]: check["level"] for check in json.loads(result.stdout)["checks"]}
-    assert told["broker"] == "problem"
-    assert told["schema"] == "ok"
+    levels = {check["id"]: check["level"] for check in json.loads(result.stdout)["checks"]}
+    assert levels["broker"] == "problem"
+    assert levels["schema"] == "ok"
     assert "doctor.json" in zipfile.ZipFile(tmp_path / "bundle.zip").namelist()

@@ -60,13 +60,13 @@ def test_a_release_that_works_follows_a_read_through_the_copy(backup: Path) -> N
     before = {file: file.read_bytes() for file in backup.parents[1].rglob("*") if file.is_file()}
     done = try_release(backup)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["schema_before"] == told["schema_after"] == migrate.newest_schema()
+    message = json.loads(done.stdout)
+    assert message["schema_before"] == message["schema_after"] == migrate.newest_schema()
     assert {file: file.read_bytes() for file in backup.parents[1].rglob("*") if file.is_file()} == before
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     [
         ("from edge.operations.upgrade import trial; trial._PAGES += ('/no-such-page',)", "/no-such-page answers 404"),
         ("from edge.commands import upgrade; upgrade.TAG = 'other'", "did not become a position"),
@@ -76,12 +76,12 @@ def test_a_release_that_works_follows_a_read_through_the_copy(backup: Path) -> N
     ],
     ids=["page", "read", "start", "slow start"],
 )  # fmt: skip
-def test_a_release_that_does_not_work_is_told_in_one_sentence(backup: Path, broken: str, told: str) -> None:
+def test_a_broken_release_is_reported_in_one_sentence(backup: Path, broken: str, message: str) -> None:
     done = try_release(
         backup, f"from edge.operations.upgrade import trial as limits; limits.ARRIVAL_SECONDS = 1.0; {broken}"
     )
     assert done.returncode == 1
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -32,7 +32,7 @@ def parse(reader: Reader, payloads: list[bytes]) -> list[Read]:
 
 
 @pytest.mark.parametrize("name", sorted(MAKES))
-def test_messages_say_what_was_heard(name: str, reads: list[Sighting]) -> None:
+def test_messages_parse_back_to_their_reads(name: str, reads: list[Sighting]) -> None:
     for batch in batches(reads, name):
         reader = batch[0].receiver.reader
         reads = parse(reader, MAKES[name].messages(reader, batch, 1))

@@ -35,15 +35,15 @@ def test_a_walk_goes_on_where_the_thing_was(route: list[Stop], seed: int) -> Non
         assert (first.location, first.begin) == (place, BEGIN)
 
 
-def test_what_is_heard_comes_in_the_order_of_time(reads: list[Sighting]) -> None:
+def test_sightings_come_in_order_of_time(reads: list[Sighting]) -> None:
     assert reads[0].at >= BEGIN
     assert all(earlier.at <= later.at for earlier, later in pairwise(reads))
 
 
 def test_every_antenna_and_radio_hears_something(plan: Plan, reads: list[Sighting]) -> None:
-    heard_at = {(sighting.receiver.reader.name, sighting.receiver.antenna) for sighting in reads}
+    read_by = {(sighting.receiver.reader.name, sighting.receiver.antenna) for sighting in reads}
     expected = {(reader.name, port) for reader in plan.simulated for port in reader.antennas}
-    assert heard_at == expected | {(reader.name, None) for reader in plan.simulated if reader.location}
+    assert read_by == expected | {(reader.name, None) for reader in plan.simulated if reader.location}
 
 
 def test_the_rate_is_lively_but_modest(plan: Plan, reads: list[Sighting]) -> None:
@@ -61,14 +61,14 @@ def test_windows_hold_every_sighting_once_in_its_time(reads: list[Sighting]) -> 
         assert all(earlier.end <= sighting.at < later.end for sighting in later.sightings)
 
 
-def test_where_things_were_is_where_they_go_on(plan: Plan) -> None:
+def test_items_continue_from_their_last_location(plan: Plan) -> None:
     stream = sightings(plan, BEGIN, {"PAL-007": "AISLE-B"}, lambda _at, _reader: 5.0, chance(3))
     first = next(sighting for sighting in stream if sighting.item.key == "PAL-007")
     assert first.receiver.reader.antennas[first.receiver.antenna or 0] == "AISLE-B"
     assert first.at < BEGIN + 2 * SECOND
 
 
-def test_nothing_is_heard_of_a_thing_where_its_tag_cannot_be(plan: Plan) -> None:
+def test_an_item_is_read_only_on_its_route(plan: Plan) -> None:
     def staying_at(key: str, *places: str) -> list[str | None]:
         item = next(item for item in plan.items if item.key == key)
         one = plan._replace(items=[item._replace(route=[Stop([place], (10, 20)) for place in places])])

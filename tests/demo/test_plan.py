@@ -26,7 +26,7 @@ def test_every_place_named_anywhere_exists(plan: Plan) -> None:
     assert named <= set(keys)
 
 
-def test_no_two_things_share_a_key_a_name_or_a_tag(plan: Plan) -> None:
+def test_keys_names_and_tags_are_unique(plan: Plan) -> None:
     for values in (
         [item.key for item in plan.items if item.key],
         [item.name for item in plan.items],
@@ -35,5 +35,5 @@ def test_no_two_things_share_a_key_a_name_or_a_tag(plan: Plan) -> None:
         assert [value for value, count in Counter(values).items() if count > 1] == []
 
 
-def test_every_registered_thing_can_be_found_by_reader_and_by_hand(plan: Plan) -> None:
+def test_every_asset_has_tags_for_readers_and_handhelds(plan: Plan) -> None:
     assert all(item.barcode and (item.epc or item.mac) for item in plan.items if item.key)

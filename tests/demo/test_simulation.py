@@ -19,7 +19,7 @@ from tests.service import wait_for
 PAST = 600 * SECOND
 
 
-class Heard:
+class Collector:
     """Stand-in for the connections that collects payloads by reader."""
 
     def __init__(self) -> None:
@@ -32,23 +32,21 @@ class Heard:
         pass
 
 
-def test_all_that_was_heard_is_told_in_order(
-    plan: Plan, reads: list[Sighting], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_reads_are_published_in_order(plan: Plan, reads: list[Sighting], monkeypatch: pytest.MonkeyPatch) -> None:
     since = clock.now() - PAST
     past = [
         sighting._replace(at=sighting.at - BEGIN + since) for sighting in reads if sighting.at < BEGIN + PAST - SECOND
     ]
     monkeypatch.setattr(simulation, "sightings", lambda *_: iter([*past, past[-1]._replace(at=since + 2 * PAST)]))
-    told = Heard()
-    with simulation.simulated_readers(plan, told, since, {}, chance(1)):
-        wait_for(lambda: sum(map(len, told.reads.values())) >= len(past), 10)
-    assert sum(map(len, told.reads.values())) == len(past)
-    for reads in told.reads.values():
+    collector = Collector()
+    with simulation.simulated_readers(plan, collector, since, {}, chance(1)):
+        wait_for(lambda: sum(map(len, collector.reads.values())) >= len(past), 10)
+    assert sum(map(len, collector.reads.values())) == len(past)
+    for reads in collector.reads.values():
         assert all((one.observed_at or 0) <= (other.observed_at or 0) for one, other in pairwise(reads))
 
 
-def test_what_is_long_past_is_told_more_rarely_than_what_is_now(plan: Plan) -> None:
+def test_old_reads_are_published_at_longer_intervals(plan: Plan) -> None:
     reader = plan.simulated[0]
     assert simulation._pause(clock.now() - 3600 * SECOND, reader) == simulation.PAST_PAUSE_SECONDS
     assert simulation._pause(clock.now() + SECOND, reader) == reader.repeat_seconds

@@ -30,10 +30,10 @@ def make(count: int) -> list[Label]:
 
 
 def read_back(document: bytes, dpi: int = 300) -> list[str]:
-    found = []
+    texts = []
     for page in pypdfium2.PdfDocument(document):
-        found += [code.text for code in zxingcpp.read_barcodes(page.render(scale=dpi / 72).to_pil())]
-    return found
+        texts += [code.text for code in zxingcpp.read_barcodes(page.render(scale=dpi / 72).to_pil())]
+    return texts
 
 
 @pytest.mark.parametrize("code", list(Code))
@@ -146,7 +146,7 @@ def test_bars_that_a_printer_cannot_make_fine_enough_are_refused() -> None:
         check_fit([label], paper, Code.CODE_128, 8)
 
 
-def test_a_printer_that_is_away_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_printer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printer, "NETWORK", Network.LOOPBACK)
     with pytest.raises(Unavailable, match="does not answer"):
         printer.send(f"127.0.0.1:{free_port()}", b"^XA^XZ")
@@ -163,10 +163,10 @@ def test_letters_are_as_large_as_fit_without_trying_each_size(text: str, monkeyp
     monkeypatch.setattr(zpl, "wrap", counted)
     for height in (60, 200, 800):
         tried.clear()
-        found = zpl._fit(text, 120, 30, 900, height)
+        fit = zpl._fit(text, 120, 30, 900, height)
         assert len(tried) < 10
         sizes = [size for size in range(30, 121) if _height(text, size) <= height] or [30]
-        assert found.size == max(sizes)
+        assert fit.size == max(sizes)
 
 
 def _height(text: str, size: int) -> int:

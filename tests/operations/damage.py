@@ -135,32 +135,32 @@ def random_damage(site: Damaged, seed: int, number: int = 100) -> list[int]:
 def expected(site: Damaged, damaged: Iterable[int]) -> Rows:
     """Return the rows on undamaged pages, and all other rows of the backup."""
     gone = set(damaged)
-    found: Rows = {}
+    rows_by_table: Rows = {}
     for table, rows in site.rows.items():
-        found[table] = {key: row for key, row in rows.items() if not site.pages[table, key] & gone}
+        rows_by_table[table] = {key: row for key, row in rows.items() if not site.pages[table, key] & gone}
     for table, rows in site.in_backup.items():
         for key, row in rows.items():
             if key in site.rows[table]:  # not deleted since the backup
-                found[table].setdefault(key, row)
-    return found
+                rows_by_table[table].setdefault(key, row)
+    return rows_by_table
 
 
 def missing(site: Damaged, damaged: Iterable[int], repaired: Path) -> list[str]:
     """Return the expected rows missing from the repaired file, except those with lost parents."""
-    wanted = expected(site, damaged)
+    due = expected(site, damaged)
     with closing(sqlite3.connect(repaired)) as connection:
-        links = {table: connection.execute(f"PRAGMA foreign_key_list({table})").fetchall() for table in wanted}
-        names = {table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")] for table in wanted}
+        links = {table: connection.execute(f"PRAGMA foreign_key_list({table})").fetchall() for table in due}
+        names = {table: [row[1] for row in connection.execute(f"PRAGMA table_info({table})")] for table in due}
         for kind in ("asset", "location"):  # recreated from their search text, with their dependents
-            ids = {key for key, row in wanted["searchable"].items() if row[2] == kind}
-            wanted[kind] |= dict.fromkeys(ids - wanted[kind].keys(), ())
-        while _drop_orphans(wanted, links, names):
+            ids = {key for key, row in due["searchable"].items() if row[2] == kind}
+            due[kind] |= dict.fromkeys(ids - due[kind].keys(), ())
+        while _drop_orphans(due, links, names):
             pass
         present = _all_rows(connection)
     ignored = {"instance", "version", "web_session"}
     faults = []
-    for table in wanted.keys() - ignored:
-        for key, row in wanted[table].items():
+    for table in due.keys() - ignored:
+        for key, row in due[table].items():
             if key not in present[table]:
                 faults.append(f"{table} {key} is missing, of pages {site.pages.get((table, key))}")
             elif row and present[table][key] != row and table not in ("track", "searchable"):
@@ -187,16 +187,16 @@ def _drop_orphans(rows: Rows, links: dict[str, list[tuple[Any, ...]]], names: di
 
 
 def _all_rows(connection: sqlite3.Connection) -> Rows:
-    found: Rows = {}
+    rows_by_table: Rows = {}
     for name, tree in _trees(newest_schema()).items():
         if _is_kept(tree):
             key = _key_columns(connection, name)
             names = [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
             places = [names.index(column) for column in key]
-            found[name] = {
+            rows_by_table[name] = {
                 tuple(row[place] for place in places): row for row in connection.execute(f"SELECT * FROM {name}")
             }
-    return found
+    return rows_by_table
 
 
 def _key_columns(connection: sqlite3.Connection, name: str) -> list[str]:
@@ -208,7 +208,7 @@ def _pages(file: PageFile) -> dict[tuple[str, tuple[object, ...]], set[int]]:
     """Return the pages of each row of a sound file, including overflow pages."""
     forest = Forest(file)
     roots = {root: name for kind, name, root in schema_rows(forest) if root and kind == "table"}
-    found: dict[tuple[str, tuple[object, ...]], set[int]] = {}
+    rows_by_table: dict[tuple[str, tuple[object, ...]], set[int]] = {}
     trees = _trees(newest_schema())
     for group, name in roots.items():
         if name not in trees or not _is_kept(trees[name]):
@@ -218,19 +218,19 @@ def _pages(file: PageFile) -> dict[tuple[str, tuple[object, ...]], set[int]]:
             for row in forest.rows(page.number):
                 assert row is not None
                 key = (row[0],) if tree.has_rowids else tuple(row[1][: tree.key_length])
-                found[name, key] = {page.number}
+                rows_by_table[name, key] = {page.number}
     first: dict[int, list[int]] = {}
     following: dict[int, int] = {}
     for number in range(2, file.count + 1):
-        told = file.parent(number)
-        if told and told.kind == OVERFLOW_FIRST:
-            first.setdefault(told.page, []).append(number)
-        elif told and told.kind == OVERFLOW:
-            following[told.page] = number
-    for pages in found.values():
+        texts = file.parent(number)
+        if texts and texts.kind == OVERFLOW_FIRST:
+            first.setdefault(texts.page, []).append(number)
+        elif texts and texts.kind == OVERFLOW:
+            following[texts.page] = number
+    for pages in rows_by_table.values():
         for page in list(pages):
             for number in first.get(page, []):
                 while number:
                     pages.add(number)
                     number = following.get(number, 0)
-    return found
+    return rows_by_table

@@ -146,7 +146,7 @@ def test_without_room_nothing_is_begun(site: Path, monkeypatch: pytest.MonkeyPat
     assert list((site / "backups").iterdir()) == []
 
 
-def test_a_second_disk_gets_a_copy_and_a_missing_one_is_told(site: Path, tmp_path: Path) -> None:
+def test_a_second_disk_gets_a_copy_and_a_missing_one_is_reported(site: Path, tmp_path: Path) -> None:
     stick = tmp_path / "stick"
     missing = make_backup(site, site / "backups", KEPT, SecondFolder(stick))
     assert missing.second_fault is not None

@@ -57,14 +57,14 @@ def spoil(file: Path, page: int, content: bytes = b"\0") -> None:
 
 
 @pytest.mark.parametrize("content", [b"\0", b"\xff\x5a"], ids=["zeroed", "other bytes"])
-def test_a_damaged_page_is_found_at_the_start_with_the_way_out(file: Path, content: bytes) -> None:
+def test_a_damaged_page_stops_the_start_with_advice(file: Path, content: bytes) -> None:
     integrity.check_at_start(file.parent, file.parent / "backups")
     spoil(file, page_of(file, 250), content)
     with pytest.raises(Damaged, match=r"edge repair, or .*: edge restore .*backups/edge-"):
         integrity.check_at_start(file.parent, file.parent / "backups")
 
 
-def test_a_file_that_is_no_database_is_found_at_the_start(file: Path) -> None:
+def test_a_file_that_is_not_a_database_stops_the_start(file: Path) -> None:
     file.write_bytes(b"not a database" * 1000)
     with pytest.raises(Damaged, match="edge repair"):
         integrity.check_at_start(file.parent, file.parent / "none")
@@ -105,7 +105,7 @@ def test_a_start_undoes_what_a_power_cut_left_half_done_outside_the_wal(file: Pa
     assert execute("SELECT count(*) FROM asset WHERE name LIKE 'half%'").fetchone() == (0,)
 
 
-def test_damage_is_found_in_the_background_and_the_service_goes_on(file: Path) -> None:
+def test_the_background_check_reports_damage_and_the_service_keeps_running(file: Path) -> None:
     check = integrity.BackgroundCheck(file.parent, file.parent / "backups")
     check.run(lambda _: False)
     assert check.check().ok
@@ -140,10 +140,10 @@ def test_records_whose_page_is_lost_keep_their_tags(file: Path) -> None:
     assert recovered.from_search["asset"] > 1
     assert (recovered.rejected, recovered.rows["tag"]) == ({}, ASSETS)
     migrate.migrate(file.parent)
-    found = execute(
+    rows = execute(
         "SELECT name, external_key FROM asset JOIN tag ON asset_id = asset.id WHERE value = ?", (f"{250:024X}",)
     )
-    assert found.fetchone() == ("asset 250", "ASSET-0251")
+    assert rows.fetchone() == ("asset 250", "ASSET-0251")
 
 
 def test_what_is_on_damaged_pages_comes_from_the_newest_sound_backup(file: Path) -> None:

@@ -88,7 +88,7 @@ def test_after_a_restore_a_new_history_is_begun_and_the_one_before_stays(
     assert len(continuous_backup.folders(drive)) == 2
 
 
-def test_a_drive_that_is_missing_is_told_and_followed_once_it_is_there(
+def test_a_missing_drive_is_reported_and_used_once_it_is_back(
     site: Path, drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(continuous_backup, "LOOK_SECONDS", 0.1)
@@ -124,9 +124,7 @@ def test_a_moment_before_the_first_is_refused_with_how_far_it_goes_back(
     assert names() == ["Acme"]
 
 
-def test_the_same_disk_a_full_one_and_a_read_only_one_are_told(
-    site: Path, drive: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unusable_drives_are_reported(site: Path, drive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert continuous_backup.drive_fault(drive, site) is None
     assert "same disk" in str(continuous_backup.drive_fault(site, site))
     with monkeypatch.context() as patch:

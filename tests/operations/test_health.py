@@ -73,7 +73,7 @@ def test_what_a_part_says_of_itself_tells_systemd_nothing_else(systemd: socket.s
     assert systemd.recv(200) == b"STATUS=sync: the hub answers 500: x\\nMAINPID=1"
 
 
-def test_a_job_that_fails_is_told_and_the_others_are_done() -> None:
+def test_a_failing_job_is_reported_and_the_others_run() -> None:
     done, faults = threading.Event(), [ValueError("bad day")]
 
     def fail(_: object) -> None:

@@ -288,8 +288,8 @@ def test_the_export_of_the_first_release_that_had_one_is_read(other: Path) -> No
         bring(SAMPLE, other)
         assert execute("SELECT count(*) FROM asset").fetchone() == (30,)
         assert execute("SELECT count(*) FROM history").fetchone() == (120,)
-        found = answers()["/assets?q=4006381"]
-        assert found["total_count"] == 27
+        page = answers()["/assets?q=4006381"]
+        assert page["total_count"] == 27
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def test_a_sound_backup_comes_back_aside_and_nothing_is_left_of_it(site: Path) -
     assert not list(site.glob("drill.db*"))
 
 
-def test_a_backup_of_another_box_is_found(site: Path) -> None:
+def test_a_backup_of_another_box_is_detected(site: Path) -> None:
     add_organization(shell(), "Soon gone")
     make_backup(site, site / "backups", KEPT)
     (site / "edge.db").rename(site / "elsewhere")  # now the live database has fewer rows than the backup
@@ -46,7 +46,7 @@ def test_a_backup_of_another_box_is_found(site: Path) -> None:
     assert "is it of this box?" in report.text
 
 
-def test_a_backup_that_is_damaged_is_found(site: Path) -> None:
+def test_a_damaged_backup_is_detected(site: Path) -> None:
     made = make_backup(site, site / "backups", KEPT)
     content = bytearray(made.backup.path.read_bytes())
     content[len(content) // 2] ^= 255
@@ -62,18 +62,18 @@ def test_the_command_fails_when_there_is_nothing_to_restore(site: Path) -> None:
     assert "there is no backup" in str(result.exception)
 
 
-def test_what_the_doctor_found_is_in_the_metrics(site: Path) -> None:
+def test_the_metrics_have_the_findings_of_the_doctor(site: Path) -> None:
     site.chmod(0o700)
     before = clock.now()
     result = edge(site, "doctor", "--publish", "--json")
     assert result.exit_code == 2  # no broker, no service
     assert "not published" in result.stderr
-    found = {check["id"]: check["level"] for check in json.loads(result.stdout)["checks"]}
-    assert "database" not in found
-    told = {sample.labels.get("check", metric.name): sample.value
+    levels = {check["id"]: check["level"] for check in json.loads(result.stdout)["checks"]}
+    assert "database" not in levels
+    samples = {sample.labels.get("check", metric.name): sample.value
             for metric in findings.sample(site) for sample in metric.samples}  # fmt: skip
-    assert told.pop("edge_doctor_timestamp_seconds") >= before / clock.SECOND
-    assert told == {name: findings.LEVELS[level] for name, level in found.items()}
+    assert samples.pop("edge_doctor_timestamp_seconds") >= before / clock.SECOND
+    assert samples == {name: findings.LEVELS[level] for name, level in levels.items()}
 
 
 def test_every_metric_of_the_alerts_exists() -> None:

@@ -49,14 +49,14 @@ def test_dropping_takes_exactly_what_ended_before_and_never_the_newest(
 ) -> None:
     before = 1_600_000_000_000_000 + hours * HOUR
     with tempfile.TemporaryDirectory() as folder, fresh_site(Path(folder)):
-        wanted = {}
+        expected = {}
         for steps in plan:
             every = stays(steps)
             kept = [stay for stay in every[:-1] if stay.observed_at + stay.seen_for >= before]
-            wanted[add_asset(every)] = [*kept, every[-1]]
+            expected[add_asset(every)] = [*kept, every[-1]]
         while store.drop_history(before, limit):
             assert counts_are_right()
-        assert {position: stays_of(position) for position in wanted} == wanted
+        assert {position: stays_of(position) for position in expected} == expected
         assert counts_are_right()
 
 
@@ -116,7 +116,7 @@ def test_a_low_disk_takes_history_only_when_nothing_else_is_left(site: Path) -> 
     ]
 
 
-def test_what_went_is_told(site: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_dropped_rows_are_recorded(site: Path, caplog: pytest.LogCaptureFixture) -> None:
     add_asset([Stay(1_600_000_000_000_000, 0), Stay(clock.now(), 0)])
     with caplog.at_level("INFO"):
         sweep(KEEP_ALL, clock.now(), ROOMY, go_on)
@@ -182,12 +182,12 @@ def test_a_service_that_stops_waits_for_one_step_only(site: Path) -> None:
 
 
 def test_looking_for_old_records_waits_for_nobody_who_writes(site: Path) -> None:
-    found: list[int] = []
-    look = threading.Thread(target=lambda: found.append(store.drop_old_records(1)))
+    counts: list[int] = []
+    look = threading.Thread(target=lambda: counts.append(store.drop_old_records(1)))
     with writing():
         look.start()
         look.join(5)
-        assert found == [0]
+        assert counts == [0]
 
 
 def test_loads_of_carriers_that_ended_go_with_their_history(site: Path) -> None:

@@ -81,16 +81,21 @@ def test_what_cannot_be_a_name_is_refused(etc: Path, name: str) -> None:
 
 
 def test_pages_and_broker_are_announced_with_their_ports(etc: Path) -> None:
-    told = re.findall(r"<type>(.*?)</type><port>(.*?)</port>", announce(etc).read_text())
-    assert told == [("_http._tcp", "8081"), ("_mqtt._tcp", "1884")]
+    ads = re.findall(r"<type>(.*?)</type><port>(.*?)</port>", announce(etc).read_text())
+    assert ads == [("_http._tcp", "8081"), ("_mqtt._tcp", "1884")]
     assert "\nhost-name=edge\n" in (etc / "avahi/avahi-daemon.conf").read_text()
 
 
 def test_with_https_the_secure_ports_are_announced_too(etc: Path) -> None:
     (etc / "edge").mkdir()
     (etc / "edge/https.conf").write_text("PORT=444\nREDIRECT_PORT=81\nMQTT_PORT=8884\n")
-    told = re.findall(r"<type>(.*?)</type><port>(.*?)</port>", announce(etc).read_text())
-    assert told == [("_https._tcp", "444"), ("_http._tcp", "81"), ("_secure-mqtt._tcp", "8884"), ("_mqtt._tcp", "1884")]
+    ads = re.findall(r"<type>(.*?)</type><port>(.*?)</port>", announce(etc).read_text())
+    assert ads == [
+        ("_https._tcp", "444"),
+        ("_http._tcp", "81"),
+        ("_secure-mqtt._tcp", "8884"),
+        ("_mqtt._tcp", "1884"),
+    ]
 
 
 def test_avahi_can_read_it_whoever_asks_for_it(etc: Path) -> None:

@@ -68,12 +68,12 @@ def broker(site: Path) -> Iterator[Running]:
 
 class Client:
     def __init__(self, port: int, name: str, password: str, client_id: str = "", *, clean: bool = True) -> None:
-        self.heard: list[mqtt.MQTTMessage] = []
+        self.received: list[mqtt.MQTTMessage] = []
         self.acknowledged = 0
         self.disconnected = 0
         self._mqtt = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=clean)
         self._mqtt.username_pw_set(name, password)
-        self._mqtt.on_message = lambda *given: self.heard.append(given[2])
+        self._mqtt.on_message = lambda *given: self.received.append(given[2])
         self._mqtt.on_publish = lambda *_: self._count("acknowledged")
         self._mqtt.on_disconnect = lambda *_: self._count("disconnected")
         self._mqtt.connect("127.0.0.1", port)
@@ -103,7 +103,7 @@ def test_a_reader_cannot_throw_the_service_off_by_its_client_id(broker: Running)
     gate = Client(broker.port, "gate", "gate password", "gate")
     rogues = [Client(broker.port, "dock", "dock password", name) for name in ("edge-secret", "edge", "gate")]
     gate.publish("site/gate/reads", b"1")
-    wait_for(lambda: bool(service.heard), 10)
+    wait_for(lambda: bool(service.received), 10)
     assert (service.disconnected, gate.disconnected) == (0, 0)
     for client in (service, gate, *rogues):
         client.close()
@@ -113,8 +113,8 @@ def test_the_doctor_asks_the_broker_beside_the_service(broker: Running) -> None:
     service = Client(broker.port, *OWN, "edge", clean=False)
     url = doctor_url(f"mqtt://edge@127.0.0.1:{broker.port}")
     assert url == f"mqtt://edge-doctor@127.0.0.1:{broker.port}"
-    found = broker_probe.ask(Broker(url, "", OWN.password), ["$SYS/broker/version"])
-    assert "mosquitto" in found["$SYS/broker/version"]
+    topics = broker_probe.ask(Broker(url, "", OWN.password), ["$SYS/broker/version"])
+    assert "mosquitto" in topics["$SYS/broker/version"]
     assert service.disconnected == 0
     service.close()
 
@@ -141,6 +141,6 @@ def test_a_flood_while_the_service_is_away_stays_in_bounds_and_does_not_lock_it_
     wait_for(lambda: dock.acknowledged == count, 60)
     assert broker.memory() - before < 1.5 * MEMORY
     service = Client(broker.port, *OWN, "edge", clean=False)
-    wait_for(lambda: bool(service.heard), 10)
+    wait_for(lambda: bool(service.received), 10)
     for client in (service, dock):
         client.close()

@@ -19,7 +19,7 @@ EXCEPTIONS = {
 def confinement(name: str) -> set[str]:
     """Return the sandbox settings of a unit; address families by name only."""
     lines = (SYSTEMD / name).read_text("utf-8").partition("[Service]")[2].splitlines()
-    words = (
+    prefixes = (
         "Protect",
         "Private",
         "Restrict",
@@ -31,8 +31,10 @@ def confinement(name: str) -> set[str]:
         "MemoryDeny",
         "Device",
     )
-    found = {line for line in lines if line.startswith(words) and not line.startswith("Restrict" + "AddressFamilies")}
-    return {line for line in found if not line.startswith("RestartPrevent")}
+    settings = {
+        line for line in lines if line.startswith(prefixes) and not line.startswith("Restrict" + "AddressFamilies")
+    }
+    return {line for line in settings if not line.startswith("RestartPrevent")}
 
 
 @pytest.mark.parametrize("name", EXCEPTIONS)

@@ -58,35 +58,35 @@ def bundle(tmp_path: Path) -> Path:
 def bill(bundle: Path) -> dict[str, Any]:
     done = subprocess.run([SYSTEMD / "make-sbom", bundle], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def test_it_has_what_the_format_requires(bundle: Path) -> None:
-    found = bill(bundle)
-    assert (found["bomFormat"], found["specVersion"], found["version"]) == ("CycloneDX", "1.5", 1)
+    document = bill(bundle)
+    assert (document["bomFormat"], document["specVersion"], document["version"]) == ("CycloneDX", "1.5", 1)
     assert re.fullmatch(
-        r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", found["serialNumber"]
+        r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", document["serialNumber"]
     )
-    metadata = found["metadata"]
+    metadata = document["metadata"]
     assert metadata["timestamp"] == "2026-11-23T08:00:00Z"
     assert (metadata["component"]["type"], metadata["component"]["name"]) == ("application", "edge")
     assert metadata["component"]["version"] == "0.1.0"
-    for part in found["components"]:
-        assert part["type"] == "library"
-        assert part["name"]
-        assert part["version"]
-        assert re.fullmatch(r"pkg:(pypi|npm|deb/debian)/[^\s@]+@[^\s@]+", part["purl"])
-        assert all(re.fullmatch("[0-9a-f]{64}", one["content"]) for one in part.get("hashes", []))
-    refs = [part["bom-ref"] for part in found["components"]]
+    for component in document["components"]:
+        assert component["type"] == "library"
+        assert component["name"]
+        assert component["version"]
+        assert re.fullmatch(r"pkg:(pypi|npm|deb/debian)/[^\s@]+@[^\s@]+", component["purl"])
+        assert all(re.fullmatch("[0-9a-f]{64}", one["content"]) for one in component.get("hashes", []))
+    refs = [component["bom-ref"] for component in document["components"]]
     assert len(set(refs)) == len(refs)
-    assert found["dependencies"] == [{"ref": metadata["component"]["bom-ref"], "dependsOn": refs}]
+    assert document["dependencies"] == [{"ref": metadata["component"]["bom-ref"], "dependsOn": refs}]
 
 
 def test_it_lists_the_files_of_the_bundle_and_no_others(bundle: Path) -> None:
-    parts = {part["purl"]: part for part in bill(bundle)["components"]}
+    components = {component["purl"]: component for component in bill(bundle)["components"]}
     flask, datamatrix = map(digest_of, WHEELS.values())
-    digests = {purl: [one["content"] for one in part.get("hashes", [])] for purl, part in parts.items()}
+    digests = {purl: [one["content"] for one in component.get("hashes", [])] for purl, component in components.items()}
     assert digests.pop("pkg:npm/zxing-wasm@3.1.4") == []
     assert digests == {
         "pkg:pypi/flask@3.1.3": [flask],

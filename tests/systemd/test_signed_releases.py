@@ -27,18 +27,18 @@ FILES = {
 }
 
 
-def run(*words: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, cwd=folder)
+def run(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(word) for word in arguments], capture_output=True, text=True, cwd=folder)
 
 
-def ok(*words: str | Path) -> str:
-    done = run(*words)
+def ok(*arguments: str | Path) -> str:
+    done = run(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def refused(*words: str | Path) -> str:
-    done = run(*words)
+def refused(*arguments: str | Path) -> str:
+    done = run(*arguments)
     assert done.returncode == 1, done.stdout
     assert done.stderr.startswith("edge-verify: ")
     assert "Traceback" not in done.stderr
@@ -274,12 +274,12 @@ def test_an_older_release_is_refused_unless_it_is_meant(
     publisher: Publisher, bundle: Path, tmp_path: Path, installed: str, is_refused: bool
 ) -> None:
     (tmp_path / "release").write_text(installed)
-    words = [VERIFY, "--publisher", publisher.public, "--installed", tmp_path / "release"]
+    arguments = [VERIFY, "--publisher", publisher.public, "--installed", tmp_path / "release"]
     if is_refused:
-        assert "--older installs it all the same" in refused(*words, bundle)
+        assert "--older installs it all the same" in refused(*arguments, bundle)
     else:
-        ok(*words, bundle)
-    ok(*words, "--older", bundle)
+        ok(*arguments, bundle)
+    ok(*arguments, "--older", bundle)
 
 
 def test_a_package_is_checked_before_apt_runs_it(publisher: Publisher, tmp_path: Path) -> None:
@@ -301,8 +301,10 @@ def test_nothing_of_the_folder_takes_part(publisher: Publisher, bundle: Path, tm
     (hostile / "openssl").chmod(0o755)
     rewritten(bundle, put("SHA256SUMS", b""))
     environment = {**os.environ, "PATH": f"{hostile}:{os.environ['PATH']}", "PYTHONPATH": str(hostile)}
-    words = [VERIFY, "--publisher", publisher.public, bundle]
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, cwd=hostile, env=environment)
+    arguments = [VERIFY, "--publisher", publisher.public, bundle]
+    done = subprocess.run(
+        [str(word) for word in arguments], capture_output=True, text=True, cwd=hostile, env=environment
+    )
     assert done.returncode == 1
     assert "was changed after" in done.stderr
     assert not (hostile / "imported").exists()
@@ -440,11 +442,11 @@ class TestUpgrade:
         (self.computer._folder / "var/lib/bundle.tar").write_bytes(bundle.read_bytes())
         return self.edge_upgrade(*flags, "/var/lib/bundle.tar")
 
-    def edge_upgrade(self, *words: str) -> str:
+    def edge_upgrade(self, *arguments: str) -> str:
         folder = self.computer._folder
         (folder / "programs").write_text(PROGRAMS)
         mounts = "".join(f"mount --bind {folder}/{name} /{name}; " for name in ("etc", *FOLDERS))
-        command = f"BASH_ENV={folder}/programs exec bash -c '{SYSTEMD}/edge-upgrade {' '.join(words)}'"
+        command = f"BASH_ENV={folder}/programs exec bash -c '{SYSTEMD}/edge-upgrade {' '.join(arguments)}'"
         done = run(*ALONE, mounts + command)
         return done.stdout + done.stderr
 

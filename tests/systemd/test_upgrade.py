@@ -136,12 +136,12 @@ class Computer:
     def state(self) -> str:
         """Describe release, units and database, whether the service runs, and leftovers of the upgrade."""
         files = ["opt/edge/venv/systemd/schema", "etc/systemd/system/edge.service", "usr/local/sbin/edge-https"]
-        told = self._run("for f in " + " ".join(f"/{file}" for file in files) + "; do cat $f; done").split()
+        lines = self._run("for f in " + " ".join(f"/{file}" for file in files) + "; do cat $f; done").split()
         schema, *reads = (self.data / "edge.db").read_text().split()
         assert reads == (self._folder / "var/lib/taken").read_text().split()
         left = [*self.data.glob("*upgrade*"), *(self._folder / "opt/edge").glob("upgrade"), *self.data.glob("trial")]
         runs = "runs" if (self.data / "running").exists() else "is down"
-        return " ".join([*told, schema, runs, *(path.name for path in left)])
+        return " ".join([*lines, schema, runs, *(path.name for path in left)])
 
     def releases(self) -> list[str]:
         return sorted(path.name for path in (self._folder / "opt/edge/releases").iterdir())
@@ -262,7 +262,7 @@ def test_two_releases_of_one_second_have_folders_of_their_own(computer: Computer
     assert computer.state() == NEW
 
 
-def test_a_release_that_does_not_start_is_told_and_the_one_before_runs(computer: Computer) -> None:
+def test_a_release_that_does_not_start_is_reported_and_rolled_back(computer: Computer) -> None:
     """No reads are lost, including those during the copy of the database."""
     assert "The release from before runs again, and nothing was lost." in computer.upgrade("4", broken=True)
     assert computer.state() == OLD

@@ -40,15 +40,15 @@ def test_two_filters_that_overlap_match_a_topic_together(one: str, other: str) -
 def _meeting_points(one: str, other: str) -> list[str]:
     """Return candidates for a common topic: each filter with its wildcards replaced by levels of the other."""
     left, right = one.split("/"), other.split("/")
-    found = []
+    candidates = []
     for length in range(1, max(len(left), len(right)) + 2):
         picked = []
         for index in range(length):
             options = [side[index] if index < len(side) else "#" for side in (left, right)]
             fixed = [level for level in options if level not in "+#" or level == ""]
             picked.append(fixed[0] if fixed else "x")
-        found.append("/".join(picked))
-    return found
+        candidates.append("/".join(picked))
+    return candidates
 
 
 def test_wildcards_do_not_reach_the_brokers_own_topics() -> None:

@@ -18,10 +18,10 @@ def settings(edge: Shell, tmp_path: Path) -> list[str]:
 
 
 def test_an_account_is_made_and_its_password_shown_once(edge: Shell, settings: list[str], tmp_path: Path) -> None:
-    told = edge.ok(*settings, "account", "dock1")
-    given = dict(line.split(maxsplit=1) for line in told.splitlines()[:3])
+    output = edge.ok(*settings, "account", "dock1")
+    given = dict(line.split(maxsplit=1) for line in output.splitlines()[:3])
     assert given["port"] == "1883"
-    assert "may publish under site/dock1 only" in told
+    assert "may publish under site/dock1 only" in output
     written = {file.name: file.read_text() for file in (tmp_path / "broker").iterdir()}
     assert any(given["user"] in text for text in written.values())
     assert not any(given["password"] in text for text in written.values())
@@ -35,7 +35,7 @@ def test_a_new_password_replaces_the_one_before(edge: Shell, settings: list[str]
     assert edge.ok(*settings, "accounts").count("\n") == 1
 
 
-def test_a_topic_with_a_wildcard_is_told_what_it_lets_a_reader_do(edge: Shell, settings: list[str]) -> None:
+def test_account_of_a_wildcard_topic_comes_with_a_warning(edge: Shell, settings: list[str]) -> None:
     edge.ok("reader", "add", "gate", "--topic", "home/gate/+", "--format", "edge")
     assert "retained messages" in edge.ok(*settings, "account", "gate")
     assert "retained messages" not in edge.ok(*settings, "account", "dock1")
@@ -43,6 +43,6 @@ def test_a_topic_with_a_wildcard_is_told_what_it_lets_a_reader_do(edge: Shell, s
 
 def test_without_a_place_for_the_files_nothing_is_made(edge: Shell) -> None:
     edge.ok("reader", "add", "dock1", "--topic", "site/dock1", "--format", "edge")
-    code, told = edge("account", "dock1")
+    code, output = edge("account", "dock1")
     assert code
-    assert "mqtt.accounts_dir" in told
+    assert "mqtt.accounts_dir" in output

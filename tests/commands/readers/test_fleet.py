@@ -17,9 +17,9 @@ from edge.records import locations
 
 @pytest.fixture
 def organization(store: Path) -> int:
-    found = add_organization(shell(), "Acme").id
-    locations.create(shell(found), name="Dock 1", external_key="DOCK-1")
-    return found
+    organization_id = add_organization(shell(), "Acme").id
+    locations.create(shell(organization_id), name="Dock 1", external_key="DOCK-1")
+    return organization_id
 
 
 def edge(store: Path, *arguments: str) -> Result:
@@ -61,7 +61,7 @@ def test_fifty_readers_come_with_accounts_and_all_get_new_passwords(store: Path,
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ("dock1;site/dock1;edge;NOWHERE;", "Line 3: There is no location NOWHERE"),
         ("dock1;site/dock1;unheard;DOCK-1;", "Line 3: "),
@@ -71,11 +71,11 @@ def test_fifty_readers_come_with_accounts_and_all_get_new_passwords(store: Path,
     ],
 )
 def test_one_line_that_cannot_be_added_is_named_and_nothing_is(
-    store: Path, organization: int, row: str, told: str
+    store: Path, organization: int, row: str, message: str
 ) -> None:
     file = table(store, "dock0;site/dock0;edge;DOCK-1;", row)
     result = edge(store, "reader", "import", str(file), "--accounts", str(store / "out.csv"))
-    assert told in str(result.exception)
+    assert message in str(result.exception)
     assert list_readers(list_organizations()[0].id) == []
     assert not (store / "out.csv").exists()
 

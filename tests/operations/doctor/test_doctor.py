@@ -50,13 +50,13 @@ def subject(site: Path) -> Subject:
     )
 
 
-def found(subject: Subject, name: str) -> tuple[Level, str]:
+def finding_of(subject: Subject, name: str) -> tuple[Level, str]:
     finding = doctor.CHECKS[name](subject)
     assert (finding.level is Level.OK) == (not finding.advice), "what is wrong says what to do, and only that"
     return finding.level, finding.text
 
 
-def heard(name: str, *, hours_ago: float = 0.0, **given: int) -> int:
+def with_message(name: str, *, hours_ago: float = 0.0, **given: int) -> int:
     reader = add_reader(shell(list_organizations()[0].id), name=name, topic=f"site/{name}", format="edge")
     at = NOW - int(hours_ago * clock.HOUR)
     state = {"read_at": at, "clock_offset": 0, "qos": 1, "note": None, "is_offline": False, **given}
@@ -73,7 +73,7 @@ def test_every_check_of_a_fresh_site_gives_an_answer_with_advice_where_it_is_due
     assert len(examined) >= 20
 
 
-def test_ids_are_words_that_monitoring_can_hold_on_to() -> None:
+def test_check_ids_are_stable_slugs() -> None:
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", name) for name in doctor.CHECKS)
 
 
@@ -81,9 +81,9 @@ def test_the_exit_code_is_that_of_the_worst_finding(subject: Subject) -> None:
     fine, worse = doctor.Examined("a", ok("x")), doctor.Examined("b", ok("x")._replace(level=Level.WARNING))
     worst = doctor.Examined("c", ok("x")._replace(level=Level.PROBLEM))
     assert [doctor.exit_code(items) for items in ([], [fine], [fine, worse], [worst, fine])] == [0, 0, 1, 2]
-    told = json.loads(doctor.as_json([fine, worse]))
-    assert told["status"] == "warning"
-    assert told["checks"][1] == {"id": "b", "level": "warning", "text": "x", "advice": ""}
+    finding = json.loads(doctor.as_json([fine, worse]))
+    assert finding["status"] == "warning"
+    assert finding["checks"][1] == {"id": "b", "level": "warning", "text": "x", "advice": ""}
 
 
 def test_a_check_that_breaks_does_not_hide_the_others(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,15 +98,15 @@ def test_a_check_that_breaks_does_not_hide_the_others(subject: Subject, monkeypa
 
 
 def test_others_who_can_read_the_database(subject: Subject) -> None:
-    assert found(subject, "permissions")[0] is Level.OK
+    assert finding_of(subject, "permissions")[0] is Level.OK
     subject.data_dir.chmod(0o755)
-    assert found(subject, "permissions")[0] is Level.WARNING
+    assert finding_of(subject, "permissions")[0] is Level.WARNING
 
 
 def test_a_disk_that_gets_low(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     for free, level in ((900, Level.PROBLEM), (1500, Level.WARNING), (5000, Level.OK)):
         monkeypatch.setattr(box.shutil, "disk_usage", lambda _, free=free: type("Usage", (), {"free": free}))
-        assert found(subject, "disk")[0] is level
+        assert finding_of(subject, "disk")[0] is level
 
 
 @pytest.mark.parametrize(("free", "level"), [(500, Level.PROBLEM), (2000, Level.WARNING), (90_000, Level.OK)])
@@ -114,16 +114,16 @@ def test_a_disk_that_takes_no_more_files(
     subject: Subject, monkeypatch: pytest.MonkeyPatch, free: int, level: Level
 ) -> None:
     monkeypatch.setattr(box.os, "statvfs", lambda _: type("State", (), {"f_files": 100_000, "f_favail": free}))
-    assert found(subject, "inodes")[0] is level
+    assert finding_of(subject, "inodes")[0] is level
 
 
 def test_a_file_system_that_counts_no_files(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(box.os, "statvfs", lambda _: type("State", (), {"f_files": 0, "f_favail": 0}))
-    assert found(subject, "inodes")[0] is Level.OK
+    assert finding_of(subject, "inodes")[0] is Level.OK
 
 
 def test_a_file_system_that_has_recorded_errors(subject: Subject, tmp_path: Path) -> None:
-    assert found(subject, "disk-errors")[0] is Level.OK
+    assert finding_of(subject, "disk-errors")[0] is Level.OK
     device = subject.data_dir.stat().st_dev
     (tmp_path / "disks/sda1").mkdir(parents=True)
     (tmp_path / "dev").mkdir()
@@ -135,7 +135,7 @@ def test_a_file_system_that_has_recorded_errors(subject: Subject, tmp_path: Path
     )
     for errors, level in (("0\n", Level.OK), ("3\n", Level.PROBLEM)):
         count.write_text(errors)
-        assert found(subject, "disk-errors")[0] is level
+        assert finding_of(subject, "disk-errors")[0] is level
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC])
@@ -144,13 +144,13 @@ def test_a_disk_that_takes_no_writes(subject: Subject, monkeypatch: pytest.Monke
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(box.os, "fsync", failing)
-    level, text = found(subject, "disk-errors")
+    level, text = finding_of(subject, "disk-errors")
     assert (level, os.strerror(number) in text) == (Level.PROBLEM, True)
 
 
 def test_a_clock_that_was_set_after_a_start_in_1970_is_not_20_000_days_ahead(subject: Subject) -> None:
     (subject.data_dir / "counted-time").write_text(str(clock.DAY))
-    level, text = found(subject, "clock")
+    level, text = finding_of(subject, "clock")
     assert level is Level.PROBLEM
     assert "before this box's clock was set" in text
     assert "days" not in text
@@ -165,23 +165,23 @@ def test_a_port_that_closed_connections_hold_is_not_used_by_another_program(subj
             accepted.close()
             assert client.recv(1) == b""
         subject = subject._replace(http_listen=f"127.0.0.1:{address[1]}")
-        assert "no answer" in found(subject._replace(http_listen="127.0.0.1:1"), "pages")[1]
-    assert "no answer" in found(subject, "pages")[1]
+        assert "no answer" in finding_of(subject._replace(http_listen="127.0.0.1:1"), "pages")[1]
+    assert "no answer" in finding_of(subject, "pages")[1]
     with socket.create_server(address):
-        assert "used by another program" in found(subject, "pages")[1]
+        assert "used by another program" in finding_of(subject, "pages")[1]
 
 
 def test_a_clock_behind_the_newest_scan(subject: Subject) -> None:
-    assert found(subject, "clock")[0] is Level.OK
+    assert finding_of(subject, "clock")[0] is Level.OK
     add_asset([Stay(NOW + clock.HOUR, 0)])
-    assert found(subject, "clock")[0] is Level.PROBLEM
+    assert finding_of(subject, "clock")[0] is Level.PROBLEM
 
 
 def test_whether_the_service_runs(subject: Subject) -> None:
-    assert found(subject, "service")[0] is Level.PROBLEM
-    assert found(subject, "pages")[0] is Level.PROBLEM
+    assert finding_of(subject, "service")[0] is Level.PROBLEM
+    assert finding_of(subject, "pages")[0] is Level.PROBLEM
     with hold(subject.data_dir):
-        assert found(subject, "service")[0] is Level.OK
+        assert finding_of(subject, "service")[0] is Level.OK
 
 
 def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
@@ -189,102 +189,102 @@ def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
     with hold(subject.data_dir):
         (subject.data_dir / FILE_NAME).touch()
         ended = clock.now() // clock.SECOND - 3600
-        assert found(subject, "service")[0] is Level.OK
+        assert finding_of(subject, "service")[0] is Level.OK
         os.utime(subject.data_dir / FILE_NAME, (ended, ended))
-        assert found(subject, "service")[0] is Level.PROBLEM
+        assert finding_of(subject, "service")[0] is Level.PROBLEM
 
 
 def test_what_the_broker_drops_is_kept_in_the_ledger_also_after_it_has_started_again(subject: Subject) -> None:
     quiet = subject._replace(ask_broker=lambda: {"$SYS/broker/publish/messages/dropped": "0"})
     assert [ledger.note_dropped(total) for total in (40, 40, 52, 3)] == [0, 0, 12, 3]
     assert execute("SELECT messages FROM ledger WHERE bucket = 'dropped' AND reader_id = 0").fetchall() == [(15,)]
-    level, text = found(quiet, "broker-dropped")
+    level, text = finding_of(quiet, "broker-dropped")
     assert level is Level.WARNING
     assert "has dropped 15 messages within a day" in text
 
 
 def test_a_damaged_database(subject: Subject) -> None:
-    assert found(subject, "database")[0] is Level.OK
+    assert finding_of(subject, "database")[0] is Level.OK
     with writing():
         execute("INSERT INTO unassigned_topic VALUES ('t', 0, 0, 1, x'', NULL, 0)")
         execute("PRAGMA writable_schema = 1")
         execute("UPDATE sqlite_schema SET rootpage = 3 WHERE name = 'unassigned_topic'")
     execute("PRAGMA writable_schema = RESET").fetchall()
-    level, text = found(subject, "database")
+    level, text = finding_of(subject, "database")
     assert level is Level.PROBLEM
     assert "damaged" in text
 
 
 def test_an_emptied_database_is_not_one_to_be_upgraded(subject: Subject) -> None:
-    assert found(subject, "schema")[0] is Level.OK
+    assert finding_of(subject, "schema")[0] is Level.OK
     with writing():
         execute("PRAGMA user_version = 0")
-    assert found(subject, "schema") == (Level.PROBLEM, "the database is empty")
+    assert finding_of(subject, "schema") == (Level.PROBLEM, "the database is empty")
 
 
 def test_nobody_can_administer(subject: Subject) -> None:
-    assert found(subject, "administrators")[0] is Level.PROBLEM
+    assert finding_of(subject, "administrators")[0] is Level.PROBLEM
     add_person(shell(list_organizations()[0].id), "Ada", Role.ADMINISTRATOR)
-    assert found(subject, "administrators")[0] is Level.OK
+    assert finding_of(subject, "administrators")[0] is Level.OK
 
 
 def test_backups_missing_recent_and_late(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found(subject, "backup")[0] is Level.PROBLEM
+    assert finding_of(subject, "backup")[0] is Level.PROBLEM
     for days, level in ((10, Level.PROBLEM), (3, Level.WARNING), (0, Level.OK)):
         monkeypatch.setattr(clock, "now", lambda days=days: NOW - days * clock.DAY)
         make_backup(subject.data_dir, subject.backup_dir, Rotation(9, 9))
-        assert found(subject, "backup")[0] is level
+        assert finding_of(subject, "backup")[0] is level
 
 
 def test_a_backup_that_cannot_be_read_back(subject: Subject) -> None:
     make_backup(subject.data_dir, subject.backup_dir, Rotation(1, 1))
-    assert found(subject, "backup-sound")[0] is Level.OK
+    assert finding_of(subject, "backup-sound")[0] is Level.OK
     file = list_backups(subject.backup_dir)[0].path
     file.write_bytes(file.read_bytes()[:500])
-    assert found(subject, "backup-sound")[0] is Level.PROBLEM
+    assert finding_of(subject, "backup-sound")[0] is Level.PROBLEM
 
 
 def test_a_second_disk_that_is_none(subject: Subject) -> None:
-    assert found(subject, "backup-second")[0] is Level.WARNING
+    assert finding_of(subject, "backup-second")[0] is Level.WARNING
     second = subject.data_dir / "second"
     subject = subject._replace(second_dir=second)
-    assert found(subject, "backup-second")[0] is Level.PROBLEM
+    assert finding_of(subject, "backup-second")[0] is Level.PROBLEM
     second.mkdir()
-    assert "same disk" in found(subject, "backup-second")[1]
+    assert "same disk" in finding_of(subject, "backup-second")[1]
 
 
 def test_history_that_was_dropped_for_want_of_room(subject: Subject) -> None:
     deletion.record_dropped("older than 400 days", {"history": 3})
-    assert found(subject, "history")[0] is Level.OK
+    assert finding_of(subject, "history")[0] is Level.OK
     deletion.record_dropped("only 3 MB of disk were free", {"history": 3})
-    assert found(subject, "history")[0] is Level.WARNING
+    assert finding_of(subject, "history")[0] is Level.WARNING
 
 
 def test_what_a_script_left(subject: Subject) -> None:
     (subject.data_dir / "warnings").mkdir()
     (subject.data_dir / "warnings" / "broker-file").write_text("was damaged")
-    assert found(subject, "warnings")[0] is Level.WARNING
+    assert finding_of(subject, "warnings")[0] is Level.WARNING
 
 
 def test_a_broker_that_is_away_or_has_dropped_messages(subject: Subject) -> None:
     def away() -> dict[str, str]:
         raise Unavailable("cannot be reached")
 
-    assert found(subject, "broker")[0] is Level.OK
-    assert found(subject._replace(ask_broker=away), "broker")[0] is Level.PROBLEM
-    assert found(subject._replace(ask_broker=away), "broker-dropped")[0] is Level.OK
+    assert finding_of(subject, "broker")[0] is Level.OK
+    assert finding_of(subject._replace(ask_broker=away), "broker")[0] is Level.PROBLEM
+    assert finding_of(subject._replace(ask_broker=away), "broker-dropped")[0] is Level.OK
     dropping = subject._replace(ask_broker=lambda: {"$SYS/broker/publish/messages/dropped": "12"})
-    assert found(dropping, "broker-dropped") == (
+    assert finding_of(dropping, "broker-dropped") == (
         Level.WARNING,
         "the broker has dropped 12 messages since its start",
     )
-    assert found(subject._replace(broker_url="embedded"), "broker")[0] is Level.WARNING
+    assert finding_of(subject._replace(broker_url="embedded"), "broker")[0] is Level.WARNING
 
 
 @pytest.mark.parametrize(("number", "level"), [("10000", Level.OK), ("10001", Level.WARNING)])
 def test_a_broker_that_is_filled_with_retained_messages(subject: Subject, number: str, level: Level) -> None:
     filled = subject._replace(ask_broker=lambda: {"$SYS/broker/retained messages/count": number})
-    assert found(filled, "broker-retained")[0] is level
+    assert finding_of(filled, "broker-retained")[0] is level
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_broker_that_is_filled_with_retained_messages(subject: Subject, number
 def test_a_broker_that_would_drop_reads(subject: Subject, settings: str, level: Level) -> None:
     (subject.broker_settings / "conf.d").mkdir(parents=True)
     (subject.broker_settings / "conf.d" / "edge.conf").write_text(settings)
-    assert found(subject, "broker-limits")[0] is level
+    assert finding_of(subject, "broker-limits")[0] is level
 
 
 def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
@@ -309,10 +309,10 @@ def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
         "persistence true\nqueue_qos0_messages true\nmax_queued_messages 1000000\n"
     )
     tally = ledger.Tally(1, ledger.hour_of(NOW), ledger.Bucket.RECORDED)
-    for messages, told in ((500_000, "2 days of today's"), (1_500_000, "12 hours of today's")):
+    for messages, finding in ((500_000, "2 days of today's"), (1_500_000, "12 hours of today's")):
         with writing():
             ledger.add({tally: messages}, {})
-        assert told in found(subject, "broker-limits")[1]
+        assert finding in finding_of(subject, "broker-limits")[1]
 
 
 def test_the_settings_we_ship_are_those_the_doctor_wants(subject: Subject) -> None:
@@ -320,27 +320,27 @@ def test_the_settings_we_ship_are_those_the_doctor_wants(subject: Subject) -> No
     (subject.broker_settings / "conf.d").mkdir(parents=True)
     least = shipped.read_text().replace("@QUEUED_MESSAGES@", "128000")  # value for the smallest memory
     (subject.broker_settings / "conf.d" / "edge.conf").write_text(least)
-    assert found(subject, "broker-limits")[0] is Level.OK
+    assert finding_of(subject, "broker-limits")[0] is Level.OK
 
 
 def silent() -> None:
-    heard("silent", hours_ago=30)
+    with_message("silent", hours_ago=30)
 
 
 def offline() -> None:
-    heard("offline", is_offline=True)
+    with_message("offline", is_offline=True)
 
 
 def weak() -> None:
-    heard("weak", qos=0)
+    with_message("weak", qos=0)
 
 
 def off() -> None:
-    heard("off", clock_offset=5 * clock.SECOND)
+    with_message("off", clock_offset=5 * clock.SECOND)
 
 
 def unplaced() -> None:
-    reader_id = heard("unplaced")
+    reader_id = with_message("unplaced")
     with writing():
         status.record_antennas({(reader_id, 2): NOW})
 
@@ -352,26 +352,26 @@ def unassigned() -> None:
 
 def topic_for_each_tag() -> None:
     message = b'{"id":"C3:0A:11:4E:7F:21","rssi":-74,"brand":"GENERIC","model_id":"IBEACON","mfid":"4c00"}'
-    heard_on = [f"home/dock/BTtoMQTT/C30A114E7F{number:02X}" for number in range(30)]
+    topics = [f"home/dock/BTtoMQTT/C30A114E7F{number:02X}" for number in range(30)]
     with writing():
-        unassigned_topics.record([unassigned_topics.Unassigned(topic, NOW, message) for topic in heard_on])
+        unassigned_topics.record([unassigned_topics.Unassigned(topic, NOW, message) for topic in topics])
 
 
 def unreadable() -> None:
     with writing():
         dead_letters.add(
-            [dead_letters.NewDeadLetter(list_organizations()[0].id, heard("odd"), "t", b"?", 1, "not JSON", NOW)]
+            [dead_letters.NewDeadLetter(list_organizations()[0].id, with_message("odd"), "t", b"?", 1, "not JSON", NOW)]
         )
 
 
 def wrong_format() -> None:
     zebra = b'{"type":"SIMPLE","data":{"idHex":"30aa"}}'
     with writing():
-        ignored_messages.record([IgnoredMessage(heard("mistaken"), "t", zebra, len(zebra), None, NOW)])
+        ignored_messages.record([IgnoredMessage(with_message("mistaken"), "t", zebra, len(zebra), None, NOW)])
 
 
 @pytest.mark.parametrize(
-    ("name", "cause", "told"),
+    ("name", "cause", "finding"),
     [
         ("reader-formats", wrong_format, "mistaken (looks like zebra)"),
         ("readers", silent, "silent"),
@@ -384,52 +384,52 @@ def wrong_format() -> None:
         ("dead-letters", unreadable, "1 messages of the last day could not be read, of odd"),
     ],
 )
-def test_what_is_wrong_with_readers(subject: Subject, name: str, cause: Callable[[], None], told: str) -> None:
-    assert found(subject, name)[0] is Level.OK
+def test_what_is_wrong_with_readers(subject: Subject, name: str, cause: Callable[[], None], finding: str) -> None:
+    assert finding_of(subject, name)[0] is Level.OK
     cause()
-    level, text = found(subject, name)
+    level, text = finding_of(subject, name)
     assert level is Level.WARNING
-    assert told in text
+    assert finding in text
 
 
-def test_a_reader_that_was_heard_is_not_called_silent(subject: Subject) -> None:
+def test_a_reader_with_recent_messages_is_not_silent(subject: Subject) -> None:
     offline()
-    assert "not heard" not in found(subject, "readers")[1]
+    assert "not heard" not in finding_of(subject, "readers")[1]
 
 
 def test_a_reader_whose_messages_could_not_be_read_has_power_and_network(subject: Subject) -> None:
     reader_id = add_reader(shell(list_organizations()[0].id), name="binary", topic="binary", format="moko").id
     with writing():
         dead_letters.add([dead_letters.NewDeadLetter(list_organizations()[0].id, reader_id, "t", b"?", 1, "no", NOW)])
-    assert found(subject, "readers")[0] is Level.OK
+    assert finding_of(subject, "readers")[0] is Level.OK
 
 
 def test_a_reader_whose_messages_are_of_another_format_has_power_and_network(subject: Subject) -> None:
     reader_id = add_reader(shell(list_organizations()[0].id), name="mistaken", topic="mistaken", format="csl").id
     with writing():
         ignored_messages.record([IgnoredMessage(reader_id, "mistaken", b"{}", 2, None, NOW)])
-    assert found(subject, "readers")[0] is Level.OK
+    assert finding_of(subject, "readers")[0] is Level.OK
 
 
 def test_a_mapping_whose_paths_lead_to_nothing(subject: Subject) -> None:
-    assert found(subject, "reader-mappings")[0] is Level.OK
+    assert finding_of(subject, "reader-mappings")[0] is Level.OK
     reader_id = add_reader(shell(list_organizations()[0].id), name="mapped", topic="mapped", format="csl").id
     with writing():
         mapped_fields.record({reader_id: {"antenna_path": FieldCount(30, 30)}})
-    level, text = found(subject, "reader-mappings")
+    level, text = finding_of(subject, "reader-mappings")
     assert level is Level.WARNING
     assert "mapped: antenna_path matched nothing in 30 of 30 reads" in text
 
 
 def test_an_address_for_labels_that_leads_nowhere(subject: Subject) -> None:
-    assert found(subject, "public-url")[0] is Level.OK
-    level, text = found(subject._replace(public_url="http://nowhere.invalid"), "public-url")
+    assert finding_of(subject, "public-url")[0] is Level.OK
+    level, text = finding_of(subject._replace(public_url="http://nowhere.invalid"), "public-url")
     assert level is Level.PROBLEM
     assert "http://nowhere.invalid" in text
 
 
 def test_an_address_for_labels_that_leads_each_phone_to_itself(subject: Subject) -> None:
-    level, text = found(subject._replace(public_url="http://127.0.0.1:8080"), "public-url")
+    level, text = finding_of(subject._replace(public_url="http://127.0.0.1:8080"), "public-url")
     assert (level, "to itself" in text) == (Level.PROBLEM, True)
 
 
@@ -438,5 +438,5 @@ def test_an_address_for_labels_that_is_the_name_of_another_box(subject: Subject,
     (tmp_path / "services" / "edge.service").touch()
     (tmp_path / "avahi-daemon.conf").write_text("host-name=hall7\n")
     subject = subject._replace(machine=subject.machine._replace(avahi=tmp_path), public_url="https://edge.local")
-    level, text = found(subject, "public-url")
+    level, text = finding_of(subject, "public-url")
     assert (level, "this box is hall7.local" in text) == (Level.PROBLEM, True)

@@ -15,15 +15,15 @@ from edge.events.progress import Progress, record_progress
 from edge.operations.doctor.findings import Level, Subject
 from edge.outbound import Network
 from edge.people.organizations import list_organizations
-from tests.operations.doctor.test_doctor import found, subject
+from tests.operations.doctor.test_doctor import finding_of, subject
 
 __all__ = ["subject"]
 
 
 @pytest.fixture
 def erp(site: Path) -> Destination:
-    wanted = Filter(frozenset(KINDS), None)
-    new = NewDestination(DestinationKind.WEBHOOK, "ERP", "https://erp.example", b"sealed", wanted, Network.INTERNET)
+    selection = Filter(frozenset(KINDS), None)
+    new = NewDestination(DestinationKind.WEBHOOK, "ERP", "https://erp.example", b"sealed", selection, Network.INTERNET)
     return destinations.add(shell(list_organizations()[0].id), new)
 
 
@@ -32,14 +32,14 @@ def failing(erp: Destination, *, since: int | None = None, disabled: str | None 
 
 
 def test_a_receiver_that_takes_events_is_well(subject: Subject, erp: Destination) -> None:
-    assert found(subject, "events") == (Level.OK, "1 destinations of events, none of them in trouble")
+    assert finding_of(subject, "events") == (Level.OK, "1 destinations of events, none of them in trouble")
 
 
 def test_a_receiver_may_be_away_for_a_while(subject: Subject, erp: Destination) -> None:
     failing(erp, since=clock.now() - clock.HOUR // 2)
-    assert found(subject, "events")[0] is Level.OK
+    assert finding_of(subject, "events")[0] is Level.OK
     failing(erp, since=clock.now() - 2 * clock.HOUR)
-    level, text = found(subject, "events")
+    level, text = finding_of(subject, "events")
     assert level is Level.WARNING
     assert "ERP has taken no events since" in text
     assert "answered 500" in text
@@ -47,5 +47,5 @@ def test_a_receiver_may_be_away_for_a_while(subject: Subject, erp: Destination) 
 
 def test_a_destination_that_was_given_up_is_named(subject: Subject, erp: Destination) -> None:
     failing(erp, disabled="nothing was taken for a week")
-    level, text = found(subject, "events")
+    level, text = finding_of(subject, "events")
     assert (level, "ERP was disabled: nothing was taken for a week" in text) == (Level.WARNING, True)

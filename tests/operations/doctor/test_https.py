@@ -13,7 +13,7 @@ import pytest
 
 from edge.operations.doctor.findings import Level, Subject
 from edge.operations.doctor.machine import NO_SITE
-from tests.operations.doctor.test_doctor import found, subject
+from tests.operations.doctor.test_doctor import finding_of, subject
 from tests.sync import tls
 
 __all__ = ["subject"]
@@ -62,7 +62,7 @@ def examine(subject: Subject, tmp_path: Path) -> Examine:
             caddyfile.write_text(f"# with the certificate that edge-https makes\nhttps://:{port} {{\n}}\n")
             machine = NO_SITE._replace(caddyfile=caddyfile)
             site = subject._replace(machine=machine, authority_file=certificate.authority, tls_port=port)
-            return found(site, check)
+            return finding_of(site, check)
 
     return on_a_site
 
@@ -86,11 +86,11 @@ def test_labels_with_the_name_of_the_box_lead_here_although_it_cannot_look_it_up
             authority_file=certificate.authority,
             public_url=f"https://{name}.local:{port}",
         )
-        assert found(site, "public-url")[0] is level
+        assert finding_of(site, "public-url")[0] is level
 
 
 def test_a_box_without_https_has_nothing_to_check(subject: Subject) -> None:
-    assert [found(subject, check)[0] for check in ("https", "broker-tls", "certificates")] == [Level.OK] * 3
+    assert [finding_of(subject, check)[0] for check in ("https", "broker-tls", "certificates")] == [Level.OK] * 3
 
 
 def test_pages_and_broker_that_answer_are_well(examine: Examine, tmp_path: Path) -> None:
@@ -137,5 +137,5 @@ def test_nobody_at_the_ports(subject: Subject, tmp_path: Path) -> None:
     caddyfile = tmp_path / "Caddyfile"
     caddyfile.write_text(f"# with the certificate that edge-https makes\nhttps://:{port} {{\n}}\n")
     site = subject._replace(machine=NO_SITE._replace(caddyfile=caddyfile), tls_port=port)
-    assert found(site, "https")[0] is Level.PROBLEM
-    assert found(site, "broker-tls")[0] is Level.PROBLEM
+    assert finding_of(site, "https")[0] is Level.PROBLEM
+    assert finding_of(site, "broker-tls")[0] is Level.PROBLEM

@@ -15,7 +15,7 @@ from edge.operations.doctor.findings import Level, Subject
 from edge.people.organizations import list_organizations
 from edge.sync.store import change_feed, hub_link, sites
 from edge.sync.store.hub_link import HubAccess
-from tests.operations.doctor.test_doctor import found, subject
+from tests.operations.doctor.test_doctor import finding_of, subject
 
 __all__ = ["subject"]
 
@@ -33,8 +33,8 @@ def joined(site: Path, organization_id: int) -> Path:
 
 
 def test_a_box_of_its_own_has_nothing_to_tell(subject: Subject) -> None:
-    assert found(subject, "hub") == (Level.OK, "reports to no hub")
-    assert found(subject, "sites") == (Level.OK, "is a hub of no site")
+    assert finding_of(subject, "hub") == (Level.OK, "reports to no hub")
+    assert finding_of(subject, "sites") == (Level.OK, "is a hub of no site")
     assert not [name for name in figures(subject) if "sync" in name or "edge_site" in name]
 
 
@@ -42,7 +42,7 @@ HOURS_AGO = clock.now() - 5 * clock.HOUR
 
 
 @pytest.mark.parametrize(
-    ("values", "level", "words"),
+    ("values", "level", "text"),
     [
         ({}, Level.OK, "1 change waits for The hub at https://hub"),
         ({"stopped": "another database speaks for this site"}, Level.PROBLEM, "another database"),
@@ -53,18 +53,18 @@ HOURS_AGO = clock.now() - 5 * clock.HOUR
         ({"last_commit_at": HOURS_AGO, "last_error": "no route"}, Level.WARNING, "no route"),
     ],
 )
-def test_a_site(subject: Subject, joined: Path, values: dict[str, object], level: Level, words: str) -> None:
+def test_a_site(subject: Subject, joined: Path, values: dict[str, object], level: Level, text: str) -> None:
     change_feed.add_range(1, 0, 0)
     if values:
         hub_link.update(**values)
-    told = found(subject, "hub")
-    assert told[0] == level
-    assert words in told[1]
+    finding = finding_of(subject, "hub")
+    assert finding[0] == level
+    assert text in finding[1]
 
 
 def test_a_site_without_its_key(subject: Subject, joined: Path) -> None:
     (joined / "sync-secret").unlink()
-    assert found(subject, "hub")[0] == Level.PROBLEM
+    assert finding_of(subject, "hub")[0] == Level.PROBLEM
 
 
 def test_a_hub_names_the_sites_that_are_silent_or_refused(subject: Subject, organization_id: int) -> None:
@@ -72,25 +72,25 @@ def test_a_hub_names_the_sites_that_are_silent_or_refused(subject: Subject, orga
         made = sites.add_site(shell(organization_id), code, code, code.encode())
         sites.join(code.encode(), b"secret of " + code.encode())
         sites.note_contact(made.no, {"waiting": 7}, 100)
-    assert found(subject, "sites") == (Level.OK, "3 sites keep up")
+    assert finding_of(subject, "sites") == (Level.OK, "3 sites keep up")
     execute("UPDATE site SET last_contact_at = ? WHERE code = 'BER'", (clock.now() - 5 * clock.HOUR,))
     sites.note_refusal(2, "another database speaks for this site")
-    level, words = found(subject, "sites")
+    level, text = finding_of(subject, "sites")
     assert level == Level.WARNING
-    assert "BER: not heard from for 300 minutes" in words
-    assert "HAM: another database" in words
-    assert "MUC" not in words
-    told = figures(subject)
-    assert told["edge_site_waiting_changes"] == [7, 7, 7]
-    assert len(told["edge_site_heard_timestamp_seconds"]) == 3
+    assert "BER: not heard from for 300 minutes" in text
+    assert "HAM: another database" in text
+    assert "MUC" not in text
+    finding = figures(subject)
+    assert finding["edge_site_waiting_changes"] == [7, 7, 7]
+    assert len(finding["edge_site_heard_timestamp_seconds"]) == 3
 
 
 def test_metrics_of_a_site(subject: Subject, joined: Path) -> None:
     hub_link.count_bytes(5000, 300)
-    told = figures(subject)
-    assert told["edge_sync_running"] == [1]
-    assert told["edge_sync_bytes_today"] == [5000, 300]
-    assert told["edge_sync_waiting_changes"] == [0]
+    finding = figures(subject)
+    assert finding["edge_sync_running"] == [1]
+    assert finding["edge_sync_bytes_today"] == [5000, 300]
+    assert finding["edge_sync_waiting_changes"] == [0]
 
 
 def figures(subject: Subject) -> dict[str, list[float]]:

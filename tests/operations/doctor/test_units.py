@@ -13,7 +13,7 @@ import pytest
 from edge.errors import Unavailable
 from edge.operations.doctor.findings import Level, Subject
 from edge.operations.doctor.machine import Machine, run
-from tests.operations.doctor.test_doctor import found, subject
+from tests.operations.doctor.test_doctor import finding_of, subject
 
 __all__ = ["subject"]
 
@@ -56,8 +56,8 @@ class Site:
         ]
         return "\n\n".join("\n".join(f"{key}={value}" for key, value in unit.items()) for unit in shown)
 
-    def found(self, check: str) -> tuple[Level, str]:
-        return found(self.subject, check)
+    def finding_of(self, check: str) -> tuple[Level, str]:
+        return finding_of(self.subject, check)
 
 
 @pytest.fixture
@@ -71,11 +71,11 @@ ALL = ("units", "restarts", "settings", "name", "upgrade", "broker-accounts")
 
 
 def test_a_site_as_it_was_installed_is_well(computer: Site) -> None:
-    assert {check: computer.found(check)[0] for check in ALL} == dict.fromkeys(ALL, Level.OK)
+    assert {check: computer.finding_of(check)[0] for check in ALL} == dict.fromkeys(ALL, Level.OK)
 
 
 def test_a_computer_without_an_installation_has_nothing_to_check(subject: Subject) -> None:
-    assert {check: found(subject, check)[0] for check in ALL} == dict.fromkeys(ALL, Level.OK)
+    assert {check: finding_of(subject, check)[0] for check in ALL} == dict.fromkeys(ALL, Level.OK)
 
 
 @pytest.mark.parametrize(
@@ -93,19 +93,19 @@ def test_a_computer_without_an_installation_has_nothing_to_check(subject: Subjec
 )
 def test_a_unit_that_is_not_as_it_should_be(computer: Site, unit: str, state: dict[str, str], text: str) -> None:
     computer.units[unit] = state
-    level, said = computer.found("units")
-    assert (level, text in said) == (Level.PROBLEM, True)
+    level, text = computer.finding_of("units")
+    assert (level, text in text) == (Level.PROBLEM, True)
 
 
 def test_jobs_are_done_and_not_running(computer: Site) -> None:
     computer.units["edge-backup.service"] = {"ActiveState": "inactive", "UnitFileState": "static"}
-    assert computer.found("units")[0] is Level.OK
+    assert computer.finding_of("units")[0] is Level.OK
 
 
 def test_without_https_nobody_asks_for_caddy(computer: Site) -> None:
     (computer.folder / "Caddyfile").unlink()
     computer.units |= {"caddy.service": {"LoadState": "not-found"}, "edge-https.timer": {"LoadState": "not-found"}}
-    assert computer.found("units")[0] is Level.OK
+    assert computer.finding_of("units")[0] is Level.OK
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_without_https_nobody_asks_for_caddy(computer: Site) -> None:
 )
 def test_a_service_that_fails_repeatedly_or_swells(computer: Site, state: dict[str, str]) -> None:
     computer.units["edge.service"] = state
-    assert computer.found("restarts")[0] is Level.WARNING
+    assert computer.finding_of("restarts")[0] is Level.WARNING
 
 
 def test_memory_without_a_bound_is_no_fault(computer: Site) -> None:
@@ -122,26 +122,26 @@ def test_memory_without_a_bound_is_no_fault(computer: Site) -> None:
         "MemoryCurrent": "18446744073709551615",
         "MemoryHigh": "18446744073709551615",
     }
-    assert computer.found("restarts")[0] is Level.OK
+    assert computer.finding_of("restarts")[0] is Level.OK
 
 
 def test_settings_that_the_service_has_not_read(computer: Site) -> None:
     os.utime(computer.folder / "edge.toml", (STARTED + 60, STARTED + 60))
-    assert computer.found("settings")[0] is Level.WARNING
+    assert computer.finding_of("settings")[0] is Level.WARNING
 
 
 @pytest.mark.parametrize(
     ("name", "text"), [("", "avahi gives no answer"), ("hall7-2.local", "another one is hall7.local")]
 )
-def test_a_box_that_is_not_found_by_its_name(computer: Site, name: str, text: str) -> None:
+def test_a_box_with_another_name_in_the_network(computer: Site, name: str, text: str) -> None:
     computer.name = name
-    level, said = computer.found("name")
-    assert (level, text in said) == (Level.WARNING, True)
+    level, text = computer.finding_of("name")
+    assert (level, text in text) == (Level.WARNING, True)
 
 
 def test_a_box_that_is_not_announced(computer: Site) -> None:
     (computer.folder / "avahi/services/edge.service").unlink()
-    assert computer.found("name")[0] is Level.WARNING
+    assert computer.finding_of("name")[0] is Level.WARNING
 
 
 @pytest.mark.parametrize(("hours", "level"), [(0.1, Level.OK), (2, Level.PROBLEM)])
@@ -150,22 +150,22 @@ def test_an_upgrade_that_did_not_end(computer: Site, hours: float, level: Level)
     state.touch()
     began = time.time() - hours * 3600
     os.utime(state, (began, began))
-    assert computer.found("upgrade")[0] is level
+    assert computer.finding_of("upgrade")[0] is level
 
 
 @pytest.mark.parametrize("name", ["passwd", "acl"])
 def test_accounts_that_are_not_those_of_edge(computer: Site, name: str) -> None:
     used = computer.folder / "mosquitto" / f"edge.{name}"
     used.write_text("")
-    assert computer.found("broker-accounts")[0] is Level.PROBLEM
+    assert computer.finding_of("broker-accounts")[0] is Level.PROBLEM
     used.unlink()
-    assert computer.found("broker-accounts")[0] is Level.PROBLEM
+    assert computer.finding_of("broker-accounts")[0] is Level.PROBLEM
 
 
 def test_accounts_that_mosquitto_has_not_got_yet(computer: Site) -> None:
     used = computer.folder / "mosquitto" / "edge.acl"
     os.utime(used, (STARTED, STARTED))
-    assert computer.found("broker-accounts")[0] is Level.PROBLEM
+    assert computer.finding_of("broker-accounts")[0] is Level.PROBLEM
 
 
 def test_a_systemd_that_gives_no_answer(computer: Site) -> None:
@@ -173,7 +173,7 @@ def test_a_systemd_that_gives_no_answer(computer: Site) -> None:
         raise Unavailable("systemctl gives no answer")
 
     silenced = computer.subject._replace(machine=computer.subject.machine._replace(run=silent))
-    assert found(silenced, "units")[0] is Level.PROBLEM
+    assert finding_of(silenced, "units")[0] is Level.PROBLEM
 
 
 def test_a_program_of_the_system_that_fails_or_does_not_exist() -> None:

@@ -28,9 +28,9 @@ def fault(changes: Mapping[str, object], *, was_ready: bool = True, seconds: int
     """Return the second and the text of the first fault; values in `changes` may be functions of the second."""
     probation = Probation(BEFORE, was_ready)
     for at in range(0, seconds, 5):
-        found = probation.fault(observation(at, **{k: v(at) if callable(v) else v for k, v in changes.items()}))
-        if found:
-            return at, found
+        reason = probation.fault(observation(at, **{k: v(at) if callable(v) else v for k, v in changes.items()}))
+        if reason:
+            return at, reason
     return seconds, ""
 
 
@@ -38,7 +38,7 @@ def test_a_release_that_does_as_well_stays() -> None:
     assert fault({}) == (600, "")
 
 
-def test_one_that_ends_every_twelve_seconds_is_found_at_the_second_time() -> None:
+def test_a_release_that_ends_every_twelve_seconds_fails_at_its_second_restart() -> None:
     at, said = fault({"restarts": lambda at: at // 14})
     assert (at, said) == (30, "the service ended by itself 2 times")
 
@@ -47,7 +47,7 @@ def test_one_end_is_nothing() -> None:
     assert fault({"restarts": lambda at: int(at > 100)}) == (600, "")
 
 
-def test_a_reader_whose_topic_is_dropped_is_found() -> None:
+def test_a_dropped_reader_topic_is_a_fault() -> None:
     at, said = fault({"readers": lambda at: {**observation(at).readers, DOCK: SWITCH[DOCK]}})
     assert at <= 10
     assert "reader dock of Acme has 0 messages" in said
@@ -66,7 +66,7 @@ def test_a_reader_that_sends_seldom_is_given_more_time() -> None:
     assert "reader gate" in said
 
 
-def test_reads_that_are_no_longer_recorded_are_found() -> None:
+def test_reads_that_are_not_recorded_are_a_fault() -> None:
     unmatched = {
         "readers": lambda at: {
             **observation(at).readers,
@@ -92,9 +92,9 @@ def test_a_reader_whose_reads_were_never_recorded_is_no_fault() -> None:
     ],
 )
 def test_what_may_pass_is_a_fault_when_it_lasts(trouble: dict[str, object], seconds: int, said: str) -> None:
-    at, found = fault(trouble)
+    at, reason = fault(trouble)
     assert at == seconds
-    assert said in found
+    assert said in reason
     name, value = next(iter(trouble.items()))
     usual = getattr(observation(0), name)
     assert fault({name: lambda at: value if at % 20 == 0 else usual}) == (600, "")

@@ -37,7 +37,7 @@ USUAL = Outcome({(7, "recorded"): 3}, {1: 10, 2: 20}, 0)
         (USUAL._replace(positions={1: 10}), "1 assets are at another location than with the release that runs"),
     ],
 )
-def test_a_difference_is_said_in_words(after: Outcome, said: str) -> None:
+def test_a_difference_is_described(after: Outcome, said: str) -> None:
     assert difference(USUAL, after, {7: "dock"}) == said
 
 
@@ -54,7 +54,7 @@ def test_the_outcome_is_read_from_the_ledger_and_the_positions(store: Path) -> N
     with writing():
         for bucket in (Bucket.RECORDED, Bucket.REPEAT, Bucket.HELD):
             ledger.add({Tally(reader_id, hour, bucket): 2, Tally(other_id, hour, bucket): 1}, {})
-    found = outcome(path, {reader_id}).since(before)
-    assert found == Outcome({(reader_id, "recorded"): 4, (reader_id, "held"): 2}, {asset_id: dock}, 2)
-    assert found.messages() == 6
+    added = outcome(path, {reader_id}).since(before)
+    assert added == Outcome({(reader_id, "recorded"): 4, (reader_id, "held"): 2}, {asset_id: dock}, 2)
+    assert added.messages() == 6
     assert reader_names(path) == {reader_id: "dock", other_id: "other"}
