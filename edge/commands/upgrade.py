@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from edge import clock
+from edge import clock, listeners
 from edge.audit import actors
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, open_database
@@ -85,6 +85,7 @@ def _migrate(folder: Path) -> tuple[int, float]:
 
 def _make_synthetic() -> trial.Synthetic:
     """Create records for the trial in a separate organization, isolated from those of the site."""
+    listeners.connect()
     name = f"Trial {secrets.token_hex(4)}"
     organization_id = organizations.add_organization(actors.service(), name, TOPICS).id
     actor = actors.service(organization_id)

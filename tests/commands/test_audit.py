@@ -34,7 +34,9 @@ def test_audit_lists_newest_first_with_the_shell_user(edge: Shell) -> None:
     edge.ok("reader", "remove", "portal")
     output = edge.ok("audit", "--limit", "3").splitlines()
     assert "Shell (ana)" in output[1]
-    assert [word in line for word, line in zip(("deleted", "created", "created"), output[1:], strict=True)] == [True] * 3
+    assert [word in line for word, line in zip(("deleted", "created", "created"), output[1:], strict=True)] == [
+        True
+    ] * 3
     assert "location: Dock 1 (DOCK-1)" in output[2]
     newest, *_ = lines(edge, "--kind", "reader")
     assert (newest["action"], newest["actor_kind"], newest["actor_name"]) == ("reader.deleted", "shell", "ana")
