@@ -208,7 +208,7 @@ def _pages(file: PageFile) -> dict[tuple[str, tuple[object, ...]], set[int]]:
     """Return the pages of each row of a sound file, including overflow pages."""
     forest = Forest(file)
     roots = {root: name for kind, name, root in schema_rows(forest) if root and kind == "table"}
-    rows_by_table: dict[tuple[str, tuple[object, ...]], set[int]] = {}
+    pages_by_row: dict[tuple[str, tuple[object, ...]], set[int]] = {}
     trees = _trees(newest_schema())
     for group, name in roots.items():
         if name not in trees or not _is_kept(trees[name]):
@@ -218,7 +218,7 @@ def _pages(file: PageFile) -> dict[tuple[str, tuple[object, ...]], set[int]]:
             for row in forest.rows(page.number):
                 assert row is not None
                 key = (row[0],) if tree.has_rowids else tuple(row[1][: tree.key_length])
-                rows_by_table[name, key] = {page.number}
+                pages_by_row[name, key] = {page.number}
     first: dict[int, list[int]] = {}
     following: dict[int, int] = {}
     for number in range(2, file.count + 1):
@@ -227,10 +227,10 @@ def _pages(file: PageFile) -> dict[tuple[str, tuple[object, ...]], set[int]]:
             first.setdefault(texts.page, []).append(number)
         elif texts and texts.kind == OVERFLOW:
             following[texts.page] = number
-    for pages in rows_by_table.values():
+    for pages in pages_by_row.values():
         for page in list(pages):
             for number in first.get(page, []):
                 while number:
                     pages.add(number)
                     number = following.get(number, 0)
-    return rows_by_table
+    return pages_by_row
