@@ -1,11 +1,6 @@
 """Live event streams (server-sent events), all written by one thread.
 
-Decision record: a stream holds a connection but no request thread. The request is answered immediately with the head,
-and this thread takes over the connection, see `edge.server.channels.Channel.attach`. With one thread per listener,
-eight browser tabs would block the API. Long polling would need no handover, but `curl -N` and simple clients would see
-the stream end, and fifty listeners would send 25 requests per second. The cost is one more use of waitress internals.
-Unread data and the number of listeners are bounded; a listener that is too slow is disconnected and resumes with
-`Last-Event-ID`.
+Decision record: web/manual/decisions/event-streams.md
 """
 
 from __future__ import annotations

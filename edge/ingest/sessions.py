@@ -1,11 +1,6 @@
 """Sessions at the broker: one for each reader account, up to a limit, and session 0 for everything else.
 
-Decision record. Decision: edge connects up to sixteen times, each time with a separate account. The broker's ACL
-assigns the messages of each reader to one account. Reason: mosquitto limits the queue for an absent client per client.
-With a single session, one reader could fill the queue, and mosquitto dropped acknowledged messages of other readers.
-Alternatives: mosquitto has no limit per publisher. The embedded broker stops together with edge. With subscriptions by
-topic, session 0 receives all messages again. Cost: the queue is divided, and each reader can use only its share.
-Measured by `tests.security.flooding_reader`.
+Decision record: web/manual/decisions/broker-sessions.md
 
 Moving a reader to its own session takes two steps, because mosquitto drops queued messages on topics that the
 connecting client may no longer read. First both sessions receive the messages, and those of the new session are

@@ -1,12 +1,6 @@
 """Limits for connections: how many, and how long a client may take; a slow or greedy one must not lock out the others.
 
-Decision record. What: deadlines for a request's head and body, a rate for reading the response, a bound for the
-connections of one address, and room for newcomers when all places are taken. Why in the server: the proxy is not in
-front of every site, and Caddy has no bound for connections; firewall rules on a customer's box are not ours to set;
-another server (gunicorn with threads, uvicorn behind an adapter) has deadlines of its kind, but no bound for an address
-either, and answers fewer requests.
-Measured by `tests/security/slow.py`: 500 connections that send one byte a second locked everybody out for 170 s; now
-another client is answered at once. Unnecessary once waitress has these bounds.
+Decision record: web/manual/decisions/connections.md
 """
 
 from __future__ import annotations
