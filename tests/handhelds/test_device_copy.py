@@ -1,4 +1,4 @@
-"""A handheld's copy of the assets: what differs is sent, whatever changed it, and nothing else."""
+"""The copy of the assets on a handheld: every change is sent, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Copy = dict[int, device_copy.Bucket]
 
 
 def refresh(organization_id: int, copy: Copy) -> int:
-    """As a device does it; returns how many buckets were sent."""
+    """Update a device's copy and return the number of buckets sent."""
     digests = "".join(copy[no].digest if no in copy else device_copy.EMPTY for no in range(device_copy.BUCKETS))
     fresh = device_copy.changed_buckets(organization_id, digests)
     copy.update(fresh)
@@ -32,7 +32,7 @@ def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
     positions.record([Scan(organization_id, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], 0)
 
 
-def test_only_what_changed_is_sent_whatever_changed_it(cast: Cast) -> None:
+def test_only_changes_are_sent(cast: Cast) -> None:
     dock = locations.create(shell(cast.acme), name="Dock 1").id
     made = [
         assets.create(shell(cast.acme), name=f"Pallet {no}", tags=[NewTag("barcode", f"BC-{no}")]) for no in range(50)

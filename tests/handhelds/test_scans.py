@@ -1,4 +1,4 @@
-"""Undoing a person's scan among the reads of readers. Tests of edge/handhelds/scans.py."""
+"""Undo of a person's scan between reads of fixed readers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.conftest import Cast
 from tests.database.tracked_site import GAP, START, A, B, C, every, make_site, tell
 
 
-def test_undoing_a_scan_decides_anew_what_readers_read_since(cast: Cast) -> None:
-    """The scan holds against the reader for half a minute; without it the reads are a move."""
+def test_undoing_a_scan_reconsiders_later_reads(cast: Cast) -> None:
+    """The scan overrides the reader for 30 s; without it the reads are a move."""
     site, recent = make_site(cast.acme), RecentReads()
     olga = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
     sender = actors.person(cast.acme, olga.id, olga.name)

@@ -1,4 +1,4 @@
-"""What becomes of the scans of a stock-take: none is lost, whatever changed before it is signed off."""
+"""Scans of a stock-take are never lost, even if records change before sign-off."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_code_that_was_attached_since_is_no_longer_unknown(cast: Cast, olga: A
     assert scans.stored("scan-1") is not None
 
 
-def test_a_mark_as_lost_counts_from_when_it_was_made_not_from_when_it_arrived(cast: Cast, olga: Actor) -> None:
+def test_a_lost_mark_has_the_time_of_the_action_not_of_its_arrival(cast: Cast, olga: Actor) -> None:
     dock = locations.create(shell(cast.acme), name="Dock").id
     pallet = assets.create(shell(cast.acme), name="Pallet")
     seen_at = AT + 10
@@ -93,7 +93,7 @@ def test_a_mark_as_lost_counts_from_when_it_was_made_not_from_when_it_arrived(ca
 
 
 def test_every_query_has_the_organization_also_where_a_check_comes_first(cast: Cast, olga: Actor, dock: int) -> None:
-    """A caller that forgets the check gets and changes nothing of another organization."""
+    """Functions without a preceding check return and change nothing of another organization."""
     theirs = assets.create(shell(cast.rival), name="Theirs")
     execute("INSERT INTO stock_take_expected (stock_take_id, asset_id) VALUES (?, ?)", (TAKE, theirs.id))
     count(olga, EPC, dock)

@@ -1,4 +1,4 @@
-"""One application with the API's clients."""
+"""Fixtures: one application with API clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom there is, is not told by how long a wrong password takes."""
+"""The time of a wrong password does not reveal whether the account exists."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Codes as RFC 6238 computes them, accepted once and near their time; recovery codes; the proof between two steps."""
+"""Two-factor authentication: TOTP codes by RFC 6238, recovery codes, and the challenge between the two steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edge.people.people import PersonRow, Role
 from edge.people.second_factor import code_at, matching_step
 from tests.conftest import Cast
 
-KEY = b"12345678901234567890"  # of RFC 6238, appendix B
+KEY = b"12345678901234567890"  # from RFC 6238, appendix B
 VECTORS = {
     59: "94287082",
     1111111109: "07081804",
@@ -49,7 +49,7 @@ def ada(cast: Cast) -> PersonRow:
 
 @pytest.fixture
 def clocked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The time of the box, which tests set."""
+    """The clock of the box, set by tests."""
     times = [NOW]
     monkeypatch.setattr(clock, "now", lambda: times[0])
     return times
@@ -87,13 +87,13 @@ def test_spaces_in_a_code_do_not_matter() -> None:
     assert matching_step(KEY, f" {code[:3]} {code[3:]} ", NOW) == NOW // STEP
 
 
-def test_the_link_says_whose_it_is() -> None:
+def test_the_link_names_the_account() -> None:
     link = urlsplit(second_factor.link("ABC", "ada+1@x.example"))
     assert (link.scheme, link.netloc, link.path) == ("otpauth", "totp", "/edge:ada%2B1@x.example")
     assert parse_qs(link.query) == {"secret": ["ABC"], "issuer": ["edge"]}
 
 
-def test_nothing_is_asked_for_before_a_first_code(ada: PersonRow, clocked: list[int]) -> None:
+def test_no_code_is_required_before_the_setup_is_confirmed(ada: PersonRow, clocked: list[int]) -> None:
     second_factor.begin(actor_of(ada))
     assert second_factors.find(ada.organization_id, ada.id) is None
     assert second_factors.holders(ada.organization_id) == set()
@@ -108,8 +108,8 @@ def test_a_setup_that_takes_long_begins_again(ada: PersonRow, clocked: list[int]
         second_factor.confirm(actor_of(ada), phone.code(clocked[0]))
 
 
-def test_an_active_one_is_not_replaced(ada: PersonRow, clocked: list[int]) -> None:
-    """Otherwise an open session and the password would be enough to take it over."""
+def test_an_active_second_factor_is_not_replaced(ada: PersonRow, clocked: list[int]) -> None:
+    """Otherwise an open session and the password would be enough for a takeover."""
     phone, _ = add(ada)
     with pytest.raises(Conflict):
         second_factor.begin(actor_of(ada))
@@ -119,7 +119,7 @@ def test_an_active_one_is_not_replaced(ada: PersonRow, clocked: list[int]) -> No
 
 def test_a_code_is_accepted_once(ada: PersonRow, clocked: list[int]) -> None:
     phone, _ = add(ada)
-    assert not second_factor.accepts_code(ada, phone.code(clocked[0]))  # it confirmed the setup
+    assert not second_factor.accepts_code(ada, phone.code(clocked[0]))  # it was used to confirm the setup
     clocked[0] += STEP
     code = phone.code(clocked[0])
     assert second_factor.accepts_code(ada, code)
@@ -128,7 +128,7 @@ def test_a_code_is_accepted_once(ada: PersonRow, clocked: list[int]) -> None:
     assert second_factor.accepts_code(ada, phone.code(clocked[0] + STEP))
 
 
-def test_a_code_is_accepted_once_also_of_many_at_once(ada: PersonRow, clocked: list[int]) -> None:
+def test_a_code_is_accepted_once_in_parallel_requests(ada: PersonRow, clocked: list[int]) -> None:
     phone, _ = add(ada)
     clocked[0] += STEP
     code = phone.code(clocked[0])
@@ -143,7 +143,7 @@ def test_a_code_is_accepted_once_also_of_many_at_once(ada: PersonRow, clocked: l
         assert sum(threads.map(enter, range(16))) == 1
 
 
-def test_a_recovery_code_works_once_however_it_is_written(ada: PersonRow, clocked: list[int]) -> None:
+def test_a_recovery_code_works_once_in_any_spelling(ada: PersonRow, clocked: list[int]) -> None:
     _, codes = add(ada)
     assert len(set(codes)) == 10
     assert second_factor.accepts_recovery_code(actor_of(ada), f" {codes[0].upper().replace('-', ' ')} ")
@@ -160,7 +160,7 @@ def test_a_new_setup_has_new_recovery_codes(ada: PersonRow, clocked: list[int]) 
     assert not second_factor.accepts_recovery_code(actor_of(ada), old[0])
 
 
-def test_a_thief_of_the_database_gets_neither_secret_nor_codes(ada: PersonRow, clocked: list[int]) -> None:
+def test_the_database_alone_reveals_neither_secret_nor_codes(ada: PersonRow, clocked: list[int]) -> None:
     secret = second_factor.begin(actor_of(ada))
     codes = second_factor.confirm(actor_of(ada), Phone(secret).code(clocked[0])) or []
     stored = b"".join(
@@ -177,7 +177,7 @@ def test_a_thief_of_the_database_gets_neither_secret_nor_codes(ada: PersonRow, c
 
 
 def test_on_another_box_only_recovery_codes_work(ada: PersonRow, clocked: list[int]) -> None:
-    """A restored backup brings the hashes, and not the key that the secret is sealed to."""
+    """A restored backup has the hashes but not the key for sealed secrets."""
     phone, codes = add(ada)
     data_dir_file("events.key").unlink()
     clocked[0] += STEP
@@ -186,7 +186,7 @@ def test_on_another_box_only_recovery_codes_work(ada: PersonRow, clocked: list[i
     assert second_factor.accepts_recovery_code(actor_of(ada), codes[0])
 
 
-def test_another_organization_reaches_none_of_it(cast: Cast, ada: PersonRow, clocked: list[int]) -> None:
+def test_another_organization_cannot_use_it(cast: Cast, ada: PersonRow, clocked: list[int]) -> None:
     add(ada)
     assert second_factors.find(cast.rival, ada.id) is None
     assert second_factors.holders(cast.rival) == set()
@@ -195,19 +195,19 @@ def test_another_organization_reaches_none_of_it(cast: Cast, ada: PersonRow, clo
 
 
 class TestChallenge:
-    def test_it_proves_the_password_for_five_minutes(self, ada: PersonRow, clocked: list[int]) -> None:
+    def test_a_challenge_is_valid_for_five_minutes(self, ada: PersonRow, clocked: list[int]) -> None:
         challenge = second_factor.new_challenge(ada)
         assert second_factor.verify_challenge(challenge) == ada
         clocked[0] += 5 * 60 * clock.SECOND + 1
         assert second_factor.verify_challenge(challenge) is None
 
-    def test_one_of_the_future_is_refused(self, ada: PersonRow, clocked: list[int]) -> None:
-        """Made while the clock was ahead, it would be valid for longer."""
+    def test_a_challenge_from_the_future_is_rejected(self, ada: PersonRow, clocked: list[int]) -> None:
+        """A challenge issued while the clock was ahead would be valid for too long."""
         challenge = second_factor.new_challenge(ada)
         clocked[0] -= clock.SECOND
         assert second_factor.verify_challenge(challenge) is None
 
-    def test_a_new_password_ends_it(self, ada: PersonRow, clocked: list[int]) -> None:
+    def test_a_new_password_invalidates_the_challenge(self, ada: PersonRow, clocked: list[int]) -> None:
         challenge = second_factor.new_challenge(ada)
         people.update_person(shell(ada.organization_id), ada.id, password_hash="another")
         assert second_factor.verify_challenge(challenge) is None
@@ -219,7 +219,7 @@ class TestChallenge:
         assert second_factor.verify_challenge(challenge) is None
 
     @pytest.mark.parametrize("change", ["person", "signature", "cut", "nothing", "long", "odd", "huge"])
-    def test_a_forged_one_proves_nothing(self, ada: PersonRow, clocked: list[int], change: str) -> None:
+    def test_a_forged_challenge_is_rejected(self, ada: PersonRow, clocked: list[int], change: str) -> None:
         other = people.add_person(shell(ada.organization_id), "Eve", Role.VIEWER, password_hash="hash")
         real = second_factor.new_challenge(ada)
         forged = {
@@ -234,7 +234,7 @@ class TestChallenge:
         assert second_factor.verify_challenge(forged) is None
 
 
-def test_a_new_password_keeps_it(ada: PersonRow, clocked: list[int]) -> None:
+def test_a_new_password_keeps_the_second_factor(ada: PersonRow, clocked: list[int]) -> None:
     add(ada)
     people.update_person(shell(ada.organization_id), ada.id, password_hash=passwords.hash_password("a new password"))
     assert second_factors.find(ada.organization_id, ada.id)

@@ -1,4 +1,4 @@
-"""A refresh token is good for one use within its days; used again, it ends all that came of it."""
+"""Refresh tokens: each works once within 30 days, and reuse revokes the family."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_replaying_a_refresh_token_is_401_and_ends_the_whole_chain_at_once(acme:
     assert works(acme), "another chain of the same key goes on"
 
 
-def test_of_concurrent_refreshes_with_one_token_exactly_one_wins(acme: Api) -> None:
+def test_exactly_one_of_several_concurrent_refreshes_with_one_token_wins(acme: Api) -> None:
     """contract: Authentication"""
     token = (acme.exchange().json or {})["refresh_token"]
     start, answers = threading.Barrier(8), []
@@ -52,10 +52,10 @@ def test_of_concurrent_refreshes_with_one_token_exactly_one_wins(acme: Api) -> N
 
 
 @pytest.mark.parametrize(("back", "is_valid"), [(59, True), (61, False), (60 * 24 * 365, False)])
-def test_what_was_issued_while_the_clock_was_ahead_ends_when_it_is_set_back_by_more_than_an_hour(
+def test_tokens_issued_while_the_clock_was_ahead_expire_when_it_is_set_back_by_more_than_an_hour(
     acme: Api, monkeypatch: pytest.MonkeyPatch, back: int, is_valid: bool
 ) -> None:
-    """It would be valid for longer by as much."""
+    """Otherwise they would be valid for too long."""
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now + back * 60 * clock.SECOND)
     pair = acme.exchange().json or {}

@@ -1,4 +1,4 @@
-"""What the store promises about assets, below every surface."""
+"""Guarantees of the functions in edge/records/assets.py."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.conftest import Cast
 EVERY_ASSET = AssetFilter()
 
 
-def live_keys(organization_id: int, wanted: AssetFilter = EVERY_ASSET) -> list[str]:
-    return [row.external_key for row in assets.list_page(organization_id, wanted, limit=200).rows]
+def live_keys(organization_id: int, filters: AssetFilter = EVERY_ASSET) -> list[str]:
+    return [row.external_key for row in assets.list_page(organization_id, filters, limit=200).rows]
 
 
 def test_keys_are_minted_for_each_organization_by_itself(cast: Cast) -> None:
@@ -87,7 +87,7 @@ def test_a_window_must_end_after_it_begins_also_when_only_one_end_is_patched(cas
             assets.patch(shell(cast.acme), row.id, changes)
 
 
-def test_lists_show_the_live_within_their_window_and_the_deleted_if_wanted(cast: Cast) -> None:
+def test_lists_show_live_assets_within_their_window_and_deleted_ones_on_request(cast: Cast) -> None:
     now = clock.now()
     assets.create(shell(cast.acme), name="x", external_key="current", valid_from=1, valid_to=now + clock.HOUR)
     assets.create(shell(cast.acme), name="x", external_key="over", valid_from=1, valid_to=2)
@@ -100,7 +100,7 @@ def test_lists_show_the_live_within_their_window_and_the_deleted_if_wanted(cast:
 
 
 def test_a_list_has_long_metadata_without_parsing_it(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other thread runs while a text is parsed."""
+    """Parsing a long text blocks all other threads."""
     given = {f"K-{n}": json.dumps({"a": "x" * n}) for n in (1, 10, 5_000, 60_000)}
     for key, metadata in given.items():
         assets.create(shell(cast.acme), name="x", external_key=key, metadata=metadata)

@@ -1,5 +1,4 @@
-"""GS1 keys in every spelling, by the examples of GS1's own standards: Tag Data Standard, General Specifications and
-Digital Link."""
+"""GS1 keys in every encoding, with examples from the Tag Data Standard, the General Specifications and Digital Link."""
 
 from __future__ import annotations
 
@@ -23,13 +22,13 @@ SGTIN = "(01)80614141123458(21)6789"
 SSCC = "(00)106141412345678908"
 GRAI = "(8003)006141411234525678"
 GIAI = "(8004)06141415678"
-# Also read by the tests of the scan page. A QR code may have capitals only; no FNC1 follows an element of fixed length,
-# nor the last one.
+# Also used by the tests of the scan page. A QR code may have capitals only; no FNC1 follows an element of fixed length
+# or the last one.
 SPELLINGS = [tuple(pair) for pair in json.loads((Path(__file__).parent / "gs1-spellings.json").read_text("utf-8"))]
 
 
 @pytest.mark.parametrize(("identity", "code"), SPELLINGS)
-def test_every_spelling_names_the_same_thing(identity: str, code: str) -> None:
+def test_every_encoding_has_the_same_identity(identity: str, code: str) -> None:
     assert gs1.identity(code) == identity
     assert gs1.identity(identity) == identity
 
@@ -48,23 +47,23 @@ def test_every_spelling_names_the_same_thing(identity: str, code: str) -> None:
         "30FFFFFFFFFFFFFFFFFFFFFF",
     ],
 )
-def test_what_names_no_single_thing_has_no_identity(code: str) -> None:
+def test_codes_without_a_serial_number_have_no_identity(code: str) -> None:
     assert gs1.identity(code) is None
 
 
 @given(st.text(max_size=60) | st.from_regex(r"3[0-8][0-9A-F]{22,60}", fullmatch=True) | st.text("01()[]C2dQ8 3\x1d/"))
-def test_no_code_breaks_it(code: str) -> None:
-    found = gs1.identity(code)
-    assert found is None or found.startswith("(")
+def test_no_code_raises(code: str) -> None:
+    record = gs1.identity(code)
+    assert record is None or record.startswith("(")
     assert "\x1d" not in gs1.printable(code)
 
 
 def test_no_memory_is_spent_on_which_company_a_number_was_given_to() -> None:
-    """Nothing asks for it. The library knew this one."""
+    """The library would otherwise know the company of this number."""
     assert GS1CompanyPrefix.extract("7044610873466") is None
 
 
-def test_a_code_with_separators_is_kept_in_brackets() -> None:
+def test_a_code_with_separators_is_stored_in_brackets() -> None:
     assert gs1.printable("]C1010950600013435210LOT\x1d21ABC") == "(01)09506000134352(10)LOT(21)ABC"
     assert gs1.printable("]C1018061414112345817261231216789") == "(01)80614141123458(17)261231(21)6789"
     assert gs1.printable("]C1PLAIN") == "]C1PLAIN"
@@ -72,8 +71,8 @@ def test_a_code_with_separators_is_kept_in_brackets() -> None:
     assert gs1.printable("NO\x1dGS1") == "NOGS1"
 
 
-def test_one_is_found_by_the_other(cast: Cast) -> None:
-    """A printed code by the EPC and the EPC by the printed code; by fixed readers, scans and search alike."""
+def test_epc_and_printed_code_match_each_other(cast: Cast) -> None:
+    """They match in fixed reads, scans and search."""
     somebody = shell(cast.acme)
     printed = assets.create(somebody, name="Printed", tags=[NewTag("barcode", SGTIN)])
     tagged = assets.create(somebody, name="Tagged", tags=[NewTag("rfid", "3374257BF40C0E400000162E")])
@@ -83,9 +82,9 @@ def test_one_is_found_by_the_other(cast: Cast) -> None:
         printed.external_key,
         "Printed",
     )
-    found = lookup.by_code(cast.acme, "]C18003006141411234525678")
-    assert found
-    assert found.id == tagged.id
+    record = lookup.by_code(cast.acme, "]C18003006141411234525678")
+    assert record
+    assert record.id == tagged.id
     matcher = TagMatcher()
     reads = [(cast.acme, "rfid", "3074257BF7194E4000001A85"), (cast.acme, "barcode", GRAI), (cast.acme, "rfid", "E2AA")]
     matcher.prepare([*reads, (cast.rival, "barcode", GRAI)])
@@ -95,7 +94,7 @@ def test_one_is_found_by_the_other(cast: Cast) -> None:
         assert [row.name for row in board.board(cast.acme, board.BoardFilter(q=q), limit=5).rows] == [name]
 
 
-def test_two_things_of_one_identity_are_not_guessed_between(cast: Cast) -> None:
+def test_an_ambiguous_identity_matches_nothing(cast: Cast) -> None:
     somebody = shell(cast.acme)
     one = assets.create(somebody, name="One", tags=[NewTag("barcode", SSCC)])
     assets.attach_tag(somebody, one.id, NewTag("rfid", "3174257BF4499602D2000000"))
@@ -107,11 +106,11 @@ def test_two_things_of_one_identity_are_not_guessed_between(cast: Cast) -> None:
     assert matcher.match(*read) is NoAsset.AMBIGUOUS
 
 
-def test_a_location_can_have_one_too(cast: Cast) -> None:
+def test_locations_match_by_identity_too(cast: Cast) -> None:
     dock = locations.create(shell(cast.acme), name="Dock", tags=[NewTag("rfid", "3474257BF40000000000162E")])
-    found = lookup.by_code(cast.acme, GIAI)
-    assert found
-    assert (found.kind, found.id) == ("location", dock.id)
+    record = lookup.by_code(cast.acme, GIAI)
+    assert record
+    assert (record.kind, record.id) == ("location", dock.id)
 
 
 @pytest.mark.parametrize(("identity", "code"), SPELLINGS)
@@ -127,10 +126,10 @@ def test_no_right_check_digit_is_called_wrong(identity: str, code: str) -> None:
         "HTTPS://ID.GS1.ORG/01/80614141123459/21/6789",
     ],
 )
-def test_a_wrong_check_digit_is_told(code: str) -> None:
+def test_a_wrong_check_digit_is_detected(code: str) -> None:
     assert gs1.has_wrong_check_digit(code)
 
 
 @pytest.mark.parametrize("code", ["0180614141123459216789", "106141412345678909", "http://box/l/01", "BC-0001", ""])
-def test_what_does_not_say_that_it_is_gs1s_has_no_check_digit(code: str) -> None:
+def test_codes_that_are_not_marked_as_gs1_have_no_check_digit(code: str) -> None:
     assert not gs1.has_wrong_check_digit(code)

@@ -1,4 +1,4 @@
-"""The location tree in the store: any depth and width, no cycle, and nothing worse than an error where there is one."""
+"""The location tree: any depth and width, no cycles by writes, and an error for a cycle in the database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def below(parent: LocationRow | None) -> Parent:
 
 @pytest.fixture
 def warehouse(cast: Cast) -> dict[str, LocationRow]:
-    """site > (b > c), (a > d)."""
+    """Create site > (b > c), (a > d)."""
     made: dict[str, LocationRow] = {}
     for name, parent in (("site", None), ("b", "site"), ("a", "site"), ("c", "b"), ("d", "a")):
         made[name] = locations.create(shell(cast.acme), name=name, parent=below(made[parent] if parent else None))

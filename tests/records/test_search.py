@@ -1,4 +1,4 @@
-"""`q` finds exactly what a plain comparison of folded texts finds, by whichever way it is answered."""
+"""`q` matches exactly like a plain comparison of folded texts, with and without the index."""
 
 from __future__ import annotations
 

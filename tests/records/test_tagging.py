@@ -1,4 +1,4 @@
-"""A tag that is attached in whatever way takes over the scans that waited for it (contract: Tracking)."""
+"""Attaching a tag takes over the scans that waited for it, for every way of attaching (contract: Tracking)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def scan(olga: actors.Actor, dock: int, code: str, number: int = 1) -> Result:
         ("]C14006381333931", NewTag("barcode", "4006381333931")),
     ],
 )
-def test_waiting_scans_are_recorded_as_they_were_made(
+def test_waiting_scans_keep_their_person_and_time(
     cast: Cast, olga: actors.Actor, dock: int, attach: Attach, scanned: str, tag: NewTag
 ) -> None:
     assert scan(olga, dock, scanned) is Result.UNKNOWN
@@ -72,7 +72,7 @@ def test_waiting_scans_are_recorded_as_they_were_made(
     assert where
     assert (where.location_id, where.last_seen_at) == (dock, AT + 1)
     assert unknown_tags.list_tags(cast.acme) == []
-    assert scan(olga, dock, scanned) is Result.RECORDED  # sent again: a repeat, with the present answer
+    assert scan(olga, dock, scanned) is Result.RECORDED  # a repeat gets the current answer
     assert len(report.moves(cast.acme, asset_id)) == 1
 
 
@@ -85,7 +85,7 @@ def test_another_code_and_another_organization_keep_waiting(cast: Cast, olga: ac
     assert [tag.value for tag in unknown_tags.list_tags(cast.acme)] == ["4006381333948"]
 
 
-def test_what_waited_was_the_label_of_a_location(cast: Cast, olga: actors.Actor, dock: int) -> None:
+def test_the_waiting_code_was_the_label_of_a_location(cast: Cast, olga: actors.Actor, dock: int) -> None:
     scan(olga, dock, "SHELF-LABEL")
     locations.attach_tag(shell(cast.acme), dock, NewTag("barcode", "SHELF-LABEL"))
     assert scan(olga, dock, "SHELF-LABEL") is Result.LOCATION
@@ -122,7 +122,7 @@ def copy_from_elsewhere(cast: Cast, tag: NewTag) -> int:
 
 
 def keep_read_of(cast: Cast, tag: NewTag) -> None:
-    """As if a reader had read it while it belonged to no asset."""
+    """Record a read of the tag while it is unmatched."""
     key = match_key(*tag)
     waits_for = kept_messages.hash_of(cast.acme, tag.tag_type, key)
     with writing():
@@ -135,13 +135,13 @@ def keep_read_of(cast: Cast, tag: NewTag) -> None:
 
 
 @pytest.mark.parametrize("attach", [create_with, attach_to, restore_with, copy_from_elsewhere])
-def test_reads_of_the_tag_are_ordered_again_and_it_is_no_longer_unknown(cast: Cast, attach: Attach) -> None:
+def test_a_replay_of_its_reads_is_requested_and_the_tag_is_no_longer_unknown(cast: Cast, attach: Attach) -> None:
     tag = NewTag("rfid", EPC)
     if attach is not restore_with:
         keep_read_of(cast, tag)
     attach(cast, tag)
-    wanted = kept_messages.hash_of(cast.acme, "rfid", match_key(*tag))
-    assert [request.tag_hash for request in kept_messages.requests()] == [wanted]
+    expected = kept_messages.hash_of(cast.acme, "rfid", match_key(*tag))
+    assert [request.tag_hash for request in kept_messages.requests()] == [expected]
     assert unknown_tags.list_tags(cast.acme) == []
 
 
@@ -152,5 +152,5 @@ def test_a_scan_that_waited_is_recorded_though_its_location_was_retired(
     locations.delete(shell(cast.acme), dock)
     asset_id = create_with(cast, NewTag("rfid", EPC))
     assert [(move.location_id, move.location_is_live) for move in report.moves(cast.acme, asset_id)] == [(dock, 0)]
-    assert scan(olga, dock, EPC) is Result.RECORDED  # its id is remembered
-    assert scan(olga, dock, EPC, 2) is Result.RETIRED  # whoever scans there now is asked where it was
+    assert scan(olga, dock, EPC) is Result.RECORDED  # a repeat of the recorded scan
+    assert scan(olga, dock, EPC, 2) is Result.RETIRED  # new scans at the retired location must name another one

@@ -1,4 +1,4 @@
-"""How a tag is recognised (contract: Tracking, matching)."""
+"""Normalization of tag values for matching (contract: Tracking, matching)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_beacon_triple_matches_with_and_without_dashes_and_in_any_case() -> No
     assert match_key("ble", f"{UUID}:10:257") == match_key("ble", f"{UUID.replace('-', '').lower()}:10:257")
 
 
-def test_beacons_whose_numbers_run_together_are_different() -> None:
+def test_beacons_with_different_major_and_minor_are_different() -> None:
     assert match_key("ble", f"{UUID}:10:257") != match_key("ble", f"{UUID}:102:57")
 
 
@@ -31,7 +31,7 @@ def test_an_epc_matches_in_any_notation(value: str) -> None:
     assert match_key("rfid", value) == "300833B2DDD9014000000000"
 
 
-def test_leading_zeros_of_an_epc_do_not_count() -> None:
+def test_leading_zeros_of_an_epc_are_ignored() -> None:
     assert match_key("rfid", "000E2001") == match_key("rfid", "E2001")
 
 
@@ -75,7 +75,7 @@ UUID = "5b2f0c1e-8d47-4f0a-9c33-71de20aa4b10"
         f" {UUID}, 10, 257".replace(", ", ","),
     ],
 )
-def test_every_spelling_of_a_beacon_is_the_same_beacon(spelt: str) -> None:
+def test_every_spelling_of_a_beacon_matches(spelt: str) -> None:
     assert match_key("ble", spelt) == match_key("ble", f"{UUID}:10:257")
     assert match_key("ble", spelt) != match_key("ble", f"{UUID}:102:57")
 
@@ -83,5 +83,5 @@ def test_every_spelling_of_a_beacon_is_the_same_beacon(spelt: str) -> None:
 @pytest.mark.parametrize(
     "spelt", ["C3:0A:11:4E:7F:21", "c3-0a-11-4e-7f-21", "C30A.114E.7F21", "c3_0a_11_4e_7f_21", "C3/0A/11/4E/7F/21"]
 )
-def test_every_spelling_of_an_address_is_the_same_address(spelt: str) -> None:
+def test_every_spelling_of_an_address_matches(spelt: str) -> None:
     assert match_key("ble", spelt) == "C30A114E7F21"

@@ -1,1 +1,1 @@
-"""Attacks that once worked, each as the test that would find it again; `slow.py` measures how long others wait."""
+"""Regression tests of attacks that once worked. `slow.py` measures waiting times during slow requests."""

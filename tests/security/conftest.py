@@ -1,4 +1,4 @@
-"""One application with the API's clients and the browsers of the pages."""
+"""Fixtures: one application with API clients and browsers."""
 
 from __future__ import annotations
 

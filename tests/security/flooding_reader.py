@@ -1,10 +1,10 @@
-"""Does one reader cost the others their reads? A reader floods the broker while edge is away for some seconds.
+"""Measure whether one flooding reader costs other readers their reads while edge is offline.
 
-    python -m tests.security.flooding_reader [--seconds 8] [--megabytes 256]
+python -m tests.security.flooding_reader [--seconds 8] [--megabytes 256]
 
-Ten readers with an account each, in a mosquitto with the settings of `systemd/mosquitto.conf` for a box on which the
-broker has so much memory. Nine of them publish ten reads a second at QoS 1 all the time; one sends as much as the
-broker takes while edge is away. Prints how many of the reads that the broker acknowledged to the nine are recorded.
+Ten readers have an account each at a mosquitto with the settings of `systemd/mosquitto.conf` for the given memory. Nine
+publish ten reads a second at QoS 1; one sends as fast as the broker accepts while edge is offline. Prints how many
+acknowledged reads of the nine are recorded.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PATIENCE = 300.0
 
 
 class Broker:
-    """mosquitto with the files that edge writes; it does what `edge-accounts` does when they change."""
+    """A mosquitto with the files that edge writes, applied as `edge-accounts` does."""
 
     def __init__(self, folder: Path, memory: int) -> None:
         self.port = free_port()
@@ -84,7 +84,7 @@ class Broker:
             self._process.wait(PATIENCE)
 
     def follow(self) -> None:
-        """Take over what edge has written since."""
+        """Load the files that edge has written since the last call."""
         if self._written() != self._applied:
             self.stop()
             self.start()
@@ -94,7 +94,7 @@ class Broker:
 
 
 class Reader:
-    """Publishes numbered reads, and counts those that the broker has acknowledged."""
+    """Publishes numbered reads and counts the acknowledged ones."""
 
     def __init__(self, name: str, port: int) -> None:
         self.acknowledged = 0
@@ -114,7 +114,7 @@ class Reader:
         self._client.publish(self._topic, payload, qos=1)
 
     def flood(self, until: float) -> None:
-        """Without waiting for acknowledgements one by one."""
+        """Publish without waiting for each acknowledgement."""
         sent = 0
         while time.monotonic() < until:
             if sent - self.acknowledged < 1000:
@@ -142,7 +142,7 @@ def make_site(data_dir: Path, broker: Broker) -> None:
 
 @contextmanager
 def publishing(honest: list[Reader]) -> Iterator[None]:
-    """All of them, all the time."""
+    """All honest readers, publishing in the background."""
     stopping = threading.Event()
 
     def run() -> None:
@@ -162,7 +162,7 @@ def publishing(honest: list[Reader]) -> Iterator[None]:
 
 
 def recorded(data_dir: Path) -> list[int]:
-    """Messages with reads of each honest reader."""
+    """Return the number of recorded reads of each honest reader."""
     ledger = LedgerReader(data_dir)
     try:
         rows = ledger.all(
@@ -183,7 +183,7 @@ def are_settled(data_dir: Path) -> bool:
 
 
 def attack(folder: Path, seconds: float, memory: int) -> tuple[list[int], list[int]]:
-    """How many reads of each honest reader the broker has acknowledged, and how many are recorded."""
+    """Return the numbers of acknowledged and of recorded reads of each honest reader."""
     data_dir = folder / "data"
     data_dir.mkdir()
     broker = Broker(folder, memory)
@@ -216,13 +216,13 @@ def attack(folder: Path, seconds: float, memory: int) -> tuple[list[int], list[i
         acknowledged = [reader.acknowledged for reader in honest]
         with suppress(TimeoutError):
             wait_for(lambda: recorded(data_dir) == acknowledged, 60)
-        found = recorded(data_dir)
+        counts = recorded(data_dir)
         print(f"the flooder was acknowledged {flooder.acknowledged * len(FLOOD) >> 20} MB")
         for reader in (*honest, flooder):
             reader.close()
         service.stop()
     broker.stop()
-    return acknowledged, found
+    return acknowledged, counts
 
 
 def main() -> int:
@@ -231,9 +231,9 @@ def main() -> int:
     parser.add_argument("--megabytes", type=int, default=256, help="memory of the broker")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        acknowledged, found = attack(Path(folder), options.seconds, options.megabytes << 20)
-    print(f"acknowledged {acknowledged}\nrecorded     {found}")
-    lost = sum(acknowledged) - sum(found)
+        acknowledged, counts = attack(Path(folder), options.seconds, options.megabytes << 20)
+    print(f"acknowledged {acknowledged}\nrecorded     {counts}")
+    lost = sum(acknowledged) - sum(counts)
     print(f"lost {lost} of {sum(acknowledged)}: {'MISSED' if lost else 'ok'}")
     return 1 if lost else 0
 

@@ -1,6 +1,7 @@
-"""Mutated messages of every format through parsers and pipeline: `python -m tests.security.fuzz --messages 10000000`.
+"""Send mutated messages of every format through parsers and pipeline: `python -m tests.security.fuzz --messages
+10000000`.
 
-Each ends in one bucket of the ledger; none makes anything raise, takes longer than a second, or leaves memory behind.
+Each message must end in one bucket of the ledger, raise nothing, take at most a second and leak no memory.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ from edge.tracking import deletion
 from tests.formats.reader_samples import EPC, MAC, OTHER_EPC
 from tests.security.mutations import MAPPING, Mutator
 
-BATCH = 1_000  # as the service takes them
-LONGEST_SECONDS = 1.0  # of processor time, for one message
+BATCH = 1_000  # like the service
+LONGEST_SECONDS = 1.0  # CPU seconds per message
 HANGS_AFTER = 120
 SWEEP_EVERY = 100  # batches; once a minute in the service
-GUESS_EVERY = 20  # messages; only those of nobody are guessed in the service
+GUESS_EVERY = 20  # messages; the service guesses only for unassigned topics
 
 
 class Result(NamedTuple):
     messages: int
     seconds: float
-    slowest: float  # of one batch, in seconds of processor time for each message
-    grown_kib: int  # since a fifth of the messages
+    slowest: float  # CPU seconds per message, on average of one batch
+    grown_kib: int  # in the last four fifths of the messages
     buckets: dict[str, int]
 
 
 class _Poison(logging.Handler):
-    """What the pipeline sets aside because something broke is a fault."""
+    """Collects messages that the pipeline set aside because of an internal error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         raise AssertionError(record.getMessage()) from (record.exc_info or (None, None))[1]
@@ -71,7 +72,7 @@ def make_site() -> None:
 
 
 def run(messages: int, seed: int) -> Result:
-    """In the open database of an empty site. Raises AssertionError for what must not be."""
+    """Run in the open database of an empty site. Raises AssertionError at a failure."""
     make_site()
     mutator, pipeline = Mutator(seed), Pipeline(300 * SECOND, 7, window=Window(8 << 20, HOUR))
     log, poison = logging.getLogger("edge.ingest.pipeline"), _Poison()
@@ -107,7 +108,7 @@ def _batches(mutator: Mutator, messages: int) -> Iterator[list[Message]]:
 
 
 def _handle(pipeline: Pipeline, batch: list[Message], seed: int) -> float:
-    """Seconds of processor time for a message, on the average of the batch."""
+    """Return the average CPU seconds per message of the batch."""
     began = time.thread_time()
     try:
         pipeline.handle(batch)
@@ -117,7 +118,7 @@ def _handle(pipeline: Pipeline, batch: list[Message], seed: int) -> float:
         raise AssertionError(f"seed {seed}: {_culprit(pipeline, batch)}") from error
     took = time.thread_time() - began
     if took > LONGEST_SECONDS:
-        for message in batch:  # which of them was it?
+        for message in batch:  # find the message that caused it
             began = time.thread_time()
             recognise(message.topic, message.payload)
             alone = time.thread_time() - began
@@ -130,7 +131,7 @@ def _culprit(pipeline: Pipeline, batch: list[Message]) -> Message | None:
         try:
             pipeline.handle([message])
             recognise(message.topic, message.payload)
-        except Exception:  # noqa: BLE001  any of them is what is looked for
+        except Exception:  # noqa: BLE001  the test looks for any exception
             return message
     return None
 

@@ -1,7 +1,6 @@
-"""Hostile HTTP over raw sockets, by somebody signed in: `python -m tests.security.hostile --minutes 60`.
+"""Send hostile HTTP over raw sockets as a signed-in user: `python -m tests.security.hostile --minutes 60`.
 
-Odd values in every place of every route, and requests that are damaged in their bytes. Nothing is answered with 500,
-nothing hangs, and the memory stays as it is.
+The requests have odd values everywhere or corrupted bytes. None may get a 500 or hang, and memory must not grow.
 """
 
 from __future__ import annotations
@@ -70,13 +69,13 @@ class Result(NamedTuple):
 
 @contextmanager
 def serving() -> Iterator[Site]:
-    """In the open database of an empty site."""
+    """Run in the open database of an empty site."""
     organization_id = organizations.add_organization(shell(), "Hostile").id
     row = people.add_person(shell(organization_id), "Eve", Role.ADMINISTRATOR)
     actor = person(organization_id, row.id, row.name)
     sessions.add_session(actor, hash_secret(COOKIE), clock.now() + 100 * clock.HOUR)
     dock = locations.create(actor, name="Dock")
-    found = [assets.create(actor, name=f"Asset {n}", tags=[NewTag("rfid", f"30AA{n:04}")]) for n in range(20)]
+    records = [assets.create(actor, name=f"Asset {n}", tags=[NewTag("rfid", f"30AA{n:04}")]) for n in range(20)]
     app = make_app(rate_per_second=10**6, rate_burst=10**6)
     listener = server.create(app, "127.0.0.1", 0, 4)
     thread = threading.Thread(target=listener.run)
@@ -85,7 +84,7 @@ def serving() -> Iterator[Site]:
         session = sessions.find_session(hash_secret(COOKIE))
         assert session
         bearer = tokens.session_token("production", session, COOKIE)
-        ids = (dock.id, *(one.id for one in found[:3]), found[0].tags[0].id, row.id)
+        ids = (dock.id, *(asset.id for asset in records[:3]), records[0].tags[0].id, row.id)
         yield Site(app, listener.effective_port, bearer, ids)  # type: ignore[union-attr]
     finally:
         server.stop(listener, 1)
@@ -93,7 +92,7 @@ def serving() -> Iterator[Site]:
 
 
 def run(site: Site, seconds: float, seed: int) -> Result:
-    """Raises AssertionError for what must not be, with the request."""
+    """Raise AssertionError with the request if the response is not acceptable."""
     choose = random.Random(seed)
     statuses: Counter[str] = Counter()
     slowest, early, began = 0.0, 0, time.monotonic()
@@ -118,7 +117,7 @@ def _made(choose: random.Random, site: Site, rule: Any) -> bytes:
         is_number = "Integer" in type(kind).__name__
         odd = quote(choose.choice(VALUES) or "x", safe="")
         values[name] = str(choose.choice((*site.ids, 1, 2**62))) if is_number else odd
-    path = re.sub(r"<(?:\w+:)?(\w+)>", lambda found: values[found[1]], rule.rule)
+    path = re.sub(r"<(?:\w+:)?(\w+)>", lambda match: values[match[1]], rule.rule)
     if choose.random() < 0.7:
         asked = [(choose.choice(NAMES), _value(choose, site)) for _ in range(choose.choice((1, 1, 2, 8)))]
         path += "?" + urlencode(asked)
@@ -165,18 +164,18 @@ def _request(method: str, path: str, body: bytes, headers: dict[str, str]) -> by
 
 
 def ask(port: int, request: bytes) -> bytes:
-    """What came until the connection was closed; a request that is not finished is ended by us."""
-    parts = []
+    """Return the bytes received until the connection is closed. Unfinished requests are closed by the client."""
+    chunks = []
     with socket.create_connection(("127.0.0.1", port), HANGS_AFTER + 5) as client:
         try:
             client.sendall(request)
-            with suppress(OSError):  # the server has closed it already; what it answered can still be read
+            with suppress(OSError):  # the server has already closed it; its response can still be read
                 client.shutdown(socket.SHUT_WR)
-            while part := client.recv(65_536):
-                parts.append(part)
+            while chunk := client.recv(65_536):
+                chunks.append(chunk)
         except ConnectionError:
             pass
-    return b"".join(parts)
+    return b"".join(chunks)
 
 
 def main() -> None:

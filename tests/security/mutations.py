@@ -1,4 +1,4 @@
-"""Messages that readers would not send: samples of every format, changed in their bytes or in their structure."""
+"""Mutated messages: samples of every format, changed in their bytes or their structure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MAPPED = {"reads": [{"EPC": "urn:30003074257BF7194E4000001A85ABCD", "ant": 2, "r
 
 
 def messages_of(name: str) -> list[Any]:
-    """What a format understands, or for formats that are no JSON something near to it."""
+    """Return the values of a payload; for formats other than JSON, a similar structure."""
     if name == "mapping":
         return [MAPPED]
     if name in SAMPLES:
@@ -61,7 +61,7 @@ def messages_of(name: str) -> list[Any]:
 
 
 class Mutator:
-    """The same messages for the same seed."""
+    """Mutated messages, the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -70,7 +70,7 @@ class Mutator:
         self._lines = [b"$GPRP,C30A114E7F21,D4226B905C3E,-58,0201061AFF4C000215,1772439330\r\n"]
 
     def message(self) -> tuple[str, bytes]:
-        """(format of the reader it is sent as, payload)"""
+        """Return (format of the sending reader, payload)."""
         name = self._random.choice(self._names)
         origin = name if self._random.random() < 0.9 else self._random.choice(self._names)
         value = self._random.choice(self._seeds[origin])
@@ -90,7 +90,7 @@ class Mutator:
         return orjson.dumps(value, default=lambda _: "", option=orjson.OPT_NON_STR_KEYS)
 
     def _changed(self, value: Any, depth: int) -> Any:
-        """One value somewhere in it is another one, is gone, or is there many times."""
+        """Replace, remove or repeat one value at a random place."""
         choose = self._random
         if depth > _DEEPEST or choose.random() < 0.15 or not isinstance(value, dict | list) or not value:
             return choose.choice((choose.choice(_ODD_VALUES), [value] * choose.choice((2, 50)), {"x": value}))

@@ -1,7 +1,7 @@
-"""Measures how long another client waits while slow ones hold connections: `python -m tests.security.slow`.
+"""Measure the waiting time of a client while slow clients hold connections: `python -m tests.security.slow`.
 
-The slow ones come from one address, or from many (all of 127.0.0.0/8), and send a byte a second: of the head, of the
-body, or nothing. The other client asks for a small page with a new connection each time.
+Slow clients come from one address or from all of 127.0.0.0/8. They send one byte a second of the head or the body, or
+nothing. The measured client requests a small page on a new connection each time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def serving() -> Iterator[int]:
 
 
 def attack(port: int, kind: str, number: int, addresses: int, stopping: threading.Event) -> None:
-    """Whatever is closed is opened again."""
+    """Reopen every connection that is closed."""
     with ExitStack() as stack:
         slow: list[socket.socket | None] = [None] * number
         while not stopping.wait(1):
@@ -67,8 +67,8 @@ def _drip(client: socket.socket | None, port: int, kind: str, address: str, stac
 
 
 def waits(port: int, seconds: float) -> list[float]:
-    """How long each request of another client took."""
-    found, end = [], time.monotonic() + seconds
+    """Return the time of each request of another client."""
+    times, end = [], time.monotonic() + seconds
     while time.monotonic() < end:
         began = time.monotonic()
         try:
@@ -78,9 +78,9 @@ def waits(port: int, seconds: float) -> list[float]:
                     pass
         except OSError:
             pass
-        found.append(time.monotonic() - began)
+        times.append(time.monotonic() - began)
         time.sleep(0.05)
-    return found
+    return times
 
 
 def measure(kind: str, number: int, addresses: int, seconds: float) -> str:
@@ -89,12 +89,12 @@ def measure(kind: str, number: int, addresses: int, seconds: float) -> str:
         attacker = threading.Thread(target=attack, args=(port, kind, number, addresses, stopping))
         attacker.start()
         time.sleep(3)
-        found = sorted(waits(port, seconds))
+        times = sorted(waits(port, seconds))
         stopping.set()
         attacker.join()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    middle = found[len(found) // 2]
-    return f"{number} {kind} from {addresses}: median {middle * 1000:.0f} ms, longest {found[-1]:.2f} s, {memory} MB"
+    middle = times[len(times) // 2]
+    return f"{number} {kind} from {addresses}: median {middle * 1000:.0f} ms, longest {times[-1]:.2f} s, {memory} MB"
 
 
 def main() -> None:

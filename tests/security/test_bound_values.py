@@ -1,6 +1,6 @@
-"""What somebody sends is bound to a statement, never part of its text.
+"""Values from requests and messages are bound to SQL statements and never part of their text.
 
-Statements are put together from names and conditions of this package only, which is why S608 is off in pyproject.toml.
+SQL is built from constants of this package only, which is why S608 is off in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ SENT = "QZ7CANARY"
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The text of every statement of connections that are opened from now on."""
-    found: set[str] = set()
+    """Collect the text of every statement on connections opened from now on."""
+    statements: set[str] = set()
 
     class Cursor(sqlite3.Cursor):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-            found.add(sql)
+            statements.add(sql)
             return super().execute(sql, *values)
 
         def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:
-            found.add(sql)
+            statements.add(sql)
             return super().executemany(sql, *values)
 
     class Connection(sqlite3.Connection):
@@ -53,19 +53,19 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> set[str]:
             return super().cursor(factory)
 
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-            found.add(sql)
+            statements.add(sql)
             return super().execute(sql, *values)
 
     connect = sqlite3.connect
     monkeypatch.setattr(peewee.sqlite3, "connect", lambda *args, **more: connect(*args, **more, factory=Connection))
-    return found
+    return statements
 
 
 def telling(statements: set[str], *texts: str) -> list[str]:
     return [sql for sql in statements if any(text.lower() in sql.lower() for text in texts)]
 
 
-def test_of_forms_and_addresses_of_pages_and_of_handhelds(
+def test_forms_and_addresses_of_pages_and_handhelds(
     statements: set[str], app: Flask, cast: Cast, sign_in_as: Callable[..., Browser], theirs: dict[str, Any]
 ) -> None:
     browser, form = sign_in_as(Role.ADMINISTRATOR), form_of(theirs) | {"q": SENT, "name": f"{SENT}'"}
@@ -76,7 +76,8 @@ def test_of_forms_and_addresses_of_pages_and_of_handhelds(
         path = path_of(rule, theirs)
         if "GET" in (rule.methods or ()):
             asked = form | {"sort": SENT, "kind": SENT}
-            browser.get(path, query_string=asked, headers={"User-Agent": "Mozilla/5.0"}).close()  # a file holds a turn
+            with browser.get(path, query_string=asked, headers={"User-Agent": "Mozilla/5.0"}):
+                pass  # closes the response, which may hold one of the download slots
         elif path.startswith("/scan/"):
             browser.send(path, {**batch_of(theirs), "id": theirs["scan"], "asset": theirs["asset_id"]})
         else:
@@ -85,7 +86,7 @@ def test_of_forms_and_addresses_of_pages_and_of_handhelds(
     assert telling(statements, SENT, SECRET, "ACMESECRETTAG", "30AA") == []
 
 
-def test_of_bodies_and_queries_of_the_api(statements: set[str], store: object, cast: Cast, acme: Api) -> None:
+def test_bodies_and_queries_of_the_api(statements: set[str], store: object, cast: Cast, acme: Api) -> None:
     statements.clear()
     parent = acme.make("/locations", name=SENT, external_key=SENT, tags=[{"tag_type": "barcode", "value": f"{SENT}'"}])
     values = {"name": f"{SENT}'", "description": SENT, "tags": [{"tag_type": "rfid", "value": SENT}]}
@@ -103,7 +104,7 @@ def test_of_bodies_and_queries_of_the_api(statements: set[str], store: object, c
     assert telling(statements, SENT) == []
 
 
-def test_of_messages_in_every_format(statements: set[str], store: object, cast: Cast) -> None:
+def test_messages_in_every_format(statements: set[str], store: object, cast: Cast) -> None:
     for name in FORMATS:
         readers.add_reader(shell(cast.acme), name=f"{SENT} {name}", topic=f"{SENT}/{name}/#", format=name)
     pipeline = Pipeline(0, 7)

@@ -1,5 +1,4 @@
-"""What one request may make of the memory and the time of the box, door by door: sync, images, tables, files,
-searches."""
+"""Limits on the memory and time of one request: sync, images, tables, downloads, searches."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ def _fresh() -> Iterator[None]:
 
 @pytest.fixture
 def site_of_hub(cast: Cast) -> tuple[str, str]:
-    """The key of a site; this box is its hub."""
+    """Return the key of a site. This box is its hub."""
     secret = new_client_secret()
     sites.add_site(shell(cast.acme), "SITE", "A site", hash_secret("code"))
     site = sites.join(hash_secret("code"), hash_secret(secret))
@@ -69,8 +68,9 @@ def tags_of(count: int, letter: str = "A") -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("path", ["/assets", "/locations"])
 def test_a_record_has_few_tags_however_they_come(acme: Api, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before, 20,000 in one request kept all others from writing for seconds, and two hundred such assets were a list
-    of 240 MB."""
+    """Regression: 20,000 tags in one request blocked other writers for seconds, and a list of 200 such assets had 240
+    MB.
+    """
     monkeypatch.setattr(values, "MAX_TAGS", 3)
     answer = acme.post(path, {"name": "Many", "tags": tags_of(4)})
     assert (answer.status_code, codes(answer)) == (400, [("tags", "too_long")])
@@ -84,14 +84,14 @@ def test_a_record_has_few_tags_however_they_come(acme: Api, path: str, monkeypat
     assert acme.post(one, tags_of(1, "C")[0]).status_code == 201
 
 
-def test_the_values_of_a_records_tags_have_a_bound(acme: Api) -> None:
+def test_tag_values_of_a_record_are_limited(acme: Api) -> None:
     long = [{"tag_type": "barcode", "value": f"{number:04}" + "\U0001f4e6" * 250} for number in range(66)]
     assert codes(acme.post("/assets", {"name": "Many", "tags": long})) == [("tags", "too_long")]
     assert acme.post("/assets", {"name": "Many", "tags": long[:65]}).status_code == 201
 
 
 @pytest.mark.parametrize("kind", ["asset", "location"])
-def test_a_row_of_an_import_adds_no_more_tags_than_a_record_may_have(
+def test_a_row_of_an_import_cannot_exceed_the_tags_of_a_record(
     acme: Api, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(values, "MAX_TAGS", 3)
@@ -115,8 +115,8 @@ def test_only_a_hub_takes_a_join(app: Flask, cast: Cast) -> None:
 
 @pytest.mark.usefixtures("site_of_hub")
 @pytest.mark.parametrize(("body", "status"), [(SMALL_OBJECTS, 413), (b"x" * 1025, 413), (b"{}", 400), (b"[", 400)])
-def test_a_join_is_small_and_a_bad_one_is_a_wrong_attempt(app: Flask, body: bytes, status: int) -> None:
-    """Before, 45 of four megabytes killed the service."""
+def test_a_join_is_small_and_a_bad_one_counts_as_a_wrong_attempt(app: Flask, body: bytes, status: int) -> None:
+    """Regression: 45 requests of 4 MB killed the service."""
     client = app.test_client()
     for _ in range(10):
         assert client.post("/sync/v1/join", data=body).status_code == status
@@ -126,10 +126,10 @@ def test_a_join_is_small_and_a_bad_one_is_a_wrong_attempt(app: Flask, body: byte
 
 
 @pytest.mark.parametrize("path", ["hello", "changes", "masters", "digests", "recover"])
-def test_a_site_cannot_send_a_few_bytes_that_become_millions_of_objects(
+def test_a_site_cannot_send_a_few_bytes_that_inflate_to_millions_of_objects(
     app: Flask, site_of_hub: tuple[str, str], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """Before, 48 KB killed a hub."""
+    """Regression: 48 KB killed a hub."""
     header = bearer(app, site_of_hub)
     monkeypatch.setattr(batch_format, "unpack", lambda _: pytest.fail("it was unpacked"))
     answer = app.test_client().post(f"/sync/v1/{path}", data=zlib.compress(SMALL_OBJECTS, 9), headers=header)
@@ -145,11 +145,11 @@ def bearer(app: Flask, site_of_hub: tuple[str, str]) -> dict[str, str]:
 def test_a_site_with_many_tokens_has_two_requests_answered_at_once(
     app: Flask, site_of_hub: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before, it could have all threads: the limit of the threads is by token."""
+    """Regression: a site could use all threads, because the limit applied to tokens."""
     statuses: list[int] = []
 
     def ask(*_: object) -> dict[str, Any]:
-        if len(statuses) < 5:  # each answer is made while the one before is
+        if len(statuses) < 5:  # the requests overlap
             statuses.append(0)
             answer = app.test_client().post(
                 "/sync/v1/masters", data=batch_format.pack({}), headers=bearer(app, site_of_hub)
@@ -166,8 +166,8 @@ def test_a_site_with_many_tokens_has_two_requests_answered_at_once(
         assert (answer.status_code, statuses) == (200, [0, 0, 503, 200])
 
 
-def test_a_message_to_a_site_is_short_whatever_it_sent(app: Flask, site_of_hub: tuple[str, str]) -> None:
-    """Before, 5 MB of it were stored, and shown to everybody who looked at the page of the sites."""
+def test_a_message_to_a_site_is_short(app: Flask, site_of_hub: tuple[str, str]) -> None:
+    """Regression: 5 MB of input from a site were stored and shown on the page of the sites."""
     body = batch_format.pack({"v": "x" * 5_000_000, "assets": [], "locations": []})
     answer = app.test_client().post("/sync/v1/changes", data=body, headers=bearer(app, site_of_hub))
     assert answer.status_code == 400
@@ -175,14 +175,14 @@ def test_a_message_to_a_site_is_short_whatever_it_sent(app: Flask, site_of_hub: 
     assert execute("SELECT length(last_error) FROM site").fetchone()[0] < 1200
 
 
-def test_what_a_batch_costs_is_measured_without_unpacking_it() -> None:
+def test_the_cost_of_a_batch_is_measured_without_unpacking_it() -> None:
     assert batch_format.cost(batch_format.pack(list(range(1000))), batch_format.MAX_BATCH_MEMORY) > 128_000
     with pytest.raises(TooLarge):
         batch_format.cost(zlib.compress(b"x" * 200_000_000), batch_format.MAX_BATCH_MEMORY)
 
 
 def test_assets_for_a_site_come_in_pages_of_a_few_megabytes(site_of_hub: tuple[str, str], cast: Cast) -> None:
-    """Before, a thousand of the largest records were one response of 64 MB."""
+    """Regression: 1,000 records of the maximum size were one response of 64 MB."""
     site = sites.find_by_key(site_of_hub[0])
     assert site
     large = '{"a":"' + "x" * 60_000 + '"}'
@@ -196,7 +196,7 @@ def test_assets_for_a_site_come_in_pages_of_a_few_megabytes(site_of_hub: tuple[s
     assert most < 80
 
 
-def test_a_list_of_large_records_is_made_within_the_budget(
+def test_a_list_of_large_records_is_built_within_the_budget(
     acme: Api, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(3):
@@ -272,7 +272,7 @@ def test_an_image_beyond_the_budget_may_be_sent_again(
 
 @pytest.mark.parametrize("row", ["a,\n", '"a\n",', "a,", "\U0001f4a9"])
 def test_rows_are_counted_while_a_table_is_read(row: str) -> None:
-    """Before, a file of `a,` lines became two million rows before they were counted."""
+    """Regression: a file of `a,` lines became two million rows before they were counted."""
     began = time.process_time()
     with pytest.raises(Invalid, match=r"rows|characters"):
         csv_text.lines("external_key,name\n" + row * 1_000_000, COLUMNS["asset"], ())
@@ -288,7 +288,7 @@ def test_line_ends_of_every_system_and_within_quotes_are_understood() -> None:
         ]
 
 
-def test_as_many_rows_as_one_file_may_have_are_kept_of_all_imports(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_all_stored_imports_are_limited(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_import_jobs, "MOST_ROWS", 10)
     monkeypatch.setattr(csv_import_jobs, "_run", lambda job: setattr(job, "is_done", True))
     jobs = []
@@ -305,7 +305,7 @@ def test_as_many_rows_as_one_file_may_have_are_kept_of_all_imports(cast: Cast, m
 
 
 def test_files_being_sent_leave_threads_to_others(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
-    """Before, eight slow readers of two people of the lowest role kept everybody waiting for 100 s."""
+    """Regression: eight slow downloads of two viewers blocked everyone for 100 s."""
     people = [sign_in_as(Role.VIEWER) for _ in range(3)]
     opened, statuses = [], []
     for browser in people:
@@ -316,13 +316,13 @@ def test_files_being_sent_leave_threads_to_others(app: Flask, sign_in_as: Callab
     assert statuses == [200, 200, 503, 200, 200, 503, 503, 503, 503]
     assert "Retry-After" in opened[-1].headers
     assert people[2].get("/export").status_code == 200
-    for answer in reversed(opened):  # each one keeps a context of this thread
+    for answer in reversed(opened):  # each response keeps a context of this thread
         answer.close()
     assert people[2].get("/export/history.csv").status_code == 200
 
 
-def test_a_search_for_one_letter_again_and_again_is_quick(acme: Api, cast: Cast) -> None:
-    """Before, the index compared each place of each text with it, which took nine seconds for 7,500 assets."""
+def test_repeated_searches_for_one_letter_are_fast(acme: Api, cast: Cast) -> None:
+    """Regression: the index compared each place of each text with it, which took 9 s for 7,500 assets."""
     text = ("a" * 22 + "b") * 44
     execute_many(
         "INSERT INTO searchable (id, organization_id, kind, is_active, valid_from, text, description) "
@@ -334,7 +334,7 @@ def test_a_search_for_one_letter_again_and_again_is_quick(acme: Api, cast: Cast)
     assert time.process_time() - began < 0.5
 
 
-def test_a_search_finds_what_its_index_cannot_tell_apart(acme: Api, cast: Cast) -> None:
+def test_a_search_is_exact_where_the_index_is_not(acme: Api, cast: Cast) -> None:
     for name in ("aaa", "aaaaaa", "abcabd", "abcabc"):
         assets.create(shell(cast.acme), name=name)
     for q, names in (("aaaa", ["aaaaaa"]), ("abcabc", ["abcabc"]), ("aaa", ["aaa", "aaaaaa"])):

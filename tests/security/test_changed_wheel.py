@@ -1,4 +1,4 @@
-"""A library that is not the file this release was made with is refused before anything is made, by edge-upgrade."""
+"""edge-upgrade rejects a library that differs from the published file of the release."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 from tests.conftest import lacks
 
 SYSTEMD = Path(__file__).parents[2] / "systemd"
-# /opt belongs to root, and another machine's must stay as it is: the script runs where a mount is seen by nobody else.
+# The script runs in its own mount namespace, because /opt of the machine must not change.
 ALONE = ["unshare", "--map-root-user", "--mount", "sh", "-euc"]
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A release that needs one library only, whose wheel in the folder `wheels` is not the published one."""
+    """A release with one library, whose wheel in the folder `wheels` is not the published one."""
     if (
         not shutil.which("unshare")
         or subprocess.run([*ALONE, "mount -t tmpfs none /opt"], capture_output=True).returncode
@@ -51,6 +51,6 @@ def test_a_changed_wheel_is_named_and_nothing_is_left(checkout: Path) -> None:
     environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": f"{checkout}/wheels"}
     done = subprocess.run([*ALONE, script], capture_output=True, text=True, env=environment)
     assert done.returncode == 1
-    assert done.stdout == ""  # /opt is as empty as before
+    assert done.stdout == ""  # /opt is still empty
     assert "nothing was changed: blinker==" in done.stderr
     assert "is not the file this release was made with" in done.stderr

@@ -1,4 +1,4 @@
-"""What a stranger, a terminal and a log get to see."""
+"""Output to strangers, terminals and logs reveals no secrets and contains no control characters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_stranger_learns_the_status_only(app: Flask, path: str) -> None:
     assert "checks" in (app.test_client().get(path).json or {})
 
 
-def test_every_answer_carries_the_id_of_its_request(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
+def test_every_response_has_a_request_id(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)
     for rule in app.url_map.iter_rules():
         for method in (rule.methods or set()) - {"OPTIONS"}:
@@ -36,7 +36,7 @@ def test_every_answer_carries_the_id_of_its_request(app: Flask, sign_in_as: Call
         assert re.fullmatch("[0-9A-Z]{26}", browser.get(path).headers["X-Request-ID"])
 
 
-def test_no_letter_of_a_name_commands_a_terminal() -> None:
+def test_names_cannot_send_commands_to_a_terminal() -> None:
     terminal = io.StringIO()
     stream = PrintableStream(terminal)
     stream.write("Dock \x9b2J\x1b[2J\u202e 1\tß\n")

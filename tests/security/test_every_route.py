@@ -1,6 +1,6 @@
-"""Every route of the application, taken from its own map: which door it is behind, what a rival administrator gets.
+"""Every route of the URL map has an access rule and protects data of other organizations.
 
-A new route fails here until it has a door, and until what its address names is known.
+A new route fails here until its rule and the parameters of its address are listed.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from tests.api.conftest import Api
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
-SECRET = "ACME-SECRET"  # in the name of everything that is Acme's
+SECRET = "ACME-SECRET"  # used in the names of all records of Acme
 DOORS = ("pages.", "api.", "api:", "probes.", "sync.", "events.")
 OF_NOBODY = {"device_use", "web_session", "version", "instance", "sqlite_sequence", "organization", "change"}
-SINGLE_PURPOSE = {"pages.sign_out"}  # it would end the attack
+SINGLE_PURPOSE = {"pages.sign_out"}  # it would end the session of the attack
 
 
 def rules(app: Flask) -> list[Rule]:
@@ -55,7 +55,7 @@ def boss(cast: Cast) -> Actor:
 
 @pytest.fixture
 def theirs(cast: Cast, boss: Actor) -> dict[str, Any]:
-    """One of everything Acme has, by the name of what an address says of it."""
+    """Return one record of each kind that Acme has, by the name of the URL parameter."""
     dock = locations.create(boss, name=SECRET, external_key=f"{SECRET}-DOCK", tags=[NewTag("barcode", "ACME-DOCK-TAG")])
     pallet, box = (
         assets.create(boss, name=SECRET, external_key=f"{SECRET}-{number}", tags=[NewTag("rfid", f"30AA{number}")])
@@ -95,7 +95,7 @@ def theirs(cast: Cast, boss: Actor) -> dict[str, Any]:
         "kind": "asset",
         "code": "x",
         "version": "x",
-        "name": "x",  # of nobody
+        "name": "x",  # an unassigned topic
     }
 
 
@@ -108,7 +108,7 @@ def path_of(rule: Rule, known: dict[str, Any]) -> str:
 
 
 def form_of(known: dict[str, Any]) -> dict[str, Any]:
-    """What forms ask for, each field with something of Acme's where it could name it."""
+    """Return all form fields, each with a record of Acme where it can name one."""
     return {
         "name": "taken over",
         "role": "viewer",
@@ -137,7 +137,7 @@ def form_of(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def batch_of(known: dict[str, Any]) -> dict[str, Any]:
-    """What a handheld sends, of another organization's things."""
+    """Return actions of a handheld that name records of another organization."""
     asset, location, at = known["asset_id"], known["location_id"], clock.now() // 1000
     items: list[dict[str, Any]] = [
         {"id": known["scan"], "code": "30AA0", "location": location},
@@ -154,19 +154,19 @@ def batch_of(known: dict[str, Any]) -> dict[str, Any]:
 
 
 def everything_but(organization_id: int) -> dict[str, list[Any]]:
-    """The rows of all tables that are not of this organization; tables without one as they are.
+    """Return the rows of all tables that are not of this organization; of tables without one, all rows.
 
-    A refused sign-in is in the audit of whose it was.
+    A refused sign-in is in the audit log of the account's organization.
     """
-    found = {}
+    rows_of = {}
     for table, sql in execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"):
         if table in OF_NOBODY or table.startswith("trigram"):
             continue
         where = f"organization_id IS NOT {organization_id}" if "organization_id" in sql else "1"
         if table == "audit":
             where += " AND action <> 'person.sign_in_refused'"
-        found[table] = execute(f"SELECT * FROM {table} WHERE {where} ORDER BY 1, 2").fetchall()
-    return found
+        rows_of[table] = execute(f"SELECT * FROM {table} WHERE {where} ORDER BY 1, 2").fetchall()
+    return rows_of
 
 
 def test_every_route_is_behind_a_door(app: Flask) -> None:
@@ -176,14 +176,14 @@ def test_every_route_is_behind_a_door(app: Flask) -> None:
             assert hasattr(app.view_functions[rule.endpoint], "required_role"), rule
 
 
-def test_whatever_a_route_names_of_another_organization_is_neither_told_nor_changed(
+def test_routes_neither_show_nor_change_records_of_another_organization(
     app: Flask, cast: Cast, sign_in_as: Callable[..., Browser], theirs: dict[str, Any]
 ) -> None:
     spy = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
     before, asked = everything_but(cast.rival), 0
     for rule in rules(app):
         if rule.endpoint.startswith("api.") or rule.endpoint in SINGLE_PURPOSE:
-            continue  # tests/api/test_isolation.py goes over the operations of the API
+            continue  # tests/api/test_isolation.py checks the operations of the API
         path = path_of(rule, theirs)
         for method in sorted((rule.methods or set()) & {"GET", "POST"}):
             if method == "GET":
@@ -196,7 +196,9 @@ def test_whatever_a_route_names_of_another_organization_is_neither_told_nor_chan
             else:
                 answer = spy.post(path, form_of(theirs))
             asked += 1
-            text = answer.text.replace(theirs["external_key"], "")  # what was asked for may be said again
+            text = answer.text.replace(
+                theirs["external_key"], ""
+            )  # values of the request may be repeated in the response
             assert answer.status_code < 500 or answer.status_code == 503, (method, path, text)
             assert SECRET not in text.replace(theirs["stock_take_id"], "").replace(theirs["scan"], ""), (method, path)
             if rule.arguments - {"kind", "code", "version", "name", "external_key"}:
@@ -206,7 +208,7 @@ def test_whatever_a_route_names_of_another_organization_is_neither_told_nor_chan
     assert {table for table in before if before[table] != after[table]} == set()
 
 
-def test_a_token_of_a_person_opens_no_page_and_a_cookie_no_operation(
+def test_session_tokens_open_no_pages_and_cookies_open_no_operations(
     app: Flask, acme: Api, sign_in_as: Callable[..., Browser], theirs: dict[str, Any]
 ) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)

@@ -1,4 +1,4 @@
-"""A reader's account that sends what it likes: bounded as it arrives, each reader by itself, and counted."""
+"""Floods from one reader's account are limited on arrival, per reader, and counted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HONEST, FLOODING = "site/honest", "site/flooding/#"
 
 
 class Box:
-    """Two readers of one organization, and what they send."""
+    """Two readers of one organization and their messages."""
 
     def __init__(self, organization_id: int) -> None:
         dock = locations.create(shell(organization_id), name="Dock").id
@@ -39,7 +39,7 @@ class Box:
         self.sent = 0
 
     def send(self, *messages: tuple[str, bytes]) -> None:
-        """As one batch."""
+        """Process messages as one batch."""
         self.sent += len(messages)
         now = clock.now()
         self.pipeline.handle([Message(topic, payload, now + at) for at, (topic, payload) in enumerate(messages)])
@@ -60,7 +60,7 @@ def count(table: str, where: str = "1") -> int:
 
 
 def ledger(reader_id: int) -> dict[str, tuple[Any, ...]]:
-    """bucket -> (messages, reads, not kept)"""
+    """Return bucket -> (messages, reads, not kept)."""
     rows = execute("SELECT bucket, messages, reads, not_kept FROM ledger WHERE reader_id = ?", (reader_id,))
     return {bucket: tuple(numbers) for bucket, *numbers in rows}
 
@@ -82,14 +82,14 @@ def test_unknown_tags_are_bounded_for_each_reader_by_itself(box: Box) -> None:
     assert ledger(box.honest)["unmatched_tag"] == (10, 10, 0)
 
 
-def test_a_tag_that_is_known_to_be_unknown_is_counted_on(box: Box) -> None:
+def test_known_unmatched_tags_are_still_counted(box: Box) -> None:
     box.send(*(("site/flooding/x", read(f"{n:024X}")) for n in range(200)))
     known = execute("SELECT value FROM unknown_tag LIMIT 1").fetchone()[0]
     box.send(*(("site/flooding/x", read(known)) for _ in range(5)))
     assert execute("SELECT sightings FROM unknown_tag WHERE value = ?", (known,)).fetchone() == (6,)
 
 
-def test_a_sweep_makes_room_for_new_ones(box: Box) -> None:
+def test_a_sweep_makes_room_for_new_tags(box: Box) -> None:
     box.send(*(("site/flooding/x", read(f"{n:024X}")) for n in range(200)))
     while deletion.drop_unknown_tags(BOUNDS.unknown_tags, limit=3):
         pass
@@ -110,7 +110,7 @@ def test_unreadable_messages_are_bounded_in_number_and_bytes_for_each_reader(box
     assert count("dead_letter") == 2
 
 
-def test_topics_of_nobody_are_bounded_and_so_is_their_length(box: Box) -> None:
+def test_number_and_length_of_unassigned_topics_are_limited(box: Box) -> None:
     box.send(("dock/7", b"{}"))
     for numbers in floods(100):
         box.send(*((f"nobody/{n}", b"x") for n in numbers), (f"n{'o' * 60_000}", b"x"), ("dock/7", b"{}"))
@@ -120,7 +120,7 @@ def test_topics_of_nobody_are_bounded_and_so_is_their_length(box: Box) -> None:
     assert bucket == (1_021, 0, 1_010 - (hard_limit(BOUNDS.unassigned_topics) - 1))
 
 
-def test_made_up_antennas_are_bounded(box: Box) -> None:
+def test_invented_antennas_are_limited(box: Box) -> None:
     box.send(*(("site/flooding/x", read("E2AA", antenna=port)) for port in range(1, 1_000)), (HONEST, read("E2AA")))
     assert count("antenna_state", f"reader_id = {box.flooding}") == MOST_PORTS
     assert count("antenna_state", f"reader_id = {box.honest}") == 1
@@ -137,14 +137,14 @@ def test_topics_under_a_wildcard_are_remembered_up_to_a_number_and_a_length(box:
     assert max(map(len, router._known)) <= LONGEST_REMEMBERED
 
 
-def test_every_message_is_in_one_bucket_all_the_same(box: Box) -> None:
+def test_every_message_is_still_in_one_bucket(box: Box) -> None:
     for numbers in floods(250):
         box.send(*((f"site/flooding/{n}", read(f"{n:024X}") if n % 2 else b"{broken") for n in numbers))
     assert execute("SELECT sum(messages) FROM ledger").fetchone() == (box.sent,)
 
 
-def test_a_sweep_of_what_a_flood_left_holds_nobody_up(box: Box, cast: Cast) -> None:
-    """Before, a million rows were sorted within the transaction in each step, which took ten seconds and more."""
+def test_a_sweep_after_a_flood_blocks_no_writers(box: Box, cast: Cast) -> None:
+    """Regression: each step sorted a million rows in its transaction, which took 10 s and more."""
     execute(
         "INSERT INTO unknown_tag WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
         "SELECT ?, 'rfid', i, ?, i, 'unmatched', i, i, 1, NULL FROM n",

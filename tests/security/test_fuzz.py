@@ -1,4 +1,4 @@
-"""The short form of `fuzz.py`; the long one takes ten million messages."""
+"""Short run of `fuzz.py`; the long run sends ten million messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short form of `hostile.py`; the long one takes an hour."""
+"""Short run of `hostile.py`; the long run takes an hour."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_odd_requests_are_answered(store: object) -> None:
 
 
 @pytest.mark.parametrize("at", ["0001-01-01", "0001-01-01T00:00", "1969-12-31T23:59", "9999-12-31T23:59"])
-def test_a_moment_out_of_time_is_no_fault(sign_in_as: Callable[..., Browser], at: str) -> None:
-    """Before, the links to a day earlier were made of a moment that no calendar has."""
+def test_times_outside_the_calendar_are_no_server_error(sign_in_as: Callable[..., Browser], at: str) -> None:
+    """Regression: links to the previous day were built from a time outside the calendar."""
     browser = sign_in_as(Role.VIEWER)
     assert browser.get(f"/past?at={at}").status_code == 200
     assert browser.get(f"/export/past.csv?at={at}").status_code == 200

@@ -1,4 +1,4 @@
-"""A hub takes from a site only what its own API could have created: a stolen box breaks no list, here or elsewhere."""
+"""A hub accepts from a site only values that its own API accepts, so a stolen box breaks no lists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEVER = MAX_INT64
 
 
 class Stolen(SiteBox):
-    """A site whose thief writes what he likes into its database."""
+    """A site with arbitrary values in its database."""
 
     def plant(self, key: str, **values: object) -> None:
         asset_id = self.add_asset(key)
@@ -72,7 +72,7 @@ def listed(box: Hub, path: str = "/assets") -> list[dict[str, Any]]:
 def test_a_record_that_no_api_could_create_is_set_aside_with_the_reason(
     hub: Hub, stolen: Stolen, column: str, value: object
 ) -> None:
-    """Before, a created_at of 2^63-1 broke the lists of the hub and every site, and metadata forged rows in them."""
+    """Regression: a created_at of 2^63-1 broke the lists of the hub and all sites, and metadata forged rows in them."""
     stolen.plant("BAD", **{column: value})
     stolen.add_asset("GOOD")
     stolen.sync()
@@ -117,8 +117,8 @@ def test_a_stay_that_no_box_records_is_set_aside(hub: Hub, stolen: Stolen, colum
     assert [row["asset_external_key"] for row in listed(hub, "/reports/asset-locations")] == ["P-2"]
 
 
-def test_a_site_cannot_make_a_cycle_of_locations(hub: Hub, stolen: Stolen) -> None:
-    """Before, lists of what is above or below a location answered 500, and its branch left the tree of all pages."""
+def test_a_site_cannot_create_a_cycle_of_locations(hub: Hub, stolen: Stolen) -> None:
+    """Regression: lists of ancestors and descendants answered 500, and the branch disappeared from all pages."""
     stolen.sync()
     with stolen.in_use():
         execute("UPDATE location SET parent_id = ? WHERE id = ?", (stolen.docks[0], stolen.yard))
@@ -146,7 +146,7 @@ def test_two_locations_may_swap_their_places(hub: Hub, stolen: Stolen) -> None:
 
 
 def test_parents_come_first_however_long_their_chain_is() -> None:
-    """Before, 30,000 in one batch took a minute, in which nobody else could write."""
+    """Regression: 30,000 in one batch took a minute, in which nobody else could write."""
     chain = [LocationRecord(n, n + 1, f"K-{n}", "Name", None, 1, 0, None, 0, 0, None, []) for n in range(30_000)]
     assert [record.ref for record in in_order(chain)] == list(range(29_999, -1, -1))
     circle = [chain[5]._replace(parent=6), chain[6]._replace(parent=5), chain[9]._replace(parent=5)]
@@ -163,13 +163,13 @@ def greeting(epoch: str, former: list[str], **changed: object) -> bytes:
     "changed",
     [{"instance": "x" * 65}, {"box": "x" * 65}, {"cursor": ["x" * 65, 0, ""]}, {"cursor": ["e", 0, "00" * 33]}],
 )
-def test_what_a_greeting_names_is_short(hub: Hub, stolen: Stolen, changed: dict[str, object]) -> None:
-    """Before, each greeting could leave megabytes in the hub's database for ever."""
+def test_names_in_a_greeting_are_short(hub: Hub, stolen: Stolen, changed: dict[str, object]) -> None:
+    """Regression: each greeting could store megabytes in the hub's database."""
     with pytest.raises(Unreadable):
         hub.answer(stolen.site_no, "hello", greeting("e", [], **changed))
 
 
-def test_a_site_begins_anew_a_thousand_times(hub: Hub, stolen: Stolen, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_restarts_sync_a_thousand_times(hub: Hub, stolen: Stolen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sites, "MOST_RETIRED", 3)
     epochs = [f"e{n}" for n in range(5)]
     for number, epoch in enumerate(epochs[:4]):
@@ -185,7 +185,7 @@ def test_a_batch_has_a_bound_for_its_records(hub: Hub, stolen: Stolen, monkeypat
         hub.answer(stolen.site_no, "changes", batch_format.pack({"v": 1, "assets": [[]] * 2, "locations": [[]] * 2}))
 
 
-def test_names_from_a_site_are_one_line_of_ordinary_length() -> None:
+def test_names_from_a_site_are_one_line_of_normal_length() -> None:
     assert batch_format._name("a\nb\u202e" + "x" * 1000) == "a b " + "x" * 251
 
 
@@ -206,13 +206,13 @@ def test_a_tag_that_no_api_could_attach_is_a_fault(tag: tuple[str, str]) -> None
         checked(GOOD._replace(tags=[tag]), "P-1")
 
 
-def test_a_record_with_thousands_of_tags_is_a_fault() -> None:
+def test_a_record_with_thousands_of_tags_is_rejected() -> None:
     with pytest.raises(Invalid, match="at most 500 tags"):
         checked(GOOD._replace(tags=[("barcode", f"A{number}") for number in range(501)]), "P-1")
 
 
-def test_a_damaged_row_is_left_out_of_a_list_and_shown_by_the_doctor(hub: Hub) -> None:
-    """From a version that did not check what sites send."""
+def test_a_corrupt_row_is_left_out_of_a_list_and_reported_by_the_doctor(hub: Hub) -> None:
+    """The row comes from a version that did not validate records of sites."""
     with hub.in_use():
         bad = assets.create(hub.actor, name="Bad", external_key="BAD").id
         assets.create(hub.actor, name="Good", external_key="GOOD")
@@ -223,13 +223,13 @@ def test_a_damaged_row_is_left_out_of_a_list_and_shown_by_the_doctor(hub: Hub) -
     assert "asset BAD" in finding.text
 
 
-def test_what_a_removed_site_sent_can_be_retired(hub: Hub, stolen: Stolen) -> None:
+def test_records_of_a_removed_site_can_be_retired(hub: Hub, stolen: Stolen) -> None:
     stolen.add_asset("P-1")
     stolen.sync()
     with hub.in_use():
         site = sites.find_by_code(hub.organization_id, "BER")
         sites.remove_site(hub.actor, site.no)
-        found = lookup.asset_by_key(hub.organization_id, "P-1")
-        assert found
-        assets.delete(hub.actor, found.id)
+        asset = lookup.asset_by_key(hub.organization_id, "P-1")
+        assert asset
+        assets.delete(hub.actor, asset.id)
     assert listed(hub) == []

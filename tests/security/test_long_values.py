@@ -1,4 +1,4 @@
-"""What is as long as a request may be is judged by its length, or looked at once: never over and over."""
+"""Values of the maximum length are rejected by their length or processed in linear time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.api.conftest import Api, codes, data
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
-ZEROS = "0" * 60_000  # what fits into the head of a request
-MOST_SECONDS = 1.0  # before, each of these took between two seconds and a minute
+ZEROS = "0" * 60_000  # fits into the head of a request
+MOST_SECONDS = 1.0  # regression: each of these took between 2 and 60 s
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def test_a_number_that_turns_out_to_be_none(acme: Api, number: str) -> None:
             assert [code for _, code in codes(acme.get(path))] == ["invalid_value"]
 
 
-def test_a_number_of_any_length_keeps_its_worth(acme: Api) -> None:
+def test_numbers_of_any_length_keep_their_value(acme: Api) -> None:
     with quickly():
         assert acme.get(f"/assets?limit={ZEROS}7").json["limit"] == 7  # type: ignore[index]
         assert codes(acme.get("/assets?limit=" + "9" * 60_000)) == [("limit", "too_large")]
@@ -58,7 +58,7 @@ def test_a_field_that_is_sorted_by_again_decides_nothing(acme: Api) -> None:
 
 @pytest.fixture
 def full_of_zeros(cast: Cast) -> None:
-    """Texts in which a search text of zeros is found again and again, as far as the index can tell."""
+    """Texts in which a search for zeros has many matches in the index."""
     for number in range(300):
         assets.create(shell(cast.acme), name="0" * 250 + str(number), description="0" * 1000)
 
@@ -77,8 +77,8 @@ def test_a_long_search_text_is_compared_to_its_end(acme: Api, full_of_zeros: Non
         assert data(acme.get("/assets", q="0" * 1001)) == []
 
 
-def test_a_text_that_grows_when_it_is_folded_is_found_whole(acme: Api, cast: Cast) -> None:
-    assets.create(shell(cast.acme), name="ΐ" * 255)  # three letters each, folded
+def test_a_text_that_grows_when_case_folded_matches_completely(acme: Api, cast: Cast) -> None:
+    assets.create(shell(cast.acme), name="ΐ" * 255)  # each folds to three letters
     locations.create(shell(cast.acme), name="ΐ" * 255, description="ΐ" * 1024)
     assert len(data(acme.get("/assets", q="ΐ" * 255))) == 1
     assert len(data(acme.get("/locations", q="ΐ" * 1024))) == 1
@@ -91,7 +91,7 @@ def test_the_pages_search_as_well(sign_in_as: Callable[..., Browser], full_of_ze
             assert browser.get(path + "0" * 20_000).status_code == 200
 
 
-def test_a_log_line_of_a_stranger_holds_up_no_bundle() -> None:
+def test_a_log_line_with_foreign_input_does_not_delay_a_bundle() -> None:
     with quickly():
         text = redact("INFO refused " + "a" * 50_000 + "\nINFO from ann@acme.test\n" + "passwordeyJ" * 5_000)
     assert text == "INFO refused <cut>\nINFO from <email>\n <cut>"

@@ -1,4 +1,4 @@
-"""Bodies that are well-formed and make no sense: refused like any other, with nothing broken and nothing changed."""
+"""Well-formed but meaningless bodies are rejected and change nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BODIES = [DEEP, b'{"items":' + DEEP, b'{"a":' * 100_000, b"[]", b"7", b"", b"\xf
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_the_scan_page_refuses_what_is_no_object(sign_in_as: SignIn, body: bytes) -> None:
+def test_the_scan_page_rejects_bodies_other_than_objects(sign_in_as: SignIn, body: bytes) -> None:
     browser = sign_in_as(Role.EDITOR)
     headers = {"X-CSRF-Token": csrf_token(browser.token), "Content-Type": "application/json"}
     for path in ("/scan/batch", "/scan/attach"):
@@ -29,7 +29,7 @@ def test_the_scan_page_refuses_what_is_no_object(sign_in_as: SignIn, body: bytes
 
 
 @pytest.mark.parametrize("mapping", ["[]", "7", '"epc"', "null", "[" * 100_000, "{", '{"tag_path": 1e999}', "\ud800"])
-def test_a_mapping_that_is_no_object_is_told_so(sign_in_as: SignIn, cast: Cast, mapping: str) -> None:
+def test_a_mapping_other_than_an_object_gets_an_error_message(sign_in_as: SignIn, cast: Cast, mapping: str) -> None:
     form = {"name": "Dock", "topic": "dock", "format": CUSTOM, "mapping": mapping.encode("utf-8", "surrogatepass")}
     answer = sign_in_as(Role.ADMINISTRATOR).post("/readers/new", form)  # type: ignore[arg-type]
     assert answer.status_code == 400

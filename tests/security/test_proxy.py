@@ -1,4 +1,4 @@
-"""The proxy in front takes in no more, and waits no longer for a head, than the server behind it."""
+"""The limits of the reverse proxy equal those of the server."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ CADDYFILE = (Path(__file__).parents[2] / "systemd" / "Caddyfile").read_text("utf
 
 
 def bound(name: str) -> str:
-    found = re.search(rf"^\s*{name} (\S+)$", CADDYFILE, re.M)
-    assert found, f"the Caddyfile has no {name}"
-    return found[1]
+    match = re.search(rf"^\s*{name} (\S+)$", CADDYFILE, re.M)
+    assert match, f"the Caddyfile has no {name}"
+    return match[1]
 
 
-def test_the_bounds_of_the_proxy_are_those_of_the_server() -> None:
+def test_the_limits_of_the_proxy_are_those_of_the_server() -> None:
     assert bound("max_size") == f"{server.MAX_READ // 2**20}MiB"
     assert bound("max_header_size") == f"{server.MAX_HEADERS // 1024}KB"
     assert bound("read_header") == f"{connections.HEAD_SECONDS:.0f}s"

@@ -1,4 +1,4 @@
-"""Who can be locked out of an account, by whom; and what ends when a person's role or password changes."""
+"""Lockout by wrong passwords and PINs, and the end of sessions after a change of role or password."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def guess(times: int, address: str) -> None:
         assert isinstance(attempt("wrong", address), Refused)
 
 
-def test_wrong_passwords_from_elsewhere_lock_nobody_out(ada: PersonRow) -> None:
-    """Before, one wrong password a minute, from anywhere, kept the administrator out."""
+def test_wrong_passwords_from_other_networks_do_not_lock_out_the_owner(ada: PersonRow) -> None:
+    """Regression: one wrong password a minute from any address locked out the administrator."""
     guess(50, ELSEWHERE)
     assert isinstance(attempt(), SignIn)
 
@@ -56,8 +56,8 @@ def test_a_browser_that_was_signed_in_before_is_locked_out_by_no_neighbour(ada: 
 
 def test_a_proof_gives_attempts_and_nothing_else(ada: PersonRow, cast: Cast) -> None:
     proof = known_browsers.new_proof(ada.id)
-    found = [attempt("wrong", proof=proof) for _ in range(11)]
-    assert [answer.wait_seconds > 0 for answer in found if isinstance(answer, Refused)] == [False] * 10 + [True]
+    answers = [attempt("wrong", proof=proof) for _ in range(11)]
+    assert [answer.wait_seconds > 0 for answer in answers if isinstance(answer, Refused)] == [False] * 10 + [True]
     forged = proof[:-1] + ("0" if proof[-1] != "0" else "1")
     other = people.add_person(shell(cast.acme), "Bob", Role.VIEWER, email="bob@acme.example")
     for worthless in (forged, "", "x", f"{ada.id}..", "\ud800", proof * 100):
@@ -81,7 +81,7 @@ def test_the_browser_gets_its_proof_with_the_session(app: Flask, ada: PersonRow)
 
 @pytest.mark.parametrize("network", ["2001:db8:1:2:", "10.1.2."])
 def test_a_network_is_counted_as_one_client(ada: PersonRow, network: str) -> None:
-    """Before, each of the addresses of one /64 had attempts of its own."""
+    """Regression: each address of a /64 had its own attempts."""
     tried = [attempt("wrong", f"{network}{':' if ':' in network else ''}{n + 1}") for n in range(75)]
     assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 10
 
@@ -91,7 +91,7 @@ def test_a_network_is_counted_over_all_accounts(ada: PersonRow) -> None:
     assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 60
 
 
-def test_what_is_no_address_is_a_client_network_its_own() -> None:
+def test_an_invalid_address_is_a_client_network_of_its_own() -> None:
     assert client_network("unknown") == "unknown"
     assert (
         client_network("192.168.1.77", v4_bits=24)
@@ -100,8 +100,8 @@ def test_what_is_no_address_is_a_client_network_its_own() -> None:
     )
 
 
-def test_a_wrong_date_locks_nobody_out(ada: PersonRow, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before, an attempt in a wrong year locked the account until then."""
+def test_a_wrong_date_does_not_lock_an_account(ada: PersonRow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: an attempt in a wrong year locked the account until then."""
     with monkeypatch.context() as patch:
         patch.setattr(clock, "now", lambda: 4_000_000_000 * clock.SECOND)
         guess(9, LAN)
@@ -135,10 +135,10 @@ class TestPins:
         options = {"is_pin_required": False, "address": LAN, "hours": 12}
         return sign_in_on_device(enrolled[0], person_id=person.id, pin=pin, **options)  # type: ignore[arg-type]
 
-    def test_wrong_passwords_of_a_neighbor_do_not_lock_enrolled_devices_out(
+    def test_wrong_passwords_in_the_network_do_not_lock_out_enrolled_devices(
         self, cast: Cast, otto: PersonRow, ada: PersonRow
     ) -> None:
-        """Before, 90 wrong passwords from one address locked out every handheld in its /24."""
+        """Regression: 90 wrong passwords from one address locked out every handheld in its /24."""
         for number in range(90):
             attempt("wrong", "192.168.1.99", email=f"a{number}@acme.example")
         assert isinstance(attempt(), Refused)
@@ -157,7 +157,7 @@ class TestPins:
         assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 60
 
     @pytest.mark.parametrize("pin", ["1111", "1234", "9876", "0123", "7890", "1212", "4747", "483483", "12", "1" * 13])
-    def test_what_anybody_tries_first_is_no_pin(self, pin: str) -> None:
+    def test_trivial_pins_are_rejected(self, pin: str) -> None:
         with pytest.raises(Invalid):
             hash_pin(pin, Role.OPERATOR)
 
@@ -167,8 +167,8 @@ class TestPins:
         hash_pin("471108", Role.EDITOR)
         hash_pin("4711", Role.OPERATOR)
 
-    def test_twenty_wrong_ones_lock_a_pin_until_there_is_a_new_one(self, cast: Cast, otto: PersonRow) -> None:
-        """However slowly they come, and from however many devices."""
+    def test_twenty_wrong_attempts_lock_a_pin_until_it_is_replaced(self, cast: Cast, otto: PersonRow) -> None:
+        """The limit holds at any rate and from any number of devices."""
         for number in range(MAX_WRONG_PINS):
             sessions._by_client.clear()
             answer = self.enter(cast, otto, "0000")
@@ -183,7 +183,7 @@ class TestPins:
 
 class TestWhatEnds:
     def begin(self, person: PersonRow, cookie: str) -> str:
-        """A session; returns an API token of it."""
+        """Start a session and return an API token of it."""
         actor = actor_of(person.organization_id, person.id, person.name)
         session_store.add_session(actor, hash_secret(cookie), clock.now() + clock.HOUR)
         session = session_store.find_session(hash_secret(cookie))
@@ -203,7 +203,7 @@ class TestWhatEnds:
         assert sessions.find("cookie") is None
         assert tokens.principal("production", token) is None
 
-    def test_the_pin_of_a_lower_role(self, cast: Cast, vera: PersonRow) -> None:
+    def test_a_higher_role_removes_the_pin(self, cast: Cast, vera: PersonRow) -> None:
         assert people.update_person(shell(cast.acme), vera.id, role=Role.EDITOR).pin_hash is None
 
     def test_nothing_with_another_name(self, cast: Cast, vera: PersonRow) -> None:
@@ -226,7 +226,7 @@ class TestWhatEnds:
         assert tokens.principal("production", forged) is None
 
 
-def test_signing_in_anew_is_asked_for_after_a_rise(app: Flask, cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
+def test_a_higher_role_requires_a_new_sign_in(app: Flask, cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
     browser = sign_in_as(Role.OPERATOR)
     person = next(row for row in people.list_people(cast.acme) if row.role == Role.OPERATOR)
     people.update_person(shell(cast.acme), person.id, role=Role.ADMINISTRATOR)
@@ -234,7 +234,7 @@ def test_signing_in_anew_is_asked_for_after_a_rise(app: Flask, cast: Cast, sign_
 
 
 class TestScansInAnothersName:
-    """Before, an operator on a shared handheld could record, and undo, as the administrator."""
+    """Regression: an operator on a shared handheld could record and undo scans as the administrator."""
 
     @pytest.fixture
     def gun(self, cast: Cast) -> int:
@@ -242,11 +242,11 @@ class TestScansInAnothersName:
 
     def send(self, browser: Browser, **item: object) -> dict[str, Any]:
         answer = browser.send("/scan/batch", {"sent_at": clock.now() // 1000, "items": [item]})
-        found: dict[str, Any] = (answer.json or {})["results"][0]
-        return found
+        result: dict[str, Any] = (answer.json or {})["results"][0]
+        return result
 
     def scan(self, browser: Browser, site: Site, name: str, **item: object) -> tuple[int, int]:
-        """Whose it is, and who sent it."""
+        """Return the person who made the scan and the person who sent it."""
         made = {"id": f"scan-{name}", "code": "4006381333931", "location": site.dock.id, "at": clock.now() // 1000}
         self.send(browser, **(made | item))
         row = execute("SELECT person_id, sent_by FROM handheld_scan WHERE id = ?", (made["id"],)).fetchone()
@@ -256,14 +256,16 @@ class TestScansInAnothersName:
         return (browser.get("/scan/state").json or {})["person"]  # type: ignore[no-any-return]
 
     def earlier(self, sign_in_as: Callable[..., Browser], gun: int) -> tuple[Browser, str, int]:
-        """A browser of somebody who signed in an hour ago, the reference of that session, and a moment within it."""
+        """Return a browser of somebody who signed in an hour ago, the session's reference, and a time during the
+        session.
+        """
         browser = sign_in_as(Role.OPERATOR, device_id=gun)
         person = self.id_of(browser)
         execute("UPDATE web_session SET created_at = ? WHERE person_id = ?", (clock.now() - clock.HOUR, person))
         session = execute("SELECT ref FROM web_session WHERE person_id = ?", (person,)).fetchone()[0]
         return browser, session, (clock.now() - clock.HOUR // 2) // 1000
 
-    def test_a_name_is_taken_from_who_was_signed_in_there(
+    def test_a_scan_is_attributed_to_the_person_signed_in_at_its_time(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int
     ) -> None:
         before, session, at = self.earlier(sign_in_as, gun)
@@ -281,7 +283,7 @@ class TestScansInAnothersName:
         own = self.id_of(operator)
         assert self.scan(operator, site, "as-the-boss", person=self.id_of(boss)) == (own, own)
 
-    def test_nobody_undoes_what_another_made_and_sent(
+    def test_nobody_can_undo_scans_that_another_person_made_and_sent(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast
     ) -> None:
         boss, operator = (sign_in_as(role, device_id=gun) for role in (Role.ADMINISTRATOR, Role.OPERATOR))
@@ -293,7 +295,7 @@ class TestScansInAnothersName:
         assert trail.recent(cast.acme)[0].actor_id == str(self.id_of(operator))
 
     @pytest.mark.parametrize("act", ["lost", "found", "finish", "cancel"])
-    def test_the_audit_names_who_sent_what_another_one_did(
+    def test_the_audit_names_the_sender_of_another_persons_actions(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast, act: str
     ) -> None:
         before, session, at = self.earlier(sign_in_as, gun)
@@ -306,7 +308,7 @@ class TestScansInAnothersName:
         assert line.actor_id == str(self.id_of(now))
         assert line.detail["done_by"] == people.find_person(cast.acme, self.id_of(before)).name  # type: ignore[union-attr]
 
-    def test_a_count_of_another_device_is_taken_back_by_nobody_else(
+    def test_nobody_can_undo_stock_take_scans_of_another_device(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast
     ) -> None:
         other_gun = enrollment.invite(shell(cast.acme), "Gun 2")[0].id
@@ -328,7 +330,7 @@ class TestOneEmailInTwoOrganizations:
 
     @pytest.fixture
     def both(self, cast: Cast) -> tuple[PersonRow, PersonRow]:
-        """The second one is set up by an administrator who learns nothing of the first."""
+        """The second account is created by an administrator who learns nothing about the first."""
         return tuple(  # type: ignore[return-value]
             people.add_person(shell(whose), "Ada", Role.VIEWER, email=self.EMAIL, password_hash=f"hash of {password}")
             for whose, password in ((cast.acme, "her first password"), (cast.rival, "her other password"))
@@ -337,7 +339,7 @@ class TestOneEmailInTwoOrganizations:
     def enter(self, password: str) -> SignIn | Refused:
         return sessions.sign_in(self.EMAIL.upper(), password, address="10.0.0.1", hours=1)
 
-    def test_the_password_tells_which(self, both: tuple[PersonRow, PersonRow]) -> None:
+    def test_the_password_selects_the_account(self, both: tuple[PersonRow, PersonRow]) -> None:
         for person, password in zip(both, ("her first password", "her other password"), strict=True):
             begun = self.enter(password)
             assert isinstance(begun, SignIn)
@@ -345,10 +347,10 @@ class TestOneEmailInTwoOrganizations:
         assert isinstance(self.enter("neither of the two"), Refused)
 
     @pytest.mark.parametrize("is_known_browser", [False, True])
-    def test_signing_in_to_one_gives_no_free_guesses_at_the_other(
+    def test_signing_in_to_one_account_gives_no_free_guesses_at_the_other(
         self, both: tuple[PersonRow, PersonRow], monkeypatch: pytest.MonkeyPatch, is_known_browser: bool
     ) -> None:
-        """Before, signing in as oneself every ninth time allowed guesses without end."""
+        """Regression: a successful sign-in after every ninth attempt allowed unlimited guesses."""
         target, own = both
         tried: list[str] = []
 
@@ -370,7 +372,7 @@ class TestOneEmailInTwoOrganizations:
         elsewhere = sessions.sign_in(self.EMAIL, "her first password", address="10.0.9.1", hours=1)
         assert isinstance(elsewhere, SignIn)
 
-    def test_it_is_told_nowhere(self, cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
+    def test_the_other_account_is_not_revealed(self, cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
         people.add_person(shell(cast.rival), "Ada", Role.VIEWER, email=self.EMAIL, password_hash="x")
         form = {"name": "Ada", "role": "viewer", "email": self.EMAIL}
         admin = sign_in_as(Role.ADMINISTRATOR)

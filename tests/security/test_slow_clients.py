@@ -1,4 +1,4 @@
-"""Clients that take their time, many at once: they are shut out, and lock nobody else out."""
+"""Slow clients are disconnected and do not block others."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def part(received: int = 0, *, headers_finished: bool = True) -> Any:
         (connections.BODY_SECONDS + 10, part(9 * connections.BODY_BYTES_PER_SECOND), True),
     ],
 )
-def test_who_is_late(waited: float, request_: Any, late: bool) -> None:
+def test_which_clients_are_late(waited: float, request_: Any, late: bool) -> None:
     assert is_late(channel(0.0, request=request_), waited) is late
-    assert not is_late(channel(0.0, request=request_, requests=(1,)), waited)  # it waits for us
+    assert not is_late(channel(0.0, request=request_, requests=(1,)), waited)  # the server is the one that is waiting
 
 
-def test_an_address_is_what_one_client_has_to_itself() -> None:
+def test_the_network_of_a_client() -> None:
     assert client_network("192.168.1.5") != client_network("192.168.1.6")
     assert (
         client_network("2001:db8:0:1::1") == client_network("2001:db8:0:1:ffff::2") != client_network("2001:db8:0:2::1")
@@ -94,7 +94,7 @@ def test_an_address_is_what_one_client_has_to_itself() -> None:
     assert client_network("fe80::1%eth0") == client_network("fe80::2")
 
 
-def test_the_one_waited_for_longest_goes_when_its_address_has_too_many() -> None:
+def test_the_longest_idle_connection_is_evicted_when_its_address_has_too_many() -> None:
     own = [channel(float(number), network="a") for number in range(MOST_OF_ADDRESS)]
     other, newcomer = channel(-1.0, network="b"), channel(99.0, network="a")
     assert connection_to_close([other, *own, newcomer], newcomer, "") is own[0]
@@ -104,14 +104,14 @@ def test_the_one_waited_for_longest_goes_when_its_address_has_too_many() -> None
     assert connection_to_close([*busy, newcomer], newcomer, "") is newcomer
 
 
-def test_the_one_waited_for_longest_goes_when_all_places_are_taken() -> None:
+def test_the_longest_idle_connection_is_evicted_when_all_places_are_taken() -> None:
     others = [channel(float(number), network=str(number)) for number in range(MOST)]
     newcomer = channel(1e9, network="new")
     assert connection_to_close([*others, newcomer], newcomer, "") is others[0]
 
 
 @pytest.mark.parametrize("begun", [SLOW, SLOW + b"\r\nx", b"GET"])
-def test_who_does_not_finish_a_request_is_shut_out(
+def test_unfinished_requests_are_disconnected(
     listener: BaseWSGIServer, monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.1)
@@ -120,9 +120,9 @@ def test_who_does_not_finish_a_request_is_shut_out(
         assert ask(client, begun) == b""
 
 
-def test_a_crowd_of_slow_clients_locks_nobody_out(listener: BaseWSGIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before, nobody else was answered until the slow ones gave up."""
-    monkeypatch.setattr(connections, "MOST", MOST // 4)  # both ends of each are files of this process
+def test_many_slow_clients_do_not_block_others(listener: BaseWSGIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: nobody else got a response until the slow clients gave up."""
+    monkeypatch.setattr(connections, "MOST", MOST // 4)  # both ends of each connection are files of this process
     with ExitStack() as crowd:
         for number in range(MOST // 4 + 120):
             slow = crowd.enter_context(connect(listener, f"127.2.{number // 250}.{number % 250 + 1}"))
@@ -131,7 +131,7 @@ def test_a_crowd_of_slow_clients_locks_nobody_out(listener: BaseWSGIServer, monk
             assert ask(client).startswith(b"HTTP/1.1 200")
 
 
-def test_one_address_has_so_many_connections(listener: BaseWSGIServer) -> None:
+def test_connections_of_one_address_are_limited(listener: BaseWSGIServer) -> None:
     with ExitStack() as crowd:
         slow = [crowd.enter_context(connect(listener, "127.0.0.9")) for _ in range(MOST_OF_ADDRESS + 1)]
         assert slow[0].recv(1) == b""
@@ -154,7 +154,7 @@ def test_a_head_in_single_bytes_is_refused(listener: BaseWSGIServer) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_what_no_route_takes_is_not_kept(listener: BaseWSGIServer, chunked: bool) -> None:
+def test_bodies_for_routes_without_a_body_are_not_stored(listener: BaseWSGIServer, chunked: bool) -> None:
     size = 6 * 1024 * 1024
     body, framing = b"x" * size, f"Content-Length: {size}"
     if chunked:
@@ -162,8 +162,8 @@ def test_what_no_route_takes_is_not_kept(listener: BaseWSGIServer, chunked: bool
     with connect(listener) as client:
         client.sendall(f"POST / HTTP/1.1\r\nHost: box\r\nConnection: close\r\n{framing}\r\n\r\n".encode() + body)
         answer = b"".join(iter(lambda: client.recv(65_536), b""))
-    kept, _, told = answer.rpartition(b"\r\n")[2].decode().partition(" of ")
-    assert int(told) == size
+    kept, _, announced = answer.rpartition(b"\r\n")[2].decode().partition(" of ")
+    assert int(announced) == size
     assert int(kept) <= receiving.MAX_BODY
 
 

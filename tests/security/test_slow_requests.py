@@ -1,4 +1,4 @@
-"""Slow requests of one caller: they never hold all threads, and are paid for by their time."""
+"""Slow requests of one caller do not use all threads and are charged by their CPU time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 30
 
 
 class Gate:
-    """Where slow requests wait until the test lets them go."""
+    """A gate at which slow requests wait until the test opens it."""
 
     def __init__(self) -> None:
         self.waiting = threading.Semaphore(0)
@@ -95,7 +95,7 @@ def test_a_file_that_is_streamed_holds_its_slot_until_its_end(app: Flask, sign_i
 def test_one_file_of_labels_is_made_at_a_time(
     app: Flask, sign_in_as: Callable[..., Browser], gate: Gate, site: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before, a few of a thousand labels each kept everybody waiting."""
+    """Regression: a few files of 1,000 labels each blocked everyone."""
     monkeypatch.setattr(pdf, "labels_pdf", lambda *_, **__: gate().data)
     greedy, other = sign_in_as(Role.VIEWER), sign_in_as(Role.VIEWER)
     with under_way(gate, lambda: Browser(app, greedy.token).get("/labels.pdf"), 1):

@@ -1,4 +1,4 @@
-"""No query can hold the store: those of a request end after a while, those of ingest do not grow with what is kept."""
+"""Queries of requests have a time limit, and the cost of ingest queries does not grow with stored data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.conftest import Cast
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
-def test_a_request_whose_query_takes_too_long_is_told_what_to_do(
+def test_a_request_with_a_slow_query_gets_an_error_with_advice(
     app: Flask, acme: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(application, "STATEMENT_SECONDS", 0.05)
@@ -37,7 +37,7 @@ def test_a_request_whose_query_takes_too_long_is_told_what_to_do(
     assert "Retry-After" in answer.headers
 
 
-def test_what_was_written_before_it_is_undone(cast: Cast) -> None:
+def test_earlier_writes_of_the_request_are_rolled_back(cast: Cast) -> None:
     def write() -> None:
         with writing():
             create(shell(cast.acme), name="half")
@@ -55,8 +55,8 @@ def test_what_was_written_before_it_is_undone(cast: Cast) -> None:
 def test_a_statement_is_not_stopped_because_others_have_the_processor(
     cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four histories at once take four times as long as one. Each has the limit for itself."""
-    monkeypatch.setattr(store, "_MOST_WAITING", 1000)  # the machine of the tests may be busy
+    """Four parallel histories take four times as long as one. The limit applies to each of them."""
+    monkeypatch.setattr(store, "_MOST_WAITING", 1000)  # tests may run on a busy machine
     is_over = threading.Event()
 
     def compute() -> None:
@@ -77,7 +77,7 @@ def test_a_statement_is_not_stopped_because_others_have_the_processor(
         is_over.set()
         for other in others:
             other.join()
-    assert waited > 0.5  # by the clock on the wall it would have been stopped
+    assert waited > 0.5  # a limit by wall-clock time would have stopped it
 
 
 def test_the_next_statement_has_its_own_time(cast: Cast) -> None:
@@ -92,7 +92,7 @@ def test_the_next_statement_has_its_own_time(cast: Cast) -> None:
 
 
 def looked_at(work: Callable[[], None]) -> int:
-    """How many instructions SQLite needed for it."""
+    """Return the number of instructions that SQLite needed."""
     steps = count()
     database.connection().set_progress_handler(lambda: next(steps) < 0, 1)
     work()

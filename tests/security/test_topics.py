@@ -1,4 +1,4 @@
-"""What readers publish belongs to one organization: nobody of another one sees it, claims it, or crowds it out."""
+"""Topics belong to one organization. Others cannot see, claim or crowd them out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECRET = b'{"reads": [{"tag": "30AA5EC2E7"}]}'
 Act = Callable[..., Browser]
 
 
-def heard(*topics: str) -> Pipeline:
+def receive(*topics: str) -> Pipeline:
     pipeline = Pipeline(0, 7, Bounds(unassigned_topics=8), window=Window(1 << 20, HOUR))
     pipeline.handle([Message(topic, SECRET, clock.now() + number) for number, topic in enumerate(topics)])
     return pipeline
@@ -40,11 +40,11 @@ def listed(organization_id: int) -> list[str]:
 
 
 @pytest.mark.parametrize("topic", ["site/A/reads", "rivals/A"])
-def test_an_administrator_of_another_organization_neither_sees_nor_claims_a_topic(
+def test_administrators_of_other_organizations_neither_see_nor_claim_a_topic(
     cast: Cast, sign_in_as: Act, topic: str
 ) -> None:
     theirs, ours = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival), sign_in_as(Role.ADMINISTRATOR)
-    pipeline = heard(topic)
+    pipeline = receive(topic)
     for path in ("/readers/topics", f"/readers/new?topic={topic}", "/readers/new?topic=%23", "/status", "/readers"):
         assert "5EC2E7" not in theirs.get(path).text
     assert topic not in theirs.get("/readers/topics").text
@@ -54,26 +54,26 @@ def test_an_administrator_of_another_organization_neither_sees_nor_claims_a_topi
         assert theirs.post("/readers/new", form).status_code == 400
     spy = readers.add_reader(shell(cast.rival), name="Spy", topic="rival/#", format="edge")
     assert theirs.edit(f"/readers/{spy.id}/edit", {"name": "Spy", "topic": topic, "format": "plain"}).status_code == 400
-    while pipeline.catch_up():  # a claim has what waited read again
+    while pipeline.catch_up():  # a claim requests the replay of waiting messages
         pass
     assert ledger.totals(spy.id, 0) == []
     assert listed(cast.acme) == [topic]
 
 
-def test_what_is_below_a_prefix_is_not_shown_to_the_organization_that_owns_the_rest(cast: Cast) -> None:
-    heard("rival/dock", "rival", "rivals", "dock")
+def test_topics_below_a_prefix_are_hidden_from_the_organization_without_a_prefix(cast: Cast) -> None:
+    receive("rival/dock", "rival", "rivals", "dock")
     assert listed(cast.rival) == ["rival", "rival/dock"]
     assert listed(cast.acme) == ["dock", "rivals"]
 
 
 def test_one_organization_does_not_crowd_out_another(cast: Cast) -> None:
-    heard(*(f"rival/{number}" for number in range(100)), "site/A")
+    receive(*(f"rival/{number}" for number in range(100)), "site/A")
     assert listed(cast.acme) == ["site/A"]
     assert len(listed(cast.rival)) == hard_limit(8)
 
 
-def test_what_waits_follows_its_owner(cast: Cast) -> None:
-    heard("acme/dock", "site/dock")
+def test_waiting_messages_follow_the_owner_of_their_topic(cast: Cast) -> None:
+    receive("acme/dock", "site/dock")
     topic_owners.set_prefix(shell(cast.acme), "acme")
     assert listed(cast.acme) == ["acme/dock"]
     subject: Any = SimpleNamespace(proposed_filter=proposed_filter)
@@ -89,12 +89,12 @@ def test_a_prefix_is_proposed_that_is_free(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "a/", "/a", "a//b", "+", "a/#", "$SYS", "a\n"])
-def test_what_is_no_prefix(cast: Cast, prefix: str) -> None:
+def test_invalid_prefixes(cast: Cast, prefix: str) -> None:
     with pytest.raises(Invalid):
         topic_owners.set_prefix(shell(cast.acme), prefix)
 
 
-def test_a_prefix_that_is_a_filter_is_told_what_a_prefix_is(cast: Cast) -> None:
+def test_a_filter_as_prefix_gets_an_explanation(cast: Cast) -> None:
     with pytest.raises(Invalid, match=r"'a/#' cannot be the prefix of topics: it has no \+ or #"):
         topic_owners.set_prefix(shell(cast.acme), "a/#")
 
@@ -112,7 +112,7 @@ def test_a_prefix_takes_nothing_from_anybody(cast: Cast) -> None:
     assert len(organizations.list_organizations()) == 2
 
 
-def test_a_prefix_counts_the_topics_on_which_readers_tell_their_status(cast: Cast) -> None:
+def test_a_prefix_includes_status_topics_of_readers(cast: Cast) -> None:
     readers.add_reader(shell(cast.acme), name="Dock", topic="acme/dock", status_topic="site/dock/status", format="edge")
     with pytest.raises(Conflict, match="the reader Dock has the topic site/dock/status; give it one below acme/ first"):
         topic_owners.set_prefix(shell(cast.acme), "acme")
@@ -121,7 +121,7 @@ def test_a_prefix_counts_the_topics_on_which_readers_tell_their_status(cast: Cas
     assert len(organizations.list_organizations()) == 2
 
 
-def test_in_the_window_of_messages_a_flood_pushes_out_its_own(cast: Cast) -> None:
+def test_a_flood_evicts_only_its_own_messages_from_the_window(cast: Cast) -> None:
     window, now = Window(100_000, HOUR), clock.now()
     sources = [(cast.acme, 1), (cast.acme, 0), (cast.rival, 0), (None, 0)]
     with writing():

@@ -1,4 +1,4 @@
-"""Who may ask for which route: `who_may.txt` says it a second time, and every door is tried with every credential."""
+"""Access rules of all routes. `who_may.txt` repeats them, and each route is tried with each credential."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ KEY_SETS = [*((scope,) for scope in SCOPES), SCOPES, (SYNC_SCOPE,), (*SCOPES, SY
 
 
 def least() -> dict[tuple[str, str], str]:
-    """Who may, by method and path."""
-    found, who = {}, ""
+    """Return the permitted callers by (method, path)."""
+    rules, who = {}, ""
     for line in TABLE.read_text().splitlines():
         if line.startswith("["):
             who = line.strip("[]")
         elif line and not line.startswith("#"):
             methods, path = line.split()
-            found |= {(method, path): who for method in methods.split("+")}
-    return found
+            rules |= {(method, path): who for method in methods.split("+")}
+    return rules
 
 
 def routes(app: Flask) -> Iterator[tuple[str, str, Rule]]:
-    """All but the v1 API's, as the table names them."""
+    """Return all routes except the v1 API, as the table names them."""
     for rule in app.url_map.iter_rules():
         if not rule.endpoint.startswith("api."):
             for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
@@ -51,7 +51,7 @@ def test_the_table_names_every_route_and_no_other(app: Flask) -> None:
     assert {(method, path) for method, path, _ in routes(app)} == set(least())
 
 
-def test_every_page_asks_for_the_role_of_the_table(app: Flask) -> None:
+def test_every_page_requires_the_role_in_the_table(app: Flask) -> None:
     table = least()
     for method, path, rule in routes(app):
         if rule.endpoint.startswith("pages."):
@@ -60,7 +60,7 @@ def test_every_page_asks_for_the_role_of_the_table(app: Flask) -> None:
 
 
 @pytest.mark.parametrize("scopes", KEY_SETS, ids="+".join)
-def test_a_key_opens_the_operations_of_its_scopes_and_no_other(
+def test_a_key_opens_exactly_the_operations_of_its_scopes(
     with_scopes: Callable[..., Api], scopes: tuple[str, ...]
 ) -> None:
     api = with_scopes(*scopes)
@@ -80,7 +80,7 @@ def is_let_in(api: Api, method: str, path: str) -> bool:
 
 
 @pytest.mark.parametrize("role", Role)
-def test_the_token_of_a_session_opens_what_the_persons_role_may(
+def test_a_session_token_opens_exactly_the_operations_of_the_role(
     acme: Api, sign_in_as: Callable[..., Browser], role: Role
 ) -> None:
     acme.token = sign_in_as(role).send("/account/token", {}).json["access_token"]  # type: ignore[index]
@@ -90,7 +90,7 @@ def test_the_token_of_a_session_opens_what_the_persons_role_may(
             assert is_let_in(acme, operation.method, operation.path) == may, operation.path
 
 
-def test_the_door_of_sites_opens_to_no_key_that_is_not_a_sites(
+def test_sync_routes_accept_only_keys_of_sites(
     app: Flask, with_scopes: Callable[..., Api], sign_in_as: Callable[..., Browser]
 ) -> None:
     boss = sign_in_as(Role.ADMINISTRATOR)
@@ -102,19 +102,19 @@ def test_the_door_of_sites_opens_to_no_key_that_is_not_a_sites(
         assert boss.post(path).status_code == 401, path
         of_a_session = {"Authorization": f"Bearer {token}", "User-Agent": AGENT}
         assert app.test_client().post(path, headers=of_a_session).status_code == 401, path
-        for scopes in (SCOPES, (SYNC_SCOPE,)):  # a key by hand with that scope belongs to no site
+        for scopes in (SCOPES, (SYNC_SCOPE,)):  # a key with that scope that was not created by joining
             assert app.test_client().post(path, headers=bearer(with_scopes(*scopes))).status_code == 403, path
 
 
-def test_the_stream_of_events_opens_to_who_may_track(
+def test_the_event_stream_requires_a_tracking_or_asset_scope(
     app: Flask, with_scopes: Callable[..., Api], sign_in_as: Callable[..., Browser], anybody: Browser
 ) -> None:
     assert anybody.get("/events").status_code == 401
     for role in Role:
         assert sign_in_as(role).get("/events").status_code == 200, role
     for scopes in KEY_SETS:
-        told = app.test_client().get("/events", headers=bearer(with_scopes(*scopes))).status_code
-        assert told == (200 if set(scopes) & {"tracking:read", "assets:read"} else 403), scopes
+        status = app.test_client().get("/events", headers=bearer(with_scopes(*scopes))).status_code
+        assert status == (200 if set(scopes) & {"tracking:read", "assets:read"} else 403), scopes
 
 
 def test_no_page_opens_to_a_token(app: Flask, acme: Api, site: Site) -> None:
@@ -124,7 +124,7 @@ def test_no_page_opens_to_a_token(app: Flask, acme: Api, site: Site) -> None:
             assert answer.status_code in (303, 401), path
 
 
-def test_nobody_makes_a_key_with_the_scope_of_a_site(cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
+def test_nobody_can_create_a_key_with_the_scope_of_a_site(cast: Cast, sign_in_as: Callable[..., Browser]) -> None:
     form = {"name": "x", "assets": "read", "sync": "write", "scope": SYNC_SCOPE, "scopes": SYNC_SCOPE}
     assert sign_in_as(Role.ADMINISTRATOR).post("/keys/new", form).status_code == 200
     assert [list(key.scopes) for key in api_keys.list_keys(cast.acme)] == [["assets:read"]]

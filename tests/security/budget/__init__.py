@@ -1,1 +1,1 @@
-"""Attacks on the memory of the service, each against a real process in a cgroup of the unit's size."""
+"""Memory attacks on a real process in a cgroup of the unit's size."""

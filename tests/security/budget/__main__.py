@@ -1,7 +1,7 @@
-"""Attack every door of a box in a cgroup of the unit's size: `python -m tests.security.budget`.
+"""Run memory attacks against a box in a cgroup of the unit's size: `python -m tests.security.budget`.
 
-Prints a line for each attack: how the requests were answered, the longest wait for /healthz and to create an asset, the
-peak of memory, and whether the service survived. With --only, one attack.
+Prints one line per attack: the responses, the longest time of /healthz and of creating an asset, the memory peak, and
+whether the service survived. With --only, runs one attack.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(name: str, seconds: float) -> bool:
 
 
 def run_together(seconds: float, prompt: float) -> bool:
-    """All attacks on one box, one after the other; raises AssertionError at the first that it does not survive."""
+    """Run all attacks on one box. Raises AssertionError at the first attack that the box does not survive."""
     with tempfile.TemporaryDirectory() as folder, box(Path(folder), history=20_000) as attacked:
         for name, attack in ATTACKS.items():
             with Watch(attacked) as watch:

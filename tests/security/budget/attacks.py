@@ -1,4 +1,4 @@
-"""What an adversary sends, fifty at once: each function attacks one door of a box for a few seconds."""
+"""Memory attacks. Each function attacks one endpoint with 50 parallel requests for a few seconds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.security.budget.box import LARGE_FILE, Box
 from tests.soak.crash import TOPIC
 
 AT_ONCE = 50
-PATIENCE = 30.0  # for one answer
+PATIENCE = 30.0  # per response
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 
 Statuses = Counter[str]
@@ -45,14 +45,14 @@ def connect(box: Box, number: int = 0) -> socket.socket:
 
 
 def send_all(box: Box, seconds: float, requests: Iterable[bytes], *, addresses: int = 1) -> Statuses:
-    """AT_ONCE clients send the requests again and again; returns how they were answered."""
+    """Send the requests repeatedly from AT_ONCE clients. Returns the counts of responses."""
     choices, statuses, end = list(requests), Statuses(), time.monotonic() + seconds
 
     def client(number: int) -> None:
         while time.monotonic() < end and box.is_alive():
             status = "closed"
             with suppress(OSError), connect(box, number % addresses) as one:
-                with suppress(OSError):  # it may be answered, and closed, before all is sent
+                with suppress(OSError):  # the server may respond and close before the whole request is sent
                     one.sendall(choices[number % len(choices)])
                 one.shutdown(socket.SHUT_WR)
                 answer = one.recv(4096)
@@ -71,17 +71,17 @@ def request(method: str, path: str, headers: Mapping[str, str], body: bytes = b"
 
 
 def multipart(fields: Mapping[str, str], name: str, content: bytes) -> tuple[str, bytes]:
-    """Media type and body of a form with a file."""
-    parts = [
+    """Return media type and body of a form with a file."""
+    chunks = [
         f'--b\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
         for key, value in fields.items()
     ]
-    parts.append(
+    chunks.append(
         f'--b\r\nContent-Disposition: form-data; name="{name}"; filename="f"\r\n\r\n'.encode()
         + content
         + b"\r\n--b--\r\n"
     )
-    return "multipart/form-data; boundary=b", b"".join(parts)
+    return "multipart/form-data; boundary=b", b"".join(chunks)
 
 
 # Bodies -----------------------------------------------------------------------------------------------------------
@@ -92,12 +92,12 @@ def small_objects(size: int) -> bytes:
 
 
 def join(box: Box, seconds: float) -> Statuses:
-    """Anybody: a join of 4 MB of small objects."""
+    """Unauthenticated: a join of 4 MB of small objects."""
     return send_all(box, seconds, [request("POST", "/sync/v1/join", {"Content-Type": JSON}, small_objects(4_000_000))])
 
 
 def api_bodies(box: Box, seconds: float) -> Statuses:
-    """An API key: 1 MB of small objects, as deep and as wide as JSON allows."""
+    """API key: 1 MB of small objects, as deep and as wide as JSON allows."""
     bearer = {**box.bearer(box.accounts.key), "Content-Type": JSON}
     inner = (small_objects(1_000_000), b"[" + b'{"a":1},' * 120_000 + b"1]", b"[" + b"1e9," * 250_000 + b"1]")
     bodies = [b'{"name":"x","metadata":{"a":' + one + b"}}" for one in inner]
@@ -105,30 +105,30 @@ def api_bodies(box: Box, seconds: float) -> Statuses:
 
 
 def token_bodies(box: Box, seconds: float) -> Statuses:
-    """Anybody: small objects for the token endpoint."""
+    """Unauthenticated: small objects for the token endpoint."""
     headers = {"Content-Type": JSON, "User-Agent": "budget/1"}
     return send_all(box, seconds, [request("POST", "/api/v1/oauth/token", headers, small_objects(1_000_000))])
 
 
 def forms(box: Box, seconds: float) -> Statuses:
-    """Anybody: a form of 1 MB with as many fields as possible."""
+    """Unauthenticated: a form of 1 MB with as many fields as possible."""
     body = "&".join(f"{n:x}=" for n in range(150_000)).encode()[:1_000_000]
     small = "&".join(f"{n:x}=" for n in range(150_000)).encode()[:499_000]
     requests = [request("POST", "/sign-in", {"Content-Type": FORM}, one) for one in (body, small)]
-    parts = b"".join(b'--b\r\nContent-Disposition: form-data; name="%d"\r\n\r\n\r\n' % n for n in range(15_000))
-    requests.append(request("POST", "/sign-in", {"Content-Type": "multipart/form-data; boundary=b"}, parts + b"--b--"))
+    chunks = b"".join(b'--b\r\nContent-Disposition: form-data; name="%d"\r\n\r\n\r\n' % n for n in range(15_000))
+    requests.append(request("POST", "/sign-in", {"Content-Type": "multipart/form-data; boundary=b"}, chunks + b"--b--"))
     return send_all(box, seconds, requests)
 
 
 def scans(box: Box, seconds: float) -> Statuses:
-    """An operator: 1 MB of small objects as scans."""
+    """Operator: 1 MB of small objects as scans."""
     headers = {**box.browser(Role.OPERATOR), "Content-Type": JSON}
     body = b'{"scans":' + small_objects(1_000_000) + b"}"
     return send_all(box, seconds, [request("POST", path, headers, body) for path in ("/scan/scans", "/sign-in")])
 
 
 def unfinished_bodies(box: Box, seconds: float) -> Statuses:
-    """Anybody: 100 bodies of 7 MB that never end, from 8 addresses."""
+    """Unauthenticated: 100 incomplete bodies of 7 MB from 8 addresses."""
     statuses = Statuses()
     with ExitStack() as crowd:
         for number in range(2 * AT_ONCE):
@@ -144,7 +144,7 @@ def unfinished_bodies(box: Box, seconds: float) -> Statuses:
 
 
 def endless_chunk_lines(box: Box, seconds: float) -> Statuses:
-    """Anybody: the size of a chunk as one line of megabytes, and a trailer without an end."""
+    """Unauthenticated: a chunk size line of several megabytes, and an endless trailer."""
     heading = head("POST", "/sign-in", {"Transfer-Encoding": "chunked"})
     tails = (b"1;" + b"x" * 7_000_000, b"0\r\n" + b"x: y\r\n" * 1_100_000)
     return send_all(box, seconds, [heading + tail for tail in tails])
@@ -154,7 +154,7 @@ def endless_chunk_lines(box: Box, seconds: float) -> Statuses:
 
 
 def hello(box: Box, seconds: float) -> Statuses:
-    """A site: 48 KB that inflate to 32 MB of small objects."""
+    """Site: 48 KB that inflate to 32 MB of small objects."""
     bearer = box.bearer(box.accounts.site)
     body = zlib.compress(small_objects(32_000_000), 9)
     paths = ("hello", "changes", "masters", "digests", "recover")
@@ -162,7 +162,7 @@ def hello(box: Box, seconds: float) -> Statuses:
 
 
 def sync_numbers(box: Box, seconds: float) -> Statuses:
-    """A site: batches with as many numbers and texts as inflate to the limit."""
+    """Site: batches of numbers and texts that inflate to the limit."""
     bearer = box.bearer(box.accounts.site)
     numbers = zlib.compress(b"[" + b"100000," * 4_000_000 + b"1]", 9)
     texts = zlib.compress(b"[" + b'"abc",' * 5_000_000 + b"1]", 9)
@@ -179,7 +179,7 @@ def _image(kind: str, mode: str, size: tuple[int, int], **options: object) -> by
 
 
 def _claimed_png(width: int, height: int) -> bytes:
-    """A few bytes that claim to be a huge image."""
+    """Return a few bytes that claim to be a huge image."""
     heading = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
 
     def chunk(name: bytes, content: bytes) -> bytes:
@@ -190,7 +190,7 @@ def _claimed_png(width: int, height: int) -> bytes:
 
 
 def _text_bomb() -> bytes:
-    """A small image with 60 MB of compressed text."""
+    """Return a small image with 60 MB of compressed text."""
     plain = _image("PNG", "RGB", (10, 10))
 
     def chunk(name: bytes, content: bytes) -> bytes:
@@ -201,7 +201,7 @@ def _text_bomb() -> bytes:
 
 
 def images(box: Box, seconds: float) -> Statuses:
-    """An editor: images of as many pixels as are permitted, and more."""
+    """Editor: images at and above the limit of pixels."""
     headers = box.browser(Role.EDITOR)
     files = [
         _image("JPEG", "RGB", (6_300, 6_300)),
@@ -220,7 +220,7 @@ def images(box: Box, seconds: float) -> Statuses:
 
 
 def tables(box: Box, seconds: float) -> Statuses:
-    """An editor: files of 6.9 MB with as many rows, or cells, as possible."""
+    """Editor: files of 6.9 MB with as many rows or cells as possible."""
     headers = box.browser(Role.EDITOR)
     files = [
         b"external_key,name\n" + b"a,\n" * 2_300_000,
@@ -236,7 +236,7 @@ def tables(box: Box, seconds: float) -> Statuses:
 
 
 def kept_tables(box: Box, seconds: float) -> Statuses:
-    """An editor: one permitted table after another, each kept for its import."""
+    """Editor: many tables at the limit, each stored for its import."""
     headers = box.browser(Role.EDITOR)
     long = "x" * 90
     rows = "".join(f"K-{n},{long},{n}\n" for n in range(50_000))
@@ -250,7 +250,7 @@ def kept_tables(box: Box, seconds: float) -> Statuses:
 
 
 def unread_answers(box: Box, seconds: float) -> Statuses:
-    """Anybody: connections that pipeline requests and read nothing."""
+    """Unauthenticated: connections that pipeline requests and read nothing."""
     statuses = Statuses()
     asked = [head("GET", path, {}) for path in (LARGE_FILE, "/openapi.json")]
     with ExitStack() as crowd:
@@ -269,12 +269,12 @@ def unread_answers(box: Box, seconds: float) -> Statuses:
 
 
 def slow_readers(box: Box, seconds: float) -> Statuses:
-    """Two people of the lowest role: files that nobody reads."""
+    """Two viewers: downloads that are not read."""
     return _read_slowly(box, seconds, "/export/history.csv?from=2000-01-01", 0)
 
 
 def trickling_readers(box: Box, seconds: float) -> Statuses:
-    """The same, reading a little."""
+    """Two viewers: downloads that are read slowly."""
     return _read_slowly(box, seconds, "/export/history.csv?from=2000-01-01", 100)
 
 
@@ -307,7 +307,7 @@ def _read_slowly(box: Box, seconds: float, path: str, at_once: int) -> Statuses:
 
 
 def api_lists(box: Box, seconds: float) -> Statuses:
-    """An API key: the longest lists, unread, and searches that select everything."""
+    """API key: the longest lists without reading them, and searches that match everything."""
     bearer = box.bearer(box.accounts.key)
     paths = [
         "/api/v1/assets?limit=200&q=" + "a" * 240,
@@ -318,7 +318,7 @@ def api_lists(box: Box, seconds: float) -> Statuses:
 
 
 def large_lists(box: Box, seconds: float) -> Statuses:
-    """A site and an API key: lists of records as large as they may be."""
+    """Site and API key: lists of records of the maximum size."""
     path = "/api/v1/assets?limit=200&sort=-name"
     asked = zlib.compress(b'{"after":0,"epoch":"","page":0}')
     requests = [
@@ -329,14 +329,14 @@ def large_lists(box: Box, seconds: float) -> Statuses:
 
 
 def pages(box: Box, seconds: float) -> Statuses:
-    """An administrator: every page at once."""
+    """Administrator: all pages at the same time."""
     headers = box.browser(Role.ADMINISTRATOR)
     paths = ["/", "/assets", "/locations", "/readers", "/status", "/audit", "/export/board.csv", "/labels.pdf", "/past"]
     return send_all(box, seconds, [request("GET", path, headers) for path in paths])
 
 
 def queries(box: Box, seconds: float) -> Statuses:
-    """Anybody: heads of 64 KB with as many arguments, cookies and headers as possible."""
+    """Unauthenticated: heads of 64 KB with as many arguments, cookies and headers as possible."""
     arguments = urlencode([(f"{n:x}", "") for n in range(9_000)])[:60_000]
     cookies = "; ".join(f"{n:x}=" for n in range(9_000))[:60_000]
     headers = {f"X{n}": "" for n in range(6_000)}
@@ -355,31 +355,31 @@ def queries(box: Box, seconds: float) -> Statuses:
 
 
 def bodies_of(box: Box, rules: Iterable[Rule]) -> list[bytes]:
-    """A request for each route that takes a body and each form of a body, as large and with as many values as possible.
+    """Return the largest requests for each route with a body and each media type.
 
-    By whoever may most there: a site, an API key, or an administrator.
+    The sender has the most permissions for the route: a site, an API key or an administrator.
     """
     site, key = box.bearer(box.accounts.site), box.bearer(box.accounts.key)
     person = box.browser(Role.ADMINISTRATOR)
     many_objects, many_fields = small_objects(1_000_000), "&".join(f"{n:x}=" for n in range(150_000)).encode()[:499_000]
     table, upload = multipart({"csrf": person["X-CSRF-Token"]}, "file", b"a,\n" * 2_000_000)
-    found = []
-    for rule in sorted(rules, key=lambda rule: "sign-out" in rule.rule):  # which ends the administrator's session
+    requests = []
+    for rule in sorted(rules, key=lambda rule: "sign-out" in rule.rule):  # it ends the administrator's session
         path = re.sub("<[^>]*>", "1", rule.rule)
         for method in sorted((rule.methods or set()) & {"POST", "PATCH", "PUT"}):
             if path.startswith("/sync/"):
-                found.append(request(method, path, site, zlib.compress(small_objects(32_000_000), 9)))
+                requests.append(request(method, path, site, zlib.compress(small_objects(32_000_000), 9)))
             elif path.startswith("/api/"):
                 kind = "application/merge-patch+json" if method == "PATCH" else JSON
-                found.append(request(method, path, {**key, "Content-Type": kind}, many_objects))
+                requests.append(request(method, path, {**key, "Content-Type": kind}, many_objects))
             else:
                 forms = ((JSON, many_objects), (FORM, many_fields), (table, upload))
-                found += [request(method, path, {**person, "Content-Type": kind}, body) for kind, body in forms]
-    return found
+                requests += [request(method, path, {**person, "Content-Type": kind}, body) for kind, body in forms]
+    return requests
 
 
 def every_body(box: Box, seconds: float) -> Statuses:
-    """An administrator, a key and a site: all that a body can be, for each route that takes one."""
+    """Administrator, API key and site: the largest bodies for each route with a body."""
     requests = bodies_of(box, make_app().url_map.iter_rules())
     statuses, end = Statuses(), time.monotonic() + seconds
 
@@ -390,7 +390,7 @@ def every_body(box: Box, seconds: float) -> Statuses:
             return one.recv(4096)[9:12].decode() or "closed"
         return "closed"
 
-    with ThreadPoolExecutor(4) as few:  # so that every body is let in, and parsed
+    with ThreadPoolExecutor(4) as few:  # every body is accepted and parsed
         statuses.update(few.map(send, requests))
     with ThreadPoolExecutor(AT_ONCE) as crowd:
         while time.monotonic() < end:
@@ -401,11 +401,11 @@ def every_body(box: Box, seconds: float) -> Statuses:
 # Readers ----------------------------------------------------------------------------------------------------------
 
 TAGS_IN_MESSAGE = 2_500
-TAGS_A_SECOND = 200_000  # more, and the queue of the broker is full
+TAGS_A_SECOND = 200_000  # above this the broker's queue is full
 
 
 def unknown_tags(box: Box, seconds: float) -> Statuses:
-    """A reader: far more tags of no asset than can be recorded meanwhile, as many in each message as fit."""
+    """Reader: messages full of unmatched tags, more than can be recorded in time."""
     tags, began = int(TAGS_A_SECOND * seconds), time.monotonic()
 
     def flood() -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""The whole service in a cgroup of the unit's size, with an account of every role, a site of a hub and a reader."""
+"""The whole service in a cgroup of the unit's size, with accounts of all roles, a site and a reader."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from tests.soak.crash import TOPIC, epc_of, numbered
 TAGS = 100
 LARGE_ASSETS = 100
 LARGE_METADATA = json.dumps({"a": "x" * 64_000})
-HISTORY = 150_000  # rows, for the files
-PROMPT_SECONDS = 1.0  # in which /healthz answers
+HISTORY = 150_000  # rows in the files
+PROMPT_SECONDS = 1.0  # limit for /healthz
 PATIENCE = 30.0
-SETTLE_SECONDS = 300.0  # until everything that waited at the broker is recorded
+SETTLE_SECONDS = 300.0  # limit for recording all queued messages
 LARGE_FILE = "/static/x/vendor/zxing-wasm/zxing_reader.wasm"
 
 
@@ -75,7 +75,7 @@ def make_site(data_dir: Path, history: int = HISTORY) -> Accounts:
 
 
 def _add_history(organization_id: int, dock: int, asset_ids: list[int], rows: int) -> None:
-    """Stays of a minute each, the newest of them today."""
+    """Create stays of one minute each, the newest of them today."""
     sql = "INSERT INTO source (organization_id, location_id) VALUES (?, ?) RETURNING no"
     source = execute(sql, (organization_id, dock)).fetchone()[0]
     each, now = rows // len(asset_ids), clock.now()
@@ -94,7 +94,7 @@ def _add_history(organization_id: int, dock: int, asset_ids: list[int], rows: in
 
 
 class Box:
-    """The running service, and what its clients know."""
+    """The running service and its clients' credentials."""
 
     def __init__(self, service: Service, accounts: Accounts, broker: Mosquitto, group: Group) -> None:
         self.service = service
@@ -123,13 +123,13 @@ class Box:
         return self.service.process.poll() is None and not self.group.kills()
 
     def peak_megabytes(self) -> int:
-        """Of resident memory, since the start."""
+        """Return the peak of resident memory since the start."""
         assert self.service.process
         status = Path(f"/proc/{self.service.process.pid}/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) >> 10
 
     def health_seconds(self) -> float:
-        """How long /healthz took, from another address; infinite when it failed."""
+        """Return the time of /healthz from another address in seconds; infinite if it failed."""
         began = time.monotonic()
         try:
             with socket.create_connection(self.address, PATIENCE, source_address=("127.0.0.77", 0)) as client:
@@ -140,7 +140,7 @@ class Box:
         return time.monotonic() - began if answer.startswith(b"HTTP/1.1 200") else float("inf")
 
     def create_seconds(self, bearer: dict[str, str]) -> float:
-        """How long it took to create an asset, from another address; infinite when it failed."""
+        """Return the time of creating an asset from another address in seconds; infinite if it failed."""
         began, body = time.monotonic(), b'{"name":"Watched"}'
         lines = [f"{name}: {value}" for name, value in bearer.items()]
         lines += ["Host: box", "Connection: close", "Content-Type: application/json", f"Content-Length: {len(body)}"]
@@ -169,10 +169,10 @@ def box(folder: Path, *, history: int = HISTORY, **settings: object) -> Iterator
     data_dir = folder / "data"
     data_dir.mkdir()
     accounts = make_site(data_dir, history)
-    with ExitStack() as parts:
-        broker = parts.enter_context(mosquitto(folder))
-        group = parts.enter_context(limited(memory_max()))
-        service = parts.enter_context(Service(data_dir, broker.url, ingest__sighting_gap_seconds=0, **settings))
+    with ExitStack() as stack:
+        broker = stack.enter_context(mosquitto(folder))
+        group = stack.enter_context(limited(memory_max()))
+        service = stack.enter_context(Service(data_dir, broker.url, ingest__sighting_gap_seconds=0, **settings))
         service.enter_group = group.enter
         service.start()
         service.wait_until_connected()
@@ -182,7 +182,7 @@ def box(folder: Path, *, history: int = HISTORY, **settings: object) -> Iterator
 
 
 class Watch:
-    """Asks /healthz all the time, publishes reads, and creates assets; `waits` and `creates` are in seconds."""
+    """Polls /healthz, publishes reads and creates assets all the time. `waits` and `creates` are in seconds."""
 
     def __init__(self, box: Box) -> None:
         self._box = box
@@ -215,7 +215,7 @@ class Watch:
             self.creates.append(self._box.create_seconds(self._bearer))
 
     def check(self, prompt: float = PROMPT_SECONDS) -> None:
-        """Raises AssertionError unless the service survived, answered in time, and has every read."""
+        """Raise AssertionError unless the service survived, responded in time and recorded every read."""
         assert self._box.is_alive(), "the service was killed"
         wait_for(lambda: self._box.reads_recorded() == self._box.published, SETTLE_SECONDS)
         longest = max(self.waits, default=float("inf"))

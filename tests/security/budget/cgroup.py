@@ -1,7 +1,7 @@
-"""A group of processes with a limit of memory, as systemd makes one for the unit.
+"""A group of processes with a memory limit like that of the unit in systemd.
 
-Version 2 or version 1, whichever this machine allows. Without either, the peak of resident memory is measured and
-compared with the limit, which kills nothing.
+Uses cgroup v2 or v1. Without either, the peak of resident memory is measured and compared with the limit, and no
+process is killed.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ UNIT = Path(__file__).parents[3] / "systemd" / "edge.service"
 
 
 def memory_max() -> int:
-    """`MemoryMax` of the unit, in bytes."""
-    found = re.search(r"^MemoryMax=(\d+)M$", UNIT.read_text(), re.MULTILINE)
-    assert found
-    return int(found[1]) << 20
+    """Return `MemoryMax` of the unit in bytes."""
+    match = re.search(r"^MemoryMax=(\d+)M$", UNIT.read_text(), re.MULTILINE)
+    assert match
+    return int(match[1]) << 20
 
 
 class Group:
-    """`folder` is None where this machine allows no cgroup."""
+    """A cgroup. `folder` is None if this machine allows no cgroup."""
 
     def __init__(self, folder: Path | None, version: str) -> None:
         self._folder = folder
         self.version = version
 
     def enter(self) -> None:
-        """Called in the new process, before its program begins."""
+        """Enter the group. Called in the new process before its program starts."""
         if self._folder:
             (self._folder / "cgroup.procs").write_text(str(os.getpid()))
 
     def kills(self) -> int:
-        """How many processes of the group the kernel has killed for want of memory."""
+        """Return the number of processes that the OOM killer ended."""
         if self._folder is None:
             return 0
         name = "memory.events" if self.version == "cgroup v2" else "memory.oom_control"
-        found = re.search(r"^oom_kill (\d+)$", (self._folder / name).read_text(), re.MULTILINE)
-        return int(found[1]) if found else 0
+        match = re.search(r"^oom_kill (\d+)$", (self._folder / name).read_text(), re.MULTILINE)
+        return int(match[1]) if match else 0
 
 
 @contextmanager
 def limited(size: int) -> Iterator[Group]:
-    """The processes that enter have `size` bytes in all, and no swap."""
+    """Create a group whose processes share `size` bytes without swap."""
     name = f"edge-test-{os.getpid()}"
     versions = (
         (ROOT, "cgroup.controllers", "memory.max", "cgroup v2"),
@@ -74,7 +74,7 @@ def limited(size: int) -> Iterator[Group]:
 
 
 def _remove(folder: Path) -> None:
-    """The kernel takes a moment to let go of the last process."""
+    """Remove the group. The kernel needs a moment after the last process has ended."""
     deadline = time.monotonic() + REMOVE_SECONDS
     while folder.exists():
         try:

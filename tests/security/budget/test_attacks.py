@@ -1,6 +1,6 @@
-"""The attacks that killed the service, or kept everybody else waiting, for a moment each: it survives and goes on.
+"""Short runs of the attacks that once killed or blocked the service.
 
-`python -m tests.security.budget` runs all of them for longer, and measures; with --together, `.ci/run` does so.
+`python -m tests.security.budget` runs all attacks for longer and measures them; `.ci/run` calls it with --together.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.security.budget.attacks import ATTACKS
 from tests.security.budget.box import Watch, box
 
 SECONDS = 1.5
-PATIENCE = 10.0  # for /healthz: other tests run at the same time
+PATIENCE = 10.0  # for /healthz, because other tests run at the same time
 FATAL = ("join", "hello", "images", "tables", "unread_answers", "slow_readers", "sync_numbers", "forms")
 
 
