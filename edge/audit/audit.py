@@ -151,7 +151,7 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
     return {name: {"old": before[name], "new": after[name]} for name in after if before[name] != after[name]}
 
 
-def given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def non_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that are not empty, for the entry of a new record."""
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, given
+from edge.audit.audit import Subject, acting, non_empty
 from edge.database.connection import execute
 from edge.errors import Conflict, Invalid, NotFound
 from edge.events import log
@@ -258,4 +258,4 @@ def _audit_detail(row: Destination) -> dict[str, object]:
     """Return the audit entry. Omits the secret and the URL's query, which may contain one."""
     kinds, url = list(row.event_kinds), row.url.partition("?")[0]
     fields = {"kind": row.kind, "url": url, "topic": row.topic, "events": kinds, "location_id": row.location_id}
-    return given({**fields, "network": row.network})
+    return non_empty({**fields, "network": row.network})

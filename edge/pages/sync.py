@@ -144,10 +144,10 @@ def _page(errors: dict[str, str], entered: object) -> str:
 def _conflicts(organization_id: int) -> dict[str, Any]:
     """A page of the conflicts, of the site that is asked for, or of all."""
     offset, site_no = offset_asked(), request.args.get("site", type=whole)
-    clashes = conflicts.list_conflicts(organization_id, site_no=site_no, offset=offset)
+    page = conflicts.list_conflicts(organization_id, site_no=site_no, offset=offset)
     site = f"&site={site_no}" if site_no is not None else ""
     return {
-        "clashes": clashes,
+        "conflicts": page,
         "offset": offset,
         "per_page": conflicts.PER_PAGE,
         "shown_site": site_no,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, given
+from edge.audit.audit import Subject, acting, non_empty
 from edge.database.models import ApiKey, rows
 from edge.errors import Invalid, NotFound
 from edge.validation.values import MAX_NAME
@@ -43,7 +43,7 @@ def add_key(
     with acting(actor) as act:
         ApiKey.insert({**row._asdict(), "scopes": " ".join(ordered), "secret_hash": secret_hash}).execute()
         expiry = expires_at and clock.rfc3339(expires_at)
-        act.note("key.created", Subject("key", row.id, name), given({"scopes": ordered, "expires_at": expiry}))
+        act.note("key.created", Subject("key", row.id, name), non_empty({"scopes": ordered, "expires_at": expiry}))
     return row
 
 

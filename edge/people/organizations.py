@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, given
+from edge.audit.audit import Subject, acting, non_empty
 from edge.database.connection import writing
 from edge.database.ids import new_id
 from edge.database.models import Organization, rows
@@ -36,7 +36,7 @@ def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -
         with acting(actor._replace(organization_id=row.id)) as act:
             Organization.insert(row._asdict()).execute()
             topic_owners.reassign_topics()
-            details = given({"topic_prefix": row.topic_prefix})
+            details = non_empty({"topic_prefix": row.topic_prefix})
             act.note("organization.created", Subject("organization", row.id, name), details)
     return row
 

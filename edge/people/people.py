@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, changed, given
+from edge.audit.audit import Subject, acting, changed, non_empty
 from edge.database.ids import new_id
 from edge.database.models import Person, WebSession, rows
 from edge.errors import Conflict, Invalid, NotFound
@@ -66,7 +66,7 @@ def add_person(
         )
         _check(row)
         Person.insert(row._asdict()).execute()
-        act.note("person.created", subject_of(row), given(_audit_fields(row)))
+        act.note("person.created", subject_of(row), non_empty(_audit_fields(row)))
     return row
 
 

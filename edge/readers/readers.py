@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, changed, given
+from edge.audit.audit import Subject, acting, changed, non_empty
 from edge.database.connection import execute
 from edge.database.ids import new_id
 from edge.database.models import Antenna, Location, Reader, rows
@@ -130,7 +130,7 @@ def add_reader(
         for own_topic in filter(None, (topic, status_topic)):
             unassigned_topics.forget(own_topic)
         kept_messages.request_for_reader(organization_id, row.id)
-        act.note("reader.created", subject_of(row), given(_audited_fields(row)))
+        act.note("reader.created", subject_of(row), non_empty(_audited_fields(row)))
     return row
 
 
@@ -225,7 +225,7 @@ def remove_antenna(actor: Actor, reader_id: int, port: int) -> None:
         before = _audited_antenna(actor.organization_id, reader_id, port)
         Antenna.delete().where((Antenna.reader_id == reader_id) & (Antenna.port == port)).execute()
         kept_messages.request_for_reader(actor.organization_id, reader_id)
-        act.note("antenna.reset", subject_of(row), {"port": port, "old": given(before)})
+        act.note("antenna.reset", subject_of(row), {"port": port, "old": non_empty(before)})
 
 
 def subject_of(row: ReaderRow) -> Subject:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Required, TypedDict
 from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
-from edge.audit.audit import Act, Subject, act_in_group, acting, changed, given
+from edge.audit.audit import Act, Subject, act_in_group, acting, changed, non_empty
 from edge.database.connection import execute, reading
 from edge.database.ids import new_id
 from edge.database.lists import Page, SortTerm, order_by
@@ -142,7 +142,9 @@ def create(
         execute(INSERT_ASSET, (*row[:-1], organization_id, key_number(ASSET_KEYS, key)))
         row = row._replace(tags=tagging.attach_all(act, "asset", row.id, tags, now))
         act.note(
-            "asset.created", subject_of(row), given({**audit_fields(row), "tags": [tag_text(tag) for tag in row.tags]})
+            "asset.created",
+            subject_of(row),
+            non_empty({**audit_fields(row), "tags": [tag_text(tag) for tag in row.tags]}),
         )
         return _index(organization_id, row)
 
@@ -251,7 +253,7 @@ def delete(actor: Actor, asset_id: int) -> None:
         deleted_at = next_update(current.updated_at)
         update("asset", asset_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("asset", asset_id, deleted_at)
-        act.note("asset.deleted", subject_of(current), given({"tags": [tag_text(tag) for tag in current.tags]}))
+        act.note("asset.deleted", subject_of(current), non_empty({"tags": [tag_text(tag) for tag in current.tags]}))
         _index(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
 
 

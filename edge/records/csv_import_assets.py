@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from edge.audit.actors import Actor
-from edge.audit.audit import Act, Entry, changed, given
+from edge.audit.audit import Act, Entry, changed, non_empty
 from edge.database.connection import execute, execute_many
 from edge.database.ids import new_ids
 from edge.records import search, tagging, tags
@@ -143,7 +143,7 @@ def _audit_entries(draft: Draft) -> Iterator[Entry]:
     before, after, new_tags = draft
     if before is None:
         tags = [tagging.tag_text(tag) for tag in after.tags]
-        yield Entry("asset.created", subject_of(after), given({**audit_fields(after), "tags": tags}))
+        yield Entry("asset.created", subject_of(after), non_empty({**audit_fields(after), "tags": tags}))
         return
     if draft.is_changed:
         yield Entry("asset.changed", subject_of(after), changed(audit_fields(before), audit_fields(after)))

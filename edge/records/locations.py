@@ -12,7 +12,7 @@ from blinker import Signal
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Act, Subject, act_in_group, acting, changed, given
+from edge.audit.audit import Act, Subject, act_in_group, acting, changed, non_empty
 from edge.database.connection import execute, reading
 from edge.database.ids import new_id
 from edge.database.lists import Page, SortTerm, order_by
@@ -142,7 +142,7 @@ def create(
         act.note(
             "location.created",
             _subject(row),
-            given({**_audit_fields(row), "tags": [tag_text(tag) for tag in row.tags]}),
+            non_empty({**_audit_fields(row), "tags": [tag_text(tag) for tag in row.tags]}),
         )
         return _index(organization_id, row)
 
@@ -284,7 +284,7 @@ def delete(actor: Actor, location_id: int) -> None:
         deleted_at = next_update(current.updated_at)
         update("location", location_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("location", location_id, deleted_at)
-        act.note("location.deleted", _subject(current), given({"tags": [tag_text(tag) for tag in current.tags]}))
+        act.note("location.deleted", _subject(current), non_empty({"tags": [tag_text(tag) for tag in current.tags]}))
         _index(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
 
 

@@ -23,12 +23,12 @@ from edge.sync.store.hub_link import HubAccess
 from edge.tracking import deletion, floor_plans, lost_assets, rssi_offsets
 from tests.audit.stage import (
     Stage,
+    add_agreeing_conflict,
+    add_conflict,
     add_second_factor,
     add_site,
     add_webhook,
-    agreeing_clash,
     begin_stock_take,
-    clash,
     draw_plan,
     hear_a_topic,
     park,
@@ -279,13 +279,13 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         "setting.reset", "pages.session_hours",
     ),
     "conflicts.merge": (
-        lambda on: conflicts.merge(on.ada, clash(on), 7), "asset.merged", "Pallet (A-1)",
+        lambda on: conflicts.merge(on.ada, add_conflict(on), 7), "asset.merged", "Pallet (A-1)",
     ),
     "conflicts.merge_agreeing": (
-        lambda on: conflicts.merge_agreeing(on.ada, agreeing_clash(on)), "asset.merged", "Pallet (A-1)",
+        lambda on: conflicts.merge_agreeing(on.ada, add_agreeing_conflict(on)), "asset.merged", "Pallet (A-1)",
     ),
     "conflicts.rename": (
-        lambda on: conflicts.rename(on.ada, clash(on), 7, "A-9"), "asset.renamed", "Pallet (A-9)",
+        lambda on: conflicts.rename(on.ada, add_conflict(on), 7, "A-9"), "asset.renamed", "Pallet (A-9)",
     ),
     "stock_takes.finish": (
         lambda on: (begin_stock_take(on), stock_takes.finish(on.ada, "take-1", 2)), "stock_take.signed_off", "Dock",

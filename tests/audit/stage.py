@@ -94,7 +94,7 @@ def add_site(on: Stage) -> sites.Site:
     return sites.add_site(on.ada, "NORTH", "North", b"code")
 
 
-def clash(on: Stage) -> int:
+def add_conflict(on: Stage) -> int:
     """Add a conflict with a site's asset 7 that has the same key. Returns the site number."""
     site = add_site(on)
     record = json.dumps([7, "A-1", "Pallet", None, 1, "{}", 1, None, 1, 1, None, [], ""])
@@ -104,11 +104,11 @@ def clash(on: Stage) -> int:
     return site.no
 
 
-def agreeing_clash(on: Stage) -> int:
+def add_agreeing_conflict(on: Stage) -> int:
     """Add a conflict with an asset that also has the same name and tag."""
     tag = NewTag("rfid", "AGREED")
     assets.attach_tag(on.ada, on.asset.id, tag)
-    site_no = clash(on)
+    site_no = add_conflict(on)
     with writing():
         execute("UPDATE conflict SET record = json_set(record, '$[11]', json(?))", (json.dumps([tag]),))
     return site_no

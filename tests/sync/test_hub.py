@@ -224,11 +224,11 @@ def test_a_conflict_with_a_record_of_the_hub_ends_when_its_key_changes(company: 
     company.ham.scan(theirs, 1, EPOCH)
     company.settle()
     with hub.in_use():
-        [clash] = conflicts.list_conflicts(hub.organization_id).rows
-        assert clash.may_rename
+        [conflict] = conflicts.list_conflicts(hub.organization_id).rows
+        assert conflict.may_rename
         with pytest.raises(Conflict, match="that both have"):
-            conflicts.rename(hub.actor, clash.site_no, clash.remote_id, "P-1")
-        conflicts.rename(hub.actor, clash.site_no, clash.remote_id, "OUR-1")
+            conflicts.rename(hub.actor, conflict.site_no, conflict.remote_id, "P-1")
+        conflicts.rename(hub.actor, conflict.site_no, conflict.remote_id, "OUR-1")
         assert conflicts.list_conflicts(hub.organization_id).rows == []
         assert assets.get(hub.organization_id, ours).external_key == "OUR-1"
     in_hub = find(hub, "P-1")
@@ -244,10 +244,10 @@ def test_a_conflict_of_two_sites_cannot_be_resolved_by_renaming_at_the_hub(compa
     company.ham.add_asset("P-1")
     company.settle()
     with company.hub.in_use():
-        [clash] = conflicts.list_conflicts(company.hub.organization_id).rows
-        assert not clash.may_rename
+        [conflict] = conflicts.list_conflicts(company.hub.organization_id).rows
+        assert not conflict.may_rename
         with pytest.raises(Conflict, match="at BER"):
-            conflicts.rename(company.hub.actor, clash.site_no, clash.remote_id, "P-9")
+            conflicts.rename(company.hub.actor, conflict.site_no, conflict.remote_id, "P-9")
 
 
 def test_a_conflict_ends_with_a_merge(company: Company) -> None:
@@ -257,8 +257,8 @@ def test_a_conflict_ends_with_a_merge(company: Company) -> None:
     company.settle()
     hub = company.hub
     with hub.in_use():
-        [clash] = conflicts.list_conflicts(hub.organization_id).rows
-        conflicts.merge(hub.actor, clash.site_no, clash.remote_id)
+        [conflict] = conflicts.list_conflicts(hub.organization_id).rows
+        conflicts.merge(hub.actor, conflict.site_no, conflict.remote_id)
         asset = lookup.asset_by_key(hub.organization_id, "P-1")
         assert asset
         assert report.list_history(hub.organization_id, asset.id, limit=10).total_count == 2
@@ -399,7 +399,7 @@ def test_only_assets_with_equal_key_name_and_tag_are_merged_together(company: Co
         assert conflicts.list_conflicts(hub.organization_id).total_count == 7
         assert conflicts.merge_agreeing(hub.actor, company.ham.site_no) == 4
         left = conflicts.list_conflicts(hub.organization_id).rows
-    assert sorted(clash.key for clash in left) == ["P-4", "P-5", "P-6"]
+    assert sorted(conflict.key for conflict in left) == ["P-4", "P-5", "P-6"]
     company.settle()
     for site in (company.ber, company.ham):
         homes = site.rows("SELECT a.external_key FROM mirror JOIN asset a ON a.id = record_id WHERE home = 'The hub'")

@@ -185,9 +185,9 @@ def test_a_new_asset_with_the_key_of_a_lost_one_is_a_conflict(company: Company) 
     other = add_at_hub(company.hub, "P-1")
     company.settle()
     with company.hub.in_use():
-        [clash] = conflicts.list_conflicts(company.hub.organization_id).rows
-        assert clash.local_id == other
-        conflicts.rename(company.hub.actor, clash.site_no, clash.remote_id, "P-2")
+        [conflict] = conflicts.list_conflicts(company.hub.organization_id).rows
+        assert conflict.local_id == other
+        conflicts.rename(company.hub.actor, conflict.site_no, conflict.remote_id, "P-2")
     company.settle()
     company.assert_settled()
     assert scanned_at(company.hub, "P-1") == [EPOCH]

@@ -13,7 +13,7 @@ from edge.database.connection import FILE_NAME
 from edge.sync.sender import Sender
 from tests.sync.world import EPOCH, SECOND, Box, Hub, SiteBox
 
-CLASHES = 30
+CONFLICTS = 30
 CODES = ("BER", "HAM", "MUC")
 CONTACT = {  # signs of life: the only columns that an idle machine may change
     "target": ("board_at", "last_contact_at", "clock_offset"),
@@ -35,7 +35,7 @@ def pallets_of_three_sites(folder: Path, time: list[int]) -> list[SiteBox]:
     boxes = [SiteBox(folder / code, code, hub) for code in CODES]
     for box in boxes:
         time[0] += SECOND  # only the creation time distinguishes records with the same key
-        for number in range(CLASHES):
+        for number in range(CONFLICTS):
             box.add_asset(f"ASSET-{number:04d}", f"{box.name}{number:02d}")
         for number in range(5):
             box.scan(box.add_asset(f"{box.name}-{number}", f"AA{number:02d}"), 0, EPOCH)
@@ -72,8 +72,8 @@ def test_an_idle_network_with_open_conflicts_writes_nothing(tmp_path: Path, time
     boxes = pallets_of_three_sites(tmp_path, time)
     hub = boxes[0].hub
     talk(boxes, time, 100)
-    [(clashes,)] = hub.rows("SELECT count(*) FROM conflict")
-    assert clashes == 2 * (CLASHES + 5)
+    [(count,)] = hub.rows("SELECT count(*) FROM conflict")
+    assert count == 2 * (CONFLICTS + 5)
     before = [contents(box) for box in (hub, *boxes)]
     talk(boxes, time, 600)
     assert [contents(box) for box in (hub, *boxes)] == before

@@ -138,8 +138,8 @@ def test_assets_of_other_sites_and_adopted_ones_are_recovered(ber: SiteBox, hub:
     ham.join()
     ham.sync()
     with hub.in_use():
-        [clash] = conflicts.list_conflicts(hub.organization_id).rows
-        conflicts.merge(hub.actor, clash.site_no, clash.remote_id)
+        [conflict] = conflicts.list_conflicts(hub.organization_id).rows
+        conflicts.merge(hub.actor, conflict.site_no, conflict.remote_id)
     for site in (ber, ham, ber, ham):
         site.sync()
         site.fetch()
