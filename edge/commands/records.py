@@ -214,13 +214,13 @@ def explain_location(organization_id: int, key: str) -> None:
         click.echo(f"{key} was never seen")
         return
     for reason in reversed(why.reasons):
-        click.echo(f"{clock.rfc3339(reason.at)} {reason.location_name}: {reason.told}")
+        click.echo(f"{clock.rfc3339(reason.at)} {reason.location_name}: {reason.text}")
         _print_competitors(reason.competitors, reason)
-    click.echo("Now" if why.now else f"{why.told_of_nothing}.")
+    click.echo("Now" if why.now else f"{why.missing_text}.")
     _print_competitors(why.now)
     if why.waiting:
         read_at = clock.rfc3339(why.waiting.at)
-        click.echo(f"Read at {why.waiting.name} at {read_at}, which is held back: {why.waiting.told}.")
+        click.echo(f"Read at {why.waiting.name} at {read_at}, which is held back: {why.waiting.text}.")
     if why.rejected:
         click.echo(f"Rejected as strays, far weaker than elsewhere within 3 s: reads at {', '.join(why.rejected)}.")
 

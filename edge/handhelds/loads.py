@@ -51,7 +51,7 @@ def undo_load(organization_id: int, asset_id: int, loaded_at: int, gap: int) -> 
     (unloaded_at,) = row
     execute("DELETE FROM carrier_load WHERE asset_id = ? AND loaded_at = ?", key)
     for observed_at, seq in stays.carried_during(*key, unloaded_at):
-        late_reads.take_back(asset_id, observed_at, seq, gap, keep_end=recent_reads.was_heard(asset_id, observed_at))
+        late_reads.take_back(asset_id, observed_at, seq, gap, keep_end=recent_reads.was_read(asset_id, observed_at))
         carriers.take_back(asset_id, observed_at, gap)
     before = execute(
         "UPDATE carrier_load SET unloaded_at = ? WHERE asset_id = ? AND unloaded_at = ? RETURNING carrier_id",

@@ -20,14 +20,14 @@ LEFT JOIN remote_antenna_name remote_an
 def port_of(reader_id: int, name: str) -> int | None:
     """The number of a named antenna. None where the reader has used so many names that no more are kept."""
     with writing():
-        found = execute("SELECT port FROM antenna_name WHERE reader_id = ? AND name = ?", (reader_id, name)).fetchone()
-        if found is None:
-            found = execute(
+        row = execute("SELECT port FROM antenna_name WHERE reader_id = ? AND name = ?", (reader_id, name)).fetchone()
+        if row is None:
+            row = execute(
                 "INSERT INTO antenna_name (reader_id, name, port) SELECT ?1, ?2, ?3 + count(*) FROM antenna_name "
                 "WHERE reader_id = ?1 HAVING count(*) < ?4 RETURNING port",
                 (reader_id, name, FIRST_PORT, MOST_PORTS),
             ).fetchone()
-    return found[0] if found else None
+    return row[0] if row else None
 
 
 def port_from(reader_id: int, written: str) -> int:
@@ -47,7 +47,7 @@ def names_of(reader_id: int) -> dict[int, str]:
 
 def ports_by_name() -> dict[int, dict[str, int]]:
     """Of the readers of all organizations; only ingest, which serves the whole box, may ask."""
-    found: dict[int, dict[str, int]] = {}
+    ports: dict[int, dict[str, int]] = {}
     for reader_id, name, port in execute("SELECT reader_id, name, port FROM antenna_name"):
-        found.setdefault(reader_id, {})[name] = port
-    return found
+        ports.setdefault(reader_id, {})[name] = port
+    return ports

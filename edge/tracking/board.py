@@ -78,53 +78,53 @@ BOARD_COLUMNS = (
 )
 
 
-def board(organization_id: int, wanted: BoardFilter, *, limit: int, offset: int = 0) -> Page[BoardRow]:
+def board(organization_id: int, filters: BoardFilter, *, limit: int, offset: int = 0) -> Page[BoardRow]:
     """Live assets, or the retired ones, in the wanted order."""
     with reading():
-        where, values = _where(organization_id, wanted)
-        total = execute(_counted(where, values, wanted), values).fetchone()[0]
-        found = execute(_listed(where, wanted), {**values, "limit": limit, "offset": offset}).fetchall()
-    return Page([BoardRow(*row) for row in found], total)
+        where, values = _where(organization_id, filters)
+        total = execute(_counted(where, values, filters), values).fetchone()[0]
+        rows = execute(_listed(where, filters), {**values, "limit": limit, "offset": offset}).fetchall()
+    return Page([BoardRow(*row) for row in rows], total)
 
 
-def board_statement(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:
+def board_statement(organization_id: int, filters: BoardFilter) -> tuple[str, dict[str, Any]]:
     """The board's rows as SQL, and its parameters, without `limit` and `offset`."""
-    where, values = _where(organization_id, wanted)
-    return _listed(where, wanted), values
+    where, values = _where(organization_id, filters)
+    return _listed(where, filters), values
 
 
-def _listed(where: str, wanted: BoardFilter) -> str:
+def _listed(where: str, filters: BoardFilter) -> str:
     return (
-        f"{_start(wanted)} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
+        f"{_start(filters)} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
-        f"WHERE {where} ORDER BY {_order(wanted.sort)} LIMIT :limit OFFSET :offset"
+        f"WHERE {where} ORDER BY {_order(filters.sort)} LIMIT :limit OFFSET :offset"
     )
 
 
-def _counted(where: str, values: Mapping[str, Any], wanted: BoardFilter) -> str:
+def _counted(where: str, values: Mapping[str, Any], filters: BoardFilter) -> str:
     """Only what the filter asks for is looked at: positions, or assets at all, would be most of the work."""
-    if wanted.branch_id is not None or wanted.unseen_hours:
-        return f"{_start(wanted)} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
+    if filters.branch_id is not None or filters.unseen_hours:
+        return f"{_start(filters)} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
     if "needle" in values and "ids" not in values and not values["gs1_key"]:
-        is_deleted = "IS NOT NULL" if wanted.retired else "IS NULL"
+        is_deleted = "IS NOT NULL" if filters.retired else "IS NULL"
         return f"SELECT count(*) FROM searchable s WHERE {search.IN_TEXT} AND s.deleted_at {is_deleted}"
     return f"SELECT count(*) FROM asset a WHERE {where}"
 
 
-def _start(wanted: BoardFilter) -> str:
-    return BELOW if wanted.branch_id is not None else ""
+def _start(filters: BoardFilter) -> str:
+    return BELOW if filters.branch_id is not None else ""
 
 
 def count_unseen(organization_id: int, lengths: Sequence[int]) -> dict[int, int]:
     """How many live assets were not seen for so many hours, by hours; those never seen count in every number."""
     now = clock.now()
     columns = ", ".join("sum(p.last_seen_at IS NULL OR p.last_seen_at < ?)" for _ in lengths)
-    found = execute(
+    counts = execute(
         f"SELECT {columns} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
         "WHERE a.organization_id = ? AND a.deleted_at IS NULL",
         (*(now - hours * clock.HOUR for hours in lengths), organization_id),
     ).fetchone()
-    return {hours: count or 0 for hours, count in zip(lengths, found, strict=True)}
+    return {hours: count or 0 for hours, count in zip(lengths, counts, strict=True)}
 
 
 def by_ids(organization_id: int, asset_ids: Sequence[int]) -> list[BoardRow]:
@@ -150,34 +150,34 @@ def whereabouts(organization_id: int, asset_id: int, *, include_retired: bool = 
     return BoardRow(*row) if row else None
 
 
-def _where(organization_id: int, wanted: BoardFilter) -> tuple[str, dict[str, Any]]:
-    parts = ["a.organization_id = :organization_id", f"a.deleted_at IS {'NOT ' if wanted.retired else ''}NULL"]
+def _where(organization_id: int, filters: BoardFilter) -> tuple[str, dict[str, Any]]:
+    conditions = ["a.organization_id = :organization_id", f"a.deleted_at IS {'NOT ' if filters.retired else ''}NULL"]
     values: dict[str, Any] = {"organization_id": organization_id}
-    if wanted.q:
-        fits, found = has_words(organization_id, wanted.q)
-        parts.append(fits)
-        values |= found
-        if "ids" in found:
-            parts[0] = f"+{parts[0]}"  # from the few to their rows, not over all of the organization's
-    if wanted.branch_id is not None:
-        parts.append("p.location_id IN (SELECT id FROM below)")
-        values["location_id"] = wanted.branch_id
-    if wanted.unseen_hours:
-        parts.append("(p.last_seen_at IS NULL OR p.last_seen_at < :unseen_since)")
-        values["unseen_since"] = clock.now() - wanted.unseen_hours * clock.HOUR
-    return " AND ".join(parts), values
+    if filters.q:
+        matches, text_values = matches_text(organization_id, filters.q)
+        conditions.append(matches)
+        values |= text_values
+        if "ids" in text_values:
+            conditions[0] = f"+{conditions[0]}"  # from the few to their rows, not over all of the organization's
+    if filters.branch_id is not None:
+        conditions.append("p.location_id IN (SELECT id FROM below)")
+        values["location_id"] = filters.branch_id
+    if filters.unseen_hours:
+        conditions.append("(p.last_seen_at IS NULL OR p.last_seen_at < :unseen_since)")
+        values["unseen_since"] = clock.now() - filters.unseen_hours * clock.HOUR
+    return " AND ".join(conditions), values
 
 
-def has_words(organization_id: int, q: str) -> tuple[str, dict[str, Any]]:
+def matches_text(organization_id: int, q: str) -> tuple[str, dict[str, Any]]:
     """The condition on an asset `a` that has `q` in its name, key or live tags, with its values."""
-    found = search.match("asset", organization_id, q, descriptions=False)
-    values = found.values | {"gs1_key": gs1.identity(q)}
-    if found.ids is None:  # so many that a page of them is soon found
-        fits = f"EXISTS (SELECT 1 FROM searchable s WHERE s.id = a.id AND {found.condition})"
+    matched = search.match("asset", organization_id, q, descriptions=False)
+    values = matched.values | {"gs1_key": gs1.identity(q)}
+    if matched.ids is None:  # so many that a page of them is soon found
+        matches = f"EXISTS (SELECT 1 FROM searchable s WHERE s.id = a.id AND {matched.condition})"
     else:
-        fits = "a.id IN (SELECT value FROM json_each(:ids))"
-        values["ids"] = found.ids
-    return (f"({fits} OR a.id IN ({_BY_GS1}))" if values["gs1_key"] else fits), values
+        matches = "a.id IN (SELECT value FROM json_each(:ids))"
+        values["ids"] = matched.ids
+    return (f"({matches} OR a.id IN ({_BY_GS1}))" if values["gs1_key"] else matches), values
 
 
 def _order(sort: str) -> str:

@@ -56,8 +56,8 @@ def _end_of_load_at(asset_id: int, at: int) -> int | None:
     """When a load ends that begins at `at` and may be reported late: when it was unloaded since, or loaded again."""
     before = execute(f"SELECT unloaded_at FROM carrier_load WHERE asset_id = ?2 AND {_LOADED}", (at, asset_id))
     next_load = "SELECT min(loaded_at) FROM carrier_load WHERE asset_id = ? AND loaded_at > ?"
-    found = before.fetchone() or execute(next_load, (asset_id, at)).fetchone()
-    ends_at: int | None = found[0]
+    row = before.fetchone() or execute(next_load, (asset_id, at)).fetchone()
+    ends_at: int | None = row[0]
     return ends_at
 
 
@@ -130,8 +130,8 @@ def _is_known(scan: Scan) -> bool:
 
 def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> None:
     """A person's scan of a carrier was undone: undo what it did to the things on it."""
-    found = stays.carried_with(carrier_id, observed_at)
-    for asset_id, seq in found if depth <= DEEPEST else []:
+    carried = stays.carried_with(carrier_id, observed_at)
+    for asset_id, seq in carried if depth <= DEEPEST else []:
         late_reads.take_back(asset_id, observed_at, seq, gap)
         execute(
             "UPDATE carrier_load SET location_id = (SELECT location_id FROM position WHERE asset_id = ?) "
@@ -148,8 +148,8 @@ def carrier_of(organization_id: int, asset_id: int) -> tuple[int, str] | None:
         "WHERE carrier_load.asset_id = ? AND carrier_load.unloaded_at IS NULL AND carrier.organization_id = ? "
         "AND carrier.deleted_at IS NULL"
     )
-    found = execute(sql, (asset_id, organization_id)).fetchone()
-    return (found[0], found[1]) if found else None
+    row = execute(sql, (asset_id, organization_id)).fetchone()
+    return (row[0], row[1]) if row else None
 
 
 def on(organization_id: int, carrier_id: int) -> list[tuple[int, str]]:

@@ -21,8 +21,8 @@ def oldest_end() -> int | None:
 
 def tracks_ended_before(before: int, limit: int) -> list[int]:
     """Return tracks with a stay that ended before a time and is not the newest of its asset."""
-    found = execute(f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?", (before, limit))
-    return [no for (no,) in found]
+    rows = execute(f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?", (before, limit))
+    return [no for (no,) in rows]
 
 
 def delete_rows_before(track: int, before: int, limit: int) -> int:

@@ -85,17 +85,17 @@ class CountedReads:
         if self._since is not None and self._since <= since:
             return
         self._since = since
-        found: dict[int, list[CountedRead]] = {scan.asset_id: [] for scan in self._scans}
+        reads_by_asset: dict[int, list[CountedRead]] = {scan.asset_id: [] for scan in self._scans}
         locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
         stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND NOT is_evidence", (since,))
         for (reads,) in chain(stored, [(b"".join(self._noted),)]):
             for asset_id, at, source_no, rssi, _, quality, _, delay in READ.iter_unpack(reads):
-                if at >= since and asset_id in found:
+                if at >= since and asset_id in reads_by_asset:
                     one = CountedRead(at, locations[source_no], source_no, delay, quality, strength_in(rssi))
-                    found[asset_id].append(one)
-        for of_asset in found.values():
+                    reads_by_asset[asset_id].append(one)
+        for of_asset in reads_by_asset.values():
             of_asset.sort(key=_moment)
-        self._reads = found
+        self._reads = reads_by_asset
 
 
 def _moment(read: CountedRead) -> int:

@@ -133,11 +133,11 @@ _WITH_HISTORY = (  # table, columns of its primary key, when its rows are from
 
 def _drop_records(table: str, key: Sequence[str], age: str, before: int, limit: int) -> int:
     """There is no index by age, so they are searched for outside of the transaction: nobody waits for that."""
-    found = execute(f"SELECT {', '.join(key)} FROM {table} WHERE {age} < ? LIMIT ?", (before, limit)).fetchall()
-    if found:
+    rows = execute(f"SELECT {', '.join(key)} FROM {table} WHERE {age} < ? LIMIT ?", (before, limit)).fetchall()
+    if rows:
         with writing():
-            execute_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in key)}", found)
-    return len(found)
+            execute_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in key)}", rows)
+    return len(rows)
 
 
 def drop_stock_takes(before: int, limit: int = ROWS) -> int:
@@ -263,7 +263,7 @@ class Dropped(NamedTuple):
     counts: dict[str, int]
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """`3 history, 12 dead letters`"""
         return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items())
 

@@ -49,8 +49,8 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from edge.tracking.heard_by import HeardBy
-from edge.tracking.signal_strength import Heard, Weight
+from edge.tracking.reader_outages import ReaderOutages
+from edge.tracking.signal_strength import Detection, Weight
 from edge.tracking.signs import Outage, Signs
 
 MARGIN = 3.0  # dB
@@ -101,93 +101,93 @@ _SECOND = attrgetter("second")
 class Decision(NamedTuple):
     """A move to the location of `heard`; `collected` in dB, where it was a matter of strength."""
 
-    heard: Heard
+    detection: Detection
     rule: Rule
     collected: float = 0.0
 
 
-ALWAYS_THERE = HeardBy(0, None, Signs())
+ALWAYS_THERE = ReaderOutages(0, None, Signs())
 
 
 def decide(
-    heard: Sequence[Heard],
+    detections: Sequence[Detection],
     end: int,
     here: int | None,
     since: int,
-    readers: HeardBy = ALWAYS_THERE,
-    stayed: Heard | None = None,
+    readers: ReaderOutages = ALWAYS_THERE,
+    stayed: Detection | None = None,
 ) -> Decision | None:
     """The move in the second of `heard[end - 1]`, if there is one. What was heard later is for portals only.
 
     `heard` in the order of seconds. `here` is where the asset is (None: never seen) since the second `since`; what was
     heard until then does not count against it. `stayed`: how `here` heard it last, should that not be in `heard`.
     """
-    second = heard[end - 1].second
+    second = detections[end - 1].second
     if here is not None and second <= since:
         return None
-    staying: Heard | None = None
-    challenger: Heard | None = None
-    certain: Heard | None = None
+    staying: Detection | None = None
+    challenger: Detection | None = None
+    certain: Detection | None = None
     for index in range(end - 1, -1, -1):
-        one = heard[index]
+        one = detections[index]
         if one.second != second:
             break
         if one.location_id == here:
             staying = one
             continue
-        if one.weight >= _PORTAL and _is_stronger(one, certain) and _is_certain(heard, index, here):
+        if one.weight >= _PORTAL and _is_stronger(one, certain) and _is_certain(detections, index, here):
             certain = one
         if _is_stronger(one, challenger):
             challenger = one
     if here is None:
-        return Decision(certain or challenger or heard[end - 1], Rule.FIRST)
+        return Decision(certain or challenger or detections[end - 1], Rule.FIRST)
     if certain:
         return Decision(certain, Rule.DIRECT if certain.weight == Weight.DIRECT else Rule.PORTAL)
     if challenger is None or (staying and challenger.strength - staying.strength <= MARGIN):
         return None
-    collected, needed = lead(heard, end, here, challenger.location_id, since, readers, stayed)
+    collected, needed = lead(detections, end, here, challenger.location_id, since, readers, stayed)
     if collected is None:
         return Decision(challenger, Rule.SILENT)
     if collected >= needed:
         return Decision(challenger, Rule.STRONGER, collected)
-    if not staying and _is_new(heard, end, here, challenger, readers):
+    if not staying and _is_new(detections, end, here, challenger, readers):
         return Decision(challenger, Rule.NEW)
     return None
 
 
-def _is_stronger(one: Heard, other: Heard | None) -> bool:
+def _is_stronger(one: Detection, other: Detection | None) -> bool:
     return other is None or (one.strength, -one.location_id) > (other.strength, -other.location_id)
 
 
-def _is_certain(heard: Sequence[Heard], index: int, here: int | None) -> bool:
+def _is_certain(detections: Sequence[Detection], index: int, here: int | None) -> bool:
     """Whether a read of a portal, or of a direct antenna, is a move."""
-    one = heard[index]
+    one = detections[index]
     if one.weight == Weight.DIRECT:
         return True
-    if is_stray(heard, index, here):
+    if is_stray(detections, index, here):
         return False
     looks, second = 0, one.second
     for earlier in range(index - 1, -1, -1):
-        before = heard[earlier]
+        before = detections[earlier]
         if before.second != second:
             looks, second = looks + 1, before.second
         if second < one.second - PASSED or looks >= LOOKS:
             break
-        if before.location_id == one.location_id and second < one.second and not is_stray(heard, earlier, here):
+        if before.location_id == one.location_id and second < one.second and not is_stray(detections, earlier, here):
             return False
     return True
 
 
-def is_stray(heard: Sequence[Heard], index: int, here: int | None) -> bool:
+def is_stray(detections: Sequence[Detection], index: int, here: int | None) -> bool:
     """Whether what a portal heard is far weaker than what `here` or another portal heard at about that time."""
-    one = heard[index]
+    one = detections[index]
     if here is None or not _PORTAL <= one.weight < Weight.DIRECT:
         return False
     first = index
-    while first and heard[first - 1].second >= one.second - AROUND:
+    while first and detections[first - 1].second >= one.second - AROUND:
         first -= 1
-    for position in range(first, len(heard)):
-        other = heard[position]
+    for position in range(first, len(detections)):
+        other = detections[position]
         if other.second > one.second + AROUND:
             break
         is_rival = other.location_id == here or _PORTAL <= other.weight < Weight.DIRECT
@@ -196,44 +196,50 @@ def is_stray(heard: Sequence[Heard], index: int, here: int | None) -> bool:
     return False
 
 
-def is_undecided(heard: Sequence[Heard], begin: int, end: int, here: int | None, horizon: int) -> bool:
+def is_undecided(detections: Sequence[Detection], begin: int, end: int, here: int | None, horizon: int) -> bool:
     """Whether one of `heard[begin:end]`, of one second, is of a portal that may still prove to be stray."""
-    if here is None or heard[begin].second + AROUND <= horizon:
+    if here is None or detections[begin].second + AROUND <= horizon:
         return False
     return any(
-        _PORTAL <= heard[index].weight < Weight.DIRECT
-        and heard[index].location_id != here
-        and _is_certain(heard, index, here)
+        _PORTAL <= detections[index].weight < Weight.DIRECT
+        and detections[index].location_id != here
+        and _is_certain(detections, index, here)
         for index in range(begin, end)
     )
 
 
-def held_back(heard: Sequence[Heard], end: int, here: int | None, since: int) -> Heard | None:
+def held_back(detections: Sequence[Detection], end: int, here: int | None, since: int) -> Detection | None:
     """The strongest read of the last look before `end`, if that is elsewhere and may still count."""
-    second = heard[end - 1].second
+    second = detections[end - 1].second
     if here is None or second <= since:
         return None
-    strongest: Heard | None = None
+    strongest: Detection | None = None
     for index in range(end - 1, -1, -1):
-        one = heard[index]
+        one = detections[index]
         if one.second != second:
             break
         if one.location_id == here:
             return None
-        if _is_stronger(one, strongest) and not is_stray(heard, index, here):
+        if _is_stronger(one, strongest) and not is_stray(detections, index, here):
             strongest = one
     return strongest
 
 
 def settles(
-    heard: Sequence[Heard], end: int, here: int, one: Heard, until: int, readers: HeardBy, stayed: Heard | None
+    detections: Sequence[Detection],
+    end: int,
+    here: int,
+    one: Detection,
+    until: int,
+    readers: ReaderOutages,
+    stayed: Detection | None,
 ) -> tuple[int, bool]:
     """When `one`, which is held back, counts if nothing more is heard, and whether it does by `until`."""
-    last = last_at(heard, end, here) or stayed
+    last = last_at(detections, end, here) or stayed
     begin = one.second
     if last is None:
         return begin + SAME_READER, False
-    seconds = [other.second for other in heard[decided_from(heard, end) : end] if other.location_id == here]
+    seconds = [other.second for other in detections[decided_from(detections, end) : end] if other.location_id == here]
     gaps = len(seconds) - 1
     wait = SAME_READER if readers.reader_of(last.source_no) == readers.reader_of(one.source_no) else OTHER_READER
     if gaps >= KNOWN - 1:
@@ -241,11 +247,11 @@ def settles(
     return begin + wait, readers.settled_at(last.source_no, begin, wait, until) is not None
 
 
-def last_at(heard: Sequence[Heard], end: int, here: int) -> Heard | None:
+def last_at(detections: Sequence[Detection], end: int, here: int) -> Detection | None:
     """The last read at `here`, unless a pause of more than `IDLE` seconds came after it."""
-    second = heard[end - 1].second if end else 0
+    second = detections[end - 1].second if end else 0
     for index in range(end - 1, -1, -1):
-        one = heard[index]
+        one = detections[index]
         if second - one.second > IDLE:
             return None
         if one.location_id == here:
@@ -254,25 +260,30 @@ def last_at(heard: Sequence[Heard], end: int, here: int) -> Heard | None:
     return None
 
 
-def began_with(heard: Sequence[Heard], end: int, here: int, one: Heard, since: int) -> Heard:
+def began_with(detections: Sequence[Detection], end: int, here: int, one: Detection, since: int) -> Detection:
     """The first read of the stay that `one`, in the last look before `end`, proves: none at `here` came after it."""
-    last = last_at(heard, end, here)
+    last = last_at(detections, end, here)
     after = max(since, last.second if last else -1)
-    for index in range(decided_from(heard, end), end):
-        other = heard[index]
-        if other.location_id == one.location_id and other.second > after and not is_stray(heard, index, here):
+    for index in range(decided_from(detections, end), end):
+        other = detections[index]
+        if other.location_id == one.location_id and other.second > after and not is_stray(detections, index, here):
             return other
     return one
 
 
-def _is_new(heard: Sequence[Heard], end: int, here: int, one: Heard, readers: HeardBy) -> bool:
+def _is_new(detections: Sequence[Detection], end: int, here: int, one: Detection, readers: ReaderOutages) -> bool:
     """Whether a single read decides against `here`, which is silent in the second of `heard[end - 1]`."""
     before = end - 1
-    while before >= 0 and heard[before].second == one.second:
+    while before >= 0 and detections[before].second == one.second:
         before -= 1
-    if one.rssi is None or one.weight != Weight.RFID_ZONE or before < 0 or one.second - heard[before].second < SPARSE:
+    if (
+        one.rssi is None
+        or one.weight != Weight.RFID_ZONE
+        or before < 0
+        or one.second - detections[before].second < SPARSE
+    ):
         return False
-    window = heard[decided_from(heard, end) : before + 1]
+    window = detections[decided_from(detections, end) : before + 1]
     stayed = [other for other in window if other.location_id == here]
     if not stayed or len(window) < KNOWN or any(other.location_id == one.location_id for other in window):
         return False
@@ -294,33 +305,33 @@ class Lead(NamedTuple):
 
 
 def lead(
-    heard: Sequence[Heard],
+    detections: Sequence[Detection],
     end: int,
     here: int,
     there: int,
     since: int,
-    readers: HeardBy = ALWAYS_THERE,
-    stayed: Heard | None = None,
+    readers: ReaderOutages = ALWAYS_THERE,
+    stayed: Detection | None = None,
 ) -> Lead:
     """Of `there` over `here`, where the asset is since the second `since`, as it stands at `heard[end - 1]`."""
     looks: list[int] = []
-    begin = decided_from(heard, end)
-    staying, coming = _staying(heard, begin, end, last_at(heard, end, here) or stayed, readers), _Hearing()
-    if staying.heard:
+    begin = decided_from(detections, end)
+    staying, coming = _staying(detections, begin, end, last_at(detections, end, here) or stayed, readers), _Presence()
+    if staying.looks:
         looks.append(staying.second)
     collected = 0.0
     together = 0  # looks in which `there` was heard before `here` was heard last
-    for second, look in groupby(heard[begin:end], key=_SECOND):
-        is_heard, before = False, coming.heard
+    for second, look in groupby(detections[begin:end], key=_SECOND):
+        is_read, before = False, coming.looks
         for one in look:
             if one.location_id == here:
-                staying.hear(len(looks), one)
-                is_heard, together = True, before
+                staying.add(len(looks), one)
+                is_read, together = True, before
             elif one.location_id == there:
-                coming.hear(len(looks), one)
-                is_heard = True
+                coming.add(len(looks), one)
+                is_read = True
         looks.append(second)
-        if not is_heard or coming.heard == 0 or second <= since:
+        if not is_read or coming.looks == 0 or second <= since:
             continue
         is_overlap = _is_overlap(together, coming)
         stays, comes = staying.strength_in(looks, is_overlap), coming.strength_in(looks, is_overlap)
@@ -336,18 +347,20 @@ def lead(
     return Lead(None if is_gone else collected, _needed(coming.weight, looks, is_overlap))
 
 
-def _staying(heard: Sequence[Heard], begin: int, end: int, last: Heard | None, readers: HeardBy) -> _Hearing:
+def _staying(
+    detections: Sequence[Detection], begin: int, end: int, last: Detection | None, readers: ReaderOutages
+) -> _Presence:
     """What is known before `heard[begin]` of the location where the asset is: how it heard it last, if it went out."""
     if last is None:
-        return _Hearing()
-    first = heard[begin].second
-    staying = _Hearing(readers.outages(last.source_no, min(last.second, first), heard[end - 1].second))
+        return _Presence()
+    first = detections[begin].second
+    staying = _Presence(readers.outages(last.source_no, min(last.second, first), detections[end - 1].second))
     if staying.outages and last.second < first:
-        staying.hear(0, last)
+        staying.add(0, last)
     return staying
 
 
-def _is_overlap(together: int, coming: _Hearing) -> bool:
+def _is_overlap(together: int, coming: _Presence) -> bool:
     return together >= OVERLAP and coming.weight in _RFID
 
 
@@ -358,29 +371,29 @@ def _needed(weight: int, looks: Sequence[int], is_overlap: bool) -> float:
     return _NEEDED[weight] / (1 + (_SPARSER[weight] - 1) * sparse)
 
 
-class _Hearing:
+class _Presence:
     """How one location heard the asset, look by look."""
 
-    __slots__ = ("_first", "_last", "_miss", "_step", "_strength", "heard", "outages", "second", "weight")
+    __slots__ = ("_first", "_last", "_miss", "_step", "_strength", "looks", "outages", "second", "weight")
 
     def __init__(self, outages: Sequence[Outage] = ()) -> None:
         self.outages = outages  # of its reader
-        self.heard = 0  # looks
+        self.looks = 0  # looks
         self._first = self._last = self.second = 0
         self._strength = self._miss = 0.0
         self._step = 0  # 0: the silence since the last time has not been measured
         self.weight: int = Weight.RFID_ZONE
 
-    def hear(self, look: int, one: Heard) -> None:
-        if not self.heard:
+    def add(self, look: int, one: Detection) -> None:
+        if not self.looks:
             self._first = look
         self._last, self.second, self._strength, self.weight = look, one.second, one.strength, one.weight
         self._step = 0
-        self.heard += 1
+        self.looks += 1
 
     def strength_in(self, looks: Sequence[int], is_overlap: bool) -> float | None:
         """As it counts in the last of the looks; None: the asset is gone from there."""
-        if not self.heard:
+        if not self.looks:
             return None
         silent = looks[-1] - self.second
         strength = self._strength
@@ -406,14 +419,14 @@ class _Hearing:
         """Once for each silence: the pace before it, and what a miss proves, by the rule of succession."""
         self._step = pace(looks[max(0, self._last - GAPS) : self._last + 1])
         watched = self._last - self._first + 1
-        self._miss = 10 * math.log10((watched + 2) / (watched - self.heard + 1))
+        self._miss = 10 * math.log10((watched + 2) / (watched - self.looks + 1))
 
 
-def decided_from(heard: Sequence[Heard], end: int) -> int:
+def decided_from(detections: Sequence[Detection], end: int) -> int:
     """Where the last `LOOKS` looks before `end` begin, in which the decision is found."""
     looks, second, index = 0, -1, end
     while index:
-        one = heard[index - 1]
+        one = detections[index - 1]
         if one.second != second:
             looks += 1
             if looks > LOOKS or second - one.second > IDLE:

@@ -71,8 +71,8 @@ def shapes(organization_id: int, plan_id: int) -> list[Shape]:
         "WHERE p.organization_id = ? AND s.plan_id = ?",
         (organization_id, plan_id),
     )
-    found = [Shape(location_id, [(x, y) for x, y in orjson.loads(points)]) for location_id, points in rows]
-    return sorted(found, key=lambda shape: -_extent(shape.points))
+    live = [Shape(location_id, [(x, y) for x, y in orjson.loads(points)]) for location_id, points in rows]
+    return sorted(live, key=lambda shape: -_extent(shape.points))
 
 
 def plans_of(organization_id: int, location_ids: Sequence[int]) -> list[int]:

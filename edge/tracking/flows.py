@@ -68,8 +68,8 @@ def _changes(rows: Iterable[Row], inside: Container[int]) -> Iterator[tuple[int,
 
 def _in_order(rows: Iterable[Row]) -> Iterable[Row]:
     """Of one asset. Only on a hub it has several tracks, each of them in order."""
-    found = list(rows)
-    return found if found[0][1] == found[-1][1] else sorted(found, key=itemgetter(2, 3))
+    moves = list(rows)
+    return moves if moves[0][1] == moves[-1][1] else sorted(moves, key=itemgetter(2, 3))
 
 
 def _spans(changes: Iterable[tuple[int, bool]], edges: Sequence[int]) -> list[Span]:

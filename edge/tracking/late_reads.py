@@ -14,7 +14,7 @@ from edge.database.connection import execute, execute_many, writing
 from edge.tracking.counted_reads import CountedRead, CountedReads
 from edge.tracking.evidence import Rule
 from edge.tracking.retrace import Step
-from edge.tracking.signal_strength import NO_RSSI, Heard
+from edge.tracking.signal_strength import NO_RSSI, Detection
 from edge.tracking.stays import (
     CLOSE_STAY,
     INSERT_ROW,
@@ -78,8 +78,8 @@ def relocate(
     went through.
     """
     query = _SELECT_ROW + "AND h.observed_at BETWEEN ? AND ? ORDER BY h.observed_at, h.seq LIMIT ?"
-    found = execute(query, (position.no, since, until, limit)).fetchall()
-    rows = [_with_end(position, StayRow(*row)) for row in found]
+    selected = execute(query, (position.no, since, until, limit)).fetchall()
+    rows = [_with_end(position, StayRow(*row)) for row in selected]
     is_end = len(rows) < limit
     wrong = [row for row in rows if row.source_no in renamed]
     execute_many(
@@ -158,13 +158,13 @@ def last_read_second(position: Position) -> int:
     return -1 if last is None else last // SECOND
 
 
-def stayed_with(position: Position, began_at: int, seen_at: int) -> Heard | None:
+def stayed_with(position: Position, began_at: int, seen_at: int) -> Detection | None:
     """The read at `seen_at` in a stay, as far as history has it; None if no reader saw the beginning of the stay."""
     row = _row_of(position, began_at, 0)
     if row is None or row.by_person:
         return None
     tenths = NO_RSSI if row.rssi is None else row.rssi
-    began = Heard(0, row.location_id, 0.0, 0, 0, 0, row.source_no, tenths, row.quality, row.delay)
+    began = Detection(0, row.location_id, 0.0, 0, 0, 0, row.source_no, tenths, row.quality, row.delay)
     return began.as_in_history().at(seen_at)
 
 
@@ -172,16 +172,16 @@ def replace_rows(
     position: Position, before: StayRow | None, rows: Sequence[StayRow], steps: Sequence[Step], seen_at: int
 ) -> None:
     """Make `rows`, which follow `before`, what `steps` say, touching only what differs. Corrects `position`."""
-    found = [_stored(rows, step) for step in steps]
+    stored_rows = [_stored(rows, step) for step in steps]
     for row in rows:
-        if row not in found:
+        if row not in stored_rows:
             _delete(position, row)
-    taken = {(row.observed_at, row.seq) for row in found if row}
+    taken = {(row.observed_at, row.seq) for row in stored_rows if row}
     keys = []
-    for step, stored in zip(steps, found, strict=True):
+    for step, stored in zip(steps, stored_rows, strict=True):
         seq = stored.seq if stored else int((step.observed_at, 0) in taken)
-        if stored is None and step.heard:
-            execute(INSERT_ROW, row_of_step(position.no, step, step.heard, seq))
+        if stored is None and step.detection:
+            execute(INSERT_ROW, row_of_step(position.no, step, step.detection, seq))
             position.history_rows += 1
         keys.append((step.observed_at, seq))
     if before:
@@ -197,9 +197,9 @@ def _stored(rows: Sequence[StayRow], step: Step) -> StayRow | None:
     if step.by_person:
         return rows[step.by_person.key]
     for row in rows:
-        if step.heard and (row.observed_at, row.source_no, row.rule) == (
+        if step.detection and (row.observed_at, row.source_no, row.rule) == (
             step.observed_at,
-            step.heard.source_no,
+            step.detection.source_no,
             step.rule,
         ):
             return row

@@ -39,9 +39,9 @@ def tree(organization_id: int) -> list[Branch]:
     """Every live location, depth first, siblings by name. A cycle (made by hand) is left out: no root leads to it."""
     with reading():
         counts = dict(execute(_COUNTS, (organization_id,)).fetchall())
-        found = execute(_LOCATIONS, (organization_id,)).fetchall()
+        rows = execute(_LOCATIONS, (organization_id,)).fetchall()
     by_parent: dict[int | None, list[tuple[int, str, str, int, int | None]]] = {}
-    for row in found:
+    for row in rows:
         by_parent.setdefault(row[4], []).append(row)
     order, stack = [], [(row, 0) for row in reversed(by_parent.get(None, []))]
     while stack:
@@ -60,10 +60,8 @@ def tree(organization_id: int) -> list[Branch]:
 
 def names(organization_id: int) -> dict[int, str]:
     """Of every live location, by its id."""
-    found = execute(
-        "SELECT id, name FROM location WHERE organization_id = ? AND deleted_at IS NULL", (organization_id,)
-    )
-    return dict(found.fetchall())
+    rows = execute("SELECT id, name FROM location WHERE organization_id = ? AND deleted_at IS NULL", (organization_id,))
+    return dict(rows.fetchall())
 
 
 def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
@@ -79,11 +77,11 @@ def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
 
 def inside(branches: Sequence[Branch], location_id: int) -> list[Branch]:
     """The location and everything below it; a parent is always met before what is in it."""
-    found = {location_id}
+    ids = {location_id}
     for branch in branches:
-        if branch.parent_id in found:
-            found.add(branch.id)
-    return [branch for branch in branches if branch.id in found]
+        if branch.parent_id in ids:
+            ids.add(branch.id)
+    return [branch for branch in branches if branch.id in ids]
 
 
 class LocationCodes(NamedTuple):

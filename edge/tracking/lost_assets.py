@@ -11,8 +11,8 @@ def mark_lost(sender: Actor, asset_id: int, at: int, *, is_lost: bool) -> bool:
     """An asset counts as lost until it is seen after `at`, or somebody removes the mark. False if it does not exist."""
     with acting(sender) as act:
         sql = "SELECT name, external_key FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
-        found = execute(sql, (asset_id, sender.organization_id)).fetchone()
-        if found is None:
+        row = execute(sql, (asset_id, sender.organization_id)).fetchone()
+        if row is None:
             return False
         execute("DELETE FROM lost_asset WHERE asset_id = ?", (asset_id,))
         if is_lost:
@@ -21,7 +21,7 @@ def mark_lost(sender: Actor, asset_id: int, at: int, *, is_lost: bool) -> bool:
                 "INSERT INTO lost_asset (asset_id, organization_id, marked_at, marked_by) VALUES (?, ?, ?, ?)", values
             )
         action = "asset.marked_lost" if is_lost else "asset.unmarked_lost"
-        act.note(action, Subject("asset", asset_id, f"{found[0]} ({found[1]})"))
+        act.note(action, Subject("asset", asset_id, f"{row[0]} ({row[1]})"))
     return True
 
 

@@ -10,7 +10,7 @@ from struct import Struct
 
 from edge.clock import SECOND
 from edge.tracking.evidence import LOOKS
-from edge.tracking.signal_strength import Heard, strength_of
+from edge.tracking.signal_strength import Detection, strength_of
 
 KEPT_LOOKS = LOOKS + 8  # at least
 MORE = 24  # are kept until that many more came
@@ -18,16 +18,16 @@ EARLIER = 3  # looks before a late read that it may change, too
 PINNED = 8  # locations of which the last read is kept, however old it is
 ALWAYS = 0  # the second from which on everything is there: the asset was never heard before
 
-_HEARD = Struct("<IqdBIIIhBq")  # as `Heard` says
+_DETECTION = Struct("<IqdBIIIhBq")  # as `Heard` says
 _SECOND = Struct("<I40x")
 _LOCATION = Struct("<4xq32x")
 _HEAD = Struct("<IqdBII15x")  # up to `lasted`
 _LASTED = Struct("<I")
 _LASTED_AT = 25  # where it begins
-_SIZE = _HEARD.size
+_SIZE = _DETECTION.size
 _ITSELF = 250  # bytes, of an asset of which nothing was heard
 _Values = tuple[int, int, float, int, int, int, int, int, int, int]  # of a `Heard`
-_heard_of = partial(tuple.__new__, Heard)
+_detection_of = partial(tuple.__new__, Detection)
 
 
 class Recent:
@@ -56,8 +56,8 @@ class Recent:
         self.is_full = False
 
     @property
-    def heard(self) -> list[Heard]:
-        return list(map(_heard_of, _HEARD.iter_unpack(self._packed)))
+    def detections(self) -> list[Detection]:
+        return list(map(_detection_of, _DETECTION.iter_unpack(self._packed)))
 
     @property
     def size(self) -> int:
@@ -85,7 +85,7 @@ class Recent:
         one = (second, location_id, strength, weight, micros, 0, source_no, tenths, quality, delay)
         if second <= self.newest:
             return self._insert(one)
-        self._packed += _HEARD.pack(*one)
+        self._packed += _DETECTION.pack(*one)
         self.newest = second
         self.is_full = len(self._packed) > self._limit
         return True
@@ -107,7 +107,7 @@ class Recent:
                     return False
                 _LASTED.pack_into(packed, index + _LASTED_AT, lasted)
                 return True
-        packed[end:end] = _HEARD.pack(*one)
+        packed[end:end] = _DETECTION.pack(*one)
         self.is_full = len(packed) > self._limit
         return True
 
@@ -130,9 +130,9 @@ class Recent:
         return low * _SIZE
 
     def _merge(self, index: int, one: _Values) -> bool:
-        before = _heard_of(_HEARD.unpack_from(self._packed, index))
-        merged = before.merged(_heard_of(one))
-        _HEARD.pack_into(self._packed, index, *merged)
+        before = _detection_of(_DETECTION.unpack_from(self._packed, index))
+        merged = before.merged(_detection_of(one))
+        _DETECTION.pack_into(self._packed, index, *merged)
         return merged != before
 
     def known_from(self, second: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from edge.database.connection import execute, reading
 from edge.database.lists import Page
-from edge.tracking.board import BELOW, has_words
+from edge.tracking.board import BELOW, matches_text
 
 MOST_ROWS = 5000  # of history that one query reads
 
@@ -86,12 +86,12 @@ _ARRIVED = """
 _FIRST = "(SELECT min(own.observed_at) FROM history own WHERE own.position_no = shown.no)"
 
 
-def board_at(organization_id: int, wanted: PastFilter, *, limit: int, offset: int = 0) -> Page[PastRow]:
+def board_at(organization_id: int, filters: PastFilter, *, limit: int, offset: int = 0) -> Page[PastRow]:
     """Every asset that was not retired at that moment and had been seen by then."""
     with reading():
-        sql, values = past_statement(organization_id, wanted)
-        found = execute(sql, {**values, "limit": limit, "offset": offset}).fetchall()
-    return Page([past_row(row) for row in found], found[0][0] if found else 0)
+        sql, values = past_statement(organization_id, filters)
+        rows = execute(sql, {**values, "limit": limit, "offset": offset}).fetchall()
+    return Page([past_row(row) for row in rows], rows[0][0] if rows else 0)
 
 
 def past_row(row: tuple[Any, ...]) -> PastRow:
@@ -101,27 +101,27 @@ def past_row(row: tuple[Any, ...]) -> PastRow:
     return PastRow(*columns)
 
 
-def past_statement(organization_id: int, wanted: PastFilter) -> tuple[str, dict[str, Any]]:
+def past_statement(organization_id: int, filters: PastFilter) -> tuple[str, dict[str, Any]]:
     """The rows as SQL, each beginning with the total count; and its parameters, without `limit` and `offset`."""
-    parts = ["a.organization_id = :organization_id", "(a.deleted_at IS NULL OR a.deleted_at > :at)"]
-    values: dict[str, Any] = {"organization_id": organization_id, "at": wanted.at}
+    conditions = ["a.organization_id = :organization_id", "(a.deleted_at IS NULL OR a.deleted_at > :at)"]
+    values: dict[str, Any] = {"organization_id": organization_id, "at": filters.at}
     start = "WITH"
-    if wanted.q:
-        fits, found = has_words(organization_id, wanted.q)
-        parts.append(fits)
-        values |= found
-    if wanted.location_id is not None:
+    if filters.q:
+        matches, text_values = matches_text(organization_id, filters.q)
+        conditions.append(matches)
+        values |= text_values
+    if filters.location_id is not None:
         start = f"{BELOW},"
-        parts.append("p.location_id IN (SELECT id FROM below)")
-        values["location_id"] = wanted.location_id
-    order = SORTS.get(wanted.sort.removeprefix("-"), SORTS[DEFAULT_SORT])
+        conditions.append("p.location_id IN (SELECT id FROM below)")
+        values["location_id"] = filters.location_id
+    order = SORTS.get(filters.sort.removeprefix("-"), SORTS[DEFAULT_SORT])
     return (
         f"{start} p AS MATERIALIZED ({_THEN}), shown AS ("
         "SELECT count(*) OVER () AS total, a.id AS id, a.external_key AS external_key, a.name AS name, "
         "l.external_key AS location_key, l.name AS location_name, l.deleted_at IS NULL AS is_live, a.deleted_at, p.* "
         "FROM p JOIN asset a ON a.id = p.asset_id JOIN location l ON l.id = p.location_id "
-        f"WHERE {' AND '.join(parts)} "
-        f"ORDER BY {order.format('DESC' if wanted.sort.startswith('-') else '')}, a.id LIMIT :limit OFFSET :offset) "
+        f"WHERE {' AND '.join(conditions)} "
+        f"ORDER BY {order.format('DESC' if filters.sort.startswith('-') else '')}, a.id LIMIT :limit OFFSET :offset) "
         "SELECT total, id, external_key, name, location_id, location_key, location_name, is_live, "
         f"ifnull({_ARRIVED}, {_FIRST}), last_seen_at, deleted_at FROM shown"
     ), values
@@ -155,9 +155,9 @@ def stays(organization_id: int, asset_id: int, *, since: int, until: int) -> Sta
     Consecutive rows at one location are one stay. The last one ends at `until`, which is not in the future.
     """
     values = {"organization_id": organization_id, "asset_id": asset_id, "since": since, "until": until}
-    found = execute(_ROWS, {**values, "limit": MOST_ROWS + 1}).fetchall()
+    selected = execute(_ROWS, {**values, "limit": MOST_ROWS + 1}).fetchall()
     merged: list[Stay] = []
-    for location_id, key, name, is_live, observed_at, seen_until in reversed(found[:MOST_ROWS]):
+    for location_id, key, name, is_live, observed_at, seen_until in reversed(selected[:MOST_ROWS]):
         seen_until = min(seen_until, until)
         if merged and merged[-1].location_id == location_id:
             last = merged[-1]
@@ -167,4 +167,4 @@ def stays(organization_id: int, asset_id: int, *, since: int, until: int) -> Sta
         if merged:
             merged[-1] = merged[-1]._replace(until=observed_at)
         merged.append(Stay(observed_at, until, location_id, key, name, bool(is_live), seen_until, 1))
-    return Stays(merged, len(found) > MOST_ROWS)
+    return Stays(merged, len(selected) > MOST_ROWS)

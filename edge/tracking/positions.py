@@ -18,9 +18,9 @@ from edge.database.connection import execute_many, writing
 from edge.tracking import held_back, recent_reads
 from edge.tracking.counted_reads import CountedReads
 from edge.tracking.evidence import AROUND, IDLE, LOOKS, OTHER_READER, Rule, last_at
-from edge.tracking.heard_by import HeardBy
 from edge.tracking.late_reads import insert_late, last_read_second, replace_rows, rows_from, stayed_with
 from edge.tracking.packed_reads import ALWAYS, Recent
+from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.recent_reads import KEPT_FOR, UNKNOWN, RecentReads, Sign
 from edge.tracking.retrace import (
     PROVED,
@@ -34,7 +34,7 @@ from edge.tracking.retrace import (
     retrace,
     since_of,
 )
-from edge.tracking.signal_strength import Heard, Weight
+from edge.tracking.signal_strength import Detection, Weight
 from edge.tracking.signs import Signs
 from edge.tracking.stays import (
     CLOSE_STAY,
@@ -76,7 +76,7 @@ def record(
         if recent and not gap:
             recent.forget_positions({scan.asset_id for scan in scans})  # they are changed without it
         batch = _Batch(gap, scans, recent if gap else None, received_at)
-        batch.hear(signs)
+        batch.add_signs(signs)
         news = [batch.enter(scan) for scan in scans]
         batch.write()
     return news
@@ -109,7 +109,7 @@ def reconsider(asset_id: int, observed_at: int) -> None:
     """A person's scan was added or undone: decide anew what readers heard from then on, as far as it is kept."""
     second = observed_at // SECOND
     with writing():
-        if not recent_reads.was_heard(asset_id, second * SECOND):
+        if not recent_reads.was_read(asset_id, second * SECOND):
             return
         whole = recent_reads.load({asset_id}, 0).get(asset_id)
         position = load_positions({asset_id}).get(asset_id)
@@ -153,10 +153,10 @@ class _Batch:
             self._counted.note(scan, self._source(scan))
         return self._count(scan)
 
-    def hear(self, signs: Collection[Sign]) -> None:
+    def add_signs(self, signs: Collection[Sign]) -> None:
         """Signs of life of readers: those that come late may change what was decided without them."""
         reads = self._recent
-        anew = reads.hear(signs) if reads and signs else {}
+        anew = reads.add_signs(signs) if reads and signs else {}
         if not reads or not anew:
             return
         reads.bring_back(anew)
@@ -189,7 +189,7 @@ class _Batch:
             recent.settled_until = max(recent.settled_until, until)
             self._keep(reads, asset_id, self.retrace(asset_id, position, recent, held.second, until))
             reads.held.put_off(asset_id, until)
-            last = last_at(recent.heard, len(recent.heard), position.location_id)
+            last = last_at(recent.detections, len(recent.detections), position.location_id)
             if position.location_id != was_at and last:
                 moved.append(scan_of(asset_id, last))
         reads.held.store(until, lambda asset_id, held: _held_read(asset_id, reads.of(asset_id), held))
@@ -265,8 +265,8 @@ class _Batch:
             at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay, scan.rssi_offset
         ):
             return False
-        is_told_since = is_first or (is_newest and second >= newest)
-        known_from = recent.known_from(max(position.last_seen_at // SECOND, newest)) if is_told_since else UNKNOWN
+        is_newest_read = is_first or (is_newest and second >= newest)
+        known_from = recent.known_from(max(position.last_seen_at // SECOND, newest)) if is_newest_read else UNKNOWN
         reads.note(scan, source_no, known_from)
         self._touched[position.no] = position
         news = self._is_plain(reads, position, scan, recent, newest)
@@ -343,18 +343,18 @@ class _Batch:
 
         `until`: see `settle`. `is_late`: something from that second on may have been decided.
         """
-        heard = recent.heard
+        detections = recent.detections
         known_until = max(recent.settled_until, recent.newest if is_late else 0)
-        second = max(_reach_back(heard, second, known_until), recent.complete_from)
+        second = max(_reach_back(detections, second, known_until), recent.complete_from)
         is_proved = is_late and _is_proved_by(position.row_at, position.row_rule, recent, second)
         if is_proved:
             second = position.row_at // SECOND
-            recent, heard = self._reaching(asset_id, recent, heard, second)
+            recent, detections = self._reaching(asset_id, recent, detections, second)
         horizon = max(until, recent.newest - 1, recent.settled_until)
         self._touched[position.no] = position
         if position.row_at < second * SECOND:
             row = _Row(position.location_id, position.row_at, position.row_rule, position.last_seen_at)
-            traced = self._trace(asset_id, position, recent, heard, second, row, (), horizon)
+            traced = self._trace(asset_id, position, recent, detections, second, row, (), horizon)
             for step in traced.steps:
                 self._append_step(position, step)
             position.last_seen_at = max(position.last_seen_at, traced.seen_at or 0)
@@ -363,56 +363,58 @@ class _Batch:
         before, rows = rows_from(position, second * SECOND)
         if before and not is_proved and _is_proved_by(before.observed_at, before.rule, recent, second):
             second = before.observed_at // SECOND
-            recent, heard = self._reaching(asset_id, recent, heard, second)
+            recent, detections = self._reaching(asset_id, recent, detections, second)
             before, rows = rows_from(position, second * SECOND)
         people = [
             ByPerson(row.observed_at, row.location_id, key) for key, row in enumerate(rows) if row.rule == Rule.PERSON
         ]
         known = _Row(before.location_id, before.observed_at, before.rule, before.ended_at) if before else None
-        traced = self._trace(asset_id, position, recent, heard, second, known, people, horizon)
+        traced = self._trace(asset_id, position, recent, detections, second, known, people, horizon)
         replace_rows(position, before, rows, traced.steps, traced.seen_at or position.last_seen_at)
         return traced.held
 
-    def _reaching(self, asset_id: int, recent: Recent, heard: list[Heard], second: int) -> tuple[Recent, list[Heard]]:
+    def _reaching(
+        self, asset_id: int, recent: Recent, detections: list[Detection], second: int
+    ) -> tuple[Recent, list[Detection]]:
         """With all that decides from that second on: from disk, if it is not in memory."""
         if second >= recent.exact_from or self._recent is None or asset_id in self._looked_back:
-            return recent, heard
+            return recent, detections
         self._looked_back.add(asset_id)
         self._recent.look_back({asset_id}, second)
         recent = self._recent.of(asset_id) or recent
-        return recent, recent.heard
+        return recent, recent.detections
 
     def _trace(
         self,
         asset_id: int,
         position: Position,
         recent: Recent,
-        heard: Sequence[Heard],
+        detections: Sequence[Detection],
         second: int,
         row: _Row | None,
         people: Sequence[ByPerson],
         horizon: int,
     ) -> Traced:
         state = State(None, 0, None)
-        readers = self._heard_by(asset_id)
-        begin = first_from(heard, second)
+        readers = self._outages_of(asset_id)
+        begin = first_from(detections, second)
         if row:
-            seen_at = _seen_before(heard, begin, second, row, recent)
-            is_known = last_at(heard, begin, row.location_id) is not None and not _pauses_after(heard, begin)
+            seen_at = _seen_before(detections, begin, second, row, recent)
+            is_known = last_at(detections, begin, row.location_id) is not None and not _pauses_after(detections, begin)
             stayed = None if is_known else stayed_with(position, row.began_at, seen_at)
             state = State(row.location_id, since_of(row.began_at, row.rule), seen_at, stayed)
-        traced = retrace(heard, begin, state, people, self._gap, readers, horizon)
+        traced = retrace(detections, begin, state, people, self._gap, readers, horizon)
         if traced.steps:
             recent.decided_row, recent.decided_in = traced.steps[-1].observed_at, traced.steps[-1].decided_in
         return traced
 
-    def _heard_by(self, asset_id: int) -> HeardBy:
+    def _outages_of(self, asset_id: int) -> ReaderOutages:
         if self._recent is not None:
             reads = self._recent
-            return HeardBy(asset_id, reads.readers, reads.signs, reads.held.ask)
+            return ReaderOutages(asset_id, reads.readers, reads.signs, reads.held.ask)
         if self._on_disk is None:
             self._on_disk = recent_reads.load_readers(), recent_reads.load_signs()
-        return HeardBy(asset_id, *self._on_disk)
+        return ReaderOutages(asset_id, *self._on_disk)
 
     def _first(self, scan: Scan, rule: Rule) -> Position:
         at = scan.observed_at
@@ -426,9 +428,9 @@ class _Batch:
         self._append(position, row, scan.location_id)
 
     def _append_step(self, position: Position, step: Step) -> None:
-        if step.heard:
+        if step.detection:
             position.last_seen_at = max(position.row_at, step.ended_at or 0)
-            self._append(position, row_of_step(position.no, step, step.heard), step.location_id)
+            self._append(position, row_of_step(position.no, step, step.detection), step.location_id)
 
     def _append(self, position: Position, row: NewRow, location_id: int) -> None:
         """Add the newest row, which ends the stay before it."""
@@ -487,47 +489,47 @@ def _is_proved_by(row_at: int, rule: int, recent: Recent, second: int) -> bool:
     return recent.looks_between(began, second) <= LOOKS
 
 
-def _reach_back(heard: Sequence[Heard], second: int, known_until: int) -> int:
+def _reach_back(detections: Sequence[Detection], second: int, known_until: int) -> int:
     """From which second on the decisions are to be made anew that a read in `second` may change.
 
     `known_until`: the silence before that second may have been taken to last so long. What follows in `heard` may be
     new as well, so it is no sign that the silence was shorter.
     """
-    index, first = first_from(heard, second), second
-    if index and known_until - heard[index - 1].second >= OTHER_READER:
-        first = heard[index - 1].second  # silence may have decided
-    while index and heard[index - 1].second >= second - AROUND:
+    index, first = first_from(detections, second), second
+    if index and known_until - detections[index - 1].second >= OTHER_READER:
+        first = detections[index - 1].second  # silence may have decided
+    while index and detections[index - 1].second >= second - AROUND:
         index -= 1
-        if heard[index].weight >= _PORTAL:
-            first = min(first, heard[index].second)
+        if detections[index].weight >= _PORTAL:
+            first = min(first, detections[index].second)
     return first
 
 
-def _pauses_after(heard: Sequence[Heard], begin: int) -> bool:
+def _pauses_after(detections: Sequence[Detection], begin: int) -> bool:
     """Whether there is a pause from `heard[begin - 1]` on after which nothing before it counts."""
-    is_long = bool(heard) and heard[-1].second - heard[max(begin - 1, 0)].second > IDLE
-    return is_long and any(is_after_pause(heard, index) for index in range(begin, len(heard)))
+    is_long = bool(detections) and detections[-1].second - detections[max(begin - 1, 0)].second > IDLE
+    return is_long and any(is_after_pause(detections, index) for index in range(begin, len(detections)))
 
 
-def _seen_before(heard: Sequence[Heard], begin: int, second: int, row: _Row, recent: Recent) -> int:
+def _seen_before(detections: Sequence[Detection], begin: int, second: int, row: _Row, recent: Recent) -> int:
     """When an asset was last seen before a second, in a stay."""
     if row.ended_at < second * SECOND:
         return row.ended_at
     for index in range(begin - 1, -1, -1):
-        if heard[index].location_id == row.location_id:
-            if heard[index].last_at > row.began_at:
-                return heard[index].last_at
+        if detections[index].location_id == row.location_id:
+            if detections[index].last_at > row.began_at:
+                return detections[index].last_at
             break
     return row.began_at if recent.complete_from * SECOND <= row.began_at else second * SECOND - 1
 
 
 def _held_read(asset_id: int, recent: Recent | None, held: Held) -> HeldRead | None:
     """As it is kept on disk."""
-    heard = recent.heard if recent else []
-    found = [one for one in heard if one.second >= held.second and one.location_id == held.location_id]
-    if not found:
+    detections = recent.detections if recent else []
+    waiting = [one for one in detections if one.second >= held.second and one.location_id == held.location_id]
+    if not waiting:
         return None
-    one = found[-1]
+    one = waiting[-1]
     return HeldRead(asset_id, one.location_id, one.last_at, one.source_no, one.rssi, one.weight, one.quality, one.delay)
 
 

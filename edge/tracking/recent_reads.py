@@ -125,10 +125,10 @@ class RecentReads:
         """Have in memory again what was dropped of these assets for want of room."""
         back = {asset_id: self._dropped.pop(asset_id) for asset_id in asset_ids if asset_id in self._dropped}
         if back:
-            found = load(back, (min(back.values()) - LOOKED_BACK) * SECOND)
-            for recent in found.values():
+            loaded = load(back, (min(back.values()) - LOOKED_BACK) * SECOND)
+            for recent in loaded.values():
                 recent.drop_old()
-            self._assets |= found
+            self._assets |= loaded
 
     def _bring_back_held(self, one: HeldRead) -> None:
         recent = self._assets.get(one.asset_id)
@@ -151,7 +151,7 @@ class RecentReads:
                 recent.decided_row, recent.decided_in = before.decided_row, before.decided_in
                 self._assets[asset_id] = recent
 
-    def hear(self, signs: Collection[Sign]) -> dict[int, int]:
+    def add_signs(self, signs: Collection[Sign]) -> dict[int, int]:
         """Take signs of life of readers; returns which assets are to be decided anew, from which second on."""
         anew: dict[int, int] = {}
         for sign in sorted(signs):
@@ -197,7 +197,9 @@ class RecentReads:
         ]
         for asset_id in idle:
             del self._assets[asset_id]
-        self._dropped = {asset_id: heard for asset_id, heard in self._dropped.items() if heard >= second - IDLE}
+        self._dropped = {
+            asset_id: last_read for asset_id, last_read in self._dropped.items() if last_read >= second - IDLE
+        }
 
     def _make_room(self) -> None:
         """First goes what only late reads ask for, then what decisions can do without, then the assets that were
@@ -263,21 +265,21 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
     limit = KEPT_LOOKS + MORE if asset_ids is None else sys.maxsize
     locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
     offsets = _offsets_by_source()
-    found: dict[int, Recent] = {}
+    recents: dict[int, Recent] = {}
     stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence ORDER BY no", (until,))
     for (reads,) in chain(stored, [(b"".join(unwritten),)]):
         for asset_id, at, source_no, rssi, weight, quality, complete_from, delay in READ.iter_unpack(reads):
             if asset_ids is None or asset_id in asset_ids:
-                recent = found.get(asset_id)
+                recent = recents.get(asset_id)
                 if recent is None:
                     if complete_from == UNKNOWN:
                         continue
-                    recent = found[asset_id] = Recent(complete_from, limit)
+                    recent = recents[asset_id] = Recent(complete_from, limit)
                 if recent.is_full:
                     recent.drop_old()
                 offset = offsets.get(source_no, 0.0)
                 recent.add(at, locations[source_no], strength_in(rssi), weight, source_no, quality, delay, offset)
-    return found
+    return recents
 
 
 def _offsets_by_source() -> dict[int, float]:
@@ -295,14 +297,14 @@ def load_readers() -> dict[int, int | None]:
 
 
 def load_signs() -> Signs:
-    found = Signs()
+    loaded = Signs()
     for (signs,) in execute("SELECT signs FROM recent_read ORDER BY no"):
         for sign in _SIGN.iter_unpack(signs):
-            found.add(*sign)
-    return found
+            loaded.add(*sign)
+    return loaded
 
 
-def was_heard(asset_id: int, since: int) -> bool:
+def was_read(asset_id: int, since: int) -> bool:
     """Whether a batch of evidence that reaches `since`, or later, has a read of the asset."""
     stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence", (since,))
     return any(read[0] == asset_id for (reads,) in stored for read in READ.iter_unpack(reads))
@@ -317,5 +319,5 @@ def newest_first(since: int) -> Iterator[tuple[int, int, int, float | None]]:
 
 def gap() -> int:
     """The sighting gap by which the newest reads were judged."""
-    found = execute("SELECT gap FROM recent_read WHERE is_evidence ORDER BY no DESC LIMIT 1").fetchone()
-    return found[0] if found else 0
+    row = execute("SELECT gap FROM recent_read WHERE is_evidence ORDER BY no DESC LIMIT 1").fetchone()
+    return row[0] if row else 0

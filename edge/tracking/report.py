@@ -66,22 +66,22 @@ class StayRow(NamedTuple):
 
 def list_asset_locations(
     organization_id: int,
-    wanted: AssetLocationFilter,
+    filters: AssetLocationFilter,
     *,
     limit: int,
     offset: int = 0,
     sort: Sequence[SortTerm] = DEFAULT_SORT,
 ) -> Page[AssetLocationRow]:
     """The current location of each scanned asset that is within its window."""
-    listed = ListQuery(organization_id, "p.organization_id", include_deleted=wanted.include_deleted)
-    listed.any_of("l.id", wanted.location_ids)
-    listed.any_of("l.external_key", wanted.location_external_keys)
-    listed.any_of("p.asset_id", wanted.asset_ids)
-    listed.any_of("a.external_key", wanted.asset_external_keys)
-    with view(listed, wanted.q):
-        match = search.match("asset", organization_id, wanted.q, descriptions=False) if wanted.q else None
-        found, total = read_page(_LISTED, listed, match, order_by(sort, SORTABLE, "p.asset_id"), limit, offset)
-    return Page([AssetLocationRow._make(row) for row in found], total)
+    query = ListQuery(organization_id, "p.organization_id", include_deleted=filters.include_deleted)
+    query.any_of("l.id", filters.location_ids)
+    query.any_of("l.external_key", filters.location_external_keys)
+    query.any_of("p.asset_id", filters.asset_ids)
+    query.any_of("a.external_key", filters.asset_external_keys)
+    with view(query, filters.q):
+        match = search.match("asset", organization_id, filters.q, descriptions=False) if filters.q else None
+        rows, total = read_page(_LISTED, query, match, order_by(sort, SORTABLE, "p.asset_id"), limit, offset)
+    return Page([AssetLocationRow._make(row) for row in rows], total)
 
 
 def list_history(
@@ -108,12 +108,12 @@ def list_history(
         order = f"ORDER BY h.observed_at {direction}, h.seq {direction}"
         # A subquery for the page: looking up the locations of the rows before it would be ten times the work.
         page = f"SELECT observed_at, seq, source_no FROM history h WHERE {where} {order} LIMIT :limit OFFSET :offset"
-        found = execute(
+        selected = execute(
             f"SELECT h.observed_at, h.seq, l.id, l.external_key FROM ({page}) h "
             f"JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id {order}",
             values,
         ).fetchall()
-        oldest_first = found[::-1] if newest_first else found
+        oldest_first = selected[::-1] if newest_first else selected
         stays = _with_durations(tracks, oldest_first)
     return Page(stays[::-1] if newest_first else stays, total)
 
@@ -124,14 +124,14 @@ def _tracks(organization_id: int, asset_id: int) -> tuple[list[int], int]:
     There is at most one, except on a hub, where each site that saw the asset has its own: their rows are merged by
     time.
     """
-    found = execute(
+    selected = execute(
         "SELECT t.no, t.history_rows FROM asset a LEFT JOIN track t ON t.asset_id = a.id "
         "WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL",
         (asset_id, organization_id),
     ).fetchall()
-    if not found:
+    if not selected:
         raise NotFound("asset not found")
-    tracks = [(no, count) for no, count in found if no is not None]
+    tracks = [(no, count) for no, count in selected if no is not None]
     return [no for no, _ in tracks], sum(count for _, count in tracks)
 
 
@@ -142,12 +142,12 @@ def _of_tracks(column: str, tracks: Sequence[int]) -> str:
 
 def _within(tracks: Sequence[int], since: int | None, until: int | None) -> str:
     """Both ends are included."""
-    parts = [_of_tracks("h.position_no", tracks)]
+    conditions = [_of_tracks("h.position_no", tracks)]
     if since is not None:
-        parts.append("h.observed_at >= :since")
+        conditions.append("h.observed_at >= :since")
     if until is not None:
-        parts.append("h.observed_at <= :until")
-    return " AND ".join(parts)
+        conditions.append("h.observed_at <= :until")
+    return " AND ".join(conditions)
 
 
 def _with_durations(tracks: Sequence[int], oldest_first: Sequence[tuple[int, int, int, str]]) -> list[StayRow]:
@@ -229,8 +229,8 @@ def moves(organization_id: int, asset_id: int, *, before: int | None = None, lim
         "SELECT no FROM track WHERE asset_id = ? AND organization_id = ?", (asset_id, organization_id)
     ).fetchall()
     values = {"before": 2**62 if before is None else before, "limit": limit}
-    found = [Move(*row) for (no,) in numbers for row in execute(_MOVES, {**values, "track": no})]
-    return sorted(found, key=lambda move: (move.observed_at, move.seq), reverse=True)[:limit]
+    merged = [Move(*row) for (no,) in numbers for row in execute(_MOVES, {**values, "track": no})]
+    return sorted(merged, key=lambda move: (move.observed_at, move.seq), reverse=True)[:limit]
 
 
 class DecidedStay(NamedTuple):
@@ -273,12 +273,12 @@ def decided_stays(organization_id: int, asset_id: int, limit: int) -> list[Decid
 
 def scanned_last(asset_ids: Collection[int]) -> set[int]:
     """Return those of these assets whose last sighting is a person's scan."""
-    found = execute(
+    rows = execute(
         "SELECT asset_id FROM track WHERE is_newest = 1 AND row_rule = ? AND last_seen_at = row_at "
         "AND asset_id IN (SELECT value FROM json_each(?))",
         (Rule.PERSON, json.dumps(list(asset_ids))),
     )
-    return {asset_id for (asset_id,) in found}
+    return {asset_id for (asset_id,) in rows}
 
 
 def count_stays(organization_id: int) -> int:

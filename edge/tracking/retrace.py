@@ -23,8 +23,8 @@ from edge.tracking.evidence import (
     last_at,
     settles,
 )
-from edge.tracking.heard_by import HeardBy
-from edge.tracking.signal_strength import Heard
+from edge.tracking.reader_outages import ReaderOutages
+from edge.tracking.signal_strength import Detection
 
 FOREVER = 2**40  # seconds: everything that will ever be heard is known
 PROVED = frozenset((Rule.STRONGER, Rule.SILENT, Rule.SETTLED))  # by reads after the first one, with which a stay begins
@@ -39,7 +39,7 @@ class State(NamedTuple):
     location_id: int | None
     since: int
     seen_at: int | None
-    stayed: Heard | None = None
+    stayed: Detection | None = None
 
 
 class Held(NamedTuple):
@@ -73,7 +73,7 @@ class Step(NamedTuple):
     location_id: int
     rule: Rule
     ended_at: int | None
-    heard: Heard | None = None
+    detection: Detection | None = None
     by_person: ByPerson | None = None
     decided_in: int = 0  # the second of the look that decided it, which may be later
 
@@ -88,17 +88,17 @@ def since_of(row_at: int, rule: int) -> int:
     return row_at // SECOND + (PERSON_HOLDS if rule == Rule.PERSON else 0)
 
 
-def first_from(heard: Sequence[Heard], second: int) -> int:
-    return bisect_left(heard, second, key=attrgetter("second"))
+def first_from(detections: Sequence[Detection], second: int) -> int:
+    return bisect_left(detections, second, key=attrgetter("second"))
 
 
 def retrace(
-    heard: Sequence[Heard],
+    detections: Sequence[Detection],
     begin: int,
     state: State,
     people: Sequence[ByPerson],
     gap: int,
-    readers: HeardBy = ALWAYS_THERE,
+    readers: ReaderOutages = ALWAYS_THERE,
     horizon: int = FOREVER,
 ) -> Traced:
     """What history says from `heard[begin]` on. `people` holds people's scans, in order.
@@ -109,49 +109,49 @@ def retrace(
     steps: list[Step] = []
     location_id, since, seen, stayed = state
     waiting = list(reversed(people))
-    while begin < len(heard) or waiting:
-        second = _next_second(heard, begin, waiting)
+    while begin < len(detections) or waiting:
+        second = _next_second(detections, begin, waiting)
         now = State(location_id, since, seen, stayed)
-        step, held = _settled(heard, begin, now, second - 1, readers)
+        step, held = _settled(detections, begin, now, second - 1, readers)
         if step:
             steps.append(step)
-            location_id, since, seen = step.location_id, step.since, _last_seen(heard, begin, step.location_id)
+            location_id, since, seen = step.location_id, step.since, _last_seen(detections, begin, step.location_id)
             stayed = _as_in_history(step)
-        if stayed and seen is not None and is_after_pause(heard, begin):
+        if stayed and seen is not None and is_after_pause(detections, begin):
             stayed = stayed.at(seen)
         now = State(location_id, since, seen, stayed)
         end = begin
-        while end < len(heard) and heard[end].second == second:
+        while end < len(detections) and detections[end].second == second:
             end += 1
         if waiting and waiting[-1].observed_at // SECOND == second:
-            if location_id is None and (first := _first_before(heard[begin:end], waiting[-1].observed_at)):
+            if location_id is None and (first := _first_before(detections[begin:end], waiting[-1].observed_at)):
                 steps.append(first)
                 seen = first.observed_at
             steps += _by_people(waiting, second, seen)
             location_id, since, seen, stayed = steps[-1].location_id, steps[-1].since, steps[-1].observed_at, None
-        elif is_undecided(heard, begin, end, location_id, horizon):
-            held = Held(second, second + AROUND, heard[begin].location_id)
+        elif is_undecided(detections, begin, end, location_id, horizon):
+            held = Held(second, second + AROUND, detections[begin].location_id)
             by_people = _by_people(waiting, FOREVER, seen)  # they stay, whatever becomes of the read
             return Traced(steps + by_people, by_people[-1].observed_at if by_people else seen, held)
-        elif step := _step(heard, begin, end, now, gap, readers):
+        elif step := _step(detections, begin, end, now, gap, readers):
             steps.append(step)
             location_id, since, stayed = step.location_id, step.since, _as_in_history(step)
-        seen = max([one.last_at for one in heard[begin:end] if one.location_id == location_id] + _known(seen))
+        seen = max([one.last_at for one in detections[begin:end] if one.location_id == location_id] + _known(seen))
         begin = end
-    step, held = _settled(heard, begin, State(location_id, since, seen, stayed), horizon, readers)
+    step, held = _settled(detections, begin, State(location_id, since, seen, stayed), horizon, readers)
     if step:
         steps.append(step)
-        seen = _last_seen(heard, begin, step.location_id)
+        seen = _last_seen(detections, begin, step.location_id)
     return Traced(steps, seen, held)
 
 
-def is_after_pause(heard: Sequence[Heard], index: int) -> bool:
+def is_after_pause(detections: Sequence[Detection], index: int) -> bool:
     """Whether nothing counts from there on that was heard before."""
-    return 0 < index < len(heard) and heard[index].second - heard[index - 1].second > IDLE
+    return 0 < index < len(detections) and detections[index].second - detections[index - 1].second > IDLE
 
 
-def _as_in_history(step: Step) -> Heard | None:
-    return step.heard.as_in_history() if step.heard else None
+def _as_in_history(step: Step) -> Detection | None:
+    return step.detection.as_in_history() if step.detection else None
 
 
 def _by_people(waiting: list[ByPerson], second: int, seen: int | None) -> list[Step]:
@@ -168,55 +168,57 @@ def _known(seen: int | None) -> list[int]:
     return [] if seen is None else [seen]
 
 
-def _last_seen(heard: Sequence[Heard], end: int, location_id: int) -> int | None:
-    last = last_at(heard, end, location_id)
+def _last_seen(detections: Sequence[Detection], end: int, location_id: int) -> int | None:
+    last = last_at(detections, end, location_id)
     return last.last_at if last else None
 
 
 def _settled(
-    heard: Sequence[Heard], end: int, state: State, until: int, readers: HeardBy
+    detections: Sequence[Detection], end: int, state: State, until: int, readers: ReaderOutages
 ) -> tuple[Step | None, Held | None]:
     """The move that the silence after `heard[end - 1]` proves, or what it may still prove."""
     here = state.location_id
-    one = held_back(heard, end, here, state.since) if end and here is not None else None
+    one = held_back(detections, end, here, state.since) if end and here is not None else None
     if one is None or here is None:
         return None, None
     if until < one.second + OTHER_READER:
         return None, Held(one.second, one.second + OTHER_READER, one.location_id)
-    due, is_settled = settles(heard, end, here, one, until, readers, state.stayed)
+    due, is_settled = settles(detections, end, here, one, until, readers, state.stayed)
     if not is_settled:
         return None, Held(one.second, due, one.location_id)
-    return _moved(heard, end, Decision(one, Rule.SETTLED), state), None
+    return _moved(detections, end, Decision(one, Rule.SETTLED), state), None
 
 
-def _moved(heard: Sequence[Heard], end: int, decision: Decision, state: State) -> Step:
-    one, second = decision.heard, heard[end - 1].second
+def _moved(detections: Sequence[Detection], end: int, decision: Decision, state: State) -> Step:
+    one, second = decision.detection, detections[end - 1].second
     if state.location_id is not None and decision.rule in PROVED:
-        one = began_with(heard, end, state.location_id, one, state.since)
+        one = began_with(detections, end, state.location_id, one, state.since)
     return Step(one.first_at, one.location_id, decision.rule, state.seen_at, one, decided_in=second)
 
 
-def _first_before(heard: Sequence[Heard], at: int) -> Step | None:
+def _first_before(detections: Sequence[Detection], at: int) -> Step | None:
     """The very first sighting of the asset, shortly before a person's scan."""
-    before = [one for one in heard if one.first_at < at]
+    before = [one for one in detections if one.first_at < at]
     if not before:
         return None
     one = min(before, key=lambda one: (one.first_at, one.location_id))
     return Step(one.first_at, one.location_id, Rule.FIRST, None, one)
 
 
-def _next_second(heard: Sequence[Heard], begin: int, waiting: Sequence[ByPerson]) -> int:
+def _next_second(detections: Sequence[Detection], begin: int, waiting: Sequence[ByPerson]) -> int:
     seconds = [waiting[-1].observed_at // SECOND] if waiting else []
-    if begin < len(heard):
-        seconds.append(heard[begin].second)
+    if begin < len(detections):
+        seconds.append(detections[begin].second)
     return min(seconds)
 
 
-def _step(heard: Sequence[Heard], begin: int, end: int, state: State, gap: int, readers: HeardBy) -> Step | None:
-    decision = decide(heard, end, state.location_id, state.since, readers, state.stayed)
+def _step(
+    detections: Sequence[Detection], begin: int, end: int, state: State, gap: int, readers: ReaderOutages
+) -> Step | None:
+    decision = decide(detections, end, state.location_id, state.since, readers, state.stayed)
     if decision:
-        return _moved(heard, end, decision, state)
-    for one in heard[begin:end]:
+        return _moved(detections, end, decision, state)
+    for one in detections[begin:end]:
         if one.location_id == state.location_id and state.seen_at is not None and one.first_at - state.seen_at > gap:
             return Step(one.first_at, one.location_id, Rule.AGAIN, state.seen_at, one)
     return None

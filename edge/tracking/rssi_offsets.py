@@ -71,8 +71,8 @@ def all_offsets() -> Offsets:
 def _offsets(condition: str, value: int) -> Offsets:
     antennas: dict[tuple[int, int], float] = {}
     whole: dict[int, float] = {}
-    found = execute(f"SELECT reader_id, port, decibels FROM rssi_offset {condition}", (value,))
-    for reader_id, port, decibels in found:
+    rows = execute(f"SELECT reader_id, port, decibels FROM rssi_offset {condition}", (value,))
+    for reader_id, port, decibels in rows:
         if port is None:
             whole[reader_id] = decibels
         else:

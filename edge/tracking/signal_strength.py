@@ -47,7 +47,7 @@ _DIRECT = Weight.DIRECT
 _LOSSES = (0.0, 15.0, 0.0, 15.0, 0.0)  # dB by which a tag as near is weaker than an RFID tag, by weight
 
 
-class Heard(NamedTuple):
+class Detection(NamedTuple):
     """What one location heard of an asset in one second: how strongly at best, from when to when.
 
     Source, RSSI, quality of the time and delay are those of the first read, for a row of history.
@@ -81,21 +81,21 @@ class Heard(NamedTuple):
         """The RSSI of the strongest read."""
         return None if self.tenths == NO_RSSI else self.strength - _LOSSES[self.weight]
 
-    def as_in_history(self) -> Heard:
+    def as_in_history(self) -> Detection:
         """Without what a row of history does not keep."""
         return self._replace(
             strength=strength_of(self.rssi, Weight.RFID_ZONE)[0], weight=int(Weight.RFID_ZONE), lasted=0
         )
 
-    def at(self, moment: int) -> Heard:
+    def at(self, moment: int) -> Detection:
         second, micros = divmod(moment, SECOND)
         return self._replace(second=second, micros=micros)
 
-    def merged(self, other: Heard) -> Heard:
+    def merged(self, other: Detection) -> Detection:
         """With another read of the same second and location."""
         first = other if (other.micros, other.source_no) < (self.micros, self.source_no) else self
         strongest = other if other.strength > self.strength else self
-        return Heard(
+        return Detection(
             self.second,
             self.location_id,
             strongest.strength,

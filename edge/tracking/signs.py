@@ -55,10 +55,10 @@ class Signs:
         """The second by which the reader was there for `wait` seconds after `begin`; None: not until `until`."""
         reader = self._readers.get(reader_id)
         while begin + wait <= until:
-            found = reader.outages(asset_id, begin, begin + wait) if reader else ()
-            if reader is None or not found:
+            silences = reader.outages(asset_id, begin, begin + wait) if reader else ()
+            if reader is None or not silences:
                 return begin + wait
-            back = reader.first_after(found[-1][0], asset_id)
+            back = reader.first_after(silences[-1][0], asset_id)
             if back is None:
                 return None
             begin = max(begin + 1, back)
@@ -151,11 +151,11 @@ class _Reader:
             seconds = self._seconds
             if closed is None:
                 closed = self._closed = self._find(seconds)
-        found = [one for one in closed if begin < one[1] <= end] if closed else []
+        overlapping = [one for one in closed if begin < one[1] <= end] if closed else []
         index = bisect_right(seconds, end)
         if index and self._was_out(seconds, seconds[index - 1], end + 1):
-            found.append((seconds[index - 1], seconds[index] if index < len(seconds) else NEVER))
-        return found
+            overlapping.append((seconds[index - 1], seconds[index] if index < len(seconds) else NEVER))
+        return overlapping
 
     def _around(self, asset_id: int, begin: int, end: int) -> array[int] | None:
         """The signs that say whether it was out from `begin` to `end`, without those in which only this asset was read.
@@ -169,9 +169,9 @@ class _Reader:
         if first:
             first = bisect_left(seconds, seconds[first - 1] - STEADY_FOR)
         last = self._skip(bisect_right(seconds, end), asset_id)
-        found = seconds[first : last + 1]
-        others = array("I", [one for one in found if only.get(one) != asset_id])
-        return others if len(others) < len(found) else None
+        near = seconds[first : last + 1]
+        others = array("I", [one for one in near if only.get(one) != asset_id])
+        return others if len(others) < len(near) else None
 
     def _skip(self, index: int, asset_id: int) -> int:
         """The index of the first sign from there on that is not of this asset alone."""

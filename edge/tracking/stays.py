@@ -18,7 +18,7 @@ from msgspec import Struct
 from edge.database.connection import execute, execute_many
 from edge.tracking.evidence import Rule
 from edge.tracking.retrace import Step
-from edge.tracking.signal_strength import Heard, Weight
+from edge.tracking.signal_strength import Detection, Weight
 
 
 class Quality(IntEnum):
@@ -119,34 +119,34 @@ def row_values(
     return (position_no, scan.observed_at, seq, seen_for, source_no, delay, scan.quality, _tenths(scan.rssi), rule)
 
 
-def row_of_step(position_no: int, step: Step, heard: Heard, seq: int = 0) -> NewRow:
-    delay, quality, rssi = heard.delay, heard.quality, _tenths(heard.rssi)
-    return (position_no, step.observed_at, seq, 0, heard.source_no, delay, quality, rssi, step.rule)
+def row_of_step(position_no: int, step: Step, detection: Detection, seq: int = 0) -> NewRow:
+    delay, quality, rssi = detection.delay, detection.quality, _tenths(detection.rssi)
+    return (position_no, step.observed_at, seq, 0, detection.source_no, delay, quality, rssi, step.rule)
 
 
 def _tenths(rssi: float | None) -> int | None:
     return None if rssi is None else round(rssi * 10)
 
 
-def scan_of(asset_id: int, heard: Heard) -> Scan:
+def scan_of(asset_id: int, detection: Detection) -> Scan:
     """The scan that a read became."""
     organization_id, location_id, reader_id, port = execute(
-        "SELECT organization_id, location_id, reader_id, port FROM source WHERE no = ?", (heard.source_no,)
+        "SELECT organization_id, location_id, reader_id, port FROM source WHERE no = ?", (detection.source_no,)
     ).fetchone()
-    at, weight = heard.last_at, Weight(heard.weight)
+    at, weight = detection.last_at, Weight(detection.weight)
     return Scan(
-        organization_id, asset_id, location_id, reader_id, port, at, at + heard.delay, Quality(heard.quality),
-        heard.rssi, weight,
+        organization_id, asset_id, location_id, reader_id, port, at, at + detection.delay, Quality(detection.quality),
+        detection.rssi, weight,
     )  # fmt: skip
 
 
 def load_positions(asset_ids: set[int]) -> dict[int, Position]:
-    found = execute(
+    rows = execute(
         "SELECT asset_id, no, location_id, last_seen_at, dwell_started_at, row_at, row_seq, row_rule, history_rows "
         "FROM track WHERE site_no IS NULL AND asset_id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(asset_ids)),),
     )
-    return {asset_id: Position(*columns) for asset_id, *columns in found}
+    return {asset_id: Position(*columns) for asset_id, *columns in rows}
 
 
 def write_positions(positions: Sequence[Position]) -> None:
@@ -180,8 +180,8 @@ class ScanSource(NamedTuple):
 
 def number_of(organization_id: int, source: ScanSource) -> int:
     """The number of a source, assigned when it is first asked for. Within the caller's transaction."""
-    found = execute(_FIND, source).fetchone() or execute(_ADD, (organization_id, *source)).fetchone()
-    number: int = found[0]
+    row = execute(_FIND, source).fetchone() or execute(_ADD, (organization_id, *source)).fetchone()
+    number: int = row[0]
     return number
 
 

@@ -10,13 +10,13 @@ from edge.clock import SECOND
 from edge.database.connection import execute, reading
 from edge.tracking import recent_reads, report
 from edge.tracking.evidence import LOOKS, Lead, Rule, decided_from, held_back, is_stray, last_at, lead, settles
-from edge.tracking.heard_by import HeardBy
+from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.report import DecidedStay
 from edge.tracking.retrace import first_from, since_of
-from edge.tracking.signal_strength import Heard
+from edge.tracking.signal_strength import Detection
 
 MOVES = 5
-TOLD = {
+EXPLANATIONS = {
     Rule.EVERY_READ: "it was read there; every read counts, or this one came too late to be weighed",
     Rule.FIRST: "it was read there for the first time",
     Rule.STRONGER: "it was heard there more strongly than where it was before, for long enough",
@@ -65,10 +65,10 @@ class Reason(NamedTuple):
     delay: int = 0
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         late = f"told {self.delay // SECOND} s late" if self.delay >= LATE else None
         source = ", ".join(part for part in (self.by, late) if part)
-        return f"{TOLD[self.rule]} ({source})" if source else TOLD[self.rule]
+        return f"{EXPLANATIONS[self.rule]} ({source})" if source else EXPLANATIONS[self.rule]
 
     def is_winner(self, one: Competitor) -> bool:
         """Whether it moved there for another reason than its lead."""
@@ -84,7 +84,7 @@ class Waiting(NamedTuple):
     is_out: bool  # the reader where the asset is is silent as a whole, so that its silence decides nothing
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         counts = f"it counts when the reader where the asset is did not read it for {self.seconds} s more"
         return f"{counts}; that reader is silent as a whole, which proves nothing" if self.is_out else counts
 
@@ -107,7 +107,7 @@ class Why(NamedTuple):
         return [one for one in self.now if not one.is_here and (one.collected or 0) > 0]
 
     @property
-    def told_of_nothing(self) -> str:
+    def missing_text(self) -> str:
         """Why there is nothing in `now`."""
         if self.site is not None:
             return f"What was weighed is known at {self.site} only"
@@ -122,72 +122,82 @@ def why_here(organization_id: int, asset_id: int) -> Why | None:
             return None
         oldest = rows[min(MOVES, len(rows)) - 1].at
         recent = recent_reads.load({asset_id}, oldest - LOOKED_BACK).get(asset_id)
-        heard = recent.heard if recent else []
-        readers = HeardBy(asset_id, recent_reads.load_readers(), recent_reads.load_signs())
+        detections = recent.detections if recent else []
+        readers = ReaderOutages(asset_id, recent_reads.load_readers(), recent_reads.load_signs())
         names = dict(execute(_NAMES, (organization_id,)))
     reasons = []
     for row, before in zip(rows[:MOVES], [*rows[1:], None], strict=False):
-        end = _decided(heard, row, before, readers)
-        weighed = _weigh(heard[:end], before, names, readers)
+        end = _decided(detections, row, before, readers)
+        weighed = _weigh(detections[:end], before, names, readers)
         reasons.append(Reason(row.at, row.location_id, row.name, Rule(row.rule), weighed, row.by, row.delay))
-    now = _weigh(heard, rows[0], names, readers)
-    return Why(reasons, now, rows[0].site, _waiting(heard, rows[0], names, readers), _rejected(heard, rows[0], names))
+    now = _weigh(detections, rows[0], names, readers)
+    return Why(
+        reasons, now, rows[0].site, _waiting(detections, rows[0], names, readers), _rejected(detections, rows[0], names)
+    )
 
 
-def _decided(heard: Sequence[Heard], row: DecidedStay, before: DecidedStay | None, readers: HeardBy) -> int:
+def _decided(
+    detections: Sequence[Detection], row: DecidedStay, before: DecidedStay | None, readers: ReaderOutages
+) -> int:
     """Where what was heard ends that decided a row; a move is decided some seconds after it began."""
-    end = first_from(heard, row.at // SECOND + 1)
-    if not end or heard[end - 1].second != row.at // SECOND:
+    end = first_from(detections, row.at // SECOND + 1)
+    if not end or detections[end - 1].second != row.at // SECOND:
         return 0
     if before is None or row.rule not in (Rule.STRONGER, Rule.SILENT):
         return end
     until = end
     for _ in range(LOOKS):
         collected, needed = lead(
-            heard, until, before.location_id, row.location_id, since_of(before.at, before.rule), readers
+            detections, until, before.location_id, row.location_id, since_of(before.at, before.rule), readers
         )
         if collected is None or collected >= needed:
             return until
-        if until == len(heard):
+        if until == len(detections):
             break
-        until = first_from(heard, heard[until].second + 1)
+        until = first_from(detections, detections[until].second + 1)
     return end
 
 
-def _waiting(heard: Sequence[Heard], here: DecidedStay, names: dict[int, str], readers: HeardBy) -> Waiting | None:
+def _waiting(
+    detections: Sequence[Detection], here: DecidedStay, names: dict[int, str], readers: ReaderOutages
+) -> Waiting | None:
     since = since_of(here.at, here.rule)
-    one = held_back(heard, len(heard), here.location_id, since) if heard else None
+    one = held_back(detections, len(detections), here.location_id, since) if detections else None
     if one is None or one.last_at <= here.at:
         return None
-    due, _ = settles(heard, len(heard), here.location_id, one, 0, readers, None)
-    last = last_at(heard, len(heard), here.location_id)
+    due, _ = settles(detections, len(detections), here.location_id, one, 0, readers, None)
+    last = last_at(detections, len(detections), here.location_id)
     is_out = last is not None and bool(readers.outages(last.source_no, one.second, clock.now() // SECOND))
     return Waiting(names.get(one.location_id, "a deleted location"), one.last_at, due - one.second, is_out)
 
 
-def _rejected(heard: Sequence[Heard], here: DecidedStay, names: dict[int, str]) -> list[str]:
-    first = decided_from(heard, len(heard))
-    strays = {heard[at].location_id for at in range(first, len(heard)) if is_stray(heard, at, here.location_id)}
+def _rejected(detections: Sequence[Detection], here: DecidedStay, names: dict[int, str]) -> list[str]:
+    first = decided_from(detections, len(detections))
+    strays = {
+        detections[at].location_id for at in range(first, len(detections)) if is_stray(detections, at, here.location_id)
+    }
     return sorted(names.get(location_id, "a deleted location") for location_id in strays)
 
 
 def _weigh(
-    heard: Sequence[Heard], here: DecidedStay | None, names: dict[int, str], readers: HeardBy
+    detections: Sequence[Detection], here: DecidedStay | None, names: dict[int, str], readers: ReaderOutages
 ) -> list[Competitor]:
     """The locations that heard the asset in the last looks: its own first, then those that heard it most often."""
-    if not heard:
+    if not detections:
         return []
-    by_location: dict[int, list[Heard]] = {}
-    for one in heard[decided_from(heard, len(heard)) :]:
+    by_location: dict[int, list[Detection]] = {}
+    for one in detections[decided_from(detections, len(detections)) :]:
         by_location.setdefault(one.location_id, []).append(one)
-    found = []
+    competitors = []
     for location_id, times in by_location.items():
         known = [one.strongest for one in times if one.strongest is not None]
         is_here = here is not None and location_id == here.location_id
         ahead = Lead(None, 0.0)
         if here and not is_here:
-            ahead = lead(heard, len(heard), here.location_id, location_id, since_of(here.at, here.rule), readers)
-        found.append(
+            ahead = lead(
+                detections, len(detections), here.location_id, location_id, since_of(here.at, here.rule), readers
+            )
+        competitors.append(
             Competitor(
                 location_id,
                 names.get(location_id, "a deleted location"),
@@ -199,7 +209,7 @@ def _weigh(
                 *ahead,
             )
         )
-    return sorted(found, key=lambda one: (not one.is_here, -one.seconds, one.location_id))
+    return sorted(competitors, key=lambda one: (not one.is_here, -one.seconds, one.location_id))
 
 
 _NAMES = "SELECT id, name FROM location WHERE organization_id = ?"

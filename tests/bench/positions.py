@@ -18,8 +18,8 @@ from itertools import islice
 
 from edge.clock import SECOND
 from edge.tracking.evidence import Rule
-from edge.tracking.heard_by import HeardBy
 from edge.tracking.packed_reads import ALWAYS, Recent
+from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.retrace import State, first_from, retrace
 from edge.tracking.signal_strength import AntennaKind, weight_of
 from edge.tracking.signs import Signs
@@ -49,7 +49,7 @@ def with_smoothing(trace: Trace, scenario: Scenario) -> list[Decided]:
     for read in trace.reads:
         weight = portal if read.location in scenario.portals else zone
         recent.add(round(read.at * SECOND), read.location, read.strength, weight, read.antenna)
-    readers = HeardBy(0, scenario.reader_of, Signs())
+    readers = ReaderOutages(0, scenario.reader_of, Signs())
     steps, _, _ = retrace(recent.heard, 0, State(None, 0, None), (), GAP, readers)
     return [(step.observed_at / SECOND, step.location_id) for step in steps]
 
@@ -61,7 +61,7 @@ def known_at(trace: Trace, scenario: Scenario) -> list[Decided]:
     for read in trace.reads:
         weight = portal if read.location in scenario.portals else zone
         recent.add(round(read.at * SECOND), read.location, read.strength, weight, read.antenna)
-    readers, heard = HeardBy(0, scenario.reader_of, Signs()), recent.heard
+    readers, heard = ReaderOutages(0, scenario.reader_of, Signs()), recent.heard
     here, since, shown = None, 0, []
     seconds = sorted({one.second for one in heard})
     state, begin = State(None, 0, None), 0

@@ -36,7 +36,7 @@ def decided(trace: Trace, offsets: Mapping[int, float]) -> list[Decided]:
     for read in trace.reads:
         offset = offsets.get(read.antenna, 0.0)
         recent.add(round(read.at * SECOND), read.location, read.strength, weight, rssi_offset=offset)
-    steps, *_ = retrace(recent.heard, 0, State(None, 0, None), (), GAP)
+    steps, *_ = retrace(recent.detections, 0, State(None, 0, None), (), GAP)
     return [(step.observed_at / SECOND, step.location_id) for step in steps]
 
 

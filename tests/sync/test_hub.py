@@ -106,7 +106,7 @@ def test_antenna_names_come_from_the_site(company: Company) -> None:
             assert why
             assert [reason.by for reason in why.reasons] == ["Hall, antenna south gate", "Hall, antenna north gate"]
             assert why.site == (None if box is company.ber else "Site BER")
-            assert "at Site BER only" in why.told_of_nothing or box is company.ber
+            assert "at Site BER only" in why.missing_text or box is company.ber
 
 
 def keys_at(box: Box) -> set[str]:

@@ -316,7 +316,7 @@ def lead_of(reads: Iterable[tuple[int, int]]) -> Lead:
     recent = Recent(ALWAYS)
     for second, place in reads:
         recent.add(second * SECOND, place, -50.0)
-    return lead(recent.heard, len(recent.heard), A, B, 0)
+    return lead(recent.detections, len(recent.detections), A, B, 0)
 
 
 places = st.integers(0, 2)

@@ -25,7 +25,7 @@ def test_where_room_runs_out_less_is_kept_of_every_asset_before_any_is_dropped(s
     recent = RecentReads(most_bytes=10_000, counted_every=1)
     begun, shortened = figure("dropped_total"), figure("shortened_total")
     assets = [tell(site, every(number, number + 40, 1, A), recent=recent) for number in range(12)]
-    kept = [len(found.heard) for asset in assets if (found := recent.of(asset))]
+    kept = [len(found.detections) for asset in assets if (found := recent.of(asset))]
     assert len(kept) == 12
     assert min(kept) == FEWER_LOOKS
     assert (figure("dropped_total"), figure("shortened_total") > shortened) == (begun, True)
@@ -51,7 +51,7 @@ def test_the_last_read_before_a_long_silence_is_kept_until_late_reads_no_longer_
         recent.add(second * SECOND, 2, -50.0)
     recent.add(139 * SECOND, 1, -50.0)
     recent.drop_old()
-    assert [one.second for one in recent.heard if one.location_id == 1] == [0, 139]
+    assert [one.second for one in recent.detections if one.location_id == 1] == [0, 139]
 
 
 def test_where_room_still_runs_out_what_was_heard_last_is_dropped_last_and_it_is_counted(site: Site) -> None:
@@ -76,7 +76,9 @@ def test_what_is_kept_of_a_second_and_location_is_its_strongest_and_first_read_a
     for tenths, place, rssi in reads:
         recent.add(tenths * SECOND // 10, place, rssi + 0.125)
         told.setdefault((tenths // 10, place), []).append((tenths, rssi))
-    kept = [(one.second, one.location_id, one.first_at, one.last_at, one.strength, one.rssi) for one in recent.heard]
+    kept = [
+        (one.second, one.location_id, one.first_at, one.last_at, one.strength, one.rssi) for one in recent.detections
+    ]
     assert sorted(kept) == [
         (
             second,
@@ -89,4 +91,4 @@ def test_what_is_kept_of_a_second_and_location_is_its_strongest_and_first_read_a
         for (second, place), found in sorted(told.items())
         for times, strengths in [list(zip(*found, strict=True))]
     ]
-    assert [one.second for one in recent.heard] == sorted(one.second for one in recent.heard)
+    assert [one.second for one in recent.detections] == sorted(one.second for one in recent.detections)

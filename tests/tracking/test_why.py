@@ -42,14 +42,14 @@ def test_it_tells_the_rule_of_each_move_what_was_weighed_and_what_is_held_back(c
         "Aisle", Rule.STRONGER, "Dock", Rule.FIRST,
     )  # fmt: skip
     assert [(one.name, one.is_here) for one in move.competitors] == [("Dock", True), ("Aisle", False)]
-    assert move.told.endswith("for long enough (dock)")
+    assert move.text.endswith("for long enough (dock)")
     assert not move.is_winner(move.competitors[1]), "its lead tells"
     assert first.is_winner(first.competitors[0])
     assert (move.competitors[1].collected or 0) >= move.competitors[1].needed
     assert [one.name for one in why.held_back] == ["Dock"]
     assert 0 < (why.held_back[0].collected or 0) < why.held_back[0].needed
     assert why.waiting
-    assert (why.waiting.name, why.waiting.told) == (
+    assert (why.waiting.name, why.waiting.text) == (
         "Dock", "it counts when the reader where the asset is did not read it for 60 s more",
     )  # fmt: skip
     assert [(one.name, one.strongest) for one in why.now] == [("Aisle", -50.0), ("Dock", -40.0)]

@@ -9,7 +9,7 @@ from edge.tracking.signs import Outage, Signs
 Ask = Callable[[int, int, int, int], None]  # reader, asset, begin, end
 
 
-class HeardBy:
+class ReaderOutages:
     """For one asset. `readers`: of each source; None: each is a reader of its own. `ask` is called each time that an
     answer may change with signs that come late."""
 
