@@ -1,7 +1,7 @@
-"""Carriers: what was put on a pallet or a trolley goes where its carrier is seen, until it is taken off.
+"""Carriers: assets on a pallet or a trolley move with it until they are unloaded.
 
-What is carried gets history rows of its own, marked as carried, so its position looks as if it had been scanned. A
-thing that is seen on its own somewhere else has been taken off, even if nobody scanned it off.
+A carried asset gets its own history rows, marked as carried, as if it had been scanned. An asset that is seen on its
+own elsewhere counts as unloaded, even without a scan.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEEPEST = 8  # a box on a pallet on a trolley; more is a mistake
 
 
 class Carried(NamedTuple):
-    """One thing on a carrier. `location_id` is where the carrier took it last."""
+    """An asset on a carrier. `location_id` is the last location it was carried to."""
 
     carrier_id: int
     asset_id: int
@@ -32,9 +32,9 @@ class Carried(NamedTuple):
 
 
 def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
-    """Put an asset on a carrier, and take it off any other one. Repeating it changes nothing.
+    """Put an asset on a carrier and take it off any other. Repeating this changes nothing.
 
-    False for a carrier that does not exist, or that is itself on the asset.
+    Returns False if the carrier does not exist or is itself on the asset.
     """
     with writing():
         if not _is_live(actor.organization_id, carrier_id) or carrier_id in {asset_id, *_all_on(asset_id)}:
@@ -53,7 +53,7 @@ def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
 
 
 def _end_of_load_at(asset_id: int, at: int) -> int | None:
-    """When a load ends that begins at `at` and may be reported late: when it was unloaded since, or loaded again."""
+    """Return the end of a load that began at `at`: the unload or next load, if that was reported earlier."""
     before = execute(f"SELECT unloaded_at FROM carrier_load WHERE asset_id = ?2 AND {_LOADED}", (at, asset_id))
     next_load = "SELECT min(loaded_at) FROM carrier_load WHERE asset_id = ? AND loaded_at > ?"
     row = before.fetchone() or execute(next_load, (asset_id, at)).fetchone()
@@ -62,13 +62,13 @@ def _end_of_load_at(asset_id: int, at: int) -> int | None:
 
 
 def unload(asset_id: int, at: int) -> None:
-    """Take an asset off whatever it was on at the time; what it was put on later stays as it is."""
+    """Take an asset off its carrier at that time. Later loads stay."""
     with writing():
         execute(f"UPDATE carrier_load SET unloaded_at = ?1 WHERE asset_id = ?2 AND {_LOADED}", (at, asset_id))
 
 
 def unload_all(organization_id: int, carrier_id: int, at: int) -> bool:
-    """Take everything off a carrier that was on it at the time; False for one that does not exist."""
+    """Unload a carrier as of a time. Returns False if it does not exist."""
     with writing():
         if not _is_live(organization_id, carrier_id):
             return False
@@ -77,9 +77,9 @@ def unload_all(organization_id: int, carrier_id: int, at: int) -> bool:
 
 
 def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
-    """Carriers were seen: what is on them is where they are now. Returns that. `gap` as in `scans.record`.
+    """Move the assets on these carriers to the carriers' locations, and return them. `gap` as in `positions.record`.
 
-    Within the transaction that recorded the scans. It follows the position that was decided, not a single read.
+    Call in the transaction that recorded the scans. It uses the decided position, not a single read.
     """
     if depth > DEEPEST or execute(_ANY).fetchone() is None:
         return set()
@@ -100,7 +100,7 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
 
 
 def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
-    """When a load is reported late, what was loaded went wherever the carrier was seen since."""
+    """Add the stays that a late-reported load missed: wherever its carrier has been seen since."""
     for location_id, observed_at in stays.visits(carrier_id, at):
         scan = Scan(organization_id, carrier_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
         carried = [one for one in _carried_then(scan) if not _is_known(one)]
@@ -109,15 +109,15 @@ def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
 
 
 def _carried_late(scan: Scan) -> list[Scan]:
-    """For a person's scan of a carrier that arrives after newer ones: what was on the carrier then was there too."""
+    """Return scans of the load for a person's scan of a carrier that arrived after newer ones."""
     if scan.quality not in (Quality.HANDHELD, Quality.CARRIED):
-        return []  # late reads of a reader are weighed together with its earlier ones
+        return []  # late reads are weighed together with earlier ones
     newest = execute("SELECT last_seen_at FROM position WHERE asset_id = ?", (scan.asset_id,)).fetchone()
     return _carried_then(scan) if newest and newest[0] > scan.observed_at else []
 
 
 def _carried_then(scan: Scan) -> list[Scan]:
-    """What was on a carrier at the time of a scan, and had not been seen on its own where the carrier never was."""
+    """Return scans of the assets on a carrier at the time of its scan."""
     return [
         replace(scan, asset_id=asset_id, quality=Quality.CARRIED, rssi=None)
         for asset_id in stays.carried_at(scan.asset_id, scan.observed_at, scan.location_id)
@@ -129,7 +129,7 @@ def _is_known(scan: Scan) -> bool:
 
 
 def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> None:
-    """A person's scan of a carrier was undone: undo what it did to the things on it."""
+    """Undo the effect of a person's undone scan of a carrier on its load."""
     carried = stays.carried_with(carrier_id, observed_at)
     for asset_id, seq in carried if depth <= DEEPEST else []:
         late_reads.take_back(asset_id, observed_at, seq, gap)
@@ -142,7 +142,7 @@ def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> No
 
 
 def carrier_of(organization_id: int, asset_id: int) -> tuple[int, str] | None:
-    """Id and name of what an asset is on."""
+    """Return id and name of an asset's carrier."""
     sql = (
         "SELECT carrier.id, carrier.name FROM carrier_load JOIN asset carrier ON carrier.id = carrier_load.carrier_id "
         "WHERE carrier_load.asset_id = ? AND carrier_load.unloaded_at IS NULL AND carrier.organization_id = ? "
@@ -153,7 +153,7 @@ def carrier_of(organization_id: int, asset_id: int) -> tuple[int, str] | None:
 
 
 def on(organization_id: int, carrier_id: int) -> list[tuple[int, str]]:
-    """Id and name of what is on a carrier, by name."""
+    """Return id and name of the assets on a carrier, sorted by name."""
     sql = (
         "SELECT asset.id, asset.name FROM carrier_load JOIN asset ON asset.id = carrier_load.asset_id "
         "WHERE carrier_load.carrier_id = ? AND carrier_load.unloaded_at IS NULL AND asset.organization_id = ? "
@@ -162,7 +162,7 @@ def on(organization_id: int, carrier_id: int) -> list[tuple[int, str]]:
     return [(row[0], row[1]) for row in execute(sql, (carrier_id, organization_id))]
 
 
-_LOADED = "loaded_at <= ?1 AND ifnull(unloaded_at, ?1 + 1) > ?1"  # at the time that is the first parameter
+_LOADED = "loaded_at <= ?1 AND ifnull(unloaded_at, ?1 + 1) > ?1"  # at the time in parameter 1
 _ANY = "SELECT 1 FROM carrier_load WHERE unloaded_at IS NULL LIMIT 1"
 _ON = """
 SELECT carried.carrier_id, carried.asset_id, carried.loaded_at, carried.location_id, own.location_id, own.last_seen_at
@@ -177,7 +177,7 @@ def _on(carriers: Iterable[int]) -> list[Carried]:
 
 
 def _carried_scan(scan: Scan, one: Carried) -> Scan | None:
-    """A scan of a thing where its carrier is; None when it is known to be there, or was taken off unreported."""
+    """Return a scan of an asset at its carrier's location; None if it is known there or was unloaded unreported."""
     now = execute("SELECT location_id, last_seen_at FROM position WHERE asset_id = ?", (one.carrier_id,)).fetchone()
     if now is None:
         return None
@@ -193,7 +193,7 @@ def _carried_scan(scan: Scan, one: Carried) -> Scan | None:
 
 
 def _all_on(asset_id: int) -> Sequence[int]:
-    """Everything on an asset, and on what is on it."""
+    """Return all assets on an asset, directly or indirectly."""
     sql = """
     WITH RECURSIVE below (id) AS (
         SELECT asset_id FROM carrier_load WHERE carrier_id = ? AND unloaded_at IS NULL

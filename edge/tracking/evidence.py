@@ -1,43 +1,42 @@
-"""Where an asset is that several antennas hear: the rule that decides, and nothing else.
+"""Choosing a location when several antennas read the same asset: the decision rule only.
 
-One read proves little: tags are heard through walls, and reflections change the strength by 20 dB within a second. So
-reads are evidence. For each second it is kept which locations heard the asset and how strongly; a second in which
-anything heard it is a *look*. While the asset is at `here`, every other location that hears it is a challenger, and
-look by look its lead over `here` is added up, never below nothing. This is the CUSUM test, which among all tests with
-as many false alarms finds a change soonest. The challenger that has collected enough wins.
+One read proves little: walls do not stop tags, and reflections change the signal by 20 dB within a second. So reads are
+evidence. A *look* is a second with any read of the asset, with the locations that read it and how strongly. While the
+asset is at `here`, every other location that reads it is a challenger. Its lead over `here` is summed look by look and
+never drops below zero. This is the CUSUM test: of all tests with the same rate of false alarms it detects a change
+soonest. The challenger wins once its sum is large enough.
 
-* A location that did not hear the asset in a look counts with its last strength, less and less the longer it is silent.
-  Silence is measured in the pace at which the asset is heard: a reader that tells of each tag every 5 s is not silent
-  after 5 s. Each look it misses proves the more the seldomer it was silent before: 13 dB for a location that heard
-  the asset in 20 looks of 20, 3 dB for one that hears it in every other.
-* Looks a second apart are much alike, since what stands in between stays for longer. Those of a sparse reader prove
-  more each, so less has to be collected: two or three reads decide.
-* A location that was silent for `GONE` such steps, and as long as proves it, competes no more: the next read anywhere
-  else is a move at once.
-* A lead below `MARGIN` is none, and a look counts `MOST` at most, less than what has to be collected: one read alone
-  decides only where nothing overlaps. That is where a sparse reader says that a location hears the asset which did not
-  hear it in any look before, while `here` is due and silent, and at most `WEAKER` below what `here` usually hears. What
-  is heard through a wall, or reflected, is weaker by more.
-* Where two RFID antennas do overlap, a reader that keeps a tag to itself for some seconds names the one that happened
-  to be first. That the other one was not is then chance, rather: misses prove half, and no less has to be collected.
-  It has to be another reader than that of `here`: of two antennas of one reader, the other one hears it next.
-* A portal is passed, not stayed at: what it hears after `PASSED` seconds of silence is a move. Afterwards it competes
-  like any zone. It is decided `AROUND` seconds later, since a stray read is none: one that is weaker by more than
-  `WEAKER` than what `here` or another portal hears at about that time. Every read of a direct antenna is a move at
-  once, and so is every barcode.
-* While the reader of `here` is out as a whole (`signs`), its silence is none: a challenger has to be stronger than
+* A location that misses a look counts with its last strength, which fades with the length of its silence. Silence is
+  measured in the asset's usual interval between looks: a reader that reports each tag every 5 s is not silent after 5
+  s. A miss proves more for a location that rarely misses: 13 dB after 20 looks of 20, 3 dB after every other look.
+* Looks one second apart are alike, since an obstacle stays for longer. The looks of a sparse reader prove more each, so
+  it needs a smaller sum: two or three reads decide.
+* A location that is silent for `GONE` intervals, and for long enough to prove its absence, no longer competes. The next
+  read elsewhere is a move at once.
+* A lead below `MARGIN` is ignored, and a look counts for at most `MOST`, which is less than the sum needed. So a single
+  read decides only without overlap: a sparse reader reads the asset at a location that was in no look before, `here` is
+  due and silent, and the read is at most `WEAKER` below the usual reads at `here`. Reads through walls and reflections
+  are weaker than that.
+* If two RFID antennas overlap, a reader that suppresses repeated reads reports only the antenna that was first. A miss
+  of the other one is then mostly chance: misses count half, and the full sum is needed. This applies between readers
+  only: of two antennas of one reader, the other one reads the asset next.
+* Assets pass a portal and do not stay at it: a read there after `PASSED` seconds of silence is a move. Afterwards the
+  portal competes like a zone. The decision waits `AROUND` seconds to exclude strays: reads that are more than `WEAKER`
+  below those at `here` or at another portal at about the same time. Every read of a direct antenna, and every barcode,
+  is a move at once.
+* While the whole reader of `here` is out (`signs`), its silence proves nothing: a challenger has to be stronger than
   `here` was, or after `LONG_OUTAGE` as strong.
-* A read elsewhere that is the newest of its asset is held back. When the reader of `here` was there for `OTHER_READER`
-  seconds more (`SAME_READER` where it is another antenna of that reader) and did not hear the asset, it counts; where
-  `here` hears the asset more seldom than that, when it missed it twice.
-* What was read before a pause of more than `IDLE` seconds proves nothing after it. Memory need not keep it then.
-* What a person scanned stays for `PERSON_HOLDS` seconds, whatever zones hear.
+* If the newest read of an asset is elsewhere, it is held. It counts once the reader of `here` has been online for
+  another `OTHER_READER` seconds (`SAME_READER` for another antenna of the same reader) without reading the asset. If
+  `here` reads the asset less often than that, it has to miss it twice.
+* A pause of more than `IDLE` seconds ends the evidence: earlier reads prove nothing, and memory may drop them.
+* A person's scan holds for `PERSON_HOLDS` seconds against all zones.
 
-A move begins with the first read there after the last one at the location that was left, as far as that is within
-the looks that decide: reads that were held back count at their own time.
+A move begins with the first read at the new location after the last one at the old location, within the looks that
+decide. So held reads count at their own time.
 
-The answer depends on what was heard when, never on the order in which the reads arrived, and hearing the same read
-again changes nothing. There is at most one move a second, beside those by people.
+The result depends only on the reads and their times, not on their order of arrival, and duplicates change nothing.
+Readers move an asset at most once a second.
 """
 
 from __future__ import annotations
@@ -54,18 +53,18 @@ from edge.tracking.signal_strength import Detection, Weight
 from edge.tracking.signs import Outage, Signs
 
 MARGIN = 3.0  # dB
-MOST = 20.0  # dB that a single look adds or takes away, at most
-ALIKE = 1  # seconds; a silence as short as that says nothing
-MISS_ALIKE = 8.0  # dB for each further second, where looks are a second apart
+MOST = 20.0  # dB, most that a single look adds or subtracts
+ALIKE = 1  # seconds; a shorter silence proves nothing
+MISS_ALIKE = 8.0  # dB for each further second of silence if looks are one second apart
 GONE = 10  # steps
 PROVED = 60.0  # dB, of misses
 WEAKER = 10.0  # dB
-OVERLAP = 3  # looks in which a challenger was heard before `here` was heard last
-KNOWN = 3  # times that the asset was heard before, from which it is known that a location does not overlap
-SPARSE = 3  # seconds from one look to the next
-LOOKS = 24  # that are looked back
-LEAST_PACE, MOST_PACE, USUAL_PACE = 1, 30, 5  # seconds; the usual one until there are gaps enough to tell
-GAPS = 5  # from which the pace is told
+OVERLAP = 3  # looks with the challenger before the last one with `here`
+KNOWN = 3  # earlier detections that show that a location does not overlap
+SPARSE = 3  # seconds between looks
+LOOKS = 24  # number of looks that decide
+LEAST_PACE, MOST_PACE, USUAL_PACE = 1, 30, 5  # seconds; `USUAL_PACE` until there are enough gaps
+GAPS = 5  # number of gaps that give the pace
 PASSED = 30  # seconds
 PERSON_HOLDS = 30  # seconds
 AROUND = 3  # seconds
@@ -76,30 +75,30 @@ IDLE = 300  # seconds
 
 _PORTAL = int(Weight.RFID_PORTAL)
 _RFID = (Weight.RFID_ZONE, Weight.RFID_PORTAL)
-_NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB to be collected, by weight; BLE fades more
-_SPARSER = (1.4, 1.8, 1.4, 1.8, 1.0)  # times less is needed of looks that are `SPARSE` apart or more, by weight
+_NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB, sum needed to win, by weight; BLE fades more
+_SPARSER = (1.4, 1.8, 1.4, 1.8, 1.0)  # divides the needed sum if looks are at least `SPARSE` apart, by weight
 
 
 class Rule(IntEnum):
-    """Why a row of history is there."""
+    """Reason for a row of history."""
 
-    EVERY_READ = 0  # smoothing is off, or the read came too late to be weighed
+    EVERY_READ = 0  # smoothing is off, or the read was too late
     FIRST = 1
-    STRONGER = 2  # collected enough against the location that was left
-    SILENT = 3  # the location that was left did not hear the asset any more
+    STRONGER = 2  # won against the previous location
+    SILENT = 3  # the previous location no longer read the asset
     PORTAL = 4
     DIRECT = 5
-    AGAIN = 6  # no move: seen again after a gap
+    AGAIN = 6  # no move: read again after a gap
     PERSON = 7
-    NEW = 8  # heard where it was not heard before, and not where it was
-    SETTLED = 9  # heard there last, and not where it was, whose reader was there
+    NEW = 8  # read at a new location, and missed at the previous one
+    SETTLED = 9  # read there last; the reader of the previous location was online and missed it
 
 
 _SECOND = attrgetter("second")
 
 
 class Decision(NamedTuple):
-    """A move to the location of `heard`; `collected` in dB, where it was a matter of strength."""
+    """A move to the location of `detection`; `collected` in dB if strength decided it."""
 
     detection: Detection
     rule: Rule
@@ -117,10 +116,11 @@ def decide(
     readers: ReaderOutages = ALWAYS_THERE,
     stayed: Detection | None = None,
 ) -> Decision | None:
-    """The move in the second of `heard[end - 1]`, if there is one. What was heard later is for portals only.
+    """Return the move in the second of `detections[end - 1]`, if there is one. Later detections only matter for
+    portals.
 
-    `heard` in the order of seconds. `here` is where the asset is (None: never seen) since the second `since`; what was
-    heard until then does not count against it. `stayed`: how `here` heard it last, should that not be in `heard`.
+    `detections` are sorted by second. `here` is the location of the asset (None: never seen) since the second `since`;
+    until then nothing counts against it. `stayed` is the last detection at `here` if `detections` may lack it.
     """
     second = detections[end - 1].second
     if here is not None and second <= since:
@@ -160,7 +160,7 @@ def _is_stronger(one: Detection, other: Detection | None) -> bool:
 
 
 def _is_certain(detections: Sequence[Detection], index: int, here: int | None) -> bool:
-    """Whether a read of a portal, or of a direct antenna, is a move."""
+    """Return True if a read of a portal or of a direct antenna is a move."""
     one = detections[index]
     if one.weight == Weight.DIRECT:
         return True
@@ -179,7 +179,7 @@ def _is_certain(detections: Sequence[Detection], index: int, here: int | None) -
 
 
 def is_stray(detections: Sequence[Detection], index: int, here: int | None) -> bool:
-    """Whether what a portal heard is far weaker than what `here` or another portal heard at about that time."""
+    """Return True if a portal's read is far weaker than one at `here` or at another portal at about the same time."""
     one = detections[index]
     if here is None or not _PORTAL <= one.weight < Weight.DIRECT:
         return False
@@ -197,7 +197,7 @@ def is_stray(detections: Sequence[Detection], index: int, here: int | None) -> b
 
 
 def is_undecided(detections: Sequence[Detection], begin: int, end: int, here: int | None, horizon: int) -> bool:
-    """Whether one of `heard[begin:end]`, of one second, is of a portal that may still prove to be stray."""
+    """Return True if one of `detections[begin:end]`, all of one second, is a portal's that may prove to be a stray."""
     if here is None or detections[begin].second + AROUND <= horizon:
         return False
     return any(
@@ -209,7 +209,7 @@ def is_undecided(detections: Sequence[Detection], begin: int, end: int, here: in
 
 
 def held_back(detections: Sequence[Detection], end: int, here: int | None, since: int) -> Detection | None:
-    """The strongest read of the last look before `end`, if that is elsewhere and may still count."""
+    """Return the strongest detection of the last look before `end` if it is elsewhere and may still count."""
     second = detections[end - 1].second
     if here is None or second <= since:
         return None
@@ -234,7 +234,7 @@ def settles(
     readers: ReaderOutages,
     stayed: Detection | None,
 ) -> tuple[int, bool]:
-    """When `one`, which is held back, counts if nothing more is heard, and whether it does by `until`."""
+    """Return the time when the held detection `one` counts without further reads, and whether `until` is late enough."""
     last = last_at(detections, end, here) or stayed
     begin = one.second
     if last is None:
@@ -248,7 +248,7 @@ def settles(
 
 
 def last_at(detections: Sequence[Detection], end: int, here: int) -> Detection | None:
-    """The last read at `here`, unless a pause of more than `IDLE` seconds came after it."""
+    """Return the last detection at `here`, unless a pause of more than `IDLE` seconds follows it."""
     second = detections[end - 1].second if end else 0
     for index in range(end - 1, -1, -1):
         one = detections[index]
@@ -261,7 +261,7 @@ def last_at(detections: Sequence[Detection], end: int, here: int) -> Detection |
 
 
 def began_with(detections: Sequence[Detection], end: int, here: int, one: Detection, since: int) -> Detection:
-    """The first read of the stay that `one`, in the last look before `end`, proves: none at `here` came after it."""
+    """Return the first detection of the stay that `one`, in the last look before `end`, proves."""
     last = last_at(detections, end, here)
     after = max(since, last.second if last else -1)
     for index in range(decided_from(detections, end), end):
@@ -272,7 +272,7 @@ def began_with(detections: Sequence[Detection], end: int, here: int, one: Detect
 
 
 def _is_new(detections: Sequence[Detection], end: int, here: int, one: Detection, readers: ReaderOutages) -> bool:
-    """Whether a single read decides against `here`, which is silent in the second of `heard[end - 1]`."""
+    """Return True if a single read decides against `here`, which is silent in the second of `detections[end - 1]`."""
     before = end - 1
     while before >= 0 and detections[before].second == one.second:
         before -= 1
@@ -298,7 +298,7 @@ def _is_new(detections: Sequence[Detection], end: int, here: int, one: Detection
 
 
 class Lead(NamedTuple):
-    """What a challenger has collected, and with how much it wins (dB). None: there is nothing left to win against."""
+    """Sum collected by a challenger, and the sum it needs (dB). None if `here` no longer competes."""
 
     collected: float | None
     needed: float
@@ -313,14 +313,14 @@ def lead(
     readers: ReaderOutages = ALWAYS_THERE,
     stayed: Detection | None = None,
 ) -> Lead:
-    """Of `there` over `here`, where the asset is since the second `since`, as it stands at `heard[end - 1]`."""
+    """Return the lead of `there` over `here` at `detections[end - 1]`; the asset is at `here` since the second `since`."""
     looks: list[int] = []
     begin = decided_from(detections, end)
     staying, coming = _staying(detections, begin, end, last_at(detections, end, here) or stayed, readers), _Presence()
     if staying.looks:
         looks.append(staying.second)
     collected = 0.0
-    together = 0  # looks in which `there` was heard before `here` was heard last
+    together = 0  # looks with `there` before the last one with `here`
     for second, look in groupby(detections[begin:end], key=_SECOND):
         is_read, before = False, coming.looks
         for one in look:
@@ -350,7 +350,7 @@ def lead(
 def _staying(
     detections: Sequence[Detection], begin: int, end: int, last: Detection | None, readers: ReaderOutages
 ) -> _Presence:
-    """What is known before `heard[begin]` of the location where the asset is: how it heard it last, if it went out."""
+    """Return the presence of the current location before `detections[begin]`: its last detection and its outages."""
     if last is None:
         return _Presence()
     first = detections[begin].second
@@ -372,7 +372,7 @@ def _needed(weight: int, looks: Sequence[int], is_overlap: bool) -> float:
 
 
 class _Presence:
-    """How one location heard the asset, look by look."""
+    """Detections of the asset at one location, look by look."""
 
     __slots__ = ("_first", "_last", "_miss", "_step", "_strength", "looks", "outages", "second", "weight")
 
@@ -381,7 +381,7 @@ class _Presence:
         self.looks = 0  # looks
         self._first = self._last = self.second = 0
         self._strength = self._miss = 0.0
-        self._step = 0  # 0: the silence since the last time has not been measured
+        self._step = 0  # 0: not measured since the last detection
         self.weight: int = Weight.RFID_ZONE
 
     def add(self, look: int, one: Detection) -> None:
@@ -392,7 +392,7 @@ class _Presence:
         self.looks += 1
 
     def strength_in(self, looks: Sequence[int], is_overlap: bool) -> float | None:
-        """As it counts in the last of the looks; None: the asset is gone from there."""
+        """Return the strength that counts in the newest look, or None if the asset is gone from there."""
         if not self.looks:
             return None
         silent = looks[-1] - self.second
@@ -416,14 +416,14 @@ class _Presence:
         return strength - miss * (silent - ALIKE) / step
 
     def _measure_silence(self, looks: Sequence[int]) -> None:
-        """Once for each silence: the pace before it, and what a miss proves, by the rule of succession."""
+        """Compute the interval before a silence, and the dB that a miss proves, by the rule of succession."""
         self._step = pace(looks[max(0, self._last - GAPS) : self._last + 1])
         watched = self._last - self._first + 1
         self._miss = 10 * math.log10((watched + 2) / (watched - self.looks + 1))
 
 
 def decided_from(detections: Sequence[Detection], end: int) -> int:
-    """Where the last `LOOKS` looks before `end` begin, in which the decision is found."""
+    """Return the index of the first detection of the last `LOOKS` looks before `end`."""
     looks, second, index = 0, -1, end
     while index:
         one = detections[index - 1]
@@ -437,7 +437,7 @@ def decided_from(detections: Sequence[Detection], end: int) -> int:
 
 
 def pace(looks: Sequence[int]) -> int:
-    """Seconds from one look to the next, as usual in these: the lower median, which one long pause does not move."""
+    """Return the usual seconds between looks: the lower median, so that one long pause has no effect."""
     gaps = sorted([after - before for before, after in pairwise(looks)])
     if len(gaps) < 2:
         return min([USUAL_PACE, *gaps])

@@ -12,27 +12,29 @@ from edge.clock import SECOND
 from edge.tracking.evidence import LOOKS
 from edge.tracking.signal_strength import Detection, strength_of
 
-KEPT_LOOKS = LOOKS + 8  # at least
-MORE = 24  # are kept until that many more came
-EARLIER = 3  # looks before a late read that it may change, too
-PINNED = 8  # locations of which the last read is kept, however old it is
-ALWAYS = 0  # the second from which on everything is there: the asset was never heard before
+KEPT_LOOKS = LOOKS + 8  # seconds kept, at least
+MORE = 24  # further seconds before old ones are dropped
+EARLIER = 3  # looks before a late read that it may also change
+PINNED = 8  # locations with a last read that is kept at any age
+ALWAYS = 0  # `complete_from` of an asset without earlier reads
 
-_DETECTION = Struct("<IqdBIIIhBq")  # as `Heard` says
+_DETECTION = Struct("<IqdBIIIhBq")  # fields of `Detection`
 _SECOND = Struct("<I40x")
 _LOCATION = Struct("<4xq32x")
 _HEAD = Struct("<IqdBII15x")  # up to `lasted`
 _LASTED = Struct("<I")
-_LASTED_AT = 25  # where it begins
+_LASTED_AT = 25  # its offset
 _SIZE = _DETECTION.size
-_ITSELF = 250  # bytes, of an asset of which nothing was heard
-_Values = tuple[int, int, float, int, int, int, int, int, int, int]  # of a `Heard`
+_ITSELF = 250  # bytes, of an asset without reads
+_Values = tuple[int, int, float, int, int, int, int, int, int, int]  # of a `Detection`
 _detection_of = partial(tuple.__new__, Detection)
 
 
 class Recent:
-    """In the order of seconds. Nothing is missing from `complete_from` on, and from `exact_from` on nothing that a
-    decision looks back to."""
+    """Detections of one asset in order of seconds.
+
+    None is missing from `complete_from` on, and from `exact_from` on none that a decision uses.
+    """
 
     __slots__ = (
         "_limit",
@@ -49,8 +51,8 @@ class Recent:
     def __init__(self, complete_from: int, limit: int = KEPT_LOOKS + MORE) -> None:
         self.complete_from = self.exact_from = complete_from
         self.newest = -1  # second
-        self.decided_row = self.decided_in = -1  # the newest row that was decided, and the second of the look that did
-        self.settled_until = -1  # second until which was decided what silence proves
+        self.decided_row = self.decided_in = -1  # the newest decided row, and the second of the look that decided it
+        self.settled_until = -1  # second until which silences are decided
         self._packed = bytearray()
         self._limit = limit * _SIZE
         self.is_full = False
@@ -61,7 +63,7 @@ class Recent:
 
     @property
     def size(self) -> int:
-        """In bytes, more or less."""
+        """Approximate size in bytes."""
         return len(self._packed) + _ITSELF
 
     @property
@@ -79,7 +81,7 @@ class Recent:
         delay: int = 0,
         rssi_offset: float = 0.0,
     ) -> bool:
-        """Whether it told anything new."""
+        """Add a read. Return True if it changed anything."""
         second, micros = divmod(observed_at, SECOND)
         strength, tenths = strength_of(rssi, weight, rssi_offset)
         one = (second, location_id, strength, weight, micros, 0, source_no, tenths, quality, delay)
@@ -112,8 +114,11 @@ class Recent:
         return True
 
     def _end_of(self, second: int) -> int:
-        """Where what was heard until that second ends. Most reads are hardly late, but out of a buffer come thousands:
-        the search goes back in steps that double, and then halves the last of them."""
+        """Return the end of the detections until that second.
+
+        Most reads are only slightly late, but a reader's buffer holds thousands. So the search goes back in doubling
+        steps, then bisects the last one.
+        """
         packed, step = self._packed, 1
         high = len(packed) // _SIZE
         low = high - 1
@@ -136,15 +141,15 @@ class Recent:
         return merged != before
 
     def known_from(self, second: int) -> int:
-        """Since when nothing is missing, told by a read that was just added as the newest after that second."""
+        """Return the second since which none is missing, given that the newest read follows that second."""
         return self.complete_from if len(self._packed) == _SIZE else second + 1
 
     def is_only(self, location_id: int) -> bool:
-        """Whether no other location heard the asset."""
+        """Return True if no other location read the asset."""
         return all(where == location_id for (where,) in _LOCATION.iter_unpack(self._packed))
 
     def is_newest_only(self, location_id: int) -> bool:
-        """Whether no other location heard the asset in the newest second."""
+        """Return True if no other location read the asset in the newest second."""
         packed, index = self._packed, len(self._packed)
         while index:
             index -= _SIZE
@@ -156,13 +161,13 @@ class Recent:
         return True
 
     def looks_between(self, second: int, until: int) -> int:
-        """In how many seconds it was heard from `second` on and before `until`."""
+        """Return the number of seconds with a read from `second` on and before `until`."""
         return len({one for (one,) in _SECOND.iter_unpack(self._packed) if second <= one < until})
 
     def drop_old(self, kept: int = KEPT_LOOKS) -> None:
-        """Keep whole seconds: the last ones, as many as decisions look back and some more for late reads.
+        """Keep the last seconds only: those that decisions use, and some more for late reads.
 
-        If fewer are `kept`, decisions look back to those.
+        With a smaller `kept`, decisions use fewer.
         """
         seconds = [second for (second,) in _SECOND.iter_unpack(self._packed)]
         looks = sorted({second for second in seconds if second >= self.complete_from})
@@ -177,9 +182,9 @@ class Recent:
         self.is_full = False
 
     def _pinned(self, index: int, exact: int) -> bytes:
-        """Of those before `index`, the last one of each location that was not read again before `exact`.
+        """Return the last detection before `index` of each location that was not read again before `exact`.
 
-        The reader of a location may be out for longer than the looks take that are kept.
+        A reader may be out for longer than the seconds kept.
         """
         size = index * _SIZE
         since = {where for (where,) in _LOCATION.iter_unpack(self._packed[size : exact * _SIZE])}

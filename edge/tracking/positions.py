@@ -1,10 +1,10 @@
-"""Where assets are and were: the one place that writes positions and history.
+"""Recording of scans: updates the current position and the history of assets.
 
-A scan is one sighting of one asset at one location. History keeps stays, not sightings: a row for every move, for every
-scan by a person, and for every time a fixed reader sees the asset again after `gap` (contract: Tracking). Order is
-that of observation. Nearly all scans are the newest of their asset, where the asset is already, and need no query of
-their own. `evidence` decides what is a move, over whole batches; a read that comes too late for that is put in its
-place by `insert_late`.
+A scan is one sighting of one asset at one location. History stores stays instead of sightings: a row for every move,
+for every scan by a person, and for every time a fixed reader reads the asset again after `gap` (contract: Tracking).
+Rows are ordered by time of observation. Nearly every scan is the newest of its asset and at its current location, and
+needs no query. `evidence` decides the moves, for whole batches; a read that arrives too late for that goes to
+`insert_late`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from edge.tracking.stays import (
     write_positions,
 )
 
-_PORTAL = int(Weight.RFID_PORTAL)  # Python 3.11 takes as long to look a member of an Enum up as to call a function
+_PORTAL = int(Weight.RFID_PORTAL)  # in Python 3.11 the lookup of an Enum member costs as much as a function call
 
 
 def record(
@@ -64,17 +64,17 @@ def record(
     signs: Collection[Sign] = (),
     received_at: int = 0,
 ) -> list[bool]:
-    """Record scans in their order; for each, returns whether it was news (False: a repeat, nothing changed).
+    """Record scans in their order. Return for each whether it changed anything; False for a repeat.
 
-    `gap` in microseconds: after a longer time unseen, a fixed reader's scan gets a row of its own; 0 keeps every scan.
-    With `recent`, locations that hear the same asset compete for it; without it, or without a gap, every read counts.
-    `signs`: signs of life of readers, in what was received until `received_at`.
+    `gap` in microseconds: after that time without a read, the next read of a fixed reader gets its own row; 0 keeps
+    every scan. With `recent` and a gap, locations that read the same asset compete; otherwise every read counts.
+    `signs` are the readers' signs of life received until `received_at`.
     """
     if not scans and not (signs and recent and gap):
         return []
     with writing():
         if recent and not gap:
-            recent.forget_positions({scan.asset_id for scan in scans})  # they are changed without it
+            recent.forget_positions({scan.asset_id for scan in scans})  # the following changes bypass `recent`
         batch = _Batch(gap, scans, recent if gap else None, received_at)
         batch.add_signs(signs)
         news = [batch.enter(scan) for scan in scans]
@@ -83,9 +83,9 @@ def record(
 
 
 def settle(recent: RecentReads, gap: int, until: int) -> list[Scan]:
-    """Decide what is held back and can be decided if nothing was heard until that second that is not known yet.
+    """Decide held reads, assuming that everything read until the second `until` is known.
 
-    Returns the scans it became: the last one of each asset that moved. To be called until there are none.
+    Returns the resulting scans: the last one of each asset that moved. Call until it returns none.
     """
     with writing():
         due = recent.held.take_due(until)
@@ -97,7 +97,7 @@ def settle(recent: RecentReads, gap: int, until: int) -> list[Scan]:
 
 
 def record_by_person(scan: Scan) -> int:
-    """Record one scan of a person, always as a row of its own; returns the `seq` that `take_back` needs."""
+    """Record one scan of a person, always in its own row. Return the `seq` that `take_back` needs."""
     with writing():
         record([scan], gap=0)
         seq = newest_seq(scan.asset_id, scan.observed_at)
@@ -106,7 +106,7 @@ def record_by_person(scan: Scan) -> int:
 
 
 def reconsider(asset_id: int, observed_at: int) -> None:
-    """A person's scan was added or undone: decide anew what readers heard from then on, as far as it is kept."""
+    """Decide again after a person's scan was added or undone, as far back as the reads are kept."""
     second = observed_at // SECOND
     with writing():
         if not recent_reads.was_read(asset_id, second * SECOND):
@@ -123,7 +123,7 @@ def reconsider(asset_id: int, observed_at: int) -> None:
 
 
 class _Batch:
-    """The positions of one batch in memory, and the history rows still to be written."""
+    """Positions of one batch in memory, and the history rows to write."""
 
     def __init__(self, gap: int, scans: Sequence[Scan], recent: RecentReads | None, received_at: int = 0) -> None:
         self._gap = gap
@@ -138,13 +138,13 @@ class _Batch:
         self._positions |= load_positions(asset_ids - self._positions.keys())
         self._scans = scans
         self._counted = CountedReads(scans)
-        self._looked_back: set[int] = set()  # assets
+        self._looked_back: set[int] = set()  # asset ids
         self._touched: dict[int, Position] = {}
-        self._doubtful: dict[int, int] = {}  # asset -> the second from which on it is to be decided anew
-        self._late: set[int] = set()  # assets of which something is doubtful that may have been decided
+        self._doubtful: dict[int, int] = {}  # asset -> first second to decide again
+        self._late: set[int] = set()  # assets with existing decisions that may change
         self._closed: list[tuple[int, int, int, int]] = []
         self._opened: list[NewRow] = []
-        self._on_disk: tuple[dict[int, int | None], Signs] | None = None  # readers of sources, and their signs
+        self._on_disk: tuple[dict[int, int | None], Signs] | None = None  # readers by source, and their signs
 
     def enter(self, scan: Scan) -> bool:
         if self._recent is not None and scan.reader_id is not None:
@@ -154,7 +154,7 @@ class _Batch:
         return self._count(scan)
 
     def add_signs(self, signs: Collection[Sign]) -> None:
-        """Signs of life of readers: those that come late may change what was decided without them."""
+        """Add signs of life of readers. Late ones may change earlier decisions."""
         reads = self._recent
         anew = reads.add_signs(signs) if reads and signs else {}
         if not reads or not anew:
@@ -164,7 +164,7 @@ class _Batch:
         known = {one: second for one, second in anew.items() if one in self._positions}
         short = {one for one, second in known.items() if (recent := reads.of(one)) and second < recent.exact_from}
         for one in known:
-            if reads.of(one) is None:  # dropped, since others were heard later
+            if reads.of(one) is None:  # dropped from memory after newer reads of other assets
                 reads.start(one, last_read_second(self._positions[one]) + 1)
                 short.add(one)
         if short:
@@ -174,7 +174,7 @@ class _Batch:
         self._late.update(known)
 
     def settle(self, due: Sequence[int], until: int) -> list[Scan]:
-        """Look again at what is held back of these assets; nothing that is not known yet was heard until then."""
+        """Decide the held reads of these assets again, assuming that everything until that second is known."""
         reads = self._recent
         if reads is None:
             return []
@@ -212,7 +212,7 @@ class _Batch:
         self._positions |= load_positions(set(asset_ids) - self._positions.keys())
 
     def _count(self, scan: Scan) -> bool:
-        """Enter a scan that counts as it is."""
+        """Record a scan without weighing it."""
         position = self._positions.get(scan.asset_id)
         if position is None:
             self._positions[scan.asset_id] = self._first(scan, Rule.EVERY_READ)
@@ -235,7 +235,9 @@ class _Batch:
         return True
 
     def _weigh(self, reads: RecentReads, scan: Scan) -> bool:
-        """Take a reader's scan as evidence. If it is where the asset is, that is all; otherwise it is decided later."""
+        """Take a reader's scan as evidence. At the current location it is recorded at once; elsewhere it is decided
+        later.
+        """
         at, asset_id = scan.observed_at, scan.asset_id
         position = self._positions.get(asset_id)
         source_no = self._source(scan)
@@ -249,7 +251,7 @@ class _Batch:
             return True
         recent = reads.of(asset_id)
         if recent is None:
-            if self._is_too_late(reads, scan):  # dropped, since others were heard later
+            if self._is_too_late(reads, scan):  # dropped from memory after newer reads of other assets
                 recent = self._look_back(reads, scan, None)
             else:
                 recent = reads.start_after_pause(asset_id, second, last_read_second(position))
@@ -260,7 +262,7 @@ class _Batch:
             if second < recent.complete_from:
                 self._decide(reads, position, asset_id)
                 return self._count(scan)
-        is_first = recent.is_empty  # before it, only people scanned the asset
+        is_first = recent.is_empty  # until now only people scanned the asset
         if not recent.add(
             at, scan.location_id, scan.rssi, scan.weight, source_no, scan.quality, delay, scan.rssi_offset
         ):
@@ -278,8 +280,10 @@ class _Batch:
         return news
 
     def _is_plain(self, reads: RecentReads, position: Position, scan: Scan, recent: Recent, newest: int) -> bool:
-        """Enter a read that was added after the second `newest`: where the asset is it decides nothing, and only the
-        position is changed. Otherwise it is decided later from which second on. Returns whether it was news."""
+        """Record a read at the current location, or schedule the decision. Return True if it changed anything.
+
+        The read follows those until the second `newest`.
+        """
         at, asset_id, second = scan.observed_at, scan.asset_id, scan.observed_at // SECOND
         held = reads.held.of(asset_id)
         if asset_id in self._doubtful:
@@ -303,7 +307,7 @@ class _Batch:
         return True
 
     def _look_back(self, reads: RecentReads, scan: Scan, recent: Recent | None) -> Recent:
-        """From disk, what was heard around a late read: once, for all assets that have late reads in the batch."""
+        """Load the reads around a late read from disk, once for all assets with late reads in the batch."""
         asset_id = scan.asset_id
         if asset_id not in self._looked_back and scan.received_at - scan.observed_at < KEPT_FOR:
             late = [one for one in self._scans if one.asset_id == asset_id or self._is_too_late(reads, one)]
@@ -315,7 +319,7 @@ class _Batch:
         return reads.of(asset_id) or recent or reads.start(asset_id, last_read_second(self._positions[asset_id]) + 1)
 
     def _is_too_late(self, reads: RecentReads, scan: Scan) -> bool:
-        """Whether what was read at about that time is on disk only."""
+        """Return True if reads of about that time are on disk only."""
         if scan.received_at - scan.observed_at >= KEPT_FOR:
             return False
         recent, position = reads.of(scan.asset_id), self._positions.get(scan.asset_id)
@@ -339,9 +343,9 @@ class _Batch:
     def retrace(
         self, asset_id: int, position: Position, recent: Recent, second: int, until: int = 0, *, is_late: bool = True
     ) -> Held | None:
-        """Decide anew from a second on, and change history where it says otherwise; returns what is held back.
+        """Decide again from a second on, and change history where the result differs. Return the read that is held.
 
-        `until`: see `settle`. `is_late`: something from that second on may have been decided.
+        `until`: see `settle`. `is_late`: decisions from that second on may exist.
         """
         detections = recent.detections
         known_until = max(recent.settled_until, recent.newest if is_late else 0)
@@ -376,7 +380,7 @@ class _Batch:
     def _reaching(
         self, asset_id: int, recent: Recent, detections: list[Detection], second: int
     ) -> tuple[Recent, list[Detection]]:
-        """With all that decides from that second on: from disk, if it is not in memory."""
+        """Return all reads that matter from that second on, loaded from disk if memory lacks them."""
         if second >= recent.exact_from or self._recent is None or asset_id in self._looked_back:
             return recent, detections
         self._looked_back.add(asset_id)
@@ -433,7 +437,7 @@ class _Batch:
             self._append(position, row_of_step(position.no, step, step.detection), step.location_id)
 
     def _append(self, position: Position, row: NewRow, location_id: int) -> None:
-        """Add the newest row, which ends the stay before it."""
+        """Add the newest row, which closes the stay before it."""
         stayed = position.last_seen_at - position.row_at
         self._closed.append((stayed, position.no, position.row_at, position.row_seq))
         self._opened.append(row)
@@ -472,7 +476,7 @@ class _Row(NamedTuple):
 
 
 def _is_out_of_reach(position: Position, recent: Recent, second: int) -> bool:
-    """Whether a late read may change what cannot be decided anew with what is in memory."""
+    """Return True if a late read may change decisions for which memory lacks reads."""
     if second < recent.exact_from:
         return True
     row_second = position.row_at // SECOND
@@ -480,7 +484,7 @@ def _is_out_of_reach(position: Position, recent: Recent, second: int) -> bool:
 
 
 def _is_proved_by(row_at: int, rule: int, recent: Recent, second: int) -> bool:
-    """Whether a row that began before `second` may have been decided by what was heard from then on."""
+    """Return True if reads from `second` on may have decided a row that began earlier."""
     began = row_at // SECOND
     if row_at == recent.decided_row:
         return began <= second <= recent.decided_in
@@ -490,14 +494,14 @@ def _is_proved_by(row_at: int, rule: int, recent: Recent, second: int) -> bool:
 
 
 def _reach_back(detections: Sequence[Detection], second: int, known_until: int) -> int:
-    """From which second on the decisions are to be made anew that a read in `second` may change.
+    """Return the first second with decisions that a read in `second` may change.
 
-    `known_until`: the silence before that second may have been taken to last so long. What follows in `heard` may be
-    new as well, so it is no sign that the silence was shorter.
+    `known_until`: end of the silence assumed before that second. Later reads may be new as well, so they do not show
+    that the silence was shorter.
     """
     index, first = first_from(detections, second), second
     if index and known_until - detections[index - 1].second >= OTHER_READER:
-        first = detections[index - 1].second  # silence may have decided
+        first = detections[index - 1].second  # a silence may have decided
     while index and detections[index - 1].second >= second - AROUND:
         index -= 1
         if detections[index].weight >= _PORTAL:
@@ -506,13 +510,13 @@ def _reach_back(detections: Sequence[Detection], second: int, known_until: int) 
 
 
 def _pauses_after(detections: Sequence[Detection], begin: int) -> bool:
-    """Whether there is a pause from `heard[begin - 1]` on after which nothing before it counts."""
+    """Return True if a pause from `detections[begin - 1]` on makes everything before it irrelevant."""
     is_long = bool(detections) and detections[-1].second - detections[max(begin - 1, 0)].second > IDLE
     return is_long and any(is_after_pause(detections, index) for index in range(begin, len(detections)))
 
 
 def _seen_before(detections: Sequence[Detection], begin: int, second: int, row: _Row, recent: Recent) -> int:
-    """When an asset was last seen before a second, in a stay."""
+    """Return the last sighting of a stay before a second."""
     if row.ended_at < second * SECOND:
         return row.ended_at
     for index in range(begin - 1, -1, -1):
@@ -524,7 +528,7 @@ def _seen_before(detections: Sequence[Detection], begin: int, second: int, row: 
 
 
 def _held_read(asset_id: int, recent: Recent | None, held: Held) -> HeldRead | None:
-    """As it is kept on disk."""
+    """Return a held read in its stored form."""
     detections = recent.detections if recent else []
     waiting = [one for one in detections if one.second >= held.second and one.location_id == held.location_id]
     if not waiting:
@@ -534,5 +538,5 @@ def _held_read(asset_id: int, recent: Recent | None, held: Held) -> HeldRead | N
 
 
 def _tells_why(scan: Scan, position: Position) -> bool:
-    """Whether a read where the asset is may be a better reason for it to be there."""
+    """Return True if a read at the current location may be a stronger reason for the stay."""
     return scan.weight >= _PORTAL and scan.observed_at // SECOND == position.row_at // SECOND

@@ -1,8 +1,8 @@
-"""The reads of the last minutes, from which positions are decided: in memory for ingest, on disk for a restart.
+"""Reads of the last minutes, from which positions are decided: in memory for ingest, on disk for a restart.
 
-Memory holds for each asset what was heard in the last seconds. The table `recent_read` holds the same reads as they
-were committed, one row for each batch, so that writing them costs next to nothing; it is read after a restart, when a
-person's scan makes it necessary to look back, and for what memory has no room for.
+Memory holds the reads of the last seconds of each asset. The table `recent_read` holds the same reads, one row per
+committed batch, so writing them is cheap. It is read after a restart, when a person's scan changes an earlier decision,
+and for assets that memory had no room for.
 """
 
 from __future__ import annotations
@@ -22,37 +22,39 @@ from edge.tracking.rssi_offsets import all_offsets
 from edge.tracking.signs import GOODBYE, Signs
 from edge.tracking.stays import HeldRead, Position, Scan
 
-KEPT_FOR = 900 * SECOND  # on disk, since they were received
+KEPT_FOR = 900 * SECOND  # on disk, after receipt
 KEPT_BYTES = 32 * 1024 * 1024
-LOOKED_BACK = 300  # seconds before a late read, which are read from disk
-MOST_BYTES = 64 * 1024 * 1024  # in memory, of all assets
+LOOKED_BACK = 300  # seconds before a late read, loaded from disk
+MOST_BYTES = 64 * 1024 * 1024  # in memory, for all assets
 COUNTED_EVERY = 50_000  # reads
-FEWER_LOOKS = 8  # for want of room: as many simulated assets are at a wrong place as with 24, with 4 a quarter more
+FEWER_LOOKS = 8  # if memory is full; in simulations 8 gave as many wrong locations as 24, 4 gave a quarter more
 MOST_POSITIONS = 10_000  # in memory, some 400 bytes each
 
 UNKNOWN = 2**32 - 1
 
-Sign = tuple[int, int, int]  # reader, second, and what it was: see `signs`
+Sign = tuple[int, int, int]  # reader, second, and kind or asset (see `signs`)
 _SIGN = Struct("<qIq")
 READ = Struct("<qqidBBIq")  # asset, moment, source, RSSI, weight, quality, complete from, delay
 _NO_RSSI = -1000.0
 
 
 class RecentReads:
-    """Of all assets. For the ingest thread, inside its transaction; after one that failed: `forget`."""
+    """Recent reads of all assets. Use only on the ingest thread, inside its transaction; call `forget` after a
+    rollback.
+    """
 
     def __init__(self, most_bytes: int = MOST_BYTES, counted_every: int = COUNTED_EVERY) -> None:
-        """What takes more than `most_bytes` is dropped; it is counted each time that as many reads were written."""
-        self.sources: dict[tuple[int, int | None, int | None], int] = {}  # their numbers, see `scans`
-        self.readers: dict[int, int | None] = {}  # of the sources, by number
+        """Keep at most `most_bytes`, checked after every `counted_every` reads written."""
+        self.sources: dict[tuple[int, int | None, int | None], int] = {}  # source numbers, see `stays.number_of`
+        self.readers: dict[int, int | None] = {}  # by source number
         self.signs = Signs()
         self.held = HeldBack()
-        self.positions: dict[int, Position] = {}  # as they are on disk, by asset
-        self._unchanged: tuple[int, int] | None = None  # as long as `changes` says the same, so are they
+        self.positions: dict[int, Position] = {}  # as stored, by asset
+        self._unchanged: tuple[int, int] | None = None  # `positions` are valid while `changes` is equal to this
         self._most_bytes = most_bytes
         self._counted_every = counted_every
         self._uncounted = 0
-        self._dropped: dict[int, int] = {}  # for want of room: asset -> the second in which it was heard last
+        self._dropped: dict[int, int] = {}  # dropped for lack of memory: asset -> second of its last read
         self._assets: dict[int, Recent] = {}
         self._reads: list[bytes] = []
         self._signs: list[bytes] = []
@@ -61,7 +63,7 @@ class RecentReads:
         self._swept_at = 0
 
     def refresh(self) -> None:
-        """To be called first in each transaction."""
+        """Load changes by other threads. Call first in each transaction."""
         self._reads.clear()
         self._signs.clear()
         is_changed = self._is_stale or changes() != self._unchanged
@@ -83,25 +85,25 @@ class RecentReads:
             self.positions.clear()
 
     def done(self) -> None:
-        """To be called last in a transaction; without it, the next one reads the positions again."""
+        """Call last in a transaction; otherwise the next one reads the positions again."""
         self._unchanged = changes()
 
     def forget(self) -> None:
-        """The transaction was undone: what is in memory may not be on disk."""
+        """Reload everything after a rollback, since memory may hold reads that are not on disk."""
         self._is_stale = True
 
     def forget_positions(self, asset_ids: Collection[int]) -> None:
-        """In this transaction somebody else changes them."""
+        """Drop the cached positions of assets that other code changes in this transaction."""
         for asset_id in asset_ids:
             self.positions.pop(asset_id, None)
 
     @property
     def newest_at(self) -> int:
-        """When the newest read was observed."""
+        """Time of the newest read."""
         return self._newest
 
     def is_due(self, until: int) -> bool:
-        """Whether something may be decided that is held back, or is to be kept on disk."""
+        """Return True if held reads may be decided or have to be stored."""
         return self._is_stale or self.held.is_due(until) or self.held.is_unstored(until)
 
     def of(self, asset_id: int) -> Recent | None:
@@ -112,17 +114,17 @@ class RecentReads:
         return recent
 
     def start_after_pause(self, asset_id: int, second: int, last: int) -> Recent:
-        """Begin with a read in that second: nothing counts that was read until `last`, or before the pause."""
+        """Start with a read in that second; reads until `last`, or before the pause, do not count."""
         recent = self.start(asset_id, max(last + 1, second - IDLE))
         recent.exact_from = second
         return recent
 
     def is_swept(self, second: int) -> bool:
-        """Whether reads may have been dropped that are not older than `IDLE` for a read in that second."""
+        """Return True if memory may lack reads within `IDLE` seconds before that second."""
         return second <= self._swept_at
 
     def bring_back(self, asset_ids: Collection[int]) -> None:
-        """Have in memory again what was dropped of these assets for want of room."""
+        """Reload assets that were dropped for lack of memory."""
         back = {asset_id: self._dropped.pop(asset_id) for asset_id in asset_ids if asset_id in self._dropped}
         if back:
             loaded = load(back, (min(back.values()) - LOOKED_BACK) * SECOND)
@@ -140,9 +142,9 @@ class RecentReads:
         )
 
     def look_back(self, asset_ids: Collection[int], second: int) -> None:
-        """Have in memory what is on disk of these assets around that second, for reads that came late.
+        """Load the reads of these assets around that second from disk, for late reads.
 
-        To be followed by `drop_old` of each.
+        Call `drop_old` of each afterwards.
         """
         for asset_id, recent in load(asset_ids, (second - LOOKED_BACK) * SECOND, self._reads).items():
             before = self._assets[asset_id]
@@ -152,7 +154,7 @@ class RecentReads:
                 self._assets[asset_id] = recent
 
     def add_signs(self, signs: Collection[Sign]) -> dict[int, int]:
-        """Take signs of life of readers; returns which assets are to be decided anew, from which second on."""
+        """Add signs of life of readers. Return the assets to decide again, each with the first second."""
         anew: dict[int, int] = {}
         for sign in sorted(signs):
             reader_id, second, only = sign
@@ -163,16 +165,17 @@ class RecentReads:
         return anew
 
     def note(self, scan: Scan, source_no: int, complete_from: int) -> None:
-        """Put a read on the list of those that `write` writes.
+        """Queue a read for `write`.
 
-        `complete_from` where it is the newest of its asset: since when nothing else was heard of it; else UNKNOWN.
+        For the newest read of an asset, `complete_from` is the second since which no other read is missing; else
+        UNKNOWN.
         """
         self._reads.append(pack_read(scan, source_no, complete_from))
         if scan.observed_at > self._newest:
             self._newest = scan.observed_at
 
     def write(self, received_at: int, gap: int) -> None:
-        """Keep what was noted, and drop what is too old or too much. `gap` as in `scans.record`."""
+        """Store the queued reads, and drop old ones and those that exceed the limits. `gap` as in `positions.record`."""
         if not self._reads and not self._signs:
             return
         self._sweep()
@@ -183,7 +186,7 @@ class RecentReads:
             self._make_room()
 
     def _sweep(self) -> None:
-        """Memory is for what is heard now."""
+        """Drop idle assets from memory."""
         second = self._newest // SECOND
         if second - self._swept_at < IDLE:
             return
@@ -202,8 +205,12 @@ class RecentReads:
         }
 
     def _make_room(self) -> None:
-        """First goes what only late reads ask for, then what decisions can do without, then the assets that were
-        silent longest. Those are on disk, but to bring some back takes as long as to record thousands of reads."""
+        """Shrink memory to its limit.
+
+        It first drops reads needed only for late reads, then those that decisions can spare, then the assets that were
+        silent longest. Dropped reads stay on disk, but reloading an asset costs as much as recording thousands of
+        reads.
+        """
         assets = self._assets
         size = sum(one.size for one in assets.values())
         for kept in (KEPT_LOOKS, FEWER_LOOKS):
@@ -224,7 +231,7 @@ class RecentReads:
 
 
 def pack_read(scan: Scan, source_no: int, complete_from: int) -> bytes:
-    """As it is on disk."""
+    """Return a read in its stored form."""
     return READ.pack(
         scan.asset_id,
         scan.observed_at,
@@ -238,14 +245,14 @@ def pack_read(scan: Scan, source_no: int, complete_from: int) -> bytes:
 
 
 def strength_in(rssi: float) -> float | None:
-    """The RSSI of a read on disk."""
+    """Return the RSSI of a stored read."""
     return None if rssi == _NO_RSSI else rssi
 
 
 def insert_batch(
     received_at: int, until: int, gap: int, reads: bytes, signs: bytes = b"", *, is_evidence: bool = True
 ) -> None:
-    """Write a batch of reads, none of which was observed after `until`, and drop what is too old or too much."""
+    """Store a batch of reads observed at or before `until`, and drop old batches and those that exceed the limit."""
     (number,) = execute(
         "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads, signs, is_evidence) "
         "VALUES (?1, ?2, ?3, (SELECT ifnull(max(bytes_before + length(reads)), 0) FROM recent_read "
@@ -254,14 +261,16 @@ def insert_batch(
     ).fetchone()
     execute(
         "DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read ORDER BY no LIMIT 100) "
-        "AND (received_at < ? OR bytes_before < ?)",  # of the oldest, so that it never looks through all
+        "AND (received_at < ? OR bytes_before < ?)",  # only the oldest rows, to avoid a full scan
         (received_at - KEPT_FOR, number + len(reads) - KEPT_BYTES),
     )
 
 
 def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[bytes] = ()) -> dict[int, Recent]:
-    """From disk, what was heard of these assets (None: of all, as little as memory keeps), out of batches that reach
-    `until` or later, and out of reads that are not on disk yet."""
+    """Load reads from batches that reach `until` or later, and from reads not yet on disk.
+
+    `asset_ids` None: of all assets, as few as memory keeps.
+    """
     limit = KEPT_LOOKS + MORE if asset_ids is None else sys.maxsize
     locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
     offsets = _offsets_by_source()
@@ -283,7 +292,7 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
 
 
 def _offsets_by_source() -> dict[int, float]:
-    """The RSSI offset of each source that has one."""
+    """Return the RSSI offset of each source that has one."""
     offsets = all_offsets()
     if not (offsets.antennas or offsets.readers):
         return {}
@@ -292,7 +301,7 @@ def _offsets_by_source() -> dict[int, float]:
 
 
 def load_readers() -> dict[int, int | None]:
-    """Of each source, the reader (None: a person)."""
+    """Return the reader of each source (None: a person)."""
     return dict(execute("SELECT no, reader_id FROM source"))
 
 
@@ -305,19 +314,19 @@ def load_signs() -> Signs:
 
 
 def was_read(asset_id: int, since: int) -> bool:
-    """Whether a batch of evidence that reaches `since`, or later, has a read of the asset."""
+    """Return True if a batch of evidence that reaches `since`, or later, has a read of the asset."""
     stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence", (since,))
     return any(read[0] == asset_id for (reads,) in stored for read in READ.iter_unpack(reads))
 
 
 def newest_first(since: int) -> Iterator[tuple[int, int, int, float | None]]:
-    """(asset, moment, source, RSSI) of what was received since then, the newest batch first."""
+    """Yield (asset, time, source, RSSI) of reads received at or after `since`, newest batch first."""
     for (reads,) in execute("SELECT reads FROM recent_read WHERE received_at >= ? ORDER BY no DESC", (since,)):
         for asset_id, at, source_no, rssi, *_ in READ.iter_unpack(reads):
             yield asset_id, at, source_no, strength_in(rssi)
 
 
 def gap() -> int:
-    """The sighting gap by which the newest reads were judged."""
+    """Return the sighting gap that applied to the newest reads."""
     row = execute("SELECT gap FROM recent_read WHERE is_evidence ORDER BY no DESC LIMIT 1").fetchone()
     return row[0] if row else 0

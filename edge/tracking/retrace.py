@@ -1,4 +1,4 @@
-"""Decides anew, from what was heard, what history should say from a moment on. Pure: no database, no clock."""
+"""Computes the history of an asset from its detections, from a moment on. Pure: no database, no clock."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from edge.tracking.evidence import (
 from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.signal_strength import Detection
 
-FOREVER = 2**40  # seconds: everything that will ever be heard is known
-PROVED = frozenset((Rule.STRONGER, Rule.SILENT, Rule.SETTLED))  # by reads after the first one, with which a stay begins
+FOREVER = 2**40  # seconds; as `horizon`: no more reads will come
+PROVED = frozenset((Rule.STRONGER, Rule.SILENT, Rule.SETTLED))  # by reads later than the one with which the stay begins
 
 
 class State(NamedTuple):
-    """Where the asset is, until which second nothing counts against it, and when it was last seen (None: never).
+    """Location of an asset, the second until which nothing counts against it, and its last sighting (None: never seen).
 
-    `stayed`: the last read there, as far as history has it, for when the reads themselves no longer count.
+    `stayed` is the last detection there according to history, used when the detections themselves no longer count.
     """
 
     location_id: int | None
@@ -43,7 +43,7 @@ class State(NamedTuple):
 
 
 class Held(NamedTuple):
-    """What was heard from that second on is held back; it may be decided in the second `due`, should nothing come."""
+    """A read from that second on is undecided; without further reads it may be decided in the second `due`."""
 
     second: int
     due: int
@@ -51,7 +51,7 @@ class Held(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """The rows from a moment on, when the asset was last seen, and what is not decided yet."""
+    """Rows from a moment on, the last sighting, and the undecided read."""
 
     steps: list[Step]
     seen_at: int | None
@@ -59,7 +59,7 @@ class Traced(NamedTuple):
 
 
 class ByPerson(NamedTuple):
-    """A person's scan, which stays whatever readers heard. `key` finds its row again."""
+    """A person's scan, which reads never override. `key` identifies its row."""
 
     observed_at: int
     location_id: int
@@ -67,7 +67,7 @@ class ByPerson(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A future row of history, by a reader or by a person. The stay before it ended at `ended_at`."""
+    """A future row of history. The stay before it ended at `ended_at`."""
 
     observed_at: int
     location_id: int
@@ -75,16 +75,16 @@ class Step(NamedTuple):
     ended_at: int | None
     detection: Detection | None = None
     by_person: ByPerson | None = None
-    decided_in: int = 0  # the second of the look that decided it, which may be later
+    decided_in: int = 0  # second of the look that decided it
 
     @property
     def since(self) -> int:
-        """The second until which nothing counts against it."""
+        """Second until which nothing counts against this row."""
         return since_of(self.observed_at, self.rule)
 
 
 def since_of(row_at: int, rule: int) -> int:
-    """The second until which nothing counts against the row of history that began at `row_at`."""
+    """Return the second until which nothing counts against a row of history that began at `row_at`."""
     return row_at // SECOND + (PERSON_HOLDS if rule == Rule.PERSON else 0)
 
 
@@ -131,7 +131,7 @@ def retrace(
             location_id, since, seen, stayed = steps[-1].location_id, steps[-1].since, steps[-1].observed_at, None
         elif is_undecided(detections, begin, end, location_id, horizon):
             held = Held(second, second + AROUND, detections[begin].location_id)
-            by_people = _by_people(waiting, FOREVER, seen)  # they stay, whatever becomes of the read
+            by_people = _by_people(waiting, FOREVER, seen)  # not affected by the read
             return Traced(steps + by_people, by_people[-1].observed_at if by_people else seen, held)
         elif step := _step(detections, begin, end, now, gap, readers):
             steps.append(step)
@@ -146,7 +146,7 @@ def retrace(
 
 
 def is_after_pause(detections: Sequence[Detection], index: int) -> bool:
-    """Whether nothing counts from there on that was heard before."""
+    """Return True if detections before `index` no longer count."""
     return 0 < index < len(detections) and detections[index].second - detections[index - 1].second > IDLE
 
 
@@ -155,7 +155,7 @@ def _as_in_history(step: Step) -> Detection | None:
 
 
 def _by_people(waiting: list[ByPerson], second: int, seen: int | None) -> list[Step]:
-    """Take the scans until that second from the end of the list. `seen`: when the asset was last seen before."""
+    """Pop the scans until that second from the end of the list. `seen` is the last sighting before."""
     steps: list[Step] = []
     while waiting and waiting[-1].observed_at // SECOND <= second:
         scan = waiting.pop()
@@ -176,7 +176,7 @@ def _last_seen(detections: Sequence[Detection], end: int, location_id: int) -> i
 def _settled(
     detections: Sequence[Detection], end: int, state: State, until: int, readers: ReaderOutages
 ) -> tuple[Step | None, Held | None]:
-    """The move that the silence after `heard[end - 1]` proves, or what it may still prove."""
+    """Return the move that the silence after `detections[end - 1]` proves, or may still prove."""
     here = state.location_id
     one = held_back(detections, end, here, state.since) if end and here is not None else None
     if one is None or here is None:
@@ -197,7 +197,7 @@ def _moved(detections: Sequence[Detection], end: int, decision: Decision, state:
 
 
 def _first_before(detections: Sequence[Detection], at: int) -> Step | None:
-    """The very first sighting of the asset, shortly before a person's scan."""
+    """Return the very first sighting of the asset if it was shortly before a person's scan."""
     before = [one for one in detections if one.first_at < at]
     if not before:
         return None

@@ -1,4 +1,4 @@
-"""Why an asset is shown where it is: the evidence for its position and its last moves, as far as it is kept."""
+"""Explains an asset's position: the evidence for it and for the last moves, as far as it is kept."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ EXPLANATIONS = {
     Rule.PERSON: "a person scanned it there",
     Rule.SETTLED: "it was read there last, and not any more where it was before, although the reader there was on",
 }
-LATE = 10 * SECOND  # from which it is said that a read was told late
-LOOKED_BACK = 300 * SECOND  # before the row that is explained; what is heard less often does not compete
+LATE = 10 * SECOND  # reported as late from this delay on
+LOOKED_BACK = 300 * SECOND  # before the explained row; rarer reads do not compete
 
 
 class Competitor(NamedTuple):
-    """A location that heard the asset in the window: in how many seconds, how strongly (dBm), and when last.
+    """A location that read the asset in the window: number of seconds, strength (dBm) and last read.
 
     `collected` is its lead over the asset's location, in dB; it wins with `needed`. None for the asset's location
-    itself, and where nothing was left to compare with.
+    itself, and if that no longer competes.
     """
 
     location_id: int
@@ -51,9 +51,9 @@ class Competitor(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """A row of history: since when and where, the rule that put it there, and what was weighed then.
+    """A row of history: its begin, location and rule, and the evidence at the time.
 
-    `by` is the reader with its antenna; `delay` how much later that was known here.
+    `by` is the reader with its antenna; `delay` is the delay of its receipt.
     """
 
     at: int
@@ -71,17 +71,17 @@ class Reason(NamedTuple):
         return f"{EXPLANATIONS[self.rule]} ({source})" if source else EXPLANATIONS[self.rule]
 
     def is_winner(self, one: Competitor) -> bool:
-        """Whether it moved there for another reason than its lead."""
+        """Return True if the asset moved there for a reason other than the lead."""
         return one.location_id == self.location_id and not one.is_here and self.rule is not Rule.STRONGER
 
 
 class Waiting(NamedTuple):
-    """The newest read of an asset, where that is no scan yet: it counts `seconds` later if nothing more is heard."""
+    """A held read: it counts `seconds` later if there are no further reads."""
 
     name: str
     at: int
     seconds: int
-    is_out: bool  # the reader where the asset is is silent as a whole, so that its silence decides nothing
+    is_out: bool  # the reader of the current location is out, so its silence decides nothing
 
     @property
     def text(self) -> str:
@@ -90,10 +90,10 @@ class Waiting(NamedTuple):
 
 
 class Why(NamedTuple):
-    """`now` is what is being weighed at present; `held_back` are the locations that lead but have not won yet.
+    """Evidence for a position. `now` is the present evidence, `reasons` explain the last stays.
 
-    `waiting` is the newest read if it is held back, `rejected` are the portals whose reads are taken as strays. `site`
-    is the name of the site of a hub that saw it: what it heard stays there.
+    `held_back` are locations that lead but have not won, `waiting` is the held read, `rejected` are the portals with
+    stray reads. `site` is the site of a hub that read the asset; its evidence stays there.
     """
 
     reasons: Sequence[Reason]  # newest first
@@ -108,14 +108,14 @@ class Why(NamedTuple):
 
     @property
     def missing_text(self) -> str:
-        """Why there is nothing in `now`."""
+        """Explanation for an empty `now`."""
         if self.site is not None:
             return f"What was weighed is known at {self.site} only"
         return "What was weighed is kept for some minutes only, and no antenna has heard it since"
 
 
 def why_here(organization_id: int, asset_id: int) -> Why | None:
-    """For the newest track of an asset; None if it was never seen."""
+    """Explain the position of an asset, from its newest track; None if it was never seen."""
     with reading():
         rows = report.decided_stays(organization_id, asset_id, MOVES + 1)
         if not rows:
@@ -139,7 +139,7 @@ def why_here(organization_id: int, asset_id: int) -> Why | None:
 def _decided(
     detections: Sequence[Detection], row: DecidedStay, before: DecidedStay | None, readers: ReaderOutages
 ) -> int:
-    """Where what was heard ends that decided a row; a move is decided some seconds after it began."""
+    """Return the end of the detections that decided a row: a move is decided some seconds after it began."""
     end = first_from(detections, row.at // SECOND + 1)
     if not end or detections[end - 1].second != row.at // SECOND:
         return 0
@@ -182,7 +182,7 @@ def _rejected(detections: Sequence[Detection], here: DecidedStay, names: dict[in
 def _weigh(
     detections: Sequence[Detection], here: DecidedStay | None, names: dict[int, str], readers: ReaderOutages
 ) -> list[Competitor]:
-    """The locations that heard the asset in the last looks: its own first, then those that heard it most often."""
+    """Return the locations that read the asset in the last looks: its own first, then those with most reads."""
     if not detections:
         return []
     by_location: dict[int, list[Detection]] = {}

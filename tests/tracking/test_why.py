@@ -70,7 +70,7 @@ def test_it_tells_which_antenna_and_how_late_and_that_a_portal_needs_no_lead(cas
 
     why = why_here(cast.acme, asset)
     assert why
-    assert [one.told for one in why.reasons] == [
+    assert [one.text for one in why.reasons] == [
         "it passed a portal (hall, antenna 2, told 90 s late)",
         "it was read there for the first time (hall, antenna 1)",
     ]
