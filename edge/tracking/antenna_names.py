@@ -1,4 +1,4 @@
-"""Antennas with names instead of numbers: each name gets a number when it is first heard or set up."""
+"""Named antennas: each name gets a port number when it is first read or configured."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from edge.database.bounds import MOST_PORTS
 from edge.database.connection import execute, writing
 from edge.errors import Invalid
 
-FIRST_PORT = 100_001  # above any that a reader can send
+FIRST_PORT = 100_001  # higher than any port in a message
 LONGEST = 100
-# Of `source s` with `JOINED`: the name, or the number. None on a hub while it does not know the name.
+# Name or number of the antenna of `source s`; needs `JOINED`. None at a hub that does not have the name yet.
 SHOWN = f"coalesce(an.name, remote_an.name, iif(s.port < {FIRST_PORT}, s.port, NULL))"
 JOINED = """
 LEFT JOIN antenna_name an ON an.reader_id = s.reader_id AND an.port = s.port
@@ -18,7 +18,7 @@ LEFT JOIN remote_antenna_name remote_an
 
 
 def port_of(reader_id: int, name: str) -> int | None:
-    """The number of a named antenna. None where the reader has used so many names that no more are kept."""
+    """Return the port of a named antenna; None if the reader has used too many names."""
     with writing():
         row = execute("SELECT port FROM antenna_name WHERE reader_id = ? AND name = ?", (reader_id, name)).fetchone()
         if row is None:
@@ -31,7 +31,7 @@ def port_of(reader_id: int, name: str) -> int | None:
 
 
 def port_from(reader_id: int, written: str) -> int:
-    """The antenna that a person named, by number or by name. Raises Invalid."""
+    """Return the port that a person entered, by number or name. Raises Invalid."""
     if written.isascii() and written.isdigit() and len(written) <= 6:
         return int(written)
     port = port_of(reader_id, written) if 0 < len(written) <= LONGEST else None
@@ -41,12 +41,12 @@ def port_from(reader_id: int, written: str) -> int:
 
 
 def names_of(reader_id: int) -> dict[int, str]:
-    """Port -> name."""
+    """Return the names of a reader's antennas by port."""
     return dict(execute("SELECT port, name FROM antenna_name WHERE reader_id = ?", (reader_id,)).fetchall())
 
 
 def ports_by_name() -> dict[int, dict[str, int]]:
-    """Of the readers of all organizations; only ingest, which serves the whole box, may ask."""
+    """Return the ports by name across all organizations. For ingest only."""
     ports: dict[int, dict[str, int]] = {}
     for reader_id, name, port in execute("SELECT reader_id, name, port FROM antenna_name"):
         ports.setdefault(reader_id, {})[name] = port

@@ -1,4 +1,4 @@
-"""Where things are, for people: the list of assets with their locations, and the movements of one asset."""
+"""Current locations for display: the list of assets with their locations."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from edge.records import gs1, search
 
 
 class BoardFilter(NamedTuple):
-    """`location_id` includes everything below it; `unseen_hours` also finds what was never seen. `site_id` is the
-    location that represents a site at a hub; `location_id` is more specific and takes precedence.
+    """Filter of the board. `location_id` includes descendants; `unseen_hours` includes assets never seen.
 
-    `sort` is a name of SORTS, with a leading minus for descending. `retired` shows the deleted assets instead.
+    `site_id` is the location that represents a site at a hub; `location_id` takes precedence. `sort` is a name in
+    SORTS, with a leading minus for descending. `retired` selects deleted assets instead.
     """
 
     q: str = ""
@@ -29,12 +29,11 @@ class BoardFilter(NamedTuple):
 
     @property
     def branch_id(self) -> int | None:
-        """The top of the part of the location tree to search in."""
+        """Root of the subtree to search."""
         return self.location_id or self.site_id
 
 
-# What was never seen comes last either way. The default is the key: keys keep their order while things move, and
-# minted ones are numbers in the order of creation.
+# Assets never seen always come last. The default is the key, which is stable while assets move.
 SORTS = {
     "name": "a.name COLLATE NOCASE {0}",
     "key": "a.external_key {0}",
@@ -53,7 +52,7 @@ class BoardRow(NamedTuple):
     location_id: int | None
     location_key: str | None
     location_name: str | None
-    area_name: str | None  # of the location's parent: "B03" alone says little
+    area_name: str | None  # of the location's parent
     last_seen_at: int | None
     dwell_started_at: int | None
     deleted_at: int | None
@@ -79,7 +78,7 @@ BOARD_COLUMNS = (
 
 
 def board(organization_id: int, filters: BoardFilter, *, limit: int, offset: int = 0) -> Page[BoardRow]:
-    """Live assets, or the retired ones, in the wanted order."""
+    """Return a page of live assets, or of retired ones, in the given order."""
     with reading():
         where, values = _where(organization_id, filters)
         total = execute(_counted(where, values, filters), values).fetchone()[0]
@@ -88,7 +87,7 @@ def board(organization_id: int, filters: BoardFilter, *, limit: int, offset: int
 
 
 def board_statement(organization_id: int, filters: BoardFilter) -> tuple[str, dict[str, Any]]:
-    """The board's rows as SQL, and its parameters, without `limit` and `offset`."""
+    """Return the board's rows as SQL with its parameters, except `limit` and `offset`."""
     where, values = _where(organization_id, filters)
     return _listed(where, filters), values
 
@@ -102,7 +101,7 @@ def _listed(where: str, filters: BoardFilter) -> str:
 
 
 def _counted(where: str, values: Mapping[str, Any], filters: BoardFilter) -> str:
-    """Only what the filter asks for is looked at: positions, or assets at all, would be most of the work."""
+    """Return the statement that counts the rows. It joins only tables that the filter needs, for speed."""
     if filters.branch_id is not None or filters.unseen_hours:
         return f"{_start(filters)} SELECT count(*) FROM asset a LEFT JOIN position p ON p.asset_id = a.id WHERE {where}"
     if "needle" in values and "ids" not in values and not values["gs1_key"]:
@@ -116,7 +115,7 @@ def _start(filters: BoardFilter) -> str:
 
 
 def count_unseen(organization_id: int, lengths: Sequence[int]) -> dict[int, int]:
-    """How many live assets were not seen for so many hours, by hours; those never seen count in every number."""
+    """Return the number of live assets not seen for each of these lengths (hours), including assets never seen."""
     now = clock.now()
     columns = ", ".join("sum(p.last_seen_at IS NULL OR p.last_seen_at < ?)" for _ in lengths)
     counts = execute(
@@ -128,7 +127,7 @@ def count_unseen(organization_id: int, lengths: Sequence[int]) -> dict[int, int]
 
 
 def by_ids(organization_id: int, asset_ids: Sequence[int]) -> list[BoardRow]:
-    """The live ones among them, by key."""
+    """Return the live assets among these ids, sorted by key."""
     sql = (
         f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
@@ -140,7 +139,7 @@ def by_ids(organization_id: int, asset_ids: Sequence[int]) -> list[BoardRow]:
 
 
 def whereabouts(organization_id: int, asset_id: int, *, include_retired: bool = False) -> BoardRow | None:
-    """One asset and its location."""
+    """Return one asset with its location."""
     sql = (
         f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN position p ON p.asset_id = a.id "
         "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
@@ -158,7 +157,7 @@ def _where(organization_id: int, filters: BoardFilter) -> tuple[str, dict[str, A
         conditions.append(matches)
         values |= text_values
         if "ids" in text_values:
-            conditions[0] = f"+{conditions[0]}"  # from the few to their rows, not over all of the organization's
+            conditions[0] = f"+{conditions[0]}"  # the plus makes SQLite start from the ids, not from the organization
     if filters.branch_id is not None:
         conditions.append("p.location_id IN (SELECT id FROM below)")
         values["location_id"] = filters.branch_id
@@ -169,10 +168,10 @@ def _where(organization_id: int, filters: BoardFilter) -> tuple[str, dict[str, A
 
 
 def matches_text(organization_id: int, q: str) -> tuple[str, dict[str, Any]]:
-    """The condition on an asset `a` that has `q` in its name, key or live tags, with its values."""
+    """Return the condition that an asset `a` has `q` in its name, key or live tags, with its values."""
     matched = search.match("asset", organization_id, q, descriptions=False)
     values = matched.values | {"gs1_key": gs1.identity(q)}
-    if matched.ids is None:  # so many that a page of them is soon found
+    if matched.ids is None:  # too many ids: scan until the page is full
         matches = f"EXISTS (SELECT 1 FROM searchable s WHERE s.id = a.id AND {matched.condition})"
     else:
         matches = "a.id IN (SELECT value FROM json_each(:ids))"

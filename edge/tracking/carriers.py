@@ -100,7 +100,7 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
 
 
 def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
-    """Add the stays that a late-reported load missed: wherever its carrier has been seen since."""
+    """Add the stays that a late-reported load missed: everywhere its carrier has been since."""
     for location_id, observed_at in stays.visits(carrier_id, at):
         scan = Scan(organization_id, carrier_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
         carried = [one for one in _carried_then(scan) if not _is_known(one)]

@@ -14,7 +14,7 @@ from edge.database.connection import execute, execute_many
 
 
 def oldest_end() -> int | None:
-    """Return when the oldest stay ended, among those that are not the newest of their asset."""
+    """Return the end of the oldest stay that is not the newest of its asset."""
     oldest: int | None = execute(f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1").fetchone()[0]
     return oldest
 
@@ -105,6 +105,7 @@ def reserve_tracks(last_track: int) -> None:
 
 
 def own_tracks(organization_id: int) -> list[int]:
+    """Return this machine's own tracks by number."""
     rows = execute("SELECT no FROM track WHERE organization_id = ? AND site_no IS NULL ORDER BY no", (organization_id,))
     return [no for (no,) in rows]
 
@@ -212,6 +213,7 @@ def site_tracks(site_no: int, remote_numbers: Sequence[int]) -> dict[int, SiteTr
 def add_site_track(
     organization_id: int, site_no: int, remote_no: int, asset_id: int, values: tuple[int, ...]
 ) -> SiteTrack:
+    """Insert a track of a site, without rows yet."""
     no = execute(
         f"INSERT INTO track (asset_id, site_no, remote_no, organization_id, {', '.join(VALUES)}, history_rows) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) RETURNING no",

@@ -1,13 +1,13 @@
-"""The reads of the last minutes where every read counts: they say what is left of a stay that a late read splits.
+"""Reads of the last minutes without smoothing, needed when a late read splits a stay.
 
-History keeps when a stay began and ended, but not the reads in between. So those are kept on disk for as long as the
-reads from which evidence decides, in the same table, which costs a batch one row. They are read only when a read
-elsewhere arrives after the stay into which it falls.
+History stores begin and end of a stay, but not the reads in between. Those are stored for as long as the reads used as
+evidence, in the same table, one row per batch. They are only loaded for a late read that falls into a stay at another
+location.
 
-Reads of one asset in the same microsecond at different locations stay in the order of arrival. Each of them is a row,
-and nothing that was observed says which one came first. Any other order would have to rewrite the rows of that instant
-and the stays before and after them for each further read. With smoothing there is no such exception: the stronger read
-wins, of equal ones the one at the location with the lower id.
+Reads of one asset in the same microsecond at different locations keep their order of arrival: each gets a row, and
+nothing observed says which came first. Another order would rewrite all rows of that instant and their neighbors for
+every further read. With smoothing there is no such exception: the stronger read wins, and among equal ones the location
+with the lower id.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from edge.database.connection import execute
 from edge.tracking.recent_reads import KEPT_FOR, READ, UNKNOWN, insert_batch, pack_read, strength_in
 from edge.tracking.stays import Scan
 
-SHORTLY = 10 * SECOND  # before a late read: there most stays were seen
+SHORTLY = 10 * SECOND  # before a late read; most stays have a read in that time
 
 
 class CountedRead(NamedTuple):
-    """One read of an asset, in the order of observation."""
+    """One read of an asset."""
 
     observed_at: int
     location_id: int
@@ -37,17 +37,17 @@ class CountedRead(NamedTuple):
 
 
 class CountedReads:
-    """Of the assets of one batch; inside its transaction."""
+    """Reads of the assets of one batch. Use inside its transaction."""
 
     def __init__(self, scans: Sequence[Scan]) -> None:
         self._scans = scans
         self._noted: list[bytes] = []
-        self._oldest: int | None = None  # when the first of the scans was observed
-        self._since: int | None = None  # `_reads` has all that was observed from then on; None: it is empty
+        self._oldest: int | None = None  # time of the first of the scans
+        self._since: int | None = None  # `_reads` is complete from then on; None: not loaded
         self._reads: dict[int, list[CountedRead]] = {}
 
     def note(self, scan: Scan, source_no: int) -> None:
-        """Put a read on the list of those that `write` writes."""
+        """Queue a read for `write`."""
         self._noted.append(pack_read(scan, source_no, UNKNOWN))
         if self._since is not None and scan.observed_at >= self._since:
             delay = scan.received_at - scan.observed_at
@@ -62,9 +62,9 @@ class CountedReads:
     def around(
         self, scan: Scan, location_id: int, began_at: int, ended_at: int
     ) -> tuple[CountedRead | None, CountedRead | None]:
-        """The last read before a late scan, and the first one after it, of the stay at a location into which it falls.
+        """Return the reads just before and after a late scan, within the stay into which it falls.
 
-        None where it is not known any more.
+        None if they are no longer known.
         """
         if scan.received_at - scan.observed_at >= KEPT_FOR:
             return None, None
@@ -105,7 +105,7 @@ def _moment(read: CountedRead) -> int:
 def _first_at(
     reads: Sequence[CountedRead], order: Sequence[int], location_id: int, began_at: int, ended_at: int
 ) -> CountedRead | None:
-    """The first one at a location, as far as they are of the stay from `began_at` to `ended_at`."""
+    """Return the first read at a location within the stay from `began_at` to `ended_at`."""
     for index in order:
         one = reads[index]
         if not began_at <= one.observed_at <= ended_at:

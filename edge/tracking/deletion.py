@@ -1,4 +1,4 @@
-"""Deletes what is too old or too much, in transactions so small that nobody notices them."""
+"""Retention: deletes old and excess rows in transactions short enough not to delay ingest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edge.database.connection import execute, execute_many, reading, writing
 from edge.records import idempotency
 from edge.tracking import copies
 
-# About a millisecond of writing each, so that the ingest writer never waits long for its turn.
+# About a millisecond of writing each, to keep the ingest writer's wait short.
 ROWS = 500
 PAGES = 200
 RAW_MESSAGES = 10  # packs of up to a megabyte
@@ -26,11 +26,11 @@ def newest_scan() -> int | None:
 
 
 def drop_history(before: int, limit: int = ROWS) -> int:
-    """Drop stays that ended before a time, oldest first; the newest row of every asset is kept, whatever its age."""
+    """Delete stays that ended before a time, oldest first. The newest row of every asset is kept at any age."""
     dropped = 0
-    tracks = copies.tracks_ended_before(before, limit)  # outside the transaction: it may look at all
+    tracks = copies.tracks_ended_before(before, limit)  # outside the transaction, because it may scan all tracks
     with writing():
-        if tracks:  # what ended before is no longer sent to a hub, nor compared by one
+        if tracks:  # earlier stays are no longer sent to a hub or compared with it
             _report_unsent_history(before)
             execute("UPDATE target SET horizon = max(horizon, ?)", (before,))
             execute("UPDATE hub SET horizon = max(horizon, ?)", (before,))
@@ -42,19 +42,19 @@ def drop_history(before: int, limit: int = ROWS) -> int:
 
 
 def _report_unsent_history(before: int) -> None:
-    """History that is dropped before the hub got it is lost for good: list it for whoever looks at sync."""
+    """List history that is deleted before the hub has it, for the sync page."""
     execute(
         "INSERT OR IGNORE INTO set_aside (peer, what, reason, since) "
         "SELECT 0, 'history before ' || strftime('%Y-%m-%d', ?1 / 1000000, 'unixepoch'), "
         "'retention dropped it here before the hub had all of it', ?2 FROM target "
         "WHERE EXISTS (SELECT 1 FROM (SELECT b FROM change WHERE seq > acked_seq AND kind IN (1, 7) "
-        "ORDER BY seq LIMIT 1000) WHERE b < ?1)",  # kinds: a stay, and a range of them such as a first copy
+        "ORDER BY seq LIMIT 1000) WHERE b < ?1)",  # kinds: a stay, and a range of stays
         (before, clock.now()),
     )
 
 
 def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:
-    """Keep the newest of each reader, within both bounds: their number and their bytes."""
+    """Keep the newest dead letters of each reader, up to a number and a total size."""
     for (reader_id,) in execute("SELECT DISTINCT reader_id FROM dead_letter").fetchall():
         newest = execute("SELECT no, kept_bytes FROM dead_letter WHERE reader_id IS ? ORDER BY no DESC", (reader_id,))
         total = 0
@@ -66,7 +66,7 @@ def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:
 
 
 def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
-    """Keep those of each reader that were seen most recently."""
+    """Keep the most recently seen tags of each reader."""
     crowded = execute(
         "SELECT organization_id, reader_id FROM unknown_tag GROUP BY organization_id, reader_id HAVING count(*) > ?",
         (keep,),
@@ -78,7 +78,7 @@ def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
 
 
 def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
-    """Keep those of each organization that were heard most recently."""
+    """Keep the most recently used topics of each organization."""
     crowded = execute(
         "SELECT organization_id FROM unassigned_topic GROUP BY organization_id HAVING count(*) > ?", (keep,)
     ).fetchone()
@@ -89,7 +89,7 @@ def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
 
 
 def _delete(sql: str, parameters: tuple[Any, ...]) -> int:
-    """Only deletes a range: where to cut was found outside of the transaction, by an index."""
+    """Delete a range. The caller finds its end by an index, outside the transaction."""
     with writing():
         return execute(sql, parameters).rowcount
 
@@ -119,11 +119,11 @@ _UNASSIGNED_TOPICS = """
 
 
 def drop_old_records(before: int, limit: int = ROWS) -> int:
-    """What goes with the history from before a time: people's scans, hours of the ledger, past loads of carriers."""
+    """Delete records as old as the deleted history: people's scans, hours of the ledger, past loads of carriers."""
     return sum(_drop_records(table, key, age, before, limit) for table, key, age in _WITH_HISTORY)
 
 
-_WITH_HISTORY = (  # table, columns of its primary key, when its rows are from
+_WITH_HISTORY = (  # table, primary key, age column
     ("handheld_scan", ("id",), "received_at"),
     ("device_use", ("no",), "ended_at"),
     ("ledger", ("reader_id", "hour", "bucket"), f"hour * {clock.HOUR} + {clock.HOUR} - 1"),
@@ -132,7 +132,7 @@ _WITH_HISTORY = (  # table, columns of its primary key, when its rows are from
 
 
 def _drop_records(table: str, key: Sequence[str], age: str, before: int, limit: int) -> int:
-    """There is no index by age, so they are searched for outside of the transaction: nobody waits for that."""
+    """Delete rows by age. There is no index by age, so they are searched outside the transaction."""
     rows = execute(f"SELECT {', '.join(key)} FROM {table} WHERE {age} < ? LIMIT ?", (before, limit)).fetchall()
     if rows:
         with writing():
@@ -141,27 +141,29 @@ def _drop_records(table: str, key: Sequence[str], age: str, before: int, limit: 
 
 
 def drop_stock_takes(before: int, limit: int = ROWS) -> int:
-    """Rows of one stock-take that ended before a time: its parts first, then the stock-take itself."""
-    ended = "SELECT id FROM stock_take WHERE ifnull(finished_at, cancelled_at) < ? LIMIT 1"  # device clocks begin it
+    """Delete rows of one stock-take that ended before a time: its details first, then the stock-take itself."""
+    ended = (
+        "SELECT id FROM stock_take WHERE ifnull(finished_at, cancelled_at) < ? LIMIT 1"  # started_at is from a device
+    )
     old = execute(ended, (before,)).fetchone()
     return _drop_stock_take(old[0], limit) if old else 0
 
 
 def _drop_stock_take(stock_take_id: str, limit: int) -> int:
     with writing():
-        dropped = (execute(sql, (stock_take_id, limit)).rowcount for sql in _PARTS_OF_STOCK_TAKE)
+        dropped = (execute(sql, (stock_take_id, limit)).rowcount for sql in _DETAILS_OF_STOCK_TAKE)
         one = (stock_take_id,)
         return next(filter(None, dropped), 0) or execute("DELETE FROM stock_take WHERE id = ?", one).rowcount
 
 
 def ended_stock_takes() -> list[str]:
-    """Those that are worth least come first: the cancelled ones, then the signed-off ones, each the oldest first."""
+    """Return ended stock-takes, least valuable first: canceled ones, then signed-off ones, oldest first."""
     ended = "SELECT id FROM stock_take WHERE finished_at IS NOT NULL OR cancelled_at IS NOT NULL "
     return [row[0] for row in execute(ended + "ORDER BY finished_at IS NOT NULL, ifnull(finished_at, cancelled_at)")]
 
 
 def drop_these_stock_takes(ids: Sequence[str], limit: int = ROWS) -> int:
-    """Rows of the first of these that is still there."""
+    """Delete rows of the first of these stock-takes that still exists."""
     for stock_take_id in ids:
         dropped = _drop_stock_take(stock_take_id, limit)
         if dropped:
@@ -170,11 +172,11 @@ def drop_these_stock_takes(ids: Sequence[str], limit: int = ROWS) -> int:
 
 
 def drop_raw_messages(limit: int = RAW_MESSAGES) -> int:
-    """Packs of messages that did not count, the oldest first."""
+    """Delete the oldest packs of unrecorded messages."""
     return _delete("DELETE FROM raw_message WHERE no IN (SELECT no FROM raw_message ORDER BY no LIMIT ?)", (limit,))
 
 
-_PARTS_OF_STOCK_TAKE = (
+_DETAILS_OF_STOCK_TAKE = (
     "DELETE FROM stock_take_line WHERE (stock_take_id, no) IN (SELECT stock_take_id, no FROM stock_take_line "
     "WHERE stock_take_id = ? LIMIT ?)",
     "DELETE FROM stock_take_expected WHERE (stock_take_id, asset_id) IN (SELECT stock_take_id, asset_id "
@@ -186,7 +188,7 @@ _PARTS_OF_STOCK_TAKE = (
 
 
 def drop_audit(before: int, limit: int = ROWS) -> int:
-    """Lines of the audit from before a moment, through the index of each organization."""
+    """Delete audit lines from before a time, by the index of each organization."""
     with writing():
         owners = [row[0] for row in execute("SELECT id FROM organization UNION ALL SELECT NULL")]
         return sum(execute(_DROP_AUDIT, (owner, before, limit)).rowcount for owner in owners)
@@ -209,7 +211,7 @@ _NEWEST_AUDIT = """
 
 
 def drop_audit_over(keep: int, limit: int = ROWS) -> int:
-    """Keep the newest `keep` lines; their numbers ascend, so the oldest have the smallest."""
+    """Keep the newest `keep` lines. Numbers ascend, so the oldest lines have the lowest."""
     with writing():
         return execute(_DROP_AUDIT_OVER, (keep, limit)).rowcount
 
@@ -221,7 +223,7 @@ _DROP_AUDIT_OVER = """
 
 
 def drop_expired(now: int, limit: int = ROWS) -> int:
-    """Expired sign-ins, refresh tokens and idempotent answers, and the token families that have no token left."""
+    """Delete expired sessions, refresh tokens and idempotent answers, and token families without tokens."""
     with writing():
         dropped = sum(
             execute(f"DELETE FROM {table} WHERE token_hash IN"
@@ -240,19 +242,19 @@ _DROP_FAMILIES = """
 
 
 def free_pages() -> tuple[int, int]:
-    """Pages the file holds unused, and the bytes of one."""
+    """Return the number of unused pages in the file, and the size of a page in bytes."""
     with reading():
         return execute("PRAGMA freelist_count").fetchone()[0], execute("PRAGMA page_size").fetchone()[0]
 
 
 def shrink(pages: int = PAGES) -> None:
-    """Give some unused pages back to the disk."""
+    """Return some unused pages to the file system."""
     with writing():
-        execute(f"PRAGMA incremental_vacuum({pages:d})").fetchall()  # one page a row: unread, it stops after the first
+        execute(f"PRAGMA incremental_vacuum({pages:d})").fetchall()  # each row read frees one page
 
 
 def record_dropped(reason: str, dropped: Mapping[str, int]) -> None:
-    """For the people of the site, who may miss it."""
+    """Write an audit line about deleted data, for the people of the site."""
     with acting(actors.service()) as act:
         act.note("data.dropped", Subject("box", 0, "this box"), {"reason": reason, **dropped})
 
@@ -264,12 +266,12 @@ class Dropped(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """`3 history, 12 dead letters`"""
+        """Text such as `3 history, 12 dead letters`."""
         return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items())
 
 
 def last_dropped(count: int) -> list[Dropped]:
-    """Newest first."""
+    """Return the last deletions, newest first."""
     rows = execute(
         "SELECT at, detail FROM audit WHERE organization_id IS NULL AND action = 'data.dropped' "
         "ORDER BY at DESC LIMIT ?",

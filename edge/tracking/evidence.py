@@ -234,7 +234,7 @@ def settles(
     readers: ReaderOutages,
     stayed: Detection | None,
 ) -> tuple[int, bool]:
-    """Return the time when the held detection `one` counts without further reads, and whether `until` is late enough."""
+    """Return the time when the held detection counts without further reads, and whether `until` is past it."""
     last = last_at(detections, end, here) or stayed
     begin = one.second
     if last is None:
@@ -313,7 +313,7 @@ def lead(
     readers: ReaderOutages = ALWAYS_THERE,
     stayed: Detection | None = None,
 ) -> Lead:
-    """Return the lead of `there` over `here` at `detections[end - 1]`; the asset is at `here` since the second `since`."""
+    """Return the lead of `there` over `here` at `detections[end - 1]`; the asset is at `here` since second `since`."""
     looks: list[int] = []
     begin = decided_from(detections, end)
     staying, coming = _staying(detections, begin, end, last_at(detections, end, here) or stayed, readers), _Presence()

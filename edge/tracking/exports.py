@@ -1,4 +1,4 @@
-"""Whole tables, streamed from one statement into files for download."""
+"""Boards for download, streamed from one statement."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from edge.tracking.past import PastFilter, PastRow, past_row, past_statement
 
 
 def board_rows(organization_id: int, filters: BoardFilter) -> Iterator[BoardRow]:
-    """The whole board, not divided into pages."""
+    """Yield the whole board."""
     sql, values = board_statement(organization_id, filters)
     for row in stream(sql, {**values, "limit": -1, "offset": 0}):
         yield BoardRow(*row)
 
 
 def past_rows(organization_id: int, filters: PastFilter) -> Iterator[PastRow]:
-    """The whole board of a past moment, not divided into pages."""
+    """Yield the whole board of a past moment."""
     sql, values = past_statement(organization_id, filters)
     for row in stream(sql, {**values, "limit": -1, "offset": 0}):
         yield past_row(row)

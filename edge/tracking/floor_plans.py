@@ -17,13 +17,13 @@ from edge.records import locations
 
 MOST_SHAPES = 500
 MOST_POINTS = 60
-EDGE_OF_PLAN = 1000  # points are between 0 and this, in both directions
+EDGE_OF_PLAN = 1000  # coordinates are between 0 and this
 
 Point = tuple[int, int]
 
 
 class Plan(NamedTuple):
-    """Without its image."""
+    """A plan without its image."""
 
     location_id: int
     location_name: str
@@ -53,7 +53,7 @@ def find_plan(organization_id: int, location_id: int) -> Plan | None:
 
 
 def image(organization_id: int, location_id: int) -> tuple[bytes, str]:
-    """With its media type. Raises NotFound."""
+    """Return the image with its media type. Raises NotFound."""
     row: tuple[bytes, str] | None = execute(
         "SELECT image, media_type FROM floor_plan WHERE organization_id = ? AND location_id = ?",
         (organization_id, location_id),
@@ -64,7 +64,7 @@ def image(organization_id: int, location_id: int) -> tuple[bytes, str]:
 
 
 def shapes(organization_id: int, plan_id: int) -> list[Shape]:
-    """Of live locations, the largest first, so that small ones are drawn on top."""
+    """Return the shapes of live locations, largest first: small ones are drawn on top."""
     rows = execute(
         "SELECT s.location_id, s.points FROM floor_shape s JOIN floor_plan p ON p.location_id = s.plan_id "
         "JOIN location l ON l.id = s.location_id AND l.deleted_at IS NULL "
@@ -76,7 +76,7 @@ def shapes(organization_id: int, plan_id: int) -> list[Shape]:
 
 
 def plans_of(organization_id: int, location_ids: Sequence[int]) -> list[int]:
-    """The plans on which any of these locations is drawn, the one with most of them first."""
+    """Return the plans with any of these locations, the one with most of them first."""
     rows = execute(
         "SELECT s.plan_id FROM floor_shape s JOIN floor_plan p ON p.location_id = s.plan_id "
         "JOIN location area ON area.id = p.location_id AND area.deleted_at IS NULL "
@@ -104,7 +104,7 @@ def set_image(actor: Actor, location_id: int, image: bytes, media_type: str, siz
 
 
 def remove_plan(actor: Actor, location_id: int) -> None:
-    """With its shapes. Raises NotFound."""
+    """Delete a plan and its shapes. Raises NotFound."""
     with acting(actor) as act:
         location = locations.get(actor.organization_id, location_id)
         if not execute("DELETE FROM floor_plan WHERE location_id = ? RETURNING 1", (location_id,)).fetchone():
@@ -115,8 +115,8 @@ def remove_plan(actor: Actor, location_id: int) -> None:
 def save_shapes(actor: Actor, location_id: int, drawn: Mapping[int, Sequence[Point]], opened_at: int) -> int:
     """Replace all shapes of the plan; returns the new `updated_at`.
 
-    Raises NotFound for the plan, Invalid for a malformed shape or a location that is not live, and Conflict when
-    somebody else has changed the plan since it was opened, when its `updated_at` was `opened_at`.
+    Raises NotFound for the plan, Invalid for a malformed shape or a deleted location, and Conflict if the plan has
+    changed since it was opened (its `updated_at` is no longer `opened_at`).
     """
     _check(drawn)
     with acting(actor) as act:
@@ -144,13 +144,13 @@ def save_shapes(actor: Actor, location_id: int, drawn: Mapping[int, Sequence[Poi
 
 
 def centre(points: Sequence[Point]) -> Point:
-    """Of the box around a shape."""
+    """Return the center of the box around a shape."""
     across, down = [x for x, _ in points], [y for _, y in points]
     return (min(across) + max(across)) // 2, (min(down) + max(down)) // 2
 
 
 def whole_plan(organization_id: int, location_id: int) -> tuple[Plan, list[Shape]]:
-    """A plan with its shapes, as of one moment. Raises NotFound."""
+    """Return a plan with its shapes, in one consistent view. Raises NotFound."""
     with reading():
         plan = find_plan(organization_id, location_id)
         if plan is None:

@@ -1,4 +1,4 @@
-"""What arrived at and left a location over time, and how much was there: the numbers behind its chart."""
+"""Arrivals, departures and stays over time, for charts, lists and the export."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from edge.database.connection import execute, reading, stream
 from edge.tracking import antenna_names
 from edge.tracking.board import BELOW
 
-Row = tuple[int, int, int, int, int]  # asset, track, when it was observed, order of arrival, source
+Row = tuple[int, int, int, int, int]  # asset, track, observed_at, seq, source
 
 
 class Span(NamedTuple):
-    """One interval at a location. `asset_time` is how long assets were there, in microseconds, summed over all."""
+    """One interval at a location. `asset_time` is the total time of all assets there, in microseconds."""
 
     since: int
     until: int
     arrived: int
     left: int
-    present: int  # at its end
+    present: int  # at the end of the span
     asset_time: int
 
 
-# Where each asset was when the time began, and every row since then; in the order of the index, so nothing is sorted.
+# The stay of each asset at the start, and every row since then, in index order to avoid sorting.
 _ROWS = """
 SELECT t.asset_id, t.no, h.observed_at, h.seq, h.source_no
 FROM track t INDEXED BY track_asset
@@ -42,9 +42,9 @@ ORDER BY t.asset_id
 
 
 def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[Span]:
-    """One span between each two `edges`, for the location and everything that is below it now.
+    """Return a span for each pair of neighboring `edges`, for a location and its present descendants.
 
-    An asset is there until it is seen elsewhere. Moves between two locations inside are not arrivals.
+    An asset is there until it is seen elsewhere. Moves within the subtree are not arrivals.
     """
     values = {"organization_id": organization_id, "location_id": location_id}
     with reading():
@@ -57,7 +57,7 @@ _INSIDE = f"{BELOW.rstrip()} SELECT no FROM source WHERE location_id IN (SELECT 
 
 
 def _changes(rows: Iterable[Row], inside: Container[int]) -> Iterator[tuple[int, bool]]:
-    """When an asset came (true) or went. Read while they are found: a busy month has a million rows."""
+    """Yield arrivals (True) and departures while reading: a busy month has a million rows."""
     for _, own in groupby(rows, itemgetter(0)):
         was_inside = False
         for _, _, at, _, source_no in _in_order(own):
@@ -67,15 +67,15 @@ def _changes(rows: Iterable[Row], inside: Container[int]) -> Iterator[tuple[int,
 
 
 def _in_order(rows: Iterable[Row]) -> Iterable[Row]:
-    """Of one asset. Only on a hub it has several tracks, each of them in order."""
+    """Return the rows of one asset in order. Several tracks, as on a hub, have to be merged."""
     moves = list(rows)
     return moves if moves[0][1] == moves[-1][1] else sorted(moves, key=itemgetter(2, 3))
 
 
 def _spans(changes: Iterable[tuple[int, bool]], edges: Sequence[int]) -> list[Span]:
-    """Those before the first edge tell what was there when it began."""
+    """Sum up the changes. Those before the first edge give the initial number of assets."""
     arrived, left = [0] * (len(edges) - 1), [0] * (len(edges) - 1)
-    gained = [0] * (len(edges) - 1)  # time at the location within the span, by those who came or went in it
+    gained = [0] * (len(edges) - 1)  # time within the span of assets that arrived or left in it
     at_first = 0
     for at, came in changes:
         sign = 1 if came else -1

@@ -1,8 +1,8 @@
-"""Reads that are held back: newer than the newest scan of their asset, elsewhere, and not decided yet.
+"""Held reads: newer than the last sighting of their asset, at another location, and not decided yet.
 
-What decides them may be that nothing more is heard, so they are looked at again after a while. Ingest has them in
-memory. Those that wait for longer, such as for a reader that is out, are on disk, too: for a restart after the reads
-of the last minutes are gone, and for whoever wants to delete the location.
+A silence may decide them, so they are checked again after a while. Ingest keeps them in memory. Reads that wait longer,
+for example for a reader that is out, are also stored on disk: for a restart after the recent reads have expired, and
+for the check before a location is deleted.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from edge.tracking.retrace import Held
 from edge.tracking.signs import STEADY_FOR
 from edge.tracking.stays import HeldRead, held_reads, last_seen
 
-UNSTORED = 5 * SECOND  # the longest that a read is held back before it is on disk
+UNSTORED = 5 * SECOND  # most time that a held read is in memory only
 STORED_AFTER = 1  # seconds
-SELDOMER = 10  # seconds from one look at what waits for a reader that is out to the next, at most
+SELDOMER = 10  # seconds between checks of a read that waits for a reader that is out, at most
 MOST_AT_ONCE = 2_000  # assets in one transaction
 
 
 class HeldBack:
-    """What is held back of each asset. For the ingest thread, inside its transaction."""
+    """Held reads by asset. Use only on the ingest thread, inside its transaction."""
 
     def __init__(self) -> None:
         self._held: dict[int, Held] = {}  # by asset
         self._queue: list[tuple[int, int]] = []  # (due, asset), some of them outdated
         self._unstored: set[int] = set()
         self._stored: set[int] = set()
-        self._asked: dict[int, dict[int, tuple[int, int]]] = {}  # reader -> asset -> the time that was asked for
+        self._asked: dict[int, dict[int, tuple[int, int]]] = {}  # reader -> asset -> period of the decision
 
     def of(self, asset_id: int) -> Held | None:
         return self._held.get(asset_id)
@@ -57,7 +57,7 @@ class HeldBack:
                 execute("DELETE FROM held_back WHERE asset_id = ?", (asset_id,))
 
     def take_due(self, until: int) -> list[int]:
-        """The assets of which something may be decided by that second: so many at once that it does not take long."""
+        """Return the assets to decide by that second, at most `MOST_AT_ONCE`."""
         due: list[int] = []
         while self._queue and self._queue[0][0] <= until and len(due) < MOST_AT_ONCE:
             moment, asset_id = heappop(self._queue)
@@ -70,17 +70,17 @@ class HeldBack:
         return bool(self._queue) and self._queue[0][0] <= until
 
     def is_unstored(self, until: int) -> bool:
-        """Whether something has been held back for long enough to be kept on disk."""
+        """Return True if a read has been held long enough to be stored."""
         return any(self._held[asset_id].second + STORED_AFTER <= until for asset_id in self._unstored)
 
     def put_off(self, asset_id: int, until: int) -> None:
-        """It waits for a reader that is out: look at it again, ever more seldom."""
+        """Check a read again later, at growing intervals, while it waits for a reader that is out."""
         held = self._held.get(asset_id)
         if held and held.due <= until:
             self.put(asset_id, held._replace(due=until + 1 + min(SELDOMER, (until - held.second) // 4)))
 
     def store(self, until: int, read_of: Callable[[int, Held], HeldRead | None]) -> None:
-        """Keep on disk what has been held back for a while."""
+        """Store reads that have been held for a while."""
         waiting = [asset_id for asset_id in self._unstored if self._held[asset_id].second + STORED_AFTER <= until]
         rows = [row for asset_id in waiting if (row := read_of(asset_id, self._held[asset_id]))]
         if rows:
@@ -89,13 +89,13 @@ class HeldBack:
         self._unstored.difference_update(waiting)
 
     def begin(self, newest: Mapping[int, int]) -> None:
-        """After a restart. `newest`: the second in which each asset was heard last."""
+        """Restore the held reads after a restart. `newest` is the second of the last read of each asset."""
         for asset_id, location_id, seen_at in last_seen(newest):
             if newest[asset_id] > seen_at // SECOND:
                 self.put(asset_id, Held(newest[asset_id], newest[asset_id], location_id))
 
     def load_others(self) -> Iterator[HeldRead]:
-        """Those on disk that are not in memory: of before a restart, or of somebody's scan that was undone."""
+        """Yield stored reads that are not in memory: from before a restart, or left by an undone scan."""
         for row in held_reads():
             self._stored.add(row.asset_id)
             if row.asset_id not in self._held:
@@ -104,26 +104,26 @@ class HeldBack:
                 yield row
 
     def ask(self, reader_id: int, asset_id: int, begin: int, end: int) -> None:
-        """Remember that it mattered for an asset whether a reader was out, as of `end`."""
+        """Record that a decision about an asset depended on whether a reader was out, as of `end`."""
         asked = self._asked.setdefault(reader_id, {})
         before = asked.get(asset_id, (begin, end))
         asked[asset_id] = (min(begin, before[0]), max(end, before[1]))
 
     def asked_of(self, reader_id: int, second: int) -> list[int]:
-        """The assets for which a sign of a reader that comes so late may change something."""
+        """Return the assets with decisions that a late sign of this reader may change."""
         asked = self._asked.get(reader_id)
         if not asked:
             return []
         return [asset_id for asset_id, (begin, end) in asked.items() if begin - STEADY_FOR <= second <= end]
 
     def forget_questions(self, second: int) -> None:
-        """Those of before that second."""
+        """Drop the records from before that second."""
         for reader_id, asked in list(self._asked.items()):
             self._asked[reader_id] = {asset_id: times for asset_id, times in asked.items() if times[1] >= second}
 
 
 def store(row: HeldRead) -> None:
-    """Keep one on disk, from where ingest takes it."""
+    """Store one held read; ingest picks it up."""
     execute_many(_STORE, [row])
 
 

@@ -1,7 +1,4 @@
-"""Changes history after the fact: for a scan that arrives late, one that is undone, and rows that are decided anew.
-
-It splits a stay, moves its beginning, or joins two.
-"""
+"""Changes to existing history: for late reads, undone scans and revised decisions."""
 
 from __future__ import annotations
 
@@ -29,14 +26,14 @@ from edge.tracking.stays import (
 
 
 def insert_late(position: Position, scan: Scan, source_no: int, gap: int, counted: CountedReads) -> bool:
-    """Put a scan in its place among older rows; False if it is already known. Corrects `position`.
+    """Insert a scan among older rows. Returns False if it is already known. Updates `position`.
 
-    `counted`: where a stay that it splits was seen before and after it, as far as that is known.
+    `counted` gives the reads before and after it if it splits a stay, as far as they are known.
     """
     at, gap = scan.observed_at, gap if scan.reader_id is not None else 0
     before = _rows_until(position, at)
     if scan.reader_id is not None and any(_covers(row, scan, source_no, gap) for row in before):
-        return False  # two scans by people are two rows, also within one instant
+        return False  # scans by people are separate rows, even at one instant
     previous = before[0] if before else None
     following = _row_after(position, at)
 
@@ -62,7 +59,7 @@ def insert_late(position: Position, scan: Scan, source_no: int, gap: int, counte
 
 
 def rows_from(position: Position, at: int) -> tuple[StayRow | None, list[StayRow]]:
-    """The last row that began before `at`, and all from then on, in order."""
+    """Return the last row that began before `at`, and all later rows in order."""
     before = _rows_until(position, at - 1, limit=1)
     query = _SELECT_ROW + "AND h.observed_at >= ? ORDER BY h.observed_at, h.seq"
     rows = [_with_end(position, StayRow(*row)) for row in execute(query, (position.no, at))]
@@ -72,10 +69,10 @@ def rows_from(position: Position, at: int) -> tuple[StayRow | None, list[StayRow
 def relocate(
     position: Position, since: int, until: int, renamed: Mapping[int, int], gap: int, limit: int
 ) -> tuple[int | None, int]:
-    """Give rows of these sources other ones, and join stays that turn out to be one. Corrects `position`.
+    """Change the source of rows, and join stays that become one. Updates `position`.
 
-    Goes through `limit` rows. Returns the time from which to go on, None if there are no more, and how many rows it
-    went through.
+    Processes at most `limit` rows. Returns the time to continue from (None at the end), and the number of processed
+    rows.
     """
     query = _SELECT_ROW + "AND h.observed_at BETWEEN ? AND ? ORDER BY h.observed_at, h.seq LIMIT ?"
     selected = execute(query, (position.no, since, until, limit)).fetchall()
@@ -92,7 +89,7 @@ def relocate(
     if is_end:
         return None, len(rows)
     is_one_instant = rows[0].observed_at == rows[-1].observed_at
-    return rows[-1].observed_at + is_one_instant, len(rows)  # more rows may be of the last instant
+    return rows[-1].observed_at + is_one_instant, len(rows)  # there may be more rows at the last instant
 
 
 def _join_around(position: Position, begin: int, end: int, gap: int, limit: int) -> None:
@@ -147,7 +144,7 @@ GROUP BY t.asset_id
 
 
 def last_read_second(position: Position) -> int:
-    """The second in which a reader last saw the asset, -1 if none did. A person may have scanned it since."""
+    """Return the second of the last read by a reader, -1 if there is none. Later scans by people do not count."""
     if position.row_rule != Rule.PERSON or position.last_seen_at > position.row_at:
         return position.last_seen_at // SECOND
     last: int | None = execute(
@@ -159,7 +156,7 @@ def last_read_second(position: Position) -> int:
 
 
 def stayed_with(position: Position, began_at: int, seen_at: int) -> Detection | None:
-    """The read at `seen_at` in a stay, as far as history has it; None if no reader saw the beginning of the stay."""
+    """Return the read at `seen_at` as far as history has it; None if no reader read the begin of the stay."""
     row = _row_of(position, began_at, 0)
     if row is None or row.by_person:
         return None
@@ -171,7 +168,7 @@ def stayed_with(position: Position, began_at: int, seen_at: int) -> Detection | 
 def replace_rows(
     position: Position, before: StayRow | None, rows: Sequence[StayRow], steps: Sequence[Step], seen_at: int
 ) -> None:
-    """Make `rows`, which follow `before`, what `steps` say, touching only what differs. Corrects `position`."""
+    """Replace `rows`, which follow `before`, by `steps`, and write only differences. Updates `position`."""
     stored_rows = [_stored(rows, step) for step in steps]
     for row in rows:
         if row not in stored_rows:
@@ -207,17 +204,17 @@ def _stored(rows: Sequence[StayRow], step: Step) -> StayRow | None:
 
 
 def _covers(row: StayRow, scan: Scan, source_no: int, gap: int) -> bool:
-    """Whether a stored row already covers the scan."""
+    """Return True if a stored row already covers the scan."""
     if gap:
         return row.location_id == scan.location_id and row.observed_at <= scan.observed_at <= row.ended_at
     return row.source_no == source_no and row.observed_at == scan.observed_at
 
 
 def _come_back(position: Position, stay: StayRow, again: CountedRead | None, following: StayRow | None) -> None:
-    """A stay turns out to be two: the asset was elsewhere in between, and back with the read `again`.
+    """Split a stay: the asset was elsewhere in between, and returned with the read `again`.
 
-    If that is not known any more, it was back by the time the stay ended. A stay that ends where the next row begins
-    was cut there earlier; whether it came back in between is unknown.
+    If that read is no longer known, it returned by the end of the stay. A stay that ends where the next row begins was
+    split earlier; whether the asset returned in between is unknown.
     """
     back_at = again.observed_at if again else stay.ended_at
     if following and following.observed_at <= back_at:
@@ -233,7 +230,7 @@ def _come_back(position: Position, stay: StayRow, again: CountedRead | None, fol
 
 
 def _join(position: Position, row: StayRow | None, following: StayRow | None, gap: int) -> None:
-    """Delete a row that turns out to be neither a move nor a new sighting: the asset was seen there shortly before."""
+    """Delete a row that is neither a move nor a new sighting, because the asset was seen there shortly before."""
     if row is None or following is None or not gap or following.by_person or row.by_person:
         return
     if following.location_id == row.location_id and following.observed_at - row.ended_at <= gap:
@@ -242,10 +239,10 @@ def _join(position: Position, row: StayRow | None, following: StayRow | None, ga
 
 
 def _settle(position: Position, only_location: int | None = None, at: int = 0) -> None:
-    """After rows changed in the middle: find the newest row, and since when the asset is where it is.
+    """Find the newest row and the arrival at the current location after rows changed.
 
-    `only_location` means that only a sighting there, at `at`, was added to a stay there. If the asset was there at the
-    time anyway, its arrival is unchanged, and the search for it through all rows of that time is saved.
+    `only_location`: the only change is a sighting there, at `at`, within a stay there. If the asset is still there, its
+    arrival is unchanged, which saves a search through the rows since.
     """
     newest = _rows_until(position, position.last_seen_at, limit=1)[0]
     is_same = only_location == position.location_id == newest.location_id and at >= position.dwell_started_at
@@ -266,10 +263,10 @@ def _settle(position: Position, only_location: int | None = None, at: int = 0) -
 
 
 def take_back(asset_id: int, observed_at: int, seq: int, gap: int, *, keep_end: bool = True) -> None:
-    """Remove one person's scan: position and history become what they would be without it.
+    """Undo one person's scan: position and history are then as they would be without it.
 
-    Where a fixed reader saw the asset at that location afterwards, the stay begins with that sighting instead. Without
-    `keep_end` it was not seen there itself, only its carrier was.
+    If a fixed reader read the asset there afterwards, the stay begins with that read instead. Without `keep_end` only
+    its carrier was read.
     """
     with writing():
         position = load_positions({asset_id}).get(asset_id)
@@ -295,9 +292,9 @@ def take_back(asset_id: int, observed_at: int, seq: int, gap: int, *, keep_end: 
 
 
 def _keep_confirmed(position: Position, previous: StayRow | None, row: StayRow) -> None:
-    """Keep what a fixed reader saw there after a scan that is undone.
+    """Keep later reads at the location of an undone scan.
 
-    A stay that ends where another row begins was cut there, so nobody saw the asset there at that moment.
+    A stay that ends where another row begins was split there, so its end is not a read.
     """
     if previous and previous.location_id == row.location_id:
         _set_end(position, previous, row.ended_at)
@@ -314,7 +311,7 @@ _SELECT_ROW = (
 
 
 def _rows_until(position: Position, at: int, limit: int = 8) -> list[StayRow]:
-    """The last rows that began at `at` or before, newest first. Eight reach past all rows of one instant."""
+    """Return the last rows that began at `at` or before, newest first. Eight reach past all rows of one instant."""
     query = _SELECT_ROW + "AND h.observed_at <= ? ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?"
     return [_with_end(position, StayRow(*row)) for row in execute(query, (position.no, at, limit))]
 

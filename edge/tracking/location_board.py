@@ -1,4 +1,4 @@
-"""Locations for people: the tree with what is where, and what came and went."""
+"""Locations for display: the tree with the number of assets, and the assets at one location."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edge.tracking.board import BOARD_COLUMNS, BoardRow
 
 
 class Branch(NamedTuple):
-    """A live location in the tree. `here` assets are at it, `below` are at it or anywhere below."""
+    """A live location in the tree, with the number of assets at it, and of those at it or below."""
 
     id: int
     external_key: str
@@ -36,7 +36,7 @@ WHERE position.organization_id = ? AND asset.deleted_at IS NULL GROUP BY positio
 
 
 def tree(organization_id: int) -> list[Branch]:
-    """Every live location, depth first, siblings by name. A cycle (made by hand) is left out: no root leads to it."""
+    """Return all live locations depth first, siblings by name. Cycles (made by hand) are left out."""
     with reading():
         counts = dict(execute(_COUNTS, (organization_id,)).fetchall())
         rows = execute(_LOCATIONS, (organization_id,)).fetchall()
@@ -59,13 +59,13 @@ def tree(organization_id: int) -> list[Branch]:
 
 
 def names(organization_id: int) -> dict[int, str]:
-    """Of every live location, by its id."""
+    """Return the names of all live locations by id."""
     rows = execute("SELECT id, name FROM location WHERE organization_id = ? AND deleted_at IS NULL", (organization_id,))
     return dict(rows.fetchall())
 
 
 def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
-    """From the root down to the location itself."""
+    """Return the path from the root to a location."""
     by_id = {branch.id: branch for branch in branches}
     way: list[Branch] = []
     step = by_id.get(location_id)
@@ -76,7 +76,7 @@ def way_to(branches: Sequence[Branch], location_id: int) -> list[Branch]:
 
 
 def inside(branches: Sequence[Branch], location_id: int) -> list[Branch]:
-    """The location and everything below it; a parent is always met before what is in it."""
+    """Return a location and all its descendants, parents first."""
     ids = {location_id}
     for branch in branches:
         if branch.parent_id in ids:
@@ -85,7 +85,7 @@ def inside(branches: Sequence[Branch], location_id: int) -> list[Branch]:
 
 
 class LocationCodes(NamedTuple):
-    """A location to scan at, with what its labels may carry besides its key."""
+    """A location for scanning, with the codes that its labels may carry besides its key."""
 
     id: int
     name: str
@@ -101,7 +101,7 @@ SELECT location_id, value FROM tag WHERE organization_id = ? AND location_id IS 
 
 
 def with_codes(organization_id: int) -> list[LocationCodes]:
-    """In the order of the tree, without inactive ones."""
+    """Return all active locations in the order of the tree."""
     branches = tree(organization_id)
     names = {branch.id: branch.name for branch in branches}
     codes: dict[int, list[str]] = {}
@@ -128,7 +128,7 @@ WHERE p.location_id = :location_id AND p.organization_id = :organization_id AND 
 
 
 def here(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[BoardRow]:
-    """What is at the location now, by name, so that rows keep their order."""
+    """Return the assets at a location, sorted by name."""
     values = {"location_id": location_id, "organization_id": organization_id, "limit": limit, "offset": offset}
     with reading():
         total = execute(f"SELECT count(*) {_HERE}", values).fetchone()[0]

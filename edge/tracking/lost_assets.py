@@ -1,4 +1,4 @@
-"""Assets that somebody marked as lost; the mark counts until they are seen again."""
+"""Assets marked as lost. The mark ends with the next sighting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from edge.database.connection import execute
 
 
 def mark_lost(sender: Actor, asset_id: int, at: int, *, is_lost: bool) -> bool:
-    """An asset counts as lost until it is seen after `at`, or somebody removes the mark. False if it does not exist."""
+    """Mark an asset as lost until it is seen after `at`, or remove the mark. Returns False if it does not exist."""
     with acting(sender) as act:
         sql = "SELECT name, external_key FROM asset WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
         row = execute(sql, (asset_id, sender.organization_id)).fetchone()
@@ -26,7 +26,7 @@ def mark_lost(sender: Actor, asset_id: int, at: int, *, is_lost: bool) -> bool:
 
 
 def lost_since(organization_id: int, asset_id: int) -> int | None:
-    """When an asset was marked as lost, if it has not been seen since."""
+    """Return the time of the mark if the asset has not been seen since."""
     sql = (
         "SELECT lost.marked_at FROM lost_asset lost LEFT JOIN position ON position.asset_id = lost.asset_id "
         "WHERE lost.organization_id = ? AND lost.asset_id = ? AND ifnull(position.last_seen_at, 0) < lost.marked_at"

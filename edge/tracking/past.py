@@ -1,6 +1,6 @@
-"""Where assets were: all of them at one moment, and one of them over a range of time.
+"""Past positions: all assets at one moment, and the stays of one asset in a period.
 
-History is kept by asset, so both are seeks in its primary key: one for each asset, or one for the whole range.
+History is stored by asset, so both use its primary key: one lookup per asset, or one range.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from edge.database.connection import execute, reading
 from edge.database.lists import Page
 from edge.tracking.board import BELOW, matches_text
 
-MOST_ROWS = 5000  # of history that one query reads
+MOST_ROWS = 5000  # of history, per query
 
 
 class PastFilter(NamedTuple):
-    """`location_id` includes what is below it now. `sort` is a name of SORTS, with a leading minus for descending."""
+    """`location_id` includes its present descendants. `sort` is a name in SORTS, with a minus for descending."""
 
     at: int
     q: str = ""
@@ -33,7 +33,7 @@ DEFAULT_SORT = "key"
 
 
 class PastRow(NamedTuple):
-    """Where an asset was; `last_seen_at` is not later than the moment in question."""
+    """Past position of an asset; `last_seen_at` is at or before that moment."""
 
     asset_id: int
     external_key: str
@@ -48,7 +48,7 @@ class PastRow(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """One stay at a location, however often the asset was seen there; `until` is when the next one began."""
+    """One stay at a location with its number of sightings; `until` is the begin of the next stay."""
 
     observed_at: int
     until: int
@@ -60,7 +60,7 @@ class Stay(NamedTuple):
     sightings: int
 
 
-# On a hub an asset has several tracks. With max(), SQLite takes the other columns from the row that has the greatest.
+# At a hub an asset has several tracks. With max(), SQLite takes the other columns from the row with the maximum.
 _THEN = """
 SELECT t.asset_id, t.no, max(h.observed_at) AS observed_at, h.seq, s.location_id,
        min(:at, iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for))
@@ -74,7 +74,7 @@ CROSS JOIN source s ON s.no = h.source_no
 WHERE t.organization_id = :organization_id
 GROUP BY t.asset_id
 """
-# The first row after the last one that was elsewhere. It may lie far back, so it is only searched for shown rows.
+# The first row after the last one elsewhere. It may be old, so only the rows of the page are looked up.
 _ARRIVED = """
 (SELECT own.observed_at FROM history own WHERE own.position_no = shown.no AND (own.observed_at, own.seq) > (
      SELECT other.observed_at, other.seq FROM history other JOIN source s ON s.no = other.source_no
@@ -87,7 +87,7 @@ _FIRST = "(SELECT min(own.observed_at) FROM history own WHERE own.position_no = 
 
 
 def board_at(organization_id: int, filters: PastFilter, *, limit: int, offset: int = 0) -> Page[PastRow]:
-    """Every asset that was not retired at that moment and had been seen by then."""
+    """Return all assets that had been seen by that moment and were not retired then."""
     with reading():
         sql, values = past_statement(organization_id, filters)
         rows = execute(sql, {**values, "limit": limit, "offset": offset}).fetchall()
@@ -95,14 +95,14 @@ def board_at(organization_id: int, filters: PastFilter, *, limit: int, offset: i
 
 
 def past_row(row: tuple[Any, ...]) -> PastRow:
-    """From a row of `past_statement`."""
+    """Convert a row of `past_statement`."""
     _, *columns = row
     columns[6] = bool(columns[6])
     return PastRow(*columns)
 
 
 def past_statement(organization_id: int, filters: PastFilter) -> tuple[str, dict[str, Any]]:
-    """The rows as SQL, each beginning with the total count; and its parameters, without `limit` and `offset`."""
+    """Return the rows as SQL, with the total count first, and the parameters except `limit` and `offset`."""
     conditions = ["a.organization_id = :organization_id", "(a.deleted_at IS NULL OR a.deleted_at > :at)"]
     values: dict[str, Any] = {"organization_id": organization_id, "at": filters.at}
     start = "WITH"
@@ -143,14 +143,14 @@ ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
 
 
 class Stays(NamedTuple):
-    """Oldest first; `is_cut` if there are earlier ones that were not read."""
+    """Stays, oldest first; `is_cut` if earlier ones were left out."""
 
     rows: list[Stay]
     is_cut: bool
 
 
 def stays(organization_id: int, asset_id: int, *, since: int, until: int) -> Stays:
-    """Where the asset was in that time, including the stay that was in progress when it began.
+    """Return the stays of an asset in a period, including the one in progress at its start.
 
     Consecutive rows at one location are one stay. The last one ends at `until`, which is not in the future.
     """

@@ -1,4 +1,4 @@
-"""The readers that heard an asset, as `evidence` asks for them: whose a source is, and when its reader was out."""
+"""Readers and their outages, for the evidence about one asset."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ Ask = Callable[[int, int, int, int], None]  # reader, asset, begin, end
 
 
 class ReaderOutages:
-    """For one asset. `readers`: of each source; None: each is a reader of its own. `ask` is called each time that an
-    answer may change with signs that come late."""
+    """Readers of the sources of one asset's reads.
+
+    `readers` by source; None: each source is a reader of its own. `ask` is called for each answer that late signs may
+    change.
+    """
 
     def __init__(
         self, asset_id: int, readers: Mapping[int, int | None] | None, signs: Signs, ask: Ask | None = None
@@ -22,11 +25,11 @@ class ReaderOutages:
         self._ask = ask
 
     def reader_of(self, source_no: int) -> int | None:
-        """None: a person."""
+        """Return the reader of a source; None for people."""
         return source_no if self._readers is None else self._readers.get(source_no)
 
     def outages(self, source_no: int, begin: int, end: int) -> Sequence[Outage]:
-        """Of the reader of a source, those that reach into the time after `begin`; as of `end`."""
+        """Return the outages of a source's reader that reach beyond `begin`, as of `end`."""
         reader_id = self.reader_of(source_no)
         if reader_id is None or self._signs.is_even(reader_id, begin, end):
             return ()
@@ -35,7 +38,7 @@ class ReaderOutages:
         return self._signs.outages(reader_id, self._asset_id, begin, end)
 
     def settled_at(self, source_no: int, begin: int, wait: int, until: int) -> int | None:
-        """The second by which that reader was there for `wait` seconds after `begin`; None: not until `until`."""
+        """Return the second by which the reader was online for `wait` seconds after `begin`; None if not by `until`."""
         reader_id = self.reader_of(source_no)
         if reader_id is None:
             return begin + wait if begin + wait <= until else None

@@ -175,7 +175,7 @@ class RecentReads:
             self._newest = scan.observed_at
 
     def write(self, received_at: int, gap: int) -> None:
-        """Store the queued reads, and drop old ones and those that exceed the limits. `gap` as in `positions.record`."""
+        """Store the queued reads, and drop old ones and those beyond the limits. `gap` as in `positions.record`."""
         if not self._reads and not self._signs:
             return
         self._sweep()

@@ -1,4 +1,4 @@
-"""Reading where assets are and were; `scans` writes it (spec: Tracking rows; contract: Tracking)."""
+"""Current locations and history of assets (spec: Tracking rows; contract: Tracking)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NEWEST_FIRST = (SortTerm("event_observed_at", descending=True),)
 
 
 class AssetLocationRow(NamedTuple):
-    """One scanned asset; its location is None where that is deleted or outside its window."""
+    """Current location of an asset; None if the location is deleted or outside its window."""
 
     asset_id: int
     asset_external_key: str
@@ -56,7 +56,7 @@ class AssetLocationFilter(NamedTuple):
 
 
 class StayRow(NamedTuple):
-    """`duration_seconds` since the row before it; None on the asset's earliest."""
+    """A stay; `duration_seconds` is the time since the previous one, None for the asset's first."""
 
     observed_at: int
     location_id: int
@@ -72,7 +72,7 @@ def list_asset_locations(
     offset: int = 0,
     sort: Sequence[SortTerm] = DEFAULT_SORT,
 ) -> Page[AssetLocationRow]:
-    """The current location of each scanned asset that is within its window."""
+    """Return a page of the current locations of seen assets within their windows."""
     query = ListQuery(organization_id, "p.organization_id", include_deleted=filters.include_deleted)
     query.any_of("l.id", filters.location_ids)
     query.any_of("l.external_key", filters.location_external_keys)
@@ -94,7 +94,7 @@ def list_history(
     offset: int = 0,
     sort: Sequence[SortTerm] = NEWEST_FIRST,
 ) -> Page[StayRow]:
-    """Every stay of a live asset in the order it was observed. Raises NotFound."""
+    """Return a page of the stays of a live asset, by time of observation. Raises NotFound."""
     newest_first = sort[0].descending
     with reading():
         tracks, total = _tracks(organization_id, asset_id)
@@ -106,7 +106,7 @@ def list_history(
             total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]
         direction = "DESC" if newest_first else "ASC"
         order = f"ORDER BY h.observed_at {direction}, h.seq {direction}"
-        # A subquery for the page: looking up the locations of the rows before it would be ten times the work.
+        # A subquery for the page: joining locations to the rows before it would take ten times as long.
         page = f"SELECT observed_at, seq, source_no FROM history h WHERE {where} {order} LIMIT :limit OFFSET :offset"
         selected = execute(
             f"SELECT h.observed_at, h.seq, l.id, l.external_key FROM ({page}) h "
@@ -119,10 +119,9 @@ def list_history(
 
 
 def _tracks(organization_id: int, asset_id: int) -> tuple[list[int], int]:
-    """The numbers of an asset's tracks, and how many rows of history they have. Raises NotFound.
+    """Return the numbers of an asset's tracks, and their total number of rows. Raises NotFound.
 
-    There is at most one, except on a hub, where each site that saw the asset has its own: their rows are merged by
-    time.
+    At a hub each site that saw the asset has a track; otherwise there is at most one.
     """
     selected = execute(
         "SELECT t.no, t.history_rows FROM asset a LEFT JOIN track t ON t.asset_id = a.id "
@@ -136,12 +135,12 @@ def _tracks(organization_id: int, asset_id: int) -> tuple[list[int], int]:
 
 
 def _of_tracks(column: str, tracks: Sequence[int]) -> str:
-    """With a single track, which is the usual case, rows come in the order of the index."""
+    """Return the condition for these tracks. With a single one, rows come in index order."""
     return f"{column} = {tracks[0]:d}" if len(tracks) == 1 else f"{column} IN ({', '.join(map(str, tracks))})"
 
 
 def _within(tracks: Sequence[int], since: int | None, until: int | None) -> str:
-    """Both ends are included."""
+    """Return the condition for a period, both ends included."""
     conditions = [_of_tracks("h.position_no", tracks)]
     if since is not None:
         conditions.append("h.observed_at >= :since")
@@ -151,7 +150,7 @@ def _within(tracks: Sequence[int], since: int | None, until: int | None) -> str:
 
 
 def _with_durations(tracks: Sequence[int], oldest_first: Sequence[tuple[int, int, int, str]]) -> list[StayRow]:
-    """Over the whole history, so the row before the page is looked up (contract: duration_seconds)."""
+    """Add durations. The row before the page gives the first one (contract: duration_seconds)."""
     if not oldest_first:
         return []
     before = execute(
@@ -171,7 +170,7 @@ def _with_durations(tracks: Sequence[int], oldest_first: Sequence[tuple[int, int
 
 
 def newest_scan() -> int:
-    """Time of the newest scan on this box, 0 when there is none."""
+    """Return the time of the newest scan on this machine, 0 if there is none."""
     newest: int | None = execute("SELECT max(last_seen_at) FROM position").fetchone()[0]
     return newest or 0
 
@@ -188,7 +187,7 @@ class Move(NamedTuple):
     location_is_live: bool
     reader_id: int | None
     reader_name: str | None
-    port: int | str | None  # a number, or the name of the antenna
+    port: int | str | None  # number or name of the antenna
     person_name: str | None
     quality: int
     delay: int

@@ -101,10 +101,10 @@ def retrace(
     readers: ReaderOutages = ALWAYS_THERE,
     horizon: int = FOREVER,
 ) -> Traced:
-    """What history says from `heard[begin]` on. `people` holds people's scans, in order.
+    """Return the history from `detections[begin]` on. `people` holds people's scans, in order.
 
-    `state` is the state before. In a second in which a person scanned the asset, no reader moves it. `horizon`: until
-    which second nothing more will be heard; what is decided by later reads, or by silence, is held back until then.
+    `state` is the state before. In a second with a person's scan, no reader moves the asset. `horizon` is the second
+    until which all reads are known; decisions that depend on later reads, or on silence, are held until then.
     """
     steps: list[Step] = []
     location_id, since, seen, stayed = state

@@ -1,7 +1,6 @@
-"""RSSI offsets, which are added to the strengths of a reader or of one of its antennas, so that makes can be compared.
+"""RSSI offsets of readers and antennas, which make different models comparable.
 
-An offset changes how strongly a read counts as evidence. The strength that the reader reported stays in history as it
-is, and a limit (`min_rssi`) is compared with that.
+An offset changes the weight of a read as evidence. History keeps the reported RSSI, and `min_rssi` is compared with it.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ LARGEST = 30.0  # dB
 
 
 class Offsets(NamedTuple):
-    """Every offset that is set, in dB."""
+    """All offsets, in dB."""
 
     antennas: Mapping[tuple[int, int], float]  # by reader and port
     readers: Mapping[int, float]
 
     def of(self, reader_id: int | None, port: int | None) -> float:
-        """The offset of an antenna: its own, or that of its reader."""
+        """Return the offset of an antenna: its own, or that of its reader."""
         if reader_id is None:
             return 0.0
         own = self.antennas.get((reader_id, port or 0))
@@ -33,7 +32,7 @@ class Offsets(NamedTuple):
 
 
 def set_offset(actor: Actor, reader_id: int, name: str, decibels: float | None, port: int | None = None) -> None:
-    """Set the offset of a reader, or of one of its antennas. None removes it. Raises Invalid.
+    """Set the offset of a reader or of one of its antennas; None removes it. Raises Invalid.
 
     `name` is for the audit.
     """
@@ -64,7 +63,7 @@ def offsets_of(organization_id: int) -> Offsets:
 
 
 def all_offsets() -> Offsets:
-    """Of all organizations; only ingest, which serves the whole box, may ask."""
+    """Return the offsets of all organizations. For ingest only."""
     return _offsets("WHERE ?", 1)
 
 

@@ -1,4 +1,4 @@
-"""What one antenna heard of an asset, and how much that proves; `evidence` decides by it."""
+"""Strength and weight of reads: the input of `evidence`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from edge.clock import SECOND
 
-UNKNOWN_STRENGTH = -60.0  # dBm, of readers that do not tell
+UNKNOWN_STRENGTH = -60.0  # dBm, for readers that do not report it
 NO_RSSI = -(2**15)
 
 
 class AntennaKind(StrEnum):
-    """What being heard by an antenna means: the asset is in its zone, passes it, or is there without any doubt."""
+    """Meaning of a read by an antenna: the asset is in its zone, passes it, or is certainly there."""
 
-    __hash__ = str.__hash__  # of an Enum it is a Python function, and every read asks
+    __hash__ = str.__hash__  # Enum's own is a Python function, called for every read
 
     ZONE = "zone"
     PORTAL = "portal"
@@ -23,7 +23,7 @@ class AntennaKind(StrEnum):
 
 
 class Weight(IntEnum):
-    """How much a read proves: by kind of antenna, and for zones and portals by radio."""
+    """Weight of a read as evidence: the kind of antenna and, for zones and portals, the radio."""
 
     RFID_ZONE = 0
     BLE_ZONE = 1
@@ -33,7 +33,7 @@ class Weight(IntEnum):
 
 
 def weight_of(kind: AntennaKind, tag_type: str) -> Weight:
-    """A barcode is read by line of sight, so there is no doubt."""
+    """Return the weight of a read. A barcode needs a line of sight, so it counts as certain."""
     return _WEIGHTS.get((kind, tag_type), _DIRECT)
 
 
@@ -44,23 +44,23 @@ _WEIGHTS = {
     (AntennaKind.PORTAL, "ble"): Weight.BLE_PORTAL,
 }
 _DIRECT = Weight.DIRECT
-_LOSSES = (0.0, 15.0, 0.0, 15.0, 0.0)  # dB by which a tag as near is weaker than an RFID tag, by weight
+_LOSSES = (0.0, 15.0, 0.0, 15.0, 0.0)  # dB that a tag is weaker than an RFID tag at the same distance, by weight
 
 
 class Detection(NamedTuple):
-    """What one location heard of an asset in one second: how strongly at best, from when to when.
+    """Reads of an asset at one location in one second: the greatest strength, and the first and last time.
 
     Source, RSSI, quality of the time and delay are those of the first read, for a row of history.
     """
 
     second: int
     location_id: int
-    strength: float  # dBm of an RFID tag as near
+    strength: float  # dBm of an RFID tag at the same distance
     weight: int  # a `Weight`, as a plain number
-    micros: int  # of the second, when it was heard first
-    lasted: int  # microseconds, until it was heard last
+    micros: int  # first read, within the second
+    lasted: int  # microseconds from the first to the last read
     source_no: int
-    tenths: int  # of dBm; `NO_RSSI` where nothing was told
+    tenths: int  # of dBm; `NO_RSSI` if not reported
     quality: int
     delay: int
 
@@ -78,11 +78,11 @@ class Detection(NamedTuple):
 
     @property
     def strongest(self) -> float | None:
-        """The RSSI of the strongest read."""
+        """RSSI of the strongest read."""
         return None if self.tenths == NO_RSSI else self.strength - _LOSSES[self.weight]
 
     def as_in_history(self) -> Detection:
-        """Without what a row of history does not keep."""
+        """Return the detection without values that a row of history lacks."""
         return self._replace(
             strength=strength_of(self.rssi, Weight.RFID_ZONE)[0], weight=int(Weight.RFID_ZONE), lasted=0
         )
@@ -92,7 +92,7 @@ class Detection(NamedTuple):
         return self._replace(second=second, micros=micros)
 
     def merged(self, other: Detection) -> Detection:
-        """With another read of the same second and location."""
+        """Merge with another detection of the same second and location."""
         first = other if (other.micros, other.source_no) < (self.micros, self.source_no) else self
         strongest = other if other.strength > self.strength else self
         return Detection(
@@ -109,9 +109,9 @@ class Detection(NamedTuple):
         )
 
 
-@lru_cache(maxsize=1024)  # there are few strengths, and each is told again and again
+@lru_cache(maxsize=1024)  # there are few different strengths
 def strength_of(rssi: float | None, weight: int, rssi_offset: float = 0.0) -> tuple[float, int]:
-    """As `Heard.strength` and `Heard.tenths`."""
+    """Return `Detection.strength` and `Detection.tenths`."""
     if rssi is None:
         return UNKNOWN_STRENGTH, NO_RSSI
     return rssi + rssi_offset + _LOSSES[weight], round(rssi * 10)

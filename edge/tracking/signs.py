@@ -1,13 +1,13 @@
-"""Signs of life of readers: the seconds in which each of them was there, whatever it read, and when it was silent.
+"""Signs of life of readers: the seconds in which a reader was online, and when it was out.
 
-A reader that reads nothing at all proves nothing about any asset. It is *out* from its last sign to its next one where
-it said goodbye (its last will), and where it was steady before: one that gave a sign every few seconds for a minute
-and then none for clearly longer. A reader that is not steady, such as one at a door that is seldom used, counts as
-there. Reads of an asset say nothing of what its reader does without it: to judge an asset, the seconds in which its
-reader read nothing else are left out.
+A reader that reads nothing proves nothing about any asset. It is *out* from its last sign to the next one in two cases:
+it said goodbye (its last will), or it was steady, with a sign every few seconds for a minute, and then gave none for
+clearly longer. A reader that is not steady, for example at a rarely used door, counts as online. Reads of an asset say
+nothing about its reader's activity without it: to judge an asset, seconds in which its reader read nothing else are
+ignored.
 
-All times are those of observation, in seconds, so the answer does not depend on the order of arrival. `end` always is
-the second as of which the question is asked: what came later is not looked at.
+All times are seconds of observation, so the result does not depend on the order of arrival. `end` is the second as of
+which a function answers; it ignores later signs.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-OTHERS = 0  # instead of an asset: more than one was read, an unknown tag, or it was no read
-GOODBYE = -1  # instead of an asset: the reader went, or the broker said so
+OTHERS = 0  # instead of an asset: several assets, an unknown tag, or no read
+GOODBYE = -1  # instead of an asset: the reader disconnected, or the broker reported that
 KEPT_SECONDS = 1_200
 STEADY_FOR = 60  # seconds
 STEADY_GAP = 10  # seconds between two signs, at most
 PATIENCE = 3  # seconds, at least
 
-Outage = tuple[int, int]  # the second of the last sign before it, and of the first one after it
-NEVER = 2**40  # after an outage that is not over
+Outage = tuple[int, int]  # seconds of the last sign before the outage and the first one after it
+NEVER = 2**40  # end of an outage that is not over
 
 
 class Signs:
-    """Of all readers, as far back as decisions look."""
+    """Signs of life of all readers, as far back as decisions reach."""
 
     def __init__(self) -> None:
         self._readers: dict[int, _Reader] = {}
 
     def add(self, reader_id: int, second: int, only: int) -> bool:
-        """Whether it is new. `only`: the asset if nothing else was read, OTHERS, or GOODBYE."""
+        """Add a sign; returns True if it is new. `only`: the asset if nothing else was read, OTHERS, or GOODBYE."""
         reader = self._readers.get(reader_id)
         if reader is None:
             reader = self._readers[reader_id] = _Reader()
         return reader.add_goodbye(second) if only == GOODBYE else reader.add(second, only)
 
     def is_even(self, reader_id: int, begin: int, end: int) -> bool:
-        """Whether there is no gap in which the reader may be out, whatever is still to come."""
+        """Return True if the reader was certainly not out in that period, regardless of later signs."""
         reader = self._readers.get(reader_id)
         return reader is not None and reader.is_even(begin, end)
 
     def outages(self, reader_id: int, asset_id: int, begin: int, end: int) -> Sequence[Outage]:
-        """Those that reach into the time after `begin`."""
+        """Return the outages that reach beyond `begin`."""
         reader = self._readers.get(reader_id)
         return reader.outages(asset_id, begin, end) if reader else ()
 
     def settled_at(self, reader_id: int, asset_id: int, begin: int, wait: int, until: int) -> int | None:
-        """The second by which the reader was there for `wait` seconds after `begin`; None: not until `until`."""
+        """Return the second by which the reader was online for `wait` seconds after `begin`; None if not by `until`."""
         reader = self._readers.get(reader_id)
         while begin + wait <= until:
             silences = reader.outages(asset_id, begin, begin + wait) if reader else ()
@@ -65,23 +65,23 @@ class Signs:
         return None
 
     def out_since(self, now: int) -> Iterator[tuple[int, int]]:
-        """(reader, its last sign), of those that have been out for long enough for that to be forgotten otherwise."""
+        """Yield (reader, last sign) of outages that have lasted long enough to be stored."""
         for reader_id, reader in self._readers.items():
             if now - reader.newest > STEADY_FOR and reader.outages(OTHERS, reader.newest, now):
                 yield reader_id, reader.newest
 
 
 class _Reader:
-    """The signs of one reader."""
+    """Signs of one reader."""
 
     __slots__ = ("_closed", "_goodbyes", "_only", "_pauses", "_seconds")
 
     def __init__(self) -> None:
         self._seconds = array("I")
-        self._only: dict[int, int] = {}  # second -> asset, where nothing else was read
+        self._only: dict[int, int] = {}  # second -> asset, if nothing else was read
         self._goodbyes: list[int] = []
-        self._pauses: list[Outage] = []  # between two signs, of which some are outages
-        self._closed: list[Outage] | None = []  # outages that are over; None: to be found again
+        self._pauses: list[Outage] = []  # gaps between signs; some are outages
+        self._closed: list[Outage] | None = []  # past outages; None: to be computed
 
     @property
     def newest(self) -> int:
@@ -103,7 +103,7 @@ class _Reader:
             if seconds[index] == second:
                 if self._only.get(second, only) == only:
                     return False
-                del self._only[second]  # by now, more was read in that second
+                del self._only[second]  # more has been read in that second since
                 return True
             seconds.insert(index, second)
             self._look_again()
@@ -158,9 +158,9 @@ class _Reader:
         return overlapping
 
     def _around(self, asset_id: int, begin: int, end: int) -> array[int] | None:
-        """The signs that say whether it was out from `begin` to `end`, without those in which only this asset was read.
+        """Return the signs relevant from `begin` to `end`, without seconds in which only this asset was read.
 
-        None if there are none to leave out.
+        None if there is nothing to leave out.
         """
         seconds, only = self._seconds, self._only
         first = bisect_right(seconds, begin)
@@ -174,7 +174,7 @@ class _Reader:
         return others if len(others) < len(near) else None
 
     def _skip(self, index: int, asset_id: int) -> int:
-        """The index of the first sign from there on that is not of this asset alone."""
+        """Return the index of the first sign from `index` on that is not of this asset alone."""
         while index < len(self._seconds) and self._only.get(self._seconds[index]) == asset_id:
             index += 1
         return index
@@ -184,7 +184,7 @@ class _Reader:
         return [pair for pair in pairs if self._was_out(seconds, *pair)]
 
     def _was_out(self, seconds: array[int], last: int, until: int) -> bool:
-        """Whether it counts as out between its last sign and `until`, with none in between."""
+        """Return True if the reader counts as out between its last sign and `until`."""
         if self._goodbyes and self._goodbyes[-1] >= last:
             index = bisect_left(self._goodbyes, last)
             if self._goodbyes[index] < until:
@@ -199,7 +199,7 @@ class _Reader:
         return gap <= STEADY_GAP and silent >= max(PATIENCE, gap + 1)
 
     def _drop_old(self, second: int) -> None:
-        index = max(0, bisect_left(self._seconds, second) - 1)  # the last one before it: an outage may begin there
+        index = max(0, bisect_left(self._seconds, second) - 1)  # keep the last one before it: an outage may begin there
         for old in self._seconds[:index]:
             self._only.pop(old, None)
         del self._seconds[:index]

@@ -1,9 +1,7 @@
-"""The stays that make up history, as they are stored.
+"""Rows of history: how stays, tracks and sources are read and written.
 
-A scan that is the newest of its asset only opens or extends the last stay (`scans`). Earlier stays are changed by
-`stay_changes`.
-
-Where scans can come from. Each source has a number, which history keeps instead of antenna, person and location.
+A scan that is the newest of its asset only opens or extends the last stay (`positions`). `late_reads` changes earlier
+stays. A source is an antenna at a location, or people at a location; rows of history hold its number.
 """
 
 from __future__ import annotations
@@ -22,18 +20,18 @@ from edge.tracking.signal_strength import Detection, Weight
 
 
 class Quality(IntEnum):
-    """Whose clock gave the time of a scan."""
+    """Origin of the time of a scan."""
 
     READER = 0
-    RECEIVED = 1  # the reader gave no credible time
-    CORRECTED = 2  # the reader's, less its constant offset
-    UNTRUSTED = 3  # the box's own clock was behind what it had recorded before
+    RECEIVED = 1  # no credible time from the reader
+    CORRECTED = 2  # the reader's time minus its constant offset
+    UNTRUSTED = 3  # this machine's clock was behind its own records
     HANDHELD = 4
-    CARRIED = 5  # not seen itself: its carrier was
+    CARRIED = 5  # not read itself, only its carrier
 
 
 class Scan(Struct, frozen=True, gc=False):
-    """One sighting of one asset. `port` is None where the reader has no antennas, `reader_id` for a person's scan."""
+    """One sighting of one asset. `port` is None for readers without antennas, `reader_id` for a person's scan."""
 
     organization_id: int
     asset_id: int
@@ -49,7 +47,7 @@ class Scan(Struct, frozen=True, gc=False):
 
 
 class Position:
-    """A position being changed: read once, written once for a whole batch."""
+    """Position of an asset while a batch changes it: read once, written once."""
 
     __slots__ = (
         "dwell_started_at",
@@ -85,7 +83,7 @@ class Position:
 
 
 class StayRow(NamedTuple):
-    """A stored history row with the end of its stay."""
+    """A stored history row, with the end of its stay."""
 
     observed_at: int
     seq: int
@@ -129,7 +127,7 @@ def _tenths(rssi: float | None) -> int | None:
 
 
 def scan_of(asset_id: int, detection: Detection) -> Scan:
-    """The scan that a read became."""
+    """Return the scan for a detection."""
     organization_id, location_id, reader_id, port = execute(
         "SELECT organization_id, location_id, reader_id, port FROM source WHERE no = ?", (detection.source_no,)
     ).fetchone()
@@ -165,9 +163,9 @@ def write_positions(positions: Sequence[Position]) -> None:
 
 
 class ScanSource(NamedTuple):
-    """An antenna as it was placed, or people at a location. On a hub the last three are of one of its sites.
+    """An antenna at a location, or people at a location. At a hub the last three fields belong to a site.
 
-    `remote_person` without a site is somebody who used this box before it was recovered from its hub.
+    `remote_person` without a site is a person from before the recovery of this machine from its hub.
     """
 
     location_id: int
@@ -179,13 +177,13 @@ class ScanSource(NamedTuple):
 
 
 def number_of(organization_id: int, source: ScanSource) -> int:
-    """The number of a source, assigned when it is first asked for. Within the caller's transaction."""
+    """Return the number of a source, and assign one if it is new. Call within a transaction."""
     row = execute(_FIND, source).fetchone() or execute(_ADD, (organization_id, *source)).fetchone()
     number: int = row[0]
     return number
 
 
-# As the unique index `source_origin` has it.
+# Matches the unique index `source_origin`.
 _FIND = """
 SELECT no FROM source WHERE location_id = ? AND ifnull(reader_id, 0) = ifnull(?, 0)
 AND ifnull(port, -1) = ifnull(?, -1) AND ifnull(site_no, 0) = ifnull(?, 0)
@@ -209,7 +207,7 @@ def add_track(scan: Scan, rule: Rule) -> int:
 
 
 def move_to_asset(organization_id: int, from_asset_id: int, to_asset_id: int, *, skip_taken: bool = False) -> None:
-    """Move the history of one asset to another. With `skip_taken`, a track that the other asset has already stays."""
+    """Move history to another asset. With `skip_taken`, tracks that the other asset already has stay."""
     execute(
         f"UPDATE {'OR IGNORE ' if skip_taken else ''}track SET asset_id = ? WHERE asset_id = ? AND organization_id = ?",
         (to_asset_id, from_asset_id, organization_id),
@@ -255,7 +253,7 @@ _OWN = (
 
 
 def newest_seq(asset_id: int, observed_at: int) -> int:
-    """Return the `seq` of the stay that was recorded last of those that began at one moment."""
+    """Return the highest `seq` of the stays that began at one moment."""
     seq: int = execute(
         f"SELECT history.seq FROM {_OWN} WHERE track.asset_id = ? AND history.observed_at = ? "
         "ORDER BY history.seq DESC LIMIT 1",
@@ -265,7 +263,7 @@ def newest_seq(asset_id: int, observed_at: int) -> int:
 
 
 def visits(asset_id: int, after: int, until: int | None = None) -> list[tuple[int, int]]:
-    """Return location and begin of the stays that began after one moment and not after another, oldest first."""
+    """Return location and begin of the stays that began after `after` and at or before `until`, oldest first."""
     return execute(
         f"SELECT source.location_id, history.observed_at FROM {_OWN} "
         "WHERE track.asset_id = ?1 AND history.observed_at > ?2 "
@@ -280,7 +278,7 @@ def is_recorded(asset_id: int, observed_at: int, location_id: int) -> bool:
 
 
 def carried_during(asset_id: int, after: int, until: int | None) -> list[tuple[int, int]]:
-    """Return begin and `seq` of the stays of an asset to which its carrier took it in that time, newest first."""
+    """Return begin and `seq` of carried stays in that period, newest first."""
     return execute(
         f"SELECT history.observed_at, history.seq FROM {_OWN} WHERE track.asset_id = ?1 AND history.quality = ?4 "
         "AND history.observed_at > ?2 AND history.observed_at <= ifnull(?3, history.observed_at) "
@@ -290,7 +288,7 @@ def carried_during(asset_id: int, after: int, until: int | None) -> list[tuple[i
 
 
 def carried_with(carrier_id: int, observed_at: int) -> list[tuple[int, int]]:
-    """Return asset and `seq` of the stays that began at one moment because the carrier of the asset was seen then."""
+    """Return asset and `seq` of carried stays that began with a sighting of this carrier."""
     return execute(
         "SELECT DISTINCT track.asset_id, history.seq FROM carrier_load "
         "JOIN track ON track.asset_id = carrier_load.asset_id AND track.site_no IS NULL "
@@ -308,7 +306,7 @@ _ALONE = (
 
 
 def seen_alone_after(asset_id: int, carrier_id: int, at: int) -> int | None:
-    """Return when an asset was first seen on its own after `at`, at a location where its carrier never was."""
+    """Return the first sighting of an asset on its own, after `at`, where its carrier never was."""
     first: int | None = execute(
         f"SELECT min(history.observed_at) FROM {_OWN} "
         f"WHERE track.asset_id = :asset AND history.observed_at > :at AND {_ALONE}",
@@ -328,7 +326,7 @@ AND NOT EXISTS (
 
 
 def carried_at(carrier_id: int, at: int, location_id: int) -> list[int]:
-    """Return the assets on a carrier that was at a location; not those seen on their own elsewhere since loading."""
+    """Return the assets on a carrier at that time, except those seen on their own elsewhere since loading."""
     values = {"carrier": carrier_id, "at": at, "here": location_id}
     return [asset_id for (asset_id,) in execute(_LOADED_THEN, values)]
 
@@ -354,7 +352,7 @@ _HELD = (
 
 
 def held_reads() -> list[HeldRead]:
-    """Return the stored held reads that their asset's history has not overtaken."""
+    """Return the stored held reads that are still newer than their asset's last sighting."""
     return [HeldRead._make(row) for row in execute(_HELD).fetchall()]
 
 
