@@ -21,14 +21,14 @@ from edge.pages import blueprint, cookies
 from edge.pages.probes import probes
 from edge.services import Services
 
-# All statements of a read, or one of a write, that take longer are aborted, and the client is advised to ask for less.
+# Limit for all statements of a read, or one statement of a write. The client is advised to request less.
 STATEMENT_SECONDS = 5.0
 _READING = {"GET", "HEAD", "OPTIONS"}
 _METHODS = {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS"}
 
 
 class _Application(Flask):
-    """Flask checks at each request whether its view and hooks are coroutines. None is here."""
+    """Flask without its check, on each request, whether views and hooks are coroutines."""
 
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
         return func
@@ -49,17 +49,16 @@ def create_app(installed: Services) -> Flask:
 
 
 def _on_error(error: Exception) -> Response:
-    """Registered on the application, because a blueprint does not see unknown paths and methods."""
+    """Answer any error. Registered on the application, because a blueprint does not see unknown paths and methods."""
     error = domain_error(error)
     return envelope.error_response(error) if is_api_path(request.path) else blueprint.error_page(error)
 
 
 def _watch_requests(app: Flask, installed: Services) -> None:
-    """Every request gets a deadline for its statements, may change nothing during an upgrade, and is timed.
+    """Set a deadline for SQL statements, refuse writes during an upgrade, measure the time, and release the
+    caller's slot.
 
-    The slot that its caller holds is released at the end, unless the view keeps it for a file that it streams.
-
-    One hook for each phase, since Flask takes two microseconds for every hook.
+    A view that streams a file keeps its slot. There is one hook per phase, because Flask takes 2 µs for each hook.
     """
 
     @app.before_request
@@ -71,7 +70,7 @@ def _watch_requests(app: Flask, installed: Services) -> None:
 
     @app.after_request
     def measure(response: Response) -> Response:
-        """Counted by route: the address and the method of a request could be anything."""
+        """Count by route and known method only, because clients choose paths and methods freely."""
         now = time.perf_counter()
         rule = request.url_rule
         series = _series(request.method, rule.rule if rule else "none", response.status_code)
@@ -99,5 +98,5 @@ def _write_access(status: int, seconds: float, as_json: bool) -> None:
 
 @lru_cache(maxsize=4096)
 def _series(method: str, route: str, status: int) -> Any:
-    """Cached, since looking a series up costs more than counting in it."""
+    """Return a time series. Cached, because the lookup costs more than the increment."""
     return metrics.request_seconds.labels(method if method in _METHODS else "other", route, status)

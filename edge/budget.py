@@ -1,11 +1,11 @@
-"""The budget of memory for requests and responses: every door takes bytes from it before it keeps them.
+"""Memory budget for requests and responses.
 
-Two parts. HELD is what waits for a client: bodies that have not arrived in full, responses that were not read. One
-address has half of it at most. WORK is what requests are turned into, while they are answered: parsed JSON, unpacked
-batches, tables, images. A few kilobytes are always granted, so that the service answers everybody else meanwhile.
+HELD limits data that waits for clients: incomplete request bodies and unread responses. One address may use half of it.
+WORK limits data of requests in progress: parsed JSON, unpacked batches, tables, images. Small requests always pass, so
+that the service stays responsive.
 
-The sizes fit the unit (MemoryMax=512M) beside what has bounds of its own: the program and its connections to the
-database (120 MB), recent reads (64 MB), messages (56 MB), two password checks (64 MB).
+Both fit into the unit's MemoryMax=512M together with the memory that is limited elsewhere: the program and its database
+connections (120 MB), recent reads (64 MB), messages (56 MB), two password checks (64 MB).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from contextlib import contextmanager
 from edge.errors import TooLarge, Unavailable
 
 MB = 1024 * 1024
-SMALL = 64 * 1024  # bytes that are granted without being counted: to a connection each way, and to a request
+SMALL = 64 * 1024  # bytes; not counted for each direction of a connection and for each request
 RETRY_SECONDS = 2
-MOST_OF_REQUEST = 32 * MB  # that the values of one body may take
-_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of glibc's malloc.h
-_VALUE = 128  # bytes that one value of JSON, or one field of a form, takes at most as an object
+MOST_OF_REQUEST = 32 * MB  # for the parsed values of one body
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # from glibc's malloc.h
+_VALUE = 128  # bytes; upper bound for one JSON value or form field as a Python object
 _MARKS = (b",", b":", b"{", b"[", b"&", b"=")
 
 
 def return_freed_memory() -> None:
-    """Let the allocator return large pieces to the system as soon as they are freed. Called once, before any thread.
+    """Make glibc return large blocks to the system when they are freed. Call once, before starting threads.
 
-    Otherwise glibc keeps them, for each thread by itself: eight threads that opened one image after another held 500 MB
-    of nothing. Elsewhere there is no such setting, and nothing is done.
+    By default, glibc keeps freed blocks for each thread: eight threads that opened one image each held 500 MB. Does
+    nothing with other C libraries.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -39,7 +39,7 @@ def return_freed_memory() -> None:
 
 
 class Budget:
-    """Bytes in use, in all and by each owner."""
+    """A number of bytes, with an optional limit for each owner."""
 
     def __init__(self, size: int, most_of_owner: int | None = None) -> None:
         self._size = size
@@ -53,7 +53,9 @@ class Budget:
         return self._used
 
     def take(self, size: int, owner: str = "") -> bool:
-        """Return whether there was room; then `give_back` must follow. Without an owner, the size alone counts."""
+        """Reserve bytes; return False if there is no room. Call `give_back` afterwards. Without an owner only
+        the total counts.
+        """
         with self._lock:
             of_owner = self._owners.get(owner, 0) + size
             if self._used + size > self._size or (owner and of_owner > self._most_of_owner):
@@ -71,7 +73,7 @@ class Budget:
 
     @contextmanager
     def holding(self, size: int) -> Iterator[None]:
-        """Take the bytes while the block runs. Raises Unavailable."""
+        """Reserve bytes while the block runs. Raises Unavailable."""
         if size <= SMALL:
             yield
             return
@@ -88,12 +90,14 @@ WORK = Budget(128 * MB)
 
 
 def marks_in(text: bytes) -> int:
-    """The number of characters that may begin or divide values: an upper bound for how many values there are."""
+    """Return an upper bound for the number of values in JSON or a form: the number of characters that begin or
+    separate values.
+    """
     return sum(map(text.count, _MARKS))
 
 
 def cost_of(size: int, marks: int, most: int = MOST_OF_REQUEST) -> int:
-    """Bytes that a text of this size takes when it is parsed. Raises TooLarge."""
+    """Return the bytes that a parsed text takes. Raises TooLarge."""
     cost = 3 * size + _VALUE * marks
     if cost > most:
         raise TooLarge("It has too many values; send fewer at once")

@@ -117,7 +117,7 @@ def _run() -> int:
         click.echo(f"edge: {error}", err=True)
         return 1
     except OSError as error:
-        if error.filename is None:  # not about a file: a bug that needs its traceback
+        if error.filename is None:  # not about a file: a bug, so keep the traceback
             raise
         click.echo(f"edge: {error.filename} cannot be used: {error.strerror}", err=True)
         return 1

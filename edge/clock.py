@@ -1,4 +1,4 @@
-"""Time as the program keeps it: integer microseconds since the epoch, UTC."""
+"""Times are integers: microseconds since the epoch, UTC."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
-NOTICEABLE = 2 * SECOND  # by which another clock may be off and is believed all the same
-EARLIEST = 1_577_836_800 * SECOND  # 2020: a clock that shows less was never set
-SET_BACK = HOUR  # by so much the clock may be set back, and what was begun before goes on
+NOTICEABLE = 2 * SECOND  # tolerated offset of another clock
+EARLIEST = 1_577_836_800 * SECOND  # 2020; earlier times come from a clock that was never set
+SET_BACK = HOUR  # a clock may be set back this far without interrupting work in progress
 
-# A file that systemd-timesyncd makes once a time server has answered.
+# Created by systemd-timesyncd after the first answer of a time server.
 SYNCHRONISED = Path("/run/systemd/timesync/synchronized")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def now() -> int:
-    """The box's clock, in microseconds since the epoch."""
+    """Return the system time."""
     return time.time_ns() // 1000
 
 
 def is_vouched(data_dir: Path) -> bool:
-    """Whether a time server, or a person by `edge trust-clock`, stands by the box's clock."""
+    """True if NTP or `edge trust-clock` has confirmed the system clock."""
     if SYNCHRONISED.exists():
         return True
     try:
@@ -38,12 +38,12 @@ def is_vouched(data_dir: Path) -> bool:
 
 
 def confirm(data_dir: Path) -> None:
-    """A person has looked at the clock, and it is right."""
+    """Record that a person has checked the system clock."""
     (data_dir / "clock-confirmed").write_text(str(now()), "ascii")
 
 
 def to_micros(moment: datetime) -> int:
-    """Exact, without a float in between, also before 1970."""
+    """Convert exactly, without floats, also before 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -53,9 +53,9 @@ def to_datetime(micros: int) -> datetime:
 
 @lru_cache(maxsize=8_192)
 def rfc3339(micros: int) -> str:
-    """`2026-03-02T08:15:30.412Z`: always UTC, always three digits, truncated (spec: Timestamps 1).
+    """Return UTC with three digits, truncated, such as `2026-03-02T08:15:30.412Z` (spec: Timestamps 1).
 
-    Remembered, because the lists show the same times again and again.
+    Cached, because lists show the same times repeatedly.
     """
     return f"{_to_the_second(micros // SECOND)}.{micros % SECOND // 1000:03d}Z"
 
@@ -68,35 +68,35 @@ def _to_the_second(seconds: int) -> str:
 def is_zone(name: str) -> bool:
     try:
         ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # no such zone; not a name; a folder of zones
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # unknown zone, invalid name, or a folder of zones
         return False
     return True
 
 
 @lru_cache
 def zones() -> list[str]:
-    """The names of all zones that are a place on earth, such as Europe/Berlin, and of UTC."""
+    """Return UTC and the names of all zones of places, such as Europe/Berlin."""
     names = available_timezones()
     return ["UTC", *sorted(name for name in names if "/" in name and not name.startswith(("Etc/", "SystemV/")))]
 
 
 def zone(name: str) -> ZoneInfo:
-    """The zone of that name; of an empty one, the box's own, or UTC where the box does not name it."""
+    """Return the named zone. An empty name means the zone of the box, or UTC if it is unknown."""
     return ZoneInfo(name or _zone_of_the_box())
 
 
 def of_wall(micros: int, zone: str) -> int:
-    """The moment at which a clock in that zone shows what one in UTC shows at `micros`; of two, the earlier."""
+    """Return the earliest moment at which a wall clock in the zone shows the UTC time of `micros`."""
     return to_micros(to_datetime(micros).replace(tzinfo=ZoneInfo(zone)))
 
 
 def midnight(zone: tzinfo) -> int:
-    """When today began there."""
+    """Return the start of the current day in the zone."""
     return to_micros(datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0))
 
 
 def span(micros: int) -> str:
-    """`3.2 s`, `1 h 0 min`, `12 d 4 h`."""
+    """Format a duration, such as `3.2 s`, `1 h 0 min` or `12 d 4 h`."""
     seconds = micros // SECOND
     if seconds < 60:
         return f"{micros / SECOND:.1f} s"

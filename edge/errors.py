@@ -1,17 +1,17 @@
-"""What can go wrong, as facts. How an error looks to a client is decided where it is answered.
+"""Exceptions for everything that can go wrong. The interface that catches one chooses the presentation.
 
 EdgeError
 ├── NotFound          the record does not exist, is soft-deleted, or belongs to another organization
-├── Conflict          the request contradicts what is stored (key taken, location in use, cycle)
-├── Invalid           one or more fields are wrong; carries a FieldError for each
-├── Unreadable        the request cannot be read at all: not JSON, or not the JSON that was asked for
-├── TooLarge          the request needs more memory than one request may have
-├── OverQuota         more was added in a short time than one person, key or organization may add
+├── Conflict          the request contradicts stored data (key in use, location in use, cycle)
+├── Invalid           one or more fields are invalid; carries a FieldError for each
+├── Unreadable        the request cannot be parsed: not JSON, or not the expected structure
+├── TooLarge          the request needs more memory than one request may use
+├── OverQuota         a person, key or organization added too much in a short time
 ├── Corrupt           stored data contradicts itself (a cycle in the location tree)
-├── Unavailable       the store cannot be used now (disk full, locked, read-only, failing); try again later
-│   ├── Busy          not even begun, since somebody else writes for long
-│   └── Damaged       the database file is damaged; only a person can mend that
-└── SetupError        the installation is not usable as it is; the message says what to do
+├── Unavailable       the database cannot be used now (disk full, locked, read-only, failing); retry later
+│   ├── Busy          the write did not start: another long transaction holds the lock
+│   └── Damaged       the database file is damaged and needs manual repair
+└── SetupError        the installation cannot run; the message says what to do
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 
 class FieldError(NamedTuple):
-    """One fault of one field (spec: Validation field codes)."""
+    """An error in one field (spec: Validation field codes)."""
 
     field: str
     code: str
@@ -30,7 +30,7 @@ class FieldError(NamedTuple):
 
 
 class EdgeError(Exception):
-    """Base of every error this program raises on purpose."""
+    """Base class of all errors that this program raises deliberately."""
 
 
 class NotFound(EdgeError):
@@ -76,11 +76,11 @@ class Unavailable(EdgeError):
 
 
 class Busy(Unavailable):
-    """Not even begun: a long transaction of somebody else is on its way."""
+    """Not started: another long transaction holds the write lock."""
 
 
 class Damaged(Unavailable):
-    """Trying again does not help by itself, but nothing may be lost meanwhile: whoever waits keeps what it has."""
+    """Retrying does not help until somebody repairs the file. Senders must keep their data meanwhile."""
 
 
 class SetupError(EdgeError):

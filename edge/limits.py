@@ -1,13 +1,10 @@
-"""Token buckets: how often somebody may do something. In memory, so a restart fills them.
+"""Rate limits, concurrency limits and network addresses.
 
-They run on the monotonic clock: a date that was wrong, or is set right, neither fills nor locks one.
+Rate limits are token buckets in memory, so a restart refills them. They use the monotonic clock, so changes of the
+system time have no effect.
 
-A limit for the requests of one caller that are answered at the same time: never all that the threads can take.
-
-Reads are answered one after another unless they are slow (see `workers`), so only a caller whose requests are slow ever
-has many at once; without a bound it would hold every thread, and nobody else would be answered, /healthz included.
-
-Network addresses: the network that a client has to itself, and URLs that lead each device to itself.
+The concurrency limit keeps one caller from occupying all threads. Fast reads run one at a time (see `server.workers`),
+so it affects only callers with slow requests.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ MOST_DEBT_SECONDS = 60
 
 
 class Budget(NamedTuple):
-    """After a token was asked for: how many are left, and in how many seconds one, or all, are there again."""
+    """State of a bucket after a request: tokens left, seconds until the next token, and seconds until it is full."""
 
     allowed: bool
     remaining: int
@@ -33,17 +30,17 @@ class Budget(NamedTuple):
 
 
 class Buckets:
-    """One bucket for each key: it holds `burst` tokens, and regains `per_second` of them every second."""
+    """One bucket per key. It holds `burst` tokens and refills at `per_second`."""
 
     def __init__(self, burst: int, per_second: float) -> None:
         self._burst = burst
         self._per_second = per_second
-        self._buckets: dict[str, tuple[float, float]] = {}  # what was left, and when
+        self._buckets: dict[str, tuple[float, float]] = {}  # tokens left, and the time of the last change
         self._lock = threading.Lock()
         self.untouched = Budget(True, burst, 0, 0)
 
     def take(self, key: str, amount: float = 1) -> Budget:
-        """Take tokens if there are as many. An amount that no bucket holds is taken from a full one."""
+        """Take tokens if available. More than `burst` tokens can be taken from a full bucket."""
         with self._lock:
             now = time.monotonic()
             left = self._left(key, now)
@@ -57,14 +54,14 @@ class Buckets:
         return self._budget(left)._replace(allowed=budget.allowed, retry_after=budget.retry_after)
 
     def charge(self, key: str, seconds: float) -> None:
-        """Charge for processor time that was spent, as much as is regained in it; the debt is a minute at most."""
+        """Charge for CPU time at the refill rate. The debt is at most one minute."""
         with self._lock:
             now = time.monotonic()
             left = max(self._left(key, now) - seconds * self._per_second, -MOST_DEBT_SECONDS * self._per_second)
             self._buckets[key] = (left, now)
 
     def look(self, key: str) -> Budget:
-        """Whether a token could be taken now, without taking it."""
+        """Return the state without taking a token."""
         with self._lock:
             return self._budget(self._left(key, time.monotonic()))
 
@@ -86,14 +83,14 @@ class Buckets:
         return Budget(allowed, max(0, int(left)), retry_after, math.ceil((self._burst - left) / self._per_second))
 
     def _make_room(self, now: float) -> None:
-        """Forget full buckets, which are as good as none; without any, the tenth from which least was taken."""
+        """Drop full buckets. If there are none, drop the tenth with the most tokens."""
         left = {key: self._left(key, now) for key in self._buckets}
         gone = [key for key in left if left[key] >= self._burst]
         for key in gone or sorted(left, key=left.__getitem__, reverse=True)[: MOST_KEYS // 10]:
             del self._buckets[key]
 
 
-RESERVED = 2  # threads that are left to others
+RESERVED = 2  # threads kept free for other callers
 FILES_OF_CALLER = 2
 
 
@@ -106,7 +103,7 @@ class ConcurrencyLimit:
         self._lock = threading.Lock()
 
     def acquire(self, caller: str) -> bool:
-        """Whether there is a slot; then `release` must follow."""
+        """Take a slot; return False if there is none. Call `release` afterwards."""
         with self._lock:
             busy = self._busy.get(caller, 0)
             if busy >= self._most:
@@ -119,7 +116,9 @@ class ConcurrencyLimit:
             _count_down(self._busy, caller)
 
     def acquire_file(self, caller: str) -> bool:
-        """Whether one more file may be sent, each by a thread of its own; then `release_file` must follow."""
+        """Take a slot for a file, which occupies a thread; return False if there is none. Call `release_file`
+        afterwards.
+        """
         with self._lock:
             own = self._files.get(caller, 0)
             if own >= FILES_OF_CALLER or sum(self._files.values()) >= self._most_files:
@@ -138,14 +137,14 @@ def _count_down(counts: dict[str, int], caller: str) -> None:
         counts[caller] = left
 
 
-V6_BITS = 64  # of the network part; within it a client can take a new address as often as it likes
+V6_BITS = 64  # prefix length; a client can change its address within this network at will
 
 
 def client_network(address: str, *, v4_bits: int = 32) -> str:
-    """The network of an address, a /64 for IPv6. Text that is not an address is returned as it is."""
+    """Return the network of an address: a /64 for IPv6. Other text is returned unchanged."""
     try:
         parsed = ip_address(address.partition("%")[0])
-    except ValueError:  # a proxy may call its client anything
+    except ValueError:  # a proxy may send any name
         return address
     if parsed.version == 6 and parsed.ipv4_mapped:
         parsed = parsed.ipv4_mapped
@@ -154,7 +153,7 @@ def client_network(address: str, *, v4_bits: int = 32) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address leads each device to itself."""
+    """True for URLs that lead each device to itself."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback

@@ -1,6 +1,6 @@
-"""Receivers of the signals that records send: the only place where they are connected.
+"""Connects the receivers of the signals that records send.
 
-Whatever changes records calls `connect` once at start: the service and the commands.
+Programs that change records call `connect` once at startup: the service and the commands.
 """
 
 from __future__ import annotations

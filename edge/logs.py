@@ -1,4 +1,4 @@
-"""The log: lines on standard error; those of the last hour also in memory, for administrators without a shell."""
+"""Logging to standard error. The last hour is also kept in memory for the Status page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edge import clock
 from edge.terminal import printable
 
 KEPT = 1_000  # lines
-LONGEST = 2_000  # characters of one
+LONGEST = 2_000  # characters per line
 LONGEST_PATH = 500  # characters
 
 _access_log = logging.getLogger("edge.access")
@@ -25,7 +25,7 @@ class LogLine(NamedTuple):
 
 
 class RecentLog(logging.Handler):
-    """The newest lines; a deque is safe between threads."""
+    """Keeps the newest lines in a deque, which is thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,13 +34,13 @@ class RecentLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = self.format(record)
-        except Exception:  # noqa: BLE001  logging's own way with a line that cannot be written
+        except Exception:  # noqa: BLE001  as logging handlers do
             self.handleError(record)
             return
         self._lines.append(LogLine(clock.now(), record.levelname, text[:LONGEST]))
 
     def lines(self) -> list[LogLine]:
-        """Of the last hour, the newest first."""
+        """Return the lines of the last hour, newest first."""
         since = clock.now() - clock.HOUR
         return [line for line in reversed(self._lines.copy()) if line.at >= since]
 
@@ -49,7 +49,7 @@ HANDLER = RecentLog()
 
 
 class OneLine(logging.Formatter):
-    """What others sent, such as a path or a topic, may hold line ends, and what follows them would look like ours."""
+    """Escapes line breaks and control characters in text from outside, which could otherwise forge log lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return printable(super().formatMessage(record))
@@ -76,9 +76,9 @@ def write_access(access: Access, as_json: bool) -> None:
 
 
 def set_up_log(level: str) -> None:
-    """Write plain lines to standard error, for the journal, which adds the time.
+    """Log plain lines to standard error. The journal adds the time.
 
-    The access log stays out of the recent lines on the Status page: it would push out those of the service.
+    The access log is not shown on the Status page, because it would displace the lines of the service.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine("%(levelname)s %(message)s"))
@@ -88,4 +88,4 @@ def set_up_log(level: str) -> None:
     access_handler.setFormatter(OneLine("%(message)s"))
     _access_log.handlers, _access_log.propagate = [access_handler], False
     _access_log.setLevel(logging.INFO)
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a busy moment is not worth a line each
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns for each queued request

@@ -1,4 +1,4 @@
-"""What the service counts and measures, in the form Prometheus reads."""
+"""Metrics in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # when a series began is of no use, and doubles their number
+disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times would double the number of series
 _registry = CollectorRegistry()
 ProcessCollector(registry=_registry)
 
@@ -37,21 +37,17 @@ commit_seconds = Histogram(
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30),
     registry=_registry,
 )
-messages = Counter(
-    "edge_ingest_messages", "Messages received, by what became of them", ["reader", "bucket"], registry=_registry
-)
-reads = Counter("edge_ingest_reads", "Reads received, by what became of them", ["reader", "bucket"], registry=_registry)
+messages = Counter("edge_ingest_messages", "Messages received, by outcome", ["reader", "bucket"], registry=_registry)
+reads = Counter("edge_ingest_reads", "Reads received, by outcome", ["reader", "bucket"], registry=_registry)
 
-evidence_bytes = Gauge(
-    "edge_ingest_evidence_bytes", "Memory of what was heard of assets lately, to decide by", registry=_registry
-)
+evidence_bytes = Gauge("edge_ingest_evidence_bytes", "Memory used by recent reads", registry=_registry)
 evidence_shortened = Counter(
     "edge_ingest_evidence_shortened",
-    "Times that less was kept of every asset because memory was full",
+    "Times that recent reads of all assets were shortened because memory was full",
     registry=_registry,
 )
 evidence_dropped = Counter(
-    "edge_ingest_evidence_dropped", "Assets of which it was dropped from memory for want of room", registry=_registry
+    "edge_ingest_evidence_dropped", "Assets whose recent reads were dropped because memory was full", registry=_registry
 )
 
 
@@ -63,20 +59,20 @@ def count(counter: Counter, tallies: Mapping[tuple[int, str], int]) -> None:
 
 @lru_cache(maxsize=10_000)
 def _series(counter: Counter, reader: int, bucket: str) -> Counter:
-    """To find one by its labels costs more than to count."""
+    """Return a time series. Cached, because the lookup costs more than the increment."""
     return counter.labels(str(reader), str(bucket))
 
 
 @contextmanager
 def sampling(sample: Callable[[], Iterable[Metric]]) -> Iterator[None]:
-    """While the block runs, ask for these numbers whenever somebody wants to know."""
+    """Add metrics that `sample` computes on each scrape, while the block runs."""
 
     class Sampled(Collector):
         def collect(self) -> Iterable[Metric]:
             return sample()
 
         def describe(self) -> Iterable[Metric]:
-            return []  # so that registering does not sample
+            return []  # registering must not sample
 
     sampled = Sampled()
     _registry.register(sampled)

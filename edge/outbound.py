@@ -1,7 +1,7 @@
-"""The address policy for connections to hosts that an administrator names: webhooks, brokers, label printers.
+"""Address policy for outgoing connections to hosts that an administrator enters: webhooks, brokers, label printers.
 
-A destination must not become a way into networks that its owner cannot reach. A name is resolved once for each
-connection and the connection goes to an address that was checked, so DNS rebinding gains nothing.
+A destination must not give access to networks that its owner cannot reach otherwise. A name is resolved once per
+connection, and edge connects to the checked address, which defeats DNS rebinding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _GLOBAL_UNICAST = ip_network("2000::/3")
 
 
 class Network(StrEnum):
-    """Where a host may be. Administrators may allow private networks; only the box's shell may allow all."""
+    """Location of a host. Administrators may allow private networks; all networks can be allowed only in the shell
+    of the box.
+    """
 
     INTERNET = "internet"
     PRIVATE = "private"
@@ -37,7 +39,7 @@ Address = IPv4Address | IPv6Address
 
 
 class NotAllowed(Exception):
-    """The message is for the administrator."""
+    """Carries a message for the administrator."""
 
 
 def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> socket.socket:
@@ -46,7 +48,7 @@ def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> so
     allowed = [address for address, kind in judged if kind in _ALLOWED[network]]
     if not allowed:
         raise NotAllowed(_refusal(host, judged))
-    if not is_encrypted:  # without encryption only in private networks
+    if not is_encrypted:  # unencrypted connections are allowed in private networks only
         allowed = [address for address in allowed if network_of(address) is not Network.INTERNET]
         if not allowed:
             raise NotAllowed(f"{host} is on the internet; edge sends there only with encryption")
@@ -62,25 +64,27 @@ def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> so
 
 
 def _network_from_here(address: Address) -> Network | None:
-    """As `network_of`, with this box's own addresses as loopback: what is sent to them passes no firewall either."""
+    """Like `network_of`, but with addresses of this box as loopback, because a firewall does not protect them."""
     network = network_of(address)
     return Network.LOOPBACK if network is not None and _is_own(_embedded(address) or address) else network
 
 
 def _is_own(address: Address) -> bool:
-    """Whether it is an address of this box: then packets to it have it as their source, too. Nothing is sent."""
+    """True for addresses of this box: the route to one has itself as source. Sends nothing."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((str(address), _ANY_PORT))
             source = probe.getsockname()[0]
-    except OSError:  # there is no way to it
+    except OSError:  # no route
         return False
     return ip_address(source.partition("%")[0]) == address
 
 
 def network_of(address: Address) -> Network | None:
-    """Return None for addresses that are never allowed: link-local (cloud metadata), multicast and reserved ones."""
+    """Return the kind of an address, or None if it is never allowed: link-local (cloud metadata), multicast,
+    reserved.
+    """
     inner = _embedded(address)
     if inner is not None:
         return network_of(inner)
@@ -89,13 +93,15 @@ def network_of(address: Address) -> Network | None:
     if any(address in known for known in _PRIVATE if known.version == address.version):
         return Network.PRIVATE
     is_internet = address.is_global and not address.is_multicast
-    if isinstance(address, IPv6Address):  # transition and site-local forms outside of it count as global in Python
+    if isinstance(
+        address, IPv6Address
+    ):  # Python counts some transition and site-local addresses outside of it as global
         is_internet = is_internet and address in _GLOBAL_UNICAST
     return Network.INTERNET if is_internet else None
 
 
 def _embedded(address: Address) -> IPv4Address | None:
-    """Return the IPv4 address that packets to an IPv6 address end at, if there is one."""
+    """Return the IPv4 address inside an IPv6 transition address."""
     if isinstance(address, IPv4Address):
         return None
     if address in _NAT64:
@@ -105,10 +111,10 @@ def _embedded(address: Address) -> IPv4Address | None:
 
 def _resolve(host: str, port: int) -> list[Address]:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
         raise OSError(f"{host} cannot be resolved: {error}") from error
-    texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
+    texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in entries)
     return [ip_address(text) for text in texts]
 
 

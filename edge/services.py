@@ -1,4 +1,4 @@
-"""What pages and API need from the running service: its settings, its health and its threads."""
+"""The running service as pages and API see it: settings, health and running threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXTENSION = "services"
 
 @dataclass(frozen=True)
 class Services:
-    """Built once by the runtime. Read settings from `config`, which follows every change of a live setting."""
+    """Built once by the runtime. `config` always returns the current settings."""
 
     settings: LiveSettings
     health: Health

@@ -1,4 +1,4 @@
-"""Text from outside, made safe for an administrator's terminal, to which some characters are commands."""
+"""Escapes text from outside before it is printed to a terminal, which interprets some characters as commands."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TextIO
 
 
 def printable(text: str) -> str:
-    """Characters that cannot be printed, escape codes and line ends among them, as Python writes them: `\\x9b`."""
+    r"""Escape characters that cannot be printed, such as line breaks and escape codes, in Python's notation: `\x9b`."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 class PrintableStream(io.TextIOBase):
-    """In front of a terminal's stream. Only line ends pass as they are."""
+    """Wraps a terminal's stream. Only line breaks pass unchanged."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

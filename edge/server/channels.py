@@ -1,4 +1,7 @@
-"""One connection of the HTTP server: waitress's channel, reading requests and sending answers by our rules.
+"""Connections of the HTTP server: waitress's channel with changes.
+
+Differences: refusals carry the error envelope, responses without a body keep the connection, the serving thread sleeps
+while a worker sends, slow and greedy clients are disconnected, and streamed responses need no worker.
 
 Decision record: web/manual/decisions/channels.md
 """
@@ -28,11 +31,11 @@ from edge.server.turns import Turns
 
 
 class NoRoom(Exception):
-    """The response is larger than what is left of the budget."""
+    """The response does not fit into the memory budget."""
 
 
 class Task(WSGITask):  # type: ignore[misc, unused-ignore]
-    """One request on its way through the application."""
+    """One request that the application handles."""
 
     def get_environment(self) -> dict[str, Any]:
         environment: dict[str, Any] = super().get_environment()
@@ -41,7 +44,7 @@ class Task(WSGITask):  # type: ignore[misc, unused-ignore]
         return environment
 
     def execute(self) -> None:
-        """The budget has room for what the body is parsed into, and later for the response."""
+        """Reserve memory for the parsed body, then handle the request."""
         request: Any = self.request
         try:
             cost = request.body_rcv.buf.cost(request.headers.get("CONTENT_TYPE", "")) if request.body_rcv else 0
@@ -61,14 +64,14 @@ class Task(WSGITask):  # type: ignore[misc, unused-ignore]
         self.wrote_header, self.close_on_finish = True, True
 
     def write(self, data: bytes) -> None:
-        """Before the first bytes of a response it is known whether there is room for all of it."""
+        """Reserve memory for the whole response before sending its first bytes."""
         channel: Any = self.channel
         if not self.wrote_header and len(data) > SMALL and not channel.reserve(self.request, len(data)):
             raise NoRoom("Too many responses wait to be read")
         super().write(data)
 
     def finish(self) -> None:
-        """A streamed response has only begun."""
+        """Leave a streamed response open."""
         channel: Any = self.channel
         if channel.listener is None:
             super().finish()
@@ -76,27 +79,27 @@ class Task(WSGITask):  # type: ignore[misc, unused-ignore]
         channel.is_chunked = self.chunked_response
 
     def set_close_on_finish(self) -> None:
-        """Not for want of a length where there is no body: after each DELETE and 304 the client would connect anew."""
+        """Keep the connection after responses without a body, such as 204 and 304, which need no length."""
         request: Any = self.request
-        asks_for_it = self.version == "1.0" or request.headers.get("CONNECTION", "").lower() == "close"
-        if self.has_body or asks_for_it:
+        closes = self.version == "1.0" or request.headers.get("CONNECTION", "").lower() == "close"
+        if self.has_body or closes:
             super().set_close_on_finish()
 
 
 class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
-    """A connection as waitress has it, and how a listener takes over the answer to the present request."""
+    """A connection. A listener can take over the response to the current request."""
 
     task_class = Task
     error_task_class = Refusal
-    listener: Any = None  # which answers the current request from its own thread
+    listener: Any = None  # answers the current request from its own thread
     is_chunked = False
-    sending_since: float | None = None  # since when some of the response is unread, see `connections`
-    sent = 0  # bytes since then
+    sending_since: float | None = None  # start of the current period with unread data, see `connections`
+    sent = 0  # bytes in this period
     _closes_when_flushed = False
-    _pieces: int | None = None  # sent in the present turn of the serving thread
+    _pieces: int | None = None  # pieces sent in the current turn of the serving thread
     _takes_turns = True
-    _rest = b""  # of what was received, behind the request that is being answered
-    _reserved = 0  # bytes of the budget, for the response
+    _rest = b""  # received data after the current request
+    _reserved = 0  # bytes reserved for the response
     _owner = ""
 
     def __init__(
@@ -111,7 +114,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         turns: Turns,
         **more: Any,
     ):
-        """The newcomer may cost the connection that was waited for longest its place."""
+        """Accept a connection. It may evict the longest-idle one."""
         self.app = app
         self._turns = turns
         self.network = client_network(addr[0])
@@ -126,13 +129,15 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
 
     def received(self, data: bytes) -> bool:
         if self.listener is not None:
-            return False  # nothing more is expected from it
+            return False  # no further request is expected
         if self.request is None:
             self.waiting_since = time.monotonic()
         return bool(super().received(data))
 
     def readable(self) -> bool:
-        """Called by the serving thread each time around: the next request begins when the last response was sent."""
+        """Start the next pipelined request once the last response is sent. Called by the serving thread in each
+        round.
+        """
         if self._rest and not (self.requests or self.total_outbufs_len or self.will_close):
             rest, self._rest = self._rest, b""
             self.received(rest)
@@ -150,8 +155,10 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
             self.listener.begin(self)
 
     def writable(self) -> bool:
-        """Not while a worker is sending: the serving thread would wake up again and again, find nothing to do, and
-        keep the worker from the interpreter. A worker that waits for space to write does need it.
+        """Return False while a worker is sending.
+
+        Otherwise the serving thread would wake up repeatedly for nothing and take the interpreter lock from the
+        worker. A worker that waits for buffer space still needs it.
         """
         if not self.outbuf_lock.acquire(blocking=False):
             return bool(self.total_outbufs_len > self.adj.outbuf_high_watermark)
@@ -159,7 +166,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         return bool(super().writable())
 
     def handle_write(self) -> None:
-        """Called by the serving thread when the client can take more."""
+        """Send more of the response. Called by the serving thread when the client can receive."""
         if self._takes_turns and self.total_outbufs_len and not self._turns.take(self):
             return
         self._pieces = 0
@@ -172,35 +179,37 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
 
     def handle_close(self) -> None:
         if self.request is not None:
-            self.request.close()  # its body may be in a file
+            self.request.close()  # closes the temporary file of its body
         super().handle_close()
         self._release()
 
     def send(self, data: bytes, do_close: bool = True) -> int:
         if self._pieces is not None:
             if self._takes_turns and self._pieces and self._turns.is_over():
-                return 0  # as if the client could take no more now
+                return 0  # as if the client's buffer were full
             self._pieces += 1
         number: int = super().send(data, do_close=do_close)
         self.sent += number
         return number
 
     def owner_of(self, request: Any) -> str:
-        """The address that the budget is counted for: behind the trusted proxy, that of its client."""
+        """Return the address that the memory budget is charged to. Requests of the trusted proxy are charged to
+        its client.
+        """
         if self.network != self._trusted_network:
             return self.network
         forwarded: str = request.headers.get("X_FORWARDED_FOR", "")
         return client_network(forwarded.rpartition(",")[2].strip()) if forwarded else ""
 
     def reserve(self, request: Any, size: int) -> bool:
-        """Take room for a response from the budget. It is given back when the client has read it."""
+        """Reserve memory for a response until the client has read it."""
         self._release()
         more, owner = size - SMALL, self.owner_of(request)
         if not HELD.take(more, owner):
             return False
         with self._reserving:
             self._reserved, self._owner = more, owner
-        if not self.connected:  # closed meanwhile, by the serving thread
+        if not self.connected:  # closed by the serving thread in the meantime
             self._release()
         return True
 
@@ -210,24 +219,27 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
             self._reserved = 0
 
     def close_soon(self) -> None:
-        """Close once the response is sent. The listener is closed, which began the turns: nobody waits for one now."""
+        """Close once the response is sent, without waiting for turns: the listener that starts them is closed."""
         self._takes_turns = False
         self.close_when_flushed = True
 
     def leave(self) -> None:
-        """Closed by the serving thread, which the socket has to wake even if its client reads nothing."""
+        """Make the serving thread close the connection. Shutting the socket down wakes it even if the client
+        reads nothing.
+        """
         self.will_close = True
-        with contextlib.suppress(OSError):  # the client has left meanwhile
+        with contextlib.suppress(OSError):  # already disconnected
             if self.socket:
                 self.socket.shutdown(socket.SHUT_RDWR)
 
     # A streamed response ------------------------------------------------------------------------------------------
 
     def attach(self, listener: Any) -> None:
-        """The present request is answered by `listener.begin(channel)`, until that says `end`; no worker waits.
+        """Let `listener` answer the current request without a worker: it gets `begin(channel)` and later calls
+        `end`.
 
-        waitress closes a connection once an answer of unknown length is written. Here that waits for the end, and
-        the serving thread goes on to send what is pushed and to see when the client leaves.
+        waitress closes a connection after a response of unknown length. Here the connection stays open until
+        `end`; the serving thread sends pushed data and notices when the client leaves.
         """
         self.listener = listener
 
@@ -243,7 +255,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         return bool(self.connected and not self.will_close)
 
     def push(self, data: bytes) -> bool:
-        """From any thread. False where the client is gone, or too much waits for it."""
+        """Send data from any thread. Returns False if the client is gone or has too much unread data."""
         if not self.is_open() or self.total_outbufs_len > connections.MOST_UNREAD:
             return False
         try:

@@ -1,4 +1,4 @@
-"""Receives a request: its head by waitress's rules and bounds of our own, its body as far as the budget has room."""
+"""Parses requests with waitress, within limits for the head and the memory budget for the body."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from edge.server import connections
 from edge.server.refusals import Overloaded
 from edge.sync import batch_format
 
-# No route takes a larger body. The excess is read and dropped, so that the client receives the application's refusal.
+# Largest body of any route. The excess is read and dropped, because the client must finish sending to see the refusal.
 MAX_BODY = max(guard.MAX_BODY, batch_format.MAX_BODY, pages_guard.MAX_UPLOAD)
 _PIECE = 256 * 1024
 
 
 class Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]
-    """Keeps what the budget has room for, and counts the bytes beyond that and beyond what any route takes."""
+    """Keeps the body within the memory budget and the largest size of any route; drops and counts the rest."""
 
     dropped = taken = 0
     is_refused = False
@@ -53,10 +53,10 @@ class Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]
         super().close()
 
     def cost(self, media_type: str) -> int:
-        """What it takes when it is parsed. Raises TooLarge."""
+        """Return the memory that the parsed body takes. Raises TooLarge."""
         if len(self) <= SMALL:
             return 0
-        if media_type.startswith("multipart/"):  # files, which are parsed within bounds of their own
+        if media_type.startswith("multipart/"):  # files have their own limits
             return 2 * len(self)
         marks, file = 0, self.getfile()
         while piece := file.read(_PIECE):
@@ -66,7 +66,7 @@ class Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]
 
 
 class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
-    """Reads one request, and keeps the `rest` that came behind it: that waits until the response was sent."""
+    """Parses one request. `rest` keeps pipelined data until the response is sent."""
 
     pieces = 0
     rest = b""
@@ -76,7 +76,9 @@ class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
         self._channel = channel
 
     def received(self, data: bytes) -> int:
-        """The head is looked at whole with each piece of it: in single bytes that would take the thread for seconds."""
+        """Parse a piece of the request. Heads in very many pieces are refused: waitress scans the whole head
+        for each one.
+        """
         self.pieces += 1
         if not self.headers_finished and self.pieces > connections.MOST_PIECES:
             self.parse_header(b"GET / HTTP/1.0\r\n")
@@ -99,9 +101,9 @@ class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
             self.error = Overloaded("Too much is being received at the moment")
 
     def parse_header(self, header_plus: bytes) -> None:
-        """An absolute address with a broken host would only close the connection, with a trace in the log."""
+        """Parse the head. Turns an invalid host into a refusal; waitress would log a traceback and close."""
         if header_plus.count(b"\n") > connections.MOST_HEADERS:
-            super().parse_header(header_plus.partition(b"\r\n")[0] + b"\r\n")  # for the path, which the refusal names
+            super().parse_header(header_plus.partition(b"\r\n")[0] + b"\r\n")  # the refusal needs the path
             raise ParsingError("The head of the request has too many lines")
         try:
             super().parse_header(header_plus)

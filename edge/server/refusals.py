@@ -1,4 +1,4 @@
-"""Responses of the server itself, to requests that never reach the application: too large, or not HTTP."""
+"""Error responses of the server itself, for requests that never reach the application."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _KINDS = {413: "payload_too_large", 500: "internal_error", 503: "service_unavail
 
 
 class Overloaded(Error):  # type: ignore[misc, unused-ignore]
-    """A refusal of the server, since the budget of memory is used up."""
+    """The memory budget is used up."""
 
     code = 503
     reason = "Service Unavailable"
 
 
 class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
-    """In the envelope of the API, unless the request is plainly for something else (contract: Requests, limits)."""
+    """Uses the envelope of the API unless the request is clearly for another path (contract: Requests, limits)."""
 
     def execute(self) -> None:
         request: Any = self.request
@@ -34,9 +34,9 @@ class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
             self.response_headers = [*self.response_headers, (middleware.REQUEST_ID, request_id)]
             super().execute()
         else:
-            self._answer_in_envelope(path, request_id)
+            self._send_envelope(path, request_id)
 
-    def _answer_in_envelope(self, path: str, request_id: str) -> None:
+    def _send_envelope(self, path: str, request_id: str) -> None:
         request: Any = self.request
         channel: Any = self.channel
         kind = _KINDS.get(request.error.code, "bad_request")
@@ -57,10 +57,10 @@ class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
 
 
 def _path(request: Any) -> str:
-    """The requested path, as far as the first line shows it: the parser may have given up before, or made up a path."""
+    """Return the requested path from the first line if the parser has not parsed it."""
     known: str = getattr(request, "path", "")
     if known and request.error.code != 431:
         return known
-    begun: bytes = request.header_plus or getattr(request, "first_line", b"")
-    words = begun.lstrip().partition(b"\r\n")[0].split(b" ")
-    return words[1].partition(b"?")[0].decode("latin-1") if len(words) > 1 else ""
+    first_line: bytes = request.header_plus or getattr(request, "first_line", b"")
+    fields = first_line.lstrip().partition(b"\r\n")[0].split(b" ")
+    return fields[1].partition(b"?")[0].decode("latin-1") if len(fields) > 1 else ""

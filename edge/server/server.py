@@ -1,4 +1,4 @@
-"""The HTTP server: waitress with our own channels; see `channels` for how they differ, and why."""
+"""The HTTP server: waitress with custom channels and workers, see `channels` and `workers`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from edge.server.turns import Turns
 from edge.server.workers import Workers
 
 MAX_READ = 8 * 1024 * 1024
-MAX_IN_MEMORY = 64 * 1024  # of one body; the rest of it goes to a temporary file
+MAX_IN_MEMORY = 64 * 1024  # bytes of a body; larger ones go to a temporary file
 MAX_HEADERS = 64 * 1024
-# Otherwise the system keeps up to 4 MB of a response for each connection, in the memory of this unit.
+# The kernel would buffer up to 4 MB per connection, which counts as memory of this unit.
 MOST_SENDING = 128 * 1024
 
 
 def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> BaseWSGIServer | MultiSocketServer:
-    """Listening already, and serving once it runs. Raises OSError when the address cannot be had."""
+    """Return a server that is listening; call `run()` to serve. Raises OSError if the address is in use."""
     server = create_server(
         app,
         host=host,
         port=port,
-        _dispatcher=Workers(threads),  # type: ignore[arg-type]  # waitress names its own class, and calls no more of it
-        connection_limit=connections.MOST + 100,  # while some of them close
+        _dispatcher=Workers(threads),  # type: ignore[arg-type]  # typed as waitress's own class
+        connection_limit=connections.MOST + 100,  # closing connections count, too
         cleanup_interval=1,
         ident=None,
         inbuf_overflow=MAX_IN_MEMORY,
@@ -44,7 +44,7 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
     trusted_network = client_network(options.get("trusted_proxy", ""))
     turns = Turns()
     for listener in _listeners(server):
-        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_SENDING)  # its connections have it, too
+        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_SENDING)  # inherited by its connections
         listener.channel_class = partial(Channel, app=app, trusted_network=trusted_network, turns=turns)
         listener.readable = partial(_begin_turns, turns, listener.readable)
         listener.maintenance = _Maintenance(listener)
@@ -52,14 +52,16 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
 
 
 def stop(server: BaseWSGIServer | MultiSocketServer, seconds: int) -> None:
-    """Requests being answered get that long. The serving thread closes its sockets itself, or its select fails."""
+    """Wait for current requests, at most `seconds`, and close all listeners on the serving thread, as select()
+    requires.
+    """
     server.task_dispatcher.shutdown(timeout=seconds)
     for listener in _listeners(server):
         _close(listener)
 
 
 def stuck_seconds(server: BaseWSGIServer | MultiSocketServer) -> float:
-    """How long the serving thread has not looked at its connections, or requests waited and no thread began one."""
+    """Return how long the serving thread, or all workers with requests waiting, have made no progress."""
     workers: Any = server.task_dispatcher
     oldest: float = min(listener.maintenance.looked_at for listener in _listeners(server))
     waited: float = workers.stuck_seconds()
@@ -67,34 +69,36 @@ def stuck_seconds(server: BaseWSGIServer | MultiSocketServer) -> float:
 
 
 def _close(listener: Any) -> None:
-    """By the serving thread. It may be awake already, and must not close what is still being written to wake it."""
-    is_told = threading.Event()
+    """Close a listener on the serving thread. It waits until the trigger is written, because `close` closes the
+    trigger, too.
+    """
+    is_triggered = threading.Event()
 
     def close() -> None:
-        is_told.wait()
-        for channel in listener.active_channels.values():  # a browser, or Caddy, keeps its connections for minutes
+        is_triggered.wait()
+        for channel in listener.active_channels.values():  # browsers and Caddy keep connections open for minutes
             channel.close_soon()
         listener.close()
 
     try:
         listener.trigger.pull_trigger(close)
     finally:
-        is_told.set()
+        is_triggered.set()
 
 
 def _begin_turns(turns: Turns, readable: Callable[[], bool]) -> bool:
-    """Each time around, waitress asks every listener first whether it takes more connections."""
+    """Start a round of turns. waitress calls `readable` of each listener first in each round."""
     turns.begin()
     return readable()
 
 
 def _listeners(server: BaseWSGIServer | MultiSocketServer) -> list[Any]:
-    parts = list((server.map or {}).values()) if isinstance(server, MultiSocketServer) else [server]
-    return [part for part in parts if isinstance(part, BaseWSGIServer)]
+    sockets = list((server.map or {}).values()) if isinstance(server, MultiSocketServer) else [server]
+    return [one for one in sockets if isinstance(one, BaseWSGIServer)]
 
 
 class _Maintenance:
-    """Called by the serving thread about once a second: closes the connections of clients that are late."""
+    """Disconnects late clients. Called by the serving thread about once a second."""
 
     def __init__(self, listener: BaseWSGIServer) -> None:
         self._listener = listener

@@ -1,8 +1,8 @@
-"""Turns of connections at the serving thread, so that sending large responses delays no newcomer.
+"""Time slices of the serving thread, so that large responses do not delay new connections.
 
-For each piece that it sends, the serving thread waits for the interpreter's lock, up to a tenth of a second beside
-slow requests. Sending all that waits, to each of fifty clients, kept it from accepting a connection for two seconds. So
-it sends for a moment only before it looks again at who connects, and goes on with those whose turn has not come yet.
+For each piece that it sends, the serving thread waits for the interpreter lock: up to 0.1 s next to slow requests.
+Sending everything to fifty clients delayed new connections by two seconds. Therefore it sends for a limited time per
+round and continues with the remaining connections in the next one.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ SENDING_SECONDS = 0.03
 
 
 class Turns:
-    """Used by the serving thread only."""
+    """The turns of all connections. Used by the serving thread only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._had_turn: set[object] = set()  # of the present round
+        self._had_turn: set[object] = set()  # in the current round
         self._deadline: float | None = None
         self._was_cut = False
 
     def begin(self) -> None:
-        """Called each time around, before it is known who can be sent something."""
+        """Start a round. Called before the serving thread selects connections to send to."""
         if not self._was_cut:
             self._had_turn.clear()
         self._deadline, self._was_cut = None, False
 
     def take(self, connection: object) -> bool:
-        """Return whether the connection may be sent something now. The first one always may."""
+        """Return True if the connection may send now. The first one in a round always may."""
         if connection in self._had_turn or self.is_over():
             return False
         if self._deadline is None:
@@ -38,7 +38,7 @@ class Turns:
         return True
 
     def is_over(self) -> bool:
-        """Whether it is time to look at who connects; the rest is sent the next time around."""
+        """True if the time slice is used up."""
         if self._deadline is None or self._clock() < self._deadline:
             return False
         self._was_cut = True

@@ -1,15 +1,13 @@
-"""The threads that answer requests: a leader/followers pool, used by waitress instead of its own.
+"""Worker threads for requests: a leader/followers pool that replaces waitress's own.
 
-Python runs one thread at a time. A thread that reads from SQLite releases the interpreter at every step, and each time
-a waiting thread is woken on another core, mostly for nothing; that costs more than the step itself. So one worker is
-the leader and takes request after request while the others sleep. It promotes another one before a request that
-writes, since that waits for the disk and can share its commit, and is replaced when a request takes so long that
-others wait.
+Python runs one thread at a time. A thread that reads from SQLite releases the interpreter lock at each step, which
+wakes a waiting thread on another core, usually for nothing, at more cost than the step. Therefore one worker, the
+leader, handles all requests in turn while the others sleep. It promotes another worker before a write, which waits for
+the disk and can share a commit. A monitor promotes another one if a request is slow and others wait.
 
-A caller never has all threads: beyond a number its requests wait for its own, while others are answered. So a client
-with many connections is served as fast as the box can, and not refused within its stated rate.
+A caller never occupies all threads: further requests of the same caller wait while others are handled.
 
-Probes (/healthz) have a thread of their own: whoever watches the service is answered while all others are slow.
+Probes (/healthz) have their own thread, so monitoring works while all other requests are slow.
 
 Decision record: web/manual/decisions/workers.md
 """
@@ -30,23 +28,23 @@ _READS = ("GET", "HEAD", "OPTIONS")
 
 log = logging.getLogger(__name__)
 
-Worker = threading.Condition  # what it sleeps on
+Worker = threading.Condition  # a worker is represented by the condition that it waits on
 
 
 class Workers:
-    """A task dispatcher for waitress. A task is a connection with at least one request that was read in full."""
+    """Task dispatcher for waitress. A task is a connection with at least one complete request."""
 
     def __init__(self, count: int) -> None:
         self._lock = threading.Lock()
         self._tasks: deque[Any] = deque()
         self._most_of_caller = max(1, count - RESERVED)
-        self._busy: Counter[str] = Counter()  # requests that are being answered, by caller
-        self._held: dict[str, deque[Any]] = {}  # tasks of callers that have as many as they may
-        self._idle: list[Worker] = []  # the one that worked last is woken first: its connection and caches are warm
+        self._busy: Counter[str] = Counter()  # number of requests in progress, by caller
+        self._held: dict[str, deque[Any]] = {}  # tasks of callers that have reached their limit
+        self._idle: list[Worker] = []  # the last one is woken first: its database connection and caches are warm
         self._leader: Worker | None = None
         self._probes: deque[Any] = deque()
         self._prober = Worker(self._lock)
-        self._begun_at = time.monotonic()  # when the last request was begun
+        self._begun_at = time.monotonic()  # start of the last request
         self._monitor = Worker(self._lock)
         self._is_stopping = threading.Event()
         self._threads = [threading.Thread(target=self._work, name=f"http-{n}", daemon=True) for n in range(count)]
@@ -70,7 +68,7 @@ class Workers:
                 self._monitor.notify()
 
     def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> None:
-        """Nobody begins another request; those that are being answered get `timeout` seconds."""
+        """Stop starting requests, and wait `timeout` seconds for those in progress."""
         with self._lock:
             self._is_stopping.set()
             for sleeping in (*self._idle, self._monitor, self._prober):
@@ -84,19 +82,19 @@ class Workers:
                     waiting.popleft().cancel()
 
     def stuck_seconds(self) -> float:
-        """How long requests have waited while no thread began one."""
+        """Return how long requests have waited without any being started."""
         with self._lock:
             return time.monotonic() - self._begun_at if self._tasks else 0.0
 
     def _work(self) -> None:
         worker = Worker(self._lock)
         while task := self._next(worker):
-            caller = _caller(task)  # before it is served: afterwards the request is gone
+            caller = _caller(task)  # the request is gone afterwards
             _serve(task)
             self._finish(caller)
 
     def _finish(self, caller: str) -> None:
-        """Let the next request of the caller go on, if it has one waiting."""
+        """Release the next request of the caller, if one is held back."""
         with self._lock:
             self._busy[caller] -= 1
             if not self._busy[caller]:
@@ -121,7 +119,7 @@ class Workers:
             _serve(task)
 
     def _next(self, worker: Worker) -> Any:
-        """Waits to be the leader and for a task; None is the end."""
+        """Wait to become the leader and for a task. Returns None at shutdown."""
         with self._lock:
             while not self._is_stopping.is_set():
                 if self._leader in (None, worker) and (task := self._take()):
@@ -137,7 +135,7 @@ class Workers:
             return None
 
     def _take(self) -> Any:
-        """Return the first task whose caller may have one more; the tasks before it wait for their caller's own."""
+        """Return the first task whose caller is below its limit; hold back the tasks before it."""
         while self._tasks:
             task = self._tasks.popleft()
             caller = _caller(task)
@@ -148,13 +146,13 @@ class Workers:
         return None
 
     def _promote(self) -> None:
-        """An idle worker becomes the leader if there is something to do, else the first that asks."""
+        """Make an idle worker the leader if there are tasks. Otherwise the next free worker becomes the leader."""
         self._leader = self._idle.pop() if self._tasks and self._idle else None
         if self._leader:
             self._leader.notify()
 
     def _watch_leader(self) -> None:
-        """While tasks wait: when the first of them is still the first after a while, another worker is promoted."""
+        """Promote another worker if the first task in the queue stays there for `MAX_LEAD_SECONDS`."""
         while True:
             with self._lock:
                 while not self._tasks and not self._is_stopping.is_set():
@@ -175,7 +173,7 @@ def _serve(task: Any) -> None:
 
 
 def _caller(task: Any) -> str:
-    """Return the credential that a request carries; "" without one, when it counts as nobody's."""
+    """Return the credential of a request, or "" if it has none."""
     headers: dict[str, str] = getattr(task.requests[0], "headers", {})
     return headers.get("AUTHORIZATION") or headers.get("COOKIE", "")
 
