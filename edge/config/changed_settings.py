@@ -1,4 +1,4 @@
-"""Settings of the box that were changed while it ran, on a page or in the shell."""
+"""Settings changed on a page or in the shell, stored in the database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edge.database.connection import execute
 
 
 class ChangedSetting(NamedTuple):
-    """`value` as it is written after `--set`."""
+    """`value` is written as after `--set`."""
 
     name: str
     value: str
@@ -25,7 +25,7 @@ def changed_settings() -> dict[str, ChangedSetting]:
 
 
 def change_setting(actor: Actor, name: str, value: str, before: str) -> None:
-    """The value comes validated; `before` is what is in force."""
+    """Store a validated value. `before` is the current value, for the audit."""
     with acting(actor) as act:
         execute(
             "INSERT INTO setting (name, value, changed_at, changed_by) VALUES (?, ?, ?, ?) ON CONFLICT (name) "
@@ -36,8 +36,8 @@ def change_setting(actor: Actor, name: str, value: str, before: str) -> None:
 
 
 def reset_setting(actor: Actor, name: str, after: str) -> None:
-    """The settings file, the environment or the default counts again, which say `after`."""
+    """Delete a stored value. `after` is the value from settings file, environment or default, for the audit."""
     with acting(actor) as act:
-        found = execute("DELETE FROM setting WHERE name = ? RETURNING value", (name,)).fetchone()
-        if found:
-            act.note("setting.reset", Subject("setting", name, name), {"value": {"old": found[0], "new": after}})
+        row = execute("DELETE FROM setting WHERE name = ? RETURNING value", (name,)).fetchone()
+        if row:
+            act.note("setting.reset", Subject("setting", name, name), {"value": {"old": row[0], "new": after}})

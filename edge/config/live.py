@@ -1,7 +1,7 @@
-"""Settings that are changed while the service runs, on a page or in the shell; kept in the database.
+"""Settings that can change while the service runs, on a page or in the shell. They are stored in the database.
 
-They count over the settings file, the environment and `--set`, until they are reset. Of those it takes only what nobody
-can lock themselves out with: no address, file or secret.
+They override the settings file, the environment and `--set` until they are reset. Addresses, files and secrets cannot
+be changed this way, because a mistake would lock administrators out.
 """
 
 from __future__ import annotations
@@ -67,28 +67,28 @@ class LiveSettings:
         return cls(base, in_force(base))
 
     def follow(self, follower: Callable[[Config], None]) -> None:
-        """It is called after each change, in the thread of whoever changed or noticed it."""
+        """Call `follower` after each change, in the thread that made or noticed the change."""
         self._followers.append(follower)
 
     def change(self, actor: Actor, name: str, raw: str) -> None:
-        """Raises Invalid with what to write."""
+        """Store a new value. Raises Invalid with instructions."""
         change(self._base, actor, name, raw)
         self.refresh()
 
     def reset(self, actor: Actor, name: str) -> None:
-        """Raises Invalid."""
+        """Delete a stored value. Raises Invalid if the setting cannot be changed here."""
         reset(self._base, actor, name)
         self.refresh()
 
     def refresh(self) -> None:
-        """Take over what another process has changed."""
+        """Apply changes made by other processes."""
         with self._refreshing:
-            found = in_force(self._base)
-            if found == self.config:
+            config = in_force(self._base)
+            if config == self.config:
                 return
-            self.config = found
+            self.config = config
             for follower in self._followers:
-                follower(found)
+                follower(config)
 
     def states(self) -> list[SettingState]:
         """Return all settings except secrets."""
@@ -113,16 +113,16 @@ class LiveSettings:
 
 
 def in_force(base: Config) -> Config:
-    """With what was changed. What this release does not know, or no longer takes, is told and left out."""
-    found = {}
+    """Return `base` with the changes from the database. Unknown and invalid ones are logged and ignored."""
+    values = {}
     for name, changed in store.changed_settings().items():
         try:
-            found[_ITEMS[name].name] = _cast(name, changed.value)
+            values[_ITEMS[name].name] = _cast(name, changed.value)
         except Invalid:
             log.warning(
                 "The setting %s cannot be %r, as %s chose; it is ignored", name, changed.value, changed.changed_by
             )
-    return replace(base, **found)
+    return replace(base, **values)
 
 
 def by_name(config: Config) -> dict[str, Any]:
@@ -137,13 +137,13 @@ def change(base: Config, actor: Actor, name: str, raw: str) -> None:
 
 
 def reset(base: Config, actor: Actor, name: str) -> None:
-    """Raises Invalid."""
+    """Delete a stored value. Raises Invalid if the setting cannot be changed here."""
     _check(name)
     store.reset_setting(actor, name, _value(base, name))
 
 
 def written(value: Any) -> str:
-    """As after `--set`."""
+    """Format a value as after `--set`."""
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     if isinstance(value, bool):

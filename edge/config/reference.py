@@ -1,4 +1,4 @@
-"""The settings as a chapter of the manual: made from `Config`, with the defaults, not the values of this site."""
+"""The settings chapter of the manual, generated from `Config` with defaults, not with the values of this site."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _GENERAL = "General"
 
 def markdown() -> str:
     """Return a table for each section of the settings file."""
-    parts = []
+    sections = []
     for section, items in groupby(fields(Config), key=_section):
         rows = [_row(item) for item in items]
-        parts.append(f"### {section}\n\n{table(HEAD, rows)}\n")
-    return "\n".join(parts)
+        sections.append(f"### {section}\n\n{table(HEAD, rows)}\n")
+    return "\n".join(sections)
 
 
 def _section(item: Field[Any]) -> str:
@@ -37,7 +37,7 @@ def _row(item: Field[Any]) -> tuple[str, ...]:
 
 
 def _values(item: Field[Any]) -> str:
-    """Return what the setting accepts: the message for a value that is wrong in every respect."""
+    """Return the accepted values: the error message for an impossible value."""
     try:
         item.metadata["cast"](object())
     except ValueError as error:

@@ -1,7 +1,6 @@
-"""Every setting of the program, in one table; the only reader of the settings file and of the environment.
+"""All settings, as fields of `Config`. Only this package reads the settings file and the environment.
 
-A value comes from, strongest first: `--set NAME=VALUE`, the environment (`EDGE_MQTT_BROKER`), the TOML file, the
-default. The fields of Config are the table.
+Sources in descending priority: `--set NAME=VALUE`, the environment (`EDGE_MQTT_BROKER`), the TOML file, the default.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ DEFAULT_USER_AGENTS = (
 
 
 class Change(Enum):
-    """When a change made on a page or by `edge config change` takes effect."""
+    """Time when a change made on a page or by `edge config change` takes effect."""
 
     AT_ONCE = "at once"
     AT_RESTART = "at restart"
@@ -50,14 +49,12 @@ def _setting(
 
 @dataclass(frozen=True)
 class Config:
-    data_dir: Path = _setting(
-        "data_dir", Path("data"), types.path, "folder of the database and everything else that is kept"
-    )
+    data_dir: Path = _setting("data_dir", Path("data"), types.path, "folder of the database and all other data")
     environment: str = _setting(
         "environment",
         "production",
         types.word("production", "preview"),
-        "credentials of one environment fail on the other",
+        "production or preview; credentials are not valid across environments",
     )
     signing_key_file: Path | None = _setting(
         "signing_key_file",
@@ -66,15 +63,15 @@ class Config:
         "file with the key that signs access tokens; empty: signing.key in data_dir, created when missing",
     )
     log_level: str = _setting(
-        "log_level", "info", types.word("debug", "info", "warning", "error"), "how much is logged"
+        "log_level", "info", types.word("debug", "info", "warning", "error"), "minimum severity of log messages"
     )
 
-    http_listen: str = _setting("http.listen", "0.0.0.0:8080", types.address, "where pages and API are served")
+    http_listen: str = _setting("http.listen", "0.0.0.0:8080", types.address, "address and port of pages and API")
     http_public_url: str = _setting(
         "http.public_url",
         "",
         types.public_url,
-        "address that labels and links carry, as people open the pages; empty: what the browser used",
+        "URL of the pages, used in labels and links; empty: the URL that the browser used",
         Change.AT_ONCE,
     )
     http_access_log: str = _setting(
@@ -84,18 +81,18 @@ class Config:
         "one line per request with method, path, status, milliseconds, request ID and actor, as text or JSON",
         Change.AT_ONCE,
     )
-    http_threads: int = _setting("http.threads", 8, types.whole(1, 64), "threads that answer requests")
+    http_threads: int = _setting("http.threads", 8, types.whole(1, 64), "worker threads for requests")
     http_trusted_proxy: str = _setting(
         "http.trusted_proxy",
         "",
         types.text,
-        "address of the proxy whose X-Forwarded-* headers are believed; empty: none",
+        "address of the trusted proxy that sends X-Forwarded-* headers; empty: none",
     )
     http_authority_file: Path | None = _setting(
         "http.authority_file",
         None,
         types.optional_path,
-        "certificate of the authority behind this box's HTTPS, offered to devices at /certificate",
+        "certificate of the authority that issued this box's HTTPS certificate, offered to devices at /certificate",
     )
     http_metrics_from: tuple[str, ...] = _setting(
         "http.metrics_from",
@@ -107,16 +104,20 @@ class Config:
         "http.blocked_user_agents",
         DEFAULT_USER_AGENTS,
         types.texts,
-        "User-Agents of libraries, with any version, that the API refuses",
+        "User-Agents of libraries that the API refuses, any version",
     )
 
     rate_per_second: int = _setting(
-        "rate.per_second", 50, types.whole(1, 1_000_000), "requests a second for each credential"
+        "rate.per_second", 50, types.whole(1, 1_000_000), "requests per second and credential"
     )
-    rate_burst: int = _setting("rate.burst", 200, types.whole(1, 1_000_000), "requests a credential may save up")
+    rate_burst: int = _setting(
+        "rate.burst", 200, types.whole(1, 1_000_000), "requests that a credential may send in a burst"
+    )
 
-    mqtt_broker: str = _setting("mqtt.broker", "embedded", types.broker, '"embedded", or the address of a broker')
-    mqtt_listen: str = _setting("mqtt.listen", "127.0.0.1:1883", types.address, "where the embedded broker listens")
+    mqtt_broker: str = _setting("mqtt.broker", "embedded", types.broker, '"embedded", or the URL of a broker')
+    mqtt_listen: str = _setting(
+        "mqtt.listen", "127.0.0.1:1883", types.address, "address and port of the embedded broker"
+    )
     mqtt_password_file: Path | None = _setting(
         "mqtt.password_file", None, types.optional_path, "file with the password of the user in mqtt.broker"
     )
@@ -124,69 +125,73 @@ class Config:
         "mqtt.ca_file",
         None,
         types.optional_path,
-        "certificate authority of an mqtts:// broker; empty: the system's",
+        "certificate authority of an mqtts:// broker; empty: those of the system",
     )
     mqtt_accounts_dir: Path | None = _setting(
         "mqtt.accounts_dir",
         None,
         types.optional_path,
-        "where the broker's password and ACL files are written for the readers; empty: nowhere",
+        "folder for the broker's password and ACL files with the accounts of readers; empty: not written",
     )
     mqtt_tls_port: int = _setting(
         "mqtt.tls_port",
         0,
         types.whole(0, 65535),
-        "port on which the broker accepts readers over TLS, shown with their accounts; 0: none",
+        "port on which the broker accepts readers with TLS, shown with their accounts; 0: none",
     )
     mqtt_client_id: str = _setting(
         "mqtt.client_id",
         "edge",
         types.text,
-        "fixed, since the broker keeps messages under this name; to be kept secret",
+        "MQTT client id; keep it fixed, because the broker queues messages for it, and secret",
         is_secret=True,
     )
     mqtt_topics: tuple[str, ...] = _setting(
         "mqtt.topics",
         ("#",),
         types.texts,
-        "what is subscribed to; topics of no reader are shown as not set up",
+        "subscribed topics; topics without a reader are shown as unassigned",
     )
 
     ingest_queue: int = _setting(
-        "ingest.queue", 6_000, types.whole(100, 1_000_000), "messages held before the broker must wait"
+        "ingest.queue", 6_000, types.whole(100, 1_000_000), "messages queued before the broker has to wait"
     )
-    ingest_batch: int = _setting("ingest.batch", 3_000, types.whole(1, 10_000), "messages in one transaction, at most")
+    ingest_batch: int = _setting(
+        "ingest.batch", 3_000, types.whole(1, 10_000), "maximum number of messages per transaction"
+    )
     sighting_gap_seconds: int = _setting(
         "ingest.sighting_gap_seconds",
         300,
         types.whole(0, 86_400),
-        "after an asset was unseen for this long, its next read is a row of history; 0: every read is",
+        "a read after a gap of at least this many seconds starts a new row of history; 0: every read does",
         Change.AT_ONCE,
     )
     smoothing: str = _setting(
         "ingest.smoothing",
         "auto",
         types.word("auto", "off"),
-        "auto: the evidence decides between locations that read the same tag; off: every read elsewhere is a move",
+        "auto: choose between locations that read the same tag by evidence; off: any read elsewhere is a move",
         Change.AT_RESTART,
     )
-    replay_days: int = _setting("ingest.replay_days", 7, types.whole(0, 365), "how old a reader's own time may be")
+    replay_days: int = _setting(
+        "ingest.replay_days", 7, types.whole(0, 365), "maximum age of a reader's own timestamps, in days"
+    )
 
     time_zone: str = _setting(
         "pages.time_zone",
         "",
         types.time_zone,
-        'time zone of the pages, like "Europe/Berlin"; empty: that of the box',
+        'time zone of the pages, such as "Europe/Berlin"; empty: time zone of the box',
         Change.AT_ONCE,
     )
     session_hours: int = _setting(
-        "pages.session_hours", 12, types.whole(1, 168), "how long a sign-in lasts", Change.AT_ONCE
+        "pages.session_hours", 12, types.whole(1, 168), "hours until a session expires", Change.AT_ONCE
     )
     pin_required: bool = _setting(
         "pages.pin_required",
         False,
         types.flag,
-        "on a shared handheld, ask for a PIN in addition to the badge",
+        "require a PIN in addition to the badge on shared handhelds",
         Change.AT_ONCE,
     )
 
@@ -194,121 +199,117 @@ class Config:
         "retention.history_days",
         400,
         types.whole(1, 36_500),
-        "how long history and stock-takes are kept",
+        "days to keep history and stock-takes",
         Change.AT_ONCE,
     )
     audit_days: int = _setting(
         "retention.audit_days",
         730,
         types.whole(1, 36_500),
-        "how long the audit (who changed what) is kept",
+        "days to keep the audit trail",
         Change.AT_ONCE,
     )
     audit_lines: int = _setting(
         "retention.audit_lines",
         1_000_000,
         types.whole(1_000, 100_000_000),
-        "how many changes the audit keeps; the oldest go first",
+        "maximum number of entries in the audit trail; the oldest are deleted first",
     )
     dead_letters: int = _setting(
         "retention.dead_letters",
         1_000,
         types.whole(0, 100_000),
-        "unreadable messages kept for each reader",
+        "maximum number of dead letters per reader",
     )
     unknown_tags: int = _setting(
-        "retention.unknown_tags", 5_000, types.whole(0, 100_000), "unknown tags kept for each reader"
+        "retention.unknown_tags", 5_000, types.whole(0, 100_000), "maximum number of unknown tags per reader"
     )
     unassigned_topics: int = _setting(
         "retention.unassigned_topics",
         1_000,
         types.whole(0, 10_000),
-        "topics of no reader that are kept; the longest silent go first",
+        "maximum number of unassigned topics; the longest silent are deleted first",
     )
     raw_mb: int = _setting(
         "retention.raw_mb",
         64,
         types.whole(0, 100_000),
-        "space for messages that did not count, kept compressed until their tag or reader is set up; 0: none",
+        "megabytes for unmatched messages, kept compressed until their tag or reader is set up; 0: none",
     )
-    raw_hours: int = _setting("retention.raw_hours", 48, types.whole(1, 8_760), "how long those messages are kept")
+    raw_hours: int = _setting("retention.raw_hours", 48, types.whole(1, 8_760), "hours to keep unmatched messages")
     low_disk_mb: int = _setting(
         "retention.low_disk_mb",
         500,
         types.whole(0, 1_000_000),
-        "below this much free, the oldest history is dropped",
+        "minimum free disk space in MB; below it, the oldest history is deleted",
         Change.AT_ONCE,
     )
 
     backup_dir: Path | None = _setting(
-        "backup.dir", None, types.optional_path, "where backups are kept; empty: backups/ in data_dir"
+        "backup.dir", None, types.optional_path, "folder of backups; empty: backups/ in data_dir"
     )
     backup_second_dir: Path | None = _setting(
         "backup.second_dir",
         None,
         types.optional_path,
-        "a folder on another disk that gets a copy of every backup",
+        "folder on another disk for a copy of every backup",
     )
     backup_second_recipient: str = _setting(
         "backup.second_recipient",
         "",
         types.recipient,
-        "public key those copies are encrypted to; empty: not encrypted",
+        "public key to encrypt these copies with; empty: not encrypted",
     )
     backup_continuous_dir: Path | None = _setting(
         "backup.continuous_dir",
         None,
         types.optional_path,
-        "a folder on another drive that every change follows to within seconds, not encrypted; empty: none",
+        "folder on another drive for a continuous, unencrypted copy, at most seconds behind; empty: none",
     )
-    backup_daily: int = _setting(
-        "backup.keep_daily", 7, types.whole(1, 1000), "days of which the newest backup is kept"
-    )
-    backup_weekly: int = _setting(
-        "backup.keep_weekly", 8, types.whole(0, 1000), "weeks of which the newest backup is kept"
-    )
+    backup_daily: int = _setting("backup.keep_daily", 7, types.whole(1, 1000), "number of daily backups to keep")
+    backup_weekly: int = _setting("backup.keep_weekly", 8, types.whole(0, 1000), "number of weekly backups to keep")
 
     events_unseen_hours: int = _setting(
         "events.unseen_hours",
         24,
         types.whole(1, 8_760),
-        "an asset that was not seen for this long is reported as asset.unseen",
+        "hours without a read after which an asset is reported as asset.unseen",
         Change.AT_ONCE,
     )
     events_reader_offline_minutes: int = _setting(
         "events.reader_offline_minutes",
         15,
         types.whole(1, 10_080),
-        "a reader that was not heard for this long is reported as reader.offline",
+        "minutes without a message after which a reader is reported as reader.offline",
         Change.AT_ONCE,
     )
     events_keep_days: int = _setting(
         "events.keep_days",
         7,
         types.whole(1, 90),
-        "how long events wait for a receiver that is away, and can be read again from the live stream",
+        "days to keep events for unreachable receivers and for replay from the live stream",
     )
     events_authority_file: Path | None = _setting(
         "events.authority_file",
         None,
         types.optional_path,
-        "certificate authorities that are trusted for receivers of events, beside the system's",
+        "additional certificate authorities for receivers of events",
     )
 
     sync_interval_seconds: int = _setting(
-        "sync.interval_seconds", 5, types.whole(1, 3600), "how often a site sends its hub what is new"
+        "sync.interval_seconds", 5, types.whole(1, 3600), "seconds between transfers of changes from a site to its hub"
     )
     sync_megabytes_a_day: int = _setting(
         "sync.megabytes_a_day",
         0,
         types.whole(0, 1_000_000),
-        "what a site may send and fetch in a day (UTC); 0: no limit",
+        "megabytes that a site may transfer per day (UTC); 0: no limit",
     )
     sync_keep_days: int = _setting(
         "sync.keep_days",
         14,
         types.whole(1, 400),
-        "how long a site remembers what it has sent, in case the hub is restored",
+        "days to keep sent changes, in case the hub is restored from a backup",
     )
 
     @property
@@ -322,12 +323,12 @@ class Config:
 
     @property
     def sighting_gap(self) -> int:
-        """Microseconds; see `ingest.sighting_gap_seconds`."""
+        """The setting `ingest.sighting_gap_seconds` in microseconds."""
         return self.sighting_gap_seconds * SECOND
 
 
 class Value(NamedTuple):
-    """One setting as it came out: for `edge config`."""
+    """The value of a setting and its source, for `edge config`."""
 
     name: str
     value: Any
@@ -336,9 +337,9 @@ class Value(NamedTuple):
 
 
 def load(file: Path | None, environment: Mapping[str, str], flags: Sequence[str] = ()) -> tuple[Config, list[Value]]:
-    """The settings in force, and for each where it came from.
+    """Return the settings and the source of each.
 
-    `flags` are `NAME=VALUE`. Raises SetupError with the name of the setting and what to write.
+    `flags` have the form `NAME=VALUE`. Raises SetupError with the name of the setting and instructions.
     """
     casts = {item.metadata["name"]: item for item in fields(Config)}
     sources: dict[str, tuple[Any, str]] = {}
@@ -368,7 +369,7 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Sequence[str]
 
 
 def read_secret(file: Path, setting: str) -> str:
-    """A secret kept in a file of its own, without the line end an editor adds."""
+    """Read a secret from its file, without the final line break that editors add."""
     try:
         return file.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -376,11 +377,11 @@ def read_secret(file: Path, setting: str) -> str:
 
 
 def check_authority(file: Path | None, setting: str) -> None:
-    """Raises SetupError for a file without certificates."""
+    """Raise SetupError if the file contains no certificates."""
     try:
         if file:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
-    except OSError as error:  # also what TLS says of the content
+    except OSError as error:  # ssl.SSLError is an OSError
         raise SetupError(
             f"{setting}: {file} cannot be used ({error}). Name a file of certificates in PEM, readable for the service."
         ) from error

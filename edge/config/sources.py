@@ -1,4 +1,4 @@
-"""Where settings come from: their file, the environment, and --set. Each gives values by the name of a setting."""
+"""Sources of settings: the settings file, the environment and --set. Each returns values by setting name."""
 
 from __future__ import annotations
 

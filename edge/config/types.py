@@ -1,4 +1,4 @@
-"""The types of settings: each function turns a raw value into a plain one, or raises ValueError with what to write."""
+"""Types of settings. Each function converts a raw value, or raises ValueError with the expected format."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ def broker(value: Any) -> str:
     written = text(value)
     if written == "embedded":
         return written
-    parts = _url(written, "mqtt", "mqtts")
-    if parts is None:
+    url = _url(written, "mqtt", "mqtts")
+    if url is None:
         raise ValueError('"embedded", or an address like "mqtt://user@host:1883" or "mqtts://user@host:8883"')
-    if parts.password:
+    if url.password:
         raise ValueError("an address without a password; put the password in a file and name it in mqtt.password_file")
     return written
 
 
 def _url(written: str, *schemes: str) -> SplitResult | None:
-    """The parts of an address of one of these schemes, with a host; None for anything else."""
+    """Split a URL with one of these schemes and a host; return None for anything else."""
     try:
-        parts = urlsplit(written)
-        is_port = parts.port != 0
+        url = urlsplit(written)
+        is_port = url.port != 0
     except ValueError:
         return None
-    return parts if parts.scheme in schemes and parts.hostname and is_port else None
+    return url if url.scheme in schemes and url.hostname and is_port else None
 
 
 def recipient(value: Any) -> str:
@@ -104,8 +104,8 @@ def networks(value: Any) -> tuple[str, ...]:
 
 def public_url(value: Any) -> str:
     written = text(value)
-    parts = _url(written, "http", "https")
-    if written and (parts is None or parts.query or parts.fragment):
+    url = _url(written, "http", "https")
+    if written and (url is None or url.query or url.fragment):
         raise ValueError('an address like "http://edge.warehouse.example:8080"')
     return written.rstrip("/")
 

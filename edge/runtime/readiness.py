@@ -1,4 +1,4 @@
-"""What /healthz, /readyz and the watchdog ask of the running parts."""
+"""Health checks of the running service, for /healthz, /readyz, the Status page and the watchdog."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edge.sync import worker as sync
 from edge.sync.store.state import site_trouble
 
 WRITER_STUCK_SECONDS = 30.0
-ROUND_TRIP_LOST_SECONDS = 120.0  # well after the subscriber itself should have connected again
+ROUND_TRIP_LOST_SECONDS = 120.0  # the subscriber itself reconnects much earlier
 
 WAITS_FOR_UPGRADE = Check("ingest", True, "reads wait at the broker until the upgrade is complete")
 
@@ -41,7 +41,7 @@ def check_ingest(subscriber: Subscriber) -> Check:
 
 
 def check_round_trip(subscriber: Subscriber) -> Check:
-    """A broker that is away is not our end; a connection that looks well and brings nothing is."""
+    """Fail if the connection to the broker is up but delivers nothing. An unreachable broker is not fatal."""
     state = subscriber.state()
     since = state.seconds_since_round_trip
     if state.is_connected and since is not None and since > ROUND_TRIP_LOST_SECONDS:
@@ -86,7 +86,7 @@ def check_clock(pipeline: Pipeline) -> Check:
 
 
 def check_sync(worker: sync.Worker) -> Check:
-    """The hub being away is not our end: what is new waits here."""
+    """Fail only if the thread has ended. An unreachable hub is not fatal; changes are queued."""
     if not worker.is_alive():
         return Check("sync", False, "its thread has ended; restart the service")
     trouble = site_trouble()
@@ -94,7 +94,7 @@ def check_sync(worker: sync.Worker) -> Check:
 
 
 def check_events(worker: events.Worker, streams: Streams) -> Check:
-    """A receiver being away is not our end: what happens waits in the log."""
+    """Fail only if the thread has ended. An unreachable receiver is not fatal; events are queued."""
     if not streams.is_alive():
         return Check("events", False, "the thread of the live streams has ended; restart the service")
     trouble = worker.trouble() or "; ".join(destinations.troubles())

@@ -1,4 +1,4 @@
-"""Builds the parts of the running service, starts them in order and stops them in reverse."""
+"""Starts all threads of the service in order and stops them in reverse order."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ SWEEP_SECONDS = 600.0
 HTTP_STUCK_SECONDS = 60.0
 ACCOUNTS_SECONDS = 60.0
 DROPS_SECONDS = 300.0
-SETTINGS_SECONDS = 1.0  # until a change made in the shell takes effect
+SETTINGS_SECONDS = 1.0  # maximum delay until a change made in the shell takes effect
 STEP_PAUSE_SECONDS = 0.05
-MANY_READS = 200  # waiting to be recorded: above it, sync yields
-COLLECT_AFTER = 50_000  # objects; a batch of ingest makes half as many, and hardly any of them in a cycle
+MANY_READS = 200  # sync pauses while more messages are queued
+COLLECT_AFTER = 50_000  # objects; a batch of ingest allocates half as many, almost none of them in cycles
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
-    """Run until SIGTERM or SIGINT. `on_ready` gets the address of the pages once everything has started."""
+    """Run until SIGTERM or SIGINT. `on_ready` receives the URL of the pages once everything has started."""
     stop = stop_on_signal()
     with running(config) as address:
         on_ready(address)
@@ -80,17 +80,17 @@ def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> N
 
 @contextmanager
 def running(config: Config) -> Iterator[str]:
-    """The whole service while the block runs; gives the address of the pages.
+    """Run the service while the block runs. Yields the URL of the pages.
 
-    Raises SetupError when the installation is not usable: no database, data in use, address taken.
+    Raises SetupError if the installation cannot run: no database, data in use, or address in use.
     """
     set_up_log(config.log_level)
     return_freed_memory()
-    with ExitStack() as parts:
-        parts.enter_context(hold(config.data_dir))
+    with ExitStack() as stack:
+        stack.enter_context(hold(config.data_dir))
         integrity.check_at_start(config.data_dir, config.backup_folder)
-        migrate(config.data_dir, keeps_copy=not is_pending(config.data_dir))  # edge-upgrade has made one
-        parts.callback(_close_store)
+        migrate(config.data_dir, keeps_copy=not is_pending(config.data_dir))  # edge-upgrade has made a copy
+        stack.callback(_close_store)
         listeners.connect()
         live = LiveSettings.load(config)
         config = live.config
@@ -98,11 +98,11 @@ def running(config: Config) -> Iterator[str]:
         health = Health()
         health.register(readiness.check_database)
 
-        subscriber = _start_ingest(live, health, parts)
-        _start_upkeep(live, subscriber, health, parts)
-        _start_continuous_backup(config, health, parts)
-        _start_sync(config, subscriber, health, parts)
-        streams = _start_events(live, health, parts)
+        subscriber = _start_ingest(live, health, stack)
+        _start_upkeep(live, subscriber, health, stack)
+        _start_continuous_backup(config, health, stack)
+        _start_sync(config, subscriber, health, stack)
+        streams = _start_events(live, health, stack)
         services = Services(
             live,
             health,
@@ -113,20 +113,20 @@ def running(config: Config) -> Iterator[str]:
         )
         server = _serve_http(services)
         health.register(server.check)
-        parts.callback(server.stop)
-        parts.callback(streams.stop)  # before the server, whose connections they write to
+        stack.callback(server.stop)
+        stack.callback(streams.stop)  # first, because the streams write to connections of the server
         log.info("Serving pages and API on %s", server.address)
 
-        _tell_systemd(health, parts)
-        gc.freeze()  # what exists now stays, so the collector need not look at it again
+        _notify_systemd(health, stack)
+        gc.freeze()  # everything allocated so far is permanent
         gc.set_threshold(COLLECT_AFTER)
         yield server.address
 
 
-def _start_ingest(live: LiveSettings, health: Health, parts: ExitStack) -> Subscriber:
-    """From the broker to the database; with a broker of our own, where the settings say so."""
+def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subscriber:
+    """Start the embedded broker if configured, and the subscriber."""
     config = live.config
-    broker = _broker(config, parts)
+    broker = _broker(config, stack)
     pipeline = Pipeline(
         config.sighting_gap,
         config.replay_days,
@@ -153,11 +153,11 @@ def _start_ingest(live: LiveSettings, health: Health, parts: ExitStack) -> Subsc
     health.register(lambda: readiness.check_broker(subscriber), vital=False)
     health.register(lambda: readiness.check_clock(pipeline), vital=False)
     ingest.start()
-    parts.callback(ingest.stop)
+    stack.callback(ingest.stop)
     return subscriber
 
 
-def _broker(config: Config, parts: ExitStack) -> Broker:
+def _broker(config: Config, stack: ExitStack) -> Broker:
     if config.mqtt_broker != "embedded":
         password_file = config.mqtt_password_file
         settings.check_authority(config.mqtt_ca_file, "mqtt.ca_file")
@@ -168,7 +168,7 @@ def _broker(config: Config, parts: ExitStack) -> Broker:
             str(config.mqtt_ca_file) if config.mqtt_ca_file else None,
         )
     try:
-        # Not at the top: it is an extra, and costs a site with mosquitto 30 MB of memory.
+        # Imported here because it is an optional extra that takes 30 MB of memory.
         from edge.ingest.embedded_broker import EmbeddedBroker
     except ImportError as error:
         raise SetupError(
@@ -177,56 +177,56 @@ def _broker(config: Config, parts: ExitStack) -> Broker:
         ) from error
     embedded = EmbeddedBroker(config.mqtt_listen)
     embedded.start()
-    parts.callback(embedded.stop)
+    stack.callback(embedded.stop)
     return Broker(f"mqtt://{config.mqtt_listen}", config.mqtt_client_id)
 
 
-def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, parts: ExitStack) -> None:
-    """Retention, the readers' accounts, and the metrics that are looked up on demand."""
+def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, stack: ExitStack) -> None:
+    """Start retention, the broker files of readers, and metrics that are computed on demand."""
     config = live.config
-    parts.enter_context(
+    stack.enter_context(
         metrics.sampling(
             lambda: stats.sample(config.data_dir, config.backup_folder, lambda: _ingest_figures(subscriber.state()))
         )
     )
     background = integrity.BackgroundCheck(config.data_dir, config.backup_folder)
     health.register(background.check, vital=False)
-    # In a thread of its own: it takes minutes, and the other jobs must not wait.
+    # In its own thread, because it takes minutes.
     checker = Housekeeper([Job("integrity", integrity.EVERY_SECONDS, background.run)], name="integrity")
     checker.start()
-    parts.callback(checker.stop)
+    stack.callback(checker.stop)
     quotas.keep_free(config.low_disk_mb << 20)
-    parts.callback(quotas.keep_free, 0)
+    stack.callback(quotas.keep_free, 0)
     live.follow(lambda changed: quotas.keep_free(changed.low_disk_mb << 20))
     housekeeper = Housekeeper(_jobs(live, subscriber))
     health.register(housekeeper.check, vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), vital=False)
     health.register(lambda: readiness.check_disk(config.data_dir, live.config.low_disk_mb), vital=False)
     housekeeper.start()
-    parts.callback(housekeeper.stop)
+    stack.callback(housekeeper.stop)
 
 
-def _start_continuous_backup(config: Config, health: Health, parts: ExitStack) -> None:
+def _start_continuous_backup(config: Config, health: Health, stack: ExitStack) -> None:
     if config.backup_continuous_dir is None:
         return
     backup = ContinuousBackup(config.data_dir, config.backup_continuous_dir)
     health.register(backup.check, vital=False)
-    parts.enter_context(metrics.sampling(backup.sample))
+    stack.enter_context(metrics.sampling(backup.sample))
     backup.start()
-    parts.callback(backup.stop)
+    stack.callback(backup.stop)
 
 
-def _start_sync(config: Config, subscriber: Subscriber, health: Health, parts: ExitStack) -> None:
-    """Always there, so that `edge sync join` needs no restart; without a hub it has nothing to do."""
+def _start_sync(config: Config, subscriber: Subscriber, health: Health, stack: ExitStack) -> None:
+    """Start the sync worker. It starts without a hub, too, because `edge sync join` must not need a restart."""
     pace = Pace(config.sync_interval_seconds, config.sync_megabytes_a_day << 20, config.sync_keep_days)
     worker = SyncWorker(config.data_dir, pace, lambda: subscriber.state().queued > MANY_READS)
     health.register(lambda: readiness.check_sync(worker), vital=False)
     worker.start()
-    parts.callback(worker.stop)
+    stack.callback(worker.stop)
 
 
-def _start_events(live: LiveSettings, health: Health, parts: ExitStack) -> Streams:
-    """Always there, so that a destination needs no restart; without one it has nothing to do."""
+def _start_events(live: LiveSettings, health: Health, stack: ExitStack) -> Streams:
+    """Start the event worker. It starts without destinations, too, because adding one must not need a restart."""
     config = live.config
     settings.check_authority(config.events_authority_file, "events.authority_file")
     worker = EventsWorker(_events_pace(config), config.events_authority_file)
@@ -234,7 +234,7 @@ def _start_events(live: LiveSettings, health: Health, parts: ExitStack) -> Strea
     streams = Streams()
     health.register(lambda: readiness.check_events(worker, streams), vital=False)
     worker.start()
-    parts.callback(worker.stop)
+    stack.callback(worker.stop)
     streams.start()
     return streams
 
@@ -244,12 +244,12 @@ def _events_pace(config: Config) -> EventsPace:
     return EventsPace(silence, config.events_keep_days * DAY)
 
 
-def _tell_systemd(health: Health, parts: ExitStack) -> None:
+def _notify_systemd(health: Health, stack: ExitStack) -> None:
     notifier = Notifier(os.environ)
     watchdog = Watchdog(health, notifier)
     watchdog.start()
-    parts.callback(watchdog.stop)
-    parts.callback(notifier.stopping)
+    stack.callback(watchdog.stop)
+    stack.callback(notifier.stopping)
     notifier.ready()
 
 
@@ -283,16 +283,16 @@ def _jobs(live: LiveSettings, subscriber: Subscriber) -> list[Job]:
         )
 
         def update(_: object) -> None:
-            _share_out_sessions(subscriber)
+            _assign_sessions(subscriber)
             broker_files.write_files(folder, own)
 
         jobs.append(Job("accounts of readers", ACCOUNTS_SECONDS, update))
-        jobs.append(Job("drops of the broker", DROPS_SECONDS, lambda _: _note_drops(config, own.password)))
+        jobs.append(Job("drops of the broker", DROPS_SECONDS, lambda _: _record_drops(config, own.password)))
     return jobs
 
 
-def _note_drops(config: Config, password: str) -> None:
-    """A broker that is away is reported elsewhere."""
+def _record_drops(config: Config, password: str) -> None:
+    """Count messages that the broker has dropped. Ignores an unreachable broker, which has a check of its own."""
     ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
     asked = Broker(broker_files.doctor_url(config.mqtt_broker), "", password, ca_file)
     dropped = ""
@@ -307,8 +307,10 @@ def _has_accounts(config: Config) -> bool:
     return config.has_reader_accounts and config.mqtt_broker != "embedded"
 
 
-def _share_out_sessions(subscriber: Subscriber) -> None:
-    """While nothing waits: only then has everything arrived that came before the last change, see `ingest.sessions`."""
+def _assign_sessions(subscriber: Subscriber) -> None:
+    """Reassign readers to sessions. Only while no message is queued: changed subscriptions could lose it, see
+    `ingest.sessions`.
+    """
     state = subscriber.state()
     if state.is_connected and not state.queued and not state.in_hand and assign_sessions(state.sessions):
         subscriber.use_sessions(_use_of_sessions())
@@ -324,7 +326,7 @@ def _use_of_sessions() -> Use:
 
 
 class _Server:
-    """waitress in a thread of its own, and whether it goes on."""
+    """waitress in its own thread."""
 
     def __init__(self, server: BaseWSGIServer | MultiSocketServer, host: str, port: int) -> None:
         self._server = server
@@ -342,7 +344,7 @@ class _Server:
 
     def stop(self) -> None:
         http.stop(self._server, seconds=2)
-        self._thread.join(0.5)  # longer only while a browser keeps its connection; then it ends with the process
+        self._thread.join(0.5)  # open connections of browsers end with the process
 
 
 def _serve_http(services: Services) -> _Server:
@@ -357,7 +359,7 @@ def _serve_http(services: Services) -> _Server:
 
 
 def _proxy_options(config: Config) -> dict[str, Any]:
-    """Trust what one proxy says about its clients, and nobody else."""
+    """Trust forwarded headers of the configured proxy only."""
     if not config.http_trusted_proxy:
         return {}
     return {

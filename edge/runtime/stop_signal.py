@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT end the program in order."""
+"""Stops the program on SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import threading
 
 
 def stop_on_signal() -> threading.Event:
-    """Set by SIGTERM or SIGINT, from now on.
+    """Return an event that is set on SIGTERM or SIGINT.
 
-    By a thread of its own, which the handler of the interpreter wakes. One in Python runs in the main thread, perhaps
-    while that holds the event's lock, and not at all if the signal came in the moment when it began to wait.
+    The event is set by a thread that the interpreter's wakeup file descriptor wakes. A Python signal handler runs
+    in the main thread, possibly while it holds the event's lock, and can miss a signal that arrives just before the
+    wait.
     """
     stop = threading.Event()
     wake, woken = socket.socketpair()
@@ -22,7 +23,7 @@ def stop_on_signal() -> threading.Event:
         stop.set()
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
-    signal.set_wakeup_fd(wake.detach(), warn_on_full_buffer=False)  # detached, it stays open
+    signal.set_wakeup_fd(wake.detach(), warn_on_full_buffer=False)  # detach() keeps it open
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     return stop

@@ -160,7 +160,7 @@ def test_what_the_broker_has_dropped_is_asked_with_the_account_of_the_doctor(
     monkeypatch.setattr(broker_probe, "ask", ask)
     config = Config(data_dir=store, mqtt_broker="mqtt://edge@box:1883")
     for _ in range(3):
-        serve._note_drops(config, "password")
+        serve._record_drops(config, "password")
     assert set(asked) == {"mqtt://edge-doctor@box:1883"}
     assert ledger.dropped() == 4
     assert "The broker has dropped 4 messages" in caplog.text
