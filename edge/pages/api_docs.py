@@ -66,8 +66,8 @@ def _groups(document: Mapping[str, Any]) -> dict[str, list[Call]]:
 def _call(document: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> Call:
     content = operation.get("requestBody", {}).get("content", {})
     media_type = next(iter(content), "")
-    schema = _found(document, content[media_type]["schema"]) if media_type else {}
-    parameters = [_found(document, one) for one in operation.get("parameters", ())]
+    schema = _resolve(document, content[media_type]["schema"]) if media_type else {}
+    parameters = [_resolve(document, one) for one in operation.get("parameters", ())]
     return Call(
         operation["operationId"],
         method.upper(),
@@ -78,25 +78,25 @@ def _call(document: Mapping[str, Any], path: str, method: str, operation: Mappin
         _fields(document, schema),
         media_type,
         json.dumps(_example(document, schema), ensure_ascii=False) if media_type else "",
-        [(status, _found(document, answer)["description"]) for status, answer in operation["responses"].items()],
+        [(status, _resolve(document, answer)["description"]) for status, answer in operation["responses"].items()],
     )
 
 
 def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Part]:
     """Of an object; of one that comes in variants, the fields of each, once."""
-    found: dict[str, Part] = {}
+    fields: dict[str, Part] = {}
     for one in _variants(document, schema):
         for name, field in one.get("properties", {}).items():
-            found.setdefault(name, _part(document, name, {"schema": field}, required=name in one.get("required", ())))
-    return list(found.values())
+            fields.setdefault(name, _part(document, name, {"schema": field}, required=name in one.get("required", ())))
+    return list(fields.values())
 
 
 def _variants(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [_found(document, one) for one in schema.get("oneOf", schema.get("anyOf", [schema]))]
+    return [_resolve(document, one) for one in schema.get("oneOf", schema.get("anyOf", [schema]))]
 
 
 def _part(document: Mapping[str, Any], name: str, declared: Mapping[str, Any], *, required: bool) -> Part:
-    schema = _found(document, declared.get("schema", {}))
+    schema = _resolve(document, declared.get("schema", {}))
     about = declared.get("description", schema.get("description", ""))
     return Part(name, _kind(document, schema), about, required)
 
@@ -106,17 +106,17 @@ def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return "one of " + ", ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":
-        return "list of " + _kind(document, _found(document, schema["items"]))
-    words = [schema.get("format") or schema.get("type", "any value")]
+        return "list of " + _kind(document, _resolve(document, schema["items"]))
+    constraints = [schema.get("format") or schema.get("type", "any value")]
     if "maxLength" in schema:
-        words.append(f"at most {schema['maxLength']:,}")
+        constraints.append(f"at most {schema['maxLength']:,}")
     if "minimum" in schema and "maximum" in schema:
-        words.append(f"{schema['minimum']:,} to {schema['maximum']:,}")
+        constraints.append(f"{schema['minimum']:,} to {schema['maximum']:,}")
     if schema.get("nullable"):
-        words.append("or null")
+        constraints.append("or null")
     if "default" in schema:
-        words.append(f"default {json.dumps(schema['default'])}")
-    return ", ".join(words)
+        constraints.append(f"default {json.dumps(schema['default'])}")
+    return ", ".join(constraints)
 
 
 def _example(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
@@ -124,7 +124,7 @@ def _example(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
     one = _variants(document, schema)[0]
     properties = one.get("properties", {})
     names = one.get("required") or list(properties)[:1]
-    return {name: _value(name, _found(document, properties[name])) for name in names}
+    return {name: _value(name, _resolve(document, properties[name])) for name in names}
 
 
 def _value(name: str, schema: Mapping[str, Any]) -> Any:
@@ -135,11 +135,11 @@ def _value(name: str, schema: Mapping[str, Any]) -> Any:
     return simple.get(schema.get("type", ""), _EXAMPLES.get(schema.get("format", ""), named.get(name, "…")))
 
 
-def _found(document: Mapping[str, Any], declared: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(document: Mapping[str, Any], declared: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a `$ref` stands for."""
     while "$ref" in declared:
-        found: Any = document
+        node: Any = document
         for step in declared["$ref"].removeprefix("#/").split("/"):
-            found = found[step]
-        declared = found
+            node = node[step]
+        declared = node
     return declared

@@ -44,11 +44,11 @@ KINDS = {
 @pages.get("/audit")
 @require_role(Role.ADMINISTRATOR)
 def show_audit() -> str:
-    wanted, offset = _wanted(), offset_asked()
+    query, offset = _requested(), offset_asked()
     return render_template(
         "audit.html",
-        page=trail.list_page(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
-        wanted=wanted,
+        page=trail.list_page(current_session().organization_id, query, limit=PER_PAGE, offset=offset),
+        query=query,
         actors=_actors(),
         kinds=KINDS,
         given={name: request.args.get(name, "") for name in ("actor", "since", "until")},
@@ -59,7 +59,7 @@ def show_audit() -> str:
     )
 
 
-def _wanted() -> AuditFilter:
+def _requested() -> AuditFilter:
     values = request.args
     kind, _, actor_id = values.get("actor", "").partition(":")
     return AuditFilter(
@@ -76,12 +76,12 @@ def _wanted() -> AuditFilter:
 def _actors() -> dict[str, str]:
     """Everybody who can have acted: people, keys, the shell, the service."""
     organization_id = current_session().organization_id
-    found = {f"{ActorKind.PERSON}:{row.id}": row.name for row in people.list_people(organization_id)}
-    found |= {
+    actors = {f"{ActorKind.PERSON}:{row.id}": row.name for row in people.list_people(organization_id)}
+    actors |= {
         f"{ActorKind.API_KEY}:{row.id}": f"API key {row.name}"
         for row in api_keys.list_keys(organization_id, include_revoked=True)
     }
-    return {"": "Anybody", **found, f"{ActorKind.SHELL}:": "The shell", f"{ActorKind.SERVICE}:": "The service"}
+    return {"": "Anybody", **actors, f"{ActorKind.SHELL}:": "The shell", f"{ActorKind.SERVICE}:": "The service"}
 
 
 def _address(offset: int) -> str:

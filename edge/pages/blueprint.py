@@ -176,10 +176,10 @@ def _problem(error: Exception) -> Problem:
         return Problem(409, N_("That was not accepted"), str(error))
     if isinstance(error, HTTPException) and error.code:
         title, text = _TITLES.get(error.code, (error.name, ""))
-        own_words = error.description if error.description != type(error).description else ""
-        return Problem(error.code, title, own_words or text)
+        own_text = error.description if error.description != type(error).description else ""
+        return Problem(error.code, title, own_text or text)
     request_id = request_context().request_id
-    log.error("page failed: %s %s (%s)", request.method, request.path, request_id, exc_info=error)
+    log.error("Page failed: %s %s (%s)", request.method, request.path, request_id, exc_info=error)
     return Problem(
         500,
         N_("Something broke on our side"),

@@ -26,7 +26,7 @@ class Bar(NamedTuple):
     width: float
     height: float
     colour: int
-    told: str
+    label: str
 
 
 class Chart(NamedTuple):
@@ -80,8 +80,8 @@ def strengths(title: str, counts: Sequence[int], weakest: int, step: int) -> Cha
         if count:
             x, width = _slot(number, len(counts))
             height = round(max(count / most * HEIGHT, LEAST_HEIGHT), 1)
-            told = f"{name} to {weakest + (number + 1) * step} dBm: {formatting.plural(count, 'read')}"
-            bars.append(Bar(x, HEIGHT - height, width, height, 2, told))
+            label = f"{name} to {weakest + (number + 1) * step} dBm: {formatting.plural(count, 'read')}"
+            bars.append(Bar(x, HEIGHT - height, width, height, 2, label))
     about = f"{formatting.plural(sum(counts), 'read')} by strength, from {names[0]} to {names[-1]}."
     labels = [names[0], names[len(names) // 2], names[-1]]
     return Chart(title, about, bars, f"{most:,}", "0", HEIGHT, labels)
@@ -95,28 +95,28 @@ def dwell(stays: Sequence[Stay], edges: Sequence[int], names: Sequence[str], col
     """How long the asset was at each location in each piece of time, as parts of one bar."""
     longest = max(until - since for since, until in pairwise(edges))
     bars = []
-    for number, (name, parts) in enumerate(zip(names, dwell_times(stays, edges), strict=True)):
+    for number, (name, times) in enumerate(zip(names, dwell_times(stays, edges), strict=True)):
         x, width = _slot(number, len(names))
         y = float(HEIGHT)
-        for stay, taken in parts.values():
+        for stay, taken in times.values():
             height = taken / longest * HEIGHT
             y -= height
-            told = f"{name}: {stay.location_name}, {formatting.micros_duration(taken)}"
-            bars.append(Bar(x, round(y, 1), width, round(height, 1), colours[stay.location_id], told))
+            label = f"{name}: {stay.location_name}, {formatting.micros_duration(taken)}"
+            bars.append(Bar(x, round(y, 1), width, round(height, 1), colours[stay.location_id], label))
     upper = formatting.micros_duration(longest)
     return Chart("Time at each location", f"A full bar is {upper}.", bars, upper, "0", HEIGHT, _labels(names))
 
 
 def dwell_times(stays: Iterable[Stay], edges: Sequence[int]) -> list[dict[int, tuple[Stay, int]]]:
     """For each piece of time, by location: a stay there, and how long all of them lasted within the piece."""
-    found: list[dict[int, tuple[Stay, int]]] = [{} for _ in edges[1:]]
+    times: list[dict[int, tuple[Stay, int]]] = [{} for _ in edges[1:]]
     for stay in stays:
         for number, (since, until) in enumerate(pairwise(edges)):
             taken = min(stay.until, until) - max(stay.observed_at, since)
             if taken > 0:
-                before = found[number].get(stay.location_id, (stay, 0))[1]
-                found[number][stay.location_id] = (stay, before + taken)
-    return found
+                before = times[number].get(stay.location_id, (stay, 0))[1]
+                times[number][stay.location_id] = (stay, before + taken)
+    return times
 
 
 def names_of(edges: Sequence[int]) -> list[str]:

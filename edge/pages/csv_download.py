@@ -18,9 +18,9 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 def csv_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
     """With the separator given in the query."""
     separator = SEPARATORS.get(request.args.get("separator", ""), ",")
-    parts = stream_with_context(csv_text.write_rows(heading, rows, separator))
+    chunks = stream_with_context(csv_text.write_rows(heading, rows, separator))
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return until_received(Response(parts, mimetype="text/csv", headers=headers))
+    return until_received(Response(chunks, mimetype="text/csv", headers=headers))
 
 
 def times(*moments: int | None) -> Iterator[str]:

@@ -38,12 +38,12 @@ class Days(NamedTuple):
     def edges(self) -> list[int]:
         """Of the hours where it is a day or two, else of the days; nothing of the future."""
         is_short = self.number <= BY_HOUR
-        found = list(range(self.since, self.until + 1, clock.HOUR)) if is_short else self.midnights()
+        edges = list(range(self.since, self.until + 1, clock.HOUR)) if is_short else self.midnights()
         now = clock.now()
-        return [edge for edge in found if edge < now] + ([now] if found[-1] >= now else [])
+        return [edge for edge in edges if edge < now] + ([now] if edges[-1] >= now else [])
 
 
-def wanted_days(usual: int, most: int | None = None) -> Days:
+def requested_days(usual: int, most: int | None = None) -> Days:
     """From `from` and `to` of the address, or the last `usual` days; 404 for what is not a day, or for too many."""
     today = datetime.now(_zone()).date()
     try:
@@ -79,7 +79,7 @@ def shortcuts(lengths: Sequence[int]) -> dict[int, str]:
     return {length: f"?from={today - timedelta(days=length - 1)}&to={today}" for length in lengths}
 
 
-def wanted_moment(usual: int) -> int:
+def requested_moment(usual: int) -> int:
     """From `at` of the address, as a form writes it in the site's time; 404 for anything that is not a moment."""
     if not request.args.get("at"):
         return usual
@@ -96,7 +96,7 @@ def local(moment: int) -> str:
 
 
 def exact(moment: int) -> str:
-    """As `wanted_moment` reads it, also in the hour that comes twice when clocks are set back."""
+    """As `requested_moment` reads it, also in the hour that comes twice when clocks are set back."""
     return clock.to_datetime(moment).astimezone(_zone()).isoformat(timespec="minutes")
 
 

@@ -24,7 +24,7 @@ from edge.validation import values
 
 PATH = "/event-destinations"
 MAX_PASSWORD = 200
-KIND_WORDS = {
+KIND_TITLES = {
     EventKind.ASSET_MOVED: "is seen at another location",
     EventKind.ASSET_ARRIVED: "is seen for the first time, seen again, or enters the location below",
     EventKind.ASSET_UNSEEN: "is not seen any more",
@@ -88,7 +88,7 @@ def event_destination(no: int) -> str:
         waiting=store.count_waiting(row),
         location_name=names.get(row.location_id or 0),
         attempts=store.list_attempts(organization_id, no),
-        words=KIND_WORDS,
+        titles=KIND_TITLES,
     )
 
 
@@ -142,8 +142,8 @@ def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds:
         url = rules.broker_url(url, is_on_internet=is_on_internet)
         topic = rules.topic_template(form.get("topic", "").strip())
         secret = _password(form)
-    wanted = Filter(rules.event_kinds(kinds, KINDS), _location(form.get("location_id", "")))
-    return NewDestination(kind, name, url, secrets.seal(secret), wanted, network, topic)
+    event_filter = Filter(rules.event_kinds(kinds, KINDS), _location(form.get("location_id", "")))
+    return NewDestination(kind, name, url, secrets.seal(secret), event_filter, network, topic)
 
 
 def _password(form: Mapping[str, str]) -> str:
@@ -168,7 +168,7 @@ def _form(kind: str, errors: Mapping[str, str], entered: Mapping[str, str], kind
         errors=errors,
         values=entered,
         chosen=kinds,
-        words=KIND_WORDS,
+        titles=KIND_TITLES,
         locations=location_board.tree(current_session().organization_id),
         once=new_token(),
     )

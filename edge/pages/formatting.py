@@ -60,8 +60,8 @@ def unseen(micros: int | None) -> Markup:
     if micros is None:
         return Markup('<span class="quiet">never seen</span>')
     is_worth_telling = clock.now() - micros >= WORTH_TELLING
-    words = micros_duration(clock.now() - micros) if is_worth_telling else ""
-    return Markup('<time datetime="{}" data-unseen>{}</time>').format(clock.rfc3339(micros), words)
+    text = micros_duration(clock.now() - micros) if is_worth_telling else ""
+    return Markup('<time datetime="{}" data-unseen>{}</time>').format(clock.rfc3339(micros), text)
 
 
 def at(micros: int | None, otherwise: str = "never", *, seconds: bool = False) -> Markup:
@@ -84,8 +84,8 @@ def moment(micros: int) -> str:
 def lasting(since: int) -> Markup:
     """A duration that is still running, counted up by the browser."""
     exact = clock.rfc3339(since)
-    words = micros_duration(clock.now() - since)
-    return Markup('<time datetime="{}" data-lasting>{}</time>').format(exact, words)
+    text = micros_duration(clock.now() - since)
+    return Markup('<time datetime="{}" data-lasting>{}</time>').format(exact, text)
 
 
 def count(number: float) -> str:

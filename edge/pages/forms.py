@@ -124,10 +124,10 @@ def _merged(row: Any, saved: Mapping[str, Any], entered: Mapping[str, Any]) -> d
 
 def _opened() -> dict[str, Any]:
     try:
-        found = json.loads(request.form.get(OPENED, ""))
+        values = json.loads(request.form.get(OPENED, ""))
     except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {}
+        values = None
+    return values if isinstance(values, dict) else {}
 
 
 def _is_same(one: Any, other: Any) -> bool:

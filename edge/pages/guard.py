@@ -143,7 +143,7 @@ def device() -> DeviceRow | None:
     return enrollment.find(cookie) if cookie else None
 
 
-def wanted(fallback: str = "/") -> str:
+def next_path(fallback: str = "/") -> str:
     """Where to go afterwards: a path of this site, never another site's address."""
     path = request.values.get("next", "")
     return path if is_own_path(path) and not path.startswith("/sign-") else fallback
@@ -167,8 +167,8 @@ def _ask_to_sign_in() -> AnyResponse:
         return _json_error(401, gettext("Sign in again"))
     if request.method not in ("GET", "HEAD"):
         return Response(render_template("people/sign-in-again.html", kept=kept_forms.keep()), 401)
-    wanted = request.full_path.rstrip("?")
-    return redirect(f"/sign-in?next={quote(wanted, safe='/')}", 303)
+    path = request.full_path.rstrip("?")
+    return redirect(f"/sign-in?next={quote(path, safe='/')}", 303)
 
 
 def _stale_form() -> AnyResponse:

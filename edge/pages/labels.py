@@ -22,7 +22,7 @@ from edge.pages import record_links
 from edge.pages.forms import Errors, errors_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.pages.tracking.board import board_query, wanted_filter
+from edge.pages.tracking.board import board_filter, board_query
 from edge.people.people import Role
 from edge.tracking import board, location_board
 
@@ -51,7 +51,7 @@ def download_labels() -> Response | tuple[str, int]:
     try:
         check_fit(chosen, paper, _code())
     except Invalid as error:
-        return _page(_told(error)), 400
+        return _page(_form_error(error)), 400
     # Not at the top: its library takes 7 MB, and a tenth of a second of every start.
     from edge.labels.pdf import labels_pdf
 
@@ -82,7 +82,7 @@ def print_labels() -> AnyResponse | tuple[str, int]:
             document = labels_zpl(chosen, paper, _code(), printer.dots_per_mm)
         network_printer.send(printer.address, document)
     except Invalid as error:
-        return _page(_told(error)), 400
+        return _page(_form_error(error)), 400
     except EdgeError as error:
         return _page({"": str(error)}), 503
     return redirect("/labels?" + urlencode([*_selection(), ("done", "printed")]), 303)
@@ -122,7 +122,7 @@ def print_test_label() -> AnyResponse | tuple[str, int]:
     return done("/labels/printer", "printed")
 
 
-def _told(error: Invalid) -> Errors:
+def _form_error(error: Invalid) -> Errors:
     return {"": error.fields[0].message}
 
 
@@ -132,10 +132,10 @@ def _labels() -> list[Label]:
     if request.values.get("kind") == "location":
         branches = location_board.tree(organization_id)
         top = request.values.get("location", 0, type=whole)
-        found = location_board.inside(branches, top) if top else branches
+        chosen = location_board.inside(branches, top) if top else branches
         return [
             Label(branch.name, branch.external_key, record_links.location_link(branch.external_key))
-            for branch in found[:MOST]
+            for branch in chosen[:MOST]
         ]
     return [
         Label(row.name, row.external_key, record_links.asset_link(row.external_key)) for row in _assets(organization_id)
@@ -146,13 +146,13 @@ def _assets(organization_id: int) -> Sequence[board.BoardRow]:
     chosen = request.values.getlist("asset", type=whole)
     if chosen:
         return board.by_ids(organization_id, chosen[:MOST])
-    wanted = wanted_filter(request.values)
-    return [] if wanted.retired else board.board(organization_id, wanted, limit=MOST).rows  # their keys may be reused
+    query = board_filter(request.values)
+    return [] if query.retired else board.board(organization_id, query, limit=MOST).rows  # retired keys may be reused
 
 
 def _code() -> Code:
-    wanted = request.values.get("code", Code.QR)
-    return Code(wanted) if wanted in CODES else Code.QR
+    code = request.values.get("code", Code.QR)
+    return Code(code) if code in CODES else Code.QR
 
 
 def _selection() -> list[tuple[str, str]]:
@@ -161,7 +161,7 @@ def _selection() -> list[tuple[str, str]]:
         return [("kind", "location"), ("location", str(request.values.get("location", 0, type=whole)))]
     if chosen := request.values.getlist("asset", type=whole):
         return [("asset", str(asset_id)) for asset_id in chosen[:MOST]]
-    return parse_qsl(board_query(wanted_filter(request.values)))
+    return parse_qsl(board_query(board_filter(request.values)))
 
 
 def _page(errors: Errors) -> str:

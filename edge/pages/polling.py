@@ -11,13 +11,13 @@ from typing import Any
 from flask import Response, make_response, render_template, request
 
 
-def version_of(facts: object) -> str:
-    return blake2b(repr(facts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+def version_of(content: object) -> str:
+    return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def fragment(template: str, facts: object, **values: Any) -> Response:
-    """`facts` are what the fragment is made of; while they are equal it is not even rendered."""
-    version = version_of(facts)
+def fragment(template: str, content: object, **values: Any) -> Response:
+    """`content` are what the fragment is made of; while they are equal it is not even rendered."""
+    version = version_of(content)
     if request.if_none_match.contains(version):
         response = Response(status=304)
     else:

@@ -58,12 +58,12 @@ def _health() -> Health:
 
 def _answer(checks: list[tuple[Check, bool]]) -> tuple[Response, int]:
     ok = all(check.ok for check, _ in checks)
-    told: dict[str, Any] = {"status": "ok" if ok else "failing"}
+    content: dict[str, Any] = {"status": "ok" if ok else "failing"}
     if _may_know_more():
-        told["version"] = services().version
-        told["checks"] = [
+        content["version"] = services().version
+        content["checks"] = [
             {"name": check.name, "ok": check.ok, "vital": vital, "detail": check.detail} for check, vital in checks
         ]
-    response = jsonify(told)
+    response = jsonify(content)
     response.headers["Cache-Control"] = "no-store"
     return response, 200 if ok else 503

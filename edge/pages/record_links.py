@@ -18,8 +18,8 @@ def address() -> str:
     One that leads each device to itself is used only if there is no other.
     """
     used = request.host_url.rstrip("/")
-    known = [found for found in (services().config.http_public_url, used, services().own_address) if found]
-    return next((found for found in known if not is_loopback(found)), used)
+    urls = [url for url in (services().config.http_public_url, used, services().own_address) if url]
+    return next((url for url in urls if not is_loopback(url)), used)
 
 
 def has_no_address() -> bool:

@@ -108,7 +108,7 @@ def test_another_organization_sees_nothing(sign_in_as: SignIn, cast: object, sit
         assert stranger.get(path).status_code == 404, path
     assert "Pallet 1" not in stranger.get("/").text
     assert "Hall 1" not in stranger.get("/locations").text
-    assert stranger.get("/scan/find?q=4006381333931").json == {"found": [], "total": 0}
+    assert stranger.get("/scan/find?q=4006381333931").json == {"assets": [], "total": 0}
     assert stranger.post(f"/assets/{site.pallet.id}/retire").status_code == 404
 
 

@@ -84,10 +84,10 @@ def scan_page() -> Response:
     response.headers["Edge-Version"] = (
         files.version
     )  # the service worker keeps the page beside the files of its version
-    return _saying_who(response)
+    return _with_who_cookie(response)
 
 
-def _saying_who(response: Response) -> Response:
+def _with_who_cookie(response: Response) -> Response:
     session = current_session()
     cookies.write_who(response, session.ref, session.person_id, session.organization_id)
     return response
@@ -104,10 +104,10 @@ def scan_test_code() -> str:
 @open_to_all
 def service_worker() -> Response:
     files = static_files()
-    wanted = ("handhelds/", "app.css", "times.js", "icon")
-    urls = [files.url(name) for name in files.names() if name.startswith(wanted) and name != SERVICE_WORKER]
-    facts = f"const VERSION = {files.version!r};\nconst FILES = {urls!r};\n"
-    response = Response(facts + files.text(SERVICE_WORKER), mimetype="text/javascript")
+    cached = ("handhelds/", "app.css", "times.js", "icon")
+    urls = [files.url(name) for name in files.names() if name.startswith(cached) and name != SERVICE_WORKER]
+    constants = f"const VERSION = {files.version!r};\nconst FILES = {urls!r};\n"
+    response = Response(constants + files.text(SERVICE_WORKER), mimetype="text/javascript")
     response.headers["Cache-Control"] = "no-cache"
     return response
 
@@ -129,19 +129,19 @@ def scan_state() -> Response:
         now=clock.now() // 1000,
         badges=scanned_badges.marks(),
     )
-    return _saying_who(response)
+    return _with_who_cookie(response)
 
 
 @pages.get("/scan/locations")
 @require_role(Role.OPERATOR)
 def scan_locations() -> Response:
     """Every location with the codes of its labels, so that the device knows them without a connection."""
-    found = location_board.with_codes(current_session().organization_id)
-    version = version_of(found)
+    rows = location_board.with_codes(current_session().organization_id)
+    version = version_of(rows)
     if request.if_none_match.contains(version):
         response = Response(status=304)
     else:
-        response = jsonify([[*row[:5], *row.codes] for row in found])
+        response = jsonify([[*row[:5], *row.codes] for row in rows])
     response.set_etag(version)
     response.headers["Cache-Control"] = "no-cache"
     return response
@@ -154,8 +154,8 @@ def scan_assets() -> Response:
     digests = json_object().get("digests")
     if not isinstance(digests, str):
         abort(400, "digests: the device's own, one after the other")
-    found = device_copy.changed_buckets(current_session().organization_id, digests)
-    content = orjson.dumps([[no, bucket.digest, bucket.rows] for no, bucket in found])
+    buckets = device_copy.changed_buckets(current_session().organization_id, digests)
+    content = orjson.dumps([[no, bucket.digest, bucket.rows] for no, bucket in buckets])
     return compressed(content, "application/json")
 
 
@@ -178,7 +178,7 @@ def scan_batch() -> Response:
         answers = [_handle(item, correction, received_at, ended) for item in items]
     session = current_session()
     actions.report(session.organization_id, session.device_name or session.name, body, answers, received_at)
-    return jsonify(results=[_told(answer) for answer in answers], csrf=g.csrf, now=received_at // 1000)
+    return jsonify(results=[_answer_json(answer) for answer in answers], csrf=g.csrf, now=received_at // 1000)
 
 
 @pages.get("/scan/find")
@@ -187,15 +187,15 @@ def scan_find() -> Response:
     """One record when the code is unambiguous, else those that match the text."""
     text = search_text(request.args.get("q", ""))
     if not text:
-        return jsonify(found=[])
+        return jsonify(assets=[])
     exact = lookup.by_code(current_session().organization_id, text)
     if exact and exact.kind == "asset":
         row = board.whereabouts(current_session().organization_id, exact.id)
-        return jsonify(found=[_thing(row, with_moves=True)] if row else [])
+        return jsonify(assets=[_asset(row, with_moves=True)] if row else [])
     if exact:
-        return jsonify(location={"id": exact.id, "name": exact.name}, found=[])
+        return jsonify(location={"id": exact.id, "name": exact.name}, assets=[])
     page = board.board(current_session().organization_id, board.BoardFilter(q=text), limit=20)
-    return jsonify(found=[_thing(row, with_moves=len(page.rows) == 1) for row in page.rows], total=page.total_count)
+    return jsonify(assets=[_asset(row, with_moves=len(page.rows) == 1) for row in page.rows], total=page.total_count)
 
 
 @pages.post("/scan/attach")
@@ -206,17 +206,17 @@ def scan_attach() -> tuple[Response, int] | Response:
     scan_id, asset_id, name = str(body.get("id")), body.get("asset"), body.get("name")
     try:
         if _SCAN_ID.fullmatch(scan_id) and isinstance(name, str):
-            answer = attach.attach_to_new_asset(actor(), scan_id, _name_of_thing(name.strip()))
+            answer = attach.attach_to_new_asset(actor(), scan_id, _asset_name(name.strip()))
         elif _SCAN_ID.fullmatch(scan_id) and is_id(asset_id):
             answer = attach.attach(actor(), scan_id, asset_id)
         else:
             abort(400, "id, and asset or name")
     except EdgeError as error:
         return jsonify(error=gettext(str(error) or N_("Not possible"))), 409
-    return jsonify(result=_told(answer))
+    return jsonify(result=_answer_json(answer))
 
 
-def _name_of_thing(name: str) -> str:
+def _asset_name(name: str) -> str:
     if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
         abort(400, gettext("A name is 1 to 255 characters"))
     return name
@@ -305,23 +305,23 @@ def _observed(at: float, correction: int, received_at: int) -> int:
     return min(moment, received_at) if moment >= clock.EARLIEST else received_at
 
 
-def _told(answer: Answer) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": answer.id, "result": answer.result.value}
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    result: dict[str, Any] = {"id": answer.id, "result": answer.result.value}
     if answer.reason:
-        told["reason"] = gettext(answer.reason)
+        result["reason"] = gettext(answer.reason)
     if answer.record:
-        told[answer.record.kind] = {
+        result[answer.record.kind] = {
             "id": answer.record.id,
             "key": answer.record.external_key,
             "name": answer.record.name,
         }
     if answer.was:
         seen_at = answer.was.location_id and answer.was.last_seen_at
-        told["was"] = {"name": answer.was.location_name, "seen_at": seen_at // 1000} if seen_at else None
-    return told
+        result["was"] = {"name": answer.was.location_name, "seen_at": seen_at // 1000} if seen_at else None
+    return result
 
 
-def _thing(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
+def _asset(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
     moves = report.moves(current_session().organization_id, row.asset_id, limit=5) if with_moves else []
     return {
         "id": row.asset_id,

@@ -24,8 +24,8 @@ TITLES = {
 @pages.get("/scan/stock-takes")
 @require_role(Role.OPERATOR)
 def open_stock_takes() -> Response:
-    found = stock_takes.list_stock_takes(current_session().organization_id, is_open_only=True, limit=20)
-    return jsonify(stock_takes=[_summary(take) for take in found])
+    open_ones = stock_takes.list_stock_takes(current_session().organization_id, is_open_only=True, limit=20)
+    return jsonify(stock_takes=[_summary(take) for take in open_ones])
 
 
 @pages.get("/scan/stock-takes/<stock_take_id>")
@@ -38,30 +38,32 @@ def stock_take_progress(stock_take_id: str) -> Response:
 @pages.post("/scan/stock-takes/<stock_take_id>")
 @require_role(Role.OPERATOR)
 def report_and_progress(stock_take_id: str) -> Response:
-    """For all devices that work on it: each says what it has not sent yet, and gets what the others found."""
+    """For all devices that work on it: each says what it has not sent yet, and gets what the others progress."""
     session = current_session()
     actions.report(session.organization_id, session.device_name or session.name, json_object(), [], clock.now())
     return _progress(stock_take_id)
 
 
 def _progress(stock_take_id: str) -> Response:
-    found = stock_takes.progress(current_session().organization_id, stock_take_id)
-    if found is None:
+    progress = stock_takes.progress(current_session().organization_id, stock_take_id)
+    if progress is None:
         abort(404)
     return jsonify(
-        **_summary(found.stock_take),
-        expected_ids=found.expected,
-        scans=[[row[0], row[1], row[2], row[3] // 1000, row[4]] for row in found.scans],
-        seen=[[row[0], row[1], row[2] // 1000, bool(row[3])] for row in found.seen],
-        devices=[[*row[:2], bool(row[2]), row[3], row[4] and row[4] // 1000, row[5] // 1000] for row in found.devices],
+        **_summary(progress.stock_take),
+        expected_ids=progress.expected,
+        scans=[[row[0], row[1], row[2], row[3] // 1000, row[4]] for row in progress.scans],
+        seen=[[row[0], row[1], row[2] // 1000, bool(row[3])] for row in progress.seen],
+        devices=[
+            [*row[:2], bool(row[2]), row[3], row[4] and row[4] // 1000, row[5] // 1000] for row in progress.devices
+        ],
     )
 
 
 @pages.get("/stock-takes")
 @require_role(Role.VIEWER)
 def show_stock_takes() -> str:
-    found = stock_takes.list_stock_takes(current_session().organization_id)
-    return render_template("handhelds/stock-takes.html", stock_takes=found)
+    rows = stock_takes.list_stock_takes(current_session().organization_id)
+    return render_template("handhelds/stock-takes.html", stock_takes=rows)
 
 
 @pages.get("/stock-takes/<stock_take_id>")

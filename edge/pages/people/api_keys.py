@@ -16,7 +16,7 @@ from edge.people.secrets import hash_secret, new_client_secret, new_token
 
 RESOURCES = {"assets": "Assets", "locations": "Locations", "tracking": "Tracking"}
 LEVELS = {"": (), "read": ("read",), "write": ("read", "write"), "write-only": ("write",)}
-LEVEL_WORDS = {"": "No access", "read": "Read", "write": "Read and write", "write-only": "Write only"}
+LEVEL_TITLES = {"": "No access", "read": "Read", "write": "Read and write", "write-only": "Write only"}
 EXPIRIES = {"": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a year"}
 
 
@@ -76,7 +76,7 @@ def revoke_key(key_id: str) -> AnyResponse:
 def levels_of(resource: str) -> dict[str, str]:
     """Those that the resource has scopes for."""
     return {
-        level: LEVEL_WORDS[level]
+        level: LEVEL_TITLES[level]
         for level, steps in LEVELS.items()
         if all(f"{resource}:{step}" in store.SCOPES for step in steps)
     }
@@ -97,7 +97,7 @@ def _form(errors: dict[str, str], values: object) -> str:
         "people/new-api-key.html",
         errors=errors,
         values=values,
-        resources=[(name, words, levels_of(name)) for name, words in RESOURCES.items()],
+        resources=[(name, title, levels_of(name)) for name, title in RESOURCES.items()],
         expiries=EXPIRIES,
         once=new_token(),
     )

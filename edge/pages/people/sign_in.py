@@ -13,10 +13,10 @@ from edge.pages.guard import (
     address,
     current_session,
     device,
+    next_path,
     open_to_all,
     pages,
     require_role,
-    wanted,
     wants_json,
 )
 from edge.pages.notices import done
@@ -31,7 +31,7 @@ from edge.services import services
 @open_to_all
 def sign_in_page() -> AnyResponse | str:
     if g.session is not None:
-        return redirect(wanted(), 303)
+        return redirect(next_path(), 303)
     return _page()
 
 
@@ -84,7 +84,7 @@ def sign_in() -> AnyResponse:
     if kept is not None:
         response: AnyResponse = make_response(_still_here(kept, answer.token))
     else:
-        response = redirect(wanted(fallback), 303)
+        response = redirect(next_path(fallback), 303)
     cookies.write(response, cookies.SESSION, answer.token, config.session_hours * 3600)
     cookies.write_who(response, answer.ref, answer.person.id, answer.person.organization_id)
     if answer.proof:
@@ -178,7 +178,7 @@ def _page(refused: sessions.Refused | None = None) -> str:
         by_password=by_password,
         refused=refused,
         clock_matters=refused is not None and refused.reason == sessions.WRONG_CODE,
-        next=wanted(""),
+        next=next_path(""),
     )
 
 

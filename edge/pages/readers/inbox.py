@@ -50,10 +50,10 @@ def dismiss_topic() -> AnyResponse | tuple[str, int]:
 
 
 def _topics_page(errors: dict[str, str]) -> str:
-    found = [(topic, guess, readable(topic.sample, topic.size)) for topic, guess in grouped_topics()]
+    topics = [(topic, guess, readable(topic.sample, topic.size)) for topic, guess in grouped_topics()]
     return render_template(
         "readers/unassigned-topics.html",
-        topics=found[:MOST_TOPICS],
+        topics=topics[:MOST_TOPICS],
         titles=registry.titles(),
         dismissed=dismissals.list_dismissed(current_session().organization_id, "topic"),
         errors=errors,
@@ -92,8 +92,10 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 def show_dead_letters() -> str:
     letters = dead_letters.list_letters(current_session().organization_id, SHOWN_BYTES)
-    found = [(letter, readable(letter.payload, letter.size)) for letter in letters]
-    return render_template("readers/dead-letters.html", letters=found, can_retry=services().requeue is not None)
+    readable_letters = [(letter, readable(letter.payload, letter.size)) for letter in letters]
+    return render_template(
+        "readers/dead-letters.html", letters=readable_letters, can_retry=services().requeue is not None
+    )
 
 
 @pages.post("/readers/dead-letters/<int:no>")

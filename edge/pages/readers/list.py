@@ -21,7 +21,7 @@ from edge.readers.unassigned_topics import Topic
 from edge.services import services
 
 SILENT_AFTER = 15 * 60 * clock.SECOND
-MOST_HEARD = 5  # topics that are offered while the first reader is awaited
+MOST_TOPICS_OFFERED = 5  # topics that are offered while the first reader is awaited
 MANY_TAGS = 10  # topics with an address at their end; as many readers of an unknown make are rare
 _ADDRESS = re.compile("[0-9A-Fa-f]{2}([:-]?[0-9A-Fa-f]{2}){5,}")
 
@@ -35,7 +35,7 @@ def show_readers() -> str:
         waiting=status.inbox_counts(current_session().organization_id),
         titles=registry.titles(),
         silent_before=clock.now() - SILENT_AFTER,
-        heard=_heard(),
+        topics=_offered_topics(),
         topic=suggested_topic(current_session().organization_id, services().config.mqtt_topics),
         **_broker(),
     )
@@ -50,38 +50,38 @@ def _broker() -> dict[str, Any]:
 
 @pages.get("/readers/heard")
 @require_role(Role.EDITOR)
-def readers_heard() -> Response:
+def first_messages() -> Response:
     """What has arrived of readers that are not set up, for the page that waits for the first message."""
-    heard = _heard()
-    return fragment("readers/_readers.html", heard, heard=heard)
+    topics = _offered_topics()
+    return fragment("readers/_readers.html", topics, topics=topics)
 
 
-def _heard() -> list[str]:
+def _offered_topics() -> list[str]:
     """Only administrators can set readers up."""
     if not has_role(Role.ADMINISTRATOR):
         return []
-    together = [topic.topic for topic, _ in grouped_topics()]
-    return together[:MOST_HEARD]
+    topics = [topic.topic for topic, _ in grouped_topics()]
+    return topics[:MOST_TOPICS_OFFERED]
 
 
 def grouped_topics() -> list[tuple[Topic, Guess]]:
     """The one heard last first; the topics of a gateway that has one for each tag are one, `…/+`."""
-    found: dict[str, tuple[Topic, Guess]] = {}
+    groups: dict[str, tuple[Topic, Guess]] = {}
     topics = unassigned_topics.list_topics(current_session().organization_id)
-    of_tags = {parent for parent, count in Counter(map(_parent_of_tag, topics)).items() if count >= MANY_TAGS}
+    tag_parents = {parent for parent, count in Counter(map(_parent_of_tag, topics)).items() if count >= MANY_TAGS}
     for topic in topics:
         guess = registry.recognise(topic.topic, topic.sample)
-        together = registry.filter_for(guess.name, topic.topic)
-        if guess.name is None and (parent := _parent_of_tag(topic)) and parent in of_tags:
-            together = f"{parent}/+"
-        if together in found:
-            newest, guess = found[together]
+        group = registry.filter_for(guess.name, topic.topic)
+        if guess.name is None and (parent := _parent_of_tag(topic)) and parent in tag_parents:
+            group = f"{parent}/+"
+        if group in groups:
+            newest, guess = groups[group]
             first = min(newest.first_received_at, topic.first_received_at)
             newest = newest._replace(first_received_at=first, messages=newest.messages + topic.messages)
         else:
-            newest = topic._replace(topic=together)
-        found[together] = (newest, guess)
-    return list(found.values())
+            newest = topic._replace(topic=group)
+        groups[group] = (newest, guess)
+    return list(groups.values())
 
 
 def _parent_of_tag(topic: Topic) -> str:

@@ -22,7 +22,7 @@ LAST = 60 * clock.SECOND
 MOST_ROWS = 100
 
 
-class Heard(NamedTuple):
+class TagReads(NamedTuple):
     """One tag at one antenna in the last minute."""
 
     tag_type: str
@@ -53,7 +53,7 @@ def show_live_reads(reader_id: int) -> str:
 def live_reads_now(reader_id: int) -> Response:
     readers.get_reader(current_session().organization_id, reader_id)
     values = _now(reader_id)
-    return fragment("readers/_live-reads.html", values["heard"], **values)
+    return fragment("readers/_live-reads.html", values["rows"], **values)
 
 
 def _filters() -> tuple[str, str]:
@@ -63,18 +63,18 @@ def _filters() -> tuple[str, str]:
 
 def _now(reader_id: int) -> dict[str, object]:
     antenna, tag = _filters()
-    heard = by_tag_and_antenna(live_reads.watch(reader_id), clock.now() - LAST)
+    rows = by_tag_and_antenna(live_reads.watch(reader_id), clock.now() - LAST)
     antennas = antenna_names.names_of(reader_id)
     shown = [
         row
-        for row in heard
+        for row in rows
         if antenna.casefold() in ("", antennas.get(row.antenna, str(row.antenna)).casefold())
         and tag.casefold() in row.value.casefold()
     ]
     assets = {row.asset_id for row in shown[:MOST_ROWS] if row.asset_id}
     names = {row.asset_id: row.name for row in board.by_ids(current_session().organization_id, list(assets))}
     return {
-        "heard": shown[:MOST_ROWS],
+        "rows": shown[:MOST_ROWS],
         "more": len(shown) - MOST_ROWS,
         "names": names,
         "antenna_names": antennas,
@@ -82,18 +82,18 @@ def _now(reader_id: int) -> dict[str, object]:
     }
 
 
-def by_tag_and_antenna(reads: Iterable[LiveRead], since: int) -> list[Heard]:
+def by_tag_and_antenna(reads: Iterable[LiveRead], since: int) -> list[TagReads]:
     """In an order that does not change while reads come in."""
-    found: dict[tuple[str, str, int], Heard] = {}
+    latest: dict[tuple[str, str, int], TagReads] = {}
     for read in reads:
         if read.received_at < since:
             continue
         key = (read.tag_type, read.value, read.antenna)
-        before = found.get(key)
+        before = latest.get(key)
         strengths = [value for value in (before.weakest, before.strongest) if value is not None] if before else []
         if read.rssi is not None:
             strengths.append(read.rssi)
-        found[key] = Heard(
+        latest[key] = TagReads(
             *key,
             before.reads + 1 if before else 1,
             read.rssi,
@@ -103,4 +103,4 @@ def by_tag_and_antenna(reads: Iterable[LiveRead], since: int) -> list[Heard]:
             read.bucket,
             read.asset_id,
         )
-    return [found[key] for key in sorted(found)]
+    return [latest[key] for key in sorted(latest)]

@@ -67,8 +67,8 @@ def offers_shown(reader_id: int) -> list[tuple[Offer, str]]:
     was_id, port = request.args.get("was", type=whole), request.args.get("port", type=whole)
     if was_id is None or not has_role(Role.ADMINISTRATOR):
         return []
-    found = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
-    return [(offer, f"/readers/{reader_id}/correct?{urlencode(_filled_in(offer))}") for offer in found]
+    offers = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
+    return [(offer, f"/readers/{reader_id}/correct?{urlencode(_filled_in(offer))}") for offer in offers]
 
 
 def _filled_in(offer: Offer) -> dict[str, str]:

@@ -83,7 +83,7 @@ def show_reader(reader_id: int) -> str:
         offers=offers_shown(reader_id),
         state=state,
         ledger=hours,
-        buckets=[(name, words) for name, words in BUCKETS.items() if name in seen],
+        buckets=[(name, title) for name, title in BUCKETS.items() if name in seen],
         antennas=status.antennas(current_session().organization_id, reader_id),
         kinds=kinds_of(current_session().organization_id),
         kind_names=KIND_NAMES,
@@ -103,7 +103,7 @@ def show_reader(reader_id: int) -> str:
         locations=location_board.tree(current_session().organization_id),
         silent_before=clock.now() - SILENT_AFTER,
         clock_is_off=clocks.is_off(reader.clock_setting, state.clock_offset, state.clock_stands_at),
-        clock_in_words=clocks.describe_clock(reader.clock_setting, state.clock_offset, state.clock_stands_at),
+        clock_state=clocks.describe_clock(reader.clock_setting, state.clock_offset, state.clock_stands_at),
         has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
     )
 
@@ -222,11 +222,11 @@ def _entered() -> dict[str, Any]:
 def _last_that_did_not_count(reader: ReaderRow) -> dict[str, str]:
     """The newest message that its format does not know or could not read, to be tried with other settings."""
     letters = dead_letters.list_letters(reader.organization_id, MOST_TO_TRY, 1, reader.id)
-    found: list[IgnoredMessage | DeadLetter] = [
+    messages: list[IgnoredMessage | DeadLetter] = [
         *ignored_messages.list_messages(reader.organization_id, reader.id),
         *letters,
     ]
-    newest = max(found, key=lambda message: message.received_at, default=None)
+    newest = max(messages, key=lambda message: message.received_at, default=None)
     return _sample(newest.topic, newest.payload) if newest else {}
 
 

@@ -46,21 +46,21 @@ def asset_now(asset_id: int) -> Response:
     """Where it is and was, for the page that follows it."""
     asset = assets.get_any(current_session().organization_id, asset_id)
     values = _now(asset)
-    facts = (values["where"], values["moves"], values["lost_since"], values["carrier"])
-    return fragment("records/_asset-now.html", facts, asset=asset, **values)
+    content = (values["where"], values["moves"], values["lost_since"], values["carrier"])
+    return fragment("records/_asset-now.html", content, asset=asset, **values)
 
 
 def _now(asset: AssetRow) -> dict[str, Any]:
     before = request.args.get("before", type=whole)
-    found = report.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1)
-    moves = found[:MOVES]
+    rows = report.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1)
+    moves = rows[:MOVES]
     return {
         "lost_since": lost_assets.lost_since(current_session().organization_id, asset.id),
         "carrier": carriers.carrier_of(current_session().organization_id, asset.id),
         "where": board.whereabouts(current_session().organization_id, asset.id, include_retired=True),
         "strip": timeline.strip(moves, moves[0].last_seen_at if before and moves else clock.now()),
         "moves": moves,
-        "more": moves[-1].observed_at if len(found) > MOVES else None,
+        "more": moves[-1].observed_at if len(rows) > MOVES else None,
         "before": before,
     }
 
@@ -87,8 +87,8 @@ def asset_label(asset_id: int) -> str:
 def suggested_assets() -> Response:
     """A few that fit what somebody types, for a field that wants one."""
     q = search_text(request.args.get("q", ""))
-    found = board.board(current_session().organization_id, BoardFilter(q), limit=SUGGESTED).rows if q else []
-    return jsonify(assets=[[row.external_key, row.name] for row in found])
+    rows = board.board(current_session().organization_id, BoardFilter(q), limit=SUGGESTED).rows if q else []
+    return jsonify(assets=[[row.external_key, row.name] for row in rows])
 
 
 @pages.get("/a/<external_key>")

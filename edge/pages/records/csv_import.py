@@ -84,14 +84,14 @@ def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
 @pages.get("/import/<job_id>")
 @require_role(Role.EDITOR)
 def show_import(job_id: str) -> str:
-    return render_template("records/import-job.html", job=_job(job_id), **_words())
+    return render_template("records/import-job.html", job=_job(job_id), **_labels())
 
 
 @pages.get("/import/<job_id>/now")
 @require_role(Role.EDITOR)
 def import_now(job_id: str) -> Response:
     job = _job(job_id)
-    return fragment("records/_import-now.html", (job.step, job.progress, job.is_done), job=job, **_words())
+    return fragment("records/_import-now.html", (job.step, job.progress, job.is_done), job=job, **_labels())
 
 
 @pages.post("/import/<job_id>")
@@ -129,7 +129,7 @@ def _job(job_id: str) -> Job:
     return csv_import_jobs.find(current_session().organization_id, job_id) or abort(404, gone)
 
 
-def _words() -> dict[str, object]:
+def _labels() -> dict[str, object]:
     return {"kinds": KINDS, "most_faults": FAULTS, "encodings": ENCODINGS, "separators": SEPARATOR_NAMES}
 
 

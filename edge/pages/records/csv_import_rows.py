@@ -58,8 +58,10 @@ class Table(NamedTuple):
 def table_of(kind: str, data: bytes, encoding: str = "") -> Table:
     """The file in the given encoding, or in the most likely one. Raises Invalid for a file that is not a table of this
     kind."""
-    found = decode_as(data, encoding) if encoding else decode_any(data)
-    return Table(_lines_of(kind, found.text), found.encoding, found.is_certain, csv_text.separator_of(found.text))
+    decoded = decode_as(data, encoding) if encoding else decode_any(data)
+    return Table(
+        _lines_of(kind, decoded.text), decoded.encoding, decoded.is_certain, csv_text.separator_of(decoded.text)
+    )
 
 
 def lines_of(kind: str, data: bytes) -> Sequence[Line]:
@@ -166,11 +168,11 @@ def _tag_cells(line: Line) -> Iterator[tuple[str, str]]:
 
 
 def _understood(cells: Mapping[str, str]) -> dict[str, str]:
-    found = dict(cells)
+    values = dict(cells)
     is_active = _is_yes(cells.get("is_active", ""))
     if is_active is not None:
-        found["is_active"] = "yes" if is_active else "no"
-    return found
+        values["is_active"] = "yes" if is_active else "no"
+    return values
 
 
 def _without_repeats(records: Sequence[NewRecord]) -> Iterator[NewRecord]:

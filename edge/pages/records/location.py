@@ -64,8 +64,8 @@ def show_location(location_id: int) -> str:
 def location_now(location_id: int) -> Response:
     """What is there, what came and went, for the page that follows it."""
     values = _now(locations.get(current_session().organization_id, location_id))
-    facts = (values["page"], values["passages"], values["below"])
-    return fragment("records/_location-now.html", facts, **values)
+    content = (values["page"], values["passages"], values["below"])
+    return fragment("records/_location-now.html", content, **values)
 
 
 def _now(location: LocationRow) -> dict[str, Any]:

@@ -36,18 +36,18 @@ COLUMNS = {
 @pages.get("/")
 @require_role(Role.VIEWER)
 def show_board() -> str:
-    wanted, offset = _wanted()
+    query, offset = _requested()
     return render_template(
         "tracking/board.html",
-        page=board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
-        wanted=wanted,
+        page=board(current_session().organization_id, query, limit=PER_PAGE, offset=offset),
+        query=query,
         sites=sites.names_by_location(current_session().organization_id),
         locations=location_board.tree(current_session().organization_id),
         unseen=UNSEEN,
         steps=first_steps(current_session().organization_id),
         sorts=COLUMNS,
-        live="/board/rows?" + board_query(wanted, offset),
-        **_pager(wanted, offset),
+        live="/board/rows?" + board_query(query, offset),
+        **_pager(query, offset),
     )
 
 
@@ -63,16 +63,16 @@ def board_steps() -> Response:
 @require_role(Role.VIEWER)
 def board_rows() -> Response:
     """The same rows as on the page, for the page that follows the site."""
-    wanted, offset = _wanted()
-    page = board(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset)
-    return fragment("tracking/_board-rows.html", page, page=page, wanted=wanted, **_pager(wanted, offset))
+    query, offset = _requested()
+    page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
+    return fragment("tracking/_board-rows.html", page, page=page, query=query, **_pager(query, offset))
 
 
-def _wanted() -> tuple[BoardFilter, int]:
-    return wanted_filter(request.args), offset_asked()
+def _requested() -> tuple[BoardFilter, int]:
+    return board_filter(request.args), offset_asked()
 
 
-def wanted_filter(values: MultiDict[str, str]) -> BoardFilter:
+def board_filter(values: MultiDict[str, str]) -> BoardFilter:
     """As an address of the board says it; what is no filter is none."""
     location_id = values.get("location", 0, type=whole)
     hours = values.get("unseen", 0, type=whole)
@@ -88,31 +88,31 @@ def wanted_filter(values: MultiDict[str, str]) -> BoardFilter:
     )
 
 
-def board_query(wanted: BoardFilter, offset: int = 0) -> str:
-    """The filter as `wanted_filter` reads it: for every address that is about the rows of a board."""
+def board_query(query: BoardFilter, offset: int = 0) -> str:
+    """The filter as `board_filter` reads it: for every address that is about the rows of a board."""
     values = {
-        "q": wanted.q,
-        "site": wanted.site_id,
-        "location": wanted.location_id,
-        "unseen": wanted.unseen_hours,
-        "show": "retired" if wanted.retired else "",
-        "sort": wanted.sort if wanted.sort != DEFAULT_SORT else "",
+        "q": query.q,
+        "site": query.site_id,
+        "location": query.location_id,
+        "unseen": query.unseen_hours,
+        "show": "retired" if query.retired else "",
+        "sort": query.sort if query.sort != DEFAULT_SORT else "",
         "offset": offset,
     }
     return urlencode({name: value for name, value in values.items() if value})
 
 
-def _pager(wanted: BoardFilter, offset: int) -> dict[str, object]:
+def _pager(query: BoardFilter, offset: int) -> dict[str, object]:
     return {
-        "labels": "/labels?" + board_query(wanted),
-        "export": "/export/board.csv?" + board_query(wanted),
-        "headings": {sort: _heading(wanted, sort) for sort in COLUMNS},
+        "labels": "/labels?" + board_query(query),
+        "export": "/export/board.csv?" + board_query(query),
+        "headings": {sort: _heading(query, sort) for sort in COLUMNS},
         "offset": offset,
         "per_page": PER_PAGE,
-        "earlier": "/?" + board_query(wanted, max(offset - PER_PAGE, 0)),
-        "later": "/?" + board_query(wanted, offset + PER_PAGE),
+        "earlier": "/?" + board_query(query, max(offset - PER_PAGE, 0)),
+        "later": "/?" + board_query(query, offset + PER_PAGE),
     }
 
 
-def _heading(wanted: BoardFilter, sort: str) -> Heading:
-    return heading(COLUMNS[sort], sort, wanted.sort, lambda by: "/?" + board_query(wanted._replace(sort=by)))
+def _heading(query: BoardFilter, sort: str) -> Heading:
+    return heading(COLUMNS[sort], sort, query.sort, lambda by: "/?" + board_query(query._replace(sort=by)))

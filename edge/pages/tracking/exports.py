@@ -6,10 +6,10 @@ from flask import Response, render_template, request
 
 from edge import clock
 from edge.pages.csv_download import csv_file, times
-from edge.pages.dates import local, wanted_days
+from edge.pages.dates import local, requested_days
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role
-from edge.pages.tracking.board import wanted_filter
+from edge.pages.tracking.board import board_filter
 from edge.pages.tracking.past import past_filter
 from edge.people.people import Role
 from edge.readers import ledger
@@ -21,7 +21,7 @@ DAYS = 31  # of history, unless others are asked for
 @pages.get("/export")
 @require_role(Role.VIEWER)
 def export_form() -> str:
-    return render_template("tracking/export.html", days=wanted_days(DAYS))
+    return render_template("tracking/export.html", days=requested_days(DAYS))
 
 
 @pages.get("/export/board.csv")
@@ -33,7 +33,7 @@ def export_board() -> Response:
             *(row.external_key, row.name, "yes" if row.is_active else "no"),
             *(row.location_key, row.location_name, row.area_name, *times(row.dwell_started_at, row.last_seen_at)),
         )
-        for row in exports.board_rows(current_session().organization_id, wanted_filter(request.args))
+        for row in exports.board_rows(current_session().organization_id, board_filter(request.args))
     )
     return csv_file("assets.csv", heading, rows)
 
@@ -42,18 +42,18 @@ def export_board() -> Response:
 @require_role(Role.VIEWER)
 def export_past() -> Response:
     heading = ("external_key", "name", "location_key", "location", "arrived", "last_seen")
-    wanted = past_filter(clock.now())
+    query = past_filter(clock.now())
     rows = (
         (row.external_key, row.name, row.location_key, row.location_name, *times(row.arrived_at, row.last_seen_at))
-        for row in exports.past_rows(current_session().organization_id, wanted)
+        for row in exports.past_rows(current_session().organization_id, query)
     )
-    return csv_file(f"assets-{local(wanted.at).replace(':', '')}.csv", heading, rows)
+    return csv_file(f"assets-{local(query.at).replace(':', '')}.csv", heading, rows)
 
 
 @pages.get("/export/history.csv")
 @require_role(Role.VIEWER)
 def export_history() -> Response:
-    days = wanted_days(DAYS)
+    days = requested_days(DAYS)
     heading = ("asset_key", "asset", "location_key", "location", "from", "seen_until", "seconds")
     seen_by = ("reader", "antenna", "site")
     rows = (
@@ -72,7 +72,7 @@ def export_history() -> Response:
 @pages.get("/export/ledger.csv")
 @require_role(Role.EDITOR)
 def export_ledger() -> Response:
-    days = wanted_days(DAYS)
+    days = requested_days(DAYS)
     rows = (
         (row.reader_name, *times(row.hour * clock.HOUR), row.bucket, row.messages, row.reads)
         for row in ledger.export_rows(current_session().organization_id, since=days.since, until=days.until)

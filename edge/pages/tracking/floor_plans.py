@@ -20,7 +20,7 @@ from edge.tracking.board import BoardFilter, BoardRow
 from edge.tracking.floor_plans import Plan, Point, Shape
 from edge.tracking.location_board import Branch
 
-MOST_FOUND = 20  # are listed
+MOST_LISTED = 20  # are listed
 MOST_MARKED = 500  # are shown on the plan
 
 
@@ -31,7 +31,7 @@ class Spot(NamedTuple):
     corners: str  # as SVG has them
     x: int  # of its middle
     y: int
-    is_found: bool
+    is_match: bool
 
 
 @pages.get("/plans")
@@ -82,11 +82,11 @@ def _plans_page(plans: Sequence[Plan], errors: Errors) -> str:
 def show_plan(location_id: int) -> str:
     organization_id = current_session().organization_id
     q = search_text(request.args.get("q", ""))
-    found = board.board(organization_id, BoardFilter(q, location_id), limit=MOST_FOUND) if q else None
+    matches = board.board(organization_id, BoardFilter(q, location_id), limit=MOST_LISTED) if q else None
     way = location_board.way_to(location_board.tree(organization_id), location_id)
     return render_template(
         "tracking/floor-plan.html",
-        found=found,
+        matches=matches,
         way=way,
         plans=floor_plans.list_plans(organization_id),
         **_drawn(location_id, q),
@@ -159,10 +159,10 @@ def _drawn(location_id: int, q: str) -> dict[str, Any]:
     return {"plan": plan, "spots": spots, "q": q}
 
 
-def spot_of(plan: Plan, shape: Shape, branch: Branch, is_found: bool) -> Spot:
+def spot_of(plan: Plan, shape: Shape, branch: Branch, is_match: bool) -> Spot:
     corners = " ".join(f"{x * plan.width // 1000},{y * plan.height // 1000}" for x, y in shape.points)
     x, y = floor_plans.centre(shape.points)
-    return Spot(branch, corners, x * plan.width // 1000, y * plan.height // 1000, is_found)
+    return Spot(branch, corners, x * plan.width // 1000, y * plan.height // 1000, is_match)
 
 
 def _shapes_of(rows: Sequence[BoardRow], drawn: set[int], branches: Mapping[int, Branch]) -> Iterator[int]:

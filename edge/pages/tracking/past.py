@@ -10,7 +10,7 @@ from flask import render_template, request
 from edge import clock
 from edge.database.lists import Page
 from edge.pages import charts
-from edge.pages.dates import exact, local, shortcuts, wanted_days, wanted_moment
+from edge.pages.dates import exact, local, requested_days, requested_moment, shortcuts
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.paging import Heading, heading, offset_asked
@@ -40,22 +40,22 @@ STEPS = {
 def show_past() -> str:
     """The board at a past moment."""
     now = clock.now()
-    wanted = past_filter(now)
+    query = past_filter(now)
     offset = offset_asked()
     return render_template(
         "tracking/past.html",
-        page=past.board_at(current_session().organization_id, wanted, limit=PER_PAGE, offset=offset),
-        wanted=wanted,
-        at=local(wanted.at),
+        page=past.board_at(current_session().organization_id, query, limit=PER_PAGE, offset=offset),
+        query=query,
+        at=local(query.at),
         latest=local(now),
-        steps={name: _query(wanted._replace(at=min(wanted.at + step, now))) for name, step in STEPS.items()},
+        steps={name: _query_string(query._replace(at=min(query.at + step, now))) for name, step in STEPS.items()},
         locations=location_board.tree(current_session().organization_id),
-        headings={sort: _heading(wanted, sort) for sort in COLUMNS},
+        headings={sort: _heading(query, sort) for sort in COLUMNS},
         offset=offset,
         per_page=PER_PAGE,
-        earlier="/past?" + _query(wanted, max(offset - PER_PAGE, 0)),
-        later="/past?" + _query(wanted, offset + PER_PAGE),
-        export=_query(wanted),
+        earlier="/past?" + _query_string(query, max(offset - PER_PAGE, 0)),
+        later="/past?" + _query_string(query, offset + PER_PAGE),
+        export=_query_string(query),
     )
 
 
@@ -65,7 +65,7 @@ def past_filter(now: int) -> PastFilter:
     Whole minutes, since addresses have no seconds: the file must be of the same moment as the page.
     """
     values = request.args
-    at = max(0, min(wanted_moment(now - clock.HOUR), now))
+    at = max(0, min(requested_moment(now - clock.HOUR), now))
     sort = values.get("sort", DEFAULT_SORT)
     return PastFilter(
         at - at % MINUTE,
@@ -75,19 +75,19 @@ def past_filter(now: int) -> PastFilter:
     )
 
 
-def _query(wanted: PastFilter, offset: int = 0) -> str:
+def _query_string(query: PastFilter, offset: int = 0) -> str:
     values = {
-        "at": exact(wanted.at),
-        "q": wanted.q,
-        "location": wanted.location_id,
-        "sort": wanted.sort if wanted.sort != DEFAULT_SORT else "",
+        "at": exact(query.at),
+        "q": query.q,
+        "location": query.location_id,
+        "sort": query.sort if query.sort != DEFAULT_SORT else "",
         "offset": offset,
     }
     return urlencode({name: value for name, value in values.items() if value})
 
 
-def _heading(wanted: PastFilter, sort: str) -> Heading:
-    return heading(COLUMNS[sort], sort, wanted.sort, lambda by: "/past?" + _query(wanted._replace(sort=by)))
+def _heading(query: PastFilter, sort: str) -> Heading:
+    return heading(COLUMNS[sort], sort, query.sort, lambda by: "/past?" + _query_string(query._replace(sort=by)))
 
 
 @pages.get("/assets/<int:asset_id>/history")
@@ -96,11 +96,11 @@ def asset_history(asset_id: int) -> str:
     """Its stays on some days, how long each lasted, and how the days were spent."""
     organization_id = current_session().organization_id
     asset = assets.get_any(organization_id, asset_id)
-    days = wanted_days(7, MOST_DAYS)
+    days = requested_days(7, MOST_DAYS)
     edges = days.edges()
     end = min(edges[-1], asset.deleted_at or edges[-1])
-    found = past.stays(organization_id, asset_id, since=days.since, until=end)
-    clipped = [stay._replace(observed_at=max(stay.observed_at, days.since)) for stay in found.rows]
+    stays = past.stays(organization_id, asset_id, since=days.since, until=end)
+    clipped = [stay._replace(observed_at=max(stay.observed_at, days.since)) for stay in stays.rows]
     strip = timeline.strip(clipped[::-1], end)
     names = charts.names_of(edges)
     offset = offset_asked()
@@ -110,13 +110,13 @@ def asset_history(asset_id: int) -> str:
         asset=asset,
         days=days,
         shortcuts=shortcuts(LENGTHS),
-        page=Page(found.rows[::-1][offset : offset + PER_PAGE], len(found.rows)),
+        page=Page(stays.rows[::-1][offset : offset + PER_PAGE], len(stays.rows)),
         offset=offset,
         per_page=PER_PAGE,
         earlier=f"/assets/{asset_id}/history?{days.query}&offset={max(offset - PER_PAGE, 0)}",
         later=f"/assets/{asset_id}/history?{days.query}&offset={offset + PER_PAGE}",
-        sightings=sum(stay.sightings for stay in found.rows),
-        is_cut=found.is_cut,
+        sightings=sum(stay.sightings for stay in stays.rows),
+        is_cut=stays.is_cut,
         strip=strip,
         chart=charts.dwell(clipped, edges, names, colours) if len(edges) > 1 and clipped else None,
         spent=list(zip(names, charts.dwell_times(clipped, edges), strict=True)),
@@ -130,7 +130,7 @@ def location_history(location_id: int) -> str:
     """What arrived and left, hour by hour or day by day, and how much was there."""
     organization_id = current_session().organization_id
     location = locations.get(organization_id, location_id)
-    days = wanted_days(7, MOST_DAYS)
+    days = requested_days(7, MOST_DAYS)
     edges = days.edges()
     spans = flows.flow(organization_id, location_id, edges) if len(edges) > 1 else []
     names = charts.names_of(edges)
@@ -156,12 +156,12 @@ def show_not_seen() -> str:
     hours = hours if hours in UNSEEN and hours else 24
     offset = offset_asked()
     counts = board.count_unseen(organization_id, [length for length in UNSEEN if length])
-    wanted = BoardFilter(unseen_hours=hours, sort="seen")
+    query = BoardFilter(unseen_hours=hours, sort="seen")
     return render_template(
         "tracking/not-seen.html",
-        page=board.board(organization_id, wanted, limit=PER_PAGE, offset=offset),
+        page=board.board(organization_id, query, limit=PER_PAGE, offset=offset),
         counts=counts,
-        lengths={length: words for length, words in UNSEEN.items() if length},
+        lengths={length: title for length, title in UNSEEN.items() if length},
         hours=hours,
         offset=offset,
         per_page=PER_PAGE,

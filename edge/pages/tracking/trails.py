@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import render_template
 
-from edge.pages.dates import wanted_days
+from edge.pages.dates import requested_days
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.tracking.floor_plans import nearest, spot_of
 from edge.people.people import Role
@@ -19,7 +19,7 @@ from edge.tracking import floor_plans, location_board, past
 def show_trail(asset_id: int) -> str:
     organization_id = current_session().organization_id
     asset = assets.get_any(organization_id, asset_id)
-    days = wanted_days(1, 1)
+    days = requested_days(1, 1)
     end = days.edges()[-1]
     stays = past.stays(organization_id, asset_id, since=days.since, until=end).rows
     tree = location_board.tree(organization_id)

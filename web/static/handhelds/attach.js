@@ -17,8 +17,8 @@ function openAttach(entry, onDone) {
   const search = async (text) => {
     fill(list, [message(t("Looking …"))]);
     try {
-      const { found } = await ask(`/scan/find?q=${encodeURIComponent(text)}`);
-      const choices = found.map((one) =>
+      const { assets } = await ask(`/scan/find?q=${encodeURIComponent(text)}`);
+      const choices = assets.map((one) =>
         choice(one.name, [one.key, one.location].filter(Boolean).join(" · "), () => attach(entry, { asset: one.id }, onDone)));
       fill(list, choices.length ? choices : [message(t("Nothing fits."))]);
     } catch (error) {

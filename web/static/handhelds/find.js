@@ -32,9 +32,9 @@ export async function find(text) {
 function fromCopy(text) {
   const location = locations.find(text);
   const one = copy.find(text);
-  if (location && !one) return { location, found: [] };
-  const found = (one ? [one] : copy.search(text)).map(known);
-  return { found, total: found.length };
+  if (location && !one) return { location, assets: [] };
+  const assets = (one ? [one] : copy.search(text)).map(known);
+  return { assets, total: assets.length };
 }
 
 function known(one) {
@@ -51,13 +51,13 @@ export function asOf() {
   return t("No connection. As this device knew it {ago}.", { ago: ago(copy.updatedAt) });
 }
 
-function told(text, { found, location, total }) {
+function told(text, { assets, location, total }) {
   if (location) {
     return [message(t("{name} is a location.", { name: location.name })), anchor(`/locations/${location.id}`, t("Open it"))];
   }
-  if (!found.length) return [message(t("Nothing is called {text}, and no tag or key is.", { text }))];
-  if (found.length === 1) return thing(found[0]);
-  const choices = found.map((one) => choice(one.name, [one.key, one.location].filter(Boolean).join(" · "), () => find(one.key)));
+  if (!assets.length) return [message(t("Nothing is called {text}, and no tag or key is.", { text }))];
+  if (assets.length === 1) return thing(assets[0]);
+  const choices = assets.map((one) => choice(one.name, [one.key, one.location].filter(Boolean).join(" · "), () => find(one.key)));
   return [message(tn("{count} thing fits", "{count} things fit", total)), ...choices];
 }
 
