@@ -1,1 +1,1 @@
-"""The web pages for operators, technicians and administrators."""
+"""Web pages for operators, technicians and administrators."""

@@ -1,4 +1,4 @@
-"""The API documentation for people, generated from the OpenAPI document, with calls ready to copy."""
+"""API documentation page, generated from the OpenAPI document, with calls to copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AGENT = "my-application/1.0"
 _EXAMPLES = {"date-time": "2026-03-02T08:15:30Z", "uuid": "00000000-0000-0000-0000-000000000000"}
 
 
-class Part(NamedTuple):
+class Field(NamedTuple):
     """A parameter, or a field of a body."""
 
     name: str
@@ -28,15 +28,15 @@ class Part(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One operation; `id` names it within the page and in clients that are generated from the document."""
+    """One operation. `id` identifies it on the page and in generated clients."""
 
     id: str
     method: str
     path: str
     summary: str
     scopes: Sequence[str]
-    parameters: Sequence[Part]
-    body: Sequence[Part]
+    parameters: Sequence[Field]
+    body: Sequence[Field]
     media_type: str
     example: str
     answers: Sequence[tuple[str, str]]
@@ -74,7 +74,7 @@ def _call(document: Mapping[str, Any], path: str, method: str, operation: Mappin
         path,
         operation["summary"],
         operation.get("x-required-scopes", ()),
-        [_part(document, one["name"], one, required=one.get("required", False)) for one in parameters],
+        [_field(document, one["name"], one, required=one.get("required", False)) for one in parameters],
         _fields(document, schema),
         media_type,
         json.dumps(_example(document, schema), ensure_ascii=False) if media_type else "",
@@ -82,12 +82,12 @@ def _call(document: Mapping[str, Any], path: str, method: str, operation: Mappin
     )
 
 
-def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Part]:
-    """Of an object; of one that comes in variants, the fields of each, once."""
-    fields: dict[str, Part] = {}
+def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Field]:
+    """Return the fields of an object. Variants are merged."""
+    fields: dict[str, Field] = {}
     for one in _variants(document, schema):
         for name, field in one.get("properties", {}).items():
-            fields.setdefault(name, _part(document, name, {"schema": field}, required=name in one.get("required", ())))
+            fields.setdefault(name, _field(document, name, {"schema": field}, required=name in one.get("required", ())))
     return list(fields.values())
 
 
@@ -95,14 +95,14 @@ def _variants(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Ma
     return [_resolve(document, one) for one in schema.get("oneOf", schema.get("anyOf", [schema]))]
 
 
-def _part(document: Mapping[str, Any], name: str, declared: Mapping[str, Any], *, required: bool) -> Part:
+def _field(document: Mapping[str, Any], name: str, declared: Mapping[str, Any], *, required: bool) -> Field:
     schema = _resolve(document, declared.get("schema", {}))
     about = declared.get("description", schema.get("description", ""))
-    return Part(name, _kind(document, schema), about, required)
+    return Field(name, _kind(document, schema), about, required)
 
 
 def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """`string, at most 255`, `integer, 1 to 200`, `one of rfid, ble, barcode`."""
+    """Describe a type, such as `string, at most 255`, `integer, 1 to 200` or `one of rfid, ble, barcode`."""
     if "enum" in schema:
         return "one of " + ", ".join(map(str, schema["enum"]))
     if schema.get("type") == "array":
@@ -120,7 +120,7 @@ def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 
 
 def _example(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
-    """The smallest body that is accepted; if that is empty, one field as an example."""
+    """Return the smallest valid body, or one field if an empty body is valid."""
     one = _variants(document, schema)[0]
     properties = one.get("properties", {})
     names = one.get("required") or list(properties)[:1]
@@ -136,7 +136,7 @@ def _value(name: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _resolve(document: Mapping[str, Any], declared: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a `$ref` stands for."""
+    """Follow a `$ref`."""
     while "$ref" in declared:
         node: Any = document
         for step in declared["$ref"].removeprefix("#/").split("/"):

@@ -1,4 +1,4 @@
-"""Who changed what, and when: for administrators, with filters, and as the history of changes of one record."""
+"""The audit trail with filters, and the history of changes of one record. For administrators."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _requested() -> AuditFilter:
 
 
 def _actors() -> dict[str, str]:
-    """Everybody who can have acted: people, keys, the shell, the service."""
+    """Return everybody who may have acted: people, API keys, the shell, the service."""
     organization_id = current_session().organization_id
     actors = {f"{ActorKind.PERSON}:{row.id}": row.name for row in people.list_people(organization_id)}
     actors |= {

@@ -1,4 +1,4 @@
-"""The web app as one blueprint: its views, its files, and what every page of it carries."""
+"""Blueprint of all pages, with their templates, static files and error pages."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ VIEWS = (
         events,
     ),
     *(csv_import, exports, api_docs, manual, past, live_reads, floor_plans, trails),
-)  # imported for their views
+)  # imported to register their views
 
 
 class _Whole(IntegerConverter):
-    """An integer that fits the database; a longer one is an unknown path."""
+    """Path converter for integers that fit into the database. Longer ones are unknown paths."""
 
     regex = rf"\d{{1,{MOST_DIGITS}}}"
 
@@ -112,14 +112,14 @@ def _on_every_page() -> dict[str, Any]:
 
 @pages.after_request
 def secure(response: Response) -> Response:
-    """Pages are private, run no script but their own, and are framed by nobody."""
+    """Set security headers: pages are private, run only their own scripts, and may not be framed."""
     headers = response.headers
-    if not request.path.startswith("/static/"):  # it concerns documents only, and a handheld loads thirty files
+    if not request.path.startswith("/static/"):  # only documents need them, and a handheld loads thirty files
         headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         headers.setdefault("Referrer-Policy", "same-origin")
     headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("Cache-Control", "no-store")
-    if request.is_secure:  # browsers warn about it without HTTPS
+    if request.is_secure:  # browsers warn about it on plain HTTP
         headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
     return response
 
@@ -140,8 +140,8 @@ _TITLES = {
 
 
 def error_page(error: Exception) -> Response:
-    """The page for a request that failed; the application asks for it outside `/api/`."""
-    if isinstance(error, HTTPException):  # no view has looked up the session, and the page depends on it
+    """Return the page for an error outside of the API."""
+    if isinstance(error, HTTPException):  # raised before the session was looked up
         with suppress(Unavailable):
             identify()
     g.setdefault("session", None)

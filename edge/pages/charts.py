@@ -1,4 +1,4 @@
-"""Charts as numbers: where each bar is in a plot of 1000 by 200. The template draws them, with a table beneath."""
+"""Bar charts as numbers in a plot of 1000 by 200. Templates draw them, with a table below."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from edge.tracking.flows import Span
 from edge.tracking.past import Stay
 
 WIDTH, HEIGHT = 1000, 200
-GAP = 0.15  # of the width of a bar with the space beside it
-MOST_LABELS = 8  # below a chart
-LEAST_HEIGHT = 2  # of a bar that is not zero
+GAP = 0.15  # share of the space between two bars
+MOST_LABELS = 8
+LEAST_HEIGHT = 2  # of bars above zero
 
 
 class Bar(NamedTuple):
-    """`colour` is a number of the style sheet's palette; `told` is what hovering and tapping shows."""
+    """`color` is an index in the palette of the style sheet; `label` is shown on hover and tap."""
 
     x: float
     y: float
     width: float
     height: float
-    colour: int
+    color: int
     label: str
 
 
 class Chart(NamedTuple):
-    """`upper` and `lower` are what the top and the bottom of the plot stand for, `zero` is where nothing is."""
+    """`upper` and `lower` label the top and bottom of the plot; `zero` is the position of the axis."""
 
     title: str
     about: str
@@ -42,24 +42,24 @@ class Chart(NamedTuple):
 
 
 def coming_and_going(spans: Sequence[Span], names: Sequence[str]) -> Chart:
-    """What arrived upwards, what left downwards, by the same scale."""
+    """Return arrivals as bars upward and departures as bars downward, on the same scale."""
     most = max(1, *(max(span.arrived, span.left) for span in spans))
     middle = HEIGHT / 2
     bars = []
     for number, (span, name) in enumerate(zip(spans, names, strict=True)):
         x, width = _slot(number, len(spans))
-        for count, colour, word in ((span.arrived, 0, "arrived"), (span.left, 1, "left")):
+        for count, color, word in ((span.arrived, 0, "arrived"), (span.left, 1, "left")):
             if count:
                 height = max(count / most * middle, LEAST_HEIGHT)
-                y = middle - height if colour == 0 else middle
-                bars.append(Bar(x, round(y, 1), width, round(height, 1), colour, f"{name}: {count:,} {word}"))
+                y = middle - height if color == 0 else middle
+                bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {count:,} {word}"))
     came, went = sum(span.arrived for span in spans), sum(span.left for span in spans)
     about = f"{came:,} arrived and {went:,} left; bars upwards are arrivals, bars downwards what left."
     return Chart("Arrived and left", about, bars, f"{most:,} arrived", f"{most:,} left", middle, _labels(names))
 
 
 def presence(spans: Sequence[Span], names: Sequence[str]) -> Chart:
-    """How many assets were there, on average over each piece of time."""
+    """Return the average number of assets in each period."""
     means = [mean(span) for span in spans]
     most = max(1.0, *means)
     bars = []
@@ -73,7 +73,7 @@ def presence(spans: Sequence[Span], names: Sequence[str]) -> Chart:
 
 
 def strengths(title: str, counts: Sequence[int], weakest: int, step: int) -> Chart:
-    """How often reads were how strong, in dBm."""
+    """Return the distribution of signal strengths in dBm."""
     most, names = max(1, *counts), [f"{weakest + number * step} dBm" for number in range(len(counts))]
     bars = []
     for number, (count, name) in enumerate(zip(counts, names, strict=True)):
@@ -91,8 +91,8 @@ def mean(span: Span) -> float:
     return span.asset_time / (span.until - span.since)
 
 
-def dwell(stays: Sequence[Stay], edges: Sequence[int], names: Sequence[str], colours: Mapping[int, int]) -> Chart:
-    """How long the asset was at each location in each piece of time, as parts of one bar."""
+def dwell(stays: Sequence[Stay], edges: Sequence[int], names: Sequence[str], colors: Mapping[int, int]) -> Chart:
+    """Return the time at each location in each period, as stacked bars."""
     longest = max(until - since for since, until in pairwise(edges))
     bars = []
     for number, (name, times) in enumerate(zip(names, dwell_times(stays, edges), strict=True)):
@@ -102,13 +102,13 @@ def dwell(stays: Sequence[Stay], edges: Sequence[int], names: Sequence[str], col
             height = taken / longest * HEIGHT
             y -= height
             label = f"{name}: {stay.location_name}, {formatting.micros_duration(taken)}"
-            bars.append(Bar(x, round(y, 1), width, round(height, 1), colours[stay.location_id], label))
+            bars.append(Bar(x, round(y, 1), width, round(height, 1), colors[stay.location_id], label))
     upper = formatting.micros_duration(longest)
     return Chart("Time at each location", f"A full bar is {upper}.", bars, upper, "0", HEIGHT, _labels(names))
 
 
 def dwell_times(stays: Iterable[Stay], edges: Sequence[int]) -> list[dict[int, tuple[Stay, int]]]:
-    """For each piece of time, by location: a stay there, and how long all of them lasted within the piece."""
+    """Return, for each period and location, one stay and the total duration of all stays."""
     times: list[dict[int, tuple[Stay, int]]] = [{} for _ in edges[1:]]
     for stay in stays:
         for number, (since, until) in enumerate(pairwise(edges)):
@@ -120,7 +120,7 @@ def dwell_times(stays: Iterable[Stay], edges: Sequence[int]) -> list[dict[int, t
 
 
 def names_of(edges: Sequence[int]) -> list[str]:
-    """Of the pieces between them: `2026-03-02 14:00` for an hour, `2026-03-02` for a day."""
+    """Name the periods between edges: `2026-03-02 14:00` for hours, `2026-03-02` for days."""
     is_by_hour = len(edges) > 1 and edges[1] - edges[0] <= clock.HOUR
     moments = [formatting.moment(edge) for edge in edges[:-1]]
     return moments if is_by_hour else [moment[:10] for moment in moments]
@@ -132,13 +132,13 @@ def _slot(number: int, slots: int) -> tuple[float, float]:
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    """Below a chart: one for each bar while they are few, else the first, the middle and the last."""
+    """Return one label per bar if there are few bars, else the first, middle and last one."""
     shown = names if len(names) <= MOST_LABELS else (names[0], names[len(names) // 2], names[-1])
     return [_short(name) for name in shown]
 
 
 def _short(name: str) -> str:
-    """`14:00` of an hour, `2 Mar` of a day."""
+    """Shorten a name to `14:00` for an hour or `2 Mar` for a day."""
     if len(name) > len("2026-03-02"):
         return name[-5:]
     day = date.fromisoformat(name)

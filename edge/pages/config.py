@@ -1,4 +1,4 @@
-"""A setting of the box, changed by an administrator; most count at once."""
+"""The page to change one setting. For administrators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as CSV files to download, sent while they are read."""
+"""CSV downloads, streamed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
 
 def csv_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
-    """With the separator given in the query."""
+    """Return a CSV file with the separator given in the query."""
     separator = SEPARATORS.get(request.args.get("separator", ""), ",")
     chunks = stream_with_context(csv_text.write_rows(heading, rows, separator))
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -24,7 +24,7 @@ def csv_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -
 
 
 def times(*moments: int | None) -> Iterator[str]:
-    """In local time, with the offset from UTC."""
+    """Format times in the time zone of the site, with the offset from UTC."""
     zone = services().zone
     for moment in moments:
         yield clock.to_datetime(moment).astimezone(zone).isoformat(" ", "seconds") if moment is not None else ""

@@ -1,4 +1,4 @@
-"""Days of the site: as addresses and forms name them, and when they begin."""
+"""Dates and times in URLs and forms, in the time zone of the site."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flask import abort, request
 from edge import clock
 from edge.services import services
 
-BY_HOUR = 2  # days that are shown by the hour, not by the day
+BY_HOUR = 2  # up to this number of days is shown by the hour
 
 
 class Days(NamedTuple):
-    """`first` to `last`, both included: from the instant `since` to before `until`."""
+    """Days from `first` to `last`, inclusive: from `since` until before `until`."""
 
     first: date
     last: date
@@ -32,11 +32,11 @@ class Days(NamedTuple):
         return f"from={self.first}&to={self.last}"
 
     def midnights(self) -> list[int]:
-        """When each day began, and when the last one ends. Days are 23 or 25 hours long where clocks are changed."""
+        """Return the start of each day and the end of the last one. Days with clock changes have 23 or 25 hours."""
         return [begin_of(self.first + timedelta(days=number)) for number in range(self.number + 1)]
 
     def edges(self) -> list[int]:
-        """Of the hours where it is a day or two, else of the days; nothing of the future."""
+        """Return the limits of hours for short ranges, otherwise of days. Excludes the future."""
         is_short = self.number <= BY_HOUR
         edges = list(range(self.since, self.until + 1, clock.HOUR)) if is_short else self.midnights()
         now = clock.now()
@@ -44,7 +44,9 @@ class Days(NamedTuple):
 
 
 def requested_days(usual: int, most: int | None = None) -> Days:
-    """From `from` and `to` of the address, or the last `usual` days; 404 for what is not a day, or for too many."""
+    """Return the days in `from` and `to` of the URL, or the last `usual` days. Aborts with 404 for invalid or too
+    many days.
+    """
     today = datetime.now(_zone()).date()
     try:
         last = _day("to") or max(today, _day("from") or today)
@@ -66,7 +68,7 @@ def begin_of(day: date) -> int:
 
 
 def begin_of_day(entered: str, days_later: int = 0) -> int | None:
-    """When a day from a form, or one after it, begins at the site; None for what is not a day."""
+    """Return the start of a day from a form, plus `days_later`. None for invalid input."""
     try:
         return begin_of(datetime.strptime(entered, "%Y-%m-%d").date() + timedelta(days=days_later))
     except (ValueError, OverflowError):
@@ -74,13 +76,13 @@ def begin_of_day(entered: str, days_later: int = 0) -> int | None:
 
 
 def shortcuts(lengths: Sequence[int]) -> dict[int, str]:
-    """Addresses of the last so many days, today included."""
+    """Return query strings for the last n days, including today."""
     today = datetime.now(_zone()).date()
     return {length: f"?from={today - timedelta(days=length - 1)}&to={today}" for length in lengths}
 
 
 def requested_moment(usual: int) -> int:
-    """From `at` of the address, as a form writes it in the site's time; 404 for anything that is not a moment."""
+    """Return the time in `at` of the URL, in the time zone of the site. Aborts with 404 for invalid input."""
     if not request.args.get("at"):
         return usual
     try:
@@ -91,12 +93,12 @@ def requested_moment(usual: int) -> int:
 
 
 def local(moment: int) -> str:
-    """As the field of a form shows it: `2026-03-02T14:00`."""
+    """Format a time for a form field: `2026-03-02T14:00`."""
     return f"{clock.to_datetime(moment).astimezone(_zone()):%Y-%m-%dT%H:%M}"
 
 
 def exact(moment: int) -> str:
-    """As `requested_moment` reads it, also in the hour that comes twice when clocks are set back."""
+    """Format a time for `requested_moment`, unambiguous when clocks are set back."""
     return clock.to_datetime(moment).astimezone(_zone()).isoformat(timespec="minutes")
 
 

@@ -1,4 +1,6 @@
-"""A form that is submitted twice, by a double click on a slow link, is processed once; both get the same response."""
+"""Processes a form that is submitted twice, for example by a double click, only once. Both requests get the same
+response.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from werkzeug.wrappers import Response
 
 from edge.pages.guard import current_session
 
-MOST = 2000  # forms that are remembered, the newest
-LONGEST = 64  # characters; the names in our forms have 43
-PAGE_SECONDS = 60  # for which a page is remembered, since it shows a secret
+MOST = 2000  # newest forms that are remembered
+LONGEST = 64  # characters; tokens in forms have 43
+PAGE_SECONDS = 60  # pages are kept briefly, because they show a secret
 
 
 class _Sent:
-    """What the form was answered with, once it was processed: a redirect, or a page for as long as that is kept."""
+    """A processed form and its response: a redirect, or a page that is kept for a limited time."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -29,7 +31,7 @@ class _Sent:
         self.page_until = 0.0
 
     def answer(self) -> Any:
-        """None while nothing was created."""
+        """Return the response, or None if nothing was created."""
         if self.led_to:
             return redirect(self.led_to, 303)
         if not self.page_until:
@@ -45,9 +47,9 @@ _sent: OrderedDict[tuple[int, str, str], _Sent] = OrderedDict()
 
 
 def once(view: Callable[..., Any]) -> Callable[..., Any]:
-    """For views that create something, below their role. Forms name themselves in `once`; see `ui.once_field`.
+    """Decorate a view that creates something; use below the role. The form contains `ui.once_field`.
 
-    Such a view answers with a redirect, or with the page that shows what was created, and with a status beside it if it
+    The view must return a redirect, or a page that shows the created record. A tuple with a status means that it
     refused.
     """
 
@@ -57,7 +59,7 @@ def once(view: Callable[..., Any]) -> Callable[..., Any]:
         if not 0 < len(name) <= LONGEST:
             return view(**arguments)
         sent = _remembered((current_session().person_id, request.path, name))
-        with sent.lock:  # the second one waits for the first
+        with sent.lock:  # a second request waits for the first
             if (known := sent.answer()) is not None:
                 return known
             answered = view(**arguments)

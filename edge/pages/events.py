@@ -1,4 +1,4 @@
-"""Account menu, Events: the destinations of events, how delivery is going, and how they are managed."""
+"""Event destinations: list, state of delivery, management."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def new_event_destination_form() -> str:
 @require_role(Role.ADMINISTRATOR)
 @once
 def new_event_destination() -> str | tuple[str, int] | AnyResponse:
-    """Answers with the secret of a webhook itself: it is on this one page and nowhere else."""
+    """Create a destination. The response is the only page that shows the secret of a webhook."""
     form, kinds = request.form, request.form.getlist("events")
     kind = DestinationKind.MQTT if form.get("kind") == DestinationKind.MQTT else DestinationKind.WEBHOOK
     secret = new_webhook_secret() if kind is DestinationKind.WEBHOOK else form.get("password", "")
@@ -116,7 +116,7 @@ def disable_event_destination(no: int) -> AnyResponse:
 @pages.post(f"{PATH}/<int:no>/secret")
 @require_role(Role.ADMINISTRATOR)
 def new_event_secret(no: int) -> str | tuple[str, int] | AnyResponse:
-    """A webhook gets a new secret, a broker the password that was entered."""
+    """Generate a new secret for a webhook, or save the entered password for a broker."""
     row = store.get(current_session().organization_id, no)
     is_webhook = row.kind is DestinationKind.WEBHOOK
     secret = new_webhook_secret() if is_webhook else _password(request.form)
@@ -132,7 +132,7 @@ def remove_event_destination(no: int) -> AnyResponse:
 
 
 def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds: list[str]) -> NewDestination:
-    """Raises Invalid. The box itself cannot be chosen here: only its shell may allow that."""
+    """Parse the form. Raises Invalid. The box itself can be allowed as a destination only in its shell."""
     network = Network.PRIVATE if form.get("private") else Network.INTERNET
     is_on_internet = network is Network.INTERNET
     name, url, topic = values.name("name", form.get("name", "").strip()), form.get("url", "").strip(), ""

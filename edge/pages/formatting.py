@@ -1,4 +1,4 @@
-"""Formats times, durations and counts for people."""
+"""Formats times, durations and numbers for pages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ROLES = {
 }
 
 
-SHORT_NUMBER = 1e15  # a larger one is not exact, and its digits mean nothing
-WORTH_TELLING = 10 * 60 * clock.SECOND  # `times.js` says the same
+SHORT_NUMBER = 1e15  # larger floats are not exact
+WORTH_SHOWING = 10 * 60 * clock.SECOND  # same value in `times.js`
 
 
 def duration(seconds: int) -> str:
-    """The two largest units: `3 d 4 h`, `12 min`, `8 s`."""
+    """Format with the two largest units: `3 d 4 h`, `12 min`, `8 s`."""
     seconds = max(seconds, 0)
     for size, unit, small_size, small_unit in (
         (86400, "d", 3600, "h"),
@@ -48,7 +48,7 @@ def ago(micros: int) -> str:
 
 
 def when(micros: int | None, otherwise: str = "never") -> Markup:
-    """How long ago; the browser keeps it current. Readable without script, too."""
+    """Format the time since a moment. The browser keeps it current."""
     if micros is None:
         return Markup('<span class="quiet">{}</span>').format(otherwise)
     exact = clock.rfc3339(micros)
@@ -56,16 +56,16 @@ def when(micros: int | None, otherwise: str = "never") -> Markup:
 
 
 def unseen(micros: int | None) -> Markup:
-    """How long ago something was seen, if that is long enough to matter; otherwise nothing."""
+    """Format the time since an asset was seen, or nothing if it is recent."""
     if micros is None:
         return Markup('<span class="quiet">never seen</span>')
-    is_worth_telling = clock.now() - micros >= WORTH_TELLING
-    text = micros_duration(clock.now() - micros) if is_worth_telling else ""
+    is_worth_showing = clock.now() - micros >= WORTH_SHOWING
+    text = micros_duration(clock.now() - micros) if is_worth_showing else ""
     return Markup('<time datetime="{}" data-unseen>{}</time>').format(clock.rfc3339(micros), text)
 
 
 def at(micros: int | None, otherwise: str = "never", *, seconds: bool = False) -> Markup:
-    """Date and time of the clock on the wall at the site; with `seconds` where moves are close together."""
+    """Format date and time in the time zone of the site; with `seconds` for events close together."""
     if micros is None:
         return Markup('<span class="quiet">{}</span>').format(otherwise)
     precision = "seconds" if seconds else ""
@@ -74,27 +74,27 @@ def at(micros: int | None, otherwise: str = "never", *, seconds: bool = False) -
 
 
 def moment(micros: int) -> str:
-    """`2026-03-02 08:15`, in the site's zone."""
+    """Format as `2026-03-02 08:15` in the time zone of the site."""
     shown = clock.to_datetime(micros)
-    with suppress(OverflowError):  # at either end of the calendar only UTC is left
+    with suppress(OverflowError):  # at the limits of the calendar only UTC can be shown
         shown = shown.astimezone(services().zone)
     return f"{shown:%Y-%m-%d %H:%M}".rjust(len("2026-03-02 08:15"), "0")
 
 
 def lasting(since: int) -> Markup:
-    """A duration that is still running, counted up by the browser."""
+    """Format a duration that the browser continues to count."""
     exact = clock.rfc3339(since)
     text = micros_duration(clock.now() - since)
     return Markup('<time datetime="{}" data-lasting>{}</time>').format(exact, text)
 
 
 def count(number: float) -> str:
-    """`12,345`; what is whole has no decimals, also where it comes as a float."""
+    """Format as `12,345`. Integral floats have no decimals."""
     return f"{int(number) if number == int(number) else number:,}"
 
 
 def fact(value: object) -> str:
-    """A value of an asset's metadata. Whole numbers may be years and serial numbers, and stay as they are."""
+    """Format a metadata value. Integers are unchanged, because they may be years or serial numbers."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and abs(value) < SHORT_NUMBER:
@@ -103,7 +103,7 @@ def fact(value: object) -> str:
 
 
 def size(octets: int) -> str:
-    """`1.5 GB`."""
+    """Format as `1.5 GB`."""
     value, unit = float(octets), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if value < 1000:
@@ -113,7 +113,7 @@ def size(octets: int) -> str:
 
 
 def clock_offset(micros: int) -> str:
-    """`+3.2 s`: how far a clock is ahead."""
+    """Format as `+3.2 s`; positive means fast."""
     return f"{micros / clock.SECOND:+.1f} s"
 
 

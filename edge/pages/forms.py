@@ -1,4 +1,4 @@
-"""From a form to values by the rules of the API, and back to the form with the errors."""
+"""Parses and validates forms by the rules of the API, merges concurrent edits, and maps errors to fields."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from edge.validation.values import MAX_TEXT
 Errors = dict[str, str]
 Row = TypeVar("Row")
 
-OPENED = "opened"  # the field with the values that the form was opened with
+OPENED = "opened"  # hidden field with the original values
 MOST_TRIES = 5
 _UNKNOWN = object()
 
-MOST_DIGITS = 18  # what is shorter fits in 64 bits
+MOST_DIGITS = 18  # always fits into 64 bits
 
 
 def values_of(declared: Body, entered: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises Invalid."""
+    """Validate the fields of a form. Raises Invalid."""
     return judge(declared, entered)
 
 
 def text(form: Mapping[str, str], name: str) -> str:
-    """Line ends as they are stored; browsers send CR LF."""
+    """Return a field with line breaks as stored; browsers send CR LF."""
     return form.get(name, "").replace("\r\n", "\n").strip()
 
 
 def typable(entered: str) -> str:
-    """Without characters that no record can contain: control characters and lone surrogates."""
+    """Remove characters that records cannot contain: control characters and lone surrogates."""
     whole_letters = entered.encode("utf-8", "ignore").decode()
     return "".join(letter for letter in whole_letters if letter >= " " and letter != "\x7f").strip()
 
 
 def search_text(entered: str) -> str:
-    """A text to search for, cut to the length of the longest text that can be found."""
+    """Return a search text, cut to the maximum length of stored texts."""
     return typable(entered)[:MAX_TEXT]
 
 
 def whole(entered: str) -> int:
-    """For `form.get(..., type=whole)`, which takes the default for what cannot be one of our numbers."""
+    """Parse an integer for `form.get(..., type=whole)`. Raises ValueError if it does not fit into the database."""
     if len(entered) > MOST_DIGITS:
         raise ValueError("too large for the database")
     return int(entered)
 
 
 def is_id(value: Any) -> TypeGuard[int]:
-    """A number the database can look for."""
+    """True for integers that fit into the database."""
     return type(value) is int and 0 <= value < 2**63
 
 
 def json_object() -> dict[str, Any]:
-    """The JSON object that a script sent; 400 for anything else."""
+    """Return the JSON object in the request body. Aborts with 400 for anything else."""
     try:
         body = request.get_json(silent=True)
-    except RecursionError:  # nested without end
+    except RecursionError:  # nested too deeply
         body = None
     if not isinstance(body, dict):
         abort(400, "A JSON object is expected")
@@ -67,21 +67,25 @@ def json_object() -> dict[str, Any]:
 
 
 class Overtaken(EdgeError):
-    """Somebody else changed a field that this form changes, too: another value of it is saved by now."""
+    """Somebody else has saved a different value for a field that this form changes, too."""
 
     def __init__(self, row: Any, values: Mapping[str, Any], saved: Mapping[str, Any], clashes: Sequence[str]) -> None:
         super().__init__("Somebody else changed the same fields while this form was open")
         self.row = row
         self.meanwhile = {name: _shown(saved[name]) for name in clashes}
-        self.form = {**request.form.to_dict(), **values, OPENED: opened_with(saved)}  # sent again, it overwrites
+        self.form = {
+            **request.form.to_dict(),
+            **values,
+            OPENED: opened_with(saved),
+        }  # submitting it again overwrites the saved values
 
 
 class _Stale(EdgeError):
-    """The record was changed between reading and saving it."""
+    """The record changed between reading and saving."""
 
 
 def opened_with(values: Mapping[str, Any]) -> str:
-    """The values that a form was opened with, for a hidden field of it."""
+    """Serialize the original values of a form for a hidden field."""
     return json.dumps(values)
 
 
@@ -91,11 +95,11 @@ def save_merged(
     entered: Mapping[str, Any],
     save: Callable[[dict[str, Any], Callable[[Any], None]], object],
 ) -> None:
-    """Save the fields that were changed in the form, and leave the others as they are by now.
+    """Save the fields changed in the form, and keep the current values of the others.
 
-    Raises Overtaken when somebody else changed one of the same fields to another value meanwhile. `editable` gives the
-    saved values of a record by field; other fields, such as a new password, are saved as entered. `save` gets the
-    values and a check that refuses a record that changed since.
+    Raises Overtaken if somebody else saved a different value for one of the same fields in the meantime. `editable`
+    returns the saved values by field; other fields, such as a new password, are saved as entered. `save` receives
+    the values and a check that refuses a record that has changed.
     """
     for _ in range(MOST_TRIES):
         row = read()
@@ -149,7 +153,7 @@ def _shown(value: Any) -> str:
 
 
 def errors_of(error: EdgeError) -> Errors:
-    """Messages by field; those that belong to no field are under the empty name."""
+    """Return messages by field. Messages without a field have the key ""."""
     if isinstance(error, Invalid):
         return {fault.field: fault.message for fault in error.fields}
     if isinstance(error, Conflict):

@@ -1,6 +1,6 @@
-"""Access to the web app: who is asking, whether their role suffices, whether the form was made for them.
+"""Access control of the pages: session, role, CSRF token and concurrency.
 
-Every view declares the least role it needs, or that it is open; one that declares nothing is refused to everybody.
+Every view declares the minimum role, or that it is public. A view without a declaration answers 403.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from edge.people.secrets import new_token
 from edge.people.sessions import SessionRow, actor_of
 from edge.services import services
 
-MAX_BODY = 1024 * 1024  # of a form or of scans, also from those who are not signed in
-MAX_UPLOAD = 7 * 1024 * 1024  # of a table or a drawing, from somebody signed in; app.js checks it before sending
+MAX_BODY = 1024 * 1024  # of forms and scans, also without a session
+MAX_UPLOAD = 7 * 1024 * 1024  # of tables and drawings, with a session; app.js checks it before sending
 FILES_RETRY_SECONDS = 30
 
 pages = Blueprint("pages", __name__)
@@ -38,7 +38,7 @@ View = TypeVar("View", bound=Callable[..., object])
 
 
 def require_role(role: Role) -> Callable[[View], View]:
-    """The view is for people of this role and of those above it."""
+    """Require this role or a higher one."""
 
     def mark(view: View) -> View:
         view.required_role = role  # type: ignore[attr-defined]
@@ -48,13 +48,13 @@ def require_role(role: Role) -> Callable[[View], View]:
 
 
 def open_to_all(view: View) -> View:
-    """The view is for everybody, signed in or not."""
+    """Make a view public."""
     view.required_role = None  # type: ignore[attr-defined]
     return view
 
 
 def current_session() -> SessionRow:
-    """Who is signed in. Only for views that need a role."""
+    """Return the session. Only in views that require a role."""
     session: SessionRow = g.session
     return session
 
@@ -65,7 +65,7 @@ def current_or_none() -> SessionRow | None:
 
 
 def actor() -> Actor:
-    """Who is signed in, for the functions that write. Only for views that need a role."""
+    """Return the signed-in person as an actor. Only in views that require a role."""
     return actor_of(current_session())
 
 
@@ -82,7 +82,7 @@ def _check() -> AnyResponse | None:
     view = current_app.view_functions[request.endpoint or ""]
     request.max_content_length = MAX_BODY
     identify()
-    if g.session is not None:  # a larger body is accepted only from somebody signed in
+    if g.session is not None:  # larger bodies require a session
         request.max_content_length = getattr(view, "max_body", MAX_BODY)
     _limit_concurrency()
     if not hasattr(view, "required_role"):
@@ -98,7 +98,7 @@ def _check() -> AnyResponse | None:
 
 
 def identify() -> None:
-    """Find the session of this request, and what its forms are bound to."""
+    """Look up the session of the request and derive the CSRF token of its forms."""
     cookie = cookies.session_token()
     g.session = sign_in.find(cookie) if cookie else None
     if g.session:
@@ -110,7 +110,7 @@ def identify() -> None:
 
 
 def _limit_concurrency() -> None:
-    """The application releases the slot. Whoever is not signed in is known by their network."""
+    """Take a slot for the person, or for the client network without a session. The application releases it."""
     concurrency = services().concurrency
     caller = f"person:{g.session.person_id}" if g.session else f"address:{client_network(address())}"
     if not concurrency.acquire(caller):
@@ -121,9 +121,10 @@ def _limit_concurrency() -> None:
 
 
 def until_received(response: Response) -> Response:
-    """The slot is released when the client has received everything, or has left: until then it holds a thread.
+    """Keep the slot until the client has received the file or disconnected, because a thread is occupied until
+    then.
 
-    Raises Unavailable while as many files are sent as threads may be held.
+    Raises Unavailable while too many files are being sent.
     """
     limit = services().concurrency
     caller = g.holds_slot
@@ -138,13 +139,13 @@ def until_received(response: Response) -> Response:
 
 
 def device() -> DeviceRow | None:
-    """The enrolled device that sent the request, if it is one."""
+    """Return the enrolled device that sent the request."""
     cookie = cookies.read(cookies.DEVICE)
     return enrollment.find(cookie) if cookie else None
 
 
 def next_path(fallback: str = "/") -> str:
-    """Where to go afterwards: a path of this site, never another site's address."""
+    """Return the path to open afterwards. Only paths of this site are accepted."""
     path = request.values.get("next", "")
     return path if is_own_path(path) and not path.startswith("/sign-") else fallback
 
@@ -189,7 +190,7 @@ def _json_error(status: int, message: str) -> Response:
 
 @pages.after_request
 def _keep_form_cookie(response: Response) -> Response:
-    """Only with a page that was really made for it, so that cached files carry no cookie."""
+    """Set the cookie for forms. Only with pages, because cached files must not carry cookies."""
     fresh = g.get("new_form_cookie")
     if fresh and response.mimetype == "text/html" and not cookies.read(cookies.FORM):
         cookies.write(response, cookies.FORM, fresh)

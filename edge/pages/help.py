@@ -1,4 +1,4 @@
-"""The "?" of each page: the section of the manual about it."""
+"""The "?" link of each page to its section of the manual."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flask import request
 
 from edge.manual import ADDRESS
 
-# By the path of the page as registered. A form sent to a path below it has the same section.
+# Section by registered path of the page. Paths below it have the same section.
 SECTIONS = {
     "/": "office#board",
     "/account": "office#account",
@@ -74,7 +74,7 @@ OTHERWISE = "troubleshooting#symptoms"
 
 
 def help_address() -> str:
-    """Return the address of the section about the page of this request."""
+    """Return the path of the section about the requested page."""
     path = request.url_rule.rule if request.url_rule else ""
     while path and path not in SECTIONS:
         path = path.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""A form that came after its session had ended is kept on the way through the sign-in, and can then be sent again."""
+"""Keeps a form that was submitted after the session expired, to submit it again after sign-in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import orjson
 from flask import request
 
-# What is never carried through another page.
+# Fields that are never kept.
 SECRETS = {"csrf", "password", "again", "present", "pin", "badge", "code", "recovery"}
 LONGEST = 100_000  # characters
 
@@ -18,9 +18,9 @@ class KeptForm(NamedTuple):
 
 
 def keep() -> str:
-    """The form of this request, as text for a hidden field; empty where it is none of ours or too large.
+    """Return the form of this request as text for a hidden field, "" if it is not from this site or too large.
 
-    Only what a page of this site sent is kept: another site must not put words into somebody's mouth.
+    Forms of other sites are not kept, because the user would submit their content.
     """
     if not _is_from_here() or request.files:
         return ""
@@ -30,7 +30,7 @@ def keep() -> str:
 
 
 def kept(text: str) -> KeptForm | None:
-    """What `keep` wrote; None for anything else."""
+    """Parse the text written by `keep`. None for anything else."""
     try:
         path, fields = orjson.loads(text)
         form = KeptForm(path, [(name, value) for name, value in fields])

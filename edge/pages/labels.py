@@ -1,4 +1,4 @@
-"""Labels by the hundred: of the assets chosen or filtered on the board, or of locations; as PDF or to a printer."""
+"""Labels of selected assets or locations, as PDF or on a label printer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from edge.pages.tracking.board import board_filter, board_query
 from edge.people.people import Role
 from edge.tracking import board, location_board
 
-MOST = 1000  # labels at once
-# A label takes ten milliseconds of the interpreter, which everybody needs, so they are made for one person at a time.
+MOST = 1000  # labels in one document
+# Rendering a label takes 10 ms of CPU time, so only one document is rendered at a time.
 _drawing = threading.Lock()
 CODES = {
     Code.QR: "QR code: any phone opens it",
@@ -52,7 +52,7 @@ def download_labels() -> Response | tuple[str, int]:
         check_fit(chosen, paper, _code())
     except Invalid as error:
         return _page(_form_error(error)), 400
-    # Not at the top: its library takes 7 MB, and a tenth of a second of every start.
+    # Imported here because its library takes 7 MB and 0.1 s.
     from edge.labels.pdf import labels_pdf
 
     with _alone():
@@ -98,7 +98,7 @@ def label_printer_form() -> str:
 @pages.post("/labels/printer")
 @require_role(Role.ADMINISTRATOR)
 def set_label_printer() -> AnyResponse | tuple[str, int]:
-    """An empty address removes it."""
+    """Save the label printer. An empty address removes it."""
     try:
         printer = _entered_printer()
     except Invalid as error:
@@ -127,7 +127,7 @@ def _form_error(error: Invalid) -> Errors:
 
 
 def _labels() -> list[Label]:
-    """Of what the address names: chosen assets, else what the board's filter finds; or locations."""
+    """Return the labels of the selection in the URL: selected assets, else the filtered board; or locations."""
     organization_id = current_session().organization_id
     if request.values.get("kind") == "location":
         branches = location_board.tree(organization_id)
@@ -156,7 +156,7 @@ def _code() -> Code:
 
 
 def _selection() -> list[tuple[str, str]]:
-    """The selection of records, passed on from page to page: what `_labels` reads, all of it."""
+    """Return the selection in the URL as query parameters: everything that `_labels` reads."""
     if request.values.get("kind") == "location":
         return [("kind", "location"), ("location", str(request.values.get("location", 0, type=whole)))]
     if chosen := request.values.getlist("asset", type=whole):

@@ -1,7 +1,7 @@
-"""The language of a page: as the person chose, else as the device is set, else as the browser asks for.
+"""Language of a page: chosen by the person, else set on the device, else requested by the browser.
 
-Texts are marked with `_()` in templates, `gettext` in code and `t()` in scripts; the catalogues are in
-`edge/translations`. A script gets its part of the catalogue with the page.
+Texts are marked with `_()` in templates, `gettext` in code and `t()` in scripts. The catalogs are in
+`edge/translations`. A page includes the translations for its scripts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edge.pages.guard import actor, is_own_path, open_to_all, pages, wants_json
 from edge.people import people
 
 LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "pl": "Polski"}
-SOURCE = "en"  # the language that texts are written in
+SOURCE = "en"  # language of the source texts
 FOLDER = Path(__file__).resolve().parent.parent / "translations"
 SCRIPTS = "web/static/"
 
@@ -43,21 +43,21 @@ def chosen() -> str:
 
 
 def language() -> str:
-    """Of the page that is being made."""
+    """Return the language of the current page."""
     locale = get_locale()
     return locale.language if locale else SOURCE
 
 
 @cache
 def texts_of_scripts(of: str) -> dict[str, Forms]:
-    """Translations by the English text, all plural forms of those that have some; nothing for English itself."""
+    """Return the translations of script texts by English text, with all plural forms. Empty for English."""
     if of == SOURCE:
         return {}
     with (FOLDER / of / "LC_MESSAGES" / "messages.po").open("rb") as file:
-        catalogue = read_po(file, locale=of)
+        catalog = read_po(file, locale=of)
     return {
         (message.id if isinstance(message.id, str) else message.id[0]): _forms(message.string)
-        for message in catalogue
+        for message in catalog
         if message.string and any(path.startswith(SCRIPTS) for path, _ in message.locations)
     }
 
@@ -65,7 +65,7 @@ def texts_of_scripts(of: str) -> dict[str, Forms]:
 @pages.post("/language")
 @open_to_all
 def choose_language() -> Response:
-    """Of the person who is signed in; before that, of this device."""
+    """Save the language of the signed-in person, or of this device without a session."""
     entered = json_object() if request.is_json else request.form
     code = entered.get("language")
     if not isinstance(code, str) or code not in LANGUAGES:

@@ -1,6 +1,6 @@
-"""The pages of the manual, and the search in it.
+"""The manual and its search.
 
-Open to everybody, since those who cannot sign in need it most. Nothing in it is about this site: the settings are shown
+It is public, because people who cannot sign in need it most. It contains nothing about this site; settings are shown
 with their defaults.
 """
 
@@ -44,7 +44,7 @@ def _page(name: str, query: str = "") -> str:
     return render_template(
         "manual/chapter.html",
         chapter=chapter,
-        html=Markup(chapter.html),  # noqa: S704 - made of our own files, in which HTML is escaped
+        html=Markup(chapter.html),  # noqa: S704 - rendered from shipped files with HTML escaped
         titles=book.titles,
         index=INDEX,
         before=before,

@@ -1,4 +1,4 @@
-"""The notice that the next page shows after an action. The address carries a key, never the text."""
+"""Notices that the next page shows after an action. The URL contains a key, not the text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOTICES = {
 
 
 def done(path: str, notice: str) -> Response:
-    """Redirect after a form was processed, so that reloading the page does not submit it again."""
+    """Redirect after a form was processed. Reloading the next page does not submit the form again."""
     if notice not in NOTICES:
         raise KeyError(notice)
     separator = "&" if "?" in path else "?"

@@ -1,6 +1,6 @@
-"""The certificate of this box's own authority, for devices that shall trust its HTTPS. Nobody has to sign in for it.
+"""The Status page: health of the service and, for administrators, backups, settings and log.
 
-How the box is doing, part by part; for administrators also its backups, settings and log.
+The certificate of the authority behind HTTPS is public, because devices have to install it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def authority() -> Response:
     pem = _pem()
     if pem is None:
         abort(404, "HTTPS is not switched on at this box.")
-    # The type that makes Android and iOS offer to install it.
+    # Android and iOS offer to install files of this type.
     return Response(
         pem,
         mimetype="application/x-x509-ca-cert",
@@ -52,7 +52,7 @@ def _pem() -> str | None:
 
 
 def _fingerprint(pem: str) -> str:
-    """As devices and OpenSSL show it: `AB:CD:…`."""
+    """Format as devices and OpenSSL do: `AB:CD:…`."""
     return sha256(ssl.PEM_cert_to_DER_cert(pem)).digest().hex(":").upper()
 
 
@@ -78,7 +78,7 @@ def show_status() -> str:
 @pages.post("/status/backups/<name>")
 @require_role(Role.ADMINISTRATOR)
 def download_backup(name: str) -> Response:
-    """The file as it is, to be kept outside of this box."""
+    """Send a backup file."""
     if not may_see_the_box():
         abort(403)
     path = next((row.path for row, _ in _backups() if row.path.name == name), None) or abort(404)
@@ -93,5 +93,5 @@ def _backups() -> list[tuple[Backup, int]]:
 
 
 def may_see_the_box() -> bool:
-    """A backup, and the log, are of all organizations on the box: where there are several, they are for its shell."""
+    """True for administrators if the box has one organization: backups and log contain data of all organizations."""
     return has_role(Role.ADMINISTRATOR) and len(organizations.list_organizations()) == 1

@@ -1,6 +1,6 @@
-"""Parts of a page that poll for updates: the fragment, or 304 while it has not changed.
+"""Fragments of pages that browsers poll. An unchanged fragment answers 304.
 
-Polling holds no thread between two questions, where a stream would hold one of a few for each viewer.
+Polling occupies no thread between requests; a stream would occupy one for each viewer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def version_of(content: object) -> str:
 
 
 def fragment(template: str, content: object, **values: Any) -> Response:
-    """`content` are what the fragment is made of; while they are equal it is not even rendered."""
+    """Render a fragment. While `content` is unchanged, the response is 304 and nothing is rendered."""
     version = version_of(content)
     if request.if_none_match.contains(version):
         response = Response(status=304)

@@ -1,6 +1,6 @@
-"""Endpoints for monitoring: is the service alive, is it ready, how is it doing.
+"""Endpoints for monitoring: /healthz, /readyz and /metrics.
 
-Anybody may see the status; the details are for the box and the addresses in `http.metrics_from`.
+The status is public. Details require an address in `http.metrics_from`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ probes = Blueprint("probes", __name__)
 
 @probes.get("/healthz")
 def is_alive() -> tuple[Response, int]:
-    """503 when a part has failed that only a restart repairs.
+    """Answer 503 if a failure requires a restart.
 
-    The other parts are not asked: each look at the database or the disk means another wait for the interpreter's lock,
-    and beside eight slow requests these add up to more than a second.
+    Other checks are skipped. Each access to database or disk waits for the interpreter lock again, which takes more
+    than a second in total next to eight slow requests.
     """
     return _answer(_health().checks(only_vital=True))
 
 
 @probes.get("/readyz")
 def is_ready() -> tuple[Response, int]:
-    """503 when anything is not as it should be, a broker that is away included."""
+    """Answer 503 if any check fails, including an unreachable broker."""
     return _answer(_health().checks())
 
 
 @probes.get("/metrics")
 def show_metrics() -> Response:
-    """Names readers of all organizations, so it is for the box and the addresses that are set."""
+    """Return the metrics. Restricted, because they name readers of all organizations."""
     if not _may_know_more():
         abort(403, "Allow this address in the setting http.metrics_from.")
     return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""Labels: a QR code of the record's link, which a phone's camera opens and a scanner types."""
+"""Links of records and their QR codes, which a phone's camera opens and a scanner types."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from edge.services import services
 
 
 def address() -> str:
-    """Where people open the pages: what the site has set, or what this browser used, or else the box's own address.
+    """Return the URL of the pages: from the settings, else as this browser used it, else the box's own address.
 
-    One that leads each device to itself is used only if there is no other.
+    A loopback URL is returned only if there is no other.
     """
     used = request.host_url.rstrip("/")
     urls = [url for url in (services().config.http_public_url, used, services().own_address) if url]
@@ -23,17 +23,17 @@ def address() -> str:
 
 
 def has_no_address() -> bool:
-    """Whether no other device reaches this box, as far as it knows: labels then carry the key only."""
+    """True if other devices cannot reach this box. Labels then contain the key only."""
     return is_loopback(address())
 
 
 def asset_link(external_key: str) -> str:
-    """What the QR code of an asset's label holds."""
+    """Return the content of the QR code on an asset's label."""
     return external_key if has_no_address() else f"{address()}/a/{external_key}"
 
 
 def location_link(external_key: str) -> str:
-    """What the QR code of a location's label holds."""
+    """Return the content of the QR code on a location's label."""
     return external_key if has_no_address() else f"{address()}/l/{external_key}"
 
 
@@ -50,9 +50,9 @@ def page(name: str, key: str, link: str, back: str) -> str:
 
 
 def qr(text: str) -> Markup:
-    """An SVG that scales with its box: a fixed size would need a style, which the policy of the pages forbids."""
+    """Return a scalable SVG. A fixed size would need a style attribute, which the Content-Security-Policy forbids."""
     out = io.BytesIO()
     segno.make(text, error="m", micro=False).save(
         out, kind="svg", xmldecl=False, svgns=True, omitsize=True, border=4, light="#fff", svgclass="qr", lineclass=None
     )
-    return Markup(out.getvalue().decode())  # noqa: S704 - made of squares, the text is not in it
+    return Markup(out.getvalue().decode())  # noqa: S704 - contains squares only, not the text

@@ -1,4 +1,4 @@
-"""What a page may load and run: its own files, nothing else."""
+"""Content-Security-Policy of the pages: only their own files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RULES = {
 
 
 def policy(**changes: str) -> str:
-    """The value of Content-Security-Policy; `script_src` and the like replace a rule."""
+    """Return a policy in which keyword arguments such as `script_src` replace directives."""
     rules = _RULES | {name.replace("_", "-"): value for name, value in changes.items()}
     return "; ".join(f"{name} {value}" for name, value in rules.items())
 

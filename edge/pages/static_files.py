@@ -1,6 +1,6 @@
-"""The style sheet, scripts and pictures: read at start, named by their content, compressed when first asked for.
+"""Static files, loaded at startup, with a version in their URLs.
 
-Compresses responses where the browser accepts it: a handheld's radio is slower than the box.
+Responses are compressed, because the radio of a handheld is slower than the box.
 """
 
 from __future__ import annotations
@@ -22,30 +22,29 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".wasm": "application/wasm",
 }
-# Comments are for those who read the source: a seventh of what a handheld would load. Only those that have their lines
-# to themselves are told from texts for certain.
+# Comments are removed: one seventh of the size. Only comments on lines of their own are certainly not part of a string.
 _COMMENTS = re.compile(rb"(?m)^ *(?://.*|/\*(?s:.*?)\*/ *)\n")
 _COMMENTED = {".js", ".css"}
-_WORTH_COMPRESSING = {".js", ".css", ".svg", ".webmanifest", ".wasm"}
+_COMPRESSIBLE = {".js", ".css", ".svg", ".webmanifest", ".wasm"}
 
 
 class File(NamedTuple):
     content: bytes
     mimetype: str
-    is_worth_compressing: bool
+    is_compressible: bool
 
 
 def web_folder() -> Path:
-    """`web/` beside the package in a checkout, inside it when it was installed."""
+    """Return the folder `web`: next to the package in a checkout, inside the package after installation."""
     package = Path(__file__).resolve().parent.parent
     installed = package / "web"
     return installed if installed.is_dir() else package.parent / "web"
 
 
 class Files:
-    """All of `web/static`. Addresses carry one hash over all of it: modules find each other by relative names.
+    """All files of `web/static`. Their URLs share one hash, because modules import each other by relative names.
 
-    The hash is over the templates, too: a page that a device keeps must be of one version with its files.
+    The hash includes the templates, because cached pages must match the cached files.
     """
 
     def __init__(self, folder: Path, templates: Path) -> None:
@@ -71,10 +70,12 @@ class Files:
         return self._files[name].content.decode()
 
     def answer(self, version: str, name: str) -> Response:
-        """A page that was loaded before an upgrade asks for an old version: it gets the present one, uncached."""
+        """Return a file. For the URL of another version, such as before an upgrade, it is the current one, not
+        cached.
+        """
         file = self._files.get(name) or abort(404)
         response = Response(file.content, mimetype=file.mimetype)
-        if file.is_worth_compressing and request.accept_encodings["gzip"] > 0:
+        if file.is_compressible and request.accept_encodings["gzip"] > 0:
             response.set_data(_compressed(file.content))
             response.headers["Content-Encoding"] = "gzip"
         response.headers["Vary"] = "Accept-Encoding"
@@ -100,7 +101,7 @@ def _read(path: Path) -> File:
     if path.suffix in _COMMENTED and "vendor" not in path.parts:
         content = _COMMENTS.sub(b"", content)
     mimetype = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return File(content, mimetype, path.suffix in _WORTH_COMPRESSING)
+    return File(content, mimetype, path.suffix in _COMPRESSIBLE)
 
 
 @cache
@@ -108,14 +109,16 @@ def _compressed(content: bytes) -> bytes:
     return gzip.compress(content, 9, mtime=0)
 
 
-WORTH_IT = 2000  # bytes
+LEAST_COMPRESSED = 2000  # bytes
 
 
 def compressed(content: bytes, mimetype: str) -> Response:
-    """Only for content without secrets beside text that somebody else may choose: its length tells about both."""
+    """Compress a response. Do not use if it contains a secret next to text from others: the length would leak
+    information.
+    """
     response = Response(content, mimetype=mimetype)
     response.headers["Vary"] = "Accept-Encoding"
-    if len(content) > WORTH_IT and request.accept_encodings["gzip"] > 0:
+    if len(content) > LEAST_COMPRESSED and request.accept_encodings["gzip"] > 0:
         response.set_data(gzip.compress(content, 4))
         response.headers["Content-Encoding"] = "gzip"
     return response

@@ -1,4 +1,4 @@
-"""Account menu, Sync: at a site how far its hub is, at a hub how far its sites are, and the buttons for both."""
+"""The Sync page: state of the hub at a site, state of the sites at a hub, and their management."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sync() -> str:
 @require_role(Role.ADMINISTRATOR)
 @once
 def add_site() -> str | tuple[str, int]:
-    """Answers with the join code itself: it is on this one page and nowhere else."""
+    """Add a site. The response is the only page that shows the join code."""
     secret = new_token()
     try:
         code = values.external_key("code", request.form.get("code", "").strip())
@@ -87,7 +87,7 @@ def same_thing(site_no: int, remote_id: int) -> AnyResponse:
 @pages.post("/sync/conflicts/<int:site_no>/<int:remote_id>/rename")
 @require_role(Role.ADMINISTRATOR)
 def rename_ours(site_no: int, remote_id: int) -> AnyResponse | tuple[str, int]:
-    """The record of this hub gets another key, and that of the site its own."""
+    """Give the record of this hub another key, and leave the key to the record of the site."""
     field = f"key-{site_no}-{remote_id}"
     try:
         key = values.external_key(field, request.form.get(field, "").strip())
@@ -142,7 +142,7 @@ def _page(errors: dict[str, str], entered: object) -> str:
 
 
 def _conflicts(organization_id: int) -> dict[str, Any]:
-    """A page of the conflicts, of the site that is asked for, or of all."""
+    """Return one page of conflicts of the selected site, or of all sites."""
     offset, site_no = offset_asked(), request.args.get("site", type=whole)
     page = conflicts.list_conflicts(organization_id, site_no=site_no, offset=offset)
     site = f"&site={site_no}" if site_no is not None else ""

@@ -59,9 +59,9 @@ def connection_to_close(channels: Iterable[Any], newcomer: Any, trusted: str) ->
     """
     others = [channel for channel in channels if channel is not newcomer and not channel.will_close]
     if newcomer.network != trusted:
-        neighbours = [channel for channel in others if channel.network == newcomer.network]
-        if len(neighbours) >= MOST_OF_ADDRESS:
-            return _longest_idle(neighbours) or newcomer
+        neighbors = [channel for channel in others if channel.network == newcomer.network]
+        if len(neighbors) >= MOST_OF_ADDRESS:
+            return _longest_idle(neighbors) or newcomer
     return _longest_idle(others) or newcomer if len(others) >= MOST else None
 
 

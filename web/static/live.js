@@ -5,7 +5,7 @@
 import { holdTimes, renderTimes, siteNow } from "./times.js";
 
 const HOLD = 2500;
-const SHOWN_FRESH = 2500; // a colour that fades would be painted sixty times a second while things move
+const SHOWN_FRESH = 2500; // a color that fades would be painted sixty times a second while things move
 const OWN = new Set(["open", "data-sent", "aria-busy"]); // attributes that a person's actions set
 const OLD_AFTER = 10000; // ms without an answer until the page says that its data is old
 

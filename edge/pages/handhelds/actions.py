@@ -1,6 +1,6 @@
-"""What a device sends beside scans: that a stock-take began or ended, what is lost, that a carrier was emptied.
+"""Actions that a handheld sends other than scans: start or end of a stock-take, lost assets, emptied carriers.
 
-It travels in the queue with the scans, so it arrives in order, also hours later, and is answered like them.
+They are queued with the scans, so they arrive in order, possibly hours later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edge.validation.values import MAX_NAME, MAX_TEXT
 
 
 def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer | None:
-    """None when the item is none of these. `at` is the device's time, corrected."""
+    """Perform an action. None if the item is a scan. `at` is the corrected time of the device."""
     match item.get("act"):
         case "begin":
             try:
@@ -33,7 +33,7 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
         case "cancel":
             done = stock_takes.cancel(sender, str(item.get("stock_take")), received_at)
         case "set_aside":
-            done = True  # what the device still holds is in the report that comes with it
+            done = True  # the report in the same request contains the rest
         case "lost" | "found":
             asset_id = item.get("asset")
             done = is_id(asset_id) and lost_assets.mark_lost(sender, asset_id, at, is_lost=item["act"] == "lost")
@@ -48,7 +48,7 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
 
 
 def _signed(lines: Any) -> stock_takes.SignedResult | None:
-    """The lines that a device sends with a sign-off; None from one that sends none. What makes no sense is left out."""
+    """Parse the lines of a sign-off, without invalid ones. None if the device sent none."""
     if not isinstance(lines, dict):
         return None
     groups = {name: group for name, group in lines.items() if isinstance(group, list)}
@@ -68,7 +68,7 @@ def _signed(lines: Any) -> stock_takes.SignedResult | None:
 
 
 def _other_device(one: Any) -> stock_takes.OtherDevice | None:
-    """What a sign-off says of another device, times in milliseconds; None if it makes no sense."""
+    """Parse the report on another device in a sign-off, with times in milliseconds. None if it is invalid."""
     if not isinstance(one, list) or len(one) != 4 or not isinstance(one[0], str):
         return None
     name, unsent, since, reported_at = one
@@ -79,7 +79,7 @@ def _other_device(one: Any) -> stock_takes.OtherDevice | None:
 
 
 def report(organization_id: int, name: str, body: dict[str, Any], answers: Sequence[Answer], at: int) -> None:
-    """Keep what a device says of its unsent scans and undos. It counted those that came with it: they are taken off."""
+    """Store the report on unsent scans and undos of a device, minus those received in the same request."""
     device, holds = body.get("device"), body.get("holds")
     if not isinstance(device, str) or not _DEVICE.fullmatch(device) or not isinstance(holds, list):
         return
@@ -94,7 +94,7 @@ def report(organization_id: int, name: str, body: dict[str, Any], answers: Seque
 
 
 def _holding(one: Any, received: Mapping[str, int]) -> stock_takes.DeviceReport | None:
-    """What a device says of one stock-take; None if it makes no sense."""
+    """Parse the report on one stock-take. None if it is invalid."""
     if not isinstance(one, dict) or not isinstance(one.get("stock_take"), str) or not _is_count(one.get("unsent")):
         return None
     unsent = max(0, one["unsent"] - received.get(one["stock_take"], 0))
@@ -112,7 +112,7 @@ def _moment(value: Any) -> int | None:
 
 _DEVICE = re.compile(r"[A-Za-z0-9-]{8,64}")
 _MOST_HOLDINGS = 20
-_STILL_HELD = (Result.UNCLEAR, Result.RETIRED, Result.WHOSE)  # the device keeps them until somebody decides
+_STILL_HELD = (Result.UNCLEAR, Result.RETIRED, Result.WHOSE)  # the device keeps them until a person decides
 
 
 _HOW = ("", "scan", "reader", "person")

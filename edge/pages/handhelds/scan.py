@@ -1,4 +1,4 @@
-"""The scan page and the endpoints of its script. Everything it sends is kept on the device until it was answered."""
+"""The scan page and the endpoints of its scripts. Handhelds keep everything until the server has acknowledged it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from edge.tracking import board, carriers, location_board, report
 from edge.validation.values import MAX_NAME
 
 MAX_BATCH = 100
-LONGEST_DELAY = 60 * clock.SECOND  # of a request
+LONGEST_DELAY = 60 * clock.SECOND  # usual delay of a request, at most
 SERVICE_WORKER = "handhelds/sw.js"
-# All modules are preloaded, so that the browser need not discover them one by one: the one that catches codes first.
+# All modules are preloaded, because discovering imports one by one is slow. The module that catches codes comes first.
 FIRST_SCRIPTS = (
     *(
         "handhelds/catch.js",
@@ -68,7 +68,7 @@ FIRST_SCRIPTS = (
     ),
     *("handhelds/take.js", "handhelds/view.js", "handhelds/where.js"),
 )
-# Characters that another keyboard layout, or the settings of a scanner, would change.
+# Contains characters that other keyboard layouts and scanner settings change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
 _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 
@@ -76,14 +76,14 @@ _SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 @pages.get("/scan")
 @require_role(Role.OPERATOR)
 def scan_page() -> Response:
-    """The same for everybody except for the language, so that a device may cache it for use without a connection."""
+    """Return the page, which differs by language only, so that devices can cache it for offline use."""
     page = render_template("handhelds/scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
     response = compressed(page.encode(), "text/html")
     files = static_files()
-    response.headers["Content-Security-Policy"] = policy(script_src="'self' 'wasm-unsafe-eval'")  # its code reader
-    response.headers["Edge-Version"] = (
-        files.version
-    )  # the service worker keeps the page beside the files of its version
+    response.headers["Content-Security-Policy"] = policy(
+        script_src="'self' 'wasm-unsafe-eval'"
+    )  # needed by the code reader
+    response.headers["Edge-Version"] = files.version  # the service worker caches the page with files of this version
     return _with_who_cookie(response)
 
 
@@ -96,7 +96,7 @@ def _with_who_cookie(response: Response) -> Response:
 @pages.get("/scan/test-code")
 @require_role(Role.OPERATOR)
 def scan_test_code() -> str:
-    """A code to scan from another screen or from paper: the device learns what its scanner adds or changes."""
+    """Show a code to scan, from which the device learns the prefix, suffix and keyboard layout of its scanner."""
     return render_template("handhelds/test-code.html", code=record_links.qr(TEST_CODE), text=TEST_CODE)
 
 
@@ -115,7 +115,7 @@ def service_worker() -> Response:
 @pages.get("/scan/state")
 @require_role(Role.OPERATOR)
 def scan_state() -> Response:
-    """Who is signed in, what their role allows, the token for posts, the box's clock."""
+    """Return the session, the person's permissions, the CSRF token and the time."""
     here = device()
     if here is not None:
         device_store.record_seen(here.id)
@@ -135,7 +135,7 @@ def scan_state() -> Response:
 @pages.get("/scan/locations")
 @require_role(Role.OPERATOR)
 def scan_locations() -> Response:
-    """Every location with the codes of its labels, so that the device knows them without a connection."""
+    """Return all locations with the codes of their labels, for offline use."""
     rows = location_board.with_codes(current_session().organization_id)
     version = version_of(rows)
     if request.if_none_match.contains(version):
@@ -150,7 +150,7 @@ def scan_locations() -> Response:
 @pages.post("/scan/assets")
 @require_role(Role.OPERATOR)
 def scan_assets() -> Response:
-    """The parts of the device's copy of all assets that are out of date; the device sends digests of what it has."""
+    """Return the outdated buckets of the device's copy of all assets. The device sends the digests of its buckets."""
     digests = json_object().get("digests")
     if not isinstance(digests, str):
         abort(400, "digests: the device's own, one after the other")
@@ -162,10 +162,10 @@ def scan_assets() -> Response:
 @pages.post("/scan/batch")
 @require_role(Role.OPERATOR)
 def scan_batch() -> Response:
-    """Scans and undos in the order in which they were made; an answer for each, also for one that was here before.
+    """Process scans and undos in order. Repeated items get their first answer.
 
-    `choice` is the same for scans that were made under one choice of a location. When one of them turns out to be the
-    label of another location, those after it are unclear: nothing is recorded, the device asks where they were made.
+    `choice` identifies the selection of a location on the device. If one of the scans turns out to be the label of
+    another location, later scans with the same choice are not recorded, and the device asks for their location.
     """
     body = json_object()
     items = body.get("items")
@@ -173,7 +173,7 @@ def scan_batch() -> Response:
         abort(400, f"1 to {MAX_BATCH} items")
     received_at = clock.now()
     correction = _correction(body.get("sent_at"), received_at)
-    ended: set[str] = set()  # choices of a location that a label has ended
+    ended: set[str] = set()  # choices ended by the label of another location
     with scans.one_batch():
         answers = [_handle(item, correction, received_at, ended) for item in items]
     session = current_session()
@@ -184,7 +184,7 @@ def scan_batch() -> Response:
 @pages.get("/scan/find")
 @require_role(Role.OPERATOR)
 def scan_find() -> Response:
-    """One record when the code is unambiguous, else those that match the text."""
+    """Return the record with this code, else the matches of a search."""
     text = search_text(request.args.get("q", ""))
     if not text:
         return jsonify(assets=[])
@@ -201,7 +201,7 @@ def scan_find() -> Response:
 @pages.post("/scan/attach")
 @require_role(Role.EDITOR)
 def scan_attach() -> tuple[Response, int] | Response:
-    """Give an unknown code to an asset, or to a new one, and record the parked scan."""
+    """Attach an unknown code to an existing or new asset, and record the waiting scan."""
     body = json_object()
     scan_id, asset_id, name = str(body.get("id")), body.get("asset"), body.get("name")
     try:
@@ -223,7 +223,7 @@ def _asset_name(name: str) -> str:
 
 
 def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> Answer:
-    """An invalid item is refused alone: it must not hold up what is queued behind it."""
+    """Process one item. An invalid item is refused without affecting the next ones."""
     if not isinstance(item, dict) or not _SCAN_ID.fullmatch(str(item.get("id"))):
         return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, N_("This scan has no id"))
     at, scan_id = item.get("at"), str(item["id"])
@@ -256,7 +256,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
 
 
 def _submitted(scan_id: str, item: dict[str, Any], moment: int) -> Submitted | None:
-    """The scan of an item; None if something is missing."""
+    """Parse a scan. None if a field is missing."""
     code, location = item.get("code"), item.get("location")
     if not isinstance(code, str) or not is_id(location) or not isinstance(item.get("at"), int | float):
         return None
@@ -274,10 +274,9 @@ def _submitted(scan_id: str, item: dict[str, Any], moment: int) -> Submitted | N
 
 
 def _sender(ref: Any, at: int) -> Actor | None:
-    """Return who made something; None if it was somebody else and that is not proven.
+    """Return the person who did something, or None if that is not proven.
 
-    A shared device also brings what was scanned in earlier sessions there. Without a reference it is the work of the
-    person who is signed in.
+    A shared device also sends scans from earlier sessions. An item without a session belongs to the current one.
     """
     session = current_session()
     if ref is None or ref == session.ref:
@@ -290,9 +289,9 @@ def _sender(ref: Any, at: int) -> Actor | None:
 
 
 def _correction(sent_at: Any, received_at: int) -> int:
-    """The correction of the times of a program that does not compare its clock with the site's, as the scan page does.
+    """Return the clock correction for a client that does not synchronize its clock, unlike the scan page.
 
-    The request took part of the difference, so only one beyond all delays is a wrong clock.
+    Offsets within the usual delay of requests are ignored.
     """
     if not isinstance(sent_at, int | float) or not 0 < sent_at < 1e14:
         return 0

@@ -1,6 +1,6 @@
-"""Badges that are scanned on the scan page: a badge number is recorded nowhere, not even as an unknown tag.
+"""Badges scanned on the scan page. A badge number is never recorded, not even as an unknown tag.
 
-Handhelds recognize most of them by their marks, see `people.passwords`, and ask before they store such a code.
+Handhelds recognize most badges by their marks, see `people.passwords`, and ask before storing such a code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from edge.people import passwords, people
 from edge.people.people import Role
 from edge.records import lookup
 
-# How many unknown codes a session learns about, or it could try all numbers. The others are treated as unknown tags.
+# Limit per session, which prevents guessing badge numbers. Beyond it, codes are treated as unknown tags.
 _answers = Buckets(burst=100, per_second=1 / 10)
 
 
@@ -27,7 +27,7 @@ def marks() -> dict[str, Any]:
 @pages.post("/scan/badge")
 @require_role(Role.OPERATOR)
 def scan_badge() -> Response:
-    """Whether a code is the badge of somebody here."""
+    """Answer whether the code is the badge of a person in the organization."""
     code = json_object().get("code")
     if not isinstance(code, str):
         abort(400, "code: the code that was scanned")

@@ -1,4 +1,4 @@
-"""Stock-takes: the open ones for devices to go on with, the signed-off sheets to see, print and download."""
+"""Stock-takes: open ones for handhelds, and signed-off sheets to view, print and download."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def open_stock_takes() -> Response:
 @pages.get("/scan/stock-takes/<stock_take_id>")
 @require_role(Role.OPERATOR)
 def stock_take_progress(stock_take_id: str) -> Response:
-    """For a device that continues it."""
+    """Return the progress for a device that joins."""
     return _progress(stock_take_id)
 
 
 @pages.post("/scan/stock-takes/<stock_take_id>")
 @require_role(Role.OPERATOR)
 def report_and_progress(stock_take_id: str) -> Response:
-    """For all devices that work on it: each says what it has not sent yet, and gets what the others progress."""
+    """Store the report of a device, and return the progress of all devices."""
     session = current_session()
     actions.report(session.organization_id, session.device_name or session.name, json_object(), [], clock.now())
     return _progress(stock_take_id)

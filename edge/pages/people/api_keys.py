@@ -1,4 +1,4 @@
-"""Account menu, API Keys, New Key: the only place where credentials of the API are made (spec: Authentication 1)."""
+"""Account menu, API Keys, New Key: the only place to create credentials for the API (spec: Authentication 1)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def new_key_form() -> str:
 @require_role(Role.ADMINISTRATOR)
 @once
 def new_key() -> str | tuple[str, int]:
-    """Answers with the secret itself: it is on this one page and nowhere else, so there is no redirect."""
+    """Create a key. The response is the only page that shows the secret, so it is not a redirect."""
     form = request.form
     secret = new_client_secret()
     days = form.get("expires", "")
@@ -74,7 +74,7 @@ def revoke_key(key_id: str) -> AnyResponse:
 
 
 def levels_of(resource: str) -> dict[str, str]:
-    """Those that the resource has scopes for."""
+    """Return the access levels that the resource has scopes for."""
     return {
         level: LEVEL_TITLES[level]
         for level, steps in LEVELS.items()

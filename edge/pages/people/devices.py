@@ -1,4 +1,4 @@
-"""Shared handhelds: an administrator makes a link, the device opens it once, and is known from then on."""
+"""Shared handhelds: an administrator creates a link, and the device that opens it is enrolled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def show_devices() -> str:
 @require_role(Role.ADMINISTRATOR)
 @once
 def new_device() -> str | tuple[str, int]:
-    """Answers with the link itself: it is good for one device and one day, and nowhere else to be seen."""
+    """Create an enrollment link, valid for one device and one day. The response is the only page that shows it."""
     try:
         device, code = devices.invite(actor(), text(request.form, "name"))
     except Invalid as error:
@@ -52,7 +52,7 @@ def revoke_device(device_id: int) -> AnyResponse:
 @pages.get("/enrol/<code>")
 @open_to_all
 def enrollment(code: str) -> str:
-    """Only shows what would happen: a camera app's preview must not use the link up."""
+    """Show a confirmation page only, because a preview in the camera app must not use up the link."""
     return render_template("people/enrol.html", device=devices.find_by_code(code) or abort(404, _SPENT), code=code)
 
 

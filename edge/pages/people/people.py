@@ -1,4 +1,4 @@
-"""People: who may sign in, as what, with which password, badge or PIN."""
+"""People: their roles, passwords, badges and PINs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def edit_person_form(person_id: int) -> str:
 @pages.post("/people/<int:person_id>/edit")
 @require_role(Role.ADMINISTRATOR)
 def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
-    """A field for a password, PIN or badge that is left empty keeps what is there. A new one ends open sessions."""
+    """Save a person. Empty password, PIN and badge fields keep the current values; new values end open sessions."""
     try:
         entered = _entered()
         for name in ("pin", "badge"):
@@ -85,7 +85,7 @@ def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
 @pages.post("/people/<int:person_id>/disable")
 @require_role(Role.ADMINISTRATOR)
 def disable_person(person_id: int) -> AnyResponse | tuple[str, int]:
-    """They are out at once. The last administrator cannot be disabled."""
+    """Disable a person and end their sessions. The last administrator cannot be disabled."""
     person = _person(person_id)
     try:
         people.disable_person(actor(), person_id)
@@ -110,7 +110,7 @@ def _person(person_id: int) -> PersonRow:
 
 
 def _editable(person: PersonRow) -> dict[str, Any]:
-    """The saved values of the fields of the form."""
+    """Return the saved values of the form's fields."""
     return {"name": person.name, "email": person.email, "role": Role(person.role)}
 
 

@@ -1,4 +1,4 @@
-"""Setting up one's own second factor, and removing it."""
+"""Setup and removal of a person's own second factor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def second_factor_page() -> str:
 @require_role(Role.ADMINISTRATOR)
 @once
 def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
-    """Show the secret for the app on this one page. The password is required: an open session is not enough."""
+    """Show the secret for the authenticator app once. Requires the password, because an open session is not enough."""
     person = _person()
     if not sign_in.is_own_password(person, request.form.get("present", ""), address=address()):
         return _page({"present": gettext(WRONG_PASSWORD)}), 400
@@ -46,7 +46,7 @@ def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 @once
 def confirm_second_factor() -> str | AnyResponse | tuple[str, int]:
-    """Show the recovery codes, on this one page, after a first code; from then on codes are asked for."""
+    """Enable the second factor after the first valid code, and show the recovery codes once."""
     try:
         codes = second_factor.confirm(actor(), request.form.get("code", ""))
     except Conflict:
@@ -59,7 +59,7 @@ def confirm_second_factor() -> str | AnyResponse | tuple[str, int]:
 @pages.post("/account/second-factor/remove")
 @require_role(Role.VIEWER)
 def remove_second_factor() -> AnyResponse:
-    """Remove one's own, with a code: a session that was left open is not enough."""
+    """Remove the second factor. Requires a code, because an open session is not enough."""
     person, form = _person(), request.form
     fault = sign_in.check_own_code(person, form.get("code", ""), form.get("recovery", ""), address=address())
     if fault:
@@ -74,7 +74,7 @@ def _person() -> PersonRow:
 
 
 def _page(errors: dict[str, str] | None = None, step: str = "", **shown: object) -> str:
-    """`step`: of the setup, "confirm" or "codes"."""
+    """Show a step of the setup: "confirm" or "codes"."""
     session = current_session()
     return render_template(
         "people/second-factor.html",

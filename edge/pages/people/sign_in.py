@@ -1,4 +1,4 @@
-"""Signing in and out, with a second factor where there is one, and changing one's own password."""
+"""Sign-in with optional second factor, sign-out, and the account page."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from edge.pages.guard import (
 from edge.pages.notices import done
 from edge.people import passwords, people, second_factors, tokens
 from edge.people import sign_in as sessions
+from edge.people.devices import DeviceRow
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.services import services
@@ -38,16 +39,36 @@ def sign_in_page() -> AnyResponse | str:
 @pages.post("/sign-in")
 @open_to_all
 def sign_in() -> AnyResponse:
-    """By password; on an enrolled device also by badge, or by name, with a PIN where one is asked for.
+    """Sign in by password; on an enrolled device also by badge, or by name and PIN.
 
-    Where the person has a second factor, the answer to the password is the form for its code, which comes here, too.
+    With a second factor, the response to the password is a form for the code, which is posted here, too.
     """
-    form, config = request.form, services().config
+    form, here = request.form, device()
     if "continue" in form:  # from a form that was kept during the sign-in
         return make_response(_page())
-    here = device()
+    answer = _authenticate(here)
+    if isinstance(answer, sessions.Refused):
+        return _refused(answer)
+    if g.session is not None:
+        sessions.sign_out(cookies.session_token())
+    kept = kept_forms.kept(form.get("kept", ""))
+    if kept is not None:
+        response: AnyResponse = make_response(_kept_form_page(kept, answer.token))
+    else:
+        response = redirect(next_path("/scan" if answer.person.role == Role.OPERATOR else "/"), 303)
+    cookies.write(response, cookies.SESSION, answer.token, services().config.session_hours * 3600)
+    cookies.write_who(response, answer.ref, answer.person.id, answer.person.organization_id)
+    if answer.proof:
+        cookies.write(response, cookies.KNOWN, answer.proof, cookies.LONGEST_SECONDS)
+    if here is not None:  # extends the enrollment of a device in use
+        cookies.write(response, cookies.DEVICE, cookies.read(cookies.DEVICE), cookies.LONGEST_SECONDS)
+    return response
+
+
+def _authenticate(here: DeviceRow | None) -> sessions.SignIn | sessions.Refused:
+    form, config = request.form, services().config
     if "challenge" in form:
-        answer = sessions.enter_code(
+        return sessions.enter_code(
             form["challenge"],
             form.get("code", ""),
             form.get("recovery", ""),
@@ -56,8 +77,8 @@ def sign_in() -> AnyResponse:
             proof=cookies.read(cookies.KNOWN),
             device=here,
         )
-    elif "email" in form or here is None:
-        answer = sessions.sign_in(
+    if "email" in form or here is None:
+        return sessions.sign_in(
             form.get("email", ""),
             form.get("password", ""),
             address=address(),
@@ -65,37 +86,19 @@ def sign_in() -> AnyResponse:
             proof=cookies.read(cookies.KNOWN),
             device=here,
         )
-    else:
-        answer = sessions.sign_in_on_device(
-            here,
-            badge=form.get("badge", ""),
-            person_id=form.get("person", 0, type=whole),
-            pin=form.get("pin", ""),
-            is_pin_required=config.pin_required,
-            address=address(),
-            hours=config.session_hours,
-        )
-    if isinstance(answer, sessions.Refused):
-        return _refused(answer)
-    if g.session is not None:
-        sessions.sign_out(cookies.session_token())
-    fallback = "/scan" if answer.person.role == Role.OPERATOR else "/"
-    kept = kept_forms.kept(form.get("kept", ""))
-    if kept is not None:
-        response: AnyResponse = make_response(_still_here(kept, answer.token))
-    else:
-        response = redirect(next_path(fallback), 303)
-    cookies.write(response, cookies.SESSION, answer.token, config.session_hours * 3600)
-    cookies.write_who(response, answer.ref, answer.person.id, answer.person.organization_id)
-    if answer.proof:
-        cookies.write(response, cookies.KNOWN, answer.proof, cookies.LONGEST_SECONDS)
-    if here is not None:  # while it is used, its enrollment does not expire
-        cookies.write(response, cookies.DEVICE, cookies.read(cookies.DEVICE), cookies.LONGEST_SECONDS)
-    return response
+    return sessions.sign_in_on_device(
+        here,
+        badge=form.get("badge", ""),
+        person_id=form.get("person", 0, type=whole),
+        pin=form.get("pin", ""),
+        is_pin_required=config.pin_required,
+        address=address(),
+        hours=config.session_hours,
+    )
 
 
-def _still_here(form: kept_forms.KeptForm, token: str) -> str:
-    """Show the form that was sent before the sign-in, in the new session."""
+def _kept_form_page(form: kept_forms.KeptForm, token: str) -> str:
+    """Show the form that was submitted before the sign-in, in the new session."""
     g.session, g.csrf = sessions.find(token), sessions.csrf_token(token)
     return render_template("kept-form.html", form=form)
 
@@ -119,7 +122,7 @@ def account() -> str:
 @pages.post("/account")
 @require_role(Role.VIEWER)
 def change_password() -> AnyResponse | tuple[str, int]:
-    """Change one's own password; every other session of the person ends."""
+    """Change the person's own password and end all other sessions of the person."""
     person = people.find_person(current_session().organization_id, current_session().person_id)
     if person is None or not sessions.is_own_password(person, request.form.get("present", ""), address=address()):
         return _account_again({"present": "That is not your current password"})
@@ -137,12 +140,12 @@ def change_password() -> AnyResponse | tuple[str, int]:
 @pages.post("/account/token")
 @require_role(Role.VIEWER)
 def session_token() -> Response | str:
-    """A short-lived token for the API, with what the role allows; only from here (spec: Authentication 6)."""
+    """Issue a short-lived API token with the permissions of the role (spec: Authentication 6)."""
     environment = services().config.environment
     token = tokens.session_token(environment, current_session(), cookies.session_token())
     if wants_json():
         seconds = tokens.SESSION_LIFETIME_SECONDS
-        return jsonify(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 - its kind only
+        return jsonify(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 - not a secret
     return render_template("people/account-token.html", token=token, seconds=tokens.SESSION_LIFETIME_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Antennas: their location, whether assets stay there or pass by, and what they read lately."""
+"""Antennas: location, behavior (assets stay or pass), and recent reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KIND_NAMES = {
 @pages.post("/readers/<int:reader_id>/antennas")
 @require_role(Role.ADMINISTRATOR)
 def set_antenna(reader_id: int) -> AnyResponse:
-    """Set up one antenna, or let it follow its reader again."""
+    """Save the settings of an antenna, or make it inherit those of its reader."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     kind, placement = _kind(), Placement(entered_location(), entered_rssi(), "is_enabled" in request.form)
     port = antenna_names.port_from(reader_id, text(request.form, "port"))
@@ -49,7 +49,7 @@ def set_antenna(reader_id: int) -> AnyResponse:
 @pages.post("/readers/<int:reader_id>/antenna-kind")
 @require_role(Role.ADMINISTRATOR)
 def set_kind_of_reader(reader_id: int) -> AnyResponse:
-    """For all antennas of a reader without a kind of their own."""
+    """Save the kind that antennas of a reader inherit."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     set_reader_kind(actor(), reader_id, reader.name, _kind())
     return done(f"/readers/{reader_id}", "changed")
@@ -58,7 +58,7 @@ def set_kind_of_reader(reader_id: int) -> AnyResponse:
 @pages.post("/locations/<int:location_id>/antenna-kind")
 @require_role(Role.ADMINISTRATOR)
 def set_kind_of_location(location_id: int) -> AnyResponse:
-    """For all antennas at a location and below it without a kind of their own."""
+    """Save the kind that antennas at a location and below it inherit."""
     location = locations.get(current_session().organization_id, location_id)
     set_location_kind(actor(), location_id, location.name, _kind())
     return done(f"/locations/{location_id}/edit", "changed")
@@ -67,7 +67,7 @@ def set_kind_of_location(location_id: int) -> AnyResponse:
 @pages.get("/readers/<int:reader_id>/antennas")
 @require_role(Role.EDITOR)
 def show_antenna_work(reader_id: int) -> str:
-    """What the antennas of a reader read in the last minutes, for aiming them."""
+    """Show the reads of a reader's antennas in the last minutes, to align the antennas."""
     organization_id = current_session().organization_id
     work = antenna_reads.antenna_activity(organization_id, reader_id)
     drawn = [
@@ -88,7 +88,7 @@ def show_antenna_work(reader_id: int) -> str:
 
 
 def _own_offsets(organization_id: int, reader_id: int) -> list[tuple[str, float]]:
-    """(antenna, dB) of each antenna with an offset of its own."""
+    """Return pairs (antenna, dB) of antennas with their own offset."""
     names, own = antenna_names.names_of(reader_id), rssi_offsets.offsets_of(organization_id).antennas
     return [(names.get(port, str(port)), decibels) for (one, port), decibels in sorted(own.items()) if one == reader_id]
 
@@ -96,7 +96,7 @@ def _own_offsets(organization_id: int, reader_id: int) -> list[tuple[str, float]
 @pages.post("/readers/<int:reader_id>/rssi-offset")
 @require_role(Role.ADMINISTRATOR)
 def set_rssi_offset(reader_id: int) -> AnyResponse:
-    """Set what is added to the strengths of a reader, or of one of its antennas; empty: as the reader, or nothing."""
+    """Save the offset for signal strengths of a reader or antenna. Empty: inherit it, or none."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     entered = text(request.form, "port")
     port = antenna_names.port_from(reader_id, entered) if entered else None

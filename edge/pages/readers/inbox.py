@@ -1,7 +1,4 @@
-"""What waits for a technician: unassigned topics, unknown tags, messages that could not be read.
-
-Messages of readers, shown to a person.
-"""
+"""Lists of unassigned topics, unknown tags and dead letters, each with its messages in readable form."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ def show_topics() -> str:
 @pages.post("/readers/topics")
 @require_role(Role.ADMINISTRATOR)
 def dismiss_topic() -> AnyResponse | tuple[str, int]:
-    """For good, or show it again."""
+    """Hide a topic permanently, or show it again."""
     if "bring_back" in request.form:
         dismissals.restore(actor(), "topic", request.form["bring_back"])
         return done("/readers/topics", "brought-back")
@@ -69,7 +66,7 @@ def show_unknown_tags() -> str:
 @pages.post("/readers/unknown-tags")
 @require_role(Role.EDITOR)
 def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
-    """To the asset that is named by its key, or by another of its tags; or dismiss it for good."""
+    """Attach a tag to the asset with the entered key or tag, or hide it permanently."""
     form = request.form
     if "bring_back" in form:
         dismissals.restore(actor(), "tag", form["bring_back"])
@@ -101,7 +98,7 @@ def show_dead_letters() -> str:
 @pages.post("/readers/dead-letters/<int:no>")
 @require_role(Role.ADMINISTRATOR)
 def treat_dead_letter(no: int) -> AnyResponse:
-    """Try again after the cause was fixed: it goes through ingest again, and comes back here if it fails again."""
+    """Requeue a dead letter, or delete it. If parsing fails again, the letter stays."""
     requeue = services().requeue
     if "drop" in request.form:
         dead_letters.dismiss(actor(), no)
@@ -137,7 +134,7 @@ SHOWN_BYTES = 2000
 
 
 class Shown(NamedTuple):
-    """Bytes as a person can read them: text where it is text, else hexadecimal."""
+    """Bytes for display: text if printable, else hexadecimal."""
 
     text: str
     is_text: bool
@@ -145,7 +142,7 @@ class Shown(NamedTuple):
 
 
 def to_edit(payload: bytes) -> tuple[str, bool]:
-    """A message as it can be put into a form, and whether that is hexadecimal."""
+    """Return a message for a form field, and True if it is hexadecimal."""
     try:
         text = payload.decode()
     except UnicodeDecodeError:
@@ -154,7 +151,7 @@ def to_edit(payload: bytes) -> tuple[str, bool]:
 
 
 def readable(payload: bytes, size: int) -> Shown:
-    """`size` is that of the whole, of which `payload` may be the beginning only."""
+    """Return bytes for display. `size` is the full size; `payload` may be only the beginning."""
     start = payload[:SHOWN_BYTES]
     try:
         text = start.decode("utf-8", "strict" if size <= SHOWN_BYTES else "ignore")

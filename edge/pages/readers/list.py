@@ -1,4 +1,4 @@
-"""All readers at a glance, what waits to be set up, and what to enter in a reader so that it is heard."""
+"""List of readers, unassigned topics, and settings to enter in a reader."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from edge.readers.unassigned_topics import Topic
 from edge.services import services
 
 SILENT_AFTER = 15 * 60 * clock.SECOND
-MOST_TOPICS_OFFERED = 5  # topics that are offered while the first reader is awaited
-MANY_TAGS = 10  # topics with an address at their end; as many readers of an unknown make are rare
+MOST_TOPICS_OFFERED = 5  # shown while waiting for the first reader
+MANY_TAGS = 10  # topics with the same parent and a MAC address as last level; fewer may be readers
 _ADDRESS = re.compile("[0-9A-Fa-f]{2}([:-]?[0-9A-Fa-f]{2}){5,}")
 
 
@@ -51,13 +51,13 @@ def _broker() -> dict[str, Any]:
 @pages.get("/readers/heard")
 @require_role(Role.EDITOR)
 def first_messages() -> Response:
-    """What has arrived of readers that are not set up, for the page that waits for the first message."""
+    """Return topics without a reader. The page polls this while it waits for the first message."""
     topics = _offered_topics()
     return fragment("readers/_readers.html", topics, topics=topics)
 
 
 def _offered_topics() -> list[str]:
-    """Only administrators can set readers up."""
+    """Return topics to set up. Empty for roles that cannot set up readers."""
     if not has_role(Role.ADMINISTRATOR):
         return []
     topics = [topic.topic for topic, _ in grouped_topics()]
@@ -65,7 +65,9 @@ def _offered_topics() -> list[str]:
 
 
 def grouped_topics() -> list[tuple[Topic, Guess]]:
-    """The one heard last first; the topics of a gateway that has one for each tag are one, `…/+`."""
+    """Return unassigned topics, latest message first. Topics of a gateway with one topic per tag are grouped as
+    `…/+`.
+    """
     groups: dict[str, tuple[Topic, Guess]] = {}
     topics = unassigned_topics.list_topics(current_session().organization_id)
     tag_parents = {parent for parent, count in Counter(map(_parent_of_tag, topics)).items() if count >= MANY_TAGS}
@@ -85,7 +87,7 @@ def grouped_topics() -> list[tuple[Topic, Guess]]:
 
 
 def _parent_of_tag(topic: Topic) -> str:
-    """Where the last level may be a tag, whatever the format; else nothing."""
+    """Return the parent of a topic with a MAC address as its last level, else ""."""
     parent, _, last = topic.topic.rpartition("/")
     return parent if _ADDRESS.fullmatch(last) else ""
 
@@ -93,7 +95,7 @@ def _parent_of_tag(topic: Topic) -> str:
 @pages.post("/readers/<int:reader_id>/account")
 @require_role(Role.ADMINISTRATOR)
 def make_reader_account(reader_id: int) -> str:
-    """With what the reader signs in to the broker; shown once."""
+    """Create an account at the broker for the reader. Its password is shown once."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     config = services().config
     if not config.has_reader_accounts:

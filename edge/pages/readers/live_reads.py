@@ -1,4 +1,4 @@
-"""What one reader reads right now: tag by tag and antenna by antenna, with its strength, for placing antennas."""
+"""Live reads of one reader by tag and antenna, with signal strength, to position antennas."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MOST_ROWS = 100
 
 
 class TagReads(NamedTuple):
-    """One tag at one antenna in the last minute."""
+    """Reads of one tag at one antenna in the last minute."""
 
     tag_type: str
     value: str
     antenna: int
     reads: int
-    rssi: float | None  # of the last read
+    rssi: float | None  # of the newest read
     weakest: float | None
     strongest: float | None
     received_at: int
@@ -57,7 +57,7 @@ def live_reads_now(reader_id: int) -> Response:
 
 
 def _filters() -> tuple[str, str]:
-    """An antenna, by number or name, and a part of a tag."""
+    """Return the antenna (number or name) and the part of a tag to filter by."""
     return search_text(request.args.get("antenna", "")).strip(), search_text(request.args.get("tag", ""))
 
 
@@ -83,7 +83,7 @@ def _now(reader_id: int) -> dict[str, object]:
 
 
 def by_tag_and_antenna(reads: Iterable[LiveRead], since: int) -> list[TagReads]:
-    """In an order that does not change while reads come in."""
+    """Aggregate reads since a time. The order is stable while reads arrive."""
     latest: dict[tuple[str, str, int], TagReads] = {}
     for read in reads:
         if read.received_at < since:

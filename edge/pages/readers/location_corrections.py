@@ -1,6 +1,6 @@
-"""Correct history after an antenna had a wrong location: an offer once it is changed, a preview, then one click.
+"""Correction of history after an antenna had a wrong location: an offer after the change, a preview, then one click.
 
-What is too large for a request is left to the command, which the page names.
+Corrections too large for a request have to be made by the command that the page shows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from edge.tracking import antenna_names, location_board
 @pages.get("/readers/<int:reader_id>/correct")
 @require_role(Role.ADMINISTRATOR)
 def show_correction(reader_id: int) -> str | tuple[str, int]:
-    """The form and, once it is filled in, what would change."""
+    """Show the form and, once filled in, a preview of the changes."""
     if not request.args:
         return _page(reader_id, {}, None, {})
     try:
@@ -54,7 +54,7 @@ def correct_history(reader_id: int) -> AnyResponse | tuple[str, int]:
 
 
 def saved_location(reader_id: int, port: int | None, was_id: int | None) -> AnyResponse:
-    """The page of the reader, with an offer to correct history if its antenna had another location before."""
+    """Redirect to the reader, with an offer to correct history if the location of an antenna changed."""
     offered = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
     if not offered:
         return done(f"/readers/{reader_id}", "changed")
@@ -63,7 +63,7 @@ def saved_location(reader_id: int, port: int | None, was_id: int | None) -> AnyR
 
 
 def offers_shown(reader_id: int) -> list[tuple[Offer, str]]:
-    """The offers that the address asks for, each with the address of its preview."""
+    """Return the offers in the URL, each with the URL of its preview."""
     was_id, port = request.args.get("was", type=whole), request.args.get("port", type=whole)
     if was_id is None or not has_role(Role.ADMINISTRATOR):
         return []
@@ -72,7 +72,7 @@ def offers_shown(reader_id: int) -> list[tuple[Offer, str]]:
 
 
 def _filled_in(offer: Offer) -> dict[str, str]:
-    """The values of the form for it."""
+    """Return the form values for an offer."""
     since = clock.to_datetime(offer.since).astimezone(services().zone)
     values = {"was": str(offer.was.id), "right": str(offer.right.id), "since": f"{since:%Y-%m-%dT%H:%M:%S}"}
     return values if offer.port is None else {"port": str(offer.port), **values}
@@ -99,7 +99,7 @@ def _location(field: str, values: Mapping[str, str]) -> int:
 
 
 def _moment(field: str, values: Mapping[str, str]) -> int:
-    """By the clocks at the site, unless it names a time zone."""
+    """Parse a time in the time zone of the site unless it contains an offset."""
     try:
         entered = datetime.fromisoformat(values.get(field, ""))
     except ValueError as error:

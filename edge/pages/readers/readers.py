@@ -1,4 +1,4 @@
-"""Readers: how they are doing, and how they are set up."""
+"""Readers: state and settings."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def show_reader(reader_id: int) -> str:
 @pages.get("/readers/new")
 @require_role(Role.ADMINISTRATOR)
 def new_reader_form() -> str:
-    """For a topic that was heard, the format or a mapping is suggested; what remains are three fields."""
+    """Show the form. For an unassigned topic, format and mapping are filled in from its last message."""
     topic = request.args.get("topic", "")
     sample = unassigned_topics.find_topic(current_session().organization_id, topic)
     guess = registry.recognise(topic, sample.sample) if sample else Guess()
@@ -126,7 +126,7 @@ def new_reader_form() -> str:
 @pages.post("/readers/try")
 @require_role(Role.ADMINISTRATOR)
 def try_reader() -> str | tuple[str, int]:
-    """What would become of a message with the settings of the form, before they are saved."""
+    """Show the outcome of a message with the unsaved settings of the form."""
     organization_id = current_session().organization_id
     reader_id = request.form.get("reader_id", 0, type=whole) or None
     reader = readers.get_reader(organization_id, reader_id) if reader_id else None
@@ -154,7 +154,7 @@ def new_reader() -> AnyResponse | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 def edit_reader_form(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
-    return _form(reader, reader._asdict() | _last_that_did_not_count(reader), {})
+    return _form(reader, reader._asdict() | _last_unread_message(reader), {})
 
 
 @pages.post("/readers/<int:reader_id>/edit")
@@ -187,7 +187,7 @@ def remove_reader(reader_id: int) -> AnyResponse:
 
 
 def _editable(reader: ReaderRow) -> dict[str, Any]:
-    """The saved values of the fields of the form."""
+    """Return the saved values of the form's fields."""
     return {
         "name": reader.name,
         "topic": reader.topic,
@@ -219,8 +219,8 @@ def _entered() -> dict[str, Any]:
     }
 
 
-def _last_that_did_not_count(reader: ReaderRow) -> dict[str, str]:
-    """The newest message that its format does not know or could not read, to be tried with other settings."""
+def _last_unread_message(reader: ReaderRow) -> dict[str, str]:
+    """Return the newest unsupported or unreadable message for the form, to try other settings with."""
     letters = dead_letters.list_letters(reader.organization_id, MOST_TO_TRY, 1, reader.id)
     messages: list[IgnoredMessage | DeadLetter] = [
         *ignored_messages.list_messages(reader.organization_id, reader.id),
@@ -242,7 +242,7 @@ def _new_location() -> str:
 
 
 def _attempt(values: Mapping[str, Any], reader_id: int | None) -> Attempt:
-    """The message of the form, sent to the reader of the form."""
+    """Return the message and the settings of the form."""
     message = request.form.get("message", "")
     try:
         payload = bytes.fromhex(message) if "is_hex" in request.form else message.encode()
@@ -254,7 +254,7 @@ def _attempt(values: Mapping[str, Any], reader_id: int | None) -> Attempt:
 
 
 def _sample(topic: str, payload: bytes) -> dict[str, Any]:
-    """The fields of the form that try a message out, filled with one that came."""
+    """Return form values with a received message to try."""
     message, is_hex = to_edit(payload[:MOST_TO_TRY])
     return {"message": message, "is_hex": is_hex, "message_topic": topic}
 

@@ -1,4 +1,4 @@
-"""An asset's page: facts, tags, location, history, label; and the link that its label carries."""
+"""Page of an asset, and the link in the QR code of its label."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def show_asset(asset_id: int) -> str:
 @pages.get("/assets/<int:asset_id>/now")
 @require_role(Role.VIEWER)
 def asset_now(asset_id: int) -> Response:
-    """Where it is and was, for the page that follows it."""
+    """Return the location and moves. The page polls this."""
     asset = assets.get_any(current_session().organization_id, asset_id)
     values = _now(asset)
     content = (values["where"], values["moves"], values["lost_since"], values["carrier"])
@@ -68,7 +68,7 @@ def _now(asset: AssetRow) -> dict[str, Any]:
 @pages.get("/assets/<int:asset_id>/why")
 @require_role(Role.VIEWER)
 def why_asset(asset_id: int) -> str:
-    """The evidence of where it is, and of its last moves."""
+    """Show the evidence for the current location and the last moves."""
     organization_id = current_session().organization_id
     asset = assets.get_any(organization_id, asset_id)
     return render_template("tracking/why.html", asset=asset, why=why_here(organization_id, asset_id))
@@ -85,7 +85,7 @@ def asset_label(asset_id: int) -> str:
 @pages.get("/assets/suggested")
 @require_role(Role.VIEWER)
 def suggested_assets() -> Response:
-    """A few that fit what somebody types, for a field that wants one."""
+    """Return a few matches for an input field."""
     q = search_text(request.args.get("q", ""))
     rows = board.board(current_session().organization_id, BoardFilter(q), limit=SUGGESTED).rows if q else []
     return jsonify(assets=[[row.external_key, row.name] for row in rows])
@@ -94,6 +94,6 @@ def suggested_assets() -> Response:
 @pages.get("/a/<external_key>")
 @require_role(Role.VIEWER)
 def labelled_asset(external_key: str) -> AnyResponse:
-    """What the camera of any phone opens from a label."""
+    """Redirect from the link in the QR code of a label."""
     asset = lookup.asset_by_key(current_session().organization_id, external_key) or abort(404)
     return redirect(f"/assets/{asset.id}", 303)

@@ -1,4 +1,4 @@
-"""Assets and locations from a CSV file: a template, a check of every row, then all of it or nothing."""
+"""Import of assets and locations from CSV: template, dry run, and import of all rows or none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from edge.validation.encodings import ENCODINGS
 
 KINDS = {"asset": "Assets", "location": "Locations"}
 SEPARATOR_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-FAULTS = 100  # that the page lists; the file of results has them all
+FAULTS = 100  # listed on the page; the results file has all
 
 
 @pages.get("/import")
@@ -39,7 +39,7 @@ def import_form() -> str:
 @pages.post("/import")
 @require_role(Role.EDITOR)
 def check_import() -> AnyResponse | tuple[str, int]:
-    """A dry run of the file. The records wait in memory until they are imported, or a few newer files have come."""
+    """Start a dry run. Its records stay in memory until they are imported or several newer files were uploaded."""
     kind, file = request.form.get("kind", ""), request.files.get("file")
     if kind not in KINDS:
         abort(400, "Choose assets or locations.")
@@ -55,7 +55,7 @@ def check_import() -> AnyResponse | tuple[str, int]:
 
 
 def _check(kind: str, data: bytes, encoding: str = "") -> Job:
-    """Start a dry run. Raises Unavailable while too many other files are being read."""
+    """Start a dry run. Raises Unavailable while too many other files are in progress."""
     with WORK.holding(BYTES_OF_BYTE * len(data)):
         table = table_of(kind, data, encoding)
     shown = table._replace(lines=table.lines[:PREVIEWED])
@@ -68,7 +68,7 @@ check_import.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
 @pages.post("/import/<job_id>/encoding")
 @require_role(Role.EDITOR)
 def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
-    """The same file, read in the encoding that somebody chose."""
+    """Repeat the dry run with the selected encoding."""
     job, encoding = _job(job_id), request.form.get("encoding", "")
     if encoding not in ENCODINGS or not job.data:
         abort(400, "Choose one of the encodings.")
@@ -97,7 +97,7 @@ def import_now(job_id: str) -> Response:
 @pages.post("/import/<job_id>")
 @require_role(Role.EDITOR)
 def run_import(job_id: str) -> AnyResponse:
-    """What was checked is imported; it is checked once more on the way."""
+    """Import the records of the dry run. They are validated again."""
     checked = _job(job_id)
     if not checked.is_done or not checked.dry_run or checked.faults or checked.trouble:
         abort(409, "Only a file that was checked, and in which nothing is wrong, can be imported.")

@@ -1,4 +1,4 @@
-"""An import runs in the background while the browser shows its progress. One at a time; the last few are remembered."""
+"""Background imports with progress, one at a time. The last few are remembered."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from edge.validation.csv_text import Line
 log = logging.getLogger(__name__)
 
 KEPT = 5
-KEPT_BYTES = 8 * MB  # of files, and as many rows as one file may have
+KEPT_BYTES = 8 * MB  # total size of remembered files
 
 
 @dataclass
 class Job:
-    """`outcomes` are there when it `is_done`; `trouble` says why it could not be done at all.
+    """An import. `outcomes` are available when it `is_done`; `trouble` is the reason if it failed as a whole.
 
-    One with `lines` is a dry run, which makes the records of them; one with `records` imports those.
+    With `lines` it is a dry run that produces the records; with `records` it imports them.
     """
 
     actor: Actor
     kind: str
     lines: Sequence[Line] = ()
-    data: bytes = field(default=b"", repr=False)  # of a dry run, to be read again in another encoding
+    data: bytes = field(default=b"", repr=False)  # of a dry run, to try another encoding
     table: Table | None = None
     records: Sequence[NewRecord] = ()
-    step: str = ""  # what is being done
+    step: str = ""  # current step
     id: str = field(default_factory=new_token)
     progress: int = 0
     is_done: bool = False
@@ -61,7 +61,7 @@ _jobs: OrderedDict[str, Job] = OrderedDict()
 
 
 def start(job: Job) -> Job:
-    """Raises Conflict while another import is on its way."""
+    """Start a job. Raises Conflict while another one runs."""
     with _lock:
         if any(not one.is_done for one in _jobs.values()):
             raise Conflict("Another import is running. Wait until it has ended")
@@ -83,7 +83,7 @@ def find(organization_id: int, job_id: str) -> Job | None:
 
 
 def wait(job_id: str, seconds: float) -> bool:
-    """Until the import has ended; false when it takes longer."""
+    """Wait for the import. Returns False after the timeout."""
     with _lock:
         job = _jobs[job_id]
     return job.ended.wait(seconds)

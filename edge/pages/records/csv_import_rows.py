@@ -1,4 +1,4 @@
-"""From the lines of a CSV file to records, by the rules of the API, each with its errors."""
+"""Converts lines of a CSV file to records by the rules of the API, with errors by row."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from edge.validation.values import TAG_TYPES
 
 Judged = TypeVar("Judged")
 MOST_ROWS = csv_text.MOST_ROWS
-BYTES_OF_BYTE = 10  # of memory, for a byte of a file: its text in the encodings that are tried, then its cells
-BETWEEN_TAGS = "|"  # in one cell; no usual tag has it
-# In the languages of the pages, also as spreadsheets write the logical values.
+BYTES_OF_BYTE = 10  # memory per byte of a file: text in several encodings, then cells
+BETWEEN_TAGS = "|"  # in one cell; unusual in tags
+# In the languages of the pages, and as spreadsheets write booleans.
 _YES = frozenset(["yes", "y", "true", "1", "x", "ja", "j", "wahr", "oui", "o", "vrai"]) | frozenset(
     ["sí", "si", "s", "verdadero", "tak", "t", "prawda"]
 )
 _NO = frozenset(["no", "n", "false", "0", "nein", "falsch", "non", "faux", "falso", "nie", "fałsz"])
 _CODES = ("external_key", "parent_external_key", *TAG_TYPES)
-# 4,00638E+12: a spreadsheet showed a long number that way, and saved what it showed. `.0` is added by other programs.
+# Spreadsheets save long numbers as displayed, such as 4,00638E+12. Other programs append `.0`.
 _SHORTENED = re.compile(r"-?[0-9]+([.,][0-9]+)?E\+[0-9]+|[0-9]{6,}[.,]0+", re.IGNORECASE)
-MOST_FAULTS = 5  # that are listed of one row
+MOST_FAULTS = 5  # listed per row
 PREVIEWED = 5  # rows
 COLUMNS = {
     "asset": ("external_key", "name", "description", "is_active", *TAG_TYPES),
@@ -42,7 +42,7 @@ _CREATE = {"asset": bodies.ASSET_CREATE, "location": bodies.LOCATION_CREATE}
 
 
 class Table(NamedTuple):
-    """A file as it was read; `is_certain` is false while its encoding is only the most likely one."""
+    """A parsed file. `is_certain` is False if the encoding is a guess."""
 
     lines: Sequence[Line]
     encoding: str
@@ -51,13 +51,12 @@ class Table(NamedTuple):
 
     @property
     def preview(self) -> list[Line]:
-        """The first rows as they are understood."""
+        """Return the first rows as parsed."""
         return [line._replace(cells=_understood(line.cells)) for line in self.lines[:PREVIEWED]]
 
 
 def table_of(kind: str, data: bytes, encoding: str = "") -> Table:
-    """The file in the given encoding, or in the most likely one. Raises Invalid for a file that is not a table of this
-    kind."""
+    """Parse a file in the given encoding, or the most likely one. Raises Invalid if the table is of another kind."""
     decoded = decode_as(data, encoding) if encoding else decode_any(data)
     return Table(
         _lines_of(kind, decoded.text), decoded.encoding, decoded.is_certain, csv_text.separator_of(decoded.text)
@@ -65,7 +64,7 @@ def table_of(kind: str, data: bytes, encoding: str = "") -> Table:
 
 
 def lines_of(kind: str, data: bytes) -> Sequence[Line]:
-    """Raises Invalid for a file that is not a table of this kind."""
+    """Return the lines. Raises Invalid if the table is of another kind."""
     return table_of(kind, data).lines
 
 
@@ -77,7 +76,7 @@ def _lines_of(kind: str, text: str) -> list[Line]:
 
 
 def records_of(kind: str, lines: Sequence[Line], progress: Callable[[int], None]) -> list[NewRecord]:
-    """The errors of a row are kept in its record."""
+    """Return a record for each row, with its errors."""
     records = []
     for number, line in enumerate(lines, 1):
         records.append(_record(kind, line))
@@ -87,7 +86,7 @@ def records_of(kind: str, lines: Sequence[Line], progress: Callable[[int], None]
 
 
 def _record(kind: str, line: Line) -> NewRecord:
-    """With every fault of the row, not only the first."""
+    """Return the record of a row with all of its errors."""
     faults = [line.fault] if line.fault else _shortened(line)
     key = line.cells.get("external_key") or None
     parent = line.cells.get("parent_external_key") or None
@@ -105,7 +104,7 @@ def _record(kind: str, line: Line) -> NewRecord:
 
 
 def _collected(faults: list[str], judge: Callable[[], Judged]) -> Judged | None:
-    """What `judge` returns, or None, and its faults in the list."""
+    """Return the result of `judge`, or None and add its errors to the list."""
     try:
         return judge()
     except EdgeError as error:
@@ -119,7 +118,7 @@ def _joined(faults: Sequence[str]) -> str:
 
 
 def _shortened(line: Line) -> list[str]:
-    """Faults of codes that are no longer what they were, since a spreadsheet took them for numbers."""
+    """Return errors for codes that a spreadsheet has converted to numbers."""
     return [
         f"{column}: {value} is a number as a spreadsheet shows it, not the code. "
         "Format the column as text, enter the code again, and save the file"
@@ -130,7 +129,7 @@ def _shortened(line: Line) -> list[str]:
 
 
 def _given(kind: str, line: Line, key: str | None) -> dict[str, Any]:
-    """An empty cell changes nothing in an existing record, and leaves the default in a new one."""
+    """Return the non-empty cells. An empty cell keeps the saved value, or the default of a new record."""
     entered: dict[str, Any] = {
         name: line.cells[name].replace("\r\n", "\n") for name in ("name", "description") if line.cells.get(name)
     }
@@ -176,7 +175,7 @@ def _understood(cells: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_repeats(records: Sequence[NewRecord]) -> Iterator[NewRecord]:
-    """The same key or tag twice in one file is a fault of the second row, whichever of them was meant."""
+    """Report an error for the second row with the same key or tag."""
     keys: dict[str, int] = {}
     tags: dict[NewTag, int] = {}
     for record in records:

@@ -1,4 +1,4 @@
-"""Making, changing and retiring assets, and their tags: the same rules and the same functions as the API."""
+"""Creation, editing and retirement of assets and their tags, with the functions and rules of the API."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def edit_asset_form(asset_id: int) -> str:
 @require_role(Role.EDITOR)
 @at_home
 def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
-    """The key is changed by the API's rename, the rest by its patch; both or neither."""
+    """Save the form: a rename for the key and a patch for the other fields, in one transaction."""
     organization_id = current_session().organization_id
 
     def save(values: dict[str, Any], check: Callable[[AssetRow], None]) -> None:
@@ -89,7 +89,7 @@ def retire_asset(asset_id: int) -> AnyResponse:
 @require_role(Role.EDITOR)
 @at_home
 def restore_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
-    """Of the pages alone: through the API, what is deleted stays deleted."""
+    """Restore a retired asset. Possible on pages only; for the API, it remains deleted."""
     try:
         assets.restore(actor(), asset_id)
     except Conflict as error:
@@ -119,7 +119,7 @@ def detach_asset_tag(asset_id: int, tag_id: int) -> AnyResponse:
 
 
 def _editable(asset: AssetRow) -> dict[str, Any]:
-    """The saved values of the fields of the form."""
+    """Return the saved values of the form's fields."""
     return {
         "name": asset.name,
         "description": asset.description,

@@ -1,4 +1,4 @@
-"""Making, changing and retiring locations, and their tags: the same rules and the same functions as the API."""
+"""Creation, editing and retirement of locations and their tags, with the functions and rules of the API."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def detach_location_tag(location_id: int, tag_id: int) -> AnyResponse:
 
 
 def _editable(location: LocationRow) -> dict[str, Any]:
-    """The saved values of the fields of the form."""
+    """Return the saved values of the form's fields."""
     return {
         "name": location.name,
         "description": location.description,

@@ -1,4 +1,4 @@
-"""Records that are kept at another box are shown here and changed there."""
+"""Records of other sites are read-only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from edge.records.homes import home_name
 
 
 def at_home(view: Callable[..., Any]) -> Callable[..., Any]:
-    """For views that change the record in their address, below their role: 409 where its home is elsewhere."""
+    """Decorate a view that changes the record in its path; use below the role. Answers 409 if another site owns the
+    record.
+    """
 
     @wraps(view)
     def answer(**ids: int) -> Any:

@@ -1,4 +1,4 @@
-"""The location tree with its counts, and a location's page: what is there, what came and went today."""
+"""The location tree with counts, and the page of a location with its assets and today's movements."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from edge.tracking import board, flows, location_board
 from edge.tracking.board import BoardFilter
 
 PER_PAGE = 50
-SMALL_TREE = 60  # is shown opened
-WHOLE_TREE = 1000  # a larger one is shown by its top, and opened location by location
+SMALL_TREE = 60  # fully expanded up to this number of locations
+WHOLE_TREE = 1000  # beyond this number, only the top level is shown at first
 
 
 @pages.get("/locations")
@@ -62,7 +62,7 @@ def show_location(location_id: int) -> str:
 @pages.get("/locations/<int:location_id>/now")
 @require_role(Role.VIEWER)
 def location_now(location_id: int) -> Response:
-    """What is there, what came and went, for the page that follows it."""
+    """Return the assets and movements. The page polls this."""
     values = _now(locations.get(current_session().organization_id, location_id))
     content = (values["page"], values["passages"], values["below"])
     return fragment("records/_location-now.html", content, **values)
@@ -94,6 +94,6 @@ def location_label(location_id: int) -> str:
 @pages.get("/l/<external_key>")
 @require_role(Role.VIEWER)
 def labelled_location(external_key: str) -> AnyResponse:
-    """What the camera of any phone opens from a label."""
+    """Redirect from the link in the QR code of a label."""
     location = lookup.location_by_key(current_session().organization_id, external_key) or abort(404)
     return redirect(f"/locations/{location.id}", 303)

@@ -1,4 +1,4 @@
-"""The start page: every asset, where it is, since when, and when it was last seen."""
+"""The start page: all assets with location, time there, and last seen."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def show_board() -> str:
 @pages.get("/board/steps")
 @require_role(Role.VIEWER)
 def board_steps() -> Response:
-    """How far a new site is, for the page that waits for its first message."""
+    """Return the progress of setup. The page polls this."""
     steps = first_steps(current_session().organization_id)
     return fragment("tracking/_first-steps.html", steps, steps=steps)
 
@@ -62,7 +62,7 @@ def board_steps() -> Response:
 @pages.get("/board/rows")
 @require_role(Role.VIEWER)
 def board_rows() -> Response:
-    """The same rows as on the page, for the page that follows the site."""
+    """Return the rows of the board. The page polls this."""
     query, offset = _requested()
     page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
     return fragment("tracking/_board-rows.html", page, page=page, query=query, **_pager(query, offset))
@@ -73,7 +73,7 @@ def _requested() -> tuple[BoardFilter, int]:
 
 
 def board_filter(values: MultiDict[str, str]) -> BoardFilter:
-    """As an address of the board says it; what is no filter is none."""
+    """Parse the filter in a URL, ignoring invalid values."""
     location_id = values.get("location", 0, type=whole)
     hours = values.get("unseen", 0, type=whole)
     q = search_text(values.get("q", ""))
@@ -89,7 +89,7 @@ def board_filter(values: MultiDict[str, str]) -> BoardFilter:
 
 
 def board_query(query: BoardFilter, offset: int = 0) -> str:
-    """The filter as `board_filter` reads it: for every address that is about the rows of a board."""
+    """Format a filter as a query string for `board_filter`."""
     values = {
         "q": query.q,
         "site": query.site_id,

@@ -1,4 +1,4 @@
-"""The board, history and ledger as CSV files, sent while they are read, with the filters of the page they are of."""
+"""The board, history and ledger as streamed CSV files, with the filters of their pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edge.people.people import Role
 from edge.readers import ledger
 from edge.tracking import exports, flows
 
-DAYS = 31  # of history, unless others are asked for
+DAYS = 31  # default range
 
 
 @pages.get("/export")

@@ -1,4 +1,4 @@
-"""Floor plans: what is where, live; a search that shows where; drawing the locations."""
+"""Floor plans: live counts, search, and an editor for the shapes of locations."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from edge.tracking.board import BoardFilter, BoardRow
 from edge.tracking.floor_plans import Plan, Point, Shape
 from edge.tracking.location_board import Branch
 
-MOST_LISTED = 20  # are listed
-MOST_MARKED = 500  # are shown on the plan
+MOST_LISTED = 20  # matches below the plan
+MOST_MARKED = 500  # matches on the plan
 
 
 class Spot(NamedTuple):
-    """A location as it is drawn, in the pixels of the plan."""
+    """A drawn location, in pixels of the plan."""
 
     branch: Branch
-    corners: str  # as SVG has them
-    x: int  # of its middle
+    corners: str  # as in SVG
+    x: int  # center
     y: int
     is_match: bool
 
@@ -46,7 +46,7 @@ def show_plans() -> AnyResponse | str:
 @pages.post("/plans")
 @require_role(Role.EDITOR)
 def upload_plan() -> AnyResponse | tuple[str, int]:
-    """Upload the drawing of an area; an existing one is replaced, and its shapes stay."""
+    """Save the drawing of an area. A replacement keeps the shapes."""
     organization_id = current_session().organization_id
     file, location_id = request.files.get("image"), request.form.get("location_id", 0, type=whole)
     try:
@@ -54,7 +54,7 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
             raise Invalid.one("location_id", "required", "Choose the area it shows")
         if file is None or not file.filename:
             raise Invalid.one("image", "required", "Choose a file")
-        # Not at the top: its library takes 2 MB, and plans are uploaded once in a year.
+        # Imported here because its library takes 2 MB and is rarely used.
         from edge.pages.tracking.plan_images import drawing_of
 
         drawing = drawing_of(file.read())
@@ -96,7 +96,7 @@ def show_plan(location_id: int) -> str:
 @pages.get("/locations/<int:location_id>/plan/now")
 @require_role(Role.VIEWER)
 def plan_now(location_id: int) -> Response:
-    """The counts, for the page that follows them."""
+    """Return the counts. The page polls this."""
     values = _drawn(location_id, search_text(request.args.get("q", "")))
     return fragment("tracking/_floor-plan.html", (values["plan"], values["spots"]), **values)
 
@@ -104,7 +104,7 @@ def plan_now(location_id: int) -> Response:
 @pages.get("/locations/<int:location_id>/plan/image")
 @require_role(Role.VIEWER)
 def plan_image(location_id: int) -> Response:
-    """The address names the version of the plan, so it may be kept."""
+    """Return the image. The URL contains the version, so browsers may cache it."""
     content, media_type = floor_plans.image(current_session().organization_id, location_id)
     response = Response(content, mimetype=media_type)
     response.headers["Cache-Control"] = "private, max-age=86400"
@@ -148,7 +148,7 @@ def _points(given: Sequence[Sequence[int]]) -> list[Point]:
 
 
 def _drawn(location_id: int, q: str) -> dict[str, Any]:
-    """What is drawn over the image; `q` marks the locations where something that fits is."""
+    """Return the shapes over the image. Locations with matches of `q` are marked."""
     organization_id = current_session().organization_id
     locations.get(organization_id, location_id)
     plan, shapes = floor_plans.whole_plan(organization_id, location_id)
@@ -166,7 +166,7 @@ def spot_of(plan: Plan, shape: Shape, branch: Branch, is_match: bool) -> Spot:
 
 
 def _shapes_of(rows: Sequence[BoardRow], drawn: set[int], branches: Mapping[int, Branch]) -> Iterator[int]:
-    """Where each row is on the plan: at its location, or the nearest above it that is drawn."""
+    """Return the shape for each row: that of its location, or of the nearest drawn ancestor."""
     for row in rows:
         shape = nearest(row.location_id, drawn, branches)
         if shape is not None:

@@ -1,5 +1,4 @@
-"""Where things were: the board at a moment that is past, the history of an asset or a location by days, and what was
-not seen for long."""
+"""Past positions: the board at a past moment, history of an asset or location, and assets that are missing."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ STEPS = {
 @pages.get("/past")
 @require_role(Role.VIEWER)
 def show_past() -> str:
-    """The board at a past moment."""
+    """Show the board at a past moment."""
     now = clock.now()
     query = past_filter(now)
     offset = offset_asked()
@@ -60,9 +59,9 @@ def show_past() -> str:
 
 
 def past_filter(now: int) -> PastFilter:
-    """As the address says it; an hour ago unless it says when, and never in the future.
+    """Parse the filter in the URL. The default is an hour ago; the future is replaced by now.
 
-    Whole minutes, since addresses have no seconds: the file must be of the same moment as the page.
+    The time is cut to minutes, because URLs have no seconds and the CSV file must match the page.
     """
     values = request.args
     at = max(0, min(requested_moment(now - clock.HOUR), now))
@@ -93,7 +92,7 @@ def _heading(query: PastFilter, sort: str) -> Heading:
 @pages.get("/assets/<int:asset_id>/history")
 @require_role(Role.VIEWER)
 def asset_history(asset_id: int) -> str:
-    """Its stays on some days, how long each lasted, and how the days were spent."""
+    """Show the stays on the selected days, and the time at each location."""
     organization_id = current_session().organization_id
     asset = assets.get_any(organization_id, asset_id)
     days = requested_days(7, MOST_DAYS)
@@ -104,7 +103,7 @@ def asset_history(asset_id: int) -> str:
     strip = timeline.strip(clipped[::-1], end)
     names = charts.names_of(edges)
     offset = offset_asked()
-    colours = strip.colours if strip else {stay.location_id: 0 for stay in clipped}
+    colors = strip.colors if strip else {stay.location_id: 0 for stay in clipped}
     return render_template(
         "tracking/asset-history.html",
         asset=asset,
@@ -118,7 +117,7 @@ def asset_history(asset_id: int) -> str:
         sightings=sum(stay.sightings for stay in stays.rows),
         is_cut=stays.is_cut,
         strip=strip,
-        chart=charts.dwell(clipped, edges, names, colours) if len(edges) > 1 and clipped else None,
+        chart=charts.dwell(clipped, edges, names, colors) if len(edges) > 1 and clipped else None,
         spent=list(zip(names, charts.dwell_times(clipped, edges), strict=True)),
         most=past.MOST_ROWS,
     )
@@ -127,7 +126,7 @@ def asset_history(asset_id: int) -> str:
 @pages.get("/locations/<int:location_id>/history")
 @require_role(Role.VIEWER)
 def location_history(location_id: int) -> str:
-    """What arrived and left, hour by hour or day by day, and how much was there."""
+    """Show arrivals, departures and average presence by hour or day."""
     organization_id = current_session().organization_id
     location = locations.get(organization_id, location_id)
     days = requested_days(7, MOST_DAYS)
@@ -150,7 +149,7 @@ def location_history(location_id: int) -> str:
 @pages.get("/not-seen")
 @require_role(Role.VIEWER)
 def show_not_seen() -> str:
-    """Assets not seen for long, the longest first: a list for searching the site."""
+    """Show assets not seen for a long time, longest first."""
     organization_id = current_session().organization_id
     hours = request.args.get("hours", 24, type=whole)
     hours = hours if hours in UNSEEN and hours else 24

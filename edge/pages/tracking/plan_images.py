@@ -1,7 +1,7 @@
-"""Uploaded drawings, re-encoded from their pixels: nothing else that was in the file is kept.
+"""Uploaded drawings, re-encoded from pixels to drop all other content of the file.
 
-One image is open at a time. Its memory is known from its head, before any pixel is decoded: PIL keeps four bytes of a
-pixel in most modes, and its decoder of progressive JPEGs two more for each component.
+One image is open at a time. The memory is known from the header before decoding: in most modes PIL uses four bytes per
+pixel, and its decoder for progressive JPEG two more per component.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from PIL.ImageFile import ImageFile
 from edge.budget import MB, WORK
 from edge.errors import Invalid, Unavailable
 
-MOST_PIXELS = 16_000_000  # of what is uploaded; it is opened in memory
-MOST_MEMORY = 104 * MB  # while it is open
-LONGEST_SIDE = 2_400  # of what is kept
+MOST_PIXELS = 16_000_000  # of an uploaded image
+MOST_MEMORY = 104 * MB  # during decoding
+LONGEST_SIDE = 2_400  # of the stored image
 QUALITY = 85
-WAIT_SECONDS = 2.0  # for the image before this one
+WAIT_SECONDS = 2.0  # for the previous image
 _RETRY_SECONDS = 5
 _REDUCED_BYTES = 4 * LONGEST_SIDE * LONGEST_SIDE
-_BYTES_OF_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # otherwise 4
-_READY = ("RGB", "RGBA", "L")  # modes that can be reduced as they are
-_ORIENTATION = 0x0112  # in the notes of a camera
+_BYTES_OF_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # default: 4
+_READY = ("RGB", "RGBA", "L")  # modes that need no conversion
+_ORIENTATION = 0x0112  # EXIF tag
 
-PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = MB  # of comments, which nobody reads
+PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = MB  # limit for comments, which are not used
 
 _one_at_a_time = threading.Lock()
 
@@ -39,7 +39,7 @@ class Drawing(NamedTuple):
 
 
 def drawing_of(uploaded: bytes) -> Drawing:
-    """A PNG or JPEG, the right way up, at most LONGEST_SIDE long.
+    """Return a PNG or JPEG, rotated by its orientation, at most LONGEST_SIDE long.
 
     Raises Invalid for anything else, and Unavailable while others are processed.
     """
@@ -60,13 +60,15 @@ def _drawing_of(uploaded: bytes) -> Drawing:
         pixels = opened.width * opened.height
         if pixels > MOST_PIXELS:
             raise _unusable(f"It has more than {MOST_PIXELS // 1_000_000} million pixels. Export a smaller one")
-        opened.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # a JPEG is decoded at a half or less, if that is enough
+        opened.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # decodes a JPEG at reduced size if possible
         with WORK.holding(_memory_of(opened, pixels)):
             return _written(_reduced(opened), is_jpeg=opened.format == "JPEG")
 
 
 def _memory_of(opened: ImageFile, pixels: int) -> int:
-    """Bytes while it is open; `pixels` are those of the file. Raises Invalid beyond what any image may take."""
+    """Return the bytes that decoding takes; `pixels` is the size of the file's image. Raises Invalid if it is too
+    large.
+    """
     of_pixel = _BYTES_OF_PIXEL.get(opened.mode, 4) + (0 if opened.mode in _READY else 4)
     memory = opened.width * opened.height * of_pixel + _REDUCED_BYTES
     if opened.info.get("progressive"):
@@ -77,7 +79,7 @@ def _memory_of(opened: ImageFile, pixels: int) -> int:
 
 
 def _reduced(opened: ImageFile) -> Image.Image:
-    """In RGB or RGBA, at most LONGEST_SIDE long, the right way up."""
+    """Return the image in RGB or RGBA, rotated by its orientation, at most LONGEST_SIDE long."""
     orientation = opened.getexif().get(_ORIENTATION)
     mode = "RGB" if opened.format == "JPEG" else "RGBA"
     image: Image.Image = opened if opened.mode in _READY else opened.convert(mode)

@@ -1,4 +1,4 @@
-"""An asset's last stays as one strip: where it was, when, for how long, at a glance."""
+"""The last stays of an asset as a strip."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 WIDTH = 1000
-LEAST_WIDTH = 3  # of a stay that was too short to be seen
-MOST_STAYS = 300  # that are all drawn
-COLOURS = 24  # of the style sheet: 8 hues, plain, then striped, then dotted
+LEAST_WIDTH = 3  # of a short stay
+MOST_STAYS = 300  # drawn without thinning
+COLORS = 24  # in the style sheet: 8 hues, each plain, striped and dotted
 
 
 class Seen(Protocol):
-    """A row of history, or several joined into one stay."""
+    """A row of history, or several rows joined into one stay."""
 
     @property
     def observed_at(self) -> int: ...
@@ -23,11 +23,11 @@ class Seen(Protocol):
 
 
 class Stay(NamedTuple):
-    """A piece of the strip, in its units; `colour` is a number of the style sheet's palette."""
+    """A section of the strip, in its units. `color` is an index in the palette of the style sheet."""
 
     x: float
     width: float
-    colour: int
+    color: int
     name: str
     since: int
     until: int
@@ -37,28 +37,28 @@ class Strip(NamedTuple):
     stays: Sequence[Stay]
     since: int
     until: int
-    colours: Mapping[int, int]  # of each location, by its id
+    colors: Mapping[int, int]  # by location id
 
     names: Mapping[int, str]
 
     @property
     def legend(self) -> list[tuple[str, int]]:
-        """The name of each location once, with its colour, in the order in which the asset came to them."""
-        return list(dict.fromkeys((self.names[location_id], colour) for location_id, colour in self.colours.items()))
+        """Return locations with their colors, in the order of the stays."""
+        return list(dict.fromkeys((self.names[location_id], color) for location_id, color in self.colors.items()))
 
 
 def strip(moves: Sequence[Seen], now: int) -> Strip | None:
-    """From the oldest of the moves (newest first) until now. A stay lasts until the next one begins."""
+    """Build the strip from moves (newest first) until now. A stay lasts until the next one."""
     if len(moves) < 2 or now <= moves[-1].observed_at:
         return None
     since, until = moves[-1].observed_at, now
-    colours: dict[int, int] = {}
+    colors: dict[int, int] = {}
     names: dict[int, str] = {}
     stays: list[Stay] = []
     ends = [until, *(move.observed_at for move in moves)]
     last_location: int | None = None
     for move, end in reversed(list(zip(moves, ends, strict=False))):
-        colour = colours.setdefault(move.location_id, len(colours) % COLOURS)
+        color = colors.setdefault(move.location_id, len(colors) % COLORS)
         names[move.location_id] = move.location_name
         stayed, last_location = move.location_id == last_location, move.location_id
         if stayed:
@@ -66,12 +66,12 @@ def strip(moves: Sequence[Seen], now: int) -> Strip | None:
             stays[-1] = stays[-1]._replace(width=width, until=end)
             continue
         x, width = _scale(move.observed_at - since, until - since), _scale(end - move.observed_at, until - since)
-        stays.append(Stay(x, max(width, LEAST_WIDTH), colour, move.location_name, move.observed_at, end))
-    return Strip(_thinned(stays), since, until, colours, names)
+        stays.append(Stay(x, max(width, LEAST_WIDTH), color, move.location_name, move.observed_at, end))
+    return Strip(_thinned(stays), since, until, colors, names)
 
 
 def _thinned(stays: Sequence[Stay]) -> Sequence[Stay]:
-    """Of very many stays, at most one short one for each unit of the strip: the others would be painted over."""
+    """Drop short stays that would be painted over: keep at most one per unit of the strip."""
     if len(stays) <= MOST_STAYS:
         return stays
     kept: list[Stay] = []

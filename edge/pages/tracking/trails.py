@@ -1,4 +1,4 @@
-"""The way of one asset over a day, on the plan of the area where it was most."""
+"""The path of an asset on one day, on the plan of the area where it was longest."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.pages.tracking.timeline import LEAST_WIDTH, WIDTH, strip
-from edge.tracking.board import Move
+from edge.tracking.report import Move
 
 
 def moves(stays: list[tuple[int, int]]) -> list[Move]:
@@ -40,5 +40,5 @@ def test_two_locations_of_one_name_are_two_stays() -> None:
     history = [move._replace(location_name="Bay 1") for move in moves([(1, 5), (2, 5), (2, 5)])]
     found = strip(history, 2_000_000)
     assert found
-    assert [stay.colour for stay in found.stays] == [0, 1]
+    assert [stay.color for stay in found.stays] == [0, 1]
     assert found.legend == [("Bay 1", 0), ("Bay 1", 1)]
