@@ -1,4 +1,4 @@
-"""The API under test: a client that holds each response against the OpenAPI document, for each of the cast."""
+"""Fixtures: API clients that validate each response against the OpenAPI document, one for each organization."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGENT = "acme-wms/1.4"
 
 
 class Api:
-    """One credential's view of the API. Paths begin after `/api/v1`; the query is in the path, or keyword arguments."""
+    """An API client with one credential. Paths begin after `/api/v1`; queries are in the path or keyword arguments."""
 
     def __init__(self, client: FlaskClient, organization_id: int, key: KeyRow, secret: str) -> None:
         self.client = client
@@ -42,16 +42,16 @@ class Api:
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> TestResponse:
-        wanted = {"User-Agent": AGENT}
+        sent_headers = {"User-Agent": AGENT}
         if getattr(self, "token", None):
-            wanted["Authorization"] = f"Bearer {self.token}"
+            sent_headers["Authorization"] = f"Bearer {self.token}"
         data = raw
         if method in ("POST", "PATCH"):
-            wanted["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            sent_headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
             data = json.dumps(body).encode() if raw is None else raw
-        wanted |= headers or {}
+        sent_headers |= headers or {}
         path, _, written = f"/api/v1{path}".partition("?")
-        response = self.client.open(path, method=method, data=data, headers=wanted, query_string=written or query)
+        response = self.client.open(path, method=method, data=data, headers=sent_headers, query_string=written or query)
         contract.check(method, path, response)
         return response
 
@@ -68,7 +68,7 @@ class Api:
         return self.call("DELETE", path, **options)
 
     def make(self, path: str, **body: Any) -> dict[str, Any]:
-        """Create a record, which must succeed, and give its data."""
+        """Create a record and return its data. The create must succeed."""
         response = self.post(path, {"name": "thing", **body})
         assert response.status_code == 201, response.text
         return data(response)
@@ -86,17 +86,17 @@ def data(response: TestResponse) -> Any:
 
 def error(response: TestResponse) -> dict[str, Any]:
     assert response.json is not None
-    found: dict[str, Any] = response.json["error"]
-    assert found["status"] == response.status_code
-    assert found["request_id"] == response.headers["X-Request-ID"]
-    return found
+    content: dict[str, Any] = response.json["error"]
+    assert content["status"] == response.status_code
+    assert content["request_id"] == response.headers["X-Request-ID"]
+    return content
 
 
 def codes(response: TestResponse) -> list[tuple[str, str]]:
-    """Field and code of each fault of a validation error."""
-    found = error(response)
-    assert (response.status_code, found["type"]) == (400, "validation_error"), response.text
-    return [(fault["field"], fault["code"]) for fault in found["fields"]]
+    """Return field and code of each validation error."""
+    content = error(response)
+    assert (response.status_code, content["type"]) == (400, "validation_error"), response.text
+    return [(fault["field"], fault["code"]) for fault in content["fields"]]
 
 
 def sign_up(client: FlaskClient, organization_id: int, scopes: Sequence[str] = SCOPES) -> Api:
@@ -122,7 +122,7 @@ def rival(app: Flask, cast: Cast) -> Api:
 
 @pytest.fixture
 def with_scopes(app: Flask, cast: Cast) -> Callable[..., Api]:
-    """Another credential of Acme with these scopes only."""
+    """Return a client of Acme that has only these scopes."""
     return lambda *scopes: sign_up(app.test_client(), cast.acme, scopes)
 
 

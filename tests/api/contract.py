@@ -1,4 +1,4 @@
-"""Holds every response of the suite against the OpenAPI document: status, headers, media type, body, no field more."""
+"""Validate every response of the tests against the OpenAPI document: status, headers, media type and exact body."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BASE = "urn:openapi"
 
 
 def _closed(schema: Any) -> Any:
-    """Objects of answers may have no field that is not described; clients must tolerate more, the tests must not."""
+    """Forbid undescribed fields in responses. Clients must accept them, but the tests must not."""
     if isinstance(schema, list):
         return [_closed(item) for item in schema]
     if not isinstance(schema, dict):
@@ -43,15 +43,15 @@ _PATHS = {re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "$"): methods for path,
 
 def resolve(node: dict[str, Any]) -> dict[str, Any]:
     while "$ref" in node:
-        found: Any = _CLOSED
-        for part in node["$ref"].partition("#/")[2].split("/"):
-            found = found[part]
-        node = found
+        target: Any = _CLOSED
+        for key in node["$ref"].partition("#/")[2].split("/"):
+            target = target[key]
+        node = target
     return node
 
 
 def check(method: str, path: str, response: TestResponse) -> None:
-    """Fails when the response is not one the document describes for this operation."""
+    """Fail if the document does not describe the response for this operation."""
     if method == "OPTIONS":
         return
     operation = _operation("GET" if method == "HEAD" else method, path)
@@ -78,18 +78,18 @@ def check_body(described: dict[str, Any], response: TestResponse) -> None:
     assert media_type in content, f"{media_type} is not described"
     if media_type == "application/json":
         OAS30Validator(content[media_type]["schema"], registry=_REGISTRY, format_checker=oas30_format_checker).validate(
-            json.loads(content_of(response))  # orjson refuses integers beyond a double
+            json.loads(content_of(response))  # orjson rejects integers beyond a double
         )
 
 
 def content_of(response: TestResponse) -> bytes:
-    """As it was before it was compressed."""
+    """Return the body without compression."""
     return gzip.decompress(response.data) if response.headers.get("Content-Encoding") == "gzip" else response.data
 
 
 def _operation(method: str, path: str) -> dict[str, Any] | None:
     for pattern, methods in _PATHS.items():
         if pattern.match(path):
-            found: dict[str, Any] | None = methods.get(method.lower())
-            return found
+            operation: dict[str, Any] | None = methods.get(method.lower())
+            return operation
     return None

@@ -1,4 +1,4 @@
-"""Credentials, tokens, and when they stop working (spec: Authentication)."""
+"""Credentials and tokens, and their expiry and revocation (spec: Authentication)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_token_endpoint_takes_json_and_forms_only(acme: Api, content_type: s
     assert "application/json or application/x-www-form-urlencoded" in error(response)["detail"]
 
 
-def test_an_unknown_grant_type_names_the_known_ones(acme: Api) -> None:
+def test_an_unknown_grant_type_gets_the_list_of_known_ones(acme: Api) -> None:
     """contract: Authentication"""
     fault = error(acme.post("/oauth/token", {"grant_type": "x"}))["fields"][0]
     assert fault["params"]["allowed_values"] == ["client_credentials", "refresh_token"]
@@ -131,7 +131,7 @@ def test_a_missing_or_malformed_credential_is_401(app: Flask, headers: dict[str,
 
 @pytest.mark.parametrize("header", ["X-Authorization", "Proxy-Authorization", "Authentication", "X-JWT", "X-Acme"])
 @pytest.mark.parametrize("scheme", ["", "Bearer "])
-def test_a_token_in_any_other_header_is_401_and_told_where_to_go(acme: Api, header: str, scheme: str) -> None:
+def test_a_token_in_any_other_header_is_401_with_advice(acme: Api, header: str, scheme: str) -> None:
     """spec: Authentication 5"""
     sent = {"User-Agent": "x/1", header: scheme + acme.token}
     response = acme.client.get("/api/v1/assets", headers=sent)
@@ -243,7 +243,7 @@ def test_a_token_answer_is_not_to_be_stored(acme: Api) -> None:
 
 
 def session_token_of(person: people.PersonRow) -> str:
-    """Of a session that the person has just begun."""
+    """Return a token of a session that has just begun."""
     cookie = f"cookie of {person.id}"
     actor = actors.person(person.organization_id, person.id, person.name)
     sessions.add_session(actor, hash_secret(cookie), clock.now() + clock.HOUR)

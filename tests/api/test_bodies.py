@@ -1,4 +1,4 @@
-"""JSON as it comes in, and metadata, which takes any of it (spec: Asset; contract: JSON is strict)."""
+"""Parsing of JSON bodies, and metadata, which accepts any JSON (spec: Asset; contract: JSON is strict)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METADATA = [
 
 
 @pytest.mark.parametrize(("field", "value", "code"), METADATA)
-def test_metadata_must_be_an_object_of_bounded_size(acme: Api, field: str, value: Any, code: str) -> None:
+def test_metadata_must_be_an_object_of_limited_size(acme: Api, field: str, value: Any, code: str) -> None:
     """spec: Asset metadata; contract: Fields and bounds"""
     assert codes(acme.post("/assets", {"name": "x", field: value})) == [(field, code)]
     assert codes(acme.patch(f"/assets/{acme.make('/assets')['id']}", {field: value})) == [(field, code)]
@@ -135,6 +135,6 @@ def test_a_body_that_is_no_json_object_is_a_bad_request(acme: Api, raw: bytes) -
     """spec: Type bad_request; contract: Bodies"""
     path = f"/assets/{acme.make('/assets')['id']}"
     for response in (acme.call("POST", "/assets", raw=raw), acme.call("PATCH", path, raw=raw)):
-        found = error(response)
-        assert (found["type"], response.status_code) == ("bad_request", 400)
-        assert "fields" not in found
+        refusal = error(response)
+        assert (refusal["type"], response.status_code) == ("bad_request", 400)
+        assert "fields" not in refusal

@@ -1,4 +1,4 @@
-"""Long answers are compressed for clients that accept it (contract: Additions, gzip)."""
+"""Gzip compression of long responses (contract: Additions, gzip)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ask(api: Api, path: str = "/assets", accept: str | None = "gzip", method: st
     return api.client.open(f"/api/v1{path}", method=method, headers=headers)
 
 
-def test_a_long_answer_is_compressed_for_who_accepts_it(shelf: Api) -> None:
+def test_a_long_response_is_compressed_for_clients_that_accept_it(shelf: Api) -> None:
     plain = ask(shelf, accept=None)
     assert len(plain.data) > MIN_SIZE
     for accept in ("gzip", "GZIP", "br, gzip, deflate", "gzip;q=0.5, identity", "*"):
@@ -38,7 +38,7 @@ def test_a_long_answer_is_compressed_for_who_accepts_it(shelf: Api) -> None:
         assert packed.headers["Content-Type"] == "application/json"
 
 
-def test_it_is_not_for_others_but_caches_learn_that_it_differs(shelf: Api) -> None:
+def test_other_clients_get_it_uncompressed_with_a_vary_header(shelf: Api) -> None:
     for accept in (None, "", "identity", "br", "gzip;q=0", "*;q=0"):
         plain = ask(shelf, accept=accept)
         assert "Content-Encoding" not in plain.headers
@@ -47,7 +47,7 @@ def test_it_is_not_for_others_but_caches_learn_that_it_differs(shelf: Api) -> No
         assert orjson.loads(plain.data)["total_count"] == 5
 
 
-def test_a_short_answer_is_sent_as_it_is(acme: Api) -> None:
+def test_a_short_response_is_not_compressed(acme: Api) -> None:
     answer = ask(acme)
     assert len(answer.data) <= MIN_SIZE
     assert "Content-Encoding" not in answer.headers
@@ -82,7 +82,7 @@ def test_a_long_refusal_and_the_document_are_compressed_too(shelf: Api, app: Fla
         assert gzip.decompress(packed.data)
 
 
-def test_what_is_kept_for_an_idempotency_key_is_not_compressed(acme: Api) -> None:
+def test_responses_stored_for_an_idempotency_key_are_not_compressed(acme: Api) -> None:
     body = {"name": "Pallet", "description": "x" * 1000}
     first = acme.post("/assets", body, headers={"Idempotency-Key": "k", "Accept-Encoding": "gzip"})
     again = acme.post("/assets", body, headers={"Idempotency-Key": "k"})
@@ -99,7 +99,7 @@ def test_pages_are_not_touched(app: Flask) -> None:
     assert "Content-Encoding" not in answer.headers
 
 
-def test_the_document_describes_it() -> None:
+def test_the_document_describes_compression() -> None:
     for methods in DOCUMENT["paths"].values():
         for operation in methods.values():
             for described in map(resolve, operation["responses"].values()):

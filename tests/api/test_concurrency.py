@@ -1,4 +1,4 @@
-"""What many clients do at once has one outcome."""
+"""Concurrent writes have one consistent outcome."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_parallel_creates_without_a_key_get_consecutive_keys(app: Flask, acme: A
     assert sorted(answers) == [f"LOC-{number:03d}" for number in range(1, 17)]
 
 
-def test_of_parallel_creates_with_one_key_exactly_one_wins(app: Flask, acme: Api) -> None:
+def test_exactly_one_of_several_parallel_creates_with_one_key_wins(app: Flask, acme: Api) -> None:
     """spec: Write operations 5; spec: Identifiers external_key, tag natural key"""
     body = {"name": "x", "external_key": "ONE", "tags": [{"tag_type": "rfid", "value": "E1"}]}
     answers = at_once(app, acme, 16, lambda api, _: api.post("/assets", body).status_code)
@@ -59,7 +59,7 @@ def test_two_reparentings_cannot_make_a_cycle_together(app: Flask, acme: Api) ->
         assert sorted(answers) == [200, 409]
 
 
-def test_of_parallel_patches_with_the_updated_at_they_read_exactly_one_wins(app: Flask, acme: Api) -> None:
+def test_exactly_one_of_several_parallel_patches_with_the_same_updated_at_wins(app: Flask, acme: Api) -> None:
     """spec: Asset updated_at; spec: Errors 5"""
     made = acme.make("/assets")
     answers = at_once(
@@ -73,7 +73,7 @@ def test_of_parallel_patches_with_the_updated_at_they_read_exactly_one_wins(app:
     assert sorted(answers) == [200] + [400] * 7
 
 
-def test_of_parallel_deletes_exactly_one_wins(app: Flask, acme: Api) -> None:
+def test_exactly_one_of_several_parallel_deletes_wins(app: Flask, acme: Api) -> None:
     path = f"/assets/{acme.make('/assets')['id']}"
     answers = at_once(app, acme, 8, lambda api, _: api.delete(path).status_code)
     assert sorted(answers) == [204] + [404] * 7

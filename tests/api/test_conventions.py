@@ -1,4 +1,4 @@
-"""What holds for every request and every response (spec: What the service does 8, 9; Conventions; Errors)."""
+"""Rules for every request and response (spec: What the service does 8, 9; Conventions; Errors)."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def test_an_unsupported_verb_is_405_with_the_real_methods(acme: Api, path: str, 
     allow = ", ".join(sorted(real | ({"HEAD"} if "GET" in real else set())))
     assert (response.status_code, response.headers["Allow"]) == (405, allow)
     if method != "HEAD":
-        found = error(response)
-        assert (found["type"], found["title"]) == ("method_not_allowed", "Method not allowed")
-        assert allow in found["detail"]
+        refusal = error(response)
+        assert (refusal["type"], refusal["title"]) == ("method_not_allowed", "Method not allowed")
+        assert allow in refusal["detail"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_an_unknown_path_is_404_in_the_envelope_also_without_a_token(acme: Api, 
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/v2/assets", "/api/v1"])
-def test_an_unknown_path_beside_v1_is_404_in_the_envelope(app: Flask, path: str) -> None:
+def test_an_unknown_path_next_to_v1_is_404_in_the_envelope(app: Flask, path: str) -> None:
     """contract: Endpoints"""
     assert error(app.test_client().get(path, headers={"User-Agent": AGENT}))["instance"] == path
 
@@ -152,7 +152,7 @@ def test_a_user_agent_that_names_an_application_is_welcome(acme: Api, agent: str
     assert acme.call("GET", "/assets", headers={"User-Agent": agent}).status_code == 200
 
 
-def test_the_request_id_of_the_client_is_kept_if_it_is_printable_ascii(acme: Api) -> None:
+def test_the_request_id_of_the_client_is_used_if_it_is_printable_ascii(acme: Api) -> None:
     """spec: Envelope request_id; contract: Requests, limits, headers"""
     for given in ("a", "trace 42/ä".replace("ä", "x"), "x" * 128):
         assert acme.call("GET", "/assets", headers={"X-Request-ID": given}).headers["X-Request-ID"] == given
@@ -211,7 +211,7 @@ def test_a_path_id_that_is_no_positive_int64_is_400(acme: Api, text: str, code: 
                 assert (operation.path_names[-1], code) in codes(response)
 
 
-def test_an_id_beyond_int64_on_either_side_is_told_both_bounds(acme: Api) -> None:
+def test_an_id_beyond_int64_gets_both_bounds(acme: Api) -> None:
     """contract: Ids and numbers"""
     for text in (2**63, -(2**63) - 1):
         assert error(acme.get(f"/assets/{text}"))["fields"][0]["params"] == {"min": 1, "max": 2**63 - 1}
@@ -224,7 +224,7 @@ def test_a_valid_id_that_does_not_resolve_is_404(acme: Api, number: int) -> None
         assert error(acme.get(f"{path}/{number}"))["type"] == "not_found"
 
 
-def test_the_order_of_answers_is_fixed(acme: Api, with_scopes: Any) -> None:
+def test_the_order_of_checks_is_fixed(acme: Api, with_scopes: Any) -> None:
     """User-Agent, path, method, token, scope, rate, media type, query and path, body, record; contract: Order of
     answers"""
     weak = with_scopes("assets:read")
@@ -249,8 +249,8 @@ def test_every_missing_scope_is_403(with_scopes: Any) -> None:
         if operation.scope:
             others = {one.scope for one in OPERATIONS if one.scope} - {operation.scope}
             weak = with_scopes(*sorted(others))
-            found = error(weak.call(operation.method, url(operation), {}))
-            assert (found["type"], operation.scope in found["detail"]) == ("forbidden", True)
+            refusal = error(weak.call(operation.method, url(operation), {}))
+            assert (refusal["type"], operation.scope in refusal["detail"]) == ("forbidden", True)
 
 
 def test_a_body_over_one_mebibyte_is_413(acme: Api) -> None:

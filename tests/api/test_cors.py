@@ -1,4 +1,4 @@
-"""Browsers of other sites may use the API, and are told so on every response (spec: What the service does 9)."""
+"""CORS headers are on every response (spec: What the service does 9)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_pages_carry_no_cors(app: Flask) -> None:
 
 
 def test_requests_of_browsers_are_measured_like_others(acme: Api) -> None:
-    """The metrics hook is one of the hooks that run after a request, as CORS was."""
+    """CORS and metrics are both hooks that run after a request."""
     for headers in ({}, {"Origin": "https://x.example"}):
         before = _requests_measured()
         response = acme.call("GET", "/orgs/me", headers=headers)

@@ -1,4 +1,4 @@
-"""A deprecated endpoint says so, and is gone after its sunset (spec: Versioning 5), proven with a throw-away route."""
+"""A deprecated endpoint announces its sunset and then answers 410 (spec: Versioning 5)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def with_old_route(sunset: datetime) -> tuple[Flask, list[Operation]]:
 
 
 @pytest.mark.parametrize(("sunset", "status"), [(SOON, 200), (GONE, 410)])
-def test_a_deprecated_route_says_so_until_its_sunset_and_is_gone_afterwards(
+def test_a_deprecated_route_announces_its_sunset_and_is_gone_afterwards(
     acme: Api, sunset: datetime, status: int
 ) -> None:
     """spec: Versioning 5; spec: Type gone; contract: Requests, limits, headers"""
@@ -50,7 +50,7 @@ def test_a_deprecated_route_says_so_until_its_sunset_and_is_gone_afterwards(
     assert "410" in described["responses"]
 
 
-def test_a_deprecated_field_is_announced_by_every_operation_that_shows_it(
+def test_a_deprecated_field_is_announced_by_every_operation_that_returns_it(
     acme: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """spec: Versioning 5"""

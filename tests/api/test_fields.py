@@ -1,4 +1,4 @@
-"""Every field of a create and a patch body, its bounds and its codes (spec: Resources and their fields)."""
+"""Fields of create and patch bodies, with their bounds and error codes (spec: Resources and their fields)."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_wrong_timestamp_has_the_fixed_message(acme: Api) -> None:
         assert fault["message"] == f"{field} must be an RFC 3339 timestamp"
 
 
-def test_a_zero_time_recommends_what_to_do_instead(acme: Api) -> None:
+def test_a_zero_time_gets_advice(acme: Api) -> None:
     """spec: Timestamps 4; spec: Errors 3"""
     zero = "0001-01-01T00:00:00Z"
     assert "null" in error(acme.post("/assets", {"name": "x", "valid_to": zero}))["detail"]
@@ -214,8 +214,8 @@ def test_only_an_integer_literal_is_an_integer(acme: Api, text: str) -> None:
     response = acme.call("POST", "/locations", raw=b'{"name":"x","parent_id":' + text.encode() + b"}")
     assert codes(response) == [("parent_id", "invalid_value")]
     assert error(response)["fields"][0]["params"]["expected_type"] == "number"
-    told = "an integer" if text[0].isdigit() else "of type number, not "
-    assert error(response)["detail"].startswith(f"parent_id must be {told}")
+    expected = "an integer" if text[0].isdigit() else "of type number, not "
+    assert error(response)["detail"].startswith(f"parent_id must be {expected}")
 
 
 def test_the_constraint_is_in_params(acme: Api) -> None:
@@ -261,7 +261,7 @@ def test_types_are_checked_before_values_and_values_before_conflicts(acme: Api) 
     assert acme.post("/assets", {"name": "x", "external_key": "K"}).status_code == 409
 
 
-def test_a_field_of_the_other_resource_is_unknown_but_for_an_assets_place(acme: Api) -> None:
+def test_a_field_of_the_other_resource_is_unknown_except_the_location_of_an_asset(acme: Api) -> None:
     """spec: Differing asset location; contract: Bodies"""
     assert codes(acme.post("/locations", {"name": "x", "metadata": {}})) == [("metadata", "unknown_field")]
     assert codes(acme.post("/locations", {"name": "x", "location_id": 1})) == [("location_id", "unknown_field")]
@@ -293,7 +293,7 @@ def test_a_field_of_the_other_resource_is_unknown_but_for_an_assets_place(acme: 
     ],
 )
 @BOTH
-def test_faults_of_a_tag_are_reported_under_its_number(
+def test_errors_of_a_tag_are_reported_under_its_index(
     acme: Api, path: str, tags: list[Any], expected: list[tuple[str, str]]
 ) -> None:
     """spec: Code required; contract: Fields and bounds"""

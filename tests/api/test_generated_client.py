@@ -1,4 +1,4 @@
-"""A client that a public generator makes from the document does a full round trip against the real server."""
+"""A generated Python client completes a round trip against the real server."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PACKAGE = "generated_client"
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A function that imports a module of the generated package."""
+    """Return a function that imports a module of the generated package."""
     folder = tmp_path_factory.mktemp("generated")
     (folder / "openapi.json").write_text(json.dumps(DOCUMENT))
-    # Only what it generates counts; formatting the result would be the work of another program.
+    # only the generated code matters; formatting it would need another program
     (folder / "config.yml").write_text("post_hooks: []\n")
     command = ["openapi_python_client", "generate", "--path", "openapi.json", "--output-path", PACKAGE, "--meta=none"]
     subprocess.run(
@@ -96,7 +96,7 @@ def test_a_generated_client_does_a_full_round_trip(generated: Any, tmp_path: Pat
 
 
 def sign_in(generated: Any, address: str, client_id: str) -> Any:
-    """With the secret first, then with the refresh token."""
+    """Get tokens with the secret, then with the refresh token."""
     models = generated("models")
     anonymous = generated("client").Client(address, headers={"User-Agent": AGENT}, raise_on_unexpected_status=True)
     body = models.TokenRequestClientCredentials(

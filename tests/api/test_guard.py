@@ -1,4 +1,4 @@
-"""How much a caller may ask for: a budget for each credential, and one for each address that wants a token."""
+"""Rate limits: a budget for each credential and for each address that requests tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.application import make_app
 from tests.conftest import Cast
 
 
-def test_the_budget_of_a_credential_is_its_own_and_runs_out(store: object, cast: Cast) -> None:
+def test_each_credential_has_a_budget_that_runs_out(store: object, cast: Cast) -> None:
     """spec: Type rate_limited; contract: Requests, limits, headers"""
     client = make_app(rate_per_second=1, rate_burst=3).test_client()
     acme, rival = sign_up(client, cast.acme), sign_up(client, cast.rival)
@@ -44,7 +44,7 @@ def test_the_token_endpoint_is_limited_by_address(store: object, cast: Cast) -> 
     assert api.exchange().status_code == 429
 
 
-def test_a_key_that_adds_very_much_is_told_when_it_may_go_on(
+def test_a_key_that_adds_too_much_data_gets_a_time_to_retry(
     store: object, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quotas, "_of_caller", Buckets(2_000, 1))

@@ -1,4 +1,4 @@
-"""What an integrator tries on the first day: two locations, a read at each; through ingest, and told by the API."""
+"""An integrator's first test: reads of one tag at two locations, through ingest and out of the API."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ GAP = 300 * SECOND
 
 @pytest.fixture
 def site(acme: Api) -> dict[str, int]:
-    """Two locations, each with a reader of its own, and a tagged asset."""
+    """Create two locations with a reader each, and a tagged asset."""
     actor = shell(acme.organization_id)
-    found = {}
+    ids = {}
     for name in ("A", "B"):
-        found[name] = locations.create(actor, name=name, external_key=name).id
+        ids[name] = locations.create(actor, name=name, external_key=name).id
         readers.add_reader(
-            actor, name=name, topic=f"site/{name}", format="edge", location_id=found[name], clock_setting=READER
+            actor, name=name, topic=f"site/{name}", format="edge", location_id=ids[name], clock_setting=READER
         )
-    found["asset"] = assets.create(actor, name="pallet", tags=[NewTag("rfid", EPC)]).id
-    return found
+    ids["asset"] = assets.create(actor, name="pallet", tags=[NewTag("rfid", EPC)]).id
+    return ids
 
 
 def read(place: str, at: int, *epcs: str) -> Message:
@@ -42,8 +42,8 @@ def read(place: str, at: int, *epcs: str) -> Message:
 
 
 def row(acme: Api) -> dict[str, Any]:
-    (found,) = data(acme.get("/reports/asset-locations"))
-    return {name: found[name] for name in ("location_external_key", "asset_last_seen")}
+    (location,) = data(acme.get("/reports/asset-locations"))
+    return {name: location[name] for name in ("location_external_key", "asset_last_seen")}
 
 
 def catch_up(pipeline: Pipeline) -> None:
@@ -51,9 +51,7 @@ def catch_up(pipeline: Pipeline) -> None:
         pass
 
 
-def test_a_read_at_another_location_counts_although_nothing_is_heard_afterwards(
-    acme: Api, site: dict[str, int]
-) -> None:
+def test_a_read_at_another_location_is_recorded_without_a_later_read(acme: Api, site: dict[str, int]) -> None:
     """contract: Tracking, decided again"""
     pipeline, at = Pipeline(GAP, 7), clock.now() - 60 * SECOND
     pipeline.handle([read("A", at)])
@@ -64,7 +62,7 @@ def test_a_read_at_another_location_counts_although_nothing_is_heard_afterwards(
     assert acme.delete(f"/locations/{site['A']}").status_code == 204
 
 
-def test_until_it_is_decided_the_row_is_of_one_scan_and_the_location_cannot_be_deleted(
+def test_while_undecided_the_row_is_of_one_read_and_the_location_cannot_be_deleted(
     acme: Api, site: dict[str, int]
 ) -> None:
     """contract: Tracking, decided again"""
@@ -87,7 +85,7 @@ def test_a_read_waits_for_a_reader_that_is_offline_and_keeps_its_location(acme: 
     catch_up(pipeline)
     assert row(acme)["location_external_key"] == "A"
     assert acme.delete(f"/locations/{site['B']}").status_code == 409
-    pipeline = Pipeline(GAP, 7)  # a restart
+    pipeline = Pipeline(GAP, 7)  # restart
     catch_up(pipeline)
     assert row(acme) == {"location_external_key": "A", "asset_last_seen": clock.rfc3339(at)}
     pipeline.handle([read("A", at + second * SECOND, *others) for second in range(60, 70)])

@@ -1,4 +1,4 @@
-"""Bytes no decent client sends, against the real server: always an answer, never a 500, never a hang."""
+"""Malformed HTTP against the real server gets a response, never a 500 and never a hang."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 class Wire:
-    """Raw requests to a server on a port of its own."""
+    """Send raw requests to a server on its own port."""
 
     def __init__(self, port: int, token: str) -> None:
         self.port = port
@@ -133,7 +133,7 @@ def test_a_request_id_cannot_inject_a_header(wire: Wire) -> None:
         assert "X-Evil" not in answer.headers
 
 
-def test_what_the_server_itself_refuses_keeps_the_request_id_of_the_client(wire: Wire) -> None:
+def test_refusals_of_the_server_have_the_request_id_of_the_client(wire: Wire) -> None:
     """contract: Requests, limits, headers"""
     for length, status in (("x", 400), (str(server.MAX_READ), 413)):
         answer = wire.ask("POST /api/v1/assets", f"X-Request-ID: mine 1\r\nContent-Length: {length}\r\n")
@@ -169,16 +169,14 @@ def test_a_strange_verb_on_an_unknown_path_is_404(wire: Wire, method: str) -> No
     ],
     ids=["verb", "address", "header", "request id", "endless headers", "endless address"],
 )
-def test_what_the_server_itself_refuses_is_answered_in_the_envelope_with_cors(
-    wire: Wire, line: str, header: str
-) -> None:
+def test_refusals_of_the_server_have_the_envelope_and_cors(wire: Wire, line: str, header: str) -> None:
     answer = wire.ask(line, header)
     assert (answer.status, answer.kind) == (400, "bad_request")
     assert json.loads(answer.body)["error"]["instance"] == "/api/v1/assets"
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-def test_what_the_server_itself_refuses_of_a_head_has_no_body(wire: Wire) -> None:
+def test_refusals_of_a_head_request_have_no_body(wire: Wire) -> None:
     answer = wire.ask("HEAD /api/v1/assets", "Content-Length: x\r\n")
     assert (answer.status, answer.body) == (400, b"")
 
@@ -201,7 +199,7 @@ def test_a_body_is_taken_up_to_its_limit_and_refused_in_the_envelope_at_any_size
         assert answer.headers["X-Request-Id"]
 
 
-def test_a_chunked_body_is_read_and_a_broken_one_refused(wire: Wire) -> None:
+def test_a_chunked_body_is_read_and_a_malformed_one_refused(wire: Wire) -> None:
     chunked = f"{JSON}Transfer-Encoding: chunked\r\n"
     body = b'{"name":"x"}'
     good = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
@@ -224,14 +222,14 @@ def test_two_authorization_headers_are_no_token(wire: Wire) -> None:
 @pytest.mark.parametrize(
     "raw", [b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00\r\n\r\n", b"GET http://[bad/api/v1/assets HTTP/1.1\r\n\r\n"]
 )
-def test_what_has_no_readable_path_is_a_bad_request_in_the_envelope(wire: Wire, raw: bytes) -> None:
+def test_a_request_without_a_readable_path_is_a_bad_request_in_the_envelope(wire: Wire, raw: bytes) -> None:
     answer = wire.send(raw, patience=5)
     assert (answer.status, answer.kind) == (400, "bad_request")
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
 @pytest.mark.parametrize("raw", [b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
-def test_what_is_not_http_gets_an_answer_or_a_closed_connection(wire: Wire, raw: bytes) -> None:
+def test_input_other_than_http_gets_a_response_or_a_closed_connection(wire: Wire, raw: bytes) -> None:
     with socket.create_connection(("127.0.0.1", wire.port), timeout=5) as connection:
         connection.sendall(raw)
         connection.shutdown(socket.SHUT_WR)
@@ -239,7 +237,7 @@ def test_what_is_not_http_gets_an_answer_or_a_closed_connection(wire: Wire, raw:
     assert wire.ask("GET /api/v1/assets").status == 200
 
 
-def test_a_client_that_goes_away_in_the_middle_harms_nobody(wire: Wire) -> None:
+def test_a_client_that_disconnects_midway_harms_nobody(wire: Wire) -> None:
     for _ in range(5):
         with socket.create_connection(("127.0.0.1", wire.port)) as connection:
             connection.sendall(b"POST /api/v1/assets HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{")

@@ -1,4 +1,4 @@
-"""A create that is sent again is answered again, and not made again (contract: Additions, Idempotency-Key)."""
+"""Repeated creates with an Idempotency-Key get the stored response (contract: Additions, Idempotency-Key)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_every_post_that_creates_gives_its_first_answer_again(acme: Api) -> None
     assert (total(acme), total(acme, "/locations")) == (2, 2)
 
 
-def test_the_answer_is_the_first_one_whatever_happened_since(acme: Api) -> None:
+def test_the_response_is_the_first_one_after_any_change(acme: Api) -> None:
     first = acme.post("/assets", {"name": "Pallet", "external_key": "P-1"}, headers=KEY)
     acme.patch(f"/assets/{data(first)['id']}", {"name": "Changed"})
     acme.delete(f"/assets/{data(first)['id']}")
@@ -93,7 +93,7 @@ def test_the_same_key_for_another_request_is_a_conflict(acme: Api) -> None:
     assert (total(acme), total(acme, "/locations")) == (1, 1)
 
 
-def test_keys_are_of_a_credential(app: Flask, cast: Cast, acme: Api, rival: Api) -> None:
+def test_keys_belong_to_a_credential(app: Flask, cast: Cast, acme: Api, rival: Api) -> None:
     other = sign_up(app.test_client(), cast.acme)
     ids = {data(api.post("/assets", {"name": "Pallet"}, headers=KEY))["id"] for api in (acme, rival, other)}
     assert len(ids) == 3
@@ -103,13 +103,13 @@ def test_keys_are_of_a_credential(app: Flask, cast: Cast, acme: Api, rival: Api)
     ("key", "code"),
     [("", "too_short"), ("x" * 256, "too_long"), ("tab\there", "invalid_value"), ("kühl", "invalid_value")],
 )
-def test_a_key_that_is_not_one_is_refused(acme: Api, key: str, code: str) -> None:
+def test_an_invalid_key_is_refused(acme: Api, key: str, code: str) -> None:
     sent = {"Idempotency-Key": key.encode().decode("latin-1")}
     assert codes(acme.post("/assets", {"name": "Pallet"}, headers=sent)) == [("Idempotency-Key", code)]
     assert acme.post("/assets", {"name": "x"}, headers={"Idempotency-Key": "~" * 255}).status_code == 201
 
 
-def test_errors_are_not_kept(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_are_not_stored(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = acme.make("/assets", external_key="P-1")
     assert codes(acme.post("/assets", {}, headers=KEY)) == [("name", "required")]
     assert acme.post("/assets", {"name": "Pallet", "external_key": "P-1"}, headers=KEY).status_code == 409
@@ -119,7 +119,7 @@ def test_errors_are_not_kept(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None
         raise Unavailable("The disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(idempotency, "store", full)  # last in the transaction
+        patch.setattr(idempotency, "store", full)  # the last step of the transaction
         assert acme.post("/assets", {"name": "Pallet", "external_key": "P-1"}, headers=KEY).status_code == 503
     assert (total(acme), kept()) == (0, 0), "neither the record nor the answer"
     assert acme.post("/assets", {"name": "Pallet", "external_key": "P-1"}, headers=KEY).status_code == 201
@@ -140,7 +140,7 @@ def test_a_request_without_a_key_keeps_nothing(acme: Api) -> None:
     assert (total(acme), kept()) == (2, 0)
 
 
-def test_while_the_first_is_being_answered_the_second_is_asked_to_wait(
+def test_while_the_first_is_running_the_second_gets_a_time_to_retry(
     app: Flask, acme: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entered, go_on = threading.Event(), threading.Event()
@@ -168,21 +168,21 @@ def test_while_the_first_is_being_answered_the_second_is_asked_to_wait(
     assert total(acme) == 1
 
 
-def test_many_at_once_make_one_record(app: Flask, acme: Api) -> None:
-    found: list[TestResponse] = []
+def test_many_parallel_requests_create_one_record(app: Flask, acme: Api) -> None:
+    responses: list[TestResponse] = []
     start = threading.Barrier(8)
 
     def send() -> None:
         start.wait(PATIENCE)
-        found.append(acme.post("/assets", {"name": "Pallet"}, headers=KEY))
+        responses.append(acme.post("/assets", {"name": "Pallet"}, headers=KEY))
 
     threads = [threading.Thread(target=send) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert {response.status_code for response in found} <= {201, 409}
-    assert len({response.data for response in found if response.status_code == 201}) == 1
+    assert {response.status_code for response in responses} <= {201, 409}
+    assert len({response.data for response in responses if response.status_code == 201}) == 1
     assert total(acme) == 1
 
 
@@ -191,7 +191,7 @@ def later(monkeypatch: pytest.MonkeyPatch, microseconds: int) -> None:
     monkeypatch.setattr("edge.records.idempotency.clock.now", lambda: now() + microseconds)
 
 
-def test_an_answer_is_kept_for_a_day(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_is_stored_for_a_day(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     first = data(acme.post("/assets", {"name": "Pallet"}, headers=KEY))["id"]
     stored = idempotency.Create(acme.organization_id, acme.key.id, KEY["Idempotency-Key"], execute(_HASH).fetchone()[0])
     with monkeypatch.context() as patch:
@@ -214,7 +214,7 @@ _HASH = "SELECT request_hash FROM idempotent_answer"
 @pytest.mark.parametrize(
     ("bound", "value"), [("MAX_ANSWERS", 3), ("MAX_BYTES", 3 * (300 + 100) + 50)], ids=["number", "bytes"]
 )
-def test_the_oldest_answers_of_a_credential_make_room(
+def test_the_oldest_responses_of_a_credential_are_dropped_first(
     acme: Api, rival: Api, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
 ) -> None:
     monkeypatch.setattr(idempotency, bound, value)
@@ -230,11 +230,11 @@ def test_the_oldest_answers_of_a_credential_make_room(
     assert sorted(rows) == sorted([(rival.key.id, "key-0"), *((acme.key.id, f"key-{number}") for number in (4, 5, 6))])
 
 
-def test_the_contract_says_how_many() -> None:
+def test_the_limits_are_those_of_the_contract() -> None:
     assert (idempotency.MAX_ANSWERS, idempotency.LIFETIME) == (10_000, clock.DAY)
 
 
-def test_the_document_declares_it_on_every_create_and_nowhere_else() -> None:
+def test_the_document_declares_the_header_on_every_create_and_nowhere_else() -> None:
     for operation in OPERATIONS:
         described = DOCUMENT["paths"][f"/api/v1{operation.path}"][operation.method.lower()]
         names = [one["name"] for one in described["parameters"] if one["in"] == "header"]
@@ -245,7 +245,7 @@ def test_the_document_declares_it_on_every_create_and_nowhere_else() -> None:
             assert "Retry-After" in resolve(described["responses"]["409"])["headers"]
 
 
-def test_browsers_may_send_and_read_it(acme: Api) -> None:
+def test_browsers_may_send_and_read_the_headers(acme: Api) -> None:
     headers = acme.get("/assets").headers
     assert "Idempotency-Key" in headers["Access-Control-Allow-Headers"]
     assert "Idempotent-Replayed" in headers["Access-Control-Expose-Headers"]

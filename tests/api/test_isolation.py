@@ -1,4 +1,4 @@
-"""Another organization's record behaves exactly like one that does not exist, in every operation of the table."""
+"""Records of another organization behave exactly like missing ones, in every operation of the table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def theirs(rival: Api) -> dict[str, Any]:
 
 @contextmanager
 def statements() -> Iterator[list[str]]:
-    """What the database is asked meanwhile, without numbers: who asks the same takes as long."""
+    """Collect the SQL statements without numbers. Equal statements take equal time."""
     asked: list[str] = []
 
     def note(statement: str) -> None:
@@ -59,7 +59,7 @@ def without_id(text: str, number: int) -> str:
 
 
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.path_names], ids=lambda one: one.name)
-def test_their_record_answers_like_an_absent_one(
+def test_a_record_of_another_organization_behaves_like_a_missing_one(
     acme: Api, rival: Api, theirs: dict[str, Any], operation: Operation
 ) -> None:
     """spec: What the service does 5"""
@@ -97,7 +97,9 @@ def _without_ids(text: str, ids: tuple[int, int]) -> str:
 @pytest.mark.parametrize(
     "operation", [one for one in OPERATIONS if one.query.home and not one.path_names], ids=lambda one: one.name
 )
-def test_no_filter_of_a_list_finds_anything_of_theirs(acme: Api, theirs: dict[str, Any], operation: Operation) -> None:
+def test_no_filter_of_a_list_matches_records_of_another_organization(
+    acme: Api, theirs: dict[str, Any], operation: Operation
+) -> None:
     """spec: What the service does 5"""
     for name in operation.query.parameters:
         kind, _, form = name.partition("_")

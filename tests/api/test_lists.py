@@ -1,4 +1,4 @@
-"""Lists: pages, order, filters, liveness, search (contract: Lists)."""
+"""Lists: pages, sort order, filters, liveness, search (contract: Lists)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def keys(api: Api, path: str, **filters: Any) -> list[str]:
 
 
 def url(acme: Api, operation: Any) -> str:
-    """With the id of a record that exists."""
+    """Return the path with the id of an existing record."""
     ids = {"asset_id": acme.make("/assets")["id"], "location_id": acme.make("/locations")["id"], "tag_id": 1}
     path: str = operation.path.format(**ids)
     return path
@@ -196,7 +196,7 @@ def test_a_list_follows_the_clock(acme: Api, path: str, monkeypatch: pytest.Monk
 
 
 @BOTH
-def test_keys_are_looked_up_exactly_any_of_several(acme: Api, path: str) -> None:
+def test_keys_match_exactly_and_any_of_several(acme: Api, path: str) -> None:
     """spec: Endpoints Assets, Locations"""
     for key in ("A", "a", "B"):
         acme.make(path, external_key=key)
@@ -242,7 +242,7 @@ def test_a_query_that_is_not_utf_8_is_refused(acme: Api, path: str, text: str, e
 
 
 @BOTH
-def test_a_query_in_utf_8_is_read_as_it_was_written(acme: Api, path: str) -> None:
+def test_a_query_in_utf_8_is_decoded(acme: Api, path: str) -> None:
     """contract: Keys and filters"""
     acme.make(path, external_key="ODD", name="a\ufffdb %ff")
     for text in ("q=%EF%BF%BD", "q=%25ff", "q=%EF%BF%BDb+%25", "q=%25FF&q=%FF"):
@@ -267,14 +267,14 @@ def test_an_id_filter_is_validated_and_may_match_nothing(acme: Api, value: str, 
         assert data(acme.get(path, **{name: 2**63 - 1})) == []
 
 
-def test_the_first_of_a_repeated_single_parameter_counts(acme: Api) -> None:
+def test_the_first_of_a_repeated_single_parameter_is_used(acme: Api) -> None:
     """contract: Lists"""
     acme.make("/assets", is_active=False)
     assert len(data(acme.get("/assets", is_active=["false", "true"]))) == 1
     assert codes(acme.get("/assets", is_active=["x", "true"])) == [("is_active", "invalid_value")]
 
 
-def test_several_faults_of_a_query_are_all_reported(acme: Api) -> None:
+def test_several_errors_of_a_query_are_all_reported(acme: Api) -> None:
     """spec: Errors 1"""
     response = acme.get("/assets", limit="0", is_active="x")
     assert codes(response) == [("limit", "too_small"), ("is_active", "invalid_value")]

@@ -10,7 +10,7 @@ from tests.api.test_lists import BOTH, keys
 
 @BOTH
 @pytest.mark.parametrize(
-    ("q", "found"),
+    ("q", "expected"),
     [
         ("", ["A-1", "B-2", "C-3", "D-4"]),
         ("pallet", ["A-1"]),
@@ -40,14 +40,16 @@ from tests.api.test_lists import BOTH, keys
         ("pallet OR grün", []),
     ],
 )
-def test_q_is_a_part_of_a_name_key_text_or_live_tag(acme: Api, path: str, q: str, found: list[str]) -> None:
+def test_q_is_a_substring_of_a_name_key_description_or_live_tag(
+    acme: Api, path: str, q: str, expected: list[str]
+) -> None:
     """contract: Keys and filters"""
     acme.make(path, external_key="A-1", name="Pallet", description="two lines")
     acme.make(path, external_key="B-2", name="Grün, Straße")
     acme.make(path, external_key="C-3", name="100% _x")
     tags = [{"tag_type": "rfid", "value": "E200ABC"}, {"tag_type": "ble", "value": '中文 " \U0001f4e6'}]
     acme.make(path, external_key="D-4", tags=tags)
-    assert keys(acme, path, q=q) == found
+    assert keys(acme, path, q=q) == expected
 
 
 @BOTH

@@ -1,4 +1,4 @@
-"""The location tree over the wire (spec: Locations; Location parentage; Delete a location)."""
+"""The location tree in the API (spec: Locations; Location parentage; Delete a location)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.api.conftest import Api, codes, data, error
 
 @pytest.fixture
 def tree(acme: Api) -> dict[str, Any]:
-    """site > (b > c), (a > d)."""
+    """Create site > (b > c), (a > d)."""
     made: dict[str, Any] = {"site": acme.make("/locations", name="site")}
     for name, parent in (("b", "site"), ("a", "site"), ("c", "b"), ("d", "a")):
         made[name] = acme.make("/locations", name=name, parent_id=made[parent]["id"])
@@ -107,7 +107,7 @@ def test_minus_zero_is_an_integer_below_one(acme: Api, tree: dict[str, Any]) -> 
         assert error(response)["fields"][0]["params"] == {"min": 1}
 
 
-def test_a_deleted_parent_or_that_of_another_organization_is_not_found(
+def test_a_deleted_parent_and_one_of_another_organization_do_not_exist(
     acme: Api, rival: Api, tree: dict[str, Any]
 ) -> None:
     """spec: Write operations 2; spec: Code fk_not_found"""
@@ -118,7 +118,7 @@ def test_a_deleted_parent_or_that_of_another_organization_is_not_found(
             assert codes(response) == [(f"parent_{field}", "fk_not_found")]
 
 
-def test_a_cycle_is_a_conflict_that_names_it(acme: Api, tree: dict[str, Any]) -> None:
+def test_a_cycle_is_a_conflict_with_a_reason(acme: Api, tree: dict[str, Any]) -> None:
     """spec: Write operations 2; spec: Type conflict"""
     for parent in ("site", "b", "c"):
         response = acme.patch(one(tree["site"]), {"parent_external_key": tree[parent]["external_key"]})
@@ -136,7 +136,7 @@ def test_the_tree_lists_have_their_order_and_their_pages(acme: Api, tree: dict[s
     assert names(acme.get(f"{one(tree['site'])}/ancestors")) == []
 
 
-def test_children_and_siblings_of_one_name_are_ordered_by_id(acme: Api, tree: dict[str, Any]) -> None:
+def test_children_and_siblings_with_the_same_name_are_ordered_by_id(acme: Api, tree: dict[str, Any]) -> None:
     """contract: Lists"""
     same = sorted(acme.make("/locations", name="z", parent_id=tree["site"]["id"])["id"] for _ in range(4))
     for walk in ("children", "descendants"):
@@ -212,9 +212,7 @@ def test_locations_can_be_listed_by_parent(acme: Api, tree: dict[str, Any]) -> N
     assert codes(both) == [("parent_id", "ambiguous_fields"), ("parent_external_key", "ambiguous_fields")]
 
 
-def test_a_cycle_put_there_by_hand_is_an_internal_error_of_the_tree_and_nothing_worse(
-    acme: Api, tree: dict[str, Any]
-) -> None:
+def test_a_cycle_in_the_database_is_an_internal_error_of_tree_operations_only(acme: Api, tree: dict[str, Any]) -> None:
     """spec: Type internal_error"""
     site = one(tree["site"])
     execute("UPDATE location SET parent_id = ? WHERE id = ?", (tree["d"]["id"], tree["site"]["id"]))

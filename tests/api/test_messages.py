@@ -1,4 +1,4 @@
-"""Refusals say what to do about the mistakes that integrators make most."""
+"""Error messages explain the mistakes that integrators make most."""
 
 from __future__ import annotations
 

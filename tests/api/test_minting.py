@@ -1,4 +1,4 @@
-"""Keys the server chooses (spec: external_key auto-mint)."""
+"""Generated external keys (spec: external_key auto-mint)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_assets_and_locations_and_organizations_count_by_themselves(acme: Api, r
 
 
 @BOTH
-def test_only_live_keys_of_the_minted_form_count(acme: Api, path: str, prefix: str, width: int) -> None:
+def test_only_live_keys_of_the_generated_form_count(acme: Api, path: str, prefix: str, width: int) -> None:
     """spec: Auto-mint 3"""
     short, word = "9" * (width - 1), prefix.lower()
     for key in (
@@ -92,7 +92,7 @@ def test_a_number_of_more_than_18_digits_is_not_counted(acme: Api, path: str, pr
 
 
 @BOTH
-def test_a_key_that_is_sent_is_never_replaced_by_a_minted_one(acme: Api, path: str, prefix: str, width: int) -> None:
+def test_a_key_in_the_request_is_never_replaced(acme: Api, path: str, prefix: str, width: int) -> None:
     """spec: Auto-mint 4"""
     for text in ("", " ", "\t\n", "\u2003"):
         assert codes(acme.post(path, {"name": "x", "external_key": text})) == [("external_key", "too_short")]

@@ -1,4 +1,4 @@
-"""Records that are kept at another box are read here like all others, and refused for every change."""
+"""Records with their home on another box can be read like all others, but not changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.api.conftest import Api, data, error
 
 @pytest.fixture
 def mirrored(acme: Api) -> dict[str, Any]:
-    """An asset and a location with a tag each, kept at the site BER."""
+    """An asset and a location with a tag each, whose home is the site BER."""
     made = {}
     for kind in ("assets", "locations"):
         made[kind] = acme.make(f"/{kind}", tags=[{"tag_type": "rfid", "value": f"AA-{kind}"}])
@@ -46,9 +46,9 @@ def test_a_change_is_a_conflict_that_names_the_home(
 
 
 @pytest.mark.parametrize("kind", ["assets", "locations"])
-def test_another_organization_learns_nothing_of_it(acme: Api, rival: Api, mirrored: dict[str, Any], kind: str) -> None:
+def test_another_organization_gets_404(acme: Api, rival: Api, mirrored: dict[str, Any], kind: str) -> None:
     assert rival.patch(f"/{kind}/{mirrored[kind]['id']}", {"name": "mine"}).status_code == 404
 
 
-def test_what_is_wrong_with_a_body_is_said_before(acme: Api, mirrored: dict[str, Any]) -> None:
+def test_errors_of_the_body_come_first(acme: Api, mirrored: dict[str, Any]) -> None:
     assert acme.patch(f"/assets/{mirrored['assets']['id']}", {"name": ""}).status_code == 400

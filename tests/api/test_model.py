@@ -1,7 +1,7 @@
-"""A site that is asked at random answers as a plain model of the specification does, from the first step to the last.
+"""Random requests get the responses that a model of the specification predicts.
 
-The suite takes the same steps each time; `MODEL_RUNS=1000 .venv/bin/pytest tests/api/test_model.py` takes new ones,
-that many times up to 150. A run that fails is shortened by hypothesis, and what was asked in it is shown.
+The suite repeats the same steps; `MODEL_RUNS=1000 .venv/bin/pytest tests/api/test_model.py` takes that many runs of up
+to 150 new steps. Hypothesis shrinks a failing run and prints its requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ APP = make_app()
 
 
 class AskedAtRandom(RuleBasedStateMachine):
-    """Each step has a seed of its own, so that leaving one out of a failing run does not change the others."""
+    """Give each step its own seed, so removing one from a failing run does not change the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class AskedAtRandom(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-def test_every_answer_is_the_one_the_model_gives() -> None:
+def test_every_response_is_the_one_of_the_model() -> None:
     run_state_machine_as_test(
         AskedAtRandom,
         settings=settings(

@@ -1,4 +1,4 @@
-"""What standard OAuth clients send to the token endpoint (contract: Additions)."""
+"""Requests of standard OAuth clients to the token endpoint (contract: Additions)."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_plus_and_a_percent_are_decoded(acme: Api) -> None:
 
 
 def test_a_refresh_as_standard_clients_send_it(acme: Api) -> None:
-    """RFC 6749 6: with the credentials of the client, in either place, or without."""
+    """RFC 6749 6: the client's credentials are in the header, in the body, or missing."""
     refresh = {"grant_type": "refresh_token"}
     token = pair(form(acme, **GRANT, **own(acme)))["refresh_token"]
     token = pair(form(acme, own_basic(acme), **refresh, refresh_token=token))["refresh_token"]
@@ -137,7 +137,7 @@ def test_a_refresh_as_standard_clients_send_it(acme: Api) -> None:
     assert form(acme, own_basic(acme), **refresh, **own(acme), refresh_token=token).status_code == 400
 
 
-def test_a_refresh_with_the_credentials_of_somebody_else_leaves_the_token_as_it_is(acme: Api, rival: Api) -> None:
+def test_a_refresh_with_credentials_of_another_client_leaves_the_token_valid(acme: Api, rival: Api) -> None:
     refresh = {"grant_type": "refresh_token"}
     token = pair(form(acme, **GRANT, **own(acme)))["refresh_token"]
     for header, fields in (

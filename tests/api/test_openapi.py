@@ -1,4 +1,4 @@
-"""The OpenAPI document and the program are one: nothing served is undescribed, nothing described is unserved."""
+"""The OpenAPI document describes every served route, and every described route is served."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_document_is_valid() -> None:
     validate(DOCUMENT)
 
 
-def test_json_and_yaml_say_the_same_and_the_short_addresses_point_there(app: Flask) -> None:
+def test_json_and_yaml_are_equal_and_the_short_paths_redirect(app: Flask) -> None:
     """spec: What the service does 7"""
     client = app.test_client()
     as_json = client.get("/api/openapi.json", headers=AGENT_HEADER)
@@ -94,7 +94,7 @@ def test_every_operation_names_its_scope() -> None:
         assert operation.scope is None or operation.scope in SCOPES
 
 
-def test_soft_deleted_rows_are_left_out_unless_asked_for_as_the_document_says() -> None:
+def test_deleted_rows_are_left_out_by_default_as_documented() -> None:
     lists = [operation for operation in OPERATIONS if "include_deleted" in operation.query.parameters]
     for operation in lists:
         parameters = DOCUMENT["paths"][f"/api/v1{operation.path}"]["get"]["parameters"]
@@ -113,7 +113,7 @@ def test_open_enumerations_are_marked() -> None:
     assert marked == [("Tag", "tag_type"), ("FieldError", "code"), ("ErrorEnvelope", "type")]
 
 
-def test_defaults_of_a_create_body_are_described_and_are_what_the_service_does(acme: Api) -> None:
+def test_documented_defaults_of_a_create_body_are_those_of_the_service(acme: Api) -> None:
     """contract: Additions"""
     defaults = {
         name: {
@@ -126,7 +126,7 @@ def test_defaults_of_a_create_body_are_described_and_are_what_the_service_does(a
     assert defaults == {
         "AssetCreate": {"is_active": True, "metadata": {}},
         "LocationCreate": {"is_active": True},
-        "AssetPatch": {},  # an absent field is unchanged
+        "AssetPatch": {},  # absent fields stay unchanged
         "LocationPatch": {},
     }
     for path, name in (("/assets", "AssetCreate"), ("/locations", "LocationCreate")):

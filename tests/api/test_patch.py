@@ -53,9 +53,7 @@ def test_an_echoed_window_keeps_the_microseconds_the_wire_does_not_show(acme: Ap
 
 
 @BOTH
-def test_updated_at_advances_with_every_accepted_patch_and_not_with_a_refused_one(
-    acme: Api, path: str, record: dict[str, Any]
-) -> None:
+def test_updated_at_increases_with_every_accepted_patch_only(acme: Api, path: str, record: dict[str, Any]) -> None:
     """spec: Transitions PATCH; spec: Asset updated_at; contract: Fields and bounds"""
     seen = [data(acme.patch(one(path, record), {}))["updated_at"] for _ in range(20)]
     assert seen == sorted(set(seen))
@@ -87,7 +85,7 @@ def test_instants_are_compared_not_their_spelling(acme: Api, path: str, record: 
 @BOTH
 @pytest.mark.parametrize("field", ["id", "created_at", "updated_at", "deleted_at"])
 @pytest.mark.parametrize("value", [None, 1, True, "x", "2026-01-01T00:00:00Z", [], {}, 1.5, 10**30])
-def test_a_differing_server_field_is_read_only_whatever_its_type(
+def test_a_changed_server_field_is_read_only_for_any_type(
     acme: Api, path: str, record: dict[str, Any], field: str, value: Any
 ) -> None:
     """spec: Differing read-only fields; spec: Code read_only; contract: Bodies"""
@@ -99,7 +97,7 @@ def test_a_differing_server_field_is_read_only_whatever_its_type(
 
 
 @BOTH
-def test_read_only_and_unknown_keys_are_told_together_and_before_types_and_values(
+def test_read_only_and_unknown_keys_are_reported_together_before_types_and_values(
     acme: Api, path: str, record: dict[str, Any]
 ) -> None:
     """contract: Precedence on a body"""
@@ -126,7 +124,7 @@ def test_an_echoed_key_and_echoed_tags_are_compared_as_values_after_types(
 
 
 @BOTH
-def test_without_a_record_the_fault_of_the_body_comes_before_the_404(acme: Api, path: str) -> None:
+def test_for_a_missing_record_errors_of_the_body_come_before_the_404(acme: Api, path: str) -> None:
     """contract: Order of answers"""
     stale = {"updated_at": "2026-01-01T00:00:00Z", "id": 7}
     assert codes(acme.patch(f"{path}/1", {**stale, "name": 5})) == [("name", "invalid_value")]
@@ -241,14 +239,14 @@ def test_a_live_key_is_a_conflict_on_create_and_rename_and_free_after_deletion(
     assert data(acme.post(f"{one(path, record)}/rename", {"external_key": "TAKEN"}))["external_key"] == "TAKEN"
 
 
-def test_assets_and_locations_have_namespaces_of_their_own(acme: Api) -> None:
+def test_assets_and_locations_have_separate_namespaces(acme: Api) -> None:
     """spec: Auto-mint 2, 5"""
     same = {"name": "x", "external_key": "SAME"}
     assert [acme.post(path, same).status_code for path in ("/assets", "/locations")] == [201, 201]
 
 
 @BOTH
-def test_a_deleted_record_is_gone_with_its_tags(acme: Api, path: str, record: dict[str, Any]) -> None:
+def test_a_deleted_record_disappears_with_its_tags(acme: Api, path: str, record: dict[str, Any]) -> None:
     """spec: Transitions delete asset, delete location; contract: Endpoints"""
     response = acme.delete(one(path, record))
     assert (response.status_code, response.data) == (204, b"")
@@ -268,9 +266,7 @@ def test_a_deleted_record_is_gone_with_its_tags(acme: Api, path: str, record: di
 
 
 @BOTH
-def test_the_tags_of_a_deleted_record_are_deleted_at_the_same_moment(
-    acme: Api, path: str, record: dict[str, Any]
-) -> None:
+def test_the_tags_of_a_record_are_deleted_at_the_same_time(acme: Api, path: str, record: dict[str, Any]) -> None:
     """spec: Transitions delete asset, delete location"""
     acme.delete(one(path, record))
     (gone,) = data(acme.get(path, include_deleted="true"))
@@ -288,7 +284,7 @@ def test_a_deleted_record_cannot_be_revived(acme: Api, path: str, record: dict[s
     assert acme.get(one(path, record)).status_code == 404
 
 
-def test_an_id_is_one_of_all_types_and_never_given_out_again(acme: Api, rival: Api) -> None:
+def test_ids_are_unique_across_types_and_never_reused(acme: Api, rival: Api) -> None:
     """spec: Identifiers id; spec: Limit id; spec: Tag id"""
     seen: list[int] = []
     for api in (acme, rival):

@@ -1,4 +1,4 @@
-"""Which faults of a body are told, of any combination: a second reading of the contract, which does the sums anew."""
+"""Precedence among several errors of a body, compared with a second implementation of the contract."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.api.conftest import Api, codes
 
-KEY, TYPE, VALUE = 1, 2, 3  # the rounds in which faults are looked for; only those of the first are told
+KEY, TYPE, VALUE = 1, 2, 3  # rounds of validation; only errors of the first failing round are reported
 
 FAULTS: dict[str, list[tuple[Any, int, str]]] = {
     "name": [("", VALUE, "too_short"), (" x", VALUE, "invalid_value"), (None, TYPE, "invalid_value")],
@@ -45,11 +45,11 @@ OWN: dict[str, dict[str, list[tuple[Any, int, str]]]] = {
         "location_id": [(1, KEY, "unknown_field")],
     },
 }
-COMPARED = ("invalid_context", "read_only")  # with the record, where the field is one of the ECHOES
+COMPARED = ("invalid_context", "read_only")  # equal to the record's value if the field is one of ECHOES
 
 
 class Wrong(NamedTuple):
-    """One key of a body that may not be as it is."""
+    """One invalid key of a body."""
 
     field: str
     value: Any
@@ -62,7 +62,7 @@ def bodies(path: str) -> st.SearchStrategy[list[Wrong]]:
     return st.lists(st.sampled_from(choices), min_size=1, max_size=6, unique_by=lambda wrong: wrong.field)
 
 
-def told(wrongs: list[Wrong]) -> list[tuple[str, str]]:
+def reported(wrongs: list[Wrong]) -> list[tuple[str, str]]:
     first = min(wrong.round for wrong in wrongs)
     return [(wrong.field, wrong.code) for wrong in wrongs if wrong.round == first]
 
@@ -70,7 +70,7 @@ def told(wrongs: list[Wrong]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("path", ["/assets", "/locations"])
 @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choice=st.data(), is_echo_sent=st.booleans())
-def test_of_any_faulty_patch_the_faults_of_the_first_round_are_told_in_the_order_of_the_body(
+def test_a_faulty_patch_reports_the_errors_of_the_first_round_in_the_order_of_the_body(
     acme: Api, path: str, choice: st.DataObject, is_echo_sent: bool
 ) -> None:
     """spec: Errors 2; spec: Write operations 3; contract: Precedence on a body"""
@@ -80,7 +80,7 @@ def test_of_any_faulty_patch_the_faults_of_the_first_round_are_told_in_the_order
     sent = {wrong.field: wrong.value for wrong in wrongs}
     if is_echo_sent:
         sent |= {"created_at": record["created_at"], "is_active": True} | sent
-    assert codes(acme.patch(f"{path}/{record['id']}", sent)) == told(wrongs)
+    assert codes(acme.patch(f"{path}/{record['id']}", sent)) == reported(wrongs)
     alone = [wrong for wrong in wrongs if not (wrong.field in ECHOES and wrong.code in COMPARED)]
     absent = acme.patch(f"{path}/1", sent)
-    assert (codes(absent) == told(alone)) if alone else (absent.status_code == 404)
+    assert (codes(absent) == reported(alone)) if alone else (absent.status_code == 404)

@@ -1,7 +1,7 @@
-"""Every rule of the specification is cited by a test that proves it, so that a reader finds each with one search.
+"""Every rule of the specification is cited by a test that proves it.
 
-A citation stands in the docstring of a test: `spec: Conventions 1, 4`, `spec: Asset name`, `contract: Lists`. Several
-are separated by semicolons. Numbers count the specification's own lists; the other names are the rows of its tables.
+Citations are in docstrings of tests: `spec: Conventions 1, 4`, `spec: Asset name`, `contract: Lists`, separated by
+semicolons. Numbers refer to the specification's own lists, other names to rows of its tables.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ def _docstrings() -> Iterator[str]:
 
 
 def _cited() -> set[str]:
-    """Rules as `section label`, and sections of the contract."""
-    found: set[str] = set()
+    """Return rules as `section label`, and sections of the contract."""
+    rules: set[str] = set()
     for text in _docstrings():
         for source, cited in re.findall(r"\b(spec|contract): ([^;]*[^;.\s])", text):
             if source == "contract":
-                found.add(f"contract: {cited}")
+                rules.add(f"contract: {cited}")
                 continue
             section = max((name for name in RULES if cited.startswith(f"{name} ")), key=len, default=cited)
-            found |= {f"{section} {label}" for label in cited.removeprefix(section).strip().split(", ")}
-    return found
+            rules |= {f"{section} {label}" for label in cited.removeprefix(section).strip().split(", ")}
+    return rules
 
 
 CITED = _cited()

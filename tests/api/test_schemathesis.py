@@ -1,6 +1,6 @@
-"""Schemathesis over the whole document, signed in, against the real server: every check it has, no failure.
+"""Schemathesis over the whole document, signed in, against the real server, with all its checks.
 
-A bounded run; the longer one is `FUZZ_EXAMPLES=1000 python -m pytest tests/api/test_schemathesis.py`.
+This run is short; the long one is `FUZZ_EXAMPLES=1000 python -m pytest tests/api/test_schemathesis.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of the specification, typed once more: what is served is exactly this, and stays (spec: Versioning 2)."""
+"""The tables of the specification, repeated here: exactly these operations are served (spec: Versioning 2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edge.api.schemas import FIELD_CODES
 from edge.database.connection import execute
 from tests.api.conftest import Api, data, error
 
-# method, path, scope, status, what it takes: the query of a GET, the keys of a body
+# method, path, scope, status, parameters of a GET or keys of the body
 WRITABLE = "name description is_active valid_from valid_to"
 ACCESS = [
     ("POST", "/oauth/token", None, 200, "grant_type client_id client_secret refresh_token"),
@@ -61,21 +61,25 @@ LOCATION_FIELDS = ASSET_FIELDS - {"metadata"} | {"parent_id", "parent_external_k
 
 
 def served() -> dict[tuple[str, str], tuple[Any, ...]]:
-    found = {}
-    for one in OPERATIONS:
-        fields = [name for name, field in one.body.fields.items() if not field.compare] if one.body else []
-        found[one.method, one.path] = (one.scope, one.status, {*fields, *one.query.parameters})
-    return found
+    operations = {}
+    for operation in OPERATIONS:
+        fields = [name for name, field in operation.body.fields.items() if not field.compare] if operation.body else []
+        operations[operation.method, operation.path] = (
+            operation.scope,
+            operation.status,
+            {*fields, *operation.query.parameters},
+        )
+    return operations
 
 
 @pytest.mark.parametrize("table", [ACCESS, ASSETS, LOCATIONS, REPORT], ids=["access", "assets", "locations", "report"])
-def test_what_is_served_is_what_the_table_of_the_specification_says(table: list[tuple[Any, ...]]) -> None:
+def test_operations_are_those_in_the_table_of_the_specification(table: list[tuple[Any, ...]]) -> None:
     """spec: Endpoints Authentication, Assets, Locations, Tracking report; spec: Versioning 2"""
     for method, path, scope, status, takes in table:
         assert served()[method, path] == (scope, status, set(takes.split())), f"{method} {path}"
 
 
-def test_nothing_else_is_served_and_all_of_it_under_v1(app: Flask) -> None:
+def test_no_other_routes_are_served_outside_v1(app: Flask) -> None:
     """spec: What the service does 1; spec: Versioning 1"""
     described = {(method, path) for method, path, *_ in (*ACCESS, *ASSETS, *LOCATIONS, *REPORT)}
     assert served().keys() == described
@@ -106,7 +110,7 @@ def test_a_record_always_shows_all_its_fields_and_no_other(acme: Api, path: str,
     assert list(made["tags"][0]) == TAG_FIELDS
 
 
-def test_a_tag_type_that_is_not_known_yet_is_shown_as_it_is(app: Flask, acme: Api) -> None:
+def test_an_unknown_tag_type_is_shown_unchanged(app: Flask, acme: Api) -> None:
     """spec: Tag tag_type"""
     made = acme.make("/assets", tags=[{"tag_type": "rfid", "value": "E2"}])
     execute("UPDATE tag SET tag_type = 'uwb'")

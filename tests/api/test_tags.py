@@ -116,7 +116,7 @@ def test_scans_that_waited_for_the_tag_are_taken_over(acme: Api, cast: Cast, wit
     assert [row["location_id"] for row in data(acme.get("/reports/asset-locations"))] == [dock]
 
 
-def test_what_a_key_does_is_in_the_audit_under_its_name(acme: Api, cast: Cast) -> None:
+def test_actions_of_a_key_are_in_the_audit_under_its_name(acme: Api, cast: Cast) -> None:
     """contract: Authentication"""
     asset = acme.make("/assets", external_key="A-1", name="Pallet")
     acme.delete(f"/assets/{asset['id']}")

@@ -1,4 +1,4 @@
-"""Where assets are and were (spec: Tracking rows, report, history; contract: Tracking)."""
+"""Current locations and history of assets (spec: Tracking rows, report, history; contract: Tracking)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_location_that_is_deleted_or_outside_its_window_shows_as_none(
     assert report(acme, location_id=dock["id"]) == []
 
 
-def test_assets_outside_their_window_are_left_out_and_deleted_ones_on_demand(acme: Api, dock: Any, pallet: Any) -> None:
+def test_assets_outside_their_window_are_left_out_and_deleted_ones_optional(acme: Api, dock: Any, pallet: Any) -> None:
     """spec: States 2; contract: Tracking"""
     see(acme, pallet, dock, 0)
     acme.patch(f"/assets/{pallet['id']}", {"valid_from": rfc3339(1_000), "valid_to": rfc3339(2_000)})
@@ -119,18 +119,18 @@ def test_the_report_can_be_narrowed_by_asset_and_location_together(acme: Api, do
     see(acme, here, dock, 0)
     see(acme, there, aisle, 1)
 
-    def found(**filters: Any) -> list[int]:
+    def listed(**filters: Any) -> list[int]:
         return [row["asset_id"] for row in report(acme, **filters)]
 
-    assert found() == [there["id"], here["id"]], "newest first"
-    assert found(sort="asset_last_seen") == [here["id"], there["id"]]
-    assert found(sort="-asset_external_key") == [there["id"], here["id"]]
-    assert found(sort="location_external_key") == [here["id"], there["id"]]
-    assert found(location_id=dock["id"]) == [here["id"]]
-    assert found(location_external_key=[dock["external_key"], aisle["external_key"]]) == [there["id"], here["id"]]
-    assert found(asset_id=[here["id"], 1]) == [here["id"]]
-    assert found(asset_external_key=there["external_key"], location_id=dock["id"]) == []
-    assert found(q="THER") == [there["id"]]
+    assert listed() == [there["id"], here["id"]], "newest first"
+    assert listed(sort="asset_last_seen") == [here["id"], there["id"]]
+    assert listed(sort="-asset_external_key") == [there["id"], here["id"]]
+    assert listed(sort="location_external_key") == [here["id"], there["id"]]
+    assert listed(location_id=dock["id"]) == [here["id"]]
+    assert listed(location_external_key=[dock["external_key"], aisle["external_key"]]) == [there["id"], here["id"]]
+    assert listed(asset_id=[here["id"], 1]) == [here["id"]]
+    assert listed(asset_external_key=there["external_key"], location_id=dock["id"]) == []
+    assert listed(q="THER") == [there["id"]]
     for pair in ("asset", "location"):
         both = acme.get("/reports/asset-locations", **{f"{pair}_id": "x", f"{pair}_external_key": "x"})
         assert codes(both) == [(f"{pair}_id", "ambiguous_fields"), (f"{pair}_external_key", "ambiguous_fields")]
@@ -222,9 +222,7 @@ def test_history_answers_outside_the_window_and_not_for_a_deleted_asset(acme: Ap
     assert acme.get(f"/assets/{pallet['id']}/history").status_code == 404
 
 
-def test_history_keeps_the_location_also_when_it_is_deleted_since(
-    acme: Api, dock: Any, aisle: Any, pallet: Any
-) -> None:
+def test_history_keeps_a_location_that_was_deleted_later(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
     """contract: Tracking"""
     see(acme, pallet, dock, 0)
     see(acme, pallet, aisle, 1)

@@ -1,6 +1,6 @@
-"""A TypeScript program whose types a public generator makes from the served document does a full round trip.
+"""A TypeScript program with generated types completes a round trip.
 
-`typescript/specified.ts` holds the generated types against the specification, `typescript/round_trip.ts` uses them.
+`typescript/specified.ts` checks the generated types against the specification, `typescript/round_trip.ts` uses them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tests.conftest import lacks
 PROGRAM = Path(__file__).with_name("typescript")
 INSTALL = [
     *("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"),
-    "--fetch-retry-mintimeout=1000",  # where there is no registry it gives up within seconds
+    "--fetch-retry-mintimeout=1000",  # without a registry npm gives up within seconds
 ]
-# Without the first one, a field with a default would have to be sent.
+# without the first option, fields with a default would be required
 GENERATE = ("--default-non-nullable", "false", "--read-write-markers", "-o", "schema.ts")
 
 
@@ -53,7 +53,7 @@ def test_a_typescript_client_does_a_full_round_trip(packages: Path, store: Path)
 
 @pytest.fixture
 def packages(pytestconfig: pytest.Config) -> Path:
-    """What the lock file names, installed once: it stays in pytest's cache until the lock file changes."""
+    """Install the packages of the lock file once, in pytest's cache, until the lock file changes."""
     lock = (PROGRAM / "package-lock.json").read_bytes()
     kept = pytestconfig.cache.mkdir("typescript") / hashlib.sha256(lock).hexdigest()[:16]
     if not kept.exists():
@@ -71,7 +71,7 @@ def packages(pytestconfig: pytest.Config) -> Path:
 
 
 def make_site() -> dict[str, Any]:
-    """A key, and an asset that was scanned at two places, a minute apart."""
+    """Create a key, and an asset that was scanned at two locations one minute apart."""
     organization_id = organizations.add_organization(shell(), "Acme").id
     key = api_keys.add_key(shell(organization_id), "typescript", api_keys.SCOPES, hash_secret("secret"))
     asset = assets.create(shell(organization_id), name="Forklift")

@@ -1,7 +1,6 @@
-"""What the API promises, as plain data: the records and scans of an organization, and what each request makes of them.
+"""A model of the API: the records and scans of an organization, and the response to each request.
 
-`record` and `organization` are written from the specification and the contract alone. They import nothing of the
-program, so that the two can only agree by being right, or by the same misreading. Only what the server may choose
-freely (ids, the next `updated_at`) is taken over from its answers. Times are microseconds. `site` asks the program at
-random, and compares.
+`record` and `organization` follow the specification and the contract only and import nothing of the program, so an
+error would have to be made twice to go unnoticed. Values that the server may choose (ids, the next `updated_at`) are
+taken from its responses. Times are microseconds. `site` sends random requests and compares.
 """

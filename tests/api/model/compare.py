@@ -1,4 +1,4 @@
-"""What the program answered, held against what the model gives."""
+"""Comparison of responses with the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.api.model.record import Body, Record
 
 
 def accepted(response: TestResponse, status: int, refusal: ApiError | None) -> bool:
-    """Whether the request was, which must be as the model has it."""
+    """Return True if the request was accepted. Fails if the model disagrees."""
     if refusal is None:
         assert response.status_code == status, f"{response.text}\nwhere the model gives {status}"
         return True
@@ -27,10 +27,10 @@ def same(got: Any, expected: Any) -> None:
     assert got == expected, f"{got}\nwhere the model gives\n{expected}"
 
 
-def shown(found: list[Record]) -> list[Body]:
-    return [one.shown for one in found]
+def shown(records: list[Record]) -> list[Body]:
+    return [one.shown for one in records]
 
 
 def plain(row: Body) -> Body:
-    """Tags come in any order."""
+    """Sort the tags, whose order is not specified."""
     return row | {"tags": sorted(row["tags"], key=lambda tag: tag["id"])} if "tags" in row else row

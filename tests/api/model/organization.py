@@ -1,4 +1,4 @@
-"""What each request makes of an organization's records: why it is refused, or what it changes, or what it lists."""
+"""Model of the records of an organization: refusals, changes and lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Faults = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class ApiError:
-    """`faults` are field and code; `word` is in the detail of a conflict."""
+    """A refusal. `faults` are field and code; `word` is in the detail of a conflict."""
 
     status: int
     type: str
@@ -47,7 +47,7 @@ class Organization:
         return [one for one in self.of(kind) if one.live]
 
     def find(self, record: Record) -> Record | None:
-        """By id: another organization's and a deleted one do not exist."""
+        """Return a record by id. Deleted records and those of another organization do not exist."""
         return record if record.owner is self and record.live else None
 
     def by_key(self, kind: str, key: str) -> Record | None:
@@ -57,12 +57,12 @@ class Organization:
         return {tag for one in self.records for tag in one.tags.values()}
 
     def mint(self, kind: str) -> str:
-        """Spec: external_key auto-mint 2, 3."""
+        """Return the next generated key (spec: external_key auto-mint 2, 3)."""
         prefix, width = MINTED[kind]
         numbers = [re.fullmatch(rf"{prefix}(\d{{{width},}})", one.external_key) for one in self.live(kind)]
         return f"{prefix}{max((int(number[1]) for number in numbers if number), default=0) + 1:0{width}d}"
 
-    # Writes: first what speaks against one, then what it does
+    # Writes: first the refusals, then the changes
 
     def refuse_create(self, kind: str, body: Body, now: int) -> ApiError | None:
         valid_from = _instant_in(body, "valid_from", whole_millisecond(now))
@@ -75,7 +75,7 @@ class Organization:
         return self.refuse_tags([(tag["tag_type"], tag["value"]) for tag in body.get("tags") or []])
 
     def create(self, kind: str, body: Body, now: int, chosen: Body) -> Record:
-        """`chosen` is the server's answer, of which the ids and `updated_at` are taken."""
+        """Create a record. `chosen` is the server's response, the source of ids and `updated_at`."""
         tags = [(tag["tag_type"], tag["value"]) for tag in body.get("tags") or []]
         record = Record(
             owner=self,
@@ -112,7 +112,7 @@ class Organization:
         self.touch(record, chosen)
 
     def touch(self, record: Record, chosen: Body) -> None:
-        """Contract: Fields, `updated_at` is strictly increasing on a row."""
+        """Check that `updated_at` strictly increases (contract: Fields)."""
         assert chosen["updated_at"] > record.updated_at
         record.updated_at = chosen["updated_at"]
 
@@ -122,7 +122,7 @@ class Organization:
         return ApiError(409, "conflict") if self.by_key(record.kind, key) not in (None, record) else None
 
     def rename(self, record: Record, key: str, chosen: Body) -> int:
-        """Gives the descendants affected. A rename to the same key changes nothing."""
+        """Rename a record and return the number of affected descendants. A rename to the same key changes nothing."""
         if key == record.external_key:
             return 0
         record.external_key = key
@@ -130,7 +130,7 @@ class Organization:
         return len(record.descendants)
 
     def refuse_delete(self, record: Record) -> ApiError | None:
-        """Spec: rule 4 of the write operations; descendants are checked first."""
+        """Check a delete (spec: rule 4 of the write operations). Descendants are checked first."""
         if not self.find(record):
             return NOT_FOUND
         if record.children:
@@ -141,7 +141,7 @@ class Organization:
 
     def delete(self, record: Record, now: int) -> None:
         record.deleted_at = now
-        record.updated_at = wire(now) or ""  # not said anywhere; a deletion is taken as a change
+        record.updated_at = wire(now) or ""  # not specified; a deletion counts as a change
         record.tags = {}
 
     def refuse_tags(self, tags: list[Tag]) -> ApiError | None:
@@ -159,7 +159,7 @@ class Organization:
         return None if self.find(record) and tag_id in record.tags else NOT_FOUND
 
     def parent_faults(self, body: Body) -> Faults:
-        """Spec: rule 2 of the write operations."""
+        """Check a tag (spec: rule 2 of the write operations)."""
         given = [name for name in ("parent_id", "parent_external_key") if name in body]
         resolved = {name: self.resolve(name, body[name]) for name in given}
         if missing := [name for name in given if body[name] is not None and resolved[name] is None]:
@@ -188,17 +188,17 @@ class Organization:
     # Reads
 
     def listed(self, kind: str, query: Body, now: int) -> list[Record]:
-        """Contract: Lists."""
+        """Return the rows of a list (contract: Lists)."""
         deleted = query.get("include_deleted") == "true"
-        found = [one for one in self.of(kind) if one.listed(now, include_deleted=deleted)]
-        for name, wanted in query.items():
+        records = [one for one in self.of(kind) if one.listed(now, include_deleted=deleted)]
+        for name, value in query.items():
             if name == "is_active":
-                found = [one for one in found if one.is_active == (wanted == "true")]
+                records = [one for one in records if one.is_active == (value == "true")]
             elif name == "q":
-                found = [one for one in found if one.contains(wanted)]
+                records = [one for one in records if one.contains(value)]
             elif name in ("external_key", "parent_id", "parent_external_key"):
-                found = [one for one in found if one.shown[name] in wanted]
-        return _sorted(found, query.get("sort") or "external_key", lambda one: one.shown)
+                records = [one for one in records if one.shown[name] in value]
+        return _sorted(records, query.get("sort") or "external_key", lambda one: one.shown)
 
     def report(self, query: Body, now: int) -> list[Body]:
         deleted = query.get("include_deleted") == "true"
@@ -211,19 +211,21 @@ class Organization:
 
 
 def _instant_in(body: Body, name: str, present: int | None) -> Any:
-    """An echo of what was shown changes nothing, though the wire shows less than is stored."""
+    """Return True for an echo of the response, which has less precision than the stored value."""
     if name not in body or (present is not None and body[name] == wire(present)):
         return present
     return instant(body[name])
 
 
 def _window_faults(valid_from: int, valid_to: int | None) -> Faults:
-    """Contract: Fields, `valid_to`."""
+    """Check the window (contract: Fields, `valid_to`)."""
     return [("valid_to", "invalid_value")] if valid_to is not None and valid_to <= valid_from else []
 
 
 def _differing(record: Record, body: Body) -> Iterator[tuple[str, str]]:
-    """Spec: rule 3 of the write operations. Read-only keys are told before values (contract: precedence on a body)."""
+    """Return the errors of a PATCH (spec: rule 3 of the write operations). Errors of read-only keys precede those of
+    values (contract: precedence on a body).
+    """
     shown = record.shown
     for name, value in body.items():
         if name == "tags":
@@ -235,7 +237,7 @@ def _differing(record: Record, body: Body) -> Iterator[tuple[str, str]]:
 
 
 def _sorted(rows: list[Any], sort: str, shown: Callable[[Any], Body]) -> list[Any]:
-    """Every order ends with `id` ascending; none comes before any key."""
+    """Sort rows. Every order ends with `id` ascending; rows without a key come first."""
     rows = sorted(rows, key=lambda row: shown(row)["id"])
     for name in reversed(sort.split(",")):
         rows.sort(key=lambda row: shown(row)[name.strip("-")] or "", reverse=name.startswith("-"))

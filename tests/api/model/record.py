@@ -1,4 +1,4 @@
-"""An asset or a location: what a client is shown of it."""
+"""Model of an asset or a location."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def moment(micros: int) -> datetime:
 
 
 def wire(micros: int | None) -> str | None:
-    """Spec: Timestamps 1."""
+    """Format a time (spec: Timestamps 1)."""
     if micros is None:
         return None
     at = moment(micros)
@@ -31,7 +31,7 @@ def wire(micros: int | None) -> str | None:
 
 
 def whole_millisecond(micros: int) -> int:
-    """What the server itself sets is no finer than what it shows."""
+    """Truncate a time set by the server to the precision of the API."""
     return micros // 1000 * 1000
 
 
@@ -47,7 +47,7 @@ class Sighting(NamedTuple):
 
 @dataclass(eq=False)
 class Record:
-    """An asset or a location. `updated_at` is as the server last showed it."""
+    """An asset or a location. `updated_at` is the server's last value."""
 
     owner: Organization
     kind: str
@@ -75,7 +75,7 @@ class Record:
 
     @property
     def shown(self) -> Body:
-        """Spec: Asset, Location (read shape)."""
+        """Return the JSON of the record (spec: Asset, Location (read shape))."""
         body: Body = {
             "id": self.id,
             "external_key": self.external_key,
@@ -106,7 +106,7 @@ class Record:
         return self.parent if self.parent and self.parent.live else None
 
     def effective(self, now: int) -> bool:
-        """Contract: Lists, liveness."""
+        """Return True if the record is on a list (contract: Lists, liveness)."""
         return self.valid_from <= now and (self.valid_to is None or now < self.valid_to)
 
     def listed(self, now: int, *, include_deleted: bool) -> bool:
@@ -121,34 +121,37 @@ class Record:
 
     @property
     def ancestors(self) -> list[Record]:
-        """Root first."""
+        """Ancestors, root first."""
         return [*self.parent.ancestors, self.parent] if self.parent else []
 
     @property
     def children(self) -> list[Record]:
-        """By name, then id; live ones only."""
-        found = [one for one in self.owner.live("location") if one.parent is self]
-        return sorted(found, key=lambda one: (one.name, one.id))
+        """Live children by name, then id."""
+        live = [one for one in self.owner.live("location") if one.parent is self]
+        return sorted(live, key=lambda one: (one.name, one.id))
 
     @property
     def descendants(self) -> list[Record]:
-        return [found for child in self.children for found in (child, *child.descendants)]
+        return [record for child in self.children for record in (child, *child.descendants)]
 
     # Tracking
 
     def sight(self, one: Sighting) -> None:
-        """What a reader saw is told once; a person's scans are two, also in one instant (contract: Tracking)."""
+        """Record a scan. A repeated read by a fixed reader is ignored; scans by persons are all stored (contract:
+        Tracking).
+        """
         if one.by_person or one not in self.sightings:
             self.sightings.append(one)
 
     @property
     def seen(self) -> list[Sighting]:
-        """In the order of observation; of two at one instant, the one that arrived first."""
+        """Scans by time of observation, then by order of arrival."""
         return sorted(self.sightings, key=lambda one: one.at)
 
     def can_tell(self, one: Sighting) -> bool:
-        """Of what a fixed reader sees only the stays are kept, so not all that comes late is told exactly: not what
-        splits a stay, comes among scans by persons, or in the very instant of another."""
+        """Return True if the model predicts the history exactly. For fixed readers only stays are stored, so late scans
+        that split a stay, fall between scans by persons, or equal another one's time are not predicted.
+        """
         others = [one, *self.sightings]
         if all(other.by_person for other in others):
             return True
@@ -159,7 +162,9 @@ class Record:
 
     @property
     def stays(self) -> list[Sighting]:
-        """Contract: Tracking. Every move, every scan by a person, every return to a fixed reader after the gap."""
+        """Rows of the history (contract: Tracking): moves, scans by persons, and returns to a fixed reader after the
+        gap.
+        """
         rows: list[Sighting] = []
         last_seen = 0
         for one in self.seen:
@@ -171,7 +176,7 @@ class Record:
 
     @property
     def dwelling(self) -> Sighting:
-        """The first sighting where the asset is now, since it was elsewhere."""
+        """First read of the current stay."""
         first = self.seen[-1]
         for one in reversed(self.seen):
             if one.location is not first.location:
@@ -181,7 +186,7 @@ class Record:
 
     @property
     def history(self) -> list[Body]:
-        """Newest first; spec: AssetHistoryItem."""
+        """History, newest first (spec: AssetHistoryItem)."""
         rows = self.stays
         before = [None, *(row.at for row in rows)]
         return [
@@ -195,7 +200,7 @@ class Record:
         ][::-1]
 
     def place(self, now: int) -> Body:
-        """Spec: AssetLocationItem; contract: Tracking, reports."""
+        """Return the row of the report (spec: AssetLocationItem; contract: Tracking, reports)."""
         last, since = self.seen[-1], self.dwelling.at
         location = last.location if last.location.live and last.location.effective(now) else None
         return {

@@ -1,4 +1,4 @@
-"""A site that is asked at random: the program and the model side by side, and what a client may do to both."""
+"""Random requests to the program, compared with the model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ START = 1_790_000_000_123_456
 
 
 class Site:
-    """Two organizations, of which neither may notice the other. `log` tells what was asked, `dice` decides what is."""
+    """Two isolated organizations. `log` has the requests, `dice` is the source of randomness."""
 
     def __init__(self, app: Flask, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log: list[str] = []
@@ -50,7 +50,7 @@ class Site:
         self.dice = random.Random()
         monkeypatch.setattr(clock, "now", lambda: self.now)
         migrate.migrate(folder)
-        execute("UPDATE instance SET id_key = ?", (bytes(32),))  # ids, and orders that end with them, happen again
+        execute("UPDATE instance SET id_key = ?", (bytes(32),))  # ids and orders that end with them can be repeated
         self.organizations = [Organization("acme"), Organization("rival")]
         self.read_before: list[tuple[Record, Body]] = []
         self.apis: dict[str, Api] = {}
@@ -64,7 +64,7 @@ class Site:
             self.furnish(one)
 
     def furnish(self, owner: Organization) -> None:
-        """Three levels of locations; the assets are in the upper ones."""
+        """Create three levels of locations, with assets in the upper two."""
         for name, inside in zip(NAMES, [None, 0, 1, 1, 0], strict=True):
             made = owner.live("location")
             self.created(owner, "location", {"name": name, "parent_id": None if inside is None else made[inside].id})
@@ -84,14 +84,14 @@ class Site:
         return self.organizations[self.seldom()]
 
     def record(self, *kinds: str) -> Record:
-        """Mostly a living one; what is deleted must stay so."""
+        """Return a record, usually a live one. Deleted records must stay deleted."""
         kind = self.dice.choice(kinds or ("asset", "location"))
         if self.seldom():
             return self.dice.choice([one for owner in self.organizations for one in owner.of(kind)])
         return self.dice.choice(self.organization().live(kind) or self.organizations[1].of(kind))
 
     def caller(self, record: Record) -> Organization:
-        """Mostly the owner."""
+        """Return a client, usually that of the owner."""
         stranger = self.seldom()
         return next(one for one in self.organizations if (one is record.owner) is not stranger)
 
@@ -109,7 +109,7 @@ class Site:
         return self.dice.choice(TAGS)
 
     def parent(self) -> Body:
-        """By id, by key, by both alike, by two that differ, or none."""
+        """Return a parent by id, by key, by both, by two that differ, or none."""
         parent, other = self.record("location"), self.record("location")
         by_id, by_key = {"parent_id": parent.id}, {"parent_external_key": parent.external_key}
         other_key = {"parent_external_key": other.external_key}
@@ -125,7 +125,7 @@ class Site:
         return self.maybe(q=Q, include_deleted=BOOLEANS, sort=sorts) | self.page()
 
     def any_of(self, kind: str, prefix: str, *names: str) -> Body:
-        """Seldom a filter by one of `names`, of one or two records."""
+        """Return filters by `names` for one or two records, usually empty."""
         if self.dice.random() < 0.7:
             return {}
         name, count = self.dice.choice(names), self.dice.choice([1, 2])
@@ -164,7 +164,7 @@ class Site:
         self.read_before.append((record, record.shown))
 
     def patch_with_what_was_read(self) -> None:
-        """Now or before; whole, or without what is known to be the server's."""
+        """Return a body to echo: of now or earlier, complete or without server fields."""
         record = self.record()
         body = record.shown | self.changes()
         if self.read_before and self.dice.random() < 0.7:
@@ -198,9 +198,9 @@ class Site:
     def delete(self) -> None:
         record = self.record()
         if self.dice.random() < 0.5:
-            record = [record, *record.descendants][-1]  # nothing is below it
+            record = [record, *record.descendants][-1]  # it has no descendants
         caller = self.caller(record)
-        self.now += SECOND  # `deleted_at` comes after any `updated_at`, which may run ahead of the clock
+        self.now += SECOND  # `deleted_at` follows any `updated_at`, which may be ahead of the clock
         if accepted(self.ask(caller, "DELETE", record.path), 204, caller.refuse_delete(record)):
             caller.delete(record, self.now)
         self.look(record)
@@ -217,7 +217,7 @@ class Site:
         self.look(record)
 
     def detach(self) -> None:
-        """A tag it has, or one that it or another record had once."""
+        """Return a tag that the record has, or one that any record once had."""
         record = self.record()
         known = [*record.tags] or [tag["id"] for _, body in self.read_before for tag in body["tags"]]
         if known:
@@ -228,7 +228,7 @@ class Site:
             self.look(record)
 
     def wait(self) -> None:
-        """The lists follow the clock, when nothing else happens."""
+        """Move the clock, which changes lists without a write."""
         acme = self.organizations[0]
         for time in (0, self.dice.choice([1_500, SECOND, 400 * SECOND, HOUR, 2 * HOUR])):
             self.now += time
@@ -238,7 +238,7 @@ class Site:
                 self.compare(acme, f"/{kind}s", {}, shown(acme.listed(kind, {}, self.now)))
 
     def scan(self) -> None:
-        """A few scans of one asset, as the other parts record them: it is live, and so is the place."""
+        """Record a few scans of a live asset at a live location."""
         asset, by_person = self.record("asset"), self.dice.random() < 0.5
         places = [self.record("location"), self.record("location")]
         times = [self.now - self.dice.choice(AGO) - 700_456 * by_person for _ in range(self.dice.choice([1, 2, 4]))]
@@ -278,9 +278,9 @@ class Site:
         self.compare(caller, f"{location.path}/{walk}", self.page(), rows)
 
     def walked(self, location: Record, walk: str) -> list[Body]:
-        """The window hides no ancestor."""
-        found: list[Record] = getattr(location, walk)
-        return shown([one for one in found if walk == "ancestors" or one.effective(self.now)])
+        """Compare a tree list. Ancestors are shown outside their window too."""
+        records: list[Record] = getattr(location, walk)
+        return shown([one for one in records if walk == "ancestors" or one.effective(self.now)])
 
     def report(self) -> None:
         query = self.filters(REPORT_SORTS)
@@ -302,7 +302,7 @@ class Site:
         self.compare(caller, f"{asset.path}/history", query, rows if caller.find(asset) else None)
 
     def take_stock(self) -> None:
-        """Everything there is, without dice."""
+        """Compare all records and lists."""
         for one in self.organizations:
             for deleted in BOOLEANS:
                 query = {"include_deleted": deleted, "limit": 200}
@@ -328,7 +328,7 @@ class Site:
             same(plain(data(response)), record.shown)
 
     def compare(self, caller: Organization, path: str, query: Body, rows: list[Body] | None) -> None:
-        """The page of `rows` that `query` asks for; None where the record does not exist."""
+        """Return the page of `rows` for `query`, or None if the record does not exist."""
         response = self.ask(caller, "GET", path, **query)
         if accepted(response, 200, NOT_FOUND if rows is None else None) and rows is not None:
             limit, offset = query.get("limit", 50), query.get("offset", 0)

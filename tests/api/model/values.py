@@ -1,4 +1,4 @@
-"""What a client sends that is asked at random: names, keys, times, filters, in every spelling that is allowed."""
+"""Random names, keys, times and filters, in every permitted spelling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DESCRIPTIONS = [None, "two lines\nof text", "drum"]
 METADATA = [{}, {"a": {"b": None}}, {"size": 2**60}]
 TAGS = [(kind, value) for kind in ("rfid", "ble", "barcode") for value in ("E2001", "e2001", "AA:BB", "40 06381")]
 KEYS = ["A-1", "a-1", "B-2", "ASSET-0003", "ASSET-00012", "ASSET-9999", "ASSET-7", "LOC-003", "LOC-999", "LOC-5"]
-WINDOWS: list[dict[str, int | None]] = [  # from now
+WINDOWS: list[dict[str, int | None]] = [  # relative to now
     {"valid_from": -HOUR, "valid_to": HOUR},
     {"valid_from": HOUR},
     {"valid_from": -2 * HOUR, "valid_to": -HOUR},
