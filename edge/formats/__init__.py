@@ -1,4 +1,4 @@
-"""One file per reader format, each one pure function from (topic, payload) to `Parsed`.
+"""Reader formats, one file each: a pure function from (topic, payload) to `Parsed`.
 
-`formats` is the table of them all. A format that is not among them is described by a `mapping`.
+`registry` lists all formats. Other formats are described by a `mapping`.
 """

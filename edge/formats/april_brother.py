@@ -1,7 +1,7 @@
-"""April Brother AB gateways of version 4: MessagePack, with each advertisement as bytes.
+"""April Brother AB gateway V4: MessagePack, with each advertisement as bytes.
 
-Of such bytes the first is the kind, six are the MAC, one is the strength, and the rest is the raw advertisement. The
-gateway's own time counts from its start.
+The bytes are: kind (1), MAC (6), RSSI + 256 (1), raw advertisement. The gateway's time counts from its start and is
+ignored.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from edge.formats.fields import Fields, Unreadable, describe
 from edge.formats.framing import IGNORED, gather, together
 from edge.formats.reads import Malformed, Parsed, Read
 
-_HEAD_DIGITS = 16  # kind, MAC and strength, two digits for each byte
-_HEAD = re.compile(f"[0-9A-Fa-f]{{{_HEAD_DIGITS}}}")  # bytes come as digits, but a gateway may send any text
+_HEAD_DIGITS = 16  # kind, MAC and RSSI, two hex digits for each byte
+_HEAD = re.compile(f"[0-9A-Fa-f]{{{_HEAD_DIGITS}}}")
 
 
 def parse(_topic: str, payload: bytes) -> Parsed:
@@ -25,7 +25,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, _message: Fields) -> bool:
-    """Never by its JSON: it sends none."""
+    """Return False: these gateways never send JSON."""
     return False
 
 

@@ -1,8 +1,7 @@
-"""BLE identities in one spelling each, and the identities inside a raw advertisement.
+"""Normalize BLE identities, and extract them from raw advertisements.
 
-The MAC is `C3:0A:11:4E:7F:21`, an iBeacon `uuid:major:minor` with the UUID in lower case and dashes and the
-numbers decimal, an Eddystone UID `namespace:instance` in lower-case hex. An identity that is not whole is no
-identity: the advertisement still has its MAC.
+Canonical forms: MAC `C3:0A:11:4E:7F:21`; iBeacon `uuid:major:minor` with a lower-case dashed UUID and decimal numbers;
+Eddystone UID `namespace:instance` in lower-case hex. Incomplete identities are ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _INSTANCE = re.compile(r"[0-9a-f]{12}")
 _IBEACON_TEXT = re.compile(r"(?:ibeacon:)?([0-9a-f-]{32,36})[-:_/.,]([0-9]{1,5})[-:_/.,]([0-9]{1,5})", re.IGNORECASE)
 _EDDYSTONE_TEXT = re.compile(r"(?:eddy:)?([0-9a-f]{20})[-:_/.,]([0-9a-f]{12})", re.IGNORECASE)
 
-# Advertisement structure types, and what begins an iBeacon (Apple, 0x004C) and an Eddystone frame (0xFEAA).
+# Types of advertisement structures, and the prefixes of iBeacon (Apple, 0x004C) and Eddystone (0xFEAA) data.
 _SERVICE_DATA = 0x16
 _MANUFACTURER_DATA = 0xFF
 _IBEACON_HEAD = bytes.fromhex("4C000215")
@@ -33,7 +32,10 @@ _EDDYSTONE_UID_FRAME = 0x00
 
 
 def sighting(address: object, others: Identities, strength: object, observed_at: int | WallTime | None) -> Read:
-    """One advertisement as one read: the MAC where it is known, else the first of the other identities."""
+    """Return the read of one advertisement. Its value is the MAC, or without a MAC the first other identity.
+
+    Raises Unreadable without any identity, or for a malformed MAC.
+    """
     if address is None or address == "":
         if not others:
             raise Unreadable("neither a MAC nor a beacon identity")
@@ -46,8 +48,8 @@ def sighting(address: object, others: Identities, strength: object, observed_at:
 
 
 def mac(sent: object) -> str | None:
-    """None for anything that is not twelve hex digits in pairs."""
-    if type(sent) is int:  # it has no letters by chance, and the device left the quotes out
+    """Return a MAC in canonical form, None if it is not 12 hex digits."""
+    if type(sent) is int:  # a MAC without letters that the device sent without quotes
         sent = str(sent)
     if not isinstance(sent, str) or not _MAC.fullmatch(sent.strip()):
         return None
@@ -56,6 +58,7 @@ def mac(sent: object) -> str | None:
 
 
 def ibeacon(uuid: object, major: object, minor: object) -> Identities:
+    """Return the canonical form of an iBeacon, empty if it is incomplete."""
     digits = _plain_hex(uuid)
     numbers = _two_bytes(major), _two_bytes(minor)
     if not _UUID.fullmatch(digits) or None in numbers:
@@ -65,35 +68,38 @@ def ibeacon(uuid: object, major: object, minor: object) -> Identities:
 
 
 def eddystone(namespace: object, instance: object) -> Identities:
-    space, one = _plain_hex(namespace), _plain_hex(instance)
-    return (f"{space}:{one}",) if _NAMESPACE.fullmatch(space) and _INSTANCE.fullmatch(one) else ()
+    """Return the canonical form of an Eddystone UID, empty if it is incomplete."""
+    namespace_digits, instance_digits = _plain_hex(namespace), _plain_hex(instance)
+    if not (_NAMESPACE.fullmatch(namespace_digits) and _INSTANCE.fullmatch(instance_digits)):
+        return ()
+    return (f"{namespace_digits}:{instance_digits}",)
 
 
-def identity(spelt: str) -> str:
-    """Any BLE identity in its one spelling; one of no known kind in lower case."""
-    if known := mac(spelt):
+def identity(text: str) -> str:
+    """Return the canonical form of any BLE identity; an unknown kind in lower case."""
+    if known := mac(text):
         return known
-    if beacon := _IBEACON_TEXT.fullmatch(spelt):
-        return next(iter(ibeacon(*beacon.groups())), spelt.lower())
-    if frame := _EDDYSTONE_TEXT.fullmatch(spelt):
+    if beacon := _IBEACON_TEXT.fullmatch(text):
+        return next(iter(ibeacon(*beacon.groups())), text.lower())
+    if frame := _EDDYSTONE_TEXT.fullmatch(text):
         return eddystone(*frame.groups())[0]
-    return spelt.lower()
+    return text.lower()
 
 
 def advertised(*raw: object) -> Identities:
-    """The identities in raw advertisements (hex): the one heard and the scan response, where there is one."""
-    found: dict[str, None] = {}
+    """Return the identities in raw advertisements and scan responses (hex, base64 or a list of bytes)."""
+    identities: dict[str, None] = {}
     for advertisement in raw:
         for kind, data in _structures(_bytes(advertisement)):
             if kind == _MANUFACTURER_DATA:
-                found |= dict.fromkeys(_of_manufacturer_data(data))
+                identities |= dict.fromkeys(_of_manufacturer_data(data))
             elif kind == _SERVICE_DATA and data.startswith(_EDDYSTONE_SERVICE):
-                found |= dict.fromkeys(_of_eddystone_frame(data[2:]))
-    return tuple(found)
+                identities |= dict.fromkeys(_of_eddystone_frame(data[2:]))
+    return tuple(identities)
 
 
 def company_data(advertisement: object, company: int) -> bytes:
-    """What stands behind a company's number in a raw advertisement; empty where that company has none in it."""
+    """Return the manufacturer data of a company (its Bluetooth company ID) in a raw advertisement, or b""."""
     head = company.to_bytes(2, "little")
     for kind, data in _structures(_bytes(advertisement)):
         if kind == _MANUFACTURER_DATA and data.startswith(head):
@@ -102,19 +108,19 @@ def company_data(advertisement: object, company: int) -> bytes:
 
 
 def of_manufacturer_data(data: object) -> Identities:
-    """The iBeacon in manufacturer data (hex, company number first)."""
+    """Return the iBeacon in manufacturer data (hex, starting with the company ID)."""
     return _of_manufacturer_data(_bytes(data))
 
 
 def of_service_data(service: object, data: object) -> Identities:
-    """The Eddystone UID in the data (hex) of service `feaa`, also spelt `0xfeaa`."""
+    """Return the Eddystone UID in the data (hex) of service `feaa` or `0xfeaa`."""
     if isinstance(service, str) and service.lower().endswith("feaa"):
         return _of_eddystone_frame(_bytes(data))
     return ()
 
 
 def _structures(advertisement: bytes) -> Iterator[tuple[int, bytes]]:
-    """A run of length, type, data; the length counts the type. Zero or a length past the end ends it."""
+    """Yield (type, data) of a sequence of length, type, data. Stops at a length of 0 or past the end."""
     at = 0
     while at + 1 < len(advertisement):
         length = advertisement[at]
@@ -132,14 +138,14 @@ def _of_manufacturer_data(data: bytes) -> Identities:
 
 
 def _of_eddystone_frame(frame: bytes) -> Identities:
-    """Frame type, power at 0 m, namespace of 10 bytes, instance of 6. Other frame types carry no identity."""
+    """Parse a UID frame: type (1 byte), power (1), namespace (10), instance (6). Other types have no identity."""
     if len(frame) < 18 or frame[0] != _EDDYSTONE_UID_FRAME:
         return ()
     return eddystone(frame[2:12].hex(), frame[12:18].hex())
 
 
 def _bytes(sent: object) -> bytes:
-    """From hexadecimal, from base64, which practically never has hexadecimal digits only, or from numbers."""
+    """Decode hex, base64 or a list of bytes. Base64 that consists only of hex digits is practically impossible."""
     if isinstance(sent, list) and all(type(number) is int and 0 <= number <= 0xFF for number in sent):
         return bytes(sent)
     if not isinstance(sent, str):

@@ -1,7 +1,7 @@
-"""CSL CS463 and the CS203X class of readers.
+"""CSL CS463 and CS203X readers.
 
-The installer builds the message on the reader, field by field, each with a free label: so several labels mean
-the same, numbers may be text, and a field may be missing. Other labels need a `mapping`.
+The installer chooses the fields and their labels on the reader. Several usual labels are accepted for each field,
+numbers may be text, and fields may be missing. Other labels need a `mapping`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
-    """Whether only these readers send this; to recognise them by, not to read them."""
+    """Return True if only these readers send such messages. For recognizing the format only."""
     tags = message.get("tags")
     fields = set(message).union(*filter(_is_object, tags)) if isinstance(tags, list) else set(message)
     return not _TYPICAL_FIELDS.isdisjoint(fields) or {"epc", "antennaPort"} <= fields
@@ -87,7 +87,7 @@ def _read(tag: Fields, zone: object) -> Read | None:
 
 
 def _time(stamp: object, zone: object) -> int | WallTime | None:
-    """Microseconds, in UTC whatever the zone says, or text in local time: `2026/03/02 02:15:30.412`."""
+    """Parse microseconds in UTC (the zone is ignored), or local time such as `2026/03/02 02:15:30.412`."""
     if not isinstance(stamp, str) or not ("/" in stamp or ":" in stamp):
         return instant(stamp, MICROSECOND)
     moment = iso(stamp.strip().replace("/", "-"))
@@ -102,11 +102,11 @@ def _is_object(entry: object) -> bool:
 
 
 def _offset(zone: object) -> int | None:
-    """`-6:00` in microseconds east of UTC. None where it cannot be told, and then neither can the time."""
-    spelt = _ZONE.fullmatch(zone.strip()) if isinstance(zone, str) else None
-    if spelt is None:
+    """Return a zone such as `-6:00` in microseconds east of UTC, None if it is missing or invalid."""
+    match = _ZONE.fullmatch(zone.strip()) if isinstance(zone, str) else None
+    if match is None:
         return None
-    sign, hours, minutes = spelt.groups()
+    sign, hours, minutes = match.groups()
     seconds = int(hours) * 3600 + int(minutes or 0) * 60
     return (-seconds if sign == "-" else seconds) * 1_000_000
 
@@ -120,7 +120,7 @@ def _note(message: Fields) -> str | None:
 
 
 def _refuse_other_data_formats(payload: bytes) -> None:
-    """Half-read XML or CSV would be worse than none."""
+    """Raise Malformed with instructions for XML and CSV."""
     begin = bare(payload)[:1]
     if begin == b"<":
         raise Malformed("this is XML: choose JSON as the data format on the reader")

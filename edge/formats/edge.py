@@ -1,12 +1,12 @@
-"""Our own plain format, for anyone who writes a gateway or a script.
+"""Plain format of edge, for custom gateways and scripts.
 
     {"reads": [{"tag": "3074257BF7194E4000001A85", "type": "rfid", "antenna": 1, "rssi": -58.5,
                 "time": "2026-03-02T08:15:30.412Z"}]}
 
-Of a read only `tag` is required. `type` is `rfid` (the default), `ble` or `barcode`; `antenna` a whole number
-from 1; `rssi` in dBm; `time` RFC 3339 with its zone, or whole milliseconds since 1970. A single read, or an
-array of reads, may stand without the object around it. `{"status": "online"}` is a sign of life,
-`{"status": "offline"}` a last will. Fields of other names are ignored.
+Only `tag` is required. `type` is `rfid` (the default), `ble` or `barcode`. `antenna` is a whole number from 1, `rssi`
+is in dBm, and `time` is RFC 3339 with a zone, or whole milliseconds since 1970. A single read or an array of reads may
+be sent without the enclosing object. `{"status": "online"}` is a heartbeat, `{"status": "offline"}` a last will.
+Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
-    """Whether this is a message in our format; to recognise it by, not to read it."""
+    """Return True for a message in this format. For recognizing the format only."""
     reads = message.get("reads")
     return isinstance(reads, list) and all(isinstance(read, dict) and "tag" in read for read in reads)
 

@@ -1,4 +1,4 @@
-"""ESPresense: one device per message on `…/devices/<id>/<room>`; the room is the reader. There is no time."""
+"""ESPresense: one device per message on `…/devices/<id>/<room>`. The room is the reader. Messages have no time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parse(topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(topic: str, message: Fields) -> bool:
-    """Whether only these rooms send this; to recognise them by, not to read them."""
+    """Return True if only these rooms send such messages. For recognizing the format only."""
     return topic.split("/")[-3:-2] == ["devices"] and not {"rssi@1m", "rxAdj", "rssiVar"}.isdisjoint(message)
 
 
@@ -31,9 +31,9 @@ def _device(device: Fields) -> Parsed:
 
 
 def _read(device: Fields) -> Read:
-    """The id begins with its kind: `iBeacon:`, `eddy:`, `known:`, `irk:` and others, or is the MAC alone.
+    """Parse a device. Its ID has a prefix (`iBeacon:`, `eddy:`, `known:`, `irk:`, ...) or is the MAC.
 
-    It stays the same while the MAC of a phone or a watch rotates.
+    Unlike the MAC of a phone or a watch, the ID is stable.
     """
     address = first(device, "mac")
     name = text(device.get("id"), "id")

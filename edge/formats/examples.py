@@ -1,4 +1,4 @@
-"""The mappings that are shipped as examples, each with a message it reads: `data/mappings/*.json`."""
+"""Example mappings with sample messages: `data/mappings/*.json`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from edge.formats.reads import Malformed, Parser, Read
 
 _PACKAGE = Path(__file__).parents[1]
 _FOLDER = "data/mappings"
-_LARGEST_TRIED = 8_192  # bytes; a page may ask of a thousand topics
-_SHORTEST_EPC = 8  # digits; shorter ones are found in any text
+_LARGEST_TRIED = 8_192  # bytes; a page may list 1,000 topics
+_SHORTEST_EPC = 8  # digits; shorter sequences occur in any text
 
 
 class Example(NamedTuple):
-    """`message` as text is the payload itself, else its JSON."""
+    """Example mapping. `message`: the payload if it is text, otherwise sent as JSON."""
 
     name: str
     title: str
@@ -33,10 +33,10 @@ class Example(NamedTuple):
 
 @cache
 def examples() -> dict[str, Example]:
-    """By name. In an installation they are within the package, in a checkout beside it."""
+    """Return the examples by name. The folder is inside an installed package, and next to it in a checkout."""
     folder = next(home / _FOLDER for home in (_PACKAGE, _PACKAGE.parent) if (home / _FOLDER).is_dir())
-    found = [Example(file.stem, **json.loads(file.read_text("utf-8"))) for file in sorted(folder.glob("*.json"))]
-    return {example.name: example for example in found}
+    loaded = [Example(file.stem, **json.loads(file.read_text("utf-8"))) for file in sorted(folder.glob("*.json"))]
+    return {example.name: example for example in loaded}
 
 
 @cache
@@ -46,7 +46,7 @@ def mappings_by_title() -> dict[str, str]:
 
 
 def example_that_reads(topic: str, payload: bytes) -> Example | None:
-    """Of the examples that make whole reads of a message and nothing else, the simplest that tells most of them."""
+    """Return the best example that parses the whole message: most fields, then the simplest mapping."""
     if len(payload) > _LARGEST_TRIED:
         return None
     worth = {}
@@ -56,7 +56,7 @@ def example_that_reads(topic: str, payload: bytes) -> Example | None:
         except Malformed:
             continue
         if parsed.reads and not parsed.skipped and all(map(_is_credible, parsed.reads)):
-            worth[name] = (sum(map(_told, parsed.reads)), -len(examples()[name].mapping))
+            worth[name] = (sum(map(_field_count, parsed.reads)), -len(examples()[name].mapping))
     return examples()[max(worth, key=lambda name: worth[name])] if worth else None
 
 
@@ -66,11 +66,11 @@ def _parsers() -> dict[str, Parser]:
 
 
 def _is_credible(read: Read) -> bool:
-    """A mapping takes much for a tag that is none."""
+    """Return True if the tag value is plausible. A mapping accepts almost any text."""
     return ":" in read.value if read.tag_type == "ble" else len(read.value) >= _SHORTEST_EPC
 
 
-def _told(read: Read) -> int:
-    """How much of a read is known beside its tag."""
-    facts = (read.aliases or None, read.antenna, read.antenna_name, read.rssi, read.observed_at)
-    return len(facts) - facts.count(None)
+def _field_count(read: Read) -> int:
+    """Return the number of known fields of a read, without its tag."""
+    values = (read.aliases or None, read.antenna, read.antenna_name, read.rssi, read.observed_at)
+    return len(values) - values.count(None)

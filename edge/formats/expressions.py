@@ -1,6 +1,6 @@
-"""Expressions of JMESPath, evaluated with a bound for the work.
+"""Evaluate JMESPath expressions with limited work.
 
-An installer writes them, and one writer reads the messages of all organizations. JMESPath itself has no bound:
+Installers write the expressions, and one thread evaluates the messages of all organizations. JMESPath has no limit:
 `[@,@][]|[@,@][]|...` doubles its result at each step, and 30 steps fill any memory.
 """
 
@@ -17,23 +17,23 @@ from jmespath.visitor import TreeInterpreter
 
 Expression = ParsedResult
 
-# Steps for one message: 12 expressions for each read take about 3 steps for each byte that they read.
+# Steps for one message. Twelve expressions per read take about 3 steps per byte that they evaluate.
 STEPS, STEPS_PER_BYTE, MOST_STEPS = 2_000, 2, 500_000
-_CHARACTERS = 8  # of a text, for one step
-# What expressions raise: a slice with step 0, infinity as a whole number, `lt` of a text and a number, and the like.
+_CHARACTERS = 8  # characters of text per step
+# Errors of expressions, such as a slice with step 0, infinity as an integer, `lt` of text and a number.
 _FAULTS = (JMESPathError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class ExpressionFault(Exception):
-    """The expression has no result for this message. `str()` is the reason, for the technician."""
+    """The expression has no result for this message. `str()` is the reason, shown to the technician."""
 
 
 class TooMuchWork(ExpressionFault):
-    """The expressions of this message have used up their steps."""
+    """The expressions of this message have exceeded their steps."""
 
 
 def expression_from(text: str) -> Expression:
-    """Raises ValueError with what is wrong with it, on one line."""
+    """Compile an expression. Raises ValueError with a one-line reason."""
     try:
         return jmespath.compile(text)
     except (JMESPathError, RecursionError, ValueError) as error:
@@ -41,11 +41,11 @@ def expression_from(text: str) -> Expression:
 
 
 class Evaluator:
-    """Evaluates the expressions of one message; all of them share its steps."""
+    """Evaluator for the expressions of one message, which share its steps."""
 
     def __init__(self, message_bytes: int) -> None:
         self._steps = min(STEPS + STEPS_PER_BYTE * message_bytes, MOST_STEPS)
-        self._interpreter: _Interpreter | None = None  # most messages need none
+        self._interpreter: _Interpreter | None = None  # created when needed
 
     def search(self, expression: Expression, value: Any) -> Any:
         """Return the result. Raises ExpressionFault."""
@@ -61,10 +61,10 @@ class Evaluator:
 
 
 class _Interpreter(TreeInterpreter):  # type: ignore[misc, unused-ignore]
-    """Counts what each part of an expression visits and creates.
+    """Interpreter that counts the values which each node of an expression visits and creates.
 
-    Only multi-selects, functions, flattening and slices create values. A multi-select may contain one value many
-    times, so it counts with everything inside: then nothing that goes through it later is larger than what was counted.
+    Only multi-selects, functions, flattening and slices create values. A multi-select may contain the same value many
+    times, so it counts with all nested values. Later nodes therefore never process more values than were counted.
     """
 
     def __init__(self, steps: int) -> None:
@@ -72,7 +72,7 @@ class _Interpreter(TreeInterpreter):  # type: ignore[misc, unused-ignore]
         self._left = steps
         self._library = Functions()
         counting = {name: self._counting(compare) for name, compare in self.COMPARATOR_FUNC.items()}
-        self.COMPARATOR_FUNC = counting  # type: ignore[misc]  # these need the steps of this message
+        self.COMPARATOR_FUNC = counting  # type: ignore[misc]  # per instance, to count the steps of this message
 
     def visit(self, node: Any, *args: Any, **more: Any) -> Any:
         self._spend(1)
@@ -119,7 +119,7 @@ class _Interpreter(TreeInterpreter):  # type: ignore[misc, unused-ignore]
 
 
 def _size(value: Any, most: int) -> int:
-    """Return the number of values inside a value and what its texts count; anything above `most` if it is more."""
+    """Return the number of nested values, plus the steps for texts. Stops counting above `most`."""
     if isinstance(value, str):
         return len(value) // _CHARACTERS
     if not isinstance(value, list | dict):

@@ -1,7 +1,7 @@
-"""Single fields of a reader's message: tolerant of spelling, strict about meaning.
+"""Parse single fields of a message: lenient about notation, strict about values.
 
-Readers send numbers as text and leave blank what they do not know. A field that is absent or blank is None;
-one that is there and cannot be meant raises `Unreadable`, and costs its own entry only.
+Readers send numbers as text and leave unknown fields blank. A missing or blank field is None. An invalid field raises
+`Unreadable`, which affects only its own entry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edge.validation.values import MAX_TEXT
 
 Fields = dict[str, Any]
 
-# Microseconds in the unit a reader counts its time in.
+# Units of time of readers, in microseconds.
 MICROSECOND = 1
 MILLISECOND = 1_000
 SECOND = 1_000_000
@@ -26,18 +26,18 @@ SECOND = 1_000_000
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 _HIGHEST_ANTENNA = 65_535
 _LONGEST_RSSI = 16
-_STRONGEST = 1_000  # some readers count in units of their own, but a number without bounds fits no column
+_STRONGEST = 1_000  # allows for readers with their own units, and fits the database column
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MICROSECOND = timedelta(microseconds=1)
 _END_OF_TIME = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _ONE_MICROSECOND
 
 
 class Unreadable(Exception):
-    """A field that cannot be what it should be. `str()` is the reason, for the technician."""
+    """A field has an invalid value. `str()` is the reason, shown to the technician."""
 
 
 def first(entry: Fields, usual: str, *others: str) -> Any:
-    """The first of these fields that is there and not blank: one meaning under several labels."""
+    """Return the first of these fields that is present and not blank, else None."""
     if value := entry.get(usual):
         return value
     for name in (usual, *others):
@@ -47,23 +47,25 @@ def first(entry: Fields, usual: str, *others: str) -> Any:
     return None
 
 
-def text(value: object, what: str) -> str | None:
-    """Without the blanks and line ends around it. The separator 0x1D of GS1 data is not one of them.
+def text(value: object, label: str) -> str | None:
+    """Return text without surrounding blanks and line ends, but with the GS1 separator 0x1D. None if blank.
 
-    A whole number is taken as its digits: devices forget the quotes around an id that happens to have no letters.
+    A whole number becomes its digits, because some devices send IDs without letters unquoted. `label`: name of the
+    field in errors. Raises Unreadable.
     """
     if value is None:
         return None
     if type(value) is int:
         return str(value)
     if not isinstance(value, str):
-        raise Unreadable(f"{what} is {describe(value)}, not text")
+        raise Unreadable(f"{label} is {describe(value)}, not text")
     if len(value) > MAX_TEXT:
-        raise Unreadable(f"{what} is longer than {MAX_TEXT} characters")
+        raise Unreadable(f"{label} is longer than {MAX_TEXT} characters")
     return value.strip(" \t\r\n") or None
 
 
-def number(value: object, what: str) -> float | None:
+def number(value: object, label: str) -> float | None:
+    """Return a number, also from text. None if blank. `label`: name of the field in errors. Raises Unreadable."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -74,11 +76,11 @@ def number(value: object, what: str) -> float | None:
             return float(stripped)
     elif isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
         return float(value)
-    raise Unreadable(f"{what} is {describe(value)}, not a number")
+    raise Unreadable(f"{label} is {describe(value)}, not a number")
 
 
 def antenna(value: object) -> int | None:
-    """A port, from 1. Zero is how readers say that they do not know."""
+    """Return a port from 1. None if blank or 0, which readers send for an unknown port. Raises Unreadable."""
     if type(value) is int:
         port = value
     else:
@@ -94,9 +96,9 @@ def antenna(value: object) -> int | None:
 
 
 def rssi(value: object) -> float | None:
-    """In dBm; the unit may stand behind the number, as in `-61 dBm`, and a comma in place of the point."""
+    """Return a signal strength in dBm. Text may have a unit (`-61 dBm`) and a decimal comma. Raises Unreadable."""
     if isinstance(value, str):
-        return _spelt_rssi(value) if len(value) <= _LONGEST_RSSI else _rssi(value)
+        return _cached_rssi(value) if len(value) <= _LONGEST_RSSI else _rssi(value)
     return _rssi(value)
 
 
@@ -109,22 +111,22 @@ def _rssi(value: object) -> float | None:
     return strength
 
 
-def _without_unit(spelt: str) -> str:
-    """No regular expression: one that looks for blanks before the unit takes hours for a text of 1 MiB of blanks."""
+def _without_unit(strength: str) -> str:
+    """Remove the unit. A regular expression would need hours for 1 MiB of blanks."""
     for unit in ("dbm", "db"):
-        if spelt[-len(unit) :].lower() == unit:
-            return spelt[: -len(unit)]
-    return spelt
+        if strength[-len(unit) :].lower() == unit:
+            return strength[: -len(unit)]
+    return strength
 
 
-_spelt_rssi = lru_cache(maxsize=1024)(_rssi)  # there are few strengths, and each one recurs all the time
+_cached_rssi = lru_cache(maxsize=1024)(_rssi)  # there are few different values
 
 
 def instant(value: object, unit: int) -> int | WallTime | None:
-    """A reader's time in microseconds since the epoch.
+    """Return a reader's time in microseconds since the epoch. Raises Unreadable.
 
-    Numbers, also as text, count `unit` since the epoch; other text is ISO 8601, with a zone or without. A time before
-    1970 or after 9999 says nothing about when the tag was read: None, as if the reader had sent none.
+    Numbers, also as text, count `unit` (in microseconds) since the epoch. Other text is ISO 8601, with or without a
+    zone. Returns None if blank, and for times before 1970 or after 9999.
     """
     if value is None:
         return None
@@ -143,30 +145,32 @@ def instant(value: object, unit: int) -> int | WallTime | None:
     raise Unreadable(f"time is {describe(value)}, not a time")
 
 
-def iso(spelt: str) -> datetime:
-    """Zebra's `+0000` and Impinj's nine digits of a second (cut to six) included; without zone stays so."""
+def iso(time: str) -> datetime:
+    """Parse ISO 8601, including Zebra's `+0000` and Impinj's nanoseconds (truncated). Raises Unreadable."""
     try:
-        return datetime.fromisoformat(spelt)
+        return datetime.fromisoformat(time)
     except ValueError:
-        raise Unreadable(f"time is {describe(spelt)}, not a time") from None
+        raise Unreadable(f"time is {describe(time)}, not a time") from None
 
 
 def of_clock(moment: datetime) -> int | WallTime | None:
-    found = plausible(micros(moment))
-    return found if moment.tzinfo or found is None else WallTime(found)
+    """Return microseconds since the epoch, a WallTime if `moment` has no zone, None outside 1970 to 9999."""
+    observed_at = plausible(micros(moment))
+    return observed_at if moment.tzinfo or observed_at is None else WallTime(observed_at)
 
 
 def micros(moment: datetime) -> int:
-    """Microseconds since the epoch; a time without zone counts as UTC."""
+    """Return microseconds since the epoch; a time without zone counts as UTC."""
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _ONE_MICROSECOND
 
 
 def plausible(observed_at: int) -> int | None:
+    """Return a time (microseconds since the epoch) unless it is before 1970 or after 9999."""
     return observed_at if 0 <= observed_at <= _END_OF_TIME else None
 
 
 def describe(value: object) -> str:
-    """A value as an error message shows it: short, and in the words of JSON."""
+    """Return a short form of a value for error messages, with the names of JSON types."""
     if isinstance(value, bool):
         return f"the boolean {str(value).lower()}"
     if isinstance(value, str):
@@ -178,11 +182,11 @@ def describe(value: object) -> str:
     return "null" if value is None else str(value)
 
 
-def one_line(spoken: object) -> str | None:
-    """The status text of a reader as one short line; None when there is none."""
-    return " ".join(spoken.split())[:200] or None if isinstance(spoken, str) else None
+def one_line(status: object) -> str | None:
+    """Return the status text of a reader as one line of at most 200 characters, None if there is none."""
+    return " ".join(status.split())[:200] or None if isinstance(status, str) else None
 
 
 def _counted(digits: str, unit: int) -> int | None:
-    """Through Decimal, because a float of today's microseconds has no room for the last digit."""
+    """Convert with Decimal, because a float loses the last digit of current times in microseconds."""
     return plausible(int(Decimal(digits) * unit))

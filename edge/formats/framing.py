@@ -1,6 +1,6 @@
-"""From the bytes of a message to the objects in it, and from what they told to one `Parsed`.
+"""Split a message into JSON objects, and combine their results into one `Parsed`.
 
-Readers send one object, an array of objects, or objects run together without a separator.
+Readers send one object, an array of objects, or concatenated objects without a separator.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _find_end = JSONDecoder().raw_decode
 
 
 def careful(parse: Parser) -> Parser:
-    """Return the parser with whatever a message makes it raise as Malformed.
+    """Wrap a parser: errors caused by a message become Malformed.
 
-    Any other error undoes a batch with the messages of all readers, or breaks the page that shows the message.
+    Any other exception would roll back a batch with messages of all readers, or break a page.
     """
 
     @wraps(parse)
@@ -49,18 +49,18 @@ def careful(parse: Parser) -> Parser:
 
 
 def each(payload: bytes, read_object: Callable[[Fields], Parsed]) -> Parsed:
-    """The combined result of all objects of a message."""
-    found = documents(payload)
-    if len(found) == 1 and isinstance(found[0], dict):
-        return read_object(found[0])
-    parts = [read_object(document) for document in found if isinstance(document, dict)]
-    return together(parts, strays=len(found) - len(parts))
+    """Parse each object of a message and combine the results. Raises Malformed."""
+    values = documents(payload)
+    if len(values) == 1 and isinstance(values[0], dict):
+        return read_object(values[0])
+    results = [read_object(value) for value in values if isinstance(value, dict)]
+    return together(results, strays=len(values) - len(results))
 
 
 def documents(payload: bytes) -> list[Any]:
-    """The values of a message: the one it is, the elements of its array, or those run together.
+    """Return the values of a message: a single value, the elements of an array, or concatenated values.
 
-    What stands around the text is removed once: removed as often as there is some, 1 MiB of marks would take 1 GiB.
+    Removes surrounding bytes only once: repeated removal would need 1 GiB for 1 MiB of marks. Raises Malformed.
     """
     try:
         value = orjson.loads(payload)
@@ -69,19 +69,16 @@ def documents(payload: bytes) -> list[Any]:
         try:
             value = orjson.loads(payload)
         except orjson.JSONDecodeError as error:
-            return _run_together(payload, error)
+            return _concatenated(payload, error)
     if isinstance(value, dict):
         return [value]
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):  # turned into JSON twice on its way
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):  # encoded as JSON twice
         return documents(value.encode())
     return value if isinstance(value, list) else [value]
 
 
 def bare(payload: bytes) -> bytes:
-    """Without what some devices put around their text: a byte order mark, blanks, the NUL that ends a string in C.
-
-    Text in UTF-16 that begins with its mark becomes UTF-8.
-    """
+    """Remove a byte order mark, blanks and NUL bytes around the text. UTF-16 with a mark becomes UTF-8."""
     if payload.startswith(_MARKS_OF_UTF_16):
         with suppress(UnicodeDecodeError):
             payload = payload.decode("utf-16").encode()
@@ -89,12 +86,12 @@ def bare(payload: bytes) -> bytes:
 
 
 def collect(entries: Iterable[object], read: Callable[[Fields], Read | None]) -> Parsed:
-    """The reads of a scan list. What `read` answers with None is no scan, what it cannot read is counted."""
+    """Parse a list of objects. Entries for which `read` returns None are not reads; unreadable ones are counted."""
     return gather(entries, read, only_objects=True)
 
 
 def gather(entries: Iterable[Any], read: Callable[[Any], Read | None], *, only_objects: bool = False) -> Parsed:
-    """As `collect`, of entries that need not be objects."""
+    """Parse a list of entries like `collect`; they need not be objects unless `only_objects`."""
     reads: list[Read] = []
     skipped = 0
     note = None
@@ -104,54 +101,55 @@ def gather(entries: Iterable[Any], read: Callable[[Any], Read | None], *, only_o
             note = note or f"entry {position}: {describe(entry)} where an object should be"
             continue
         try:
-            found = read(entry)
+            parsed_read = read(entry)
         except Unreadable as reason:
             skipped += 1
             note = note or f"entry {position}: {reason}"
         else:
-            if found is not None:
-                reads.append(found)
+            if parsed_read is not None:
+                reads.append(parsed_read)
     return Parsed(Kind.READS, tuple(reads), skipped, note) if reads or skipped else STATUS
 
 
 def single(entry: Fields, read: Callable[[Fields], Read]) -> Parsed:
-    """The read of an object that is one scan."""
+    """Parse an object with exactly one read."""
     try:
         return Parsed(Kind.READS, (read(entry),))
     except Unreadable as reason:
         return Parsed(Kind.READS, skipped=1, note=str(reason))
 
 
-def together(parts: list[Parsed], strays: int = 0) -> Parsed:
-    """Several objects as one message. `strays` are values among them that are no objects.
+def together(results: list[Parsed], strays: int = 0) -> Parsed:
+    """Combine the results of several objects. `strays`: number of values that are not objects.
 
-    Beside reads, what is no object or of no known shape counts as skipped.
+    In a message with reads, strays and unrecognized objects count as skipped.
     """
-    note = "; ".join(dict.fromkeys(part.note for part in parts if part.note))[:_LONGEST_NOTE] or None
-    if any(part.kind is Kind.READS for part in parts):
-        reads = tuple(read for part in parts for read in part.reads)
-        unknown = sum(part.kind is Kind.IGNORED for part in parts)
-        return Parsed(Kind.READS, reads, strays + unknown + sum(part.skipped for part in parts), note, _added(parts))
-    told = [part.kind for part in parts if part.kind is not Kind.IGNORED]
-    return Parsed(told[-1] if told else Kind.IGNORED, note=note, fields=_added(parts))
+    note = "; ".join(dict.fromkeys(result.note for result in results if result.note))[:_LONGEST_NOTE] or None
+    fields = _added_fields(results)
+    if any(result.kind is Kind.READS for result in results):
+        reads = tuple(read for result in results for read in result.reads)
+        unknown = sum(result.kind is Kind.IGNORED for result in results)
+        return Parsed(Kind.READS, reads, strays + unknown + sum(result.skipped for result in results), note, fields)
+    kinds = [result.kind for result in results if result.kind is not Kind.IGNORED]
+    return Parsed(kinds[-1] if kinds else Kind.IGNORED, note=note, fields=fields)
 
 
-def _added(parts: Iterable[Parsed]) -> dict[str, FieldCount]:
-    found: dict[str, FieldCount] = {}
-    for part in parts:
-        add_counts(found, part.fields)
-    return found
+def _added_fields(results: Iterable[Parsed]) -> dict[str, FieldCount]:
+    counts: dict[str, FieldCount] = {}
+    for result in results:
+        add_counts(counts, result.fields)
+    return counts
 
 
-def _run_together(payload: bytes, refusal: orjson.JSONDecodeError) -> list[Any]:
-    """json finds where an object ends, orjson says what it is: so both framings are equally strict."""
+def _concatenated(payload: bytes, refusal: orjson.JSONDecodeError) -> list[Any]:
+    """Split concatenated values with json and parse each with orjson, which is as strict as for a single value."""
     try:
         text = payload.decode()
     except UnicodeDecodeError as error:
         raise Malformed(f"not UTF-8 text: byte {error.start + 1} cannot be read") from None
     if not text.strip():
         raise Malformed("the message is empty")
-    found: list[Any] = []
+    values: list[Any] = []
     start = _after_blanks(text, 0)
     while start < len(text):
         if text[start] not in "{[":
@@ -165,9 +163,9 @@ def _run_together(payload: bytes, refusal: orjson.JSONDecodeError) -> list[Any]:
             raise Malformed(f"not JSON: {error}") from None
         except ValueError:
             raise Malformed("not readable JSON: a number with too many digits") from None
-        found += value if isinstance(value, list) else [value]
+        values += value if isinstance(value, list) else [value]
         start = _after_blanks(text, end)
-    return found
+    return values
 
 
 def _after_blanks(text: str, start: int) -> int:

@@ -1,4 +1,4 @@
-"""GL.iNet GL-S10: a window of advertisements (firmware 3), or one per message (older, open firmware)."""
+"""GL.iNet GL-S10: a list of advertisements (firmware 3), or one per message (older, open firmware)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
-    """Whether only these gateways send this; to recognise them by, not to read them."""
+    """Return True if only these gateways send such messages. For recognizing the format only."""
     return "dev_list" in message or {"adv_data", "scan_resp"} <= message.keys()
 
 
@@ -26,6 +26,6 @@ def _message(message: Fields) -> Parsed:
     return STATUS if "jsonrpc" in message and "method" not in message else IGNORED
 
 
-def _read(heard: Fields) -> Read:
-    others = ble.advertised(heard.get("ad"), heard.get("adv_data"), heard.get("scan_resp"))
-    return ble.sighting(heard.get("mac"), others, heard.get("rssi"), instant(heard.get("ts"), MILLISECOND))
+def _read(scan: Fields) -> Read:
+    others = ble.advertised(scan.get("ad"), scan.get("adv_data"), scan.get("scan_resp"))
+    return ble.sighting(scan.get("mac"), others, scan.get("rssi"), instant(scan.get("ts"), MILLISECOND))

@@ -1,7 +1,7 @@
 """Impinj R700 and R720 (IoT device interface).
 
-Every kind of event comes on one topic, each under a key of its own: `tagInventoryEvent` and so on. The
-reader's connect, will and disconnect messages may come there too: plain text, the last one empty by default.
+All kinds of events arrive on one topic, each with its own key, such as `tagInventoryEvent`. The connect, last will and
+disconnect messages may use the same topic. They are plain text, and the last one is empty by default.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, event: Fields) -> bool:
-    """Whether only these readers send this; to recognise them by, not to read them."""
+    """Return True if only these readers send such messages. For recognizing the format only."""
     kind = event.get("eventType")
     return not _EVENTS.isdisjoint(event) or (isinstance(kind, str) and f"{kind}Event" in _EVENTS)
 
 
 def _event(event: Fields) -> Parsed:
-    """By key and not by `eventType`, which early 7.x firmware leaves out."""
+    """Parse an event by its key, because early 7.x firmware omits `eventType`."""
     if "tagInventoryEvent" in event or event.get("eventType") == "tagInventory":
         return single(event, _tag)
-    for key, told in event.items():
-        if key.endswith("Event") and isinstance(told, dict):
-            return Parsed(Kind.STATUS, note=_note(key, told))
+    for key, details in event.items():
+        if key.endswith("Event") and isinstance(details, dict):
+            return Parsed(Kind.STATUS, note=_note(key, details))
     return STATUS if isinstance(event.get("eventType"), str) else IGNORED
 
 
@@ -92,7 +92,7 @@ def _tid(tag: Fields) -> tuple[str, ...]:
 
 
 def _hex(sent: object) -> str | None:
-    """From base64 with `-` and `_`, padded or not."""
+    """Convert base64url, with or without padding, to hex."""
     if sent is None:
         return None
     if not isinstance(sent, str):
@@ -104,12 +104,12 @@ def _hex(sent: object) -> str | None:
         raise Unreadable(f"the EPC is {describe(sent)}, not base64url") from None
 
 
-def _note(key: str, told: Fields) -> str | None:
+def _note(key: str, details: Fields) -> str | None:
     if key in ("antennaConnectedEvent", "antennaDisconnectedEvent"):
         state = key.removeprefix("antenna").removesuffix("Event").lower()
-        return one_line(f"antenna {told.get('antennaPort')} {state}")
+        return one_line(f"antenna {details.get('antennaPort')} {state}")
     if key == "overflowEvent":
-        return one_line(f"buffer overflow: {told.get('eventsPurged')} events lost")
+        return one_line(f"buffer overflow: {details.get('eventsPurged')} events lost")
     if key == "inventoryStatusEvent":
-        return one_line(f"inventory {told.get('inventoryStatus')}")
+        return one_line(f"inventory {details.get('inventoryStatus')}")
     return "inventory ended" if key == "inventoryTerminatedEvent" else None

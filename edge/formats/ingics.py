@@ -1,7 +1,7 @@
 """INGICS iGS01 to iGS05: lines such as `$GPRP,C30A114E7F21,E1C8BC3DFF84,-58,0201061AFF4C00…,1772439330`.
 
-A line is a kind, the tag, the gateway, the strength, the raw advertisement, and the time in seconds where the gateway
-was told to send it. Some settings put the lines into JSON: `{"data": ["$GPRP,…"]}`. `$HBRP` is the heartbeat.
+A line has kind, tag, gateway, RSSI, raw advertisement, and optionally the time in seconds. Some settings wrap the lines
+in JSON: `{"data": ["$GPRP,…"]}`. `$HBRP` is the heartbeat.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
-    """Whether only these gateways send this; to recognise them by, not to read them."""
+    """Return True if only these gateways send such messages. For recognizing the format only."""
     lines = message.get("data")
     return isinstance(lines, list) and any(isinstance(line, str) and _REPORT.match(line) for line in lines)
 
@@ -50,8 +50,8 @@ def _line(line: object) -> Read | None:
     stripped = line.strip()
     if not stripped or stripped.startswith(_HEARTBEAT):
         return None
-    found = _REPORT.fullmatch(stripped)
-    if found is None:
+    report = _REPORT.fullmatch(stripped)
+    if report is None:
         raise Unreadable(f"{describe(stripped)} is no report of an INGICS gateway")
-    address, strength, advertisement, time = found.groups()
+    address, strength, advertisement, time = report.groups()
     return ble.sighting(address, ble.advertised(advertisement), strength, instant(time, SECOND))

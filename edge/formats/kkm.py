@@ -1,6 +1,6 @@
-"""KKM gateways: the advertisements of a moment, raw (`data1`, and `data2` for the scan response) or decoded.
+"""KKM gateways: a list of advertisements, raw (`data1`, and `data2` for the scan response) or decoded.
 
-Their time has no zone (`2026-03-02 08:15:30`), so it says nothing about when a tag was heard.
+Times have no zone (`2026-03-02 08:15:30`), so they are used only with a configured time zone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
-    """Whether only these gateways send this; to recognise them by, not to read them."""
+    """Return True if only these gateways send such messages. For recognizing the format only."""
     return {"msg", "gmac"} <= message.keys()
 
 
@@ -32,10 +32,10 @@ def _message(message: Fields) -> Parsed:
     return STATUS if name == "alive" else Parsed(Kind.STATUS, note=name)
 
 
-def _read(heard: Fields) -> Read:
+def _read(scan: Fields) -> Read:
     decoded = ble.ibeacon(
-        heard.get("uuid"), first(heard, "majorID", "majorId", "major"), first(heard, "minorID", "minorId", "minor")
-    ) + ble.eddystone(heard.get("nid"), heard.get("sid"))
-    raw = ble.advertised(heard.get("data1"), heard.get("data2"))
+        scan.get("uuid"), first(scan, "majorID", "majorId", "major"), first(scan, "minorID", "minorId", "minor")
+    ) + ble.eddystone(scan.get("nid"), scan.get("sid"))
+    raw = ble.advertised(scan.get("data1"), scan.get("data2"))
     others = tuple(dict.fromkeys(decoded + raw))
-    return ble.sighting(heard.get("dmac"), others, heard.get("rssi"), instant(heard.get("time"), MILLISECOND))
+    return ble.sighting(scan.get("dmac"), others, scan.get("rssi"), instant(scan.get("time"), MILLISECOND))

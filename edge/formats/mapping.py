@@ -1,4 +1,4 @@
-"""Readers whose payload is shaped by their installer: messages read by a mapping."""
+"""Parse messages with a mapping, for readers with a custom payload."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ from edge.validation.values import TAG_TYPES
 _MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND}
 _WORD = 4  # hex digits of the PC word, and of the CRC
 _LONGEST_NAME = 100
-_OURS = range(1_262_304_000 * SECOND, 4_102_444_800 * SECOND)  # 2010 to 2099: in one unit of time only
+_OURS = range(1_262_304_000 * SECOND, 4_102_444_800 * SECOND)  # 2010 to 2099: unambiguous among the units of time
 
 
 def parser_for(mapping: Mapping) -> Parser:
+    """Return a parser for a mapping."""
+
     def parse(topic: str, payload: bytes) -> Parsed:
         levels = topic.split("/")
         values = payloads.values(payload, mapping.payload, mapping.delimiter, mapping.columns)
         evaluator = Evaluator(len(payload))
-        parts = [_message(mapping, Scope(value, (), value, levels, evaluator)) for value in values]
-        return parts[0] if len(parts) == 1 else together(parts)
+        results = [_message(mapping, Scope(value, (), value, levels, evaluator)) for value in values]
+        return results[0] if len(results) == 1 else together(results)
 
     return careful(parse)
 
@@ -64,19 +66,19 @@ def _message(mapping: Mapping, message: Scope) -> Parsed:
 
 
 def _entries(lists: tuple[Path, ...], message: Scope) -> list[Scope] | None:
-    """The entries of the list, or of the lists within the entries of a list. None where there is no list at all."""
+    """Return the entries of the list, or of nested lists. None if there is no list."""
     scopes = [message]
     for path in lists:
         inner = []
-        is_there = False
+        has_list = False
         for scope in scopes:
             entries = path.find(scope)
             if isinstance(entries, dict):
                 entries = [entries]
             if isinstance(entries, list):
-                is_there = True
+                has_list = True
                 inner += [scope._replace(entry=entry, around=(scope.entry, *scope.around)) for entry in entries]
-        if not is_there and scopes:
+        if not has_list and scopes:
             return None
         scopes = inner
     return scopes
@@ -88,7 +90,7 @@ def _has_identity(mapping: Mapping, scope: Scope) -> bool:
             if path and path.find(scope) is not None:
                 return True
         except Unreadable:
-            return True  # and costs its entry when it is read
+            return True  # reported when the entry is parsed
     return False
 
 
@@ -108,15 +110,15 @@ def _read(mapping: Mapping, scope: Scope, fields: OptionalFields) -> Read | None
         raise Unreadable(_nothing_there(mapping, "entry", scope.entry))
     value, others = _identities(mapping, tag_type, tag, beacons)
     reader = fields.read("reader_path", mapping.reader_path, scope, _reader)
-    found = fields.read("antenna_path", mapping.antenna_path, scope, partial(_antenna, reader))
-    port, name = found or (None, reader)
+    port_and_name = fields.read("antenna_path", mapping.antenna_path, scope, partial(_antenna, reader))
+    port, name = port_and_name or (None, reader)
     strength = fields.read("rssi_path", mapping.rssi_path, scope, rssi)
     time = fields.read("time_path", mapping.time_path, scope, partial(_time, unit=mapping.time_unit))
     return Read(tag_type, value, others, port, strength, time, name)
 
 
 def _identities(mapping: Mapping, tag_type: str, tag: object, beacons: ble.Identities) -> tuple[str, tuple[str, ...]]:
-    """The tag where there is one, else the first beacon; the others are the same tag by other names."""
+    """Return the value of the read (the tag, or else the first beacon) and its aliases."""
     if tag is None and beacons:
         return beacons[0], tuple(dict.fromkeys(beacons[1:]))
     value = tag_values.value(tag_type, _bare_tag(mapping, tag_type, tag))
@@ -124,7 +126,7 @@ def _identities(mapping: Mapping, tag_type: str, tag: object, beacons: ble.Ident
 
 
 def _bare_tag(mapping: Mapping, tag_type: str, tag: object) -> object:
-    """Without what the installer says stands around it."""
+    """Decode the tag, and remove the configured prefix, PC word and CRC."""
     if mapping.tag_encoding == "base64" and isinstance(tag, str):
         try:
             tag = b64decode(tag.strip() + "=" * (-len(tag.strip()) % 4), altchars="-_").hex().upper()
@@ -135,11 +137,11 @@ def _bare_tag(mapping: Mapping, tag_type: str, tag: object) -> object:
     return _stripped(tag_values.epc(tag), mapping.epc_strip) if mapping.epc_strip and tag_type == "rfid" else tag
 
 
-def _stripped(digits: str, words: tuple[str, ...]) -> str:
-    """Without the PC word in front and the CRC behind. The upper five bits of the PC count the EPC's words."""
-    if "crc" in words:
+def _stripped(digits: str, surplus: tuple[str, ...]) -> str:
+    """Remove the leading PC word and trailing CRC. The upper five bits of the PC are the EPC's length in words."""
+    if "crc" in surplus:
         digits = digits[:-_WORD]
-    if "pc" in words:
+    if "pc" in surplus:
         pc, digits = digits[:_WORD], digits[_WORD:]
         if len(pc) < _WORD or (int(pc, 16) >> 11) * _WORD != len(digits):
             raise Unreadable(f"the PC word {pc} does not tell the length of the EPC {digits}")
@@ -151,13 +153,13 @@ def _stripped(digits: str, words: tuple[str, ...]) -> str:
 def _advertised(mapping: Mapping, raw: object) -> ble.Identities:
     if raw is None:
         return ()
-    found = ble.advertised(raw) or ble.of_manufacturer_data(raw)
+    identities = ble.advertised(raw) or ble.of_manufacturer_data(raw)
     if mapping.company_data:
         company, start, end = mapping.company_data
         data = ble.company_data(raw, company)[start:end]
         if data:
-            found += (ble.identity(data.hex()),)
-    return found
+            identities += (ble.identity(data.hex()),)
+    return identities
 
 
 def _reader(sent: object) -> str | None:
@@ -166,12 +168,15 @@ def _reader(sent: object) -> str | None:
 
 
 def _antenna(reader: str | None, sent: object) -> tuple[int | None, str | None]:
-    """A port, or a name: of the antenna, of the reader where one topic has several, or `reader/antenna`."""
+    """Return (port, name), one of them None. The name is `antenna`, `reader` or `reader/antenna`.
+
+    `reader`: name of the reader if several share a topic.
+    """
     label = text(sent, "antenna") if isinstance(sent, str) else None
     is_name = label is not None and not label.isdecimal()
     port = None if is_name else antenna(sent)
     shown = label if is_name else str(port) if port and reader else None
-    name = "/".join(part for part in (reader, shown) if part)
+    name = "/".join(label for label in (reader, shown) if label)
     return (None, _short(name)) if name else (port, None)
 
 
@@ -182,14 +187,14 @@ def _short(name: str) -> str:
 
 
 def _tag_type(sent: object) -> str:
-    spelt = sent.strip().lower() if isinstance(sent, str) else sent
-    if isinstance(spelt, str) and spelt in TAG_TYPES:
-        return spelt
+    tag_type = sent.strip().lower() if isinstance(sent, str) else sent
+    if isinstance(tag_type, str) and tag_type in TAG_TYPES:
+        return tag_type
     raise Unreadable(f"the tag type is {describe(sent)}, not one of {', '.join(TAG_TYPES)}")
 
 
 def _time(sent: object, unit: str) -> int | WallTime | None:
-    """A count since 1970 that is of our time in another unit only is refused: the unit is wrong."""
+    """Parse a time. Raises Unreadable if a number is plausible (2010 to 2099) only in another unit."""
     count = _count_of(sent)
     if count is not None:
         fitting = [name for name, micros in _MICROSECONDS.items() if _OURS.start <= count * micros < _OURS.stop]
@@ -202,20 +207,20 @@ def _time(sent: object, unit: str) -> int | WallTime | None:
 
 
 def _count_of(sent: object) -> float | None:
-    """A number, also as text; None for anything else."""
+    """Return a number, also from text; None for anything else."""
     try:
         return number(sent, "time")
     except Unreadable:
         return None
 
 
-def _nothing_there(mapping: Mapping, what: str, value: object) -> str:
+def _nothing_there(mapping: Mapping, level: str, value: object) -> str:
     path = mapping.tag_path or mapping.uuid_path or mapping.advertisement_path
-    return f"nothing at {path.written if path else ''}{_fields_of(what, value)}"
+    return f"nothing at {path.written if path else ''}{_fields_of(level, value)}"
 
 
-def _fields_of(what: str, value: object) -> str:
-    """So that a misspelt path can be corrected without looking at the bytes."""
+def _fields_of(level: str, value: object) -> str:
+    """List the fields of a message or entry, to help correct a misspelled path."""
     if not isinstance(value, dict) or not value:
         return ""
-    return f"; the {what} has {', '.join(str(key)[:40] for key in list(value)[:10])}"
+    return f"; the {level} has {', '.join(str(key)[:40] for key in list(value)[:10])}"

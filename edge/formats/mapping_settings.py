@@ -1,4 +1,4 @@
-"""A mapping as an installer writes it: where its reads stand in a message (web/manual/mappings.md)."""
+"""Parse mapping settings, which define where a message has its reads (web/manual/mappings.md)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ STRIPPABLE: Final = ("pc", "crc")
 
 _COMPANY = re.compile(r"(?:0x)?([0-9A-Fa-f]{4})(?:\[([0-9]{1,3}):([0-9]{1,3})\])?")
 _MOST_LISTS = 4
-_MOST_WORDS = 50
+_MOST_NAMES = 50
 _LONGEST_TEXT = 100
 
 
 class CompanyData(NamedTuple):
-    """Which bytes behind a company's number in an advertisement are the identity of the tag."""
+    """Range of bytes in the manufacturer data of a company that identify the tag."""
 
     company: int
     start: int = 0
@@ -31,11 +31,10 @@ class CompanyData(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """Where a message holds its reads. Without `list_path` the message is one read, or an array of them.
+    """Locations of the fields in a message. Without `list_path`, the message is one read or an array of reads.
 
-    `tag_type` holds for every read unless `tag_type_path` leads to the type of each. A message without
-    `required_key` (a path from the message) is no scan: a heartbeat, an alarm. Neither is an entry whose `condition`
-    does not hold.
+    `tag_type` applies to all reads unless `tag_type_path` is set. Messages without `required_key` (a path from the
+    message) have no reads, for example heartbeats and alarms. Entries that fail `condition` are not reads.
     """
 
     tag_path: Path | None = None
@@ -80,7 +79,7 @@ KEYS = tuple(Mapping.__dataclass_fields__)
 
 
 def mapping_from(settings: dict[str, Any]) -> Mapping:
-    """A mapping as written in a settings file. The `ValueError` names the key and says what to write."""
+    """Parse a mapping. Raises ValueError with the key and instructions."""
     if not isinstance(settings, dict):
         raise ValueError(f'it is {describe(settings)}: write an object, for example {{"tag_path": "epc"}}')
     for key in settings:
@@ -92,28 +91,28 @@ def mapping_from(settings: dict[str, Any]) -> Mapping:
     time_unit = settings.get("time_unit")
     if paths["time_path"] and time_unit is None:
         raise ValueError(f"time_unit is missing: write one of {', '.join(TIME_UNITS)}")
-    without_tag = paths["tag_path"] is None  # then a beacon is all that it can be
+    has_tag = paths["tag_path"] is not None  # otherwise only beacons are possible
     return Mapping(
         **paths,
-        tag_type=_choice("tag_type", settings.get("tag_type"), TAG_TYPES, "ble" if without_tag else "rfid"),
+        tag_type=_choice("tag_type", settings.get("tag_type"), TAG_TYPES, "rfid" if has_tag else "ble"),
         tag_encoding=_choice("tag_encoding", settings.get("tag_encoding"), ENCODINGS, "text"),
         tag_prefix=_short("tag_prefix", settings.get("tag_prefix"), ""),
-        epc_strip=_words("epc_strip", settings.get("epc_strip"), STRIPPABLE),
+        epc_strip=_names("epc_strip", settings.get("epc_strip"), STRIPPABLE),
         company_data=_company(settings.get("company_data")),
         list_path=_lists(settings.get("list_path")),
         time_unit=_choice("time_unit", time_unit, TIME_UNITS, "iso"),
         payload=_choice("payload", settings.get("payload"), KINDS, "json"),
         delimiter=_delimiter(settings.get("delimiter")),
-        columns=_words("columns", settings.get("columns")),
+        columns=_names("columns", settings.get("columns")),
     )
 
 
 def _lists(written: object) -> tuple[Path, ...]:
-    """One path, or several where lists stand within the entries of a list. They begin at the message anyway."""
+    """Parse one path, or several for nested lists."""
     several = written if isinstance(written, list) else [written]
     if len(several) > _MOST_LISTS:
         raise ValueError(f"list_path has {len(several)} lists within each other: write {_MOST_LISTS} at most")
-    paths = [path_from("list_path", one) for one in several]
+    paths = [path_from("list_path", path) for path in several]
     return tuple(path for path in paths if path)
 
 
@@ -125,17 +124,17 @@ def _choice(key: str, written: object, choices: tuple[str, ...], default: str) -
     raise ValueError(f"{key} is {describe(written)}: write one of {', '.join(choices)}")
 
 
-def _words(key: str, written: object, choices: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """A list of words, or one alone."""
+def _names(key: str, written: object, choices: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Parse a list of names, or a single name."""
     if written is None or written == "":
         return ()
-    words = [written] if isinstance(written, str) else written
+    names = [written] if isinstance(written, str) else written
     advice = f"some of {', '.join(choices)}" if choices else "a list of names"
-    if not isinstance(words, list) or len(words) > _MOST_WORDS or not all(isinstance(word, str) for word in words):
+    if not isinstance(names, list) or len(names) > _MOST_NAMES or not all(isinstance(name, str) for name in names):
         raise ValueError(f"{key} is {describe(written)}: write {advice}")
-    if choices and not set(words) <= set(choices):
-        raise ValueError(f"{key} has {', '.join(sorted(set(words) - set(choices)))}: write {advice}")
-    return tuple(words)
+    if choices and not set(names) <= set(choices):
+        raise ValueError(f"{key} has {', '.join(sorted(set(names) - set(choices)))}: write {advice}")
+    return tuple(names)
 
 
 def _short(key: str, written: object, default: str) -> str:
@@ -156,8 +155,8 @@ def _delimiter(written: object) -> str:
 def _company(written: object) -> CompanyData | None:
     if written is None or written == "":
         return None
-    found = _COMPANY.fullmatch(written) if isinstance(written, str) else None
-    if found is None:
+    match = _COMPANY.fullmatch(written) if isinstance(written, str) else None
+    if match is None:
         raise ValueError(f"company_data is {describe(written)}: write a company and which bytes, such as 0499[18:24]")
-    company, start, end = found.groups()
+    company, start, end = match.groups()
     return CompanyData(int(company, 16), int(start or 0), int(end) if end else None)

@@ -1,4 +1,4 @@
-"""Minew G1, MG3 and MG4: an array whose first element describes the gateway; alone, it is a heartbeat."""
+"""Minew G1, MG3 and MG4: an array with the gateway as first element. The gateway alone is a heartbeat."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, entry: Fields) -> bool:
-    """Whether only these gateways send this; to recognise them by, not to read them."""
+    """Return True if only these gateways send such messages. For recognizing the format only."""
     if "gateway" in entry:
         return "locator" in entry
     typical = ("gatewayFree", "gatewayLoad", "bleName", "ibeaconUuid")
     return "mac" in entry and not entry.keys().isdisjoint(typical)
 
 
-def _read(heard: Fields) -> Read | None:
-    if heard.get("type") == "Gateway" or "gateway" in heard:
+def _read(scan: Fields) -> Read | None:
+    if scan.get("type") == "Gateway" or "gateway" in scan:
         return None
-    decoded = ble.ibeacon(heard.get("ibeaconUuid"), heard.get("ibeaconMajor"), heard.get("ibeaconMinor"))
-    others = decoded or ble.advertised(heard.get("rawData"))
-    return ble.sighting(heard.get("mac"), others, heard.get("rssi"), instant(heard.get("timestamp"), MILLISECOND))
+    decoded = ble.ibeacon(scan.get("ibeaconUuid"), scan.get("ibeaconMajor"), scan.get("ibeaconMinor"))
+    others = decoded or ble.advertised(scan.get("rawData"))
+    return ble.sighting(scan.get("mac"), others, scan.get("rssi"), instant(scan.get("timestamp"), MILLISECOND))

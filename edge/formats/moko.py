@@ -1,7 +1,7 @@
-"""MOKO gateways, both generations, which use message 3004 for different things.
+"""MOKO gateways of both generations, which use message 3004 differently.
 
-Older (MK107): 3004 is a scan report, its `data` a list; 3003 a status. Newer (MKGW-mini 03, MKGW3, MKGW4):
-3070 is a scan report, 3004 a heartbeat, its `data` an object. So number and kind of `data` decide together.
+Older (MK107): 3004 is a scan report with a list in `data`, 3003 a status. Newer (MKGW-mini 03, MKGW3, MKGW4): 3070 is a
+scan report, 3004 a heartbeat with an object in `data`. The parser therefore checks both the number and `data`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BINARY_HEAD = b"\xef\x30"
 _BINARY_NOTE = "binary message: in the gateway's settings (MKScannerPro) set the payload format to JSON"
 _TIME = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})&([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})([+-][0-9]{1,2})")
 
-# A newer gateway whose clock is not set sends the seconds since its start. As milliseconds, this is in 1973.
+# Newer gateways without a set clock send the uptime in seconds, which is before 1974 as milliseconds.
 _LONGEST_UPTIME = 100_000_000_000
 
 
@@ -33,7 +33,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
-    """Whether only these gateways send this; to recognise them by, not to read them."""
+    """Return True if only these gateways send such messages. For recognizing the format only."""
     return {"msg_id", "device_info"} <= message.keys()
 
 
@@ -45,22 +45,22 @@ def _message(message: Fields) -> Parsed:
 
 
 def _read(entry: Fields) -> Read:
-    heard = entry.get("value", entry)
-    if not isinstance(heard, dict):
-        raise Unreadable(f"value is {describe(heard)}, not an object")
-    decoded = ble.ibeacon(heard.get("uuid"), heard.get("major"), heard.get("minor"))
-    raw = ble.advertised(first(heard, "raw data", "raw", "adv_data"), heard.get("rsp_data"))
+    scan = entry.get("value", entry)
+    if not isinstance(scan, dict):
+        raise Unreadable(f"value is {describe(scan)}, not an object")
+    decoded = ble.ibeacon(scan.get("uuid"), scan.get("major"), scan.get("minor"))
+    raw = ble.advertised(first(scan, "raw data", "raw", "adv_data"), scan.get("rsp_data"))
     others = tuple(dict.fromkeys(decoded + raw))
-    return ble.sighting(heard.get("mac"), others, heard.get("rssi"), _time(heard.get("timestamp")))
+    return ble.sighting(scan.get("mac"), others, scan.get("rssi"), _time(scan.get("timestamp")))
 
 
 def _time(stamp: object) -> int | WallTime | None:
-    """`2026-3-2&8:15:30+00` with the zone in hours (older), or milliseconds (newer)."""
+    """Parse `2026-3-2&8:15:30+00` with the zone in hours (older), or milliseconds (newer)."""
     if isinstance(stamp, str) and "&" in stamp:
-        spelt = _TIME.fullmatch(stamp.strip())
-        if spelt is None:
+        match = _TIME.fullmatch(stamp.strip())
+        if match is None:
             raise Unreadable(f"time is {describe(stamp)}, not a time")
-        year, month, day, hour, minute, second, zone = spelt.groups()
+        year, month, day, hour, minute, second, zone = match.groups()
         local = iso(f"{year}-{month:0>2}-{day:0>2}T{hour:0>2}:{minute:0>2}:{second:0>2}")
         return plausible(micros(local) - int(zone) * 3_600_000_000)
     observed_at = instant(stamp, MILLISECOND)

@@ -1,6 +1,6 @@
 """OpenMQTTGateway and Theengs gateway: one device per message, without a time.
 
-A message without `rssi` is no sighting: a tag found absent, an answer to a command, sensor values alone.
+Messages without `rssi` are not reads: absent tags, command responses, sensor values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def parse(topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(topic: str, device: Fields) -> bool:
-    """Whether only these gateways send this; to recognise them by, not to read them."""
+    """Return True if only these gateways send such messages. For recognizing the format only."""
     typical = ("mac_type", "mfid", "model_id", "servicedatauuid")
     return "id" in device and ("BTtoMQTT" in topic.split("/") or not device.keys().isdisjoint(typical))
 
@@ -36,7 +36,7 @@ def _message(device: Fields) -> Parsed:
 
 
 def _read(device: Fields) -> Read:
-    """`id` is the MAC, or with a setting the iBeacon's UUID, and then the MAC is in `mac`."""
+    """Parse a device. `id` is the MAC, or depending on a setting the iBeacon's UUID, with the MAC in `mac`."""
     name = str(device["id"])
     address = first(device, "mac") or ble.mac(name)
     decoded = ble.ibeacon(first(device, "uuid") or name, device.get("major"), device.get("minor"))

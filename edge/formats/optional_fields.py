@@ -1,4 +1,4 @@
-"""The optional paths of a mapping: what they led to, counted. An unreadable field costs nothing but itself."""
+"""Read the optional fields of a mapping and count their results. An unreadable field becomes None."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Value = TypeVar("Value")
 
 
 class OptionalFields:
-    """What the optional paths of one message led to."""
+    """Optional fields of one message, with counts by field."""
 
     def __init__(self) -> None:
         self.counts: dict[str, FieldCount] = {}
 
     def read(self, key: str, path: Path | None, scope: Scope, read: Callable[[Any], Value]) -> Value | None:
-        """The field at a path; None where there is no path, nothing at it, or nothing that can be read."""
+        """Return the field at a path; None without a path, if the field is missing, or if it is unreadable."""
         if path is None:
             return None
         try:
@@ -34,9 +34,9 @@ class OptionalFields:
         return value
 
     def holds(self, condition: Path, scope: Scope) -> bool:
-        """Whether an entry is a sighting. Raises Unreadable where it cannot be known.
+        """Return True if an entry meets the condition. Raises Unreadable if it cannot be evaluated.
 
-        Text is never equal to a number, and can neither be larger nor smaller: then the condition is wrong.
+        A comparison of text with a number never holds, so it is counted as an error in the condition.
         """
         try:
             result, failure = condition.find(scope), None
@@ -53,7 +53,7 @@ class OptionalFields:
 
 
 def _mismatch(condition: Path, scope: Scope) -> str:
-    """Why a condition cannot hold: it compares text with a number, which JMESPath answers with null or false."""
+    """Return an explanation if a condition compares text with a number, which is null or false in JMESPath."""
     for left, operator, right in condition.comparisons(scope):
         for text, number in ((left, right), (right, left)):
             if isinstance(text, str) and isinstance(number, int | float) and not isinstance(number, bool):

@@ -1,13 +1,13 @@
-"""Paths of a mapping: where in a message something stands.
+"""Paths of a mapping, which locate fields in a message.
 
-`data.tags` and `bdaddrs[0].bdaddr` are followed step by step; whatever has more to it is an expression of JMESPath
-(`reads[?rssi > `-70`]`, `tags[].epc`, `join('', [a, b])`). What a path begins at is told by what stands in front:
+`data.tags` and `bdaddrs[0].bdaddr` are followed step by step. Other paths are JMESPath expressions
+(`reads[?rssi > `-70`]`, `tags[].epc`, `join('', [a, b])`). The prefix determines the starting point:
 
-    epc          the entry of the list that is being read
-    @            the entry itself, in a list of bare values
-    ^.antenna    the entry around it, where lists stand within lists
+    epc          the current entry of the list
+    @            the entry itself, in a list of plain values
+    ^.antenna    the enclosing entry, in nested lists
     $.timestamp  the message
-    $topic[-1]   a level of the topic the message came on, counted from 0, or from -1 at the end
+    $topic[-1]   a level of the topic, counted from 0, or from -1 at the end
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from edge.formats.fields import Unreadable, describe
 Steps = tuple[str | int, ...]
 
 _LONGEST = 500
-_AT_THE_START = ("and_expression", "or_expression", "not_expression")  # their parts are looked up where they are
+_AT_THE_START = ("and_expression", "or_expression", "not_expression")  # children have the same starting point
 _STEP = re.compile(r"""([^.\[\]|*()'"`,{}?=<>!]+)((?:\[[0-9]{1,4}\])*)""")
 _TOPIC = re.compile(r"\$topic\[(-?[0-9]{1,3})\]")
 _BEGINNINGS = re.compile(r"((?:\^\.)*)(\$\.|\$$)?(.*)", re.DOTALL)
 
 
 class Scope(NamedTuple):
-    """What paths are looked up in: an entry, the entries around it from the inside out, the message, the topic.
+    """Context of a path: the entry, its enclosing entries (innermost first), the message, the topic levels.
 
-    `evaluator` has the steps that all expressions of the message share.
+    `evaluator` is shared by all expressions of the message.
     """
 
     entry: Any
@@ -45,7 +45,7 @@ class Scope(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """`steps` where it is followed step by step, else `expression`. `level` is that of the topic."""
+    """Path with `steps`, an `expression`, or a `level` of the topic. `outward`: number of enclosing entries."""
 
     written: str
     steps: Steps = ()
@@ -55,7 +55,7 @@ class Path:
     expression: Expression | None = field(default=None, compare=False, repr=False)
 
     def find(self, scope: Scope) -> Any:
-        """What stands there, None where the path leads nowhere. Raises Unreadable for what an expression refuses."""
+        """Return the value at the path, None if there is none. Raises Unreadable if the expression fails."""
         if self.level is not None:
             return scope.levels[self.level] if -len(scope.levels) <= self.level < len(scope.levels) else None
         start = self._start(scope)
@@ -67,7 +67,7 @@ class Path:
             raise Unreadable(f"{self.written[:200]}: {error}") from None
 
     def comparisons(self, scope: Scope) -> Iterator[tuple[Any, str, Any]]:
-        """Both sides of each comparison in an expression, with the operator between them."""
+        """Yield (left, operator, right) of each comparison in the expression, with evaluated sides."""
         nodes = [self.expression.parsed] if self.expression else []
         start = self._start(scope)
         while nodes:
@@ -89,6 +89,7 @@ class Path:
 
 
 def follow(document: Any, steps: Steps) -> Any:
+    """Return the value at the end of the steps, None if there is none."""
     for step in steps:
         if isinstance(step, str):
             document = document.get(step) if isinstance(document, dict) else None
@@ -100,7 +101,7 @@ def follow(document: Any, steps: Steps) -> Any:
 
 
 def path_from(key: str, written: object) -> Path | None:
-    """The path a setting names; None for a blank one. The ValueError names the setting and says what to write."""
+    """Parse a path; None for a blank one. Raises ValueError with the key of the setting and instructions."""
     if written is None or written == "":
         return None
     advice = "write a path such as data.tags or items[0].id"
@@ -109,8 +110,8 @@ def path_from(key: str, written: object) -> Path | None:
     text = written.strip()
     if topic := _TOPIC.fullmatch(text):
         return Path(written, level=int(topic[1]))
-    found = _BEGINNINGS.fullmatch(text)
-    up, root, rest = found.groups() if found else ("", None, text)
+    beginning = _BEGINNINGS.fullmatch(text)
+    up, root, rest = beginning.groups() if beginning else ("", None, text)
     outward, from_message = len(up) // 2, root is not None
     if not rest:
         if from_message or outward:
@@ -126,12 +127,12 @@ def path_from(key: str, written: object) -> Path | None:
 
 
 def _steps(text: str) -> Steps | None:
-    if text == "@":  # the entry itself, where it is no object
+    if text == "@":  # the entry itself
         return ()
     steps: list[str | int] = []
-    for part in text.split("."):
-        step = _STEP.fullmatch(part)
-        if step is None or part != part.strip():
+    for segment in text.split("."):
+        step = _STEP.fullmatch(segment)
+        if step is None or segment != segment.strip():
             return None
         name, positions = step.groups()
         steps += [name, *(int(position) for position in re.findall("[0-9]+", positions))]

@@ -1,4 +1,4 @@
-"""What shape a message comes in, where an installer shapes it: JSON, lines of text, or MessagePack."""
+"""Decode custom payloads: JSON, lines of text (CSV), or MessagePack."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from edge.formats.framing import bare, documents
 from edge.formats.reads import Malformed
 
 KINDS = ("json", "lines", "msgpack")
-HEADER = "header"  # in place of names of columns: the first line of each message holds them
+HEADER = "header"  # instead of column names: the first line of each message has the names
 
 
 def values(payload: bytes, kind: str, delimiter: str = ",", columns: tuple[str, ...] = ()) -> list[Any]:
-    """The values of a message. Raises Malformed."""
+    """Return the values of a message. `kind`: one of KINDS; the other arguments are for lines. Raises Malformed."""
     if kind == "lines":
         return _lines(payload, delimiter, columns)
     return _unpacked(payload) if kind == "msgpack" else _documents(payload)
@@ -33,6 +33,7 @@ def _documents(payload: bytes) -> list[Any]:
 
 
 def is_text(payload: bytes) -> bool:
+    """Return True if the payload is UTF-8."""
     try:
         payload.decode()
     except UnicodeDecodeError:
@@ -41,7 +42,7 @@ def is_text(payload: bytes) -> bool:
 
 
 def _lines(payload: bytes, delimiter: str, columns: tuple[str, ...]) -> list[Any]:
-    """One value for each line that is not blank: an object where the columns have names, else a list."""
+    """Return a value for each non-blank line: an object if the columns have names, otherwise a list."""
     try:
         text = bare(payload).decode()
     except UnicodeDecodeError as error:
@@ -66,7 +67,7 @@ def _unpacked(payload: bytes) -> list[Any]:
 
 
 def _readable(value: Any) -> Any:
-    """Bytes as hexadecimal digits, as all other formats have them."""
+    """Convert bytes to hex, as in the other formats."""
     if isinstance(value, bytes):
         return value.hex().upper()
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What a parser makes of one message: plain, frozen values without clock, database or network."""
+"""Results of parsers: frozen values, independent of clock, database and network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edge.validation.field_counts import FieldCount
 
 
 class Kind(StrEnum):
-    """What sort of message it was. Every kind but `IGNORED` is a sign of life of its reader."""
+    """Kind of a message. All kinds except `IGNORED` show that the reader is online."""
 
     READS = "reads"
     STATUS = "status"
@@ -22,20 +22,18 @@ class Kind(StrEnum):
 
 
 class WallTime(NamedTuple):
-    """What a clock shows that does not tell its time zone: microseconds since the epoch, as if it were UTC."""
+    """Local time of a clock without a time zone: microseconds since the epoch, as if it were UTC."""
 
     micros: int
 
 
 class Read(Struct, frozen=True, gc=False):
-    """One sighting of one tag by one reader.
+    """A read of one tag by one reader.
 
-    `value` is as the reader sent it. `aliases` are other identities of the same advertisement (the iBeacon
-    triple beside the MAC): whichever is registered counts, and together they are one sighting.
-    `antenna` is None where the reader has none, and where its antennas have names: `antenna_name` then. `rssi` is in
-    dBm or None, never 0 for unknown.
-    `observed_at` is the reader's own time in microseconds since the epoch, a `WallTime` where it tells no zone, or
-    None where it gave none.
+    `value`: as sent by the reader. `aliases`: other identities of the same advertisement, such as the iBeacon in
+    addition to the MAC; any registered one matches. `antenna`: port from 1, None if unknown or if `antenna_name` is
+    set. `rssi`: in dBm, None if unknown. `observed_at`: the reader's time in microseconds since the epoch, a `WallTime`
+    without a zone, None without a time.
     """
 
     tag_type: str
@@ -48,12 +46,11 @@ class Read(Struct, frozen=True, gc=False):
 
 
 class Parsed(Struct, frozen=True, gc=False, eq=False):
-    """One message: its reads in the order of the message, and what else it told.
+    """A parsed message with its reads in the original order.
 
-    `skipped` counts entries of a scan list that could not be read; their neighbours are kept.
-    `note` is a line for the technician: what a status message told ("antenna 2 disconnected"), or why an
-    entry was skipped, or what to change on a reader whose message had to be ignored.
-    `fields` counts what the optional paths of a mapping led to; equality leaves it out.
+    `skipped`: number of unreadable entries; the other entries are kept. `note`: a line for the technician, with the
+    status ("antenna 2 disconnected"), the reason for a skipped entry, or instructions for an ignored message.
+    `fields`: counts of the optional fields of a mapping, not part of equality.
     """
 
     kind: Kind
@@ -72,9 +69,9 @@ class Parsed(Struct, frozen=True, gc=False, eq=False):
 
 
 class Guess(NamedTuple):
-    """The format of a message where only one make sends such messages; else those that could be meant, best first.
+    """Guessed format of a message: `name` if it is certain, otherwise `candidates`, best first.
 
-    `mapping` is the title of a shipped mapping that reads a message which no format knows.
+    `mapping`: title of an example mapping that parses the message, if no format does.
     """
 
     name: str | None = None
@@ -83,7 +80,7 @@ class Guess(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """A message, and how the reader that sends it would be set up. `reader_id` is that of one that is there already."""
+    """A message and the reader settings to test it with. `reader_id`: of an existing reader, otherwise None."""
 
     topic: str
     payload: bytes
@@ -96,10 +93,7 @@ class Attempt(NamedTuple):
 
 
 class TrialRead(NamedTuple):
-    """A read, when it was made, which asset and location that is, and the bucket it would end in.
-
-    `observed_at` is None where the time of receipt would count.
-    """
+    """A read in a test, with its asset, location and bucket. `observed_at`: None for the time of receipt."""
 
     read: Read
     observed_at: int | None
@@ -109,10 +103,7 @@ class TrialRead(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """The outcome a message would have: its bucket, and its reads as far as it has any.
-
-    `remarks` say which optional fields matched nothing or were unreadable.
-    """
+    """Outcome of a test: the bucket of the message and its reads. `remarks`: problems with optional fields."""
 
     bucket: str
     note: str | None = None
@@ -122,7 +113,7 @@ class Trial(NamedTuple):
 
 
 class Malformed(Exception):
-    """The payload cannot be what the reader's format says. `str()` is the reason, for the technician."""
+    """The payload does not match the reader's format. `str()` is the reason, shown to the technician."""
 
 
 Parser = Callable[[str, bytes], Parsed]

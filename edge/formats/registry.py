@@ -1,4 +1,4 @@
-"""The table of reader formats, and a guess at the format of a topic nobody has set up."""
+"""All reader formats, and recognition of the format of an unassigned topic."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ CUSTOM = "mapping"  # the format that an installer describes, see formats.mappin
 
 
 class Format(NamedTuple):
-    """`title` and `example_topic` are for the person who sets a reader up.
+    """A reader format. `title` and `example_topic` are shown during setup.
 
-    `is_typical` says whether only this make sends an object, given its topic. `tag_level` is the level of the topic
-    that names the tag, counted from the end as -1, -2, where each tag has a topic of its own.
+    `is_typical`: returns True if only these devices send an object, given its topic. `tag_level`: level of the topic
+    with the tag, counted from the end as -1, -2, for formats with a topic for each tag.
     """
 
     name: str
@@ -148,7 +148,7 @@ def check_format(format_name: str, mapping: str | None) -> None:
 
 
 def filter_for(format_name: str | None, topic: str) -> str:
-    """The topic filter for a reader of that format, from the topic of one of its messages."""
+    """Return the topic filter for a reader, given its format and the topic of one message."""
     level = FORMATS[format_name].tag_level if format_name in FORMATS else None
     levels = topic.split("/")
     if level is None or -level > len(levels):
@@ -158,16 +158,16 @@ def filter_for(format_name: str | None, topic: str) -> str:
 
 
 def proposed_filter(topic: str, payload: bytes) -> str:
-    """What to listen to where such a message was heard: all topics of a gateway that has one for each tag."""
+    """Return the suggested topic filter for a message: all topics of the gateway if each tag has its own."""
     return filter_for(recognise(topic, payload).name, topic)
 
 
-# Above the largest batch a reader sends, a guess is not worth its time.
+# Larger messages are not worth the time of a guess.
 _LARGEST_GUESSED = 262_144
 
 
 def recognise(topic: str, payload: bytes) -> Guess:
-    """The probable format of a message: to suggest, never to route by."""
+    """Guess the format of a message, for suggestions only."""
     if len(payload) > _LARGEST_GUESSED or not payload.strip():
         return Guess()
     worth = {name: _understood(format_.parse, topic, payload) for name, format_ in FORMATS.items()}
@@ -187,7 +187,7 @@ _STATUS_ONLY = (1, 0)
 
 
 def _objects(payload: bytes) -> list[Fields] | None:
-    """None for what is not JSON: that is recognised by its format only, since any device may send `online`."""
+    """Return the objects of a message, None if it is not JSON."""
     try:
         return [entry for entry in documents(payload) if isinstance(entry, dict)]
     except Malformed:
@@ -195,9 +195,9 @@ def _objects(payload: bytes) -> list[Fields] | None:
 
 
 def _understood(parse: Parser, topic: str, payload: bytes) -> tuple[int, int]:
-    """Reads say more than a status, and of two that find reads, the one that leaves fewer entries unread.
+    """Return a sort key for a parser: reads rank above a status, and fewer skipped entries rank higher.
 
-    A message that its format knows and cannot use, such as a binary one, comes with a note.
+    A recognized but unusable message, such as a binary one, has a note and ranks in between.
     """
     try:
         parsed: Parsed = parse(topic, payload)

@@ -1,4 +1,4 @@
-"""Ruuvi Gateway: one advertisement per message; the tag's MAC stands only in the topic, as its last level."""
+"""Ruuvi Gateway: one advertisement per message. The last level of the topic is the tag's MAC."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from edge.formats.reads import Parsed, Read
 
 def parse(topic: str, payload: bytes) -> Parsed:
     last_level = topic.rpartition("/")[2]
-    return each(payload, _status if last_level == "gw_status" else lambda heard: _message(last_level, heard))
+    return each(payload, _status if last_level == "gw_status" else lambda scan: _message(last_level, scan))
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
-    """Whether only these gateways send this; to recognise them by, not to read them."""
+    """Return True if only these gateways send such messages. For recognizing the format only."""
     return "gw_mac" in message and not {"gwts", "aoa", "coords"}.isdisjoint(message)
 
 
@@ -22,13 +22,13 @@ def _status(status: Fields) -> Parsed:
     return {"online": STATUS, "offline": OFFLINE}.get(str(status.get("state")), IGNORED)
 
 
-def _message(address: str, heard: Fields) -> Parsed:
-    if "gw_mac" not in heard:
+def _message(address: str, scan: Fields) -> Parsed:
+    if "gw_mac" not in scan:
         return IGNORED
-    return single(heard, lambda heard: _read(address, heard))
+    return single(scan, lambda scan: _read(address, scan))
 
 
-def _read(address: str, heard: Fields) -> Read:
-    """`ts` in seconds, number or text. A gateway whose clock is not set sends a counter, `cnt`, instead."""
-    others = ble.advertised(heard.get("data"))
-    return ble.sighting(address, others, heard.get("rssi"), instant(heard.get("ts"), SECOND))
+def _read(address: str, scan: Fields) -> Read:
+    """Parse an advertisement. `ts` is in seconds; a gateway without a set clock sends a counter `cnt` instead."""
+    others = ble.advertised(scan.get("data"))
+    return ble.sighting(address, others, scan.get("rssi"), instant(scan.get("ts"), SECOND))

@@ -1,6 +1,6 @@
-"""The SmartReader application on Impinj R700 readers, and the older Speedway bridges of the same style.
+"""SmartReader application on Impinj R700 readers, and older Speedway bridges with the same format.
 
-Its heartbeat is a tag that does not exist, with EPC `*****`, alone or among real reads.
+The heartbeat is a pseudo tag with the EPC `*****`, alone or among real reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
-    """Whether only these readers send this; to recognise them by, not to read them."""
+    """Return True if only these readers send such messages. For recognizing the format only."""
     return not {"tag_reads", "smartreader-mqtt-status", "smartreader-status"}.isdisjoint(message)
 
 

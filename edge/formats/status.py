@@ -1,4 +1,4 @@
-"""The topic on which a reader, or the broker with its last will, says only whether it is there."""
+"""Parse messages on a status topic, from a reader or as its last will."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _FIELDS = ("status", "state", "connection", "online", "connected", "value")
 
 
 def parse_status(_topic: str, payload: bytes) -> Parsed:
-    """`offline` as text, number or boolean, or in one of the usual fields of an object; the rest is a sign of life."""
-    told = _told(payload)
-    kind = Kind.OFFLINE if told.lower() in _OFFLINE else Kind.STATUS
-    return Parsed(kind, note=one_line(f"status: {told}") if told else None)
+    """Parse a status: text, number, boolean, or a usual field of an object. Unknown values count as online."""
+    status = _status_of(payload)
+    kind = Kind.OFFLINE if status.lower() in _OFFLINE else Kind.STATUS
+    return Parsed(kind, note=one_line(f"status: {status}") if status else None)
 
 
-def _told(payload: bytes) -> str:
-    spelt = payload.decode("utf-8", "replace").strip(" \t\r\n\0\ufeff")
+def _status_of(payload: bytes) -> str:
+    text = payload.decode("utf-8", "replace").strip(" \t\r\n\0\ufeff")
     try:
-        value = orjson.loads(spelt)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return spelt[:200].strip()
+        return text[:200].strip()
     if isinstance(value, dict):
         value = next((value[field] for field in _FIELDS if field in value), "")
     if isinstance(value, bool):

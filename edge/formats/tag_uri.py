@@ -1,7 +1,7 @@
-"""The bits of an EPC that is written as a tag URI, `urn:epc:tag:sgtin-96:3.0614141.812345.6789`.
+"""Convert EPC tag URIs such as `urn:epc:tag:sgtin-96:3.0614141.812345.6789` to hex.
 
-Layout of the 96 bits by the EPC Tag Data Standard: header 8, filter 3, partition 3, then the company's prefix and
-its own reference, whose share of the bits the partition tells, then a serial number.
+96-bit layout of the EPC Tag Data Standard: header (8 bits), filter (3), partition (3), company prefix, reference,
+serial number. The partition determines the sizes of company prefix and reference.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import NamedTuple
 _TAG = re.compile(r"urn:epc:tag:([a-z]+-96):([0-7])\.([0-9.]{1,60})")
 _RAW = re.compile(r"urn:epc:raw:[0-9]{1,4}\.x([0-9A-F]{1,128})", re.IGNORECASE)
 
-# Bits of a company prefix of 12 to 6 digits; its position in the list is the partition.
+# Bits of a company prefix with 12 to 6 digits; the index is the partition.
 _PREFIX_BITS = (40, 37, 34, 30, 27, 24, 20)
 _BITS = 96
 
 
 class _Scheme(NamedTuple):
     header: int
-    company_bits: int  # prefix and reference together
-    digits: int  # of both, 0 where the reference is a number without leading zeros
+    company_bits: int  # prefix plus reference
+    digits: int  # of prefix plus reference, 0 for a reference of variable length
     serial_bits: int
 
 
@@ -34,17 +34,17 @@ _SCHEMES = {
 
 
 def hex_of(uri: str) -> str | None:
-    """In upper-case hexadecimal; None for anything that is not a whole tag URI of a known scheme."""
+    """Return the EPC in upper-case hex, None if the URI is incomplete or its scheme unknown."""
     if raw := _RAW.fullmatch(uri):
         return raw[1].upper()
-    found = _TAG.fullmatch(uri)
-    scheme = _SCHEMES.get(found[1]) if found else None
-    if found is None or scheme is None:
+    match = _TAG.fullmatch(uri)
+    scheme = _SCHEMES.get(match[1]) if match else None
+    if match is None or scheme is None:
         return None
-    fields = found[3].split(".")
+    fields = match[3].split(".")
     if len(fields) != (3 if scheme.serial_bits else 2) or not all(fields):
         return None
-    return _encoded(scheme, int(found[2]), *fields)
+    return _encoded(scheme, int(match[2]), *fields)
 
 
 def _encoded(scheme: _Scheme, filter_value: int, prefix: str, reference: str, serial: str = "0") -> str | None:

@@ -1,4 +1,4 @@
-"""Tag values as a person may have registered them, from what a reader sent."""
+"""Normalize tag values sent by readers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ _SERIALIZED_TID = 24
 
 
 def value(tag_type: str, sent: object) -> str:
-    """The value of a tag in a format where any type may come."""
+    """Return the value of a tag of any type. Raises Unreadable."""
     if tag_type == "rfid":
         return epc(sent)
-    spelt = text(sent, "tag")
-    if spelt is None:
+    tag = text(sent, "tag")
+    if tag is None:
         raise Unreadable("tag is missing")
-    return ble.identity(spelt) if tag_type == "ble" else spelt
+    return ble.identity(tag) if tag_type == "ble" else tag
 
 
 def epc(sent: object) -> str:
-    """Hex as the reader sent it, without what divides its groups and without the 0x of hand-made formats.
+    """Return an EPC in hex, without separators and without `0x`. Raises Unreadable.
 
-    A whole number is an EPC without letters whose quotes were forgotten. One with a decimal point or an exponent
-    has lost digits.
+    A whole number is an EPC without letters that was sent unquoted. A float has lost digits and is rejected.
     """
     if isinstance(sent, str):
-        return _spelt_epc(sent) if len(sent) <= MAX_TEXT else _epc(sent)
+        return _cached_epc(sent) if len(sent) <= MAX_TEXT else _epc(sent)
     if type(sent) is int and sent >= 0:
         return _epc(str(sent))
     if isinstance(sent, float):
@@ -52,8 +51,8 @@ def _epc(sent: str) -> str:
     raise Unreadable(f"the EPC is {describe(sent)}, not hexadecimal" if joined else "the EPC is blank")
 
 
-# Most tags stay where they are, and are read again and again. Long text is not kept: it may be 1 MiB of blanks.
-_spelt_epc = lru_cache(maxsize=4096)(_epc)
+# Most tags are stationary and are read repeatedly. Long text, up to 1 MiB, is not cached.
+_cached_epc = lru_cache(maxsize=4096)(_epc)
 
 
 def _of_uri(uri: str) -> str:
@@ -64,10 +63,10 @@ def _of_uri(uri: str) -> str:
 
 
 def tid(sent: object) -> tuple[str, ...]:
-    """The chip's own number as another identity of the tag.
+    """Return the chip's TID as an alias of the tag, empty if it is unusable.
 
-    Only a serialized one, 96 bits and more: a shorter one names the model and is shared by every tag of it.
-    A bank that could not be read holds an error sentence instead.
+    Only a serialized TID (at least 96 bits) is unique: a shorter one identifies just the model. If the TID bank could
+    not be read, some readers send an error text instead.
     """
     if isinstance(sent, str) and len(sent) >= _SERIALIZED_TID and _HEX.fullmatch(sent):
         return (sent,)

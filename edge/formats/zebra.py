@@ -1,7 +1,6 @@
-"""Zebra FX7500, FX9600, FXR60, FXR90 and ATR7000 through the IoT Connector.
+"""Zebra FX7500, FX9600, FXR60, FXR90 and ATR7000 with the IoT Connector.
 
-Tag events of every operating mode, BLE advertisements and management events may share one topic, and one
-message may hold several of them.
+Tag events of all operating modes, BLE advertisements and management events may share a topic and a message.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, event: Fields) -> bool:
-    """Whether only these readers send this; to recognise them by, not to read them."""
+    """Return True if only these readers send such messages. For recognizing the format only."""
     data, kind = event.get("data"), event.get("type")
     if "component" in event:
         return isinstance(kind, str) and kind in _MANAGEMENT_EVENTS
@@ -73,7 +72,7 @@ def _tag(event: Fields) -> Read:
 
 
 def _split(joined: str, pc: object) -> tuple[str, tuple[str, ...]]:
-    """EPC and TID that came as one number. The upper five bits of the PC count the EPC's 16-bit words."""
+    """Split a combined EPC and TID. The upper five bits of the PC are the EPC's length in 16-bit words."""
     digits = int(pc, 16) >> 11 << 2 if isinstance(pc, str) and _PC_WORD.fullmatch(pc) else 0
     if not 0 < digits < len(joined):
         if len(joined) != 2 * _USUAL_EPC_DIGITS:
@@ -99,7 +98,7 @@ def _beacon(data: Fields) -> ble.Identities:
 
 
 def _note(kind: object, data: object) -> str | None:
-    """What of a management event a technician would act on."""
+    """Summarize a management event for the technician."""
     if not isinstance(data, dict):
         return None
     if kind == "heartbeat":

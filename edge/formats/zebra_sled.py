@@ -1,6 +1,6 @@
 """Zebra RFD40 and RFD90 sleds: handhelds that publish like a fixed reader, without antennas.
 
-One message holds RFID reads, barcodes or both, with one time for all of them.
+A message has RFID reads, barcodes or both, with a common time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def parse(_topic: str, payload: bytes) -> Parsed:
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
-    """Whether only these sleds send this; to recognise them by, not to read them."""
+    """Return True if only these sleds send such messages. For recognizing the format only."""
     data = message.get("data")
     return isinstance(data, dict) and not {"tagData", "barcodeData"}.isdisjoint(data)
 
@@ -45,7 +45,7 @@ def _barcode(code: Fields, time: object) -> Read:
 
 
 def _event(message: Fields, data: Fields) -> Parsed:
-    """Heartbeats, alerts and the connection state, whose message is also the sled's last will."""
+    """Parse heartbeats, alerts and the connection state, which is also sent as last will."""
     state = message.get("connectionState") or data.get("connectionState")
     if state == "DISCONNECTED":
         return OFFLINE
