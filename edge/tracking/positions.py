@@ -10,27 +10,32 @@ needs no query. `evidence` decides the moves, for whole batches; a read that arr
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute_many, writing
 from edge.tracking import held_back, recent_reads
 from edge.tracking.counted_reads import CountedReads
-from edge.tracking.evidence import AROUND, IDLE, LOOKS, OTHER_READER, Rule, last_at
+from edge.tracking.evidence import IDLE, Rule, last_at
+from edge.tracking.late_decisions import (
+    KnownRow,
+    is_out_of_reach,
+    is_proved_by,
+    pauses_after,
+    reach_back,
+    seen_before,
+)
 from edge.tracking.late_reads import insert_late, last_read_second, replace_rows, rows_from, stayed_with
 from edge.tracking.packed_reads import ALWAYS, Recent
 from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.recent_reads import KEPT_FOR, UNKNOWN, RecentReads, Sign
 from edge.tracking.retrace import (
-    PROVED,
     ByPerson,
     Held,
     State,
     Step,
     Traced,
     first_from,
-    is_after_pause,
     retrace,
     since_of,
 )
@@ -257,7 +262,7 @@ class _Batch:
                 recent = reads.start_after_pause(asset_id, second, last_read_second(position))
         newest, is_newest = recent.newest, at > position.last_seen_at
         is_late = second <= max(newest, recent.settled_until) or second < recent.complete_from
-        if is_late and _is_out_of_reach(position, recent, second):
+        if is_late and is_out_of_reach(position, recent, second):
             recent = self._look_back(reads, scan, recent)
             if second < recent.complete_from:
                 self._decide(reads, position, asset_id)
@@ -349,15 +354,15 @@ class _Batch:
         """
         detections = recent.detections
         known_until = max(recent.settled_until, recent.newest if is_late else 0)
-        second = max(_reach_back(detections, second, known_until), recent.complete_from)
-        is_proved = is_late and _is_proved_by(position.row_at, position.row_rule, recent, second)
+        second = max(reach_back(detections, second, known_until), recent.complete_from)
+        is_proved = is_late and is_proved_by(position.row_at, position.row_rule, recent, second)
         if is_proved:
             second = position.row_at // SECOND
             recent, detections = self._reaching(asset_id, recent, detections, second)
         horizon = max(until, recent.newest - 1, recent.settled_until)
         self._touched[position.no] = position
         if position.row_at < second * SECOND:
-            row = _Row(position.location_id, position.row_at, position.row_rule, position.last_seen_at)
+            row = KnownRow(position.location_id, position.row_at, position.row_rule, position.last_seen_at)
             traced = self._trace(asset_id, position, recent, detections, second, row, (), horizon)
             for step in traced.steps:
                 self._append_step(position, step)
@@ -365,14 +370,14 @@ class _Batch:
             return traced.held
         self._flush()
         before, rows = rows_from(position, second * SECOND)
-        if before and not is_proved and _is_proved_by(before.observed_at, before.rule, recent, second):
+        if before and not is_proved and is_proved_by(before.observed_at, before.rule, recent, second):
             second = before.observed_at // SECOND
             recent, detections = self._reaching(asset_id, recent, detections, second)
             before, rows = rows_from(position, second * SECOND)
         people = [
             ByPerson(row.observed_at, row.location_id, key) for key, row in enumerate(rows) if row.rule == Rule.PERSON
         ]
-        known = _Row(before.location_id, before.observed_at, before.rule, before.ended_at) if before else None
+        known = KnownRow(before.location_id, before.observed_at, before.rule, before.ended_at) if before else None
         traced = self._trace(asset_id, position, recent, detections, second, known, people, horizon)
         replace_rows(position, before, rows, traced.steps, traced.seen_at or position.last_seen_at)
         return traced.held
@@ -395,7 +400,7 @@ class _Batch:
         recent: Recent,
         detections: Sequence[Detection],
         second: int,
-        row: _Row | None,
+        row: KnownRow | None,
         people: Sequence[ByPerson],
         horizon: int,
     ) -> Traced:
@@ -403,8 +408,8 @@ class _Batch:
         readers = self._outages_of(asset_id)
         begin = first_from(detections, second)
         if row:
-            seen_at = _seen_before(detections, begin, second, row, recent)
-            is_known = last_at(detections, begin, row.location_id) is not None and not _pauses_after(detections, begin)
+            seen_at = seen_before(detections, begin, second, row, recent)
+            is_known = last_at(detections, begin, row.location_id) is not None and not pauses_after(detections, begin)
             stayed = None if is_known else stayed_with(position, row.began_at, seen_at)
             state = State(row.location_id, since_of(row.began_at, row.rule), seen_at, stayed)
         traced = retrace(detections, begin, state, people, self._gap, readers, horizon)
@@ -464,67 +469,6 @@ class _Batch:
             if self._recent is not None:
                 self._recent.readers[number] = scan.reader_id
         return number
-
-
-class _Row(NamedTuple):
-    """The newest row of history before a moment."""
-
-    location_id: int
-    began_at: int
-    rule: int
-    ended_at: int
-
-
-def _is_out_of_reach(position: Position, recent: Recent, second: int) -> bool:
-    """Return True if a late read may change decisions for which memory lacks reads."""
-    if second < recent.exact_from:
-        return True
-    row_second = position.row_at // SECOND
-    return row_second < recent.exact_from and _is_proved_by(position.row_at, position.row_rule, recent, second)
-
-
-def _is_proved_by(row_at: int, rule: int, recent: Recent, second: int) -> bool:
-    """Return True if reads from `second` on may have decided a row that began earlier."""
-    began = row_at // SECOND
-    if row_at == recent.decided_row:
-        return began <= second <= recent.decided_in
-    if rule not in PROVED or began > second or began < recent.complete_from:
-        return False
-    return recent.looks_between(began, second) <= LOOKS
-
-
-def _reach_back(detections: Sequence[Detection], second: int, known_until: int) -> int:
-    """Return the first second with decisions that a read in `second` may change.
-
-    `known_until`: end of the silence assumed before that second. Later reads may be new as well, so they do not show
-    that the silence was shorter.
-    """
-    index, first = first_from(detections, second), second
-    if index and known_until - detections[index - 1].second >= OTHER_READER:
-        first = detections[index - 1].second  # a silence may have decided
-    while index and detections[index - 1].second >= second - AROUND:
-        index -= 1
-        if detections[index].weight >= _PORTAL:
-            first = min(first, detections[index].second)
-    return first
-
-
-def _pauses_after(detections: Sequence[Detection], begin: int) -> bool:
-    """Return True if a pause from `detections[begin - 1]` on makes everything before it irrelevant."""
-    is_long = bool(detections) and detections[-1].second - detections[max(begin - 1, 0)].second > IDLE
-    return is_long and any(is_after_pause(detections, index) for index in range(begin, len(detections)))
-
-
-def _seen_before(detections: Sequence[Detection], begin: int, second: int, row: _Row, recent: Recent) -> int:
-    """Return the last sighting of a stay before a second."""
-    if row.ended_at < second * SECOND:
-        return row.ended_at
-    for index in range(begin - 1, -1, -1):
-        if detections[index].location_id == row.location_id:
-            if detections[index].last_at > row.began_at:
-                return detections[index].last_at
-            break
-    return row.began_at if recent.complete_from * SECOND <= row.began_at else second * SECOND - 1
 
 
 def _held_read(asset_id: int, recent: Recent | None, held: Held) -> HeldRead | None:

@@ -120,9 +120,7 @@ def retrace(
         if stayed and seen is not None and is_after_pause(detections, begin):
             stayed = stayed.at(seen)
         now = State(location_id, since, seen, stayed)
-        end = begin
-        while end < len(detections) and detections[end].second == second:
-            end += 1
+        end = _end_of(detections, begin, second)
         if waiting and waiting[-1].observed_at // SECOND == second:
             if location_id is None and (first := _first_before(detections[begin:end], waiting[-1].observed_at)):
                 steps.append(first)
@@ -143,6 +141,13 @@ def retrace(
         steps.append(step)
         seen = _last_seen(detections, begin, step.location_id)
     return Traced(steps, seen, held)
+
+
+def _end_of(detections: Sequence[Detection], begin: int, second: int) -> int:
+    end = begin
+    while end < len(detections) and detections[end].second == second:
+        end += 1
+    return end
 
 
 def is_after_pause(detections: Sequence[Detection], index: int) -> bool:

@@ -50,7 +50,7 @@ def with_smoothing(trace: Trace, scenario: Scenario) -> list[Decided]:
         weight = portal if read.location in scenario.portals else zone
         recent.add(round(read.at * SECOND), read.location, read.strength, weight, read.antenna)
     readers = ReaderOutages(0, scenario.reader_of, Signs())
-    steps, _, _ = retrace(recent.heard, 0, State(None, 0, None), (), GAP, readers)
+    steps, _, _ = retrace(recent.detections, 0, State(None, 0, None), (), GAP, readers)
     return [(step.observed_at / SECOND, step.location_id) for step in steps]
 
 
@@ -61,7 +61,7 @@ def known_at(trace: Trace, scenario: Scenario) -> list[Decided]:
     for read in trace.reads:
         weight = portal if read.location in scenario.portals else zone
         recent.add(round(read.at * SECOND), read.location, read.strength, weight, read.antenna)
-    readers, heard = ReaderOutages(0, scenario.reader_of, Signs()), recent.heard
+    readers, heard = ReaderOutages(0, scenario.reader_of, Signs()), recent.detections
     here, since, shown = None, 0, []
     seconds = sorted({one.second for one in heard})
     state, begin = State(None, 0, None), 0

@@ -105,7 +105,7 @@ def test_what_is_held_back_for_longer_than_reads_are_kept_is_still_decided(own_r
     asset = tell(own_readers, [*every(60, 65, 0.5, A), Read(722, B, -75)], recent=recent, until=300, signs=there)
     assert own_readers.moves(asset) == [(60, A)]
     tell(own_readers, every(100, 2500, 30, C), range(2, 80, 2), recent=recent, until=0)
-    assert not recent_reads.was_heard(asset, START)
+    assert not recent_reads.was_read(asset, START)
     recent = RecentReads()
     hear(own_readers, recent, signs_of(own_readers, A, range(2600, 2602)), until=2601)
     assert own_readers.moves(asset) == [(60, A)]
