@@ -1,4 +1,4 @@
-"""Checks that the open database can be upgraded by this release; otherwise says why and what to do."""
+"""Checks that this release can upgrade the open database; otherwise explains the reason and the remedy."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ FAILURES_IN_A_ROW = 3  # after this many consecutive failures of different event
 
 class Round:
     def __init__(self, row: Destination, sender: Sender, stopping: threading.Event, *, is_note_due: bool) -> None:
-        """`is_note_due`: also record progress over events that the filter excludes."""
+        """Prepare a round. With `is_note_due`, it also records progress over events that the filter excludes."""
         self._row = row
         self._sender = sender
         self._stopping = stopping

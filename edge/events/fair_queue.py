@@ -14,7 +14,7 @@ from edge.events.destinations import Destination
 
 class FairQueue:
     def __init__(self, most_at_once: int) -> None:
-        """`most_at_once`: maximum number of destinations of one organization that are served at the same time."""
+        """Create a queue that serves at most `most_at_once` destinations of one organization at a time."""
         self._most_at_once = most_at_once
         self._waiting: dict[int, deque[Destination]] = {}  # by organization, next one first
         self._busy: Counter[int] = Counter()

@@ -53,7 +53,7 @@ class Pace(NamedTuple):
 
 class Worker:
     def __init__(self, pace: Pace, authority_file: Path | None = None) -> None:
-        """`authority_file`: certificates to trust in addition to the system's."""
+        """Create the threads. `authority_file` has certificates to trust in addition to the system's."""
         self._pace = pace
         self._tls = ssl.create_default_context()
         if authority_file:

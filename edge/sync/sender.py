@@ -64,7 +64,7 @@ class Sender:
     """A session with the hub. Persistent state is kept in the store."""
 
     def __init__(self, call: Call, seen_every: int = 0) -> None:
-        """`seen_every` (µs): minimum interval between last-seen updates of assets that do not move."""
+        """Start a session. `seen_every` (µs): minimum interval of last-seen updates for assets that do not move."""
         self._call = call
         self._seen_every = seen_every
         self._accepts: list[str] = []  # optional features of the hub
