@@ -120,7 +120,10 @@ def in_force(base: Config) -> Config:
             values[_ITEMS[name].name] = _cast(name, changed.value)
         except Invalid:
             log.warning(
-                "The setting %s cannot be %r, as %s chose; it is ignored", name, changed.value, changed.changed_by
+                "This release does not accept the value %r of the setting %s, saved by %s; ignoring it",
+                changed.value,
+                name,
+                changed.changed_by,
             )
     return replace(base, **values)
 
@@ -130,7 +133,7 @@ def by_name(config: Config) -> dict[str, Any]:
 
 
 def change(base: Config, actor: Actor, name: str, raw: str) -> None:
-    """`base` is without what was changed. Raises Invalid with what to write."""
+    """Store a new value; `base` is without stored changes. Raises Invalid with instructions."""
     value, before = written(_cast(name, raw)), _value(in_force(base), name)
     if value != before:
         store.change_setting(actor, name, value, before)

@@ -30,14 +30,14 @@ def check_database() -> Check:
 def check_ingest(subscriber: Subscriber) -> Check:
     state = subscriber.state()
     if not state.is_running:
-        return Check("ingest", False, "a thread has ended; restart the service")
+        return Check("ingest", False, "a thread has stopped; restart the service")
     if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS and is_long_writing():
-        return Check("ingest", True, "scans wait at the broker while an import is written")
+        return Check("ingest", True, "messages wait at the broker while an import is written")
     if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS:
         return Check("ingest", False, "the writer is stuck; restart the service")
     if state.store_problem:
-        return Check("ingest", True, f"scans wait at the broker: {state.store_problem}")
-    return Check("ingest", True, f"{state.received} messages taken, {state.queued} waiting")
+        return Check("ingest", True, f"messages wait at the broker: {state.store_problem}")
+    return Check("ingest", True, f"{state.received} messages received, {state.queued} queued")
 
 
 def check_round_trip(subscriber: Subscriber) -> Check:
@@ -45,8 +45,8 @@ def check_round_trip(subscriber: Subscriber) -> Check:
     state = subscriber.state()
     since = state.seconds_since_round_trip
     if state.is_connected and since is not None and since > ROUND_TRIP_LOST_SECONDS:
-        return Check("round_trip", False, f"connected to the broker, yet nothing came back for {since:.0f} s")
-    return Check("round_trip", True, "messages to ourselves come back, or the broker is away")
+        return Check("round_trip", False, f"connected to the broker, but the last ping returned {since:.0f} s ago")
+    return Check("round_trip", True, "pings return, or the broker is not connected")
 
 
 def check_broker(subscriber: Subscriber) -> Check:
@@ -55,14 +55,14 @@ def check_broker(subscriber: Subscriber) -> Check:
     if state.problem or not state.is_connected:
         return Check("broker", False, state.problem or "not connected")
     if since is None or since > PING_LOST_SECONDS:
-        return Check("broker", False, "connected, but a message to ourselves does not come back; check the broker")
-    return Check("broker", True, f"round trip {since:.0f} s ago")
+        return Check("broker", False, "connected, but pings do not return; check the broker")
+    return Check("broker", True, f"last ping {since:.0f} s ago")
 
 
 def check_disk(folder: Path, low_mb: int) -> Check:
     free = shutil.disk_usage(folder).free >> 20
     if free < low_mb:
-        return Check("disk", False, f"only {free} MB are free, so the oldest history is dropped; make room")
+        return Check("disk", False, f"only {free} MB free; the oldest history is being deleted. Free up space")
     return Check("disk", True, f"{free} MB free")
 
 
@@ -73,29 +73,29 @@ def check_clock(pipeline: Pipeline) -> Check:
             "clock",
             False,
             f"this box's clock is {clock.span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} all its readers, so "
-            "their time is used; set it: timedatectl, and let it be kept: timedatectl set-ntp true",
+            "their time is used; set the clock with timedatectl, and synchronize it with timedatectl set-ntp true",
         )
     if pipeline.timekeeper.is_trusted:
-        return Check("clock", True, "fits the newest scan")
+        return Check("clock", True, "correct")
     return Check(
         "clock",
         False,
-        "the clock is behind the newest scan, or more than a year ahead of it, so times are not trusted; "
-        "set it: timedatectl, or if it is right: edge trust-clock",
+        "the clock is behind the newest scan or more than a year ahead of it, so it is not trusted; "
+        "set it with timedatectl or, if it is correct, confirm it with edge trust-clock",
     )
 
 
 def check_sync(worker: sync.Worker) -> Check:
     """Fail only if the thread has ended. An unreachable hub is not fatal; changes are queued."""
     if not worker.is_alive():
-        return Check("sync", False, "its thread has ended; restart the service")
+        return Check("sync", False, "the thread has stopped; restart the service")
     trouble = site_trouble()
-    return Check("sync", not trouble, trouble or "nothing waits long, or there is no hub")
+    return Check("sync", not trouble, trouble or "up to date, or no hub")
 
 
 def check_events(worker: events.Worker, streams: Streams) -> Check:
     """Fail only if the thread has ended. An unreachable receiver is not fatal; events are queued."""
     if not streams.is_alive():
-        return Check("events", False, "the thread of the live streams has ended; restart the service")
+        return Check("events", False, "the thread of the live streams has stopped; restart the service")
     trouble = worker.trouble() or "; ".join(destinations.troubles())
-    return Check("events", not trouble, trouble or "every destination takes its events, or there is none")
+    return Check("events", not trouble, trouble or "all destinations accept events, or there are none")

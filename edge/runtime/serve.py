@@ -300,7 +300,7 @@ def _record_drops(config: Config, password: str) -> None:
         dropped = broker_probe.ask(asked, [broker_probe.DROPPED]).get(broker_probe.DROPPED, "")
     more = ledger.note_dropped(int(dropped)) if dropped.isdecimal() else 0
     if more:
-        log.warning("The broker has dropped %d messages: its queue was full. See: edge doctor", more)
+        log.warning("The broker has dropped %d messages because its queue was full. Run: edge doctor", more)
 
 
 def _has_accounts(config: Config) -> bool:
@@ -336,10 +336,10 @@ class _Server:
 
     def check(self) -> Check:
         if not self._thread.is_alive():
-            return Check("pages", False, "the thread has ended; restart the service")
+            return Check("pages", False, "the thread has stopped; restart the service")
         stuck = http.stuck_seconds(self._server)
         if stuck > HTTP_STUCK_SECONDS:
-            return Check("pages", False, f"no request was begun for {stuck:.0f} s; restart the service")
+            return Check("pages", False, f"no request has started for {stuck:.0f} s; restart the service")
         return Check("pages", True, "served")
 
     def stop(self) -> None:

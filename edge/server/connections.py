@@ -1,4 +1,4 @@
-"""Limits for connections, so that slow or greedy clients do not lock out others.
+"""Limits for connections, which keep slow or greedy clients from locking out others.
 
 Decision record: web/manual/decisions/connections.md
 """

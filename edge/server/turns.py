@@ -1,4 +1,4 @@
-"""Time slices of the serving thread, so that large responses do not delay new connections.
+"""Time slices of the serving thread, which keep large responses from delaying new connections.
 
 For each piece that it sends, the serving thread waits for the interpreter lock: up to 0.1 s next to slow requests.
 Sending everything to fifty clients delayed new connections by two seconds. Therefore it sends for a limited time per

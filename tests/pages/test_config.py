@@ -102,5 +102,5 @@ def test_a_value_that_this_release_does_not_take_is_told_and_left_out(
     changed_settings.change_setting(shell(user="root"), "pages.session_hours", "9000", "12")
     changed_settings.change_setting(shell(user="root"), "http.listen", "0.0.0.0:1", "0.0.0.0:8080")
     assert LiveSettings.load(Config(data_dir=store)).config == Config(data_dir=store)
-    assert "pages.session_hours cannot be '9000', as root chose" in caplog.text
+    assert "value '9000' of the setting pages.session_hours, saved by root" in caplog.text
     assert "http.listen" in caplog.text

@@ -108,7 +108,7 @@ def _run(job: Job) -> None:
         job.trouble = str(error)
     except Exception:
         job.trouble = "An internal error occurred; nothing was imported. The log has the details."
-        log.exception("an import failed")
+        log.exception("Import failed")
     finally:
         close_database()
         if not job.dry_run:
