@@ -1,10 +1,10 @@
-"""How fast is the API? Requests a second of each kind, as a share of a bare Flask + waitress application's.
+"""Measure the API: requests a second of each kind, relative to a bare Flask + waitress application.
 
     python -m tests.bench.api [--assets 10000] [--seconds 4] [--rounds 3] [--search 100000]
 
 The bare application returns the same bytes, under the same server with the same threads, to the same load generator
-(wrk, 8 connections). Both take turns, since other work on the machine slows both; the median of the rounds counts.
-Authentication and rate limiting are on, the limit is raised. `--search 0` leaves the search of many assets out.
+(wrk, 8 connections). Both run alternately, because other work on the machine slows both; the median of the rounds
+counts. Authentication is on, and so is rate limiting with a raised limit. `--search 0` skips the search of many assets.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def make_site(data_dir: Path, count: int) -> int:
-    """Assets with two tags each, every one of them scanned somewhere."""
+    """Create assets with two tags each, all of them scanned."""
     migrate.migrate(data_dir)
     organization_id = organizations.add_organization(shell(), "Bench").id
     chance = random.Random(1)
@@ -115,7 +115,7 @@ def make_site(data_dir: Path, count: int) -> int:
 
 
 def sign_in(organization_id: int) -> tuple[str, int]:
-    """A token, and the id of an asset."""
+    """Return a token and the id of an asset."""
     key = api_keys.add_key(shell(organization_id), "bench", api_keys.SCOPES, hash_secret("bench"))
     pair = tokens.exchange("production", key.id, "bench")
     assert pair
@@ -150,7 +150,7 @@ def compare(data_dir: Path, token: str, asset_id: int, seconds: int, rounds: int
 
 @contextmanager
 def running(kind: str, data_dir: Path) -> Iterator[str]:
-    """One of the two servers in a process of its own; gives its address."""
+    """Run one of the two servers in a separate process. Yields its address."""
     command = [sys.executable, "-m", "tests.bench.api", "--serve", kind, str(data_dir)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout
@@ -177,7 +177,7 @@ def serve(kind: str, folder: str) -> None:
 
 
 def ingest() -> None:
-    """What the ingest writer does with INGEST_RATE messages a second, in batches of a twentieth."""
+    """Ingest INGEST_RATE messages a second, in 20 batches a second, like the ingest writer."""
     pipeline = Pipeline(300 * clock.SECOND, 7)
     values = [value for (value,) in execute("SELECT value FROM tag WHERE tag_type = 'rfid'")]
     chance = random.Random(2)
@@ -211,7 +211,7 @@ def bare_app() -> Flask:
 
 
 def teach(bare: str, answer: bytes) -> None:
-    """Tell the bare application what to answer: the same headers and the same body."""
+    """Set the bare application's answer to the same headers and body."""
     head, _, content = answer.partition(b"\r\n\r\n")
     lines = [line.split(": ", 1) for line in head.decode().split("\r\n")[1:]]
     own = json.dumps([line for line in lines if line[0] not in ("Date", "Content-Length")])
@@ -238,7 +238,7 @@ response = function(status) if status >= 300 then failed = failed + 1 end end
 
 
 def load(address: str, target: Target, headers: dict[str, str], seconds: int) -> float:
-    """Requests a second."""
+    """Return the requests a second."""
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s"]
     for name, value in headers.items():
         command += ["-H", f"{name}: {value}"]
@@ -255,7 +255,7 @@ def load(address: str, target: Target, headers: dict[str, str], seconds: int) ->
 
 
 def time_reads_while_ingesting(data_dir: Path, token: str, asset_id: int, seconds: int) -> None:
-    """Not as fast as it goes, but as many clients would ask: a hundred requests a second in all."""
+    """Measure reads at a fixed rate, a hundred requests a second in all, during ingest."""
     headers = {"Authorization": f"Bearer {token}", "User-Agent": AGENT}
     paths = (f"/api/v1/assets/{asset_id}", "/api/v1/assets", "/api/v1/reports/asset-locations")
     with running("ingesting", data_dir) as address:

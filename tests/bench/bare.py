@@ -1,6 +1,6 @@
-"""The ceiling: a bare paho subscriber that parses each message as JSON and acknowledges it, nothing more.
+"""Upper bound for ingest: a bare paho subscriber that parses each message as JSON and acknowledges it.
 
-Prints the messages per second, and the seconds of processor time of one, from the first to the last of COUNT.
+Prints the messages per second and the processor seconds per message, from the first to the last of COUNT.
 Usage: bare.py PORT CLIENT_ID COUNT
 """
 

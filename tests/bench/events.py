@@ -1,9 +1,9 @@
-"""How soon somebody is told of a move, and how many events a second follow when many things move at once.
+"""Measure the latency of events after a move, and their throughput when many assets move at once.
 
     python -m tests.bench.events
 
-A real service with a webhook, whose receiver is here, and a listener at `GET /events`. Latency is counted from the
-commit of a scan until the event is in the hands of who is told.
+A real service with a webhook, whose receiver runs here, and a client of `GET /events`. Latency is the time from the
+commit of a scan until the receiver has the event.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tests.mosquitto import free_port
 from tests.service import Service, wait_for
 
 ASSETS = 2000
-ROUNDS = 5  # of all assets, all at once
+ROUNDS = 5  # moves of all assets at once
 SINGLE_MOVES = 200
 PAUSE_SECONDS = 0.07
 KINDS = ("asset.arrived", "asset.moved")
 
 
 class Heard:
-    """When each event was in the hands of who is told, by the asset and the time of the scan."""
+    """Arrival times of events, by asset and time of the scan."""
 
     def __init__(self) -> None:
         self.at: dict[tuple[int, str], float] = {}
@@ -49,7 +49,7 @@ class Heard:
 
 
 class Listener:
-    """At `GET /events`."""
+    """A client of `GET /events`."""
 
     def __init__(self, url: str, client: tuple[str, str], heard: Heard) -> None:
         self._address = urlsplit(url).netloc
@@ -87,7 +87,7 @@ class Bench:
         self.webhook, self.stream = Heard(), Heard()
 
     def move(self, ids: list[int], place: str) -> None:
-        """In one commit."""
+        """Move the assets in one commit."""
         self._second += 1
         self._warehouse.record([(asset_id, place, self._second) for asset_id in ids])
 
@@ -96,7 +96,7 @@ class Bench:
 
     def at_once(self, ids: list[int]) -> None:
         self.move(ids, "north dock")
-        wait_until(self.all_have(len(ids)), 120)  # they arrive
+        wait_until(self.all_have(len(ids)), 120)  # until all arrived
         spent, began = processor_seconds(self._service), time.perf_counter()
         for number in range(ROUNDS):
             self.move(ids, ("south dock", "north dock")[number % 2])

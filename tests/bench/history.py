@@ -1,10 +1,10 @@
-"""How big and how quick is the store when it is full? 10,000 assets and 10 million rows of history.
+"""Measure size and speed of a full store: 10,000 assets and 10 million rows of history.
 
     python -m tests.bench.history [--rows 10000000] [--keep FOLDER]
 
-The rows are written in the order they would be observed, all assets interleaved, and each stay is closed when the
-next begins, as ingest does: so pages are split and filled as on a real box. Times are those of whole requests to the
-API within the process; "cold" ones begin without the database in the memory of this process or of the system.
+The rows are written in the order of observation, with all assets interleaved, and each stay is closed when the next
+begins, as ingest does: pages are split and filled as on a real box. Times are those of whole API requests within the
+process; "cold" requests begin without the database in the memory of this process or of the system.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ from edge.tracking.stays import INSERT_ROW, Quality
 from tests.application import make_app
 
 ASSETS, LOCATIONS, PORTS = 10_000, 200, 4
-BUSY_SHARE = 0.02  # of all rows, those of one forklift
+BUSY_SHARE = 0.02  # share of all rows that belong to one forklift
 DAYS = 400
 BLOCK = 50_000
 REQUESTS = 200
-TARGET_BYTES, TARGET_FIRST, TARGET_DEEP = 80, 20.0, 100.0  # of disk for a row; milliseconds
+TARGET_BYTES, TARGET_FIRST, TARGET_DEEP = 80, 20.0, 100.0  # disk bytes per row; milliseconds
 
 
 class Tracked(NamedTuple):
     asset_ids: list[int]
-    rows: list[int]  # of history, of each asset
+    rows: list[int]  # history rows by asset
 
 
 class Figure(NamedTuple):
-    """Milliseconds: the median, and what 95 of 100 requests stay below."""
+    """Median and 95th percentile in milliseconds."""
 
     usual: float
     most: float
 
 
 def make_master_data(organization_id: int) -> tuple[list[int], list[int]]:
-    """Assets with a tag each and locations, written directly; returns their ids."""
+    """Write assets with one tag each, and locations, directly. Returns their ids."""
     ids = new_ids(2 * ASSETS + LOCATIONS)
     asset_ids, tag_ids, location_ids = ids[:ASSETS], ids[ASSETS : 2 * ASSETS], ids[2 * ASSETS :]
     named = "(id, organization_id, external_key, key_number, name, valid_from, created_at, updated_at)"
@@ -84,7 +84,7 @@ def make_master_data(organization_id: int) -> tuple[list[int], list[int]]:
 
 
 def make_sources(organization_id: int, location_ids: list[int]) -> None:
-    """One reader for each four locations; source N (from 1) is at location N."""
+    """Create one reader for each four locations; source N (from 1) is at location N."""
     reader_ids = new_ids(len(location_ids) // PORTS)
     execute_many(
         "INSERT INTO reader (id, organization_id, name, topic, format, created_at, updated_at) "
@@ -101,7 +101,7 @@ def make_sources(organization_id: int, location_ids: list[int]) -> None:
 
 
 def moves(rows: int, chance: random.Random) -> Iterator[list[tuple[int, int]]]:
-    """(number of the asset, time), in blocks, in the order of time: all move at random, one forklift all the time."""
+    """Yield blocks of (asset number, time) in order of time. All move at random, one forklift all the time."""
     weights = [1.0] * ASSETS
     weights[0] = ASSETS * BUSY_SHARE
     step = DAYS * DAY / rows
@@ -114,7 +114,7 @@ def moves(rows: int, chance: random.Random) -> Iterator[list[tuple[int, int]]]:
 
 def make_history(rows: int, organization_id: int, asset_ids: list[int], location_ids: list[int]) -> None:
     chance = random.Random(1)
-    last: list[tuple[int, int, int] | None] = [None] * ASSETS  # its newest row: time, source, when it began to stay
+    last: list[tuple[int, int, int] | None] = [None] * ASSETS  # newest row: time, source, begin of the stay
     counts = [0] * ASSETS
     with writing():
         execute_many(
@@ -153,7 +153,7 @@ def make_history(rows: int, organization_id: int, asset_ids: list[int], location
 
 
 def generate(rows: int) -> None:
-    execute("PRAGMA synchronous = off")  # what is measured comes later, on connections of its own
+    execute("PRAGMA synchronous = off")  # measurements use other connections later
     execute("PRAGMA cache_size = -400000")
     organization_id = organizations.add_organization(shell(), "Bench").id
     with writing():
@@ -163,17 +163,17 @@ def generate(rows: int) -> None:
     execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-# What is measured ----------------------------------------------------------------------------------------------
+# Measurements ---------------------------------------------------------------------------------------------------
 
 
 def tracked_assets() -> Tracked:
-    """The forklift first."""
+    """Return the assets to measure, the forklift first."""
     found = execute("SELECT asset_id, history_rows FROM position ORDER BY no").fetchall()
     return Tracked([asset for asset, _ in found], [count for _, count in found])
 
 
 def bytes_for_a_row(rows: int) -> float:
-    """Of disk, with all indexes of the table; it has none beside its primary key, which it is stored by."""
+    """Return disk bytes per row with all indexes of the table; it has none besides its primary key."""
     size: int = execute("SELECT sum(pgsize) FROM dbstat WHERE name = 'history'").fetchone()[0]
     return size / rows
 
@@ -202,7 +202,7 @@ def timed(request: Callable[[], Any], before: Callable[[], None] = lambda: None,
 
 
 def forget(path: Path) -> Callable[[], None]:
-    """Drop the database from memory: this process's connection, and what the system keeps of the file."""
+    """Drop the database from memory: this process's connection and the system's page cache."""
 
     def drop() -> None:
         close_database()
@@ -214,7 +214,7 @@ def forget(path: Path) -> Callable[[], None]:
 
 
 def touch() -> None:
-    """Change what the lists depend on."""
+    """Invalidate the caches of the lists."""
     execute("UPDATE version SET records = records + 1")
 
 

@@ -1,10 +1,10 @@
-"""How long does a scan wait while 50,000 assets with tags are imported, and how much work is that?
+"""Measure how long a scan waits during an import of 50,000 assets with tags, and the cost of the import.
 
     python -m tests.bench.imports [--rows 50000] [--before 50000]
 
-The assets are new first and all changed then, each with another tag, at a site that has as many others. Somebody scans
-without a pause meanwhile; the longest of these scans is what an import costs the others. Of the import itself the
-processor time is told, since other work on the machine does not change it.
+First all assets are new, then all change, each with another tag, at a site with as many others. A handheld scans
+without a pause meanwhile, and its longest scan is reported. For the import itself the processor time is reported, because it
+does not depend on other work on the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from edge.people.people import Role
 from edge.records import assets, csv_import_assets, locations
 from edge.records.csv_import import import_records
 
-TARGET = 5.0  # seconds a scan may wait
+TARGET = 5.0  # seconds that a scan may wait
 
 
 def table(first: int, rows: int, word: str) -> bytes:
@@ -41,7 +41,7 @@ def table(first: int, rows: int, word: str) -> bytes:
 
 
 def put(organization_id: int, data: bytes) -> str:
-    """Import a table; what it cost."""
+    """Import a table. Returns a description of its cost."""
     began = time.thread_time()
     lines = lines_of("asset", data)
     read = time.thread_time()
@@ -59,7 +59,7 @@ def put(organization_id: int, data: bytes) -> str:
 
 
 class Timed:
-    """A function that keeps how much processor time each call took."""
+    """A function wrapper that records the processor time of each call."""
 
     def __init__(self, function: Callable[..., None]) -> None:
         self._function = function
@@ -73,7 +73,7 @@ class Timed:
 
 @contextmanager
 def scanning(organization_id: int) -> Iterator[list[float]]:
-    """Somebody scans all the time; how long each scan took."""
+    """Scan all the time in a thread. Yields the durations of the scans."""
     dock = locations.create(shell(organization_id), name="Dock")
     code = assets.create(shell(organization_id), name="Scanned").external_key
     who = people.add_person(shell(organization_id), f"Ada {dock.id}", Role.OPERATOR)

@@ -1,12 +1,12 @@
-"""How fast is ingest? From MQTT QoS 1 to committed and acknowledged, against a bare paho subscriber.
+"""Measure ingest, from MQTT QoS 1 to committed and acknowledged, against a bare paho subscriber.
 
     python -m tests.bench.ingest [--messages 20000] [--rounds 3] [--reads 1000000]
 
-The publisher is no bottleneck: everything is in the broker's queue before the subscriber comes, and what is measured
-is how fast it drains. Service and ceiling take turns on the same messages, since other work on the machine slows both;
-the processor time of a message depends less on that. There are two mixes: a site, where most tags stay where they are
-heard and one in five is contested, and the worst, where all are: every 20th read comes from another location.
-`--reads` sends that many at the end and then looks at the memory of the service.
+The publisher is no bottleneck: all messages are in the broker's queue before the subscriber connects, and the benchmark
+measures how fast it drains. Service and bare subscriber alternate on the same messages, because other work on the
+machine slows both; the processor time of a message depends less on that. There are two mixes: a site, where most tags
+stay at one location and one in five is contested, and the worst case, where all are contested: every 20th read comes
+from another location. `--reads` sends that many at the end and reports the memory of the service.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from tests.service import ROOT, LedgerReader, Service, wait_for
 
 TAGS = 1000
 ANTENNAS = 4
-MOVE_CHANCE = 0.05  # of a read of a tag that several antennas hear
-MIXES = {"site": 0.2, "worst": 1.0}  # the share of such tags; the others stay where they are
+MOVE_CHANCE = 0.05  # that a read of a contested tag comes from another location
+MIXES = {"site": 0.2, "worst": 1.0}  # share of contested tags; the others stay at one location
 MILLISECOND = 1000
 TOPIC = "site/dock/reads"
 DRAIN_SECONDS = 600
@@ -49,14 +49,14 @@ TARGET_RATIO, TARGET_MEGABYTES, TARGET_START = 0.75, 100, 1.5
 
 
 class Rate(NamedTuple):
-    """Messages in a second, and the seconds of processor time of one."""
+    """Messages a second, and processor seconds per message."""
 
     messages: float
     cpu: float
 
 
 def make_site(data_dir: Path) -> list[str]:
-    """One reader with four antennas at four places, and an asset for each of the tags returned."""
+    """Create one reader with four antennas at four locations, and an asset for each of the returned tags."""
     migrate.migrate(data_dir)
     organization_id = organizations.add_organization(shell(), "Bench").id
     epcs = [f"3074257BF7194E40{number:08X}" for number in range(TAGS)]
@@ -76,7 +76,7 @@ def make_site(data_dir: Path) -> list[str]:
 def csl_messages(
     epcs: list[str], count: int, began_at: int, contested: float = MIXES["worst"]
 ) -> Iterator[tuple[int, bytes]]:
-    """(reads, payload): one or two tags each, a millisecond apart, as a CS463 sends; see `MIXES`."""
+    """Yield (reads, payload): one or two tags each, a millisecond apart, like a CS463; see `MIXES`."""
     moving = set(epcs[: int(len(epcs) * contested)])
     chance = random.Random(began_at)
     port_of = {epc: number % ANTENNAS + 1 for number, epc in enumerate(epcs)}
@@ -101,7 +101,7 @@ def csl_messages(
 
 
 def fill(broker: Mosquitto, epcs: list[str], count: int, began_at: int, contested: float) -> int:
-    """Publish; returns how many reads that was."""
+    """Publish the messages. Returns the number of reads."""
     reads = 0
 
     def payloads() -> Iterator[bytes]:
@@ -115,7 +115,7 @@ def fill(broker: Mosquitto, epcs: list[str], count: int, began_at: int, conteste
 
 
 def bare(broker: Mosquitto, count: int) -> Rate:
-    """The ceiling. With 0 it only makes its session at the broker."""
+    """Run the bare subscriber. With a count of 0 it only creates its session at the broker."""
     script = str(ROOT / "tests" / "bench" / "bare.py")
     command = [sys.executable, script, str(broker.port), "bare", str(count)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -123,11 +123,11 @@ def bare(broker: Mosquitto, count: int) -> Rate:
 
 
 def drain(service: Service, count: int) -> tuple[Rate, float]:
-    """How fast the service commits what waits for it, once it has started, and its memory afterwards."""
+    """Start the service with a full queue. Returns its commit rate and its memory afterwards."""
     ledger_reader = LedgerReader(service.data_dir)
     before = ledger_reader.messages()
     service.start()
-    wait_for(lambda: service.has_logged("Serving pages"), DRAIN_SECONDS, service.read_log)  # it starts no more
+    wait_for(lambda: service.has_logged("Serving pages"), DRAIN_SECONDS, service.read_log)  # the start is complete
     wait_for(lambda: ledger_reader.messages() > before, DRAIN_SECONDS, service.read_log)
     began, worked, first = time.perf_counter(), service.cpu_seconds(), ledger_reader.messages()
     wait_for(lambda: ledger_reader.messages() >= before + count, DRAIN_SECONDS, service.read_log)
@@ -177,7 +177,7 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace, broker: Mosquitto, service: Service, epcs: list[str]) -> None:
-    starts = [seconds_to_ready(service) for _ in range(3)]  # the first one makes the session at the broker
+    starts = [seconds_to_ready(service) for _ in range(3)]  # the first one creates the session at the broker
     print(f"ready after {median(starts):.2f} s, target {TARGET_START} s: {verdict(median(starts) < TARGET_START)}")
     bare(broker, 0)
     last = options.reads * 2 // 3

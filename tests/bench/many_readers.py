@@ -1,9 +1,9 @@
-"""What a busy site costs: many readers, each with several messages a second, and the share of a core ingest takes.
+"""Measure a busy site: many readers, each with several messages a second, and the share of a core for ingest.
 
     python -m tests.bench.many_readers [--readers 100] [--rate 5] [--seconds 30]
 
-Everything is real: mosquitto, the service with its defaults, and a publisher at the pace of the readers. Every message
-has one read with a time; tags stay where they are for a while and then move on. All messages must be recorded.
+Uses the real mosquitto, the service with its defaults, and a publisher at the pace of the readers. Every message has
+one read with a time; tags rest for a while and then move. All messages must be recorded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WARM_UP_SECONDS = 5
 
 
 def make_site(data_dir: Path, count: int) -> list[str]:
-    """That many readers, each at a location of its own; the tags of the assets."""
+    """Create that many readers, each at its own location. Returns the tags of the assets."""
     migrate.migrate(data_dir)
     actor = shell(organizations.add_organization(shell(), "Bench").id)
     epcs = [f"3074257BF7194E40{number:08X}" for number in range(TAGS)]
@@ -58,7 +58,7 @@ def topic_of(reader: int) -> str:
 
 
 class Publisher:
-    """Sends what the readers read, evenly over time."""
+    """Publishes the messages of all readers, evenly over time."""
 
     def __init__(self, port: int, epcs: Sequence[str], count: int) -> None:
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="bench")

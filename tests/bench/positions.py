@@ -1,10 +1,10 @@
-"""How well positions agree with the truth over simulated readers: `tests/simulation`.
+"""Measure how well positions agree with the truth over simulated readers: `tests/simulation`.
 
-Beside "auto" and "off" stand three simple rules that many sites use. "auto" is what the screen shows at each moment,
-"history" what is known afterwards: a move begins with its first read, and not with the one that proved it.
-For each scenario: share of time at the right location, false moves an hour for each asset, and the delay of real moves
-(half of them are seen within the first figure, 95 % within the second), also as a number of reads. In "history" a move
-counts as false that begins some moments before the asset crosses the border.
+Compares "auto" and "off" with three simple rules that many sites use. "auto" is the position on the screen at each
+moment, "history" the position known afterwards: there a move begins with its first read, not with the read that proved
+it. Prints for each scenario: share of time at the right location, false moves an hour per asset, and the delay of real
+moves (median and 95th percentile), also as a number of reads. In "history" a move is also false if it begins some
+moments before the asset crosses the border.
 Usage: python -m tests.bench.positions [--assets N]
 """
 
@@ -27,14 +27,14 @@ from tests.simulation.measure import Decided, Score, score, total
 from tests.simulation.warehouse import Heard, Scenario, Trace, scenarios, traces
 
 GAP = 300 * SECOND
-FORGOTTEN = 10.0  # seconds after which the simple rules take what they heard last no more for how it is
-SHOWN = 4  # seconds after which a portal, or silence, is shown on the screen
+FORGOTTEN = 10.0  # seconds after which the simple rules ignore the last read of a location
+SHOWN = 4  # seconds until the screen shows a portal or a silence
 LATER = frozenset((Rule.PORTAL, Rule.SETTLED))
 WORSE = 0.001
 
 
 def without(trace: Trace) -> list[Decided]:
-    """Every read at another location is a move."""
+    """Treat every read at another location as a move."""
     decided: list[Decided] = []
     for read in trace.reads:
         if not decided or decided[-1][1] != read.location:
@@ -43,7 +43,7 @@ def without(trace: Trace) -> list[Decided]:
 
 
 def with_smoothing(trace: Trace, scenario: Scenario) -> list[Decided]:
-    """What history says; a move is there when it began, which is known when the read came that decided it."""
+    """Return the moves in history. A move begins at its first read and is known at the read that decided it."""
     zone, portal = (weight_of(kind, scenario.tag_type) for kind in (AntennaKind.ZONE, AntennaKind.PORTAL))
     recent = Recent(ALWAYS)
     for read in trace.reads:
@@ -55,7 +55,7 @@ def with_smoothing(trace: Trace, scenario: Scenario) -> list[Decided]:
 
 
 def known_at(trace: Trace, scenario: Scenario) -> list[Decided]:
-    """When the screen shows each move: as with smoothing, but as it is known at the time."""
+    """Return the moves as the screen shows them at the time."""
     zone, portal = (weight_of(kind, scenario.tag_type) for kind in (AntennaKind.ZONE, AntennaKind.PORTAL))
     recent = Recent(ALWAYS)
     for read in trace.reads:
@@ -80,12 +80,12 @@ def known_at(trace: Trace, scenario: Scenario) -> list[Decided]:
 
 
 def six_db_for_three_seconds(trace: Trace) -> list[Decided]:
-    """Another location that was stronger by 6 dB, by what each heard last, for 3 s."""
+    """Move to a location that is stronger by 6 dB for 3 s, comparing the last read of each."""
     return _by_level(trace, lambda _, strength: strength, 6.0, 3.0)
 
 
 def smoothed_by_five_db(trace: Trace) -> list[Decided]:
-    """An exponential mean of each location (0.15), and 5 dB."""
+    """Compare exponential means of each location (factor 0.15) with 5 dB of hysteresis."""
     return _by_level(trace, lambda before, strength: before + 0.15 * (strength - before), 5.0, 0.0)
 
 
@@ -113,7 +113,7 @@ def _by_level(trace: Trace, mean: Callable[[float, float], float], lead: float, 
 
 
 def strongest_in_five_seconds(trace: Trace) -> list[Decided]:
-    """The location with the strongest read of the last 5 s."""
+    """Return the location with the strongest read of the last 5 s."""
     decided: list[Decided] = []
     window: deque[Heard] = deque()
     for read in trace.reads:

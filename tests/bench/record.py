@@ -22,7 +22,7 @@ _LAST_RUN = re.compile(r"(?ms)^Last run, [^\n]*\n\n```text\n.*?^```\n?")
 
 
 def machine() -> str:
-    """Return what this machine is, in a few words."""
+    """Return a short description of this machine."""
     model = "unknown processor"
     if (cpuinfo := Path("/proc/cpuinfo")).exists() and (
         found := re.search(r"model name\s*: (.*)", cpuinfo.read_text("utf-8"))

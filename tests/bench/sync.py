@@ -1,5 +1,6 @@
-"""What sync costs: bytes of disk for a change, bytes on the wire for a stay, how fast a hub takes them, and what the
-recording of scans loses. Run it: python -m tests.bench.sync
+"""Measure the cost of sync: disk bytes per change, wire bytes per stay, the rate of a hub, and the slowdown of ingest.
+
+python -m tests.bench.sync
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from edge.tracking.stays import Quality, Scan
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox
 
 ASSETS = 2000
-ROUNDS = 60  # of all assets; every fiftieth asset moves
+ROUNDS = 60  # sightings of all assets; every fiftieth asset moves
 BATCH = 1000
 
 
@@ -35,12 +36,12 @@ def main() -> None:
             hub_link.begin(site.actor, HubAccess("https://hub", "BER", "The hub", "key"))
             before = change_feed.newest()
             seconds: dict[bool, list[float]] = {True: [], False: []}
-            for step in range(2 * ROUNDS):  # by turns, since the machine has other things to do, too
+            for step in range(2 * ROUNDS):  # alternately, because the machine has other work
                 is_on = step // 5 % 2 == 1
                 if step % 5 == 0:
                     feed(is_on)
                 spent = ingest(site, ids, chance, step)
-                if step % 5:  # the first one also prepares its statements anew
+                if step % 5:  # the first one also prepares its statements
                     seconds[is_on].append(spent)
             print(f"record() with sync on: {median(seconds[False]) / median(seconds[True]):.1%} of the speed without,")
             print(f"{(median(seconds[True]) - median(seconds[False])) / ASSETS * 1e6:.2f} microseconds more for a scan")
@@ -52,7 +53,7 @@ def main() -> None:
 
 
 def feed(is_on: bool) -> None:
-    """The triggers, and nothing else."""
+    """Enable or disable the triggers of the change feed."""
     for name in FEED_OF_SITE:
         execute(f"DROP TRIGGER IF EXISTS {name}")
     if is_on:
@@ -60,7 +61,7 @@ def feed(is_on: bool) -> None:
 
 
 def ingest(site: SiteBox, ids: list[int], chance: random.Random, step: int) -> float:
-    """Seconds for one sighting of every asset."""
+    """Record one sighting of every asset. Returns the seconds it took."""
     at = EPOCH + step * 60 * SECOND
     scans = [
         Scan(site.organization_id, asset, site.docks[dock(asset, step)], site.reader_id, 1, moment, moment + late,

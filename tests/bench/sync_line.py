@@ -1,10 +1,10 @@
-"""A site that was offline for two weeks, when its line is back: real processes, broker and TLS, over a slow line.
+"""Measure a site that reconnects after two weeks offline: real processes, broker and TLS, over a slow line.
 
     python -m tests.bench.sync_line FOLDER [--stays 1000000]
 
-The first run makes the boxes in FOLDER, which takes minutes; every run measures on copies of them. Where there are
-two cores, the hub has one and the site with its broker the other. Measured is how soon the hub's board is right, how
-many stays a second follow, how long readers of the hub's API wait meanwhile, and how much slower the site takes reads.
+The first run creates the boxes in FOLDER, which takes minutes; every run measures copies of them. With two cores, the
+hub has one and the site with its broker the other. Measures the time until the hub's board is right, the stays a second
+after that, the latency of the hub's API meanwhile, and the slowdown of ingest at the site.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ INGEST_MESSAGES = 20_000
 
 
 def make(folder: Path, stays: int) -> None:
-    """A hub and a site in sync, and then two weeks at the site that the hub knows nothing of."""
+    """Create a hub and a site in sync, then two weeks of data at the site that the hub does not have."""
     database.PRAGMAS["synchronous"] = "off"
     hub = Hub(folder / "hub", "hub")
     ber = SiteBox(folder / "ber", "BER", hub)
@@ -105,7 +105,7 @@ def make(folder: Path, stays: int) -> None:
 
 
 def _two_weeks(ber: SiteBox, stays: int) -> None:
-    """Written as it comes, one stay after another for each asset; the triggers of the feed see every row."""
+    """Write stays in order for each asset; the triggers of the feed see every row."""
     chance = random.Random(1)
     tracks = [row[0] for row in execute("SELECT no FROM track ORDER BY no")]
     with writing():
@@ -137,7 +137,7 @@ UPDATE track SET (location_id, last_seen_at, dwell_started_at, row_at, row_seq) 
 
 
 class Pair:
-    """The two services on copies of what was made, with a line between them that is down at first."""
+    """The two services on copies of the boxes, with a line between them that is down at first."""
 
     def __init__(self, made: Path, folder: Path, broker: Mosquitto, stack: ExitStack) -> None:
         self.broker, self.port = broker, free_port()
@@ -180,7 +180,7 @@ class Pair:
 
     @contextmanager
     def api_clients(self, took: list[float]) -> Iterator[None]:
-        """Fifty requests a second."""
+        """Make fifty requests a second."""
         token = orjson.loads(self.ask("/api/v1/oauth/token"))["access_token"]
         over = threading.Event()
 
@@ -206,7 +206,7 @@ class Pair:
         return int(self.one(self.site, "SELECT ifnull(sum(messages), 0) FROM ledger")[0][0])
 
     def ingest(self) -> float:
-        """Messages a second that the site takes out of the full queue of its broker."""
+        """Return the messages a second that the site takes from the full queue of its broker."""
         at = clock.now() - INGEST_MESSAGES * MILLISECOND
         before = self.ingested()
         epcs = [f"3074257BF7194E40{number:08X}" for number in range(1000)]
@@ -217,14 +217,14 @@ class Pair:
 
 
 def processor_seconds(service: Service) -> float:
-    """So far, of all its threads."""
+    """Return the processor time of all threads so far."""
     assert service.process
     fields = Path(f"/proc/{service.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def pin(pid: int, core: int) -> None:
-    """All threads of a process to one core."""
+    """Pin all threads of a process to one core."""
     if (os.cpu_count() or 1) > 1:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             os.sched_setaffinity(int(thread.name), {core})
@@ -239,7 +239,7 @@ def catch_up(pair: Pair) -> None:
     quiet: list[float] = []
     busy: list[float] = []
     with pair.api_clients(quiet):
-        time.sleep(10)  # the measure without sync
+        time.sleep(10)  # baseline without sync
     spent = [processor_seconds(service) for service in (pair.hub, pair.site)]
     wanted, total = pair.one(pair.site, _BOARD_OF_SITE), pair.one(pair.site, _STAYS)[0][0]
     before = pair.one(pair.hub, _STAYS)[0][0]
@@ -267,7 +267,7 @@ def catch_up(pair: Pair) -> None:
 
 
 def ingest_meanwhile(pair: Pair, rounds: int) -> None:
-    """By turns, since the machine has other things to do, too."""
+    """Alternate both measurements, because the machine has other work."""
     speeds: dict[bool, list[float]] = {True: [], False: []}
     spent = {True: 0.0, False: 0.0}
     pair.ingest()
@@ -286,7 +286,7 @@ def ingest_meanwhile(pair: Pair, rounds: int) -> None:
 
 
 def compare(pair: Pair) -> None:
-    """To the end: every stay of the site is at the hub, by the sums of their columns."""
+    """Check that every stay of the site is at the hub, by the sums of their columns."""
     wait_for(lambda: pair.one(pair.site, "SELECT max(seq) = acked_seq FROM change, target")[0][0], 900)
     sums = "SELECT count(*), sum(h.observed_at % 1000003), sum(h.seen_for), sum(h.rssi) FROM history h JOIN track t "
     sums += "ON t.no = h.position_no WHERE t.site_no IS {}"

@@ -1,4 +1,4 @@
-"""A whole computer to try things on, driven by a program: build, boot, run, put, power-cut, stop."""
+"""Interface to a whole test computer, controlled by a program: build, boot, run, put, power-cut, stop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Box:
-    """`tool VERB folder ...`; the computer lives in the folder and shares the network of this one."""
+    """Runs `tool VERB folder ...`. The computer lives in the folder and shares the network of this one."""
 
     def __init__(self, tool: str, folder: Path) -> None:
         self._tool = tool
@@ -32,7 +32,7 @@ class Box:
         self._do("stop")
 
     def run(self, script: str, *, check: bool = True) -> str:
-        """A shell script as root; its standard output. Raises with everything it said when it fails."""
+        """Run a shell script as root and return its standard output. On failure, raise with all its output."""
         done = subprocess.run(
             [self._tool, "run", str(self._folder), "bash", "-euc", script], capture_output=True, text=True, check=False
         )
@@ -41,7 +41,7 @@ class Box:
         return done.stdout
 
     def _do(self, verb: str, *arguments: str) -> None:
-        # Not captured: what boots inherits the pipes and would keep them open.
+        # Not captured: the booted computer inherits the pipes and would keep them open.
         subprocess.run(
             [self._tool, verb, str(self._folder), *arguments], check=True, stdout=subprocess.DEVNULL, stderr=None
         )

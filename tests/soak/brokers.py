@@ -1,10 +1,10 @@
-"""What mosquitto loses when it is killed while the service is away, and what it costs to lose less.
+"""Measure how many messages mosquitto loses when killed while the service is away, for several ways to save its queue.
 
     python -m tests.soak.brokers [--kills 10]
 
-For each way to save, with an empty queue and with 100,000 messages waiting: readers publish 100 messages a second at
-QoS 1, mosquitto is killed at random moments, and what it had acknowledged is fetched afterwards. Prints how many were
-lost for each kill, how many a single publisher gets acknowledged a second, and what is written to the disk in a minute.
+For each way to save, with an empty queue and with 100,000 queued messages: readers publish 100 messages a second at
+QoS 1, mosquitto is killed at random moments, and the acknowledged messages are fetched afterwards. Prints the lost
+messages of each kill, the acknowledged messages a second of a single publisher, and the disk writes in a minute.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def client(port: int, name: str) -> Iterator[mqtt.Client]:
 
 
 def subscribe(port: int) -> None:
-    """The service was there, and is away from now on; mosquitto keeps its messages."""
+    """Create the session of the service, then disconnect: mosquitto queues its messages from now on."""
     subprocess.run(
         ["mosquitto_sub", "-p", str(port), "-i", "edge", "-c", "-q", "1", "-t", TOPIC, "-E"], check=True, timeout=60
     )
 
 
 def fetch(port: int) -> set[int]:
-    """The numbers of all messages that waited."""
+    """Return the numbers of all queued messages."""
     found: set[int] = set()
     last = [time.monotonic()]
 
@@ -75,7 +75,7 @@ def fetch(port: int) -> set[int]:
 
 
 def publish(port: int, first: int, seconds: float, rate: float) -> set[int]:
-    """Numbered messages of a usual size; those that were acknowledged. As fast as it goes with a rate of 0."""
+    """Publish numbered messages of usual size and return those acknowledged. A rate of 0 has no limit."""
     acknowledged: set[int] = set()
     waiting: dict[int, int] = {}
     early: set[int] = set()
@@ -126,7 +126,7 @@ def measure(folder: Path, way: str, filling: int, kills: int) -> str:
 
 
 def _seldom_saved(folder: Path, act: Callable[[Mosquitto], object]) -> None:
-    """A long queue that is saved with each message takes hours to grow, and to be handed on."""
+    """Act with rare saves: a long queue that is saved with each message takes hours to fill and to deliver."""
     broker = Mosquitto(folder, f"{WAYS['every 30 s']}\n{INFLIGHT}\n")
     broker.start()
     try:
@@ -137,7 +137,7 @@ def _seldom_saved(folder: Path, act: Callable[[Mosquitto], object]) -> None:
 
 def _fill(broker: Mosquitto, count: int) -> None:
     subscribe(broker.port)
-    broker.stop()  # once in peace: then it has the session on disk
+    broker.stop()  # a clean stop writes the session to disk
     broker.start()
     broker.publish(TOPIC, (f"{number:012}".encode().ljust(120) for number in range(count)))
 

@@ -1,9 +1,9 @@
-"""A plugin of pytest: which tests call which functions of edge, and how long each test takes.
+"""Pytest plugin that records which functions of edge each test calls, and how long each test takes.
 
     CALLERS=FILE python -m pytest -p tests.soak.callers -n0 tests/...
 
-Each function of edge notes its name as its first step: a trace would slow down everything else as well.
-What a test does in a process of its own is not seen.
+Each function of edge records its name as its first step, because a trace would slow down all code.
+Calls in subprocesses of a test are not recorded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _load_with_notes(self: SourceFileLoader, fullname: str) -> Any:
 
 
 def _add_notes(node: ast.AST, name: str, *, is_within: bool) -> None:
-    """`edge/tracking/positions.py::record`; what is defined within a function has the name of the function."""
+    """Insert the recording call. Nested definitions count as the outer one: `edge/tracking/positions.py::record`."""
     for one in ast.iter_child_nodes(node):
         inner, is_function = name, isinstance(one, _Function)
         if not is_within and isinstance(one, ast.ClassDef):

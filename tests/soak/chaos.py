@@ -1,12 +1,12 @@
-"""Everything goes wrong at random moments while a site is used; nothing that was acknowledged may be amiss afterwards.
+"""Random faults on a site in use. Afterwards all acknowledged data must be present and correct.
 
     python -m tests.soak.chaos [--faults 40] [--seed N] [--minutes N]
 
-Each of those who use it keeps a record of its own. Lost, doubled, misplaced and out of order must be zero, and the
-ledger must add up. What mosquitto had acknowledged just before it was killed, and had neither handed on nor written, is
-counted apart: it has that window. Reads that came while the box's clock was off may have its time, so of these as many
-as were acknowledged must be there, each at its location. A service that ends by itself is started again, as by systemd,
-and counted. faults.py has the list; as root, with python3-fusepy and a C compiler, it is complete.
+Each client keeps a record of its acknowledged data. Lost, doubled, misplaced and out-of-order rows must be zero, and
+the ledger must add up. Messages that mosquitto acknowledged just before it was killed, and neither delivered nor saved,
+are counted separately. Reads that arrived while the box's clock was wrong may have its time: of these the number and
+the locations must match. A service that ends by itself is restarted, as by systemd, and counted. faults.py has the list
+of faults; it is complete when run as root with python3-fusepy and a C compiler.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Outcome(NamedTuple):
     doubled: int
     misplaced: int
     out_of_order: int
-    in_window: int  # lost with the memory of a broker that was killed
-    by_count: int  # there, with a time that the box gave them; see _with_other_time
+    in_window: int  # lost with the memory of a killed broker
+    by_count: int  # present with a time from the box; see _with_other_time
     ledger_differs: int
-    ended_by_itself: dict[str, int]  # how often the service did, and how
+    ended_by_itself: dict[str, int]  # unexpected ends of the service, by cause
 
     def is_clean(self) -> bool:
         by_signal = any(how.startswith("SIG") for how in self.ended_by_itself)
@@ -85,13 +85,13 @@ def _kept_when_it_fails(site: UsedSite, target: Path) -> Iterator[None]:
 
 
 def _keep(site: UsedSite, target: Path) -> None:
-    """Its disk goes with the process that shows it. Nobody writes while it is copied."""
+    """Copy the site while nobody writes: its disk disappears with the process that serves it."""
     site.service.kill()
     shutil.copytree(site.data_dir, target)
 
 
 def _break(site: UsedSite, possible: Faults, faults: int, until: float) -> dict[str, int]:
-    """Each of them once, as long as there are enough, in any order; none after the moment `until`."""
+    """Inject each fault once, in random order, as far as the number allows; none after the time `until`."""
     every = possible.all()
     done: Counter[str] = Counter()
     while done.total() < faults:
@@ -109,7 +109,7 @@ def _break(site: UsedSite, possible: Faults, faults: int, until: float) -> dict[
 
 
 def _settle(site: UsedSite) -> None:
-    """Everybody is answered, and the broker's queue is empty."""
+    """Wait until all requests are answered and the broker's queue is empty."""
     wait_for(lambda: not sum(publisher.settle() for publisher in site.publishers), PATIENCE, site.service.read_log)
     wait_for(lambda: not site.handheld.send(), PATIENCE, site.service.read_log)
     with closing(LedgerReader(site.data_dir)) as reader:
@@ -151,10 +151,10 @@ def _judge(site: UsedSite, faults: Faults, done: dict[str, int]) -> Outcome:
 def _with_other_time(
     missing: list[Seen], record: dict[Seen, float], found: Counter[Seen], other_times: list[tuple[float, float]]
 ) -> set[Seen]:
-    """Those for which there is a row that nobody else has a claim to.
+    """Return the expected rows that match a row nobody else claims, with another time.
 
-    Acknowledged while the clock was off; or scans of a handheld in a request that took longer than two seconds, which
-    cannot be told from one whose clock is off.
+    They were acknowledged while the clock was wrong, or are handheld scans in a request of more than two seconds,
+    which looks like a wrong clock.
     """
     unclaimed: Counter[tuple[str, str]] = Counter()
     for seen, count in found.items():
@@ -172,10 +172,10 @@ def _is_in(moment: float, spans: list[tuple[float, float]]) -> bool:
 
 
 def _disorder(listed: list[tuple[int, str, int | None]]) -> int:
-    """Rows, oldest first, that are not later than the one before, or do not say how long that one lasted."""
+    """Count rows, oldest first, that are not later than the previous row, or have a wrong duration of its stay."""
     wrong = 0
     for (before, _, _), (at, _, lasted) in pairwise(listed):
-        # To the millisecond here, while the service reckons in microseconds.
+        # Milliseconds here, microseconds in the service.
         wrong += at < before or lasted not in {(at - before + inexact) // 1000 for inexact in (-1, 0, 1)}
     return wrong
 

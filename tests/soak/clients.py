@@ -1,4 +1,4 @@
-"""Who uses a site while it is broken on purpose, each with a record of what was acknowledged to them."""
+"""Clients that use a site during the faults. Each keeps a record of its acknowledged data."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
-BROKEN_OF_LOST = 0.2  # connections that are given up in the middle of a message
+BROKEN_OF_LOST = 0.2  # share of lost packets that break the connection in the middle of a message
 
 
 class Seen(NamedTuple):
-    """An asset's tag at a location, at a millisecond."""
+    """A tag at a location, at a time in milliseconds."""
 
     tag: str
     location: str
@@ -52,11 +52,11 @@ MAKES: dict[str, Callable[[str, int], Any]] = {
 }
 
 
-ROUNDING = len(MAKES)  # milliseconds by which a read may be dated ahead, so that no two readers share one
+ROUNDING = len(MAKES)  # milliseconds by which a read may be dated ahead, to give each reader its own ones
 
 
 class Publisher:
-    """A reader of one make: one message a read, each at a millisecond that no other reader uses."""
+    """A reader of one make. Each message has one read, at a millisecond that no other reader uses."""
 
     def __init__(self, make: str, number: int, port: int, tags: list[str], seed: int) -> None:
         self.location = f"DOCK-{number}"
@@ -67,7 +67,7 @@ class Publisher:
         self._published: deque[tuple[int, Seen]] = deque()
         self._confirmed: deque[tuple[int, float]] = deque()
         self._waiting: dict[int, Seen] = {}
-        self.acknowledged: dict[Seen, float] = {}  # and when, by the clock that only runs
+        self.acknowledged: dict[Seen, float] = {}  # with the monotonic time
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=f"reader-{make}", clean_session=False)
         self._client.reconnect_delay_set(0.2, 1)
         self._client.on_publish = lambda *given: self._confirmed.append((given[2], time.monotonic()))
@@ -82,7 +82,7 @@ class Publisher:
         self._published.append((message.mid, seen))
 
     def settle(self) -> int:
-        """Bring the record up to date; how many are not acknowledged yet."""
+        """Update the record. Returns the number of unacknowledged messages."""
         early = []
         while self._confirmed:
             mid, at = self._confirmed.popleft()
@@ -96,7 +96,7 @@ class Publisher:
         return len(self._waiting) + len(self._published)
 
     def acknowledged_since(self, at: int) -> Iterator[tuple[Seen, float]]:
-        """Of the reads since that millisecond, the newest first."""
+        """Yield the reads since that millisecond, newest first."""
         for seen in reversed(self.acknowledged):
             if seen.at <= at:
                 return
@@ -108,7 +108,7 @@ class Publisher:
 
 
 class Creator:
-    """A program that makes assets over the API, with keys of its own; what was not answered is not tried again."""
+    """An API client that creates assets with its own keys. It does not retry unanswered requests."""
 
     def __init__(self, ask: Callable[..., tuple[int, Any]]) -> None:
         self._ask = ask
@@ -127,7 +127,7 @@ class Creator:
 
 
 class Handheld:
-    """Keeps each scan until it is answered, as the scan page does, and sends it again otherwise."""
+    """A handheld that keeps each scan until it is acknowledged, as the scan page does, and sends it again."""
 
     def __init__(self, base: str, cookie: str, csrf: str, code: str, locations: dict[str, int], seed: int) -> None:
         self._base, self._code, self._locations = base, code, locations
@@ -140,7 +140,7 @@ class Handheld:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """Nothing is scanned or sent while the block runs."""
+        """Neither scan nor send while the block runs."""
         with self._at_work:
             yield
 
@@ -162,7 +162,7 @@ class Handheld:
         self.send()
 
     def send(self) -> int:
-        """How many still wait."""
+        """Send the queue. Returns the number of scans still in it."""
         batch = self._queue[:50]
         body = json.dumps({"sent_at": time.time_ns() // 1_000_000, "items": [scan for scan, _ in batch]}).encode()
         headers = {**self._headers, "Content-Type": "application/json"}
@@ -170,7 +170,7 @@ class Handheld:
         try:
             with urllib.request.urlopen(request, timeout=5) as answer:
                 results = json.load(answer)["results"]
-        except (OSError, HTTPException, ValueError):  # also every HTTP error: it stays in the queue
+        except (OSError, HTTPException, ValueError):  # includes all HTTP errors: the scan stays in the queue
             return len(self._queue)
         for (_, seen), result in zip(batch, results, strict=True):
             if result["result"] not in ("recorded", "again"):
@@ -181,7 +181,7 @@ class Handheld:
 
 
 class Link:
-    """The network between the readers and the broker: it can be cut, and be slow, and lose packets."""
+    """The network between readers and broker. It can be cut, delay packets and lose them."""
 
     def __init__(self, port: int, seed: int) -> None:
         self._target = port
@@ -191,7 +191,7 @@ class Link:
         self._sockets: set[socket.socket] = set()
         self.is_cut = False
         self.delay = 0.0  # seconds
-        self.loss = 0.0  # how many of the packets
+        self.loss = 0.0  # share of packets
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
@@ -226,7 +226,7 @@ class Link:
             while data := source.recv(4096):
                 time.sleep(self.delay)
                 if self._chance.random() < self.loss:
-                    time.sleep(0.2)  # it is sent again
+                    time.sleep(0.2)  # time of a retransmission
                     if self._chance.random() < BROKEN_OF_LOST:
                         sink.sendall(data[: len(data) // 2])
                         break
@@ -237,6 +237,6 @@ class Link:
 
 
 def _close(one: socket.socket) -> None:
-    with suppress(OSError):  # the other side was faster
+    with suppress(OSError):  # the other side closed it first
         one.shutdown(socket.SHUT_RDWR)
     one.close()

@@ -1,4 +1,4 @@
-"""The clock of one process, which can be set while it runs."""
+"""A settable clock for one process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Clock:
-    """Start the process with `environment`. Needs a C compiler."""
+    """Clock of a process started with `environment`. Needs a C compiler."""
 
     def __init__(self, folder: Path) -> None:
         library, self._offset = folder / "clock_layer.so", folder / "clock-offset"
@@ -19,7 +19,7 @@ class Clock:
         self.environment = {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(self._offset)}
 
     def set(self, seconds: int) -> None:
-        """By how much it is ahead; in one write, as the process looks at it all the time."""
+        """Set how far the clock is ahead, in one write, because the process reads it all the time."""
         with self._offset.open("r+b", buffering=0) as offset:
             offset.write(struct.pack("=q", seconds))
 

@@ -1,10 +1,10 @@
-"""Is every read recorded exactly once, whenever the process dies? Kill -9 in the middle of a stream of numbered reads.
+"""Kill -9 the service during a stream of numbered reads, and check that each read is recorded exactly once.
 
     python -m tests.soak.crash [--reads 20000] [--kills 20] [--seed N]
 
-The reads come through mosquitto at QoS 1, half of them with the reader's time and half without: without one, only
-the packet id tells a redelivery from a tag that is seen again. `ingest.sighting_gap_seconds` is 0, so that each read
-is a row of history.
+The reads come through mosquitto at QoS 1, half of them with the reader's time. Without a time, only the packet id
+distinguishes a redelivery from another read of the tag. `ingest.sighting_gap_seconds` is 0 to make each read a row of
+history.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ TAGS = 100
 TOPIC = "site/dock/reads"
 CHUNK = 20
 SETTLE_SECONDS = 60
-SECONDS_FOR_A_KILL = 1.5  # with the start that follows: how long the stream must last
-MOMENTS = (0.05, 1.0)  # while it catches up, or while it follows the stream; seconds at most
+SECONDS_FOR_A_KILL = 1.5  # duration of the stream per kill, including the restart
+MOMENTS = (0.05, 1.0)  # maximum seconds before a kill: while catching up, and while following the stream
 
 
 class Outcome(NamedTuple):
-    missing: int  # numbers that are not in the history
-    doubled: int  # numbers that are there more than once
+    missing: int  # numbers not in the history
+    doubled: int  # numbers with more than one row
     recorded: int  # reads in the ledger
-    repeats: int  # messages that were delivered again after their commit
-    hits: int  # kills while some of the stream was taken and some was still to come
+    repeats: int  # messages delivered again after their commit
+    hits: int  # kills in the middle of the stream
 
     def is_exact(self, reads: int) -> bool:
         return (self.missing, self.doubled, self.recorded) == (0, 0, reads)
@@ -69,7 +69,7 @@ def epc_of(tag: int) -> str:
 
 
 def numbered(reads: int) -> Iterator[bytes]:
-    """Read N is of tag N % TAGS, with N // TAGS as its signal strength, in tenths of a dBm."""
+    """Yield the payloads. Read N has tag N % TAGS, and N // TAGS as signal strength in tenths of a dBm."""
     for number in range(reads):
         tag = {"epc": epc_of(number % TAGS), "antennaPort": 1, "rssi": -(number // TAGS) / 10}
         time_of_reader = {"timeStampOfRead": clock.now()} if number % 2 else {}
@@ -77,7 +77,7 @@ def numbered(reads: int) -> Iterator[bytes]:
 
 
 def paced(payloads: Iterator[bytes], per_second: float) -> Iterator[bytes]:
-    """CHUNK at a time, so that the stream lasts as long as the kills do."""
+    """Yield CHUNK payloads at a time, to make the stream last as long as the kills."""
     began = time.monotonic()
     for number, payload in enumerate(payloads):
         if number % CHUNK == 0:
@@ -86,7 +86,7 @@ def paced(payloads: Iterator[bytes], per_second: float) -> Iterator[bytes]:
 
 
 def run(folder: Path, broker: Mosquitto, reads: int, kills: int, seed: int) -> Outcome:
-    """Kill the service at random moments of the stream, start it again, and count what is in the database."""
+    """Kill and restart the service at random moments of the stream, then count the rows in the database."""
     data_dir = folder / "data"
     data_dir.mkdir()
     make_site(data_dir)
@@ -97,7 +97,7 @@ def run(folder: Path, broker: Mosquitto, reads: int, kills: int, seed: int) -> O
         Service(data_dir, broker.url, ingest__sighting_gap_seconds=0) as service,
         closing(LedgerReader(data_dir)) as ledger_reader,
     ):
-        service.start()  # once in peace: the broker keeps messages only for a session it knows
+        service.start()  # the broker keeps messages only for a known session
         service.wait_until_connected()
         stream.start()
         hits = kill_at_random(
@@ -108,19 +108,19 @@ def run(folder: Path, broker: Mosquitto, reads: int, kills: int, seed: int) -> O
         )
         stream.join()
         wait_for(lambda: ledger_reader.ledger().get("recorded", (0, 0))[1] >= reads, SETTLE_SECONDS, service.read_log)
-        service.stop()  # what is still delivered again is in the ledger_reader then
+        service.stop()  # after this all redeliveries are in the ledger
         return count(ledger_reader, reads, hits)
 
 
 def kill_at_random(service: Service, kills: int, chance: random.Random, is_hit: Callable[[], bool]) -> int:
-    """Returns how often `is_hit` was true at the moment of a kill."""
+    """Kill the service at random moments. Returns how often `is_hit` was true at a kill."""
     hits = 0
     for _ in range(kills):
         time.sleep(chance.random() * chance.choice(MOMENTS))
         service.kill()
         hits += is_hit()
         service.start()
-        if chance.random() < 0.8:  # otherwise it may also die while it starts
+        if chance.random() < 0.8:  # otherwise kill it possibly during its start
             service.wait_until_connected()
     return hits
 

@@ -1,6 +1,6 @@
-"""Damage random pages of a site's database, repair it, and look for every row: `python -m tests.soak.damage SEEDS`.
+"""Damage random pages of a site's database, repair it, and check every row: `python -m tests.soak.damage SEEDS`.
 
-Every row of an undamaged page and every other row of the newest backup must be there.
+All rows of undamaged pages and all other rows of the newest backup must be present.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Faults, one by one (see diagnoses.toml), on an installed Debian, and what `edge doctor` says of each.
+"""Inject faults (see diagnoses.toml) on an installed Debian one by one, and check that `edge doctor` reports them.
 
 `python -m tests.soak.diagnoses --box TOOL --folder DIR [--installed]`. TOOL is a program that makes and runs a whole
-computer (see box.py); with --installed the one in DIR has the service already. Prints a table, and how many faults the
-check named for them reported.
+computer (see box.py). With --installed the one in DIR has the service already. Prints a table, and the number of faults
+that their checks reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.soak.installed_site import ROOT, Ports, install, wait_for
 
 
 class Fault(NamedTuple):
-    """`checks` are those of which one must report it; `undo` makes the site as it was."""
+    """One of `checks` must report the fault; `undo` restores the site."""
 
     name: str
     checks: str
@@ -27,11 +27,11 @@ class Fault(NamedTuple):
 
 
 FAULTS = [Fault(**fault) for fault in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["fault"]]
-WRONG = "used by another program"  # what a port in TIME_WAIT was called
+WRONG = "used by another program"  # must not be said of a port in TIME_WAIT
 
 
 def examine(box: Box) -> dict[str, tuple[str, str]]:
-    """The level and the text of each check."""
+    """Run the doctor. Returns level and text by check."""
     said = box.run("edge doctor --json || true")
     if said.startswith("PROBLEM program"):
         return {"program": ("problem", said.splitlines()[0])}
@@ -39,7 +39,7 @@ def examine(box: Box) -> dict[str, tuple[str, str]]:
 
 
 def inject(box: Box, fault: Fault, before: dict[str, tuple[str, str]]) -> bool:
-    """Whether one of its checks reports the fault, which was not reported before."""
+    """Inject a fault. Returns whether one of its checks reports it and did not report it before."""
     box.run(f"set +e\n{fault.inject}\ntrue")
     try:
         after = examine(box)
@@ -53,7 +53,7 @@ def inject(box: Box, fault: Fault, before: dict[str, tuple[str, str]]) -> bool:
 
 
 def right_about_closed_connections(box: Box) -> bool:
-    """Right after a stop its connections hold the port: nobody else does."""
+    """Check that the doctor does not blame another program for connections in TIME_WAIT right after a stop."""
     box.run("for n in 1 2 3 4 5; do curl -s http://127.0.0.1:28080/healthz >/dev/null; done; systemctl stop edge")
     text = examine(box)["pages"][1]
     box.run("systemctl start edge")

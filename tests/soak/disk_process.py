@@ -1,8 +1,8 @@
-"""A disk with a cache that can be lost: `/usr/bin/python3 disk_process.py FOLDER MEGABYTES` shows it as FOLDER/disk.
+"""A disk with a cache that can be lost: `/usr/bin/python3 disk_process.py FOLDER MEGABYTES` provides FOLDER/disk.
 
-A file in user space (FUSE; Debian's python3-fusepy), meant to lie under a loop device and a real file system. What was
-written is certain only once it was flushed. Words written to FOLDER/control: `cut` loses the cache, of which a disk may
-have written any part in any order; `slow SECONDS` is how long a flush takes; `fail` and `work` end and begin writing.
+A FUSE file system (Debian's python3-fusepy) with one file, for use under a loop device and a real file system. Data is
+durable only after a flush. Commands written to FOLDER/control: `cut` loses the cache, but a random part of it may have
+reached the disk in any order; `slow SECONDS` sets the duration of a flush; `fail` and `work` stop and resume writes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import fusepy
 
 class Disk(fusepy.Operations):
     def __init__(self, size: int) -> None:
-        self._now = bytearray(size)  # as it is read
-        self._certain = bytearray(size)  # as it would be after a power cut, without the cache
+        self._now = bytearray(size)  # content as read
+        self._certain = bytearray(size)  # content after a power cut, without the cache
         self._cache: list[tuple[int, bytes]] = []
         self._flush_seconds = 0.0
         self._is_broken = False

@@ -1,9 +1,9 @@
-"""An hour of ordinary work: `python -m tests.soak.endurance [--minutes 60] [--half]`. Does anything grow?
+"""Check for growth in an hour of normal use: `python -m tests.soak.endurance [--minutes 60] [--half]`.
 
-Readers publish 50 messages a second through a real mosquitto, a program asks the API some 10 times a second and makes
-an asset every two seconds, a handheld scans every second. Each minute a line: resident memory, open files, size of the
-WAL, and of the requests of that minute the 99th of 100. At the end the slopes, after a first quarter in which caches
-fill. `--half` gives the service half a core and 512 MB, as a small computer has (control groups, so as root).
+Readers publish 50 messages a second through a real mosquitto, a client makes about 10 API requests a second and an
+asset every two seconds, and a handheld scans every second. Prints a line each minute: resident memory, open files, size
+of the WAL, and the 99th percentile of request times. Prints slopes at the end, without the first quarter, in which
+caches fill. `--half` limits the service to half a core and 512 MB, like a small computer (control groups; needs root).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from tests.service import wait_for
 from tests.soak.used_site import UsedSite
 
-PAUSES = (0.08, 2.0, 1.0)  # four readers: 50 messages a second
+PAUSES = (0.08, 2.0, 1.0)  # with four readers: 50 messages a second
 ASKED = ("/api/v1/assets?limit=50", "/api/v1/reports/asset-locations", "/api/v1/locations", "/healthz")
 REQUEST_PAUSE = 0.2
 GROUPS = Path("/sys/fs/cgroup")
@@ -55,14 +55,14 @@ def sample(site: UsedSite, began: float, seconds: list[float]) -> Sample:
 
 
 def slope(samples: list[Sample], name: str) -> float:
-    """By how much it grows in an hour: the line with the least squares."""
+    """Return the growth per hour, by linear regression."""
     values = [getattr(one, name) for one in samples]
     return statistics.linear_regression([one.hours for one in samples], values).slope
 
 
 @contextmanager
 def half_a_computer() -> Iterator[None]:
-    """What is started while the block runs has half a core and 512 MB. Raises OSError where that cannot be had."""
+    """Limit processes started in the block to half a core and 512 MB. Raises OSError if that is impossible."""
     limits = HALF if (GROUPS / "cgroup.controllers").exists() else HALF_BEFORE_VERSION_2
     groups = {(GROUPS / name).parent for name in limits}
     for group in groups:

@@ -1,4 +1,4 @@
-"""What happens to a site that is used: a function for each fault, which returns when the site can go on by itself."""
+"""Faults for a site in use. Each function injects one and returns when the site can continue by itself."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ DAY_SECONDS = 86_400
 
 
 class Faults:
-    """`disk` is None where none can be mounted, `clock` where none could be made; what needs them is left out then."""
+    """All faults. Without `disk` or `clock` the faults that need them are left out."""
 
     def __init__(self, site: UsedSite, disk: Disk | None, clock: Clock | None) -> None:
         self._site, self._service, self._broker = site, site.service, site.broker
         self._disk = disk
         self._clock = clock
         self.began = time.monotonic()
-        # Between two moments mosquitto held in its memory only what it had acknowledged, and lost it.
+        # Periods in which mosquitto lost messages that were only in its memory.
         self.windows: list[tuple[float, float]] = []
-        # Between two moments the box had another time, and gave it to reads whose own it could not believe.
+        # Periods with a wrong box clock, whose time reads without a credible time received.
         self.other_times: list[tuple[float, float]] = []
         if clock:
             self._service.environment = clock.environment
@@ -71,7 +71,7 @@ class Faults:
         self._service.process.send_signal(signal.SIGCONT)
 
     def kill_broker(self) -> None:
-        """While the service follows: what waits for one that is away is in mosquitto's memory, and goes with it."""
+        """Kill mosquitto while the service follows. Messages for an absent client in its memory are lost."""
         with self._window():
             self._broker.kill()
         self._broker.start()
@@ -96,13 +96,13 @@ class Faults:
         self._site.link.delay = 0.0
 
     def lossy_link(self) -> None:
-        """Packets come late, and connections break in the middle of a message."""
+        """Delay packets, and break connections in the middle of a message."""
         self._site.link.loss = 0.1
         self._wait(3)
         self._site.link.loss = 0.0
 
     def back_up_and_restore(self) -> None:
-        """The newest state of a service that was stopped: nothing may be missing of what comes back."""
+        """Restore the newest state after a clean stop: nothing may be missing."""
         self._service.stop()
         self._service.run("backup")
         newest = max((self._site.data_dir / "backups").glob("*.db.gz"))
@@ -113,7 +113,7 @@ class Faults:
         self._service.start()
 
     def upgrade(self) -> None:
-        """As edge-upgrade does it: what comes in waits outside until the new release was looked at."""
+        """Upgrade like edge-upgrade: input waits outside until the new release passed its checks."""
         pending = self._site.data_dir / "upgrade-pending"
         self._service.stop()
         pending.touch()
@@ -129,7 +129,7 @@ class Faults:
         self._set_clock(-DAY_SECONDS)
 
     def _set_clock(self, seconds: int) -> None:
-        """A handheld says how late it is by the box's clock, so that its scans move along with it: it rests."""
+        """Set the box clock. The handheld pauses, because its scans are timed relative to this clock."""
         assert self._clock
         began = self._wait_until_caught_up()
         with self._site.handheld.resting():
@@ -152,11 +152,11 @@ class Faults:
         self._disk.tell("slow 0")
 
     def fail_disk(self) -> None:
-        """It takes no writes, so that the kernel makes the file system read-only; somebody turns the box off and on."""
+        """Fail all writes, which makes the file system read-only, then restart the box."""
         assert self._disk
         self._disk.tell("fail")
         self._wait(2)
-        self._broker.stop()  # its own disk is another one
+        self._broker.stop()  # its files are on another disk
         self._service.kill()
         self._disk.lose_cache()
         self._broker.start()
@@ -173,15 +173,15 @@ class Faults:
 
     @contextmanager
     def _window(self) -> Iterator[None]:
-        self._wait_until_caught_up()  # it may have been away, and the second time takes a moment only
+        self._wait_until_caught_up()  # it may have been away; a second wait is short
         began = self._wait_until_caught_up()
         yield
         self.windows.append((began, time.monotonic()))
 
     def _wait_until_caught_up(self) -> float:
-        """Until the service has on disk what mosquitto had acknowledged at some moment, which is returned.
+        """Wait until the service has stored all messages acknowledged up to some moment, and return that moment.
 
-        Each reader's own reads come in order; those of two readers need not be acknowledged in the order they came.
+        Reads of one reader come in order; those of two readers may be acknowledged in another order.
         """
         newest = self._next_acknowledged()
         sql = "SELECT 1 FROM track t JOIN history h ON h.position_no = t.no AND h.observed_at = "
@@ -192,7 +192,7 @@ class Faults:
         return min(moment for _, moment in newest)
 
     def _next_acknowledged(self) -> list[tuple[Seen, float]]:
-        """Of each reader one that is read from now on. The time of a read is up to `ROUNDING` ms after it was made."""
+        """Return one new read of each reader. The time of a read may be up to `ROUNDING` ms ahead."""
         began = time.time_ns() // 1_000_000 + ROUNDING
         found: dict[Publisher, tuple[Seen, float]] = {}
 
@@ -208,5 +208,5 @@ class Faults:
         return list(found.values())
 
     def _wait(self, seconds: float) -> None:
-        """Not longer, and mostly shorter."""
+        """Wait a random time of at most `seconds`, usually much less."""
         time.sleep(self._site.chance.random() * seconds)

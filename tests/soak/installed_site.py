@@ -1,4 +1,4 @@
-"""An installed box with a reader that publishes to it, a client that reads from it, and somebody who watches."""
+"""An installed box with a publishing reader, an API client, and a monitor of its availability."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Ports(NamedTuple):
-    """Free ports from the first one on."""
+    """Consecutive free ports."""
 
     first: int
 
@@ -52,7 +52,7 @@ class Ports(NamedTuple):
 
 
 class Site:
-    """An installed box, a reader that publishes to it, a client that reads from it, and somebody who watches."""
+    """An installed box with a publishing reader, an API client, and a monitor of its availability."""
 
     def __init__(self, box: Box, ports: Ports) -> None:
         self.box = box
@@ -77,7 +77,7 @@ class Site:
     def under_load(
         self, what: str, act: Callable[[], str | None], before: float = 2.0, after: float = 2.0, times: int = 1
     ) -> Row:
-        """Publish, do it in the middle, publish on, and look for every read the broker has acknowledged."""
+        """Publish before, during and after an action, then check that all acknowledged reads are present."""
         assert self.reader
         known, began = self.reader.acknowledged(), time.time_ns() // 1_000_000
         self.watch.begin()
@@ -111,7 +111,7 @@ class Site:
 
 
 def of_manual(name: str) -> str:
-    """The block after its marker is the very command that a reader of the manual copies."""
+    """Return the code block after a marker of the manual: the command that a reader of it would copy."""
     return marked(f"site:{name}").code
 
 
@@ -127,7 +127,7 @@ def show(row: Row) -> Row:
 
 
 def install(box: Box, ports: Ports, source: Path | None = None) -> str:
-    """On a fresh system, from a clone of `source`; without one, again from the clone that is there."""
+    """Install on a fresh system from a clone of `source`, or again from the clone already there."""
     if source:
         box.build()
         box.boot()
@@ -141,7 +141,7 @@ def install(box: Box, ports: Ports, source: Path | None = None) -> str:
         add_sudo(box)
     began = time.monotonic()
     said = box.run("cd /root/edge && " + of_manual("install"))
-    if source:  # every read is to be found again, so every read is to be a row
+    if source:  # each read must be a row to be counted
         box.run("printf '\\n[ingest]\\nsighting_gap_seconds = 0\\n' >>/etc/edge/edge.toml && systemctl restart edge")
     assert "edge runs on this box" in said, said
     took = time.monotonic() - began
@@ -153,7 +153,7 @@ def install(box: Box, ports: Ports, source: Path | None = None) -> str:
 
 
 def add_sudo(box: Box) -> None:
-    """For the commands of the manual, where Debian has none."""
+    """Install sudo, which the manual's commands need and a minimal Debian lacks."""
     box.run("command -v sudo || printf '#!/bin/sh\\nexec \"$@\"\\n' | install -m 755 /dev/stdin /usr/local/bin/sudo")
 
 

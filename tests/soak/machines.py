@@ -1,10 +1,10 @@
-"""Computers of other people: what is in the way of an installation ends it with one sentence, and nothing is changed.
+"""Obstacles on other people's computers: each must end the installation with one sentence and no change.
 
     python -m tests.soak.machines --box TOOL --folder DIR [--bundle FILE]
 
-See box.py for TOOL. Each obstacle is put into a fresh Debian, `install.sh` is run, and it is taken away again. At the
-end it is installed without a time zone and with half a core; where a bundle of systemd/make-bundle.sh is given, also
-without any network, after a bundle that was changed on its way.
+See box.py for TOOL. Each obstacle is added to a fresh Debian, `install.sh` is run, and the obstacle is removed. At the
+end edge is installed without a time zone and with half a core. With a bundle of systemd/make-bundle.sh it is installed
+without any network, after an attempt with a modified bundle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Obstacle(NamedTuple):
     what: str
     put: str
     take_away: str
-    told: str  # part of the one sentence
+    told: str  # required part of the sentence
 
 
 def obstacles(port: int) -> list[Obstacle]:
@@ -72,7 +72,7 @@ def obstacles(port: int) -> list[Obstacle]:
 
 
 def refused(box: Box, obstacle: Obstacle) -> str:
-    """Puts it there and installs. Returns what was said, of which there must be one sentence."""
+    """Add the obstacle and install. Returns the output, which must be one sentence."""
     box.run(obstacle.put)
     before = state(box)
     try:
@@ -92,13 +92,13 @@ def refused(box: Box, obstacle: Obstacle) -> str:
 
 
 def state(box: Box) -> set[str]:
-    """Every file that an installation may touch, with size and time, and every package."""
+    """Return every file that an installation may touch, with size and time, and every package."""
     found = "find /etc /usr/local /var/lib/mosquitto /var/lib/edge /etc/systemd -type f ! -name .edge-check"
     return set(box.run(f"{found} -printf '%p %s %T@\\n' 2>/dev/null; dpkg -l", check=False).splitlines())
 
 
 def firewall(box: Box) -> str:
-    """In a network of its own, for a box shares the one of the computer it runs on."""
+    """Check the firewall obstacle in a separate network namespace, because a box shares the host's network."""
     box.run("command -v nft || apt-get install -y -qq --no-install-recommends nftables >/dev/null")
     rule = "nft add table inet f; nft add chain inet f in '{ type filter hook input priority 0; policy drop; }'"
     said = box.run(f'unshare -n sh -c "{rule}; cd /root/edge; systemd/install.sh --check --answers systemd/answers"')
@@ -109,7 +109,7 @@ def firewall(box: Box) -> str:
 
 
 def spoilt_bundle(box: Box) -> str:
-    """One byte of a wheel is another one."""
+    """Return a bundle with one changed byte in a wheel."""
     before = state(box)
     box.run(
         "mkdir /root/b; tar xf /root/bundle.tar -C /root/b; f=$(ls /root/b/wheels/*.whl | head -1);"
@@ -125,7 +125,7 @@ def spoilt_bundle(box: Box) -> str:
 
 
 def install_oddly(box: Box, is_offline: bool) -> str:
-    """No time zone and half a core for the service; offline: the installer has no network at all."""
+    """Install without a time zone and with half a core for the service; offline without any network."""
     box.run(
         "rm -f /etc/localtime /etc/timezone; mkdir -p /etc/systemd/system/edge.service.d;"
         " printf '[Service]\\nCPUQuota=50%%\\n' >/etc/systemd/system/edge.service.d/half.conf"

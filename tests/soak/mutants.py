@@ -1,14 +1,14 @@
-"""Do the tests notice? Small faults are put into the code one at a time, and the tests that call it must fail.
+"""Mutation test: insert small faults into the code one at a time; the tests that call the code must fail.
 
     python -m tests.soak.mutants [--count 300] [--seed N] [--only edge/sync] [--callers FILE] [--part 1/2]
 
-Works on a copy of the tree. First it runs the tests once and records which of them call which functions; `--callers`
-keeps that for the next run, also for parts of the same sample side by side. Then each mutant is tried with the tests
-that call the changed function, quick ones first, until one fails. It ends with an error if a mutant survives that
-`survivors.toml` does not explain, or if fewer than 90 % are caught.
+Works on a copy of the tree. First it runs the tests once to record the functions that each of them calls; `--callers`
+keeps the result for later runs, also for parts of the same sample in parallel. Then each mutant is tested with the
+tests that call the changed function, quick ones first, until one fails. The run fails if a mutant survives that
+`survivors.toml` does not explain, or if fewer than 90 % are killed.
 
-mutmut and cosmic-ray change no SQL, drop no statement and no transaction, and start Python for each mutant; here the
-libraries are loaded once, and each mutant is a fork.
+mutmut and cosmic-ray do not change SQL, do not drop statements or transactions, and start Python for each mutant. Here
+the libraries are loaded once, and each mutant is a fork.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ LIBRARIES = (
     "reportlab.pdfgen.canvas", "segno", "PIL.Image", "babel.dates", "click", "jsonschema",
 )  # fmt: skip
 LEAST_CAUGHT = 0.9
-FIRST_TESTS = 30  # tried before the others, since most mutants are caught by one of them
+FIRST_TESTS = 30  # run before the others, because they kill most mutants
 QUICK_SECONDS = 0.5
-GRACE_SECONDS = 60.0  # for starting and collecting
-SLOWER = 8  # times as slow as recorded, and a test hangs
+GRACE_SECONDS = 60.0  # for start and collection
+SLOWER = 8  # a test that takes this multiple of its recorded time hangs
 
 
 class Test(NamedTuple):
@@ -97,14 +97,14 @@ class Test(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """How a run of tests ended: the first test that failed, empty when all are green."""
+    """Result of a test run: the first failed test, or empty."""
 
     failed: str
     is_late: bool = False
 
 
 class Bench:
-    """A copy of the tree in which tests are run, each time in a fork."""
+    """A copy of the tree that runs tests in forks."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "tree"
@@ -177,7 +177,7 @@ class _Recorder:
 
 
 class Callers:
-    """Which tests call which functions; first those that caught another mutant of the module, and its own ones."""
+    """Tests by called function, ordered: tests that killed a mutant of the module, then those of the module."""
 
     def __init__(self, tests: dict[str, Any]) -> None:
         self._by_function: dict[str, list[Test]] = {}
@@ -194,9 +194,7 @@ class Callers:
 
     def of(self, one: Mutation) -> list[Test]:
         found = {test for name in one.functions for test in self._by_function.get(f"{one.path}::{name}", ())}
-        found = found or set(
-            self._by_module.get(one.path, ())
-        )  # what runs as the module is loaded, or is called by none
+        found = found or set(self._by_module.get(one.path, ()))  # code run at import, or called by no test
         called_after = f"/test_{Path(one.path).stem}"
         return sorted(
             found, key=lambda test: (-self._catches[one.path, test.id], called_after not in test.id, test.seconds)
@@ -209,7 +207,7 @@ class Callers:
 class Outcome(NamedTuple):
     mutation: Mutation
     key: Key
-    failed: str  # empty: it survived
+    failed: str  # empty if it survived
     tests: int
 
 
@@ -246,7 +244,7 @@ def try_mutant(bench: Bench, callers: Callers, one: Mutation, most_seconds: floa
 
 
 def _first_failure(bench: Bench, tests: list[Test]) -> str:
-    """The first test that fails. A slow one has to fail twice: it may wait for something that a busy machine delays."""
+    """Return the first failing test. A slow one must fail twice, because a busy machine may delay it."""
     while tests:
         verdict = bench.run([test.id for test in tests], GRACE_SECONDS + SLOWER * sum(test.seconds for test in tests))
         named = [test for test in tests if test.id == verdict.failed]
@@ -283,7 +281,7 @@ def choose(root: Path, count: int, seed: int, only: str) -> list[Mutation]:
 
 
 class Key(NamedTuple):
-    """What stays the same when other lines of the file change."""
+    """Identifies a mutant independently of changes in other lines of the file."""
 
     file: str
     was: str
@@ -301,7 +299,7 @@ def read_reasons() -> dict[Key, str]:
 
 
 def report(outcomes: Sequence[Outcome], reasons: dict[Key, str]) -> bool:
-    """Whether enough were caught, and every survivor is explained."""
+    """Print the result. Returns whether enough mutants were killed and every survivor is explained."""
     survivors = [outcome for outcome in outcomes if not outcome.failed]
     unexplained = [outcome for outcome in survivors if outcome.key not in reasons]
     share = 1 - len(survivors) / max(len(outcomes), 1)
@@ -323,7 +321,7 @@ def _show(number: int, outcome: Outcome, reasons: dict[Key, str]) -> None:
 
 
 def _end_group(process: ForkProcess) -> None:
-    """A fork, and the processes that its tests started."""
+    """Kill a fork with the processes that its tests started."""
     with suppress(ProcessLookupError):
         if process.pid:
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Small faults that people make, put into the text of a module: one at a time, everything else stays as it is."""
+"""Small, typical faults as changes to the text of a module, one at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPARISONS = {
 _OPERATOR = re.compile(r"not\s+in\b|is\s+not\b|\bis\b|\bin\b|[<>=!]=|[<>]")
 _SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _TRANSACTIONS = {"writing", "reading", "acting"}
-_ABOUT_PEOPLE = {"log", "logging", "metrics"}  # what only tells about the work
+_ABOUT_PEOPLE = {"log", "logging", "metrics"}  # logging and metrics are not mutated
 
 _SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|WHERE|ORDER BY|JOIN)\b")
 _CONDITION = re.compile(
@@ -39,11 +39,11 @@ _SQL_EDITS: Iterable[tuple[str, re.Pattern[str], str]] = (
 
 
 class Mutation(NamedTuple):
-    """The text from `start` to `end` of a file (in characters) is replaced by `text`."""
+    """Replacement of the characters from `start` to `end` by `text`."""
 
     path: str
     line: int
-    functions: tuple[str, ...]  # qualified names of those that notice it; none: all of the module
+    functions: tuple[str, ...]  # qualified names of the affected functions; empty for the whole module
     operator: str
     start: int
     end: int
@@ -53,7 +53,7 @@ class Mutation(NamedTuple):
         return source[: self.start] + self.text + source[self.end :]
 
     def lines(self, source: str) -> tuple[str, str]:
-        """The changed lines as they were, and as they are."""
+        """Return the changed lines before and after the mutation."""
         first = source.rfind("\n", 0, self.start) + 1
         last = source.find("\n", self.end)
         last = len(source) if last < 0 else last
@@ -61,7 +61,7 @@ class Mutation(NamedTuple):
 
 
 def mutations_of(root: Path, path: str) -> list[Mutation]:
-    """All of one module, each once. Some give no valid program, or the same one: see `is_another_program`."""
+    """Return all mutations of a module. Some are invalid or equivalent: see `is_another_program`."""
     source = (root / path).read_text("utf-8")
     found = {(one.start, one.end, one.text): one for one in _Finder(path, source, ast.parse(source)).find()}
     return list(found.values())
@@ -97,7 +97,7 @@ class _Finder:
             yield from self._expressions(statement, tuple(functions))
 
     def _walk(self, node: ast.AST, scope: tuple[str, ...]) -> Iterator[Mutation]:
-        """Definitions within definitions, each with its own name."""
+        """Yield mutations of nested definitions under their own names."""
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             inner = (*scope, node.name)
             if not isinstance(node, ast.ClassDef):
@@ -176,7 +176,7 @@ class _Finder:
         yield "drop a condition", self._start(first), self._start(second), ""
 
     def _balance(self, start: int, end: int) -> str:
-        """The parentheses that a dropped operand leaves open."""
+        """Return the parentheses left open by a dropped operand."""
         gap = self._source[start:end]
         return ")" * max(gap.count(")") - gap.count("("), 0)
 
@@ -240,13 +240,13 @@ class _Finder:
         return self._offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
 
     def _offset(self, line: int, column: int) -> int:
-        """From a position in bytes, as the parser gives it."""
+        """Convert the parser's byte position to characters."""
         text = self._lines[line - 1]
         return self._line_starts[line - 1] + len(text.encode()[:column].decode())
 
 
 def _users_of_names(tree: ast.Module) -> dict[str, set[str]]:
-    """The functions of a module that use a name of it, also through other names of the module."""
+    """Return the functions that use each name of a module, directly or through other names."""
     functions: dict[str, set[str]] = {}
     through: dict[str, set[str]] = {}
     for statement in tree.body:
@@ -266,7 +266,7 @@ def _users_of_names(tree: ast.Module) -> dict[str, set[str]]:
             continue
         for name in used:
             functions.setdefault(name, set()).update(owners)
-    for _ in range(3):  # as deep as names are put together here
+    for _ in range(3):  # depth of references between names here
         for name, others in through.items():
             for other in others:
                 functions.setdefault(name, set()).update(functions.get(other, ()))
@@ -274,7 +274,7 @@ def _users_of_names(tree: ast.Module) -> dict[str, set[str]]:
 
 
 def _without_annotations(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement, except types, documentation, and the words of what is raised or logged."""
+    """Yield the nodes of a statement without types, documentation, and messages of errors and logs."""
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop()
@@ -297,7 +297,7 @@ def _is_about_people(call: ast.Call) -> bool:
 
 
 def _is_strict(node: ast.AST) -> bool:
-    """`strict=True` of zip: it is a check of the program by itself."""
+    """True for `strict=True` of zip, an internal check."""
     return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
@@ -306,7 +306,7 @@ def _name_of(node: ast.expr) -> str:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """A number, or some that are calculated with each other and with names such as SECOND."""
+    """True for numbers, and for arithmetic of numbers and names such as SECOND."""
     if isinstance(node, ast.BinOp):
         return _is_number(node.left) and _is_number(node.right)
     if isinstance(node, ast.Constant):

@@ -1,4 +1,4 @@
-"""The same reads in any order and any batches make the same history: many more traces than the quick tests have.
+"""Reads in any order and any batches give the same history. Runs many more traces than the quick tests.
 
 Usage: python -m tests.soak.orders [--traces 10000] [--seed 1000] [--smoothing auto]
 """

@@ -1,8 +1,8 @@
-"""The Debian package, as apt meets it: `python -m tests.soak.packages --box TOOL --folder DIR --bundle FILE`.
+"""Life cycle of the Debian package with apt: `python -m tests.soak.packages --box TOOL --folder DIR --bundle FILE`.
 
 TOOL makes a computer with the Debian of the bundle (see box.py), which systemd/make-bundle.sh made of this checkout.
-Installed, upgraded under load, with settings that were changed; with a release that is broken, and one that is right
-after it; with a program that is damaged; removed, installed again and purged. The table is that of site.py.
+Steps: install, upgrade under load with changed settings, upgrade to a broken release and then to a good one, damage the
+program, remove, install again and purge. The table is that of site.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.soak.installed_site import EMAIL, PASSWORD, ROOT, Ports, Row, Site, a
 from tests.soak.upgrades import BROKEN, add_table, version
 
 APT = "DEBIAN_FRONTEND=noninteractive apt-get -y -qq --no-install-recommends"
-# What the releases that follow the first one change in its checkout.
+# Changes that later releases make to the checkout.
 FIRST, SECOND = add_table("first"), add_table("second")
 RELEASES = {
     "1.1": FIRST,
@@ -30,19 +30,19 @@ RELEASES = {
 
 
 class Packages(NamedTuple):
-    """In the box; by the version of each."""
+    """Paths of the packages in the box, by version."""
 
     names: dict[str, str]
 
     def install(self, box: Box, number: str) -> str:
-        """All that apt said. It may fail."""
+        """Install a version. Returns the output of apt, which may fail."""
         return box.run(
             f"{APT} install --allow-downgrades --reinstall {self.names[number]} 2>&1 || echo FAILED", check=False
         )
 
 
 def make_packages(bundle: Path, folder: Path) -> dict[str, Path]:
-    """A package of the bundle's checkout, and one of each later release: the bundle with another checkout in it."""
+    """Build a package of the bundle's checkout and one for each later release, with a changed checkout."""
     content = folder / "content"
     content.mkdir()
     subprocess.run(["tar", "xf", bundle, "-C", content], check=True)
@@ -74,7 +74,7 @@ def _shell(script: str) -> None:
 
 
 def install_without_answers(site: Site, packages: Packages) -> str:
-    """The site is made by whoever types, later; nothing runs, and nothing is asked."""
+    """Install without answers: nothing runs and nothing is asked until an administrator creates the site."""
     said = packages.install(site.box, "1.0")
     assert "now make the site: sudo edge-setup" in said, said
     assert "edge" not in site.box.run("ls /opt; ls /etc/systemd/system"), said
@@ -82,7 +82,7 @@ def install_without_answers(site: Site, packages: Packages) -> str:
 
 
 def half_installed(site: Site, packages: Packages) -> str:
-    """The answers are there, but a port is taken: told, nothing made, and ended by apt once it is free."""
+    """Install with answers while a port is taken: reports it, creates nothing, and succeeds once the port is free."""
     site.box.run(
         f"mkdir -p /etc/edge; printf 'ORGANIZATION=Acme\\nEMAIL={EMAIL}\\nPASSWORD={PASSWORD}\\n' >/etc/edge/answers;"
         f" printf '%s' '{site.ports.answers()}' >>/etc/edge/answers;"
@@ -101,7 +101,7 @@ def half_installed(site: Site, packages: Packages) -> str:
 
 
 def upgrade(site: Site, packages: Packages, number: str) -> str:
-    """With settings of the site's own, which stay."""
+    """Upgrade a site with its own settings, which must be kept."""
     kept = "md5sum /etc/edge/edge.toml /etc/edge/signing.key /etc/edge/mqtt.password /etc/mosquitto/edge.passwd"
     before = site.box.run(kept)
     said = packages.install(site.box, number)
@@ -120,7 +120,7 @@ def refuse(site: Site, packages: Packages, number: str) -> str:
 
 
 def damaged(site: Site, packages: Packages) -> str:
-    """As after an upgrade of Debian, whose Python does not find the libraries of another one."""
+    """Damage the program as a Debian upgrade to another Python does, and install again."""
     site.box.run("rm -r /opt/edge/venv/lib/python3*/site-packages; ! edge --version 2>/dev/null")
     said = packages.install(site.box, "1.4")
     assert version(site) == "1.4", said
@@ -128,7 +128,7 @@ def damaged(site: Site, packages: Packages) -> str:
 
 
 def remove(site: Site, packages: Packages) -> str:
-    """And installed again: what was there is there."""
+    """Remove and install again: settings and data must be kept."""
     site.box.run(f"{APT} remove edge 2>&1")
     left = site.box.run("ls /opt /etc/edge /var/lib/edge /etc/systemd/system; command -v edge || true")
     assert [name in left for name in ("edge.db", "edge.toml", "https.conf")] == [True] * 3, left

@@ -1,8 +1,8 @@
-"""Another computer takes the place of one that is gone: `python -m tests.soak.second_box --box TOOL --folder DIR`.
+"""Replace a lost computer by another one: `python -m tests.soak.second_box --box TOOL --folder DIR`.
 
 A site is installed and used, makes its disaster file, and loses its power for good. A second computer is installed from
-that file with the one command of the manual. Then the reader signs in with its old password and with TLS against the
-old authority, the API key and a phone's trust are as before, and every read that was in the file is there.
+that file with the manual's command. Then the reader must connect with its old password and the old authority, the API
+key and the trust of phones must still work, and all reads in the file must be present.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILE = "/root/edge.disaster"
 
 
 def take_over(first: Site, second: Box, source: Path) -> str:
-    """Save, lose the first box, install the second; returns what was compared."""
+    """Make the file, stop the first box, install the second. Returns the compared values."""
     authority = first.box.run("cat /etc/edge/authority.crt")
     keys = first.box.run("edge backup-key")
     private, public = re.findall(r"AGE-SECRET-KEY-\S+", keys)[0], re.findall(r'"(age1\S+)"', keys)[0]
@@ -61,14 +61,14 @@ def take_over(first: Site, second: Box, source: Path) -> str:
 
 
 def _pages_are_trusted(port: int, authority: str) -> bool:
-    """As a phone that has installed the authority."""
+    """Check the pages with the trust of a phone that has the authority installed."""
     context = ssl.create_default_context(cadata=authority)
     with urllib.request.urlopen(f"https://127.0.0.1:{port}/sign-in", context=context, timeout=20) as answer:
         return bool(answer.status == 200)
 
 
 def _publishes(site: Site, authority: str) -> bool:
-    """A reader with its old password, over TLS with the old authority."""
+    """Publish as a reader with its old password, over TLS with the old authority."""
     user, password = site.account
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(authority)

@@ -1,7 +1,7 @@
-"""What a technician and bad luck do to a site, on a real Debian: `python -m tests.soak.site --box TOOL --folder DIR`.
+"""Operations and accidents at a site on a real Debian: `python -m tests.soak.site --box TOOL --folder DIR`.
 
-TOOL is a program that makes and runs a whole computer (see box.py), DIR where its computers may live. The commands are
-those of the manual. Prints a table: what was done, reads sent, reads found, longest while without an answer.
+TOOL is a program that makes and runs a whole computer (see box.py), DIR a folder for its computers. The commands are
+those of the manual. Prints a table: operation, sent reads, reads present, longest time without an answer.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def reboot(site: Site) -> str:
 
 
 def spoil_queue_file(site: Site) -> str:
-    """Power cut, and the disk has written half of the broker's file."""
+    """Cut the power with half of the broker's file written."""
     site.box.run("systemctl kill -s USR1 mosquitto; sleep 1; sync")
     site.box.power_cut()
     site.box.boot()
@@ -67,7 +67,7 @@ def spoil_queue_file(site: Site) -> str:
 
 
 def put_garbage_into_queue(site: Site) -> str:
-    """While edge is away: mosquitto passes over what it cannot read, and the reads that were in it are lost."""
+    """Damage the queue while edge is away: mosquitto skips unreadable messages, and their reads are lost."""
     site.box.run(
         "systemctl stop edge; sleep 5; systemctl kill -s USR1 mosquitto; sleep 1; systemctl stop mosquitto;"
         " f=/var/lib/mosquitto/mosquitto.db;"
@@ -81,7 +81,7 @@ def put_garbage_into_queue(site: Site) -> str:
 
 
 def repair_database(site: Site) -> str:
-    """Header, schema and secrets are garbage: what is on other pages stays, the rest comes from the backup."""
+    """Damage header, schema and secrets: undamaged pages are kept, the rest comes from the backup."""
     site.box.run("edge backup")
     told = site.box.run(
         "systemctl stop edge; cd /var/lib/edge;"
@@ -96,7 +96,7 @@ def install_again(site: Site) -> str:
 
 
 def fill_disk(site: Site) -> Row:
-    """The data on a file system of 64 MB that somebody fills up."""
+    """Fill the file system of the data, 64 MB, to the last block."""
     assert site.reader
     box = site.box
     box.run("command -v mkfs.ext4 || apt-get install -y -qq --no-install-recommends e2fsprogs >/dev/null")
@@ -132,7 +132,7 @@ def fill_disk(site: Site) -> Row:
 
 
 def _while_full(site: Site) -> tuple[int, int]:
-    """What writing and reading answer while there is not a block left."""
+    """Return the status codes of a write and a read while the disk is full."""
     for name, block in (("filler", "64K"), ("rest", "512")):
         site.box.run(f"dd if=/dev/zero of=/var/lib/edge/{name} bs={block} 2>/dev/null || true")
     site.watch.begin()
@@ -149,7 +149,7 @@ def back_up(site: Site) -> str:
 
 
 def move_to(first: Site, second: Site) -> Row:
-    """The newest backup on a fresh box: everything up to then is there, and the reader goes on with its account."""
+    """Restore the newest backup on a fresh box: all its data is present, and the reader's account works."""
     assert first.reader
     name = first.box.run("ls /var/lib/edge/backups | tail -1").strip()
     sent = first.reader.acknowledged()
@@ -172,7 +172,7 @@ def move_to(first: Site, second: Site) -> Row:
 
 
 def use_https(site: Site) -> str:
-    """With what a device gets at /certificate, and after the comparison that a person makes."""
+    """Connect with the authority from /certificate, after comparing its fingerprint."""
     port = site.ports.https
     certificate = site.box.run(f"curl -fsS http://127.0.0.1:{port + 1}/certificate/edge-authority.crt")
     digest = sha256(ssl.PEM_cert_to_DER_cert(certificate)).digest().hex(":").upper()
@@ -188,7 +188,7 @@ def use_https(site: Site) -> str:
 
 
 def _of_another_address(site: Site) -> str:
-    """The service itself is behind Caddy and answers nobody else."""
+    """Check that the service behind Caddy answers no other address."""
     code = site.box.run(
         'address=$(ip -o -4 addr show scope global | awk \'{ sub("/.*", "", $4); print $4; exit }\');'
         f" curl -s -o /dev/null --max-time 3 http://$address:{site.ports.http}/healthz || echo $?"
@@ -197,7 +197,7 @@ def _of_another_address(site: Site) -> str:
 
 
 def plant_links(site: Site) -> str:
-    """What somebody who has taken over the service, or the broker, would try to become root."""
+    """Plant links as an attacker who controls the service or the broker, to become root."""
     box = site.box
     state = "stat -c '%a %U %n' /etc /etc/passwd /etc/hostname; md5sum /etc/shadow /etc/passwd /etc/hostname"
     before = box.run(state)
@@ -219,7 +219,7 @@ def plant_links(site: Site) -> str:
 
 
 def run_low(site: Site) -> str:
-    """A limit that this disk is below: the oldest slice goes, is told, and everything is still where it is."""
+    """Set a limit below the free space: the oldest slice is dropped and reported, and positions are kept."""
 
     def rows() -> int:
         return int(site.api.get(f"/api/v1/assets/{site.asset_id}/history?limit=1")["total_count"])

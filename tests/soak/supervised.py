@@ -1,4 +1,4 @@
-"""The service under somebody who does what systemd does: a service that ends by itself is started again."""
+"""A stand-in for systemd that restarts a service that ends by itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _of_unit(name: str) -> int:
 
 
 class SupervisedService(Service):
-    """Whoever starts, stops or kills it is not noticed; how often it ended otherwise, and how, is counted."""
+    """Counts unexpected ends of the service by cause. Starts, stops and kills by the test do not count."""
 
     RESTART_SECONDS = _of_unit("RestartSec")
     NEVER_AFTER = _of_unit("RestartPreventExitStatus")
@@ -61,7 +61,7 @@ class SupervisedService(Service):
         super().kill()
 
     def has_given_up(self) -> bool:
-        """Whether systemd would not start it again: its database is damaged."""
+        """True if systemd would not restart it, because its database is damaged."""
         return bool(self.ended_by_itself[f"exit {self.NEVER_AFTER}"])
 
     def _let_go(self) -> None:

@@ -1,9 +1,9 @@
-"""Another release, and another drive, under load: `python -m tests.soak.upgrades --box TOOL --folder DIR `.
+"""Upgrades and the continuous backup under load: `python -m tests.soak.upgrades --box TOOL --folder DIR `.
 
-Upgrades that work, that change the database, that are broken in each way we could think of, and whose power is cut off
-at each step; the continuous backup on a drive that is filled up, pulled out and plugged in again, and what comes back
-from it. The table is that of site.py; down is how long nobody answered. Reads that were acknowledged by mosquitto while
-the service was away for the switch, when the power is cut, are in the broker's memory only: those rows tell how many.
+Upgrades that succeed, that change the database, that are broken in various ways, and that lose power at each step. The
+continuous backup on a drive that is filled up, removed and plugged in again, and a restore from it. The table is that
+of site.py; "down" is the longest time without an answer. If the power fails during the switch, reads that mosquitto
+acknowledged while the service was away are only in the broker's memory: those rows show the number of lost reads.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.soak.installed_site import ROOT, Ports, Row, Site, install, show, wai
 NEW = "/root/edge-new"
 LOG = "/root/upgrade.log"
 MIGRATION = "edge/database/migrations/$(printf %04d $(($(ls edge/database/migrations/*.sql | wc -l) + 1)))_next.sql"
-START = "sed -i '0,/^from edge/s//{}\\nfrom edge/' edge/runtime/serve.py"  # what is run as the service starts
-# Ways to break a release: what is changed in its checkout.
+START = "sed -i '0,/^from edge/s//{}\\nfrom edge/' edge/runtime/serve.py"  # inserts code that runs at the start
+# Broken releases: commands that change the checkout.
 BROKEN = {
     "syntax": "echo 'def' >>edge/runtime/serve.py",
     "a dependency that does not exist": "echo 'edge-needs-this==1 --hash=sha256:00' >>systemd/requirements.txt",
@@ -40,13 +40,13 @@ BROKEN = {
         '    raise SystemExit("broken at the site only")'
     ),
 }
-AT_THE_SITE = 'if "mqtt.accounts_dir=" not in " ".join(sys.argv) and "serve" in sys.argv:'  # not in a trial
-DROPPED = (  # messages of the reader are acknowledged and forgotten
+AT_THE_SITE = 'if "mqtt.accounts_dir=" not in " ".join(sys.argv) and "serve" in sys.argv:'  # not in the trial
+DROPPED = (  # acknowledges the reader's messages and discards them
     "sed -i 's/^    def _enqueue(self.*/&\\n        if CONDITION:\\n            self._writer.put_done(delivery.mid,"
     " self._connection)\\n            return/' edge/ingest/subscriber.py; sed -i '0,/^from edge/s//import sys\\nfrom"
     " edge/' edge/ingest/subscriber.py"
 )
-# Ways in which a release is worse than the one before, and whether that is found before the switch.
+# Releases worse than the previous one, and whether the trial detects it.
 WORSE = {
     "it drops the topic of a reader": (
         DROPPED.replace("CONDITION", r'delivery.topic.startswith(b"site\/dock1")'),
@@ -67,7 +67,7 @@ WORSE = {
     ),
     "it never becomes ready": (START.format(r"import sys, time\n" + AT_THE_SITE + r"\n    time.sleep(300)"), True),
 }
-# At which command of edge-upgrade the power is cut off, and whether the new release runs afterwards.
+# Commands of edge-upgrade at which the power is cut, and whether the new release runs afterwards.
 STEPS = {
     "backup": ("said=*edge\\ backup*", False),
     "build": ("*pip*--no-deps*", False),
@@ -91,7 +91,7 @@ STEPS = {
     "at the end": ("systemctl\\ enable*", True),
     "old releases half removed": ("\\[\\[*other*", True),
 }
-# The same of an upgrade that leaves the database as it is.
+# The same for an upgrade that does not change the database.
 PLAIN_STEPS = {
     "before the switch": STEPS["before the switch"],
     "before the new release starts": STEPS["before the new release starts"],
@@ -99,7 +99,7 @@ PLAIN_STEPS = {
     "before what ran is forgotten": ('rm\\ -f\\ \\"\\$state*', False),
     "at the end": STEPS["at the end"],
 }
-# While it goes back from a release that does not start.
+# During the rollback from a release that does not start.
 WAYS_BACK = {
     "before the service stops": 'timeout*systemctl\\ stop\\ \\"\\$@*',
     "before its units are there again": 'install_units\\ \\"\\$old*',
@@ -110,14 +110,14 @@ WAYS_BACK = {
     "before what ran is forgotten": 'rm\\ -f\\ \\"\\$state*',
     "before the old release starts": 'systemctl\\ start\\ \\"\\$@*',
 }
-SLOW = (  # for a cut in the middle of it: pages that were written, and much left to do
+SLOW = (  # leaves time for a cut in the middle: written pages, and much work left
     "CREATE TABLE {name} (id INTEGER) STRICT;\nWITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
     " WHERE i < {rows}) INSERT INTO {name} SELECT i FROM n;"
 )
 
 
 def fresh_release(box: Box, version: str, change: str = "true") -> None:
-    """The checkout once more, as another version, with a change made to it."""
+    """Copy the checkout as another version, with a change."""
     box.run(
         f"rm -rf {NEW}; cp -a /root/edge {NEW}; cd {NEW};"
         f" sed -i 's/__version__ = .*/__version__ = \"{version}\"/' edge/__init__.py; {change}"
@@ -125,7 +125,7 @@ def fresh_release(box: Box, version: str, change: str = "true") -> None:
 
 
 def keep_release(box: Box) -> None:
-    """From now on it is the one that is changed: the database may be of its schema."""
+    """Base later releases on this one, because the database may have its schema."""
     box.run(f"rm -rf /root/edge; mv {NEW} /root/edge")
 
 
@@ -154,7 +154,7 @@ def broken(site: Site, change: str) -> str:
 
 
 def worse(site: Site, change: str, is_found_before: bool) -> str:
-    """The release from before runs again, by itself."""
+    """Upgrade to a worse release: the previous one must run again without help."""
     before = version(site)
     fresh_release(site.box, "9.98", change)
     said = site.box.run(f"edge upgrade {NEW} 2>&1 && echo WENT THROUGH", check=False)
@@ -167,7 +167,7 @@ def worse(site: Site, change: str, is_found_before: bool) -> str:
 
 
 def back(site: Site) -> str:
-    """By hand, while the new release is watched."""
+    """Roll back by hand during the probation."""
     before = version(site)
     fresh_release(site.box, "9.03")
     site.box.run(f"edge upgrade {NEW}")
@@ -178,7 +178,7 @@ def back(site: Site) -> str:
 
 
 def power_cut(site: Site, pattern: str, is_new: bool, number: str, change: str) -> str:
-    """Held at that command, so that the power is cut off just before it."""
+    """Cut the power just before a command of the upgrade."""
     before = version(site)
     fresh_release(site.box, number, change)
     begin_upgrade(site, f"upgrade-{number}", pattern)
@@ -197,7 +197,7 @@ def begin_upgrade(site: Site, unit: str, pattern: str) -> None:
 
 
 def after_cut(site: Site, before: str, number: str, is_new: bool) -> str:
-    """Cuts the power; then one of the two releases runs as it should, and nothing of the upgrade is left."""
+    """Cut the power. Afterwards one of the two releases must run, without leftovers of the upgrade."""
     site.box.power_cut()
     site.box.boot()
     wait_for(site.box, "test ! -e /opt/edge/upgrade && systemctl is-active -q edge", 120)
@@ -223,7 +223,7 @@ def cut_in_migration(site: Site, number: str) -> str:
 
 
 def cut_twice(site: Site, number: str) -> str:
-    """While it is gone back at boot."""
+    """Cut the power a second time, during the rollback at boot."""
     before = version(site)
     pattern = WAYS_BACK["its WAL removed, not yet itself put back"]
     fresh_release(site.box, number, add_table("twice"))
@@ -236,7 +236,7 @@ def cut_twice(site: Site, number: str) -> str:
         " DEBUG\nHOLD\n"
     )
     site.box.power_cut()
-    with suppress(subprocess.CalledProcessError):  # it waits for the boot to end, which is held
+    with suppress(subprocess.CalledProcessError):  # it waits for the end of the boot, which is held up
         site.box.boot()
     wait_for(site.box, "test -e /root/held2", 60)
     said = after_cut(site, before, number, is_new=False)
@@ -260,7 +260,7 @@ def plug_in_drive(site: Site) -> str:
 
 
 def follows(site: Site, wanted: bool) -> str:
-    """Waits until the doctor says so, and returns what it says."""
+    """Wait until the doctor reports the expected state. Returns its finding."""
     began = time.monotonic()
     sign = "ok" if wanted else "PROBLEM"
     wait_for(site.box, f"edge doctor | grep -q '^{sign} *backup-continuous'", 90)
@@ -278,7 +278,7 @@ def pull_out_drive(site: Site) -> str:
 
 
 def without_drive(site: Site, fault: str, *, mended_by: str) -> str:
-    """What the doctor says meanwhile; afterwards every change follows again."""
+    """Cause and fix a fault of the drive. Returns the finding meanwhile; afterwards the copy must catch up."""
     site.box.run(fault)
     said = follows(site, False)
     site.box.run(mended_by)
@@ -287,7 +287,7 @@ def without_drive(site: Site, fault: str, *, mended_by: str) -> str:
 
 
 def restore_newest(site: Site) -> str:
-    """The disk with the database is lost at once; what was acknowledged seconds before is on the drive."""
+    """Lose the disk with the database: data acknowledged seconds before must be on the drive."""
     time.sleep(3)
     site.box.run("systemctl stop mosquitto; sleep 3; systemctl kill -s KILL edge; systemctl stop edge")
     site.box.run("rm -rf /var/lib/edge/edge.db* /var/lib/edge/.edge.db-litestream")

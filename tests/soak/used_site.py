@@ -1,4 +1,4 @@
-"""A site that is used: mosquitto, readers of four makes, a program that makes assets, a handheld that scans."""
+"""A site in use: mosquitto, readers of four makes, an API client that creates assets, and a scanning handheld."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.soak.watching import Api
 TAGS = [f"3074257BF7194E40{number:08X}" for number in range(20)]
 BARCODE = "4006381333931"
 DAY_MICROS = 86_400_000_000
-PATIENCE = 120.0  # seconds; a machine may be busy with other things
+PATIENCE = 120.0  # seconds, because the machine may be busy
 
 
 class UsedSite:
-    """`pauses`: seconds between two reads of one reader, between two assets, between two scans."""
+    """`pauses`: seconds between two reads of one reader, two assets and two scans."""
 
     def __init__(self, folder: Path, seed: int, pauses: tuple[float, float, float], **settings: object) -> None:
         self.chance = random.Random(seed)
@@ -76,13 +76,13 @@ class UsedSite:
     def begin(self) -> None:
         self.service.start()
         self.service.wait_until_connected(PATIENCE)
-        self.broker.stop()  # once in peace: then it has the sessions on disk
+        self.broker.stop()  # a clean stop writes the sessions to disk
         self.broker.start()
         self.service.wait_until_connected(PATIENCE)
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """While the block runs, whatever happens in it."""
+        """Use the site while the block runs."""
         stopping = threading.Event()
 
         def use(step: Callable[[], None], pause: float) -> None:

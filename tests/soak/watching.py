@@ -1,4 +1,4 @@
-"""Seen from outside: a reader that publishes numbered reads, a client that finds them, the time without an answer."""
+"""Outside view of a site: a reader with numbered reads, an API client that counts them, and an availability monitor."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 
 class Reader:
-    """Publishes one read after the other, each at a millisecond of its own, and keeps what was not acknowledged."""
+    """Publishes numbered reads, each at its own millisecond, and records the unacknowledged ones."""
 
     def __init__(self, port: int, topic: str, tag: str, name: str, password: str) -> None:
         self._topic, self._tag = topic, tag
         self._last = 0
-        # Filled by two threads without a lock: the client calls back while it holds one of its own.
+        # Two threads append without a lock, because the client holds its own lock during callbacks.
         self._published: deque[tuple[int, int]] = deque()
         self._confirmed: deque[int] = deque()
         self._waiting: dict[int, int] = {}
@@ -47,7 +47,7 @@ class Reader:
 
     @contextmanager
     def publishing(self, rate: float) -> Iterator[None]:
-        """While the block runs, whatever happens in it."""
+        """Publish while the block runs."""
         stopping = threading.Event()
 
         def run() -> None:
@@ -63,7 +63,7 @@ class Reader:
             thread.join()
 
     def acknowledged(self) -> set[int]:
-        """Every read the broker has taken over; it is its duty, and ours, to lose none of them."""
+        """Return all reads that the broker has acknowledged. None of them may be lost."""
         unknown = []
         while self._confirmed:
             mid = self._confirmed.popleft()
@@ -72,7 +72,7 @@ class Reader:
             if mid in self._waiting:
                 self._acknowledged.add(self._waiting.pop(mid))
             else:
-                unknown.append(mid)  # faster than the call that published it
+                unknown.append(mid)  # acknowledged before the publishing call returned
         self._confirmed.extend(unknown)
         return set(self._acknowledged)
 
@@ -90,7 +90,7 @@ class Reader:
 
 
 class Api:
-    """A client with a key of its own, minted on the pages as an administrator does."""
+    """A client with an API key that was created on the pages."""
 
     def __init__(self, base: str, context: ssl.SSLContext | None = None) -> None:
         self.base = base
@@ -120,11 +120,11 @@ class Api:
         self._key = {"client_id": client_id, "client_secret": client_secret}
 
     def try_once(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """As `ask`; for programs that are at work while the service is away: what is raised means no answer."""
+        """Like `ask`, for clients that run while the service is away: an exception means no answer."""
         return self.ask(method, path, body)
 
     def rows(self, asset_id: int) -> list[tuple[int, str, int | None]]:
-        """Its whole history, oldest first: milliseconds, location, seconds at the location before."""
+        """Return the whole history, oldest first: milliseconds, location, seconds at the previous location."""
         found: list[tuple[int, str, int | None]] = []
         while True:
             page = self.get(f"/api/v1/assets/{asset_id}/history?sort=event_observed_at&limit=200&offset={len(found)}")
@@ -136,7 +136,7 @@ class Api:
                 return found
 
     def has_asset(self, asset_id: int) -> bool:
-        """By its id: one that was made while the clock was ahead is in lists only when its time has come."""
+        """Look the asset up by id: lists hide records created with a clock ahead until that time."""
         return self.ask("GET", f"/api/v1/assets/{asset_id}")[0] == 200
 
     def get(self, path: str) -> Any:
@@ -152,7 +152,7 @@ class Api:
         return status, answer
 
     def history(self, asset_id: int, since: int, until: int) -> Counter[int]:
-        """Milliseconds of the rows between two, and how often each is there."""
+        """Count the history rows in a range, by millisecond."""
         found: Counter[int] = Counter()
         while True:
             between = urllib.parse.urlencode({"from": _wire(since), "to": _wire(until)})
@@ -185,7 +185,7 @@ class Api:
 
 
 class Watch:
-    """Asks for /healthz all the time and remembers the longest while without an answer of 200."""
+    """Polls /healthz and records the longest time without status 200."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -205,7 +205,7 @@ class Watch:
         return self._down_since is None
 
     def wait_until_up(self, seconds: float = 120) -> None:
-        """Up, and after an outage that it noticed; call it when one has been caused."""
+        """Wait until the service is up after an outage; call it after causing one."""
         deadline = time.monotonic() + seconds
         while not self.is_up():
             if time.monotonic() > deadline:

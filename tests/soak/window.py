@@ -1,8 +1,8 @@
-"""How much a power cut loses while the service follows: `python -m tests.soak.window [--cuts 20] [--rates 20,100,500]`.
+"""Measure the loss at a power cut while the service follows: `tests.soak.window [--cuts 20] [--rates 20,100,500]`.
 
-A reader publishes at QoS 1 through mosquitto as installed at a site (saved every 30 s). At random moments service and
-broker are killed in the same instant, so that only what is on disk is left, and both are started again. Prints how many
-acknowledged reads are missing, how old the oldest of them was when the power was cut, and the share of a core.
+A reader publishes at QoS 1 through mosquitto with the installer's settings (saved every 30 s). At random moments
+service and broker are killed together, which leaves only durable data, and both are restarted. Prints the number of missing
+acknowledged reads, the age of the oldest one at the cut, and the share of a core.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from tests.service import LedgerReader, Service
 from tests.soak import crash
 
 SETTLE_SECONDS = 1.5
-WINDOWS = ((150.0, 0.05), (float("inf"), 0.15))  # up to so many messages a second, so many seconds
-COMMIT_SECONDS = 0.03  # what a commit may take here, and a kill that comes after it was begun
+WINDOWS = ((150.0, 0.05), (float("inf"), 0.15))  # (up to messages a second, allowed seconds)
+COMMIT_SECONDS = 0.03  # duration of a commit here, and of a kill during it
 
 
 class Cut(NamedTuple):
     acknowledged: int
     missing: int
-    oldest: float  # seconds before the cut that the oldest missing read was acknowledged; 0 without one
+    oldest: float  # age in seconds of the oldest missing read at the cut; 0 without one
 
 
 class Reader:
-    """Publishes numbered reads at a rate, and keeps when each was acknowledged."""
+    """Publishes numbered reads at a rate, and records the time of each acknowledgement."""
 
     def __init__(self, port: int, first: int, rate: float) -> None:
-        self.acknowledged: dict[int, float] = {}  # when; known once it has stopped
+        self.acknowledged: dict[int, float] = {}  # time by number, available after the stop
         self._numbers: dict[int, int] = {}  # by packet id
         self._confirmed: list[tuple[int, float]] = []
         self._first, self._rate = first, rate
@@ -71,7 +71,7 @@ class Reader:
 
 
 def cut(folder: Path, rate: float, chance: random.Random) -> tuple[Cut, float]:
-    """One site, one power cut, and the share of a core before it."""
+    """Run one power cut on a new site. Returns it with the share of a core before it."""
     broker = Mosquitto(folder, "autosave_interval 30\n")
     data_dir = folder / "data"
     data_dir.mkdir()
