@@ -249,9 +249,9 @@ def load(address: str, target: Target, headers: dict[str, str], seconds: int) ->
             command += ["-s", script.name]
         done = subprocess.run([*command, address + target.path], check=True, capture_output=True, text=True).stdout
     assert "Non-2xx" not in done, done
-    found = re.search(r"Requests/sec:\s+([\d.]+)", done)
-    assert found, done
-    return float(found[1])
+    match = re.search(r"Requests/sec:\s+([\d.]+)", done)
+    assert match, done
+    return float(match[1])
 
 
 def time_reads_while_ingesting(data_dir: Path, token: str, asset_id: int, seconds: int) -> None:

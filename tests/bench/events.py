@@ -37,21 +37,21 @@ PAUSE_SECONDS = 0.07
 KINDS = ("asset.arrived", "asset.moved")
 
 
-class Heard:
+class Arrivals:
     """Arrival times of events, by asset and time of the scan."""
 
     def __init__(self) -> None:
         self.at: dict[tuple[int, str], float] = {}
 
-    def take(self, told: dict[str, object]) -> None:
-        data: dict[str, dict[str, int]] = told["data"]  # type: ignore[assignment]
-        self.at[data["asset"]["id"], str(told["timestamp"])] = time.perf_counter()
+    def take(self, event: dict[str, object]) -> None:
+        data: dict[str, dict[str, int]] = event["data"]  # type: ignore[assignment]
+        self.at[data["asset"]["id"], str(event["timestamp"])] = time.perf_counter()
 
 
 class Listener:
     """A client of `GET /events`."""
 
-    def __init__(self, url: str, client: tuple[str, str], heard: Heard) -> None:
+    def __init__(self, url: str, client: tuple[str, str], arrivals: Arrivals) -> None:
         self._address = urlsplit(url).netloc
         token = self._token(*client)
         self._connection = http.client.HTTPConnection(self._address, timeout=120)
@@ -60,7 +60,7 @@ class Listener:
         )
         self._answer = self._connection.getresponse()
         assert self._answer.status == 200, self._answer.read()
-        self._heard = heard
+        self._arrivals = arrivals
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _token(self, client_id: str, secret: str) -> str:
@@ -73,9 +73,9 @@ class Listener:
     def _listen(self) -> None:
         for line in self._answer:
             if line.startswith(b"data: {"):
-                told = json.loads(line[6:])
-                if "data" in told:
-                    self._heard.take(told)
+                event = json.loads(line[6:])
+                if "data" in event:
+                    self._arrivals.take(event)
 
 
 class Bench:
@@ -84,7 +84,7 @@ class Bench:
         self._service = service
         self._folder = folder
         self._second = 0
-        self.webhook, self.stream = Heard(), Heard()
+        self.webhook, self.stream = Arrivals(), Arrivals()
 
     def move(self, ids: list[int], place: str) -> None:
         """Move the assets in one commit."""
@@ -103,8 +103,8 @@ class Bench:
         number = len(ids) * ROUNDS
         wait_until(self.all_have(len(ids) + number), 300)
         spent = processor_seconds(self._service) - spent
-        for name, heard in (("webhook", self.webhook), ("GET /events", self.stream)):
-            seconds = max(heard.at.values()) - began
+        for name, arrivals in (("webhook", self.webhook), ("GET /events", self.stream)):
+            seconds = max(arrivals.at.values()) - began
             print(f"{name}: {number / seconds:,.0f} events a second, of {number:,} that happen at once")
         print(f"processor time of an event, told to both: {spent / number * 1e6:.0f} us")
 
@@ -116,12 +116,12 @@ class Bench:
             moved.append(time.perf_counter())
             time.sleep(PAUSE_SECONDS)
         wait_until(self.all_have(before + SINGLE_MOVES), 60)
-        for name, heard in (("webhook", self.webhook), ("GET /events", self.stream)):
-            newest = sorted(heard.at.values())[-SINGLE_MOVES:]
+        for name, arrivals in (("webhook", self.webhook), ("GET /events", self.stream)):
+            newest = sorted(arrivals.at.values())[-SINGLE_MOVES:]
             took = sorted((at - then) * 1000 for then, at in zip(moved, newest, strict=True))
             p99 = took[len(took) * 99 // 100]
-            told = f"{name}: a move is told after {statistics.median(took):.0f} ms, 99 of 100 within {p99:.0f} ms"
-            print(f"{told}, target 1 s: {verdict(p99 < 1000)}")
+            event = f"{name}: a move is told after {statistics.median(took):.0f} ms, 99 of 100 within {p99:.0f} ms"
+            print(f"{event}, target 1 s: {verdict(p99 < 1000)}")
 
 
 def main() -> None:
@@ -141,7 +141,7 @@ def main() -> None:
             bench = Bench(folder, warehouse, service)
 
             def take(one: Received) -> int:
-                bench.webhook.take(one.told)
+                bench.webhook.take(one.event)
                 return 204
 
             receiver.answer = take

@@ -168,8 +168,8 @@ def generate(rows: int) -> None:
 
 def tracked_assets() -> Tracked:
     """Return the assets to measure, the forklift first."""
-    found = execute("SELECT asset_id, history_rows FROM position ORDER BY no").fetchall()
-    return Tracked([asset for asset, _ in found], [count for _, count in found])
+    rows = execute("SELECT asset_id, history_rows FROM position ORDER BY no").fetchall()
+    return Tracked([asset for asset, _ in rows], [count for _, count in rows])
 
 
 def bytes_for_a_row(rows: int) -> float:

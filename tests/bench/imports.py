@@ -3,8 +3,8 @@
     python -m tests.bench.imports [--rows 50000] [--before 50000]
 
 First all assets are new, then all change, each with another tag, at a site with as many others. A handheld scans
-without a pause meanwhile, and its longest scan is reported. For the import itself the processor time is reported, because it
-does not depend on other work on the machine.
+without a pause meanwhile, and its longest scan is reported. For the import itself the processor time is
+reported, because it does not depend on other work on the machine.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def put(organization_id: int, data: bytes) -> str:
         outcomes = import_records(shell(organization_id), "asset", records, lambda _: None)
     assert all(outcome.result in ("created", "changed") for outcome in outcomes), outcomes[:3]
     held = sum(write.spent)
-    parts = (read - began, judged - read, time.thread_time() - judged - held, held)
+    durations = (read - began, judged - read, time.thread_time() - judged - held, held)
     return (
         "in the request {:.1f} s, reading {:.1f} s, check and preparation {:.1f} s, "
         "writing, while others wait, {:.1f} s of processor time"
-    ).format(*parts)
+    ).format(*durations)
 
 
 class Timed:
@@ -109,9 +109,9 @@ def main() -> None:
         put(organization_id, table(options.rows, options.before, "first"))
         for word in ("new", "changed"):
             with scanning(organization_id) as taken:
-                told = put(organization_id, table(0, options.rows, word))
+                cost = put(organization_id, table(0, options.rows, word))
             verdict = "ok" if max(taken) <= TARGET else "MISSED"
-            print(f"{options.rows:,} {word}: {told}; {len(taken):,} scans, the longest {max(taken):.1f} s: {verdict}")
+            print(f"{options.rows:,} {word}: {cost}; {len(taken):,} scans, the longest {max(taken):.1f} s: {verdict}")
         close_database()
 
 

@@ -106,26 +106,26 @@ def main() -> int:
     arguments.add_argument("--readers", type=int, default=100)
     arguments.add_argument("--rate", type=float, default=5.0)
     arguments.add_argument("--seconds", type=float, default=30.0)
-    wanted = arguments.parse_args()
+    options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder, mosquitto(Path(folder)) as broker:
         data_dir = Path(folder) / "data"
         data_dir.mkdir()
-        epcs = make_site(data_dir, wanted.readers)
+        epcs = make_site(data_dir, options.readers)
         with Service(data_dir, broker.url) as service, closing(LedgerReader(data_dir)) as ledger:
             service.start()
             service.wait_until_connected()
-            publisher = Publisher(broker.port, epcs, wanted.readers)
-            publisher.run(WARM_UP_SECONDS, wanted.rate)
+            publisher = Publisher(broker.port, epcs, options.readers)
+            publisher.run(WARM_UP_SECONDS, options.rate)
             before = service.cpu_seconds()
             begun = time.monotonic()
-            publisher.run(wanted.seconds, wanted.rate)
+            publisher.run(options.seconds, options.rate)
             share = (service.cpu_seconds() - before) / (time.monotonic() - begun)
             wait_for(lambda: ledger.messages() >= publisher.sent, 30)
-            found = ledger.ledger()
+            counts = ledger.ledger()
             publisher.close()
-    rate = wanted.readers * wanted.rate
+    rate = options.readers * options.rate
     print(
-        f"{wanted.readers} readers, {rate:g} messages a second: {share:.1%} of a core; {publisher.sent} sent, {found}"
+        f"{options.readers} readers, {rate:g} messages a second: {share:.1%} of a core; {publisher.sent} sent, {counts}"
     )
     return 0 if share <= TARGET_SHARE else 1
 

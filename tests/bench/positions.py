@@ -61,20 +61,20 @@ def known_at(trace: Trace, scenario: Scenario) -> list[Decided]:
     for read in trace.reads:
         weight = portal if read.location in scenario.portals else zone
         recent.add(round(read.at * SECOND), read.location, read.strength, weight, read.antenna)
-    readers, heard = ReaderOutages(0, scenario.reader_of, Signs()), recent.detections
+    readers, detections = ReaderOutages(0, scenario.reader_of, Signs()), recent.detections
     here, since, shown = None, 0, []
-    seconds = sorted({one.second for one in heard})
+    seconds = sorted({one.second for one in detections})
     state, begin = State(None, 0, None), 0
     for number, second in enumerate(seconds):
-        end = first_from(heard, second + 1)
+        end = first_from(detections, second + 1)
         horizon = (seconds[number + 1] if number + 1 < len(seconds) else second + 100) - 1
-        traced = retrace(heard[:end], begin, state, (), GAP, readers, horizon)
+        traced = retrace(detections[:end], begin, state, (), GAP, readers, horizon)
         for step in traced.steps:
             at = max(step.observed_at / SECOND, min(second + SHOWN, horizon) if step.rule in LATER else second)
             here, since = step.location_id, step.since
             shown.append((max(at, shown[-1][0] if shown else 0), here))
         held = traced.held
-        begin = first_from(heard, held.second) if held else end
+        begin = first_from(detections, held.second) if held else end
         state = State(here, since, traced.seen_at)
     return shown
 
@@ -91,17 +91,17 @@ def smoothed_by_five_db(trace: Trace) -> list[Decided]:
 
 def _by_level(trace: Trace, mean: Callable[[float, float], float], lead: float, seconds: float) -> list[Decided]:
     levels: dict[int, float] = {}
-    heard_at: dict[int, float] = {}
+    last_read_at: dict[int, float] = {}
     ahead_since: dict[int, float] = {}
     decided: list[Decided] = []
     for read in trace.reads:
         before = levels.get(read.location, read.strength)
         levels[read.location] = mean(before, read.strength)
-        heard_at[read.location] = read.at
+        last_read_at[read.location] = read.at
         if not decided:
             decided.append((read.at, read.location))
         here = decided[-1][1]
-        gone = read.at - heard_at[here] > FORGOTTEN
+        gone = read.at - last_read_at[here] > FORGOTTEN
         if read.location == here or not (gone or levels[read.location] > levels[here] + lead):
             ahead_since.pop(read.location, None)
             continue
@@ -156,8 +156,8 @@ def compare(scenario: Scenario, count: int) -> None:
         for name, rule in RULES.items():
             scores[name].append(score(trace, rule(trace, scenario), end, scenario.passing))
     print(scenario.name)
-    for name, found in scores.items():
-        print(described(name, found))
+    for name, rows in scores.items():
+        print(described(name, rows))
     auto = total(scores["auto"])
     fewer = total(scores["off"]).false_per_hour / max(auto.false_per_hour, 1e-9)
     print(f"  {'over 1000' if fewer > 1000 else f'{fewer:.0f}'} times fewer false moves, target 50")

@@ -25,9 +25,9 @@ def machine() -> str:
     """Return a short description of this machine."""
     model = "unknown processor"
     if (cpuinfo := Path("/proc/cpuinfo")).exists() and (
-        found := re.search(r"model name\s*: (.*)", cpuinfo.read_text("utf-8"))
+        match := re.search(r"model name\s*: (.*)", cpuinfo.read_text("utf-8"))
     ):
-        model = found[1].strip()
+        model = match[1].strip()
     return f"{os.cpu_count()} cores of {model}, {platform.system()}, Python {platform.python_version()}"
 
 

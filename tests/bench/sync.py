@@ -101,13 +101,14 @@ def catch_up(site: SiteBox) -> None:
             GAP,
         )
         at += BATCH * 1_700_003
-    told = execute("SELECT count(*) FROM history WHERE observed_at >= ?", (EPOCH + 100 * HOUR,)).fetchone()[0]
+    count = execute("SELECT count(*) FROM history WHERE observed_at >= ?", (EPOCH + 100 * HOUR,)).fetchone()[0]
     began = time.perf_counter()
     while not sender.push().is_all:
         pass
     seconds = time.perf_counter() - began
     print(
-        f"{sent / told:.1f} bytes on the wire for a stay, {told / seconds:.0f} stays a second, both ends on one machine"
+        f"{sent / count:.1f} bytes on the wire for a stay, {count / seconds:.0f} stays a second, "
+        "both ends on one machine"
     )
 
 

@@ -241,12 +241,12 @@ def catch_up(pair: Pair) -> None:
     with pair.api_clients(quiet):
         time.sleep(10)  # baseline without sync
     spent = [processor_seconds(service) for service in (pair.hub, pair.site)]
-    wanted, total = pair.one(pair.site, _BOARD_OF_SITE), pair.one(pair.site, _STAYS)[0][0]
+    expected_board, total = pair.one(pair.site, _BOARD_OF_SITE), pair.one(pair.site, _STAYS)[0][0]
     before = pair.one(pair.hub, _STAYS)[0][0]
     with pair.api_clients(busy):
         began = time.perf_counter()
         pair.connect()
-        wait_for(lambda: pair.one(pair.hub, _BOARD_AT_HUB) == wanted, 120, pair.site.read_log)
+        wait_for(lambda: pair.one(pair.hub, _BOARD_AT_HUB) == expected_board, 120, pair.site.read_log)
         board = time.perf_counter() - began
         stays = -1
         while time.perf_counter() - began < CATCH_UP_SECONDS and stays + before != total:
@@ -262,8 +262,8 @@ def catch_up(pair: Pair) -> None:
     print(f"processor time of a stay: {at_hub:.0f} us at the hub with its API, {at_site:.0f} us at the site")
     for name, took in (("alone", quiet), ("while a site catches up", busy)):
         p50, p99 = statistics.median(took) * 1000, sorted(took)[len(took) * 99 // 100] * 1000
-        told = f"median {p50:.1f} ms, p99 {p99:.1f} ms of {len(took)}"
-        print(f"API of the hub {name}: {told}, target 25 ms: {verdict(p99 < 25)}")
+        latencies = f"median {p50:.1f} ms, p99 {p99:.1f} ms of {len(took)}"
+        print(f"API of the hub {name}: {latencies}, target 25 ms: {verdict(p99 < 25)}")
 
 
 def ingest_meanwhile(pair: Pair, rounds: int) -> None:

@@ -35,9 +35,9 @@ def parse(reader: Reader, payloads: list[bytes]) -> list[Read]:
 def test_messages_parse_back_to_their_reads(name: str, reads: list[Sighting]) -> None:
     for batch in batches(reads, name):
         reader = batch[0].receiver.reader
-        reads = parse(reader, MAKES[name].messages(reader, batch, 1))
-        assert len(reads) == len(batch)
-        for read, sighting in zip(reads, batch, strict=True):
+        parsed = parse(reader, MAKES[name].messages(reader, batch, 1))
+        assert len(parsed) == len(batch)
+        for read, sighting in zip(parsed, batch, strict=True):
             assert read.antenna == sighting.receiver.antenna
             assert read.rssi == pytest.approx(sighting.rssi, abs=1)
             assert read.observed_at == pytest.approx(sighting.at, abs=1000)

@@ -42,8 +42,8 @@ def test_all_reads_are_published_in_order(plan: Plan, reads: list[Sighting], mon
     with simulation.simulated_readers(plan, collector, since, {}, chance(1)):
         wait_for(lambda: sum(map(len, collector.reads.values())) >= len(past), 10)
     assert sum(map(len, collector.reads.values())) == len(past)
-    for reads in collector.reads.values():
-        assert all((one.observed_at or 0) <= (other.observed_at or 0) for one, other in pairwise(reads))
+    for published in collector.reads.values():
+        assert all((one.observed_at or 0) <= (other.observed_at or 0) for one, other in pairwise(published))
 
 
 def test_old_reads_are_published_at_longer_intervals(plan: Plan) -> None:

@@ -57,11 +57,11 @@ def subscribe(port: int) -> None:
 
 def fetch(port: int) -> set[int]:
     """Return the numbers of all queued messages."""
-    found: set[int] = set()
+    fetched: set[int] = set()
     last = [time.monotonic()]
 
     def take(*given: mqtt.MQTTMessage) -> None:
-        found.add(int(given[2].payload[:12]))
+        fetched.add(int(given[2].payload[:12]))
         last[0] = time.monotonic()
 
     one = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="edge", clean_session=False)
@@ -71,7 +71,7 @@ def fetch(port: int) -> set[int]:
     wait_for(lambda: time.monotonic() - last[0] > 2, 120)
     one.disconnect()
     one.loop_stop()
-    return found
+    return fetched
 
 
 def publish(port: int, first: int, seconds: float, rate: float) -> set[int]:
@@ -119,9 +119,9 @@ def measure(folder: Path, way: str, filling: int, kills: int) -> str:
     a_minute = (written(broker) - before) / (time.monotonic() - began) * 60
     speed = len(publish(broker.port, 2 * 10**9, 5, 0)) / 5
     broker.stop()
-    found: set[int] = set()
-    _seldom_saved(folder, lambda seldom: found.update(fetch(seldom.port)))
-    lost = len(acknowledged - found)
+    fetched: set[int] = set()
+    _seldom_saved(folder, lambda seldom: fetched.update(fetch(seldom.port)))
+    lost = len(acknowledged - fetched)
     return f"{lost / kills:.1f} | {speed:.0f} | {a_minute / 1e6:.1f}"
 
 

@@ -55,16 +55,16 @@ class Outcome(NamedTuple):
 
 def run(folder: Path, faults: int, seed: int, minutes: float) -> Outcome:
     (folder / "data").mkdir()
-    with ExitStack() as parts:
+    with ExitStack() as stack:
         own_disk = None
         if disk.can_be_had():
             (folder / "below").mkdir()
-            own_disk = parts.enter_context(disk.mounted(folder / "data", folder / "below"))
+            own_disk = stack.enter_context(disk.mounted(folder / "data", folder / "below"))
         site = UsedSite(folder, seed, PAUSES, **EVERY_READ_A_ROW)
-        parts.enter_context(site.service)
-        parts.callback(site.close)
+        stack.enter_context(site.service)
+        stack.callback(site.close)
         possible = Faults(site, own_disk, clock.Clock(folder) if clock.can_be_had() else None)
-        parts.enter_context(_kept_when_it_fails(site, folder / "data-kept"))
+        stack.enter_context(_kept_when_it_fails(site, folder / "data-kept"))
         site.begin()
         with site.used():
             done = _break(site, possible, faults, time.monotonic() + minutes * 60)
@@ -126,10 +126,10 @@ def _judge(site: UsedSite, faults: Faults, done: dict[str, int]) -> Outcome:
         record |= publisher.acknowledged
     record |= dict.fromkeys(site.handheld.acknowledged, 0.0)
     rows = {tag: site.api.rows(asset_id) for tag, asset_id in site.assets.items()}
-    found = Counter(Seen(tag, location, at) for tag, listed in rows.items() for at, location, _ in listed)
-    moments = {(seen.tag, seen.at) for seen in found}
-    missing = [seen for seen in record if not found[seen]]
-    at_other_time = _with_other_time(missing, record, found, faults.other_times)
+    counts = Counter(Seen(tag, location, at) for tag, listed in rows.items() for at, location, _ in listed)
+    moments = {(seen.tag, seen.at) for seen in counts}
+    missing = [seen for seen in record if not counts[seen]]
+    at_other_time = _with_other_time(missing, record, counts, faults.other_times)
     missing = [seen for seen in missing if seen not in at_other_time]
     gone = [seen for seen in missing if (seen.tag, seen.at) not in moments]
     in_window = [seen for seen in gone if _is_in(record[seen], faults.windows)]
@@ -142,14 +142,14 @@ def _judge(site: UsedSite, faults: Faults, done: dict[str, int]) -> Outcome:
     return Outcome(
         done, sum(len(one.acknowledged) for one in site.publishers), len(site.creator.acknowledged),
         len(site.handheld.acknowledged), len(gone) - len(in_window) + len(made),
-        found.total() - (len(record) - len(gone)),
+        counts.total() - (len(record) - len(gone)),
         len(missing) - len(gone), sum(_disorder(listed) for listed in rows.values()),
         len(in_window), len(at_other_time), abs(recorded - by_readers), dict(site.service.ended_by_itself),
     )  # fmt: skip
 
 
 def _with_other_time(
-    missing: list[Seen], record: dict[Seen, float], found: Counter[Seen], other_times: list[tuple[float, float]]
+    missing: list[Seen], record: dict[Seen, float], counts: Counter[Seen], other_times: list[tuple[float, float]]
 ) -> set[Seen]:
     """Return the expected rows that match a row nobody else claims, with another time.
 
@@ -157,7 +157,7 @@ def _with_other_time(
     which looks like a wrong clock.
     """
     unclaimed: Counter[tuple[str, str]] = Counter()
-    for seen, count in found.items():
+    for seen, count in counts.items():
         unclaimed[seen.tag, seen.location] += count - (seen in record)
     matched = set()
     for seen in missing:

@@ -126,7 +126,7 @@ def kill_at_random(service: Service, kills: int, chance: random.Random, is_hit: 
 
 
 def count(ledger_reader: LedgerReader, reads: int, hits: int) -> Outcome:
-    found = Counter(
+    counts = Counter(
         -rssi * TAGS + int(name.split()[1])
         for name, rssi in ledger_reader.all(
             "SELECT a.name, h.rssi FROM history h JOIN position p ON p.no = h.position_no "
@@ -135,8 +135,8 @@ def count(ledger_reader: LedgerReader, reads: int, hits: int) -> Outcome:
     )
     ledger = ledger_reader.ledger()
     return Outcome(
-        sum(number not in found for number in range(reads)),
-        sum(times - 1 for times in found.values()),
+        sum(number not in counts for number in range(reads)),
+        sum(times - 1 for times in counts.values()),
         ledger.get("recorded", (0, 0))[1],
         ledger.get("repeat", (0, 0))[0],
         hits,

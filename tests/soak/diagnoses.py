@@ -45,7 +45,7 @@ def inject(box: Box, fault: Fault, before: dict[str, tuple[str, str]]) -> bool:
         after = examine(box)
     finally:
         box.run(f"set +e\n{fault.undo}\ntrue")
-    new = {name: told for name, told in after.items() if told[0] != "ok" and told != before.get(name)}
+    new = {name: finding for name, finding in after.items() if finding[0] != "ok" and finding != before.get(name)}
     is_reported = bool(new.keys() & set(fault.checks.split()))
     named = "; ".join(f"{name}: {text[:110]}" for name, (_, text) in new.items())
     print(f"| {fault.name} | {'yes' if is_reported else 'NO'} | {named} |", flush=True)
@@ -76,12 +76,12 @@ def main() -> None:
     box.run("edge backup; touch -d '1 hour ago' /etc/edge/edge.toml; systemctl restart edge")
     wait_for(box, "curl -fs http://127.0.0.1:28080/healthz >/dev/null")
     before = examine(box)
-    print(f"Before: { ({name: told for name, told in before.items() if told[0] != 'ok'}) }")
+    print(f"Before: { ({name: finding for name, finding in before.items() if finding[0] != 'ok'}) }")
     faults = [fault for fault in FAULTS if given.only in fault.name]
-    found = [inject(box, fault, before) for fault in faults]
-    found.append(right_about_closed_connections(box))
-    print(f"{sum(found)} of {len(found)} reported rightly")
-    print(f"Afterwards: { ({name: told for name, told in examine(box).items() if told[0] != 'ok'}) }")
+    results = [inject(box, fault, before) for fault in faults]
+    results.append(right_about_closed_connections(box))
+    print(f"{sum(results)} of {len(results)} reported rightly")
+    print(f"Afterwards: { ({name: finding for name, finding in examine(box).items() if finding[0] != 'ok'}) }")
 
 
 if __name__ == "__main__":

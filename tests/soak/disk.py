@@ -64,9 +64,9 @@ class Disk:
         self.tell("work")
         self.mount()
 
-    def tell(self, words: str) -> None:
+    def tell(self, command: str) -> None:
         with (self._below / "control").open("w") as control:
-            control.write(words)
+            control.write(command)
 
     def fill(self) -> None:
         """Fill the disk to the last block."""

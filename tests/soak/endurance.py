@@ -80,10 +80,10 @@ def half_a_computer() -> Iterator[None]:
 
 def run(folder: Path, minutes: int, is_half: bool) -> list[Sample]:
     (folder / "data").mkdir()
-    with ExitStack() as parts:
+    with ExitStack() as stack:
         site = UsedSite(folder, 1, PAUSES)
-        parts.enter_context(site.service)
-        parts.callback(site.close)
+        stack.enter_context(site.service)
+        stack.callback(site.close)
         began = time.monotonic()
         with half_a_computer() if is_half else ExitStack():
             site.service.start()

@@ -26,13 +26,13 @@ class Faults:
         self.began = time.monotonic()
         # Periods in which mosquitto lost messages that were only in its memory.
         self.windows: list[tuple[float, float]] = []
-        # Periods with a wrong box clock, whose time reads without a credible time received.
+        # Periods with a wrong box clock. Reads without a credible time got the time of the box.
         self.other_times: list[tuple[float, float]] = []
         if clock:
             self._service.environment = clock.environment
 
     def all(self) -> dict[str, Callable[[], None]]:
-        found: dict[str, Callable[[], None]] = {
+        available: dict[str, Callable[[], None]] = {
             "kill -9 of the service": self.kill_service,
             "service restarted": self.restart_service,
             "service frozen": self.freeze_service,
@@ -46,15 +46,18 @@ class Faults:
             "upgrade that changes the database": self.upgrade,
         }
         if self._clock:
-            found |= {"clock a day ahead and back": self.clock_ahead, "clock a day behind and back": self.clock_behind}
+            available |= {
+                "clock a day ahead and back": self.clock_ahead,
+                "clock a day behind and back": self.clock_behind,
+            }
         if self._disk:
-            found |= {
+            available |= {
                 "disk full": self.fill_disk,
                 "flushes slow": self.slow_flushes,
                 "disk fails, read-only, restart": self.fail_disk,
                 "power cut, cache of the disk lost": self.cut_power,
             }
-        return found
+        return available
 
     def kill_service(self) -> None:
         self._service.kill()
@@ -194,18 +197,18 @@ class Faults:
     def _next_acknowledged(self) -> list[tuple[Seen, float]]:
         """Return one new read of each reader. The time of a read may be up to `ROUNDING` ms ahead."""
         began = time.time_ns() // 1_000_000 + ROUNDING
-        found: dict[Publisher, tuple[Seen, float]] = {}
+        reads: dict[Publisher, tuple[Seen, float]] = {}
 
-        def is_found() -> bool:
+        def has_all() -> bool:
             for publisher in self._site.publishers:
                 publisher.settle()
                 newest = next(publisher.acknowledged_since(began), None)
                 if newest:
-                    found.setdefault(publisher, newest)
-            return len(found) == len(self._site.publishers)
+                    reads.setdefault(publisher, newest)
+            return len(reads) == len(self._site.publishers)
 
-        wait_for(is_found, PATIENCE, self._service.read_log)
-        return list(found.values())
+        wait_for(has_all, PATIENCE, self._service.read_log)
+        return list(reads.values())
 
     def _wait(self, seconds: float) -> None:
         """Wait a random time of at most `seconds`, usually much less."""

@@ -23,7 +23,7 @@ RATE = 100.0
 class Row(NamedTuple):
     what: str
     sent: int | None
-    found: int | None
+    present: int | None
     twice: int | None
     down: float | None
     note: str
@@ -94,15 +94,15 @@ class Site:
 
     def row(self, what: str, sent: set[int], since: int, note: str = "") -> Row:
         until = max(sent)
-        found = self.api.history(self.asset_id, since, until)
+        present = self.api.history(self.asset_id, since, until)
         came = time.monotonic()
-        while sent - set(found) and time.monotonic() < came + 20:
+        while sent - set(present) and time.monotonic() < came + 20:
             time.sleep(0.5)
-            known, found = len(found), self.api.history(self.asset_id, since, until)
-            if len(found) > known:
+            known, present = len(present), self.api.history(self.asset_id, since, until)
+            if len(present) > known:
                 came = time.monotonic()
-        twice = sum(1 for moment in sent if found[moment] > 1)
-        return show(Row(what, len(sent), len(sent & set(found)), twice, self.watch.downtime(), note))
+        twice = sum(1 for moment in sent if present[moment] > 1)
+        return show(Row(what, len(sent), len(sent & set(present)), twice, self.watch.downtime(), note))
 
     def close(self) -> None:
         self.watch.stop()
@@ -118,7 +118,7 @@ def of_manual(name: str) -> str:
 def show(row: Row) -> Row:
     cells = [
         row.what,
-        *("" if number is None else str(number) for number in (row.sent, row.found, row.twice)),
+        *("" if number is None else str(number) for number in (row.sent, row.present, row.twice)),
         "" if row.down is None else f"{row.down:.1f}",
         row.note,
     ]

@@ -25,7 +25,7 @@ class Obstacle(NamedTuple):
     what: str
     put: str
     take_away: str
-    told: str  # required part of the sentence
+    expected_text: str  # required part of the sentence
 
 
 def obstacles(port: int) -> list[Obstacle]:
@@ -86,15 +86,15 @@ def refused(box: Box, obstacle: Obstacle) -> str:
     if changed:
         raise AssertionError(f"{obstacle.what}: changed {sorted(changed)[:6]}")
     lines = [line for line in said.splitlines() if line.startswith("STOP")]
-    if len(lines) != 1 or obstacle.told not in lines[0] or lines[0] not in check or "INSTALLED" in said:
+    if len(lines) != 1 or obstacle.expected_text not in lines[0] or lines[0] not in check or "INSTALLED" in said:
         raise AssertionError(f"{obstacle.what}: {said}")
     return lines[0].removeprefix("STOP").strip()
 
 
 def state(box: Box) -> set[str]:
     """Return every file that an installation may touch, with size and time, and every package."""
-    found = "find /etc /usr/local /var/lib/mosquitto /var/lib/edge /etc/systemd -type f ! -name .edge-check"
-    return set(box.run(f"{found} -printf '%p %s %T@\\n' 2>/dev/null; dpkg -l", check=False).splitlines())
+    list_files = "find /etc /usr/local /var/lib/mosquitto /var/lib/edge /etc/systemd -type f ! -name .edge-check"
+    return set(box.run(f"{list_files} -printf '%p %s %T@\\n' 2>/dev/null; dpkg -l", check=False).splitlines())
 
 
 def firewall(box: Box) -> str:

@@ -183,21 +183,21 @@ class Callers:
         self._by_function: dict[str, list[Test]] = {}
         self._by_module: dict[str, list[Test]] = {}
         self._catches: Counter[tuple[str, str]] = Counter()
-        for test_id, told in tests.items():
-            if not told.get("is_green"):
+        for test_id, recorded in tests.items():
+            if not recorded.get("is_green"):
                 continue
-            test = Test(test_id, told["seconds"])
-            for function in told["functions"]:
+            test = Test(test_id, recorded["seconds"])
+            for function in recorded["functions"]:
                 self._by_function.setdefault(function, []).append(test)
-            for module in {function.split("::")[0] for function in told["functions"]}:
+            for module in {function.split("::")[0] for function in recorded["functions"]}:
                 self._by_module.setdefault(module, []).append(test)
 
     def of(self, one: Mutation) -> list[Test]:
-        found = {test for name in one.functions for test in self._by_function.get(f"{one.path}::{name}", ())}
-        found = found or set(self._by_module.get(one.path, ()))  # code run at import, or called by no test
+        selected = {test for name in one.functions for test in self._by_function.get(f"{one.path}::{name}", ())}
+        selected = selected or set(self._by_module.get(one.path, ()))  # code run at import, or called by no test
         called_after = f"/test_{Path(one.path).stem}"
         return sorted(
-            found, key=lambda test: (-self._catches[one.path, test.id], called_after not in test.id, test.seconds)
+            selected, key=lambda test: (-self._catches[one.path, test.id], called_after not in test.id, test.seconds)
         )
 
     def note_catch(self, one: Mutation, test_id: str) -> None:
@@ -220,10 +220,10 @@ def record_callers(bench: Bench, file: Path | None) -> Callers:
     bench.run(["-p", "tests.soak.callers", "--maxfail=100000", *TESTS], None)
     if not kept.exists():
         sys.exit(f"The tests could not be run:\n{bench.output()[-3000:]}")
-    told = json.loads(kept.read_text("utf-8"))
-    red = [test_id for test_id, test in told.items() if not test.get("is_green")]
-    print(f"{len(told)} tests in {time.monotonic() - began:.0f} s; not green, and not used: {red}", flush=True)
-    return Callers(told)
+    recorded = json.loads(kept.read_text("utf-8"))
+    red = [test_id for test_id, test in recorded.items() if not test.get("is_green")]
+    print(f"{len(recorded)} tests in {time.monotonic() - began:.0f} s; not green, and not used: {red}", flush=True)
+    return Callers(recorded)
 
 
 def try_mutant(bench: Bench, callers: Callers, one: Mutation, most_seconds: float) -> Outcome:
@@ -268,15 +268,15 @@ def _within(tests: Sequence[Test], seconds: float) -> Iterator[Test]:
 
 def choose(root: Path, count: int, seed: int, only: str) -> list[Mutation]:
     paths = sorted({str(path.relative_to(root)) for pattern in MODULES for path in root.glob(pattern)})
-    found = [one for path in paths if path.startswith(only) for one in mutations_of(root, path)]
-    random.Random(seed).shuffle(found)
+    selected = [one for path in paths if path.startswith(only) for one in mutations_of(root, path)]
+    random.Random(seed).shuffle(selected)
     chosen: list[Mutation] = []
-    for one in found:
+    for one in selected:
         if len(chosen) == count:
             break
         if is_another_program(root, one):
             chosen.append(one)
-    print(f"{len(chosen)} of {len(found)} possible mutants of {len(paths)} modules, seed {seed}", flush=True)
+    print(f"{len(chosen)} of {len(selected)} possible mutants of {len(paths)} modules, seed {seed}", flush=True)
     return chosen
 
 

@@ -63,8 +63,8 @@ class Mutation(NamedTuple):
 def mutations_of(root: Path, path: str) -> list[Mutation]:
     """Return all mutations of a module. Some are invalid or equivalent: see `is_another_program`."""
     source = (root / path).read_text("utf-8")
-    found = {(one.start, one.end, one.text): one for one in _Finder(path, source, ast.parse(source)).find()}
-    return list(found.values())
+    by_position = {(one.start, one.end, one.text): one for one in _Finder(path, source, ast.parse(source)).find()}
+    return list(by_position.values())
 
 
 def is_another_program(root: Path, one: Mutation) -> bool:
@@ -160,10 +160,10 @@ class _Finder:
     def _compare(self, node: ast.Compare) -> Iterator[tuple[str, int, int, str]]:
         operands = [node.left, *node.comparators]
         for left, right in pairwise(operands):
-            found = _OPERATOR.search(self._source, self._end(left), self._start(right))
-            if found:
-                swapped = _COMPARISONS[" ".join(found[0].split())]
-                yield "change a comparison", found.start(), found.end(), swapped
+            match = _OPERATOR.search(self._source, self._end(left), self._start(right))
+            if match:
+                swapped = _COMPARISONS[" ".join(match[0].split())]
+                yield "change a comparison", match.start(), match.end(), swapped
 
     def _bool_op(self, node: ast.BoolOp) -> Iterator[tuple[str, int, int, str]]:
         word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
@@ -206,13 +206,13 @@ class _Finder:
         begin, text = self._start(node), self._text(node)
         if not _SQL.search(text):
             return
-        for found in _CONDITION.finditer(text):
-            start, end = found.span("condition")
-            name = "drop the organization" if "organization_id" in found["condition"] else "drop a condition of SQL"
-            yield name, begin + start, begin + end, f"({found['condition']} OR 1)"
+        for match in _CONDITION.finditer(text):
+            start, end = match.span("condition")
+            name = "drop the organization" if "organization_id" in match["condition"] else "drop a condition of SQL"
+            yield name, begin + start, begin + end, f"({match['condition']} OR 1)"
         for name, pattern, replacement in _SQL_EDITS:
-            for found in pattern.finditer(text):
-                yield name, begin + found.start(), begin + found.end(), found.expand(replacement)
+            for match in pattern.finditer(text):
+                yield name, begin + match.start(), begin + match.end(), match.expand(replacement)
 
     def _comprehension(self, node: ast.comprehension) -> Iterator[tuple[str, int, int, str]]:
         for condition in node.ifs:

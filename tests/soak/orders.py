@@ -24,16 +24,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1_000)
     parser.add_argument("--smoothing", choices=("auto", "off"), default="auto")
     options = parser.parse_args()
-    found = 0
+    differing_traces = 0
     for seed in range(options.seed, options.seed + options.traces // AT_ONCE):
         with tempfile.TemporaryDirectory() as data_dir:
             migrate.migrate(Path(data_dir))
             world = make_world(organizations.add_organization(shell(), "Orders").id)
             wrong = differing(world, AT_ONCE, seed, is_smoothing=options.smoothing == "auto")
-        found += len(wrong)
+        differing_traces += len(wrong)
         print(f"seed {seed}: {len(wrong)} of {AT_ONCE} differ", *wrong, sep="\n", flush=True)
-    print(f"{found} of {options.traces} traces differ")
-    sys.exit(found > 0)
+    print(f"{differing_traces} of {options.traces} traces differ")
+    sys.exit(differing_traces > 0)
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ def take_over(first: Site, second: Box, source: Path) -> str:
     assert second.run("cat /etc/edge/authority.crt") == authority
     assert _pages_are_trusted(first.ports.https, authority)
     assert _publishes(first, authority)
-    found = first.api.history(first.asset_id, 0, int(time.time() * 1000) + 60_000)
-    assert known <= set(found), f"{len(known - set(found))} reads are missing"
+    present = first.api.history(first.asset_id, 0, int(time.time() * 1000) + 60_000)
+    assert known <= set(present), f"{len(known - set(present))} reads are missing"
     exposure = [
         second.run(f"systemd-analyze security --no-pager {unit} | grep -o 'service: [0-9.]*'").split()[1]
         for unit in ("edge", "mosquitto", "caddy")

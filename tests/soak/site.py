@@ -61,9 +61,9 @@ def spoil_queue_file(site: Site) -> str:
         " systemctl start mosquitto"
     )
     wait_for(site.box, "ls /var/lib/mosquitto/mosquitto.db.corrupt-* >/dev/null 2>&1")
-    told = site.box.run("journalctl -u mosquitto --no-pager | grep -c 'queue file of the broker was damaged'").strip()
+    output = site.box.run("journalctl -u mosquitto --no-pager | grep -c 'queue file of the broker was damaged'").strip()
     site.box.run("edge doctor | grep -q 'WARNING warnings' && rm /var/lib/edge/warnings/*")
-    return f"moved aside, {told} line in the journal, warned by doctor"
+    return f"moved aside, {output} line in the journal, warned by doctor"
 
 
 def put_garbage_into_queue(site: Site) -> str:
@@ -74,21 +74,21 @@ def put_garbage_into_queue(site: Site) -> str:
         " dd if=/dev/urandom of=$f bs=1 seek=$(($(stat -c %s $f) / 2)) count=600 conv=notrunc status=none;"
         " systemctl start mosquitto edge"
     )
-    told = site.box.run("journalctl -u mosquitto -o cat --no-pager | grep -c 'Unsupported chunk'").strip()
+    output = site.box.run("journalctl -u mosquitto -o cat --no-pager | grep -c 'Unsupported chunk'").strip()
     copies = site.box.run("ls /var/lib/mosquitto | grep -c corrupt-").strip()
     site.box.run("edge doctor | grep -q 'WARNING warnings.*A copy is' && rm /var/lib/edge/warnings/*")
-    return f"{told} line in the journal, {copies} copy kept, warned by doctor; reads in the queue are lost"
+    return f"{output} line in the journal, {copies} copy kept, warned by doctor; reads in the queue are lost"
 
 
 def repair_database(site: Site) -> str:
     """Damage header, schema and secrets: undamaged pages are kept, the rest comes from the backup."""
     site.box.run("edge backup")
-    told = site.box.run(
+    output = site.box.run(
         "systemctl stop edge; cd /var/lib/edge;"
         " dd if=/dev/urandom of=edge.db bs=4096 count=3 conv=notrunc status=none; edge repair --yes;"
         " systemctl start edge; rm edge.db.before-*"
     )
-    return " ".join(line for line in told.splitlines() if "rows" in line)
+    return " ".join(line for line in output.splitlines() if "rows" in line)
 
 
 def install_again(site: Site) -> str:
@@ -165,9 +165,9 @@ def move_to(first: Site, second: Site) -> Row:
     second.api.use_key_of(first.api)
     second.account = first.account
     second.connect()
-    wanted = {moment for moment in sent if moment < until - 2000}
+    due = {moment for moment in sent if moment < until - 2000}
     second.watch.begin()
-    second.row("restore on a second box: reads of before", wanted, min(wanted) - 1)
+    second.row("restore on a second box: reads of before", due, min(due) - 1)
     return second.under_load("... the reader goes on there", lambda: None)
 
 

@@ -16,9 +16,9 @@ _UNIT = (ROOT / "systemd" / "edge.service").read_text("utf-8")
 
 
 def _of_unit(name: str) -> int:
-    found = re.search(rf"^{name}=(\d+)$", _UNIT, re.MULTILINE)
-    assert found
-    return int(found[1])
+    match = re.search(rf"^{name}=(\d+)$", _UNIT, re.MULTILINE)
+    assert match
+    return int(match[1])
 
 
 class SupervisedService(Service):
@@ -31,7 +31,7 @@ class SupervisedService(Service):
         super().__init__(data_dir, broker_url, log, **settings)
         self.ended_by_itself: Counter[str] = Counter()
         self._turn = threading.RLock()
-        self._is_wanted = False
+        self._is_expected = False
         self._ended_at: float | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
@@ -48,7 +48,7 @@ class SupervisedService(Service):
     def start(self) -> None:
         with self._turn:
             super().start()
-            self._is_wanted = True
+            self._is_expected = True
 
     def stop(self) -> float:
         with self._turn:
@@ -66,10 +66,10 @@ class SupervisedService(Service):
 
     def _let_go(self) -> None:
         self._note_end()
-        self._is_wanted, self._ended_at = False, None
+        self._is_expected, self._ended_at = False, None
 
     def _note_end(self) -> None:
-        code = self.process.poll() if self.process and self._is_wanted and self._ended_at is None else None
+        code = self.process.poll() if self.process and self._is_expected and self._ended_at is None else None
         if code is not None:
             self._ended_at = time.monotonic()
             how = signal.Signals(-code).name if code < 0 else f"exit {code}"

@@ -153,13 +153,13 @@ def broken(site: Site, change: str) -> str:
     return said.strip().splitlines()[-1]
 
 
-def worse(site: Site, change: str, is_found_before: bool) -> str:
+def worse(site: Site, change: str, is_detected_by_trial: bool) -> str:
     """Upgrade to a worse release: the previous one must run again without help."""
     before = version(site)
     fresh_release(site.box, "9.98", change)
     said = site.box.run(f"edge upgrade {NEW} 2>&1 && echo WENT THROUGH", check=False)
-    assert ("WENT THROUGH" not in said) == is_found_before, said
-    if not is_found_before:
+    assert ("WENT THROUGH" not in said) == is_detected_by_trial, said
+    if not is_detected_by_trial:
         wait_for(site.box, "test ! -e /opt/edge/probation && systemctl is-active -q edge", 660)
         said = site.box.run("cat /var/lib/edge/warnings/upgrade; rm /var/lib/edge/warnings/upgrade")
     assert version(site) == before, said
@@ -259,10 +259,10 @@ def plug_in_drive(site: Site) -> str:
     return follows(site, True)
 
 
-def follows(site: Site, wanted: bool) -> str:
+def follows(site: Site, is_ok: bool) -> str:
     """Wait until the doctor reports the expected state. Returns its finding."""
     began = time.monotonic()
-    sign = "ok" if wanted else "PROBLEM"
+    sign = "ok" if is_ok else "PROBLEM"
     wait_for(site.box, f"edge doctor | grep -q '^{sign} *backup-continuous'", 90)
     said = site.box.run("edge doctor | grep backup-continuous || true").strip()
     return f"{said} ({time.monotonic() - began:.0f} s)"
@@ -300,7 +300,10 @@ def acts() -> dict[str, Callable[[Site], str]]:
         "upgrade": partial(upgrade, number="9.01"),
         "upgrade that changes the database": partial(upgrade, number="9.02", change=add_table("added")),
         **{f"broken: {what}": partial(broken, change=change) for what, change in BROKEN.items()},
-        **{f"worse: {what}": partial(worse, change=how, is_found_before=early) for what, (how, early) in WORSE.items()},
+        **{
+            f"worse: {what}": partial(worse, change=how, is_detected_by_trial=early)
+            for what, (how, early) in WORSE.items()
+        },
         "back by hand": back,
         **power_cuts(),
         "drive plugged in": plug_in_drive,
@@ -311,21 +314,21 @@ def acts() -> dict[str, Callable[[Site], str]]:
 
 
 def power_cuts() -> dict[str, Callable[[Site], str]]:
-    found: dict[str, Callable[[Site], str]] = {}
+    cuts: dict[str, Callable[[Site], str]] = {}
     for number, (what, (pattern, is_new)) in enumerate(STEPS.items(), 10):
         change = add_table(f"next{number}")
-        found[what] = partial(power_cut, pattern=pattern, is_new=is_new, number=f"9.{number}", change=change)
+        cuts[what] = partial(power_cut, pattern=pattern, is_new=is_new, number=f"9.{number}", change=change)
     for number, (what, (pattern, is_new)) in enumerate(PLAIN_STEPS.items(), 40):
         name = f"{what}, the database stays as it is"
-        found[name] = partial(power_cut, pattern=pattern, is_new=is_new, number=f"9.{number}", change="true")
+        cuts[name] = partial(power_cut, pattern=pattern, is_new=is_new, number=f"9.{number}", change="true")
     for number, (what, pattern) in enumerate(WAYS_BACK.items(), 50):
         change = f"{BROKEN['it starts in a trial only']}; {add_table(f'next{number}')}"
-        found[f"on the way back, {what}"] = partial(
+        cuts[f"on the way back, {what}"] = partial(
             power_cut, pattern=pattern, is_new=False, number=f"9.{number}", change=change
         )
-    found["in the migration"] = partial(cut_in_migration, number="9.60")
-    found["and again while it goes back at boot"] = partial(cut_twice, number="9.61")
-    return {f"power cut: {what}": act for what, act in found.items()}
+    cuts["in the migration"] = partial(cut_in_migration, number="9.60")
+    cuts["and again while it goes back at boot"] = partial(cut_twice, number="9.61")
+    return {f"power cut: {what}": act for what, act in cuts.items()}
 
 
 def main() -> None:

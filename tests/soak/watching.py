@@ -125,15 +125,15 @@ class Api:
 
     def rows(self, asset_id: int) -> list[tuple[int, str, int | None]]:
         """Return the whole history, oldest first: milliseconds, location, seconds at the previous location."""
-        found: list[tuple[int, str, int | None]] = []
+        rows: list[tuple[int, str, int | None]] = []
         while True:
-            page = self.get(f"/api/v1/assets/{asset_id}/history?sort=event_observed_at&limit=200&offset={len(found)}")
-            found += [
+            page = self.get(f"/api/v1/assets/{asset_id}/history?sort=event_observed_at&limit=200&offset={len(rows)}")
+            rows += [
                 (_milliseconds(row["event_observed_at"]), row["location_external_key"], row["duration_seconds"])
                 for row in page["data"]
             ]
             if len(page["data"]) < 200:
-                return found
+                return rows
 
     def has_asset(self, asset_id: int) -> bool:
         """Look the asset up by id: lists hide records created with a clock ahead until that time."""
@@ -153,13 +153,13 @@ class Api:
 
     def history(self, asset_id: int, since: int, until: int) -> Counter[int]:
         """Count the history rows in a range, by millisecond."""
-        found: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
         while True:
             between = urllib.parse.urlencode({"from": _wire(since), "to": _wire(until)})
-            page = self.get(f"/api/v1/assets/{asset_id}/history?{between}&limit=200&offset={found.total()}")["data"]
-            found.update(_milliseconds(row["event_observed_at"]) for row in page)
+            page = self.get(f"/api/v1/assets/{asset_id}/history?{between}&limit=200&offset={counts.total()}")["data"]
+            counts.update(_milliseconds(row["event_observed_at"]) for row in page)
             if len(page) < 200:
-                return found
+                return counts
 
     def _sign_in(self) -> None:
         status, answer = self._send(

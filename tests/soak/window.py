@@ -1,8 +1,8 @@
 """Measure the loss at a power cut while the service follows: `tests.soak.window [--cuts 20] [--rates 20,100,500]`.
 
 A reader publishes at QoS 1 through mosquitto with the installer's settings (saved every 30 s). At random moments
-service and broker are killed together, which leaves only durable data, and both are restarted. Prints the number of missing
-acknowledged reads, the age of the oldest one at the cut, and the share of a core.
+service and broker are killed together, which leaves only durable data, and both are restarted. Prints the number of
+missing acknowledged reads, the age of the oldest one at the cut, and the share of a core.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ def cut(folder: Path, rate: float, chance: random.Random) -> tuple[Cut, float]:
         broker.start()
         service.start()
         service.wait_until_connected()
-        found = numbers(ledger)
+        recorded = numbers(ledger)
         service.stop()
     broker.stop()
     acknowledged = {number: at for number, at in reader.acknowledged.items() if at <= cut_at}
-    missing = [cut_at - at for number, at in acknowledged.items() if number not in found]
+    missing = [cut_at - at for number, at in acknowledged.items() if number not in recorded]
     return Cut(len(acknowledged), len(missing), max(missing, default=0.0)), share
 
 
