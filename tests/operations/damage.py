@@ -222,11 +222,11 @@ def _pages(file: PageFile) -> dict[tuple[str, tuple[object, ...]], set[int]]:
     first: dict[int, list[int]] = {}
     following: dict[int, int] = {}
     for number in range(2, file.count + 1):
-        texts = file.parent(number)
-        if texts and texts.kind == OVERFLOW_FIRST:
-            first.setdefault(texts.page, []).append(number)
-        elif texts and texts.kind == OVERFLOW:
-            following[texts.page] = number
+        pointer = file.parent(number)
+        if pointer and pointer.kind == OVERFLOW_FIRST:
+            first.setdefault(pointer.page, []).append(number)
+        elif pointer and pointer.kind == OVERFLOW:
+            following[pointer.page] = number
     for pages in pages_by_row.values():
         for page in list(pages):
             for number in first.get(page, []):
