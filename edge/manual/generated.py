@@ -1,6 +1,6 @@
 """Parts of the manual that are made from the code: a line `<!-- generated: NAME -->` in a chapter stands for one.
 
-The settings and the commands belong to rooms above this one, so those register what makes their part.
+The settings and the commands belong to rooms above this one, so those rooms register a function for each part.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def register(name: str, make: Callable[[], str]) -> None:
 
 
 def markdown(name: str) -> str:
-    """Return the part, or a sentence in its place where the program runs without what makes it."""
+    """Return the part, or a sentence in its place if no function is registered."""
     return _MAKERS[name]() if name in _MAKERS else "This list is not available here.\n"
 
 

@@ -157,8 +157,8 @@ def _best(terms: Sequence[str], sentences: Sequence[str]) -> str:
 
 def _pieces(terms: Sequence[str], sentence: str) -> Iterator[Piece]:
     pattern = re.compile("(" + "|".join(map(re.escape, sorted(terms, key=len, reverse=True))) + ")", re.IGNORECASE)
-    found = pattern.search(sentence)
-    start = max(0, found.start() - _SHOWN // 2) if found else 0
+    match = pattern.search(sentence)
+    start = max(0, match.start() - _SHOWN // 2) if match else 0
     if start:
         start = sentence.find(" ", start) + 1
     shown = sentence[start : start + _SHOWN]

@@ -76,7 +76,7 @@ def _end(tokens: Sequence[Token], start: int) -> int:
 
 
 def _shape_table(tokens: Sequence[Token]) -> None:
-    """Tell each cell its column, for the cards."""
+    """Add the name of its column to each cell, for the cards."""
     names = [plain(tokens[place + 1]) for place, token in enumerate(tokens) if token.type == "th_open"]
     tokens[0].attrSet("class", "cards" if len(names) >= _CARD_COLUMNS else "pairs")
     column = 0

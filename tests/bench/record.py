@@ -1,4 +1,4 @@
-"""Run a benchmark and write what it prints into the manual, with date and machine.
+"""Run a benchmark and write its output into the manual, with date and machine.
 
     python -m tests.bench.record ingest --rounds 3
 

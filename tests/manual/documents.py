@@ -34,8 +34,8 @@ class Block(NamedTuple):
 
 def blocks() -> Iterator[Block]:
     for document in DOCUMENTS:
-        for found in _FENCE.finditer(document.read_text("utf-8")):
-            yield Block(document, found["language"], dedent(found["code"]), found["marker"] or "")
+        for match in _FENCE.finditer(document.read_text("utf-8")):
+            yield Block(document, match["language"], dedent(match["code"]), match["marker"] or "")
 
 
 def marked(marker: str) -> Block:

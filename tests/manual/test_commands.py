@@ -45,10 +45,10 @@ def test_the_commands_of_a_chapter_succeed(edge: Shell, folder: Path, chapter: l
 
 
 def run(edge: Shell, folder: Path, line: str) -> None:
-    words = shlex.split(line.removeprefix("sudo "), comments=True)
-    if not words:
+    typed = shlex.split(line.removeprefix("sudo "), comments=True)
+    if not typed:
         return
-    name, *arguments = words
+    name, *arguments = typed
     assert name == "edge", f"{line}: only edge is run here"
     arguments, file = (arguments[:-2], arguments[-1]) if ">" in arguments else (arguments, "")
     said = edge.ok(*[one.replace("/var/lib/edge", str(folder)) for one in arguments])

@@ -21,7 +21,7 @@ BLOCKS = list(blocks())
 OF_COMMANDS = [one for one in BLOCKS if one.language in ("sh", "python")]
 OF_DATA = [one for one in BLOCKS if one.language in ("json", "toml")]
 TEXTS = {path: path.read_text("utf-8") for path in DOCUMENTS}
-QUOTED = sorted({found for text in TEXTS.values() for found in re.findall(r"`((?:sudo )?edge [a-z][^`\n]*)`", text)})
+QUOTED = sorted({code for text in TEXTS.values() for code in re.findall(r"`((?:sudo )?edge [a-z][^`\n]*)`", text)})
 TYPED = sorted({line for block in BLOCKS if block.language == "sh" for line in block.lines})
 COMMANDS = sorted({line.removeprefix("sudo ") for line in (*QUOTED, *TYPED) if re.match("(sudo )?edge ", line)})
 UPGRADE = (ROOT / "systemd" / "edge-upgrade").read_text("utf-8")  # `edge upgrade`, of an installed site
@@ -35,20 +35,20 @@ def ids(path: Path) -> str:
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_exists_with_its_options(line: str) -> None:
-    words = shlex.split(line, comments=True)[1:]
-    if words[0] == "upgrade":
-        assert all(word in UPGRADE for word in words if word.startswith("--"))
+    arguments = shlex.split(line, comments=True)[1:]
+    if arguments[0] == "upgrade":
+        assert all(word in UPGRADE for word in arguments if word.startswith("--"))
         return
     command: click.Command = cli
-    while isinstance(command, click.Group) and (words or not command.invoke_without_command):
-        assert words, f"{line} is not complete"
-        if words[0].startswith("-"):
+    while isinstance(command, click.Group) and (arguments or not command.invoke_without_command):
+        assert arguments, f"{line} is not complete"
+        if arguments[0].startswith("-"):
             break
-        inner = command.get_command(click.Context(command), words[0])
+        inner = command.get_command(click.Context(command), arguments[0])
         assert inner, f"{line}: no such command"
-        command, words = inner, words[1:]
+        command, arguments = inner, arguments[1:]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known | {"--help"}
+    assert {word.partition("=")[0] for word in arguments if word.startswith("--")} <= known | {"--help"}
 
 
 @pytest.mark.parametrize("block", OF_COMMANDS, ids=lambda one: one.place)

@@ -1,4 +1,4 @@
-"""What `tests.bench.record` writes into the figures."""
+"""`tests.bench.record` writes a run into the chapter Figures."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_an_empty_search_shows_the_index(anybody: Browser) -> None:
 
 
 def test_settings_and_commands_are_listed(anybody: Browser) -> None:
-    assert cli.COMMANDS  # the commands register what makes their chapter
+    assert cli.COMMANDS  # the import registers the chapters made from code
     page = text_of(anybody.get("/manual/settings").text)
     for item in Config.__dataclass_fields__.values():
         assert item.metadata["name"] in page
