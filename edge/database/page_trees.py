@@ -273,6 +273,7 @@ class Coverage:
             self._is_merged = False
 
     def has(self, key: Key) -> bool:
+        """Return True if the key lies in a range that was read completely."""
         if not self._is_merged:
             self._merge()
         low, high = 0, len(self._ranges)

@@ -216,6 +216,7 @@ class Round:
 
 
 def attempt_to_send(sender: Sender, message: Message) -> tuple[Outcome, Attempt]:
+    """Send one message and return its outcome with the attempt to record."""
     at, began = clock.now(), time.monotonic()
     outcome = sender.send(message)
     took = int((time.monotonic() - began) * 1000)

@@ -46,6 +46,7 @@ class Progress(NamedTuple):
 
 
 def retries_of(no: int) -> list[Retry]:
+    """Return the pending retries of a destination, oldest event first."""
     rows = execute(
         "SELECT seq, subject_id, since, attempts, next_try_at FROM event_retry WHERE destination_no = ? ORDER BY seq",
         (no,),
@@ -94,6 +95,7 @@ def record_progress(no: int, progress: Progress) -> None:
 
 
 def record_test(no: int, attempt: Attempt) -> None:
+    """Store the attempt of a test event, unless the destination was removed."""
     with writing():
         execute("UPDATE event_destination SET is_test_wanted = 0 WHERE no = ?", (no,))
         if execute("SELECT 1 FROM event_destination WHERE no = ?", (no,)).fetchone():

@@ -11,6 +11,7 @@ AUTHORITY = "sync-authority.crt"
 
 
 def write(data_dir: Path, secret: str, authority: str) -> None:
+    """Write the site's secret and, if not empty, the hub's own certificate authority (PEM)."""
     file = data_dir / SECRET
     file.touch(mode=0o600)
     file.write_text(secret + "\n", "ascii")

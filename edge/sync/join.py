@@ -23,6 +23,7 @@ class JoinCode(NamedTuple):
 
 
 def write(code: JoinCode) -> str:
+    """Return a join code as text."""
     packed = zlib.compress(json.dumps(code).encode(), 9)
     return _PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 

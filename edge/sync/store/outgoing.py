@@ -80,6 +80,7 @@ class Contents:
         self._seen.update(numbers)
 
     def batch(self, until_seq: int) -> Batch:
+        """Read the current state of all included rows and return it as a batch."""
         patches = sorted([*self._instant_patches(), *self._ranges])
         states = copies.tracks_to_send(self._organization_id, self._tracks | self._asked, self._asked)
         tracks = [TrackState(*state) for state in states]

@@ -56,6 +56,7 @@ class SiteStatus(NamedTuple):
 
 
 def site_state() -> SiteState | None:
+    """Return the status of this machine as a site, or None if it reports to no hub."""
     here = hub_link.find()
     if here is None:
         return None
