@@ -120,11 +120,7 @@ class RowCount(NamedTuple):
 
 def tracks_since(organization_id: int, after: int, since: int, limit: int) -> list[tuple[int, int]]:
     """Return number and row count of tracks numbered above `after` whose asset was seen at or after `since`."""
-    return execute(
-        "SELECT no, history_rows FROM track WHERE organization_id = ? AND no > ? AND last_seen_at >= ? "
-        "AND site_no IS NULL ORDER BY no LIMIT ?",
-        (organization_id, after, since, limit),
-    ).fetchall()
+    return execute(_TRACKS_SINCE, (organization_id, after, since, limit)).fetchall()
 
 
 def count_rows(tracks: Collection[int], sources: Collection[int], since: int, until: int) -> list[RowCount]:
@@ -133,6 +129,10 @@ def count_rows(tracks: Collection[int], sources: Collection[int], since: int, un
     return [RowCount(*row) for row in execute(_COUNT, values)]
 
 
+_TRACKS_SINCE = """
+SELECT no, history_rows FROM track
+WHERE organization_id = ? AND no > ? AND last_seen_at >= ? AND site_no IS NULL ORDER BY no LIMIT ?
+"""
 # From the tracks to their rows by the primary key: `history` has no index by source.
 _COUNT = """
 SELECT t.asset_id, sum(h.source_no IN (SELECT value FROM json_each(?2))),

@@ -18,7 +18,7 @@ from edge.readers import location_corrections, readers
 from edge.readers.location_corrections import Correction, Preview, correct, preview
 from edge.readers.readers import Placement
 from edge.records import locations
-from edge.tracking import carriers
+from edge.tracking import carriers, late_reads
 from tests.conftest import Cast
 from tests.ingest.site import GAP, Site, csl, location_of, message, pipeline, seen
 
@@ -192,7 +192,7 @@ def test_after_a_crash_the_same_correction_does_what_is_left(
 
 def test_a_preview_looks_only_at_rows_of_the_time_that_is_asked_for(site: Site) -> None:
     """By the keys of tracks and history: no statement goes through all of either."""
-    for sql, count in ((location_corrections._TRACKS, 4), (location_corrections._COUNT, 4)):
+    for sql, count in ((late_reads._TRACKS_SINCE, 4), (late_reads._COUNT, 4)):
         plan = [row[3] for row in execute(f"EXPLAIN QUERY PLAN {sql}", (0,) * count)]
         scanned = [step for step in plan if step.startswith("SCAN") and "VIRTUAL TABLE" not in step]
         assert not scanned, plan
