@@ -78,7 +78,7 @@ class Budget:
             yield
             return
         if not self.take(size):
-            raise Unavailable("Too much is being processed at the moment; try again in a few seconds", RETRY_SECONDS)
+            raise Unavailable("The server is busy; try again in a few seconds", RETRY_SECONDS)
         try:
             yield
         finally:
@@ -100,5 +100,5 @@ def cost_of(size: int, marks: int, most: int = MOST_OF_REQUEST) -> int:
     """Return the bytes that a parsed text takes. Raises TooLarge."""
     cost = 3 * size + _VALUE * marks
     if cost > most:
-        raise TooLarge("It has too many values; send fewer at once")
+        raise TooLarge("Too many values; split the file")
     return cost

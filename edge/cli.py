@@ -68,7 +68,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands)
 @click.option("--config", "file", type=click.Path(path_type=Path), envvar="EDGE_CONFIG", help="Settings file (TOML).")
-@click.option("--set", "flags", multiple=True, metavar="NAME=VALUE", help="Set one setting; may be repeated.")
+@click.option("--set", "flags", multiple=True, metavar="NAME=VALUE", help="Set one setting; repeatable.")
 @click.version_option(__version__)
 @click.pass_context
 def cli(context: click.Context, file: Path | None, flags: tuple[str, ...]) -> None:

@@ -61,7 +61,7 @@ class TooLarge(EdgeError):
 
 class OverQuota(EdgeError):
     def __init__(self, retry_after_seconds: int) -> None:
-        super().__init__("Too much was added in a short time; try again later")
+        super().__init__("Too many additions in a short time. Try again later")
         self.retry_after_seconds = retry_after_seconds
 
 

@@ -51,16 +51,16 @@ def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> so
     if not is_encrypted:  # unencrypted connections are allowed in private networks only
         allowed = [address for address in allowed if network_of(address) is not Network.INTERNET]
         if not allowed:
-            raise NotAllowed(f"{host} is on the internet; edge sends there only with encryption")
+            raise NotAllowed(f"{host} is on the internet; use an encrypted address")
     fault: OSError | None = None
     for address in allowed[:2]:
         try:
             return socket.create_connection((str(address), port), timeout=CONNECT_SECONDS)
         except TimeoutError:
-            fault = OSError(f"no answer from {address}")
+            fault = OSError(f"no response from {address}")
         except OSError as error:
             fault = error
-    raise fault or OSError("nothing to connect to")
+    raise fault or OSError("no address to connect to")
 
 
 def _network_from_here(address: Address) -> Network | None:
@@ -121,7 +121,9 @@ def _resolve(host: str, port: int) -> list[Address]:
 def _refusal(host: str, judged: list[tuple[Address, Network | None]]) -> str:
     address, kind = judged[0]
     if kind is Network.PRIVATE:
-        return f"{host} is {address} in a private network, which this destination may not use"
+        return f"{host} is {address} in a private network, which is not allowed for this destination"
     if kind is Network.LOOPBACK:
-        return f"{host} is this box itself; only a destination added in its shell may be there (--network loopback)"
+        return (
+            f"{host} is this box itself, which is allowed only for destinations added in its shell (--network loopback)"
+        )
     return f"{host} is {address}, a link-local or reserved address"

@@ -121,7 +121,7 @@ def test_a_reader_is_connected_shown_changed_and_removed(edge: Shell) -> None:
     assert shown.splitlines()[-1].split() == ["recorded", "1", "1"]
 
     edge.ok("reader", "change", "dock1", "--clock", "receipt")
-    assert "Its clock: not trusted, the time of receipt counts" in edge.ok("reader", "show", "dock1")
+    assert "Its clock: not trusted, using the time of receipt" in edge.ok("reader", "show", "dock1")
     edge.ok("reader", "change", "dock1", "--name", "door", "--topic", "site/door", "--off", "--min-rssi", "")
     assert "csl on site/door, at DOCK-1 (off)" in edge.ok("reader", "show", "door")
     edge.ok("reader", "antenna", "door", "2", "--forget")
@@ -146,7 +146,7 @@ def test_a_reader_is_connected_shown_changed_and_removed(edge: Shell) -> None:
         (["asset", "add", "x", "--tag", "nfc:1"], "tag_type must be one of rfid, ble, barcode"),
         (["asset", "add", "x", "--key", "a b"], "external_key"),
         (["asset", "add", " x"], "name"),
-        (["tag", "add", "rfid", "1"], "Give either --asset KEY or --location KEY."),
+        (["tag", "add", "rfid", "1"], "Pass either --asset KEY or --location KEY."),
         (["tag", "add", "rfid", "1", "--asset", "NO"], "There is no asset NO."),
         (["org", "add", "Acme"], "organization Acme already exists"),
     ],
@@ -231,7 +231,7 @@ def test_the_shell_turns_a_second_factor_off(edge: Shell) -> None:
         1,
         "edge: There is no person with the email nobody@acme.test. `edge user list` shows them.\n",
     )
-    assert "with the password alone" in edge.ok("user", "remove-second-factor", "BOSS@acme.test")
+    assert "with the password only" in edge.ok("user", "remove-second-factor", "BOSS@acme.test")
     assert second_factors.find(person.organization_id, person.id) is None
     line = trail.recent(person.organization_id)[0]
     assert (line.action, line.actor_kind) == ("person.second_factor_removed", "shell")

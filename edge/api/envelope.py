@@ -78,7 +78,7 @@ def error_response(error: Exception) -> Response:
         return _routing_error(error)
     reason = "corrupt data" if isinstance(error, Corrupt) else "failure"
     log.error("%s in %s %s (%s)", reason, request.method, request.path, request_context().request_id, exc_info=error)
-    return _response("internal_error", "The server failed; quote the request id when you report it")
+    return _response("internal_error", "Internal server error. Include the request id in a report")
 
 
 def body(kind: str, detail: str, instance: str, request_id: str, fields: Sequence[FieldError] = ()) -> bytes:
@@ -112,7 +112,7 @@ def _routing_error(error: HTTPException) -> Response:
         return _response("payload_too_large", "The body is too large")
     if error.code == 400:
         return _response("bad_request", "The request cannot be read")
-    return _response("not_found", "There is nothing at this path" + _slash_hint(request.path))
+    return _response("not_found", "Unknown path" + _slash_hint(request.path))
 
 
 def _slash_hint(path: str) -> str:
@@ -120,7 +120,7 @@ def _slash_hint(path: str) -> str:
     without_slash = path.removesuffix("/")
     if without_slash == path or not current_app.url_map.bind("").allowed_methods(without_slash):
         return ""
-    return f"; without the slash at its end it is {without_slash}"
+    return f"; remove the trailing slash: {without_slash}"
 
 
 def _summary(fields: Sequence[FieldError]) -> str:

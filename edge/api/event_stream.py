@@ -129,7 +129,9 @@ def _event_filter(caller: _Caller) -> Filter:
     allowed = [kind for kind in KINDS if SCOPE_OF_KIND[kind] in caller.scopes]
     chosen = event_kinds(request.args.getlist("kind") or allowed, KINDS) if allowed else frozenset()
     if not chosen or not chosen <= set(allowed):
-        raise _Refused(403, "This needs the scope tracking:read, and assets:read for what is created, changed, deleted")
+        raise _Refused(
+            403, "This stream requires the scope tracking:read, and assets:read for created, changed and deleted assets"
+        )
     return Filter(chosen, _location(caller.actor.organization_id))
 
 
@@ -140,7 +142,7 @@ def _location(organization_id: int) -> int | None:
     filters = LocationFilter(external_keys=[key[: MAX_KEY + 1]])
     matches = locations.list_page(organization_id, filters, limit=1).rows
     if not matches:
-        raise Invalid.one("location_external_key", "fk_not_found", "There is no location with this key")
+        raise Invalid.one("location_external_key", "fk_not_found", "Unknown location key")
     return matches[0].id
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_BODY = 1024 * 1024
 SLOW_SECONDS = 0.1
-TOO_LARGE = f"The body may have at most {MAX_BODY} bytes"
+TOO_LARGE = f"The body must have at most {MAX_BODY} bytes"
 NOT_VALID = "Invalid or expired token"
 USE_BEARER = "Use Authorization: Bearer <token>"
 OTHER_TOKEN_HEADERS = ("X-API-Key", "Api-Key", "X-Auth-Token", "X-Access-Token", "X-Token", "Token")
@@ -108,7 +108,7 @@ def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> C
         if operation.is_api_key_only and principal.api_key_id is None:
             raise unauthorized(NOT_VALID)
         if operation.scope and operation.scope not in principal.scopes:
-            raise ApiError("forbidden", f"This needs the scope {operation.scope}")
+            raise ApiError("forbidden", f"This operation requires the scope {operation.scope}")
         _take_from_budget(installed, principal.subject)
     media_type = _media_type(operation.media_types) if operation.media_types else ""
     parameters = query.decode(operation.query, current.query_string) if current.query_string else {}

@@ -18,7 +18,7 @@ HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
 MAX_KEY = 255
 PATTERN = "^[ -~]+$"
 SCHEMA = {"minLength": 1, "maxLength": MAX_KEY, "pattern": PATTERN}
-ABOUT = "Makes it safe to send the request again: for 24 hours the first answer is given again"
+ABOUT = "Makes retries safe: for 24 hours the first response is returned again"
 
 _running: set[tuple[int, str, str]] = set()
 _lock = threading.Lock()
@@ -62,7 +62,7 @@ def _exclusive(request: Create) -> Iterator[None]:
     key = (request.organization_id, request.caller, request.key)
     with _lock:
         if key in _running:
-            detail = f"A request with this {HEADER} is still being answered; send it again later"
+            detail = f"A request with this {HEADER} is still running; send it again later"
             raise ApiError("conflict", detail, {"Retry-After": "1"})
         _running.add(key)
     try:

@@ -39,7 +39,7 @@ def merge_credentials(header: Client | None, body: Mapping[str, Any]) -> Mapping
     if header is None:
         return body
     if "client_secret" in body or body.get("client_id", header.client_id) != header.client_id:
-        raise Unreadable("Send the client credentials in the Authorization header or in the body, not in both")
+        raise Unreadable("Send the client credentials either in the Authorization header or in the body")
     return {**body, **header._asdict()}
 
 

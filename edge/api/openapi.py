@@ -13,24 +13,24 @@ from edge.api.schemas import ANSWERS, ID, SCHEMAS, Schema, earliest_sunset, numb
 from edge.validation.body import Body, Field
 from edge.validation.query import Parameter
 
-ABOUT = """Assets, locations and tags of a warehouse, and where the assets are and were.
+ABOUT = """Assets, locations and tags of a warehouse, with current and past locations of the assets.
 
 Send `Authorization: Bearer <token>` with a token of `POST /api/v1/oauth/token`, and a `User-Agent` that names your
 application. `HEAD` is answered wherever `GET` is, `OPTIONS` everywhere. Enumerations marked `x-extensible-enum` may
 grow; ignore fields you do not know."""
 
 _REASONS = {
-    400: "The request is wrong; `fields` says where",
+    400: "The request is invalid; see `fields`",
     401: "The token is missing, wrong, expired or revoked",
-    404: "There is no such record",
-    405: "The path has no such method; `Allow` names those it has",
-    409: "The request contradicts what is stored",
-    410: "This operation has ended",
+    404: "The record does not exist",
+    405: "Method not supported; `Allow` lists the supported methods",
+    409: "The request conflicts with stored data",
+    410: "This operation was removed",
     413: "The body is over 1 MiB",
-    415: "The body has another media type than the one described here",
-    429: "Too many requests; wait as `Retry-After` says",
+    415: "The media type of the body is not supported",
+    429: "Too many requests; wait for `Retry-After`",
     500: "The server failed",
-    503: "The server cannot write now; try again as `Retry-After` says",
+    503: "The server cannot write at the moment; retry after `Retry-After`",
 }
 _COMMON_HEADERS = (
     *("X-Request-ID", "RateLimit-Policy"),
@@ -53,21 +53,21 @@ _COMPRESSION_HEADERS = ("Vary", "Content-Encoding")
 _OPTIONAL_HEADERS = (*_COMPRESSION_HEADERS, idempotency.REPLAYED)
 _COUNTER = number(0, 2**31 - 1)
 _HEADERS: dict[str, tuple[str, Schema]] = {
-    "X-Request-ID": ("The client's own (1 to 128 printable characters), or a ULID; quote it to support", text()),
-    "RateLimit-Policy": ("Requests of a full budget; `w` is the seconds in which it fills", text()),
-    "X-RateLimit-Limit": ("Requests of a full budget", _COUNTER),
+    "X-Request-ID": ("The client's id (1 to 128 printable characters) or a ULID; quote it in support requests", text()),
+    "RateLimit-Policy": ("Requests in a full budget; `w` is the number of seconds to refill it", text()),
+    "X-RateLimit-Limit": ("Requests in a full budget", _COUNTER),
     "X-RateLimit-Remaining": ("Requests left", _COUNTER),
-    "X-RateLimit-Reset": ("Seconds until the budget is full again", _COUNTER),
-    "Location": ("Address of what was made", text(format="uri-reference")),
+    "X-RateLimit-Reset": ("Seconds until the budget is full", _COUNTER),
+    "Location": ("Address of the created record", text(format="uri-reference")),
     "Retry-After": ("Seconds to wait", _COUNTER),
     "WWW-Authenticate": ("How to authenticate", text()),
-    "Allow": ("Methods of the path", text()),
-    "Cache-Control": ("Tokens are not to be stored", text()),
-    "Vary": ("`Accept-Encoding` on answers over 1 KiB", text()),
-    "Content-Encoding": ("`gzip` on those, if the client accepts it", text(enum=["gzip"])),
-    idempotency.REPLAYED: ("`true` on an answer that is given again", text(enum=["true"])),
-    "Deprecation": ("This operation will end", text(enum=["true"])),
-    "Sunset": ("When it ends, as an HTTP date", text()),
+    "Allow": ("Supported methods", text()),
+    "Cache-Control": ("Tokens must not be cached", text()),
+    "Vary": ("`Accept-Encoding` on responses over 1 KiB", text()),
+    "Content-Encoding": ("`gzip` on responses over 1 KiB, if the client accepts it", text(enum=["gzip"])),
+    idempotency.REPLAYED: ("`true` on a repeated response", text(enum=["true"])),
+    "Deprecation": ("This operation is deprecated", text(enum=["true"])),
+    "Sunset": ("Date of removal, as an HTTP date", text()),
     **{name: ("CORS", text()) for name in _CORS_HEADERS},
 }
 
@@ -78,7 +78,7 @@ _IDEMPOTENCY_KEY = {
     "description": idempotency.ABOUT,
     "schema": text(**idempotency.SCHEMA),
 }
-_WAIT = {"description": "Seconds to wait, if the same request is still being answered", "schema": _COUNTER}
+_WAIT = {"description": "Seconds to wait if the same request is still running", "schema": _COUNTER}
 
 
 def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _name(status: int) -> str:
 def _refusal(status: int) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": ref("ErrorAnswer")}}
     if status == 403:
-        about = "The token lacks the scope; or, as plain text, the User-Agent is that of a library"
+        about = "The token lacks the scope; as plain text: the User-Agent is a library default"
         return {
             "description": about,
             "headers": _headers(*_COMPRESSION_HEADERS),
@@ -238,5 +238,5 @@ def _field(field: Field, bodies: dict[str, Schema]) -> Mapping[str, Any]:
     if field.nullable:
         schema["nullable"] = True
     if field.compare:
-        schema["description"] = "May be sent back as it was read; a different value is refused"
+        schema["description"] = "May be sent back unchanged; a different value is rejected"
     return schema

@@ -67,7 +67,7 @@ def _deprecated(
     def deprecated(**path: Any) -> Response:
         middleware.request_context().deprecation = headers
         if sunset and clock.to_datetime(clock.now()) >= sunset.astimezone(UTC):
-            raise ApiError("gone", f"This ended on {http_date(sunset)}")
+            raise ApiError("gone", f"This was removed on {http_date(sunset)}")
         return view(**path)
 
     return deprecated

@@ -109,7 +109,7 @@ _COUNT = number(0, 2**31 - 1, "int32")
 _JSON_TYPE = text(enum=["boolean", "number", "string", "array", "object", "null"])
 _PARAMS: Schema = {
     "type": "object",
-    "description": "The constraint that was not kept",
+    "description": "The violated constraint",
     "properties": {
         **{name: number(0, values.MAX_INT64) for name in ("min_length", "max_length", "min", "max", "max_depth")},
         "allowed_values": {"type": "array", "items": text()},
@@ -121,15 +121,15 @@ _PARAMS: Schema = {
 
 SCHEMAS: dict[str, Schema] = {
     "Tag": record(
-        "What a reader or a scanner sees",
+        "Identifier read by a reader or scanner",
         id=ID,
         tag_type=open_enumeration(*values.TAG_TYPES),
         value=text(**TAG_VALUE_SCHEMA),
     ),
-    "Asset": record("What is tracked", **_IDENTITY, **_TEXTS, **_METADATA, **_TIMES, tags=many("Tag")),
-    "Location": record("Where things can be", **_IDENTITY, **_TEXTS, **_PARENT, **_TIMES, tags=many("Tag")),
+    "Asset": record("A tracked object", **_IDENTITY, **_TEXTS, **_METADATA, **_TIMES, tags=many("Tag")),
+    "Location": record("A place where assets can be", **_IDENTITY, **_TEXTS, **_PARENT, **_TIMES, tags=many("Tag")),
     "AssetLocationItem": record(
-        "Where one asset was scanned last",
+        "Latest location of one asset",
         asset_id=ID,
         asset_external_key=KEY,
         location_id=nullable(ID),
@@ -147,21 +147,21 @@ SCHEMAS: dict[str, Schema] = {
         duration_seconds=nullable(number(0, 2**31 - 1, "int32")),
     ),
     "Organization": record(
-        "Whose data the token reaches",
+        "The organization of the token",
         id=ID,
         name=text(),
         scopes={"type": "array", "items": text()},
         api_key_id=text(format="uuid"),
     ),
     "FieldError": record(
-        "One fault of one field",
+        "One error of one field",
         {"params": _PARAMS},
         field=text(),
         code=open_enumeration(*FIELD_CODES),
         message=text(),
     ),
     "ErrorEnvelope": record(
-        "What went wrong; read `type` and `detail`",
+        "The error; read `type` and `detail`",
         {"fields": many("FieldError")},
         type=open_enumeration(*KINDS),
         title=text(),
@@ -184,7 +184,7 @@ ANSWERS: dict[str, Schema] = {
     "AssetHistoryList": page("AssetHistoryItem"),
     "Organization": data(ref("Organization")),
     "TokenPair": record(
-        "An access token for 15 minutes, and what gets the next one",
+        "An access token for 15 minutes and a refresh token",
         access_token=text(),
         refresh_token=text(),
         token_type=text(enum=["Bearer"]),

@@ -62,12 +62,12 @@ def join() -> Response:
         raise Unreadable("send the code and the environment") from error
     own_environment = services().config.environment
     if environment != own_environment:
-        raise Conflict(f"this hub is a {own_environment} installation and that site is {environment}")
+        raise Conflict(f"this hub is a {own_environment} installation but the site is {environment}")
     secret = new_client_secret()
     site = sites.join(hash_secret(code), hash_secret(secret))
     if site is None:
         _wrong_codes.take(address)
-        raise NotFound("this code was used, has expired, or was never made. Make a new one on the hub's page Sync")
+        raise NotFound("this code is invalid, used or expired. Create a new one on the hub's Sync page")
     name = organizations.get_organization(site.organization_id).name
     return _json({"client_id": site.api_key_id, "client_secret": secret, "code": site.code, "hub_name": name})
 
@@ -116,7 +116,7 @@ def _handle(handle: Callable[[Site, bytes], dict[str, Any]], max_unpacked: int, 
     site, body = _site(), _body()
     caller = str(site.no)
     if not _running.acquire(caller):
-        raise Unavailable("Earlier requests of this site are still being answered", 1)
+        raise Unavailable("Earlier requests of this site are still running", 1)
     try:
         with WORK.holding(batch_format.cost(body, max_unpacked) + response_memory):
             return _json(handle(site, body))
@@ -143,7 +143,7 @@ def _refusal_response(error: EdgeError) -> Response:
 @blueprint.errorhandler(TooLarge)
 def _too_large_response(_: TooLarge) -> Response:
     if "site_no" in g:
-        sites.note_refusal(g.site_no, "it sent a batch that would be too large; it sends half of it now")
+        sites.note_refusal(g.site_no, "the batch was too large; retrying with half of it")
     return _error_response(413, "the request is too large")
 
 
@@ -152,10 +152,10 @@ def _site() -> Site:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     principal = tokens.principal(services().config.environment, token.strip()) if scheme.lower() == "bearer" else None
     if principal is None or principal.api_key_id is None:
-        raise _Refused(401, "the token is not, or no longer, good", {"WWW-Authenticate": 'Bearer realm="sync"'})
+        raise _Refused(401, "the token is invalid or expired", {"WWW-Authenticate": 'Bearer realm="sync"'})
     site = sites.find_by_key(principal.api_key_id) if SYNC_SCOPE in principal.scopes else None
     if site is None:
-        raise _Refused(403, "this key is not that of a site")
+        raise _Refused(403, "this key does not belong to a site")
     g.site_no = site.no
     return site
 

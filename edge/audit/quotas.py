@@ -15,7 +15,9 @@ from edge.database.connection import database, execute
 from edge.errors import Conflict, OverQuota, Unavailable
 from edge.limits import Buckets
 
-DISK_NEARLY_FULL = "The disk is nearly full, and the rest is kept for reads and scans; make room and try again"
+DISK_NEARLY_FULL = (
+    "The disk is nearly full; the remaining space is reserved for reads and scans. Free disk space and try again"
+)
 MB = 1024 * 1024
 ROW_BYTES = 500  # bytes of a small record with its indexes and audit entry
 LINE_BYTES = 100  # bytes of one stock-take row
@@ -47,12 +49,12 @@ CAPS = {
     "stock_take": Cap(
         50_000,
         "stock_take WHERE organization_id = ?",
-        "they are deleted after retention.history_days; set that lower",
+        "they are deleted after retention.history_days; lower that setting",
     ),
     "open stock_take": Cap(
         200,
         "stock_take WHERE organization_id = ? AND finished_at IS NULL AND cancelled_at IS NULL",
-        "sign one off, or cancel it, first",
+        "sign off or cancel one first",
     ),
 }
 

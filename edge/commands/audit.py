@@ -18,12 +18,12 @@ from edge.commands.context import Setup, for_organization, in_force, print_table
 @click.option("--actor", "actor_kind", type=click.Choice([kind.value for kind in ActorKind]), help="Kind of actor.")
 @click.option("--actor-id", default="", help="Id of a person, or the client_id of a key.")
 @click.option("--kind", default="", help="Kind of record, such as asset, reader or person; box for this box.")
-@click.option("--id", "record_id", default="", help="Id of one record: its history of changes.")
-@click.option("--name", default="", help="A part of the name or key that the record had.")
+@click.option("--id", "record_id", default="", help="Changes of the record with this id.")
+@click.option("--name", default="", help="Part of the record's name or key at that time.")
 @click.option("--since", type=click.DateTime(), help="In the time zone of the site.")
-@click.option("--until", type=click.DateTime(), help="In the time zone of the site; not included.")
+@click.option("--until", type=click.DateTime(), help="In the time zone of the site, exclusive.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @for_organization
 @click.pass_obj
 def audit(

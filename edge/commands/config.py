@@ -60,7 +60,7 @@ def shown(setup: Setup) -> list[Value]:
         open_site(setup)
         changed, values = changed_settings(), live.by_name(in_force(setup))
     except EdgeError as error:
-        click.echo(f"edge: what was changed on a page is not known: {error}", err=True)
+        click.echo(f"edge: settings saved on pages cannot be read: {error}", err=True)
         return setup.shown
     return [
         one._replace(value=values[one.name], source=f"changed by {printable(changed[one.name].changed_by)}")
@@ -78,4 +78,4 @@ def _actor() -> Actor:
 
 def _print_effect(name: str) -> None:
     at_once = CHANGEABLE[name] is Change.AT_ONCE
-    click.echo("It counts within seconds." if at_once else "It counts after: sudo systemctl restart edge")
+    click.echo("Takes effect within seconds." if at_once else "Takes effect after: sudo systemctl restart edge")

@@ -61,7 +61,7 @@ def require_database(setup: Setup) -> None:
 def for_organization(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command with `--org`, an open site, and the organization's id as first argument."""
 
-    @click.option("--org", help="Organization; not needed where there is only one.")
+    @click.option("--org", help="Organization; optional if there is only one.")
     @click.pass_obj
     @functools.wraps(command)
     def with_site(setup: Setup, /, *, org: str | None, **options: Any) -> None:

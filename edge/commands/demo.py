@@ -20,16 +20,16 @@ PORT = click.IntRange(1, 65535)
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Keep the site in DIR, or continue the one there.",
+    help="Keep the site in DIR, or continue an existing one.",
 )
-@click.option("--http-port", type=PORT, help="Port of the pages and the API; 8080 or a free one.")
-@click.option("--mqtt-port", type=PORT, help="Port of the broker; 1883 or a free one.")
+@click.option("--http-port", type=PORT, help="Port of pages and API. Default: 8080 or a free one.")
+@click.option("--mqtt-port", type=PORT, help="Port of the broker. Default: 1883 or a free one.")
 @click.pass_obj
 def demo(setup: Setup, keep: Path | None, http_port: int | None, mqtt_port: int | None) -> None:
     """Run a made-up warehouse with simulated readers; everything else is real. Settings are ignored."""
     for value in setup.shown:
         if value.source == "flag":
-            raise SetupError(f"The demo has settings of its own: leave --set {value.name} out. See edge demo --help.")
+            raise SetupError(f"The demo uses its own settings: remove --set {value.name}. See edge demo --help.")
     stop = stop_on_signal()
     with running_demo(keep, http_port, mqtt_port) as running:
         click.echo(guide(running))

@@ -14,16 +14,16 @@ from edge.operations import disaster
 
 @click.command("disaster-pack", hidden=True)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--settings", type=click.Path(path_type=Path), required=True, help="The folder /etc/edge.")
-@click.option("--recipient", default="", help="The public key to encrypt to; else the one in the settings.")
+@click.option("--settings", type=click.Path(path_type=Path), required=True, help="Folder /etc/edge.")
+@click.option("--recipient", default="", help="Public key for encryption. Default: the one in the settings.")
 @click.pass_obj
 def pack(setup: Setup, file: Path, settings: Path, recipient: str) -> None:
     """Write FILE from the settings folder and a tar of keys and backup on standard input."""
     key = recipient or setup.config.backup_second_recipient
     if not key:
         raise SetupError(
-            "Whose key is the file to be encrypted to? Make a pair with edge backup-key, keep the private one away "
-            "from this box, and give the public one: --recipient age1..., or backup.second_recipient in the settings"
+            "A public key is required. Create a key pair with edge backup-key, store the private key away "
+            "from this box, and pass the public key: --recipient age1..., or backup.second_recipient in the settings"
         )
     names = disaster.pack(settings, sys.stdin.buffer, file, key)
     click.echo(f"Wrote {file} ({file.stat().st_size >> 10} KB): {', '.join(name.partition('/')[2] for name in names)}")
@@ -32,7 +32,7 @@ def pack(setup: Setup, file: Path, settings: Path, recipient: str) -> None:
 @click.command("disaster-unpack", hidden=True)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--identity", type=click.Path(path_type=Path), required=True, help="The file with the private key.")
+@click.option("--identity", type=click.Path(path_type=Path), required=True, help="File with the private key.")
 def unpack(file: Path, folder: Path, identity: Path) -> None:
     """Take FILE apart into an empty FOLDER."""
     click.echo("\n".join(disaster.unpack(file, identity, folder)))

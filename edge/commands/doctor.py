@@ -35,10 +35,10 @@ _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--bundle", type=click.Path(path_type=Path), help="Also write a support bundle without secrets.")
 @click.option(
-    "--bundle", type=click.Path(path_type=Path), help="Also write a file to send to whoever helps; no secrets."
+    "--publish", is_flag=True, help="Also write results for /metrics and the topic edge/doctor; skip slow checks."
 )
-@click.option("--publish", is_flag=True, help="Also for /metrics, and to the topic edge/doctor; without slow checks.")
 @click.pass_obj
 def doctor(setup: Setup, as_json: bool, bundle: Path | None, publish: bool) -> None:
     """Examine this site. The exit code is 0 when all is well, 1 for warnings, 2 for problems."""

@@ -20,13 +20,13 @@ from edge.people.secrets import new_webhook_secret
 from edge.validation import values
 
 _ON = click.option("--on", "kinds", multiple=True, metavar="KIND", help=f"{', '.join(KINDS)}; repeat; default: all.")
-_LOCATION = click.option("--location", help="Key of a location: only what happens there or in its sub-locations.")
+_LOCATION = click.option("--location", help="Key of a location: only events there or in its sub-locations.")
 _NETWORK = click.option(
     "--network",
     type=click.Choice([network.value for network in Network]),
     default=Network.INTERNET.value,
     show_default=True,
-    help="Where it may be: on the internet, also in a private network, also on this box.",
+    help="Allowed networks: the internet, also private networks, also this box.",
 )
 
 
@@ -47,7 +47,7 @@ def add_webhook(actor: Actor, name: str, url: str, kinds: tuple[str, ...], locat
     checked = rules.webhook_url(url, is_on_internet=network == Network.INTERNET)
     secret = new_webhook_secret()
     row = _add(actor, DestinationKind.WEBHOOK, name, checked, secret, kinds, location, network)
-    click.echo(f"Added {row.name}. Its secret, shown only this once; the receiver verifies signatures with it:\n")
+    click.echo(f"Added {row.name}. The receiver verifies signatures with this secret, shown only once:\n")
     click.echo(secret)
     click.echo(f"\nTry it: edge events test {_quoted(row.name)}")
 
@@ -59,9 +59,9 @@ def add_webhook(actor: Actor, name: str, url: str, kinds: tuple[str, ...], locat
     "--topic",
     default=rules.DEFAULT_TOPIC,
     show_default=True,
-    help="Where events are published; {type}, {asset}, {location} and {reader} are replaced by those of the event.",
+    help="Topic for events; {type}, {asset}, {location} and {reader} are replaced by the event's values.",
 )
-@click.option("--sign-in", "signs_in", is_flag=True, help="Ask for the password of the user in URL.")
+@click.option("--sign-in", "signs_in", is_flag=True, help="Prompt for the password of the user in URL.")
 @_ON
 @_LOCATION
 @_NETWORK
@@ -115,7 +115,7 @@ def show(organization_id: int, name: str) -> None:
 
 @events.command("test")
 @click.argument("name")
-@click.option("--wait", default=30, show_default=True, help="Seconds to wait for the answer.")
+@click.option("--wait", default=30, show_default=True, help="Seconds to wait for the response.")
 @for_actor
 def test(actor: Actor, name: str, wait: int) -> None:
     """Have the service send a test event, before anything else that waits, and print the result."""
@@ -131,7 +131,7 @@ def test(actor: Actor, name: str, wait: int) -> None:
             click.echo(f"{row.name} accepted it in {tried[0].milliseconds} ms: {tried[0].detail}")
             return
         time.sleep(0.1)
-    raise Unavailable("No answer yet. Is the service running? Later: edge events show NAME")
+    raise Unavailable("No response yet. Check that the service is running. Later: edge events show NAME")
 
 
 @events.command("enable")
@@ -140,7 +140,7 @@ def test(actor: Actor, name: str, wait: int) -> None:
 def enable(actor: Actor, name: str) -> None:
     """Resume a destination that was disabled."""
     store.enable(actor, _find(actor.organization_id, name).no)
-    click.echo("It resumes within seconds, with the events that are still in the log.")
+    click.echo("Resumes within seconds with the events still in the log.")
 
 
 @events.command("disable")
@@ -166,7 +166,7 @@ def new_secret(actor: Actor, name: str) -> None:
 
 @events.command("remove")
 @click.argument("name")
-@click.confirmation_option(prompt="Events that were not delivered yet are never delivered. Remove it")
+@click.confirmation_option(prompt="Undelivered events are discarded. Remove it")
 @for_actor
 def remove(actor: Actor, name: str) -> None:
     """Remove a destination."""
@@ -194,7 +194,7 @@ def _find(organization_id: int, name: str) -> Destination:
     for row in store.list_destinations(organization_id):
         if row.name == name:
             return row
-    raise NotFound(f"There is no destination {name}. All of them: edge events list")
+    raise NotFound(f"There is no destination {name}. List all: edge events list")
 
 
 def _state(row: Destination) -> str:

@@ -18,8 +18,8 @@ from edge.validation import values
 
 @click.command()
 @click.option("--org", required=True, help="Name of the organization.")
-@click.option("--email", required=True, help="Email address its first administrator signs in with.")
-@click.option("--hub", "is_hub", is_flag=True, help="This box is a hub: it shows what other boxes, its sites, report.")
+@click.option("--email", required=True, help="Email address of its first administrator.")
+@click.option("--hub", "is_hub", is_flag=True, help="Make this box a hub for other boxes (sites).")
 @click.pass_obj
 def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
     """Create the database, an organization and its first administrator.
@@ -39,12 +39,12 @@ def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
     click.echo(f"Created {org} with its administrator {email}. Start the service: edge serve")
     if is_hub:
         sites.make_hub(shell())
-        click.echo("It is a hub. For each site: edge sync add-site CODE NAME --url https://ADDRESS-OF-THIS-BOX")
+        click.echo("This box is a hub. For each site: edge sync add-site CODE NAME --url https://ADDRESS-OF-THIS-BOX")
     address = setup.config.http_public_url or own_address(setup.config.http_listen, Machine())
     if setup.config.http_public_url:
         click.echo(f"Pages and labels: {address}")
     elif address:
-        click.echo(f'Before you print labels, set the address they carry, for example: http.public_url = "{address}"')
+        click.echo(f'Before printing labels, set their address, for example: http.public_url = "{address}"')
 
 
 def _add_administrator(org: str, email: str, password_hash: str) -> None:

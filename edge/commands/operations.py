@@ -31,7 +31,7 @@ def backup(setup: Setup) -> None:
         second = backups.SecondFolder(config.backup_second_dir, config.backup_second_recipient)
     made = backups.make_backup(config.data_dir, config.backup_folder, kept, second)
     click.echo(
-        f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_summary(made.summary)}. It was read back whole."
+        f"Wrote {made.backup.path} ({made.backup.size >> 10} KB): {_summary(made.summary)}. Read back and verified."
     )
     for path in made.removed:
         click.echo(f"Removed {path.name}")
@@ -41,8 +41,8 @@ def backup(setup: Setup) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--at", metavar="TIME", help="The state of that time, from the continuous backup: 2026-03-02T08:15")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--at", metavar="TIME", help="State at this time, from the continuous backup: 2026-03-02T08:15")
+@click.option("--yes", is_flag=True, help="Do not prompt.")
 @click.option("--identity", type=click.Path(path_type=Path), help="File with the private key of an encrypted backup.")
 @click.pass_obj
 def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity: Path | None) -> None:
@@ -52,24 +52,24 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
     """
     config, folder = setup.config, setup.config.backup_continuous_dir
     if at is not None and (file is not None or folder is None):
-        raise click.UsageError("--at takes the continuous backup: without FILE, and with backup.continuous_dir set")
+        raise click.UsageError("--at uses the continuous backup: omit FILE and set backup.continuous_dir")
     moment = _parse_time(at, config.time_zone) if at is not None else None
     if file is None and folder is None:
         file = _newest_backup(config)
     source = str(file) if file else f"the continuous backup in {folder}, {f'of {at}' if at else 'as it last was'}"
     if not yes:
-        click.confirm(f"Replace the database in {config.data_dir} by {source}?", abort=True)
+        click.confirm(f"Replace the database in {config.data_dir} with {source}?", abort=True)
     with hold(config.data_dir):
         if file:
             restored = backups.restore_backup(shell(), file, config.data_dir, identity)
         elif folder:
             restored = backups.restore_continuous(shell(), folder, config.data_dir, moment)
     click.echo(f"Restored {source}: {_summary(restored.summary)}.")
-    click.echo("People, keys and devices are as they were then: revoke again what was revoked since.")
+    click.echo("People, keys and devices are as of the backup: repeat any revocation made since.")
     if restored.summary.is_site:
-        click.echo("The hub may know what came after this backup. To get that back: edge sync recover")
+        click.echo("The hub may have newer data than this backup. To fetch it: edge sync recover")
     if restored.previous_database:
-        click.echo(f"The previous database is {restored.previous_database}; delete it when all is well.")
+        click.echo(f"The previous database is {restored.previous_database}; delete it once everything works.")
 
 
 @click.command("trust-clock")
@@ -78,7 +78,7 @@ def trust_clock(setup: Setup) -> None:
     """Confirm that this box's clock is right, though far ahead of what was recorded, as after a long time off."""
     require_database(setup)
     clock.confirm(setup.config.data_dir)
-    click.echo(f"It is {clock.rfc3339(clock.now())}. The clock is trusted from now on.")
+    click.echo(f"It is {clock.rfc3339(clock.now())}. The clock is now trusted.")
 
 
 @click.command("restore-drill")
@@ -90,11 +90,11 @@ def restore_drill(setup: Setup) -> None:
     report = drill.run(config.data_dir, config.backup_folder, config.backup_continuous_dir)
     if not report.is_ok:
         raise SetupError(f"The restore drill failed: {report.text}")
-    click.echo(f"Restored aside and compared: {report.text}")
+    click.echo(f"Test restore compared: {report.text}")
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not prompt.")
 @click.pass_obj
 def repair(setup: Setup, yes: bool) -> None:
     """Repair a damaged database: what can be read of it, and the rest from the newest backup. Stop the service first.
@@ -104,41 +104,41 @@ def repair(setup: Setup, yes: bool) -> None:
     require_database(setup)
     config = setup.config
     if not yes:
-        click.confirm(f"Replace the database in {config.data_dir} by what can be recovered of it?", abort=True)
+        click.confirm(f"Replace the database in {config.data_dir} with its recoverable data?", abort=True)
     folders = [folder for folder in (config.backup_folder, config.backup_second_dir) if folder]
     with hold(config.data_dir):
         repaired = backups.repair_database(shell(), config.data_dir, folders, config.backup_continuous_dir)
     click.echo(f"Recovered {_summary(repaired.summary)}.")
     for line in _origins(repaired):
         click.echo(line)
-    click.echo(f"The damaged database is {repaired.previous_database}; delete it when all is well.")
+    click.echo(f"The damaged database is {repaired.previous_database}; delete it once everything works.")
 
 
 def _origins(repaired: backups.Repaired) -> Iterator[str]:
     """Yield lines that describe the origin of the recovered rows, and the losses."""
     recovered, origin = repaired.recovered, repaired.backup
     kept = sum(recovered.rows.values()) - sum(recovered.from_backup.values()) - sum(recovered.from_search.values())
-    yield f"{kept} rows come from the damaged database"
+    yield f"{kept} rows recovered from the damaged database"
     yield from (f"Not usable: {reason}" for reason in repaired.unusable)
     if origin is None:
-        yield "There was no backup for what is on damaged pages"
+        yield "No backup was available for damaged pages"
     for table, count in recovered.from_backup.items():
-        yield f"{count} rows of {table} come from {origin}"
+        yield f"{count} rows of {table} recovered from {origin}"
     for table, count in recovered.from_search.items():
-        yield f"{count} rows of {table} come from the search index: check their names and keys, whose case is lost"
+        yield f"{count} rows of {table} recovered from the search index without letter case: check names and keys"
     for table, count in recovered.unreadable.items():
         since = f", newer than {origin}," if origin else ""
-        yield f"{count} damaged pages held rows of {table}; those{since} that were on them are lost"
+        yield f"{count} damaged pages contained rows of {table}; their rows{since} are lost"
     for table, count in recovered.rejected.items():
-        yield f"Lost {count} rows of {table}: they contradict others, or what they belong to is lost"
+        yield f"Lost {count} rows of {table}: they conflict with other rows or their parent rows are lost"
     if recovered.has_new_secrets:
-        yield "The secret of this site's ids was lost, and a new one was made. A hub takes this box for a new one"
+        yield "The id secret of this site was lost and a new one was created. A hub treats this box as a new one"
 
 
 def _newest_backup(config: Config) -> Path:
     newest = backups.newest_backup(config.backup_folder)
     if newest is None:
-        raise SetupError(f"There is no backup in {config.backup_folder}. Give the file of one.")
+        raise SetupError(f"There is no backup in {config.backup_folder}. Pass a backup file.")
     return newest.path
 
 
@@ -147,7 +147,7 @@ def _parse_time(text: str, time_zone: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise click.UsageError(f"--at {text} is not a time; write it like 2026-03-02T08:15") from error
+        raise click.UsageError(f"--at {text} is not a time; use a format like 2026-03-02T08:15") from error
     return clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=clock.zone(time_zone)))
 
 
@@ -155,8 +155,8 @@ def _parse_time(text: str, time_zone: str) -> int:
 def backup_key() -> None:
     """Make a pair of keys for encrypted copies of the backups. Neither of them is kept on this box."""
     private, public = archives.new_key()
-    click.echo(f"{private}\n    Keep this away from the box; without it nobody can read the copies.")
-    click.echo(f'second_recipient = "{public}"\n    goes into the settings, under [backup].')
+    click.echo(f"{private}\n    Keep this key away from the box; without it the copies cannot be read.")
+    click.echo(f'second_recipient = "{public}"\n    Add this to the settings under [backup].')
 
 
 def _summary(summary: CopySummary) -> str:

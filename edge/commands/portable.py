@@ -26,7 +26,7 @@ def export_site(setup: Setup, file: Path) -> None:
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not prompt.")
 @click.pass_obj
 def import_site(setup: Setup, file: Path, yes: bool) -> None:
     """Replace the database of this box by an export of any release. Stop the service first.
@@ -35,16 +35,16 @@ def import_site(setup: Setup, file: Path, yes: bool) -> None:
     """
     data_dir = setup.config.data_dir
     if not yes:
-        click.confirm(f"Replace the database in {data_dir} by {file}?", abort=True)
+        click.confirm(f"Replace the database in {data_dir} with {file}?", abort=True)
     with hold(data_dir):
         done = portable_file.import_file(shell(), file, data_dir)
     click.echo(f"Imported {file}: {done.summary.organizations} organizations, {done.summary.assets} assets.")
     click.echo(
-        "An export has no passwords. A new administrator: edge user add --role administrator --email NEW@ADDRESS"
+        "Exports contain no passwords. Add an administrator: edge user add --role administrator --email NEW@ADDRESS"
     )
-    click.echo("New accounts for the readers: edge account NAME; new API keys: the page API Keys")
+    click.echo("Create reader accounts: edge account NAME. Create API keys: page API Keys")
     if done.previous_database:
-        click.echo(f"The previous database is {done.previous_database}; delete it when all is well.")
+        click.echo(f"The previous database is {done.previous_database}; delete it once everything works.")
 
 
 def _count_text(rows: dict[str, int]) -> str:

@@ -36,7 +36,7 @@ def note_reads(setup: Setup, file: Path) -> None:
 
 @click.command("watch-upgrade", hidden=True)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--seconds", type=float, default=600.0, help="How long to watch.")
+@click.option("--seconds", type=float, default=600.0, help="Duration in seconds.")
 @click.pass_obj
 def watch_upgrade(setup: Setup, file: Path, seconds: float) -> None:
     """Watch the release that runs; fail with the reason as soon as it does worse than the one that FILE describes."""

@@ -45,13 +45,13 @@ def org() -> None:
 
 @org.command("add")
 @click.argument("name")
-@click.option("--topics", help="Prefix of the MQTT topics of its readers; made from the name unless given.")
+@click.option("--topics", help="MQTT topic prefix of its readers. Default: derived from the name.")
 @click.pass_obj
 def add_org(setup: Setup, name: str, topics: str | None) -> None:
     """Add an organization. Its people see nothing of the others."""
     open_site(setup)
     row = organizations.add_organization(shell(), values.name("name", name), topics)
-    click.echo(f"Added organization {row.name}. Give it an administrator: edge user add --org '{row.name}' …")
+    click.echo(f"Added organization {row.name}. Add an administrator: edge user add --org '{row.name}' …")
     if row.topic_prefix:
         click.echo(f"Its readers publish below {row.topic_prefix}/")
 
@@ -62,7 +62,7 @@ def add_org(setup: Setup, name: str, topics: str | None) -> None:
 def set_topics(actor: Actor, prefix: str) -> None:
     """Set the prefix of the MQTT topics of an organization's readers: edge org topics acme --org Acme"""
     topic_owners.set_prefix(actor, prefix)
-    click.echo(f"Its readers publish below {prefix}/, and nobody else sees what comes there")
+    click.echo(f"Its readers publish below {prefix}/. Other organizations cannot see these messages")
 
 
 @org.command("list")
@@ -75,7 +75,7 @@ def list_orgs(setup: Setup) -> None:
 
 
 def _topics(prefix: str | None) -> str:
-    return f"{prefix}/…" if prefix else "all that no other organization owns"
+    return f"{prefix}/…" if prefix else "all topics without another owner"
 
 
 @click.group()
@@ -84,8 +84,8 @@ def user() -> None:
 
 
 @user.command("add")
-@click.option("--email", required=True, help="What the person signs in with.")
-@click.option("--name", help="Name to show; default: the part before the @.")
+@click.option("--email", required=True, help="Email address for signing in.")
+@click.option("--name", help="Display name. Default: the part before the @.")
 @click.option("--role", type=click.Choice([role.value for role in Role]), default=Role.VIEWER.value, show_default=True)
 @for_actor
 def add_user(actor: Actor, email: str, name: str | None, role: str) -> None:
@@ -120,7 +120,7 @@ def remove_second_factor(actor: Actor, email: str) -> None:
     person = person_of(actor.organization_id, email)
     second_factors.remove(actor, person.id)
     click.echo(
-        f"{person.name} signs in with the password alone. Set it up again: My account, Two-factor authentication"
+        f"{person.name} now signs in with the password only. To set it up again: My account, Two-factor authentication"
     )
 
 
@@ -131,8 +131,8 @@ def location() -> None:
 
 @location.command("add")
 @click.argument("name")
-@click.option("--key", help="External key; minted (LOC-001) when not given.")
-@click.option("--parent", help="External key of the location it is in.")
+@click.option("--key", help="External key. Default: the next free LOC number.")
+@click.option("--parent", help="External key of the parent location.")
 @for_actor
 def add_location(actor: Actor, name: str, key: str | None, parent: str | None) -> None:
     """Add a location."""
@@ -178,7 +178,7 @@ def asset() -> None:
 
 @asset.command("add")
 @click.argument("name")
-@click.option("--key", help="External key; minted (ASSET-0001) when not given.")
+@click.option("--key", help="External key. Default: the next free ASSET number.")
 @click.option("--tag", "given", multiple=True, metavar="TYPE:VALUE", help="For example rfid:3074257BF7194E4000001A85.")
 @for_actor
 def add_asset(actor: Actor, name: str, key: str | None, given: tuple[str, ...]) -> None:
@@ -211,7 +211,7 @@ def explain_location(organization_id: int, key: str) -> None:
     """Explain why an asset is where it is: what was heard, which rule decided, what is held back."""
     why = why_here(organization_id, asset_of(organization_id, key).id)
     if why is None:
-        click.echo(f"{key} was never seen")
+        click.echo(f"{key} has never been seen")
         return
     for reason in reversed(why.reasons):
         click.echo(f"{clock.rfc3339(reason.at)} {reason.location_name}: {reason.text}")
@@ -222,7 +222,9 @@ def explain_location(organization_id: int, key: str) -> None:
         read_at = clock.rfc3339(why.waiting.at)
         click.echo(f"Read at {why.waiting.name} at {read_at}, which is held back: {why.waiting.text}.")
     if why.rejected:
-        click.echo(f"Rejected as strays, far weaker than elsewhere within 3 s: reads at {', '.join(why.rejected)}.")
+        click.echo(
+            f"Rejected as stray reads, much weaker than elsewhere within 3 s: reads at {', '.join(why.rejected)}."
+        )
 
 
 def _print_competitors(competitors: Sequence[Competitor], reason: Reason | None = None) -> None:
@@ -258,8 +260,8 @@ def tag() -> None:
 @tag.command("add")
 @click.argument("tag_type")
 @click.argument("value")
-@click.option("--asset", "asset_key", help="External key of the asset it is on.")
-@click.option("--location", "location_key", help="External key of the location it is on.")
+@click.option("--asset", "asset_key", help="External key of the asset.")
+@click.option("--location", "location_key", help="External key of the location.")
 @for_actor
 def add_tag(actor: Actor, tag_type: str, value: str, asset_key: str | None, location_key: str | None) -> None:
     """Attach a tag, for example: edge tag add rfid 3074257BF7194E4000001A85 --asset ASSET-0001"""
@@ -281,7 +283,7 @@ def list_tags(organization_id: int, asset_key: str | None, location_key: str | N
 
 def _owner(organization_id: int, asset_key: str | None, location_key: str | None) -> AssetRow | LocationRow:
     if (asset_key is None) == (location_key is None):
-        raise click.UsageError("Give either --asset KEY or --location KEY.")
+        raise click.UsageError("Pass either --asset KEY or --location KEY.")
     if asset_key is not None:
         return asset_of(organization_id, asset_key)
     return location_of(organization_id, location_key or "")

@@ -33,7 +33,7 @@ def sync() -> None:
 @sync.command("add-site")
 @click.argument("code")
 @click.argument("name")
-@click.option("--url", required=True, help="Address of this hub, as the site reaches it, for example https://hub.lan.")
+@click.option("--url", required=True, help="Address at which the site reaches this hub, for example https://hub.lan.")
 @for_actor
 def add_site(actor: Actor, code: str, name: str, url: str) -> None:
     """At the hub: add a site and print its one-time join code. CODE is put before the keys of its locations."""
@@ -41,13 +41,13 @@ def add_site(actor: Actor, code: str, name: str, url: str) -> None:
     secret = new_token()
     key, title = values.external_key("code", code), values.name("name", name)
     made = sites.add_site(actor, key, title, hash_secret(secret))
-    click.echo(f"Added the site {made.code}. At its box, within {sites.JOIN_DAYS} days:\n")
+    click.echo(f"Added the site {made.code}. Run on its box within {sites.JOIN_DAYS} days:\n")
     click.echo(f"edge sync join {_join_code(url, secret)}")
 
 
 @sync.command("new-code")
 @click.argument("code")
-@click.option("--url", required=True, help="Address of this hub, as the site reaches it.")
+@click.option("--url", required=True, help="Address at which the site reaches this hub.")
 @for_actor
 def new_code(actor: Actor, code: str, url: str) -> None:
     """At the hub: print a join code for another box of the site CODE. Its use ends the key of the one before."""
@@ -55,9 +55,9 @@ def new_code(actor: Actor, code: str, url: str) -> None:
     secret = new_token()
     site = sites.find_by_code(actor.organization_id, code)
     sites.renew_code(actor, site.no, hash_secret(secret))
-    click.echo(f"At a new box of {site.name}, within {sites.JOIN_DAYS} days:\n")
+    click.echo(f"Run on the new box of {site.name} within {sites.JOIN_DAYS} days:\n")
     click.echo(f"edge sync recover {_join_code(url, secret)}")
-    click.echo("\nAt its present box, when that lost its key: edge sync join, with the same code.")
+    click.echo("\nOn its current box, if only the key was lost: edge sync join with the same code.")
 
 
 def _join_code(url: str, secret: str) -> str:
@@ -70,7 +70,7 @@ def _join_code(url: str, secret: str) -> str:
 @click.argument("code", required=False)
 @for_actor
 def join(actor: Actor, code: str | None) -> None:
-    """At a site: report to a hub from now on, by the one-time CODE of its page Sync."""
+    """At a site: report to a hub from now on, with a one-time CODE from its Sync page."""
     here = hub_link.find()
     hub = _use_code(code, here.code if here and not here.stopped else "")
     if here and here.code == hub.code:
@@ -87,15 +87,15 @@ def join(actor: Actor, code: str | None) -> None:
 def recover(actor: Actor, code: str | None) -> None:
     """At a new box: get the records and the history of a site back from its hub, and continue as that site.
 
-    CODE is a new one of the hub's page Sync, at a fresh box without records, or at one that `edge restore` brought back
-    on other hardware. Where the box itself was restored, none is needed. Interrupted, the same command goes on.
+    On a fresh box, or one restored on other hardware, CODE is a new code from the hub's Sync page. If the same box was
+    restored, no code is needed. If interrupted, run the same command again.
     """
     here = hub_link.find()
     if here is None:
         recovered_history.check_empty(actor.organization_id)
         recovered_history.join(actor, _use_code(code))
     elif here.restored_from is None and not here.recovering:
-        raise Conflict("This box was not restored since it last reported to its hub: it lacks nothing")
+        raise Conflict("Nothing to recover: this box has not been restored since it last reported to its hub")
     elif code:
         recovered_history.join(actor, _use_code(code))
     elif not here.recovering:
@@ -105,7 +105,7 @@ def recover(actor: Actor, code: str | None) -> None:
     client = HubClient(here.url, here.client_id, secret, authority)
     for line in get_back.recover(actor, client.call):
         click.echo(line)
-    click.echo("Everything is here, and reported again from now on: edge sync status. Set the readers up anew.")
+    click.echo("Recovery is complete and reporting continues: edge sync status. Set up the readers again.")
 
 
 def _use_code(code: str | None, of_site: str = "") -> HubAccess:
@@ -122,7 +122,7 @@ def _use_code(code: str | None, of_site: str = "") -> HubAccess:
     if of_site not in ("", answer["code"]):
         raise Conflict(
             f"This box is the site {of_site}, and the code is of {answer['code']}. Leave first: edge sync leave. "
-            "The code is used up, make another one"
+            "The code is now used; create another one"
         )
     files.write(config.data_dir, answer["client_secret"], read.authority)
     return HubAccess(read.url, answer["code"], answer["hub_name"], answer["client_id"])
@@ -144,15 +144,13 @@ def status(organization_id: int) -> None:
         for row in sync_state.site_statuses(organization_id)
     ]
     if not rows:
-        click.echo(
-            "This box neither reports to a hub nor is one. At a hub: edge sync add-site. At a site: edge sync join."
-        )
+        click.echo("This box is neither a hub nor a site. On a hub: edge sync add-site. On a site: edge sync join.")
         return
-    print_table(["SITE", "NAME", "LAST HEARD", "BOARD AS OF", "HISTORY UNTIL", "WAITING", "TROUBLE"], rows)
+    print_table(["SITE", "NAME", "LAST HEARD", "POSITIONS AS OF", "HISTORY UNTIL", "WAITING", "TROUBLE"], rows)
     config = in_force(_setup())
     disk = check_disk(config.data_dir, config.low_disk_mb)
     if not disk.ok:
-        click.echo(f"\nDisk of this hub: {disk.detail}. When it is full, what sites send is refused, and waits there.")
+        click.echo(f"\nDisk of this hub: {disk.detail}. When it is full, the hub refuses data and the sites keep it.")
 
 
 @sync.command("pause")
@@ -160,7 +158,7 @@ def status(organization_id: int) -> None:
 def pause(actor: Actor) -> None:
     """At a site: send nothing until `edge sync resume`. Changes wait here until then."""
     hub_link.steer(actor, "hub.paused", paused_at=clock.now())
-    click.echo("Paused. What happens meanwhile is kept, and sent after: edge sync resume")
+    click.echo("Paused. Changes are kept and sent after: edge sync resume")
 
 
 @sync.command("resume")
@@ -168,7 +166,7 @@ def pause(actor: Actor) -> None:
 def resume(actor: Actor) -> None:
     """At a site: resume after `edge sync pause`."""
     hub_link.steer(actor, "hub.resumed", paused_at=None)
-    click.echo("It resumes within seconds.")
+    click.echo("Resumes within seconds.")
 
 
 @sync.command("verify")
@@ -187,7 +185,7 @@ def verify(actor: Actor, wait: int) -> None:
             click.echo(here.verify_result)
             return
         time.sleep(1)
-    raise Unavailable("No result yet. Is the service running, and the hub there? Ask: edge sync status")
+    raise Unavailable("No result yet. Check that the service is running and the hub is reachable: edge sync status")
 
 
 @sync.command("resend")
@@ -201,14 +199,14 @@ def resend(actor: Actor) -> None:
 
 
 @sync.command("leave")
-@click.confirmation_option(prompt="Report to no hub any more? What it got from here stays there")
+@click.confirmation_option(prompt="Stop reporting to the hub? The hub keeps the data it received")
 @for_actor
 def leave(actor: Actor) -> None:
     """At a site: report to no hub any more. Assets that came from it stay, and are this box's own."""
     _here()
     hub_link.end(actor)
     files.remove(_setup().config.data_dir)
-    click.echo("Left. What the hub got from here stays there until it removes the site.")
+    click.echo("Left. The hub keeps the data it received until it removes the site.")
 
 
 @sync.command("conflicts")
@@ -233,7 +231,7 @@ def _here() -> Target:
 
 
 def _not_joined() -> Target:
-    raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
+    raise NotFound("This box reports to no hub. To join one: edge sync join CODE")
 
 
 def state_rows(state: SiteState) -> list[tuple[str, str]]:
@@ -243,14 +241,14 @@ def state_rows(state: SiteState) -> list[tuple[str, str]]:
         ("Hub", f"{here.hub_name}, {here.url}"),
         ("This site", here.code),
         ("Mode", f"{state.mode}: {here.stopped}" if here.stopped else state.mode),
-        ("Board there as of", _when(here.board_at)),
-        ("History there until", _when(state.history_until)),
+        ("Positions at hub as of", _when(here.board_at)),
+        ("History at hub until", _when(state.history_until)),
         ("Changes waiting", f"{state.waiting}"),
-        ("Rate", f"{state.rate:.0f} changes a second"),
+        ("Rate", f"{state.rate:.0f} changes per second"),
         ("Last answer", _when(here.last_contact_at)),
         ("Last commit at the hub", _when(here.last_commit_at)),
         ("Today", f"{state.sent_today >> 10} KB sent, {state.received_today >> 10} KB received"),
-        ("Clock of the hub", f"{(here.clock_offset or 0) / clock.SECOND:+.1f} s"),
+        ("Hub clock", f"{(here.clock_offset or 0) / clock.SECOND:+.1f} s"),
         ("Set aside", f"{state.set_aside}" if state.set_aside else "none"),
         ("Compared", f"{_when(here.verified_at)} {here.verify_result or ''}".strip()),
         ("Last error", f"{here.last_error} ({_when(here.last_error_at)})" if here.last_error else "none"),

@@ -39,7 +39,7 @@ TOPIC = f"{TOPICS}/reads"
 @click.command("trial", hidden=True)
 @click.argument("backup", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--before", type=click.Path(path_type=Path), help="Folder of the release that runs, to compare with.")
+@click.option("--before", type=click.Path(path_type=Path), help="Folder of the running release, for comparison.")
 @click.pass_context
 def try_release(context: click.Context, backup: Path, folder: Path, before: Path | None) -> None:
     """Unpack BACKUP into FOLDER, run this release on it beside the site, and follow reads through it."""

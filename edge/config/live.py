@@ -169,4 +169,6 @@ def _cast(name: str, raw: str) -> Any:
 def _check(name: str) -> None:
     if name not in CHANGEABLE:
         others = ", ".join(CHANGEABLE)
-        raise Invalid.one("name", "invalid_value", f"{name} is for the settings file. What can be changed: {others}")
+        raise Invalid.one(
+            "name", "invalid_value", f"{name} can only be changed in the settings file. Changeable here: {others}"
+        )

@@ -60,7 +60,7 @@ class Config:
         "signing_key_file",
         None,
         types.optional_path,
-        "file with the key that signs access tokens; empty: signing.key in data_dir, created when missing",
+        "file with the key that signs access tokens; empty: signing.key in data_dir, created if missing",
     )
     log_level: str = _setting(
         "log_level", "info", types.word("debug", "info", "warning", "error"), "minimum severity of log messages"
@@ -98,7 +98,7 @@ class Config:
         "http.metrics_from",
         ("127.0.0.0/8", "::1/128"),
         types.networks,
-        "networks that may read /metrics, and the details of /healthz and /readyz",
+        "networks that may read /metrics and the details of /healthz and /readyz",
     )
     http_blocked_user_agents: tuple[str, ...] = _setting(
         "http.blocked_user_agents",
@@ -350,7 +350,7 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Sequence[str]
     ):
         for name, raw in values.items():
             if name not in casts:
-                raise SetupError(f"{name} ({source}) is not a setting. `edge config` lists them all.")
+                raise SetupError(f"{name} ({source}) is not a setting. `edge config` lists all settings.")
             sources[name] = (raw, source)
 
     chosen: dict[str, Any] = {}
@@ -373,7 +373,7 @@ def read_secret(file: Path, setting: str) -> str:
     try:
         return file.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise SetupError(f"{setting}: {file} cannot be read ({error}). Make it readable for the service.") from error
+        raise SetupError(f"{setting}: {file} cannot be read ({error}). Make it readable by the service.") from error
 
 
 def check_authority(file: Path | None, setting: str) -> None:
@@ -383,7 +383,7 @@ def check_authority(file: Path | None, setting: str) -> None:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
     except OSError as error:  # ssl.SSLError is an OSError
         raise SetupError(
-            f"{setting}: {file} cannot be used ({error}). Name a file of certificates in PEM, readable for the service."
+            f"{setting}: {file} cannot be used ({error}). Use a PEM file of certificates that the service can read."
         ) from error
 
 

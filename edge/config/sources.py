@@ -15,10 +15,10 @@ def from_file(file: Path) -> dict[str, Any]:
         content = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(
-            f"The settings file {file} cannot be read: {error}. Give a readable file to --config."
+            f"The settings file {file} cannot be read: {error}. Pass a readable file to --config."
         ) from error
     except tomllib.TOMLDecodeError as error:
-        raise SetupError(f"The settings file {file} is not TOML: {error}. Correct that line.") from error
+        raise SetupError(f"The settings file {file} is not valid TOML: {error}. Fix that line.") from error
     flat: dict[str, Any] = {}
     for key, value in content.items():
         if isinstance(value, dict):

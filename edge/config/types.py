@@ -44,7 +44,7 @@ def path(value: Any) -> Path:
     try:
         return Path(text(value)).expanduser()
     except RuntimeError as error:
-        raise ValueError("a path; the user after ~ is not known here") from error
+        raise ValueError("a path; the user after ~ does not exist on this box") from error
 
 
 def optional_path(value: Any) -> Path | None:
@@ -66,7 +66,7 @@ def broker(value: Any) -> str:
     if url is None:
         raise ValueError('"embedded", or an address like "mqtt://user@host:1883" or "mqtts://user@host:8883"')
     if url.password:
-        raise ValueError("an address without a password; put the password in a file and name it in mqtt.password_file")
+        raise ValueError("an address without a password; store the password in a file and set mqtt.password_file")
     return written
 
 
@@ -113,7 +113,7 @@ def public_url(value: Any) -> str:
 def time_zone(value: Any) -> str:
     written = text(value)
     if written and not clock.is_zone(written):
-        raise ValueError('the name of a time zone, for example "Europe/Berlin"; timedatectl list-timezones shows them')
+        raise ValueError('a time zone, for example "Europe/Berlin"; timedatectl list-timezones lists them')
     return written
 
 

@@ -24,7 +24,7 @@ FILE_NAME = "edge.db"
 BUSY_SECONDS = 10
 BEHIND_IMPORT_SECONDS = 1.0  # maximum wait of a request for a long transaction
 TOO_SLOW = (
-    "This took too long and was stopped; ask for less: fewer days, a longer search text, more filters, a smaller offset"
+    "The query took too long and was stopped. Use fewer days, a longer search text, more filters or a smaller offset"
 )
 _MOST_WAITING = 6  # wall-clock limit of a statement, as a multiple of its CPU limit
 
@@ -188,7 +188,7 @@ def _holding_write_lock() -> Iterator[None]:
 
 def _refuse_behind_import() -> None:
     if _limit.seconds is not None and is_long_writing():
-        raise Busy("An import is being written; try again in a few seconds", retry_after_seconds=5)
+        raise Busy("An import is running; try again in a few seconds", retry_after_seconds=5)
 
 
 @contextmanager
@@ -224,16 +224,16 @@ def translating() -> Iterator[None]:
         _raise(error)
 
 
-_FULL = "The disk is full; make room and try again"
+_FULL = "The disk is full; free disk space and try again"
 _UNAVAILABLE = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no space for the shared-memory file when opening
-    sqlite3.SQLITE_BUSY: "Another process holds the database; try again",
-    sqlite3.SQLITE_LOCKED: "Another process holds the database; try again",
-    sqlite3.SQLITE_READONLY: "The database is read-only, as happens after a disk fault: see `dmesg` and `mount`",
+    sqlite3.SQLITE_BUSY: "Another process has locked the database; try again",
+    sqlite3.SQLITE_LOCKED: "Another process has locked the database; try again",
+    sqlite3.SQLITE_READONLY: "The database is read-only, perhaps after a disk error: see `dmesg` and `mount`",
     sqlite3.SQLITE_IOERR: "The disk cannot be read or written; see `dmesg`",
     sqlite3.SQLITE_INTERRUPT: TOO_SLOW,
-    sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened; is its disk mounted, and its folder accessible?",
+    sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened; check that its disk is mounted and readable",
 }
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _PRIMARY = 0xFF  # the lowest byte of an extended code is the primary code

@@ -36,7 +36,7 @@ def badge_key() -> bytes:
         try:
             _badge_keys[path] = bytes.fromhex(file.read_text("ascii"))
         except (OSError, ValueError) as error:
-            raise SetupError(f"{file} cannot be read as a key ({error}). Restore it, or remove it") from error
+            raise SetupError(f"{file} is not a valid key file ({error}). Restore or delete it") from error
     return _badge_keys[path]
 
 
@@ -79,10 +79,10 @@ def _read_key(file: Path) -> bytes:
         key = file.read_bytes().strip()
     except OSError as error:
         raise SetupError(
-            f"signing_key_file: {file}, which signs tokens, cannot be read ({error}). systemd/install.sh makes one."
+            f"signing_key_file: {file}, which signs tokens, cannot be read ({error}). Run systemd/install.sh."
         ) from error
     if len(key) < _KEY_LENGTH:
-        raise SetupError(f"{file} holds no key of {_KEY_LENGTH} characters or more. Remove it, and make a new one.")
+        raise SetupError(f"{file} holds no key of {_KEY_LENGTH} characters or more. Delete it and create a new one.")
     return key
 
 

@@ -16,9 +16,9 @@ Columns = set[tuple[str, str, str, int]]  # table, name, type, position in the p
 def too_new(path: Path, present: int, newest: int) -> SetupError:
     """Return the error for a database of a later release."""
     return SetupError(
-        f"{path} was written by a newer version of edge (schema {present}, this one knows {newest}). "
+        f"{path} was written by a newer version of edge (schema {present}, this one supports {newest}). "
         "Install that version again, or restore a backup made before the upgrade. To stay with this version and keep "
-        "what was recorded since: run edge export with the newer version, then edge import with this one"
+        "newer records: run edge export with the newer version, then edge import with this one"
     )
 
 

@@ -64,8 +64,8 @@ def check_schema(data_dir: Path) -> None:
         raise known_databases.too_new(data_dir / FILE_NAME, present, newest)
     if present < newest:
         raise SetupError(
-            f"{data_dir / FILE_NAME} has schema {present} and this version of edge needs {newest}. Start the service, "
-            "which upgrades it: systemctl restart edge"
+            f"{data_dir / FILE_NAME} has schema {present} and this version of edge needs {newest}. Start the service "
+            "to upgrade it: systemctl restart edge"
         )
 
 

@@ -61,7 +61,7 @@ def recover(damaged: Path, target: Path, backup: Path | None = None) -> Recovere
                 _build(draft, number, trees, source, copy)
                 assign_by_content(draft, trees, source, unassigned)
         if not any(source.groups.get(name) for name in trees if name != SCHEMA):
-            raise Corrupt(f"Nothing of {damaged} can be recovered; restore a backup: edge restore")
+            raise Corrupt(f"{damaged} contains no recoverable data; restore a backup: edge restore")
         with closing(sqlite3.connect(target, isolation_level=None)) as fresh:
             fresh.execute("PRAGMA auto_vacuum = incremental")  # as in every new database; see edge.database.migrate
             built = _build(fresh, number, trees, source, copy)

@@ -58,7 +58,7 @@ def _welcome(demo: Demo) -> str:
     count = sum(item.key is not None for item in demo.plan.items)
     return (
         f"The demo site is running: {len(demo.plan.simulated)} simulated readers report how {count} assets move. "
-        "The last half hour is there already.\n\n"
+        "The last 30 minutes are already recorded.\n\n"
         f"  Pages       {demo.address}{_not(USUAL_HTTP_PORT, demo)}\n"
         f"  Sign in as  {demo.access.email}\n"
         f"  Password    {demo.access.password}\n"
@@ -74,7 +74,7 @@ def _api(demo: Demo, asset: AssetRow | None) -> str:
     commands = [token_command(demo), get_command(demo, "/api/v1/reports/asset-locations?limit=5")]
     if asset:
         commands.append(get_command(demo, f"/api/v1/assets/{asset.id}/history?limit=5"))
-    return "Ask the API (a token lasts 15 minutes):\n\n" + "\n".join(f"  {command}" for command in commands)
+    return "Call the API (a token is valid for 15 minutes):\n\n" + "\n".join(f"  {command}" for command in commands)
 
 
 def _by_hand(demo: Demo, asset: AssetRow | None) -> str:
@@ -83,7 +83,7 @@ def _by_hand(demo: Demo, asset: AssetRow | None) -> str:
         return ""
     message = orjson.dumps({"tag": epc}).decode()
     return (
-        f"Be a reader yourself: this brings {asset.name} to the returns desk.\n\n"
+        f"Publish a read yourself: this moves {asset.name} to the returns desk.\n\n"
         f"  {publish_command(demo, message)}\n\n"
         f"See it at {demo.address}/assets/{asset.id}"
     )
@@ -92,7 +92,7 @@ def _by_hand(demo: Demo, asset: AssetRow | None) -> str:
 def _end(demo: Demo) -> str:
     if demo.kept_in:
         return f"Ctrl-C stops it. The site is kept in {demo.kept_in}"
-    return "Ctrl-C stops it and leaves nothing behind."
+    return "Ctrl-C stops the demo and deletes its data."
 
 
 def _find(demo: Demo, key: str) -> AssetRow | None:

@@ -81,21 +81,21 @@ def running_demo(keep: Path | None, http_port: int | None = None, mqtt_port: int
 def _demo_folder(folder: Path) -> Path:
     """Prepare an empty folder or an earlier demo site. Raises SetupError for the site of a real warehouse."""
     if (folder / FILE_NAME).exists() and not (folder / MARK).exists():
-        raise SetupError(f"{folder} holds a site that is not a demo. Give --keep a new folder.")
+        raise SetupError(f"{folder} contains a site that is not a demo. Pass a new folder to --keep.")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (folder / MARK).write_text("A demo site of edge, made by `edge demo --keep`. Remove it when you like.\n")
+        (folder / MARK).write_text(
+            "A demo site of edge, created by `edge demo --keep`. It can be deleted at any time.\n"
+        )
     except OSError as error:
-        raise SetupError(f"{folder} cannot be used: {error.strerror}. Give --keep a folder of your own.") from error
+        raise SetupError(f"{folder} cannot be used: {error.strerror}. Pass a writable folder to --keep.") from error
     return folder
 
 
 def _port(given: int | None, usual: int) -> int:
     port = free_port(given or usual)
     if given and port != given:
-        raise SetupError(
-            f"Port {given} is taken by another program. Give another one, or none: then a free one is found."
-        )
+        raise SetupError(f"Port {given} is in use by another program. Pass another port, or none to use a free one.")
     return port
 
 
@@ -123,7 +123,7 @@ def _wait_for_heartbeats(plan: Plan, connections: Connections, organization_id: 
             return
         if time.monotonic() > deadline:
             raise SetupError(
-                "The service does not hear the simulated readers. Run it again with --set log_level=debug."
+                "The service receives no messages from the simulated readers. Run again with --set log_level=debug."
             )
         time.sleep(ASK_EVERY_SECONDS)
 

@@ -157,7 +157,7 @@ class Round:
     def _wait_for_room(self) -> None:
         """Pause until the first set-aside event is due. This is not a receiver failure, so the pause does not grow."""
         self._is_over = True
-        self._error = f"{len(self._set_aside)} events wait because they failed or were refused"
+        self._error = f"{len(self._set_aside)} events are waiting after failed or refused deliveries"
         self._next_try_at = min(retry.next_try_at for retry in self._heads())
 
     def _send(self, event: Event, kind: str, *, is_new: bool) -> Outcome:
@@ -192,7 +192,7 @@ class Round:
             self._disabled_reason = outcome.detail
         elif self._fails_for_days(now):
             days = GIVE_UP_AFTER // clock.DAY
-            self._disabled_reason = f"nothing could be delivered for {days} days: {outcome.detail}"
+            self._disabled_reason = f"no delivery succeeded for {days} days: {outcome.detail}"
 
     def _must_end(self) -> bool:
         return self._is_over or self._stopping.is_set() or time.monotonic() > self._ends_at

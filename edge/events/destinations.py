@@ -86,14 +86,14 @@ def add(actor: Actor, new: NewDestination) -> Destination:
         if new.event_filter.location_id is not None and not _has_location(
             organization_id, new.event_filter.location_id
         ):
-            raise Invalid.one("location_id", "fk_not_found", "There is no such location")
+            raise Invalid.one("location_id", "fk_not_found", "Unknown location")
         present = list_destinations(organization_id)
         if new.name == STREAM_NAME and new.kind is not DestinationKind.STREAM:
-            raise Conflict(f"{STREAM_NAME} is the name of what listens at GET /events; choose another name")
+            raise Conflict(f"{STREAM_NAME} is reserved for GET /events; choose another name")
         if any(row.name == new.name for row in present):
-            raise Conflict(f"There is a destination {new.name} already; choose another name")
+            raise Conflict(f"A destination {new.name} already exists; choose another name")
         if len(present) >= MOST:
-            raise Conflict(f"There are {MOST} destinations already; remove one first")
+            raise Conflict(f"The limit of {MOST} destinations is reached; remove one first")
         values = (
             *(organization_id, new.kind, new.name, new.url, new.topic, " ".join(sorted(new.event_filter.kinds))),
             *(new.event_filter.location_id, new.network, new.secret, clock.now(), log.newest()),
@@ -118,7 +118,7 @@ def open_stream(actor: Actor) -> None:
                 event_filter = Filter(frozenset(log.KINDS))
                 add(actor, NewDestination(DestinationKind.STREAM, STREAM_NAME, "", b"", event_filter))
     if row and row.disabled_at:
-        raise Conflict(f'Live streams are disabled here. To have them again: edge events enable "{STREAM_NAME}"')
+        raise Conflict(f'Live streams are disabled. To enable them: edge events enable "{STREAM_NAME}"')
 
 
 def remove(actor: Actor, no: int) -> None:

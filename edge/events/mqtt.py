@@ -51,7 +51,7 @@ class Broker:
         except NotAllowed as error:
             return Outcome(Result.FAILED, str(error))
         except ssl.SSLCertVerificationError as error:
-            return Outcome(Result.FAILED, f"its certificate was not accepted: {error.verify_message}")
+            return Outcome(Result.FAILED, f"certificate rejected: {error.verify_message}")
         except _NoAnswer as error:
             self.close()
             return Outcome(Result.FAILED, str(error))
@@ -59,7 +59,7 @@ class Broker:
             self.close()
             return Outcome(Result.FAILED, f"the broker cannot be reached: {error.strerror or error}")
         if code.value >= _FAILURE:
-            return Outcome(Result.REFUSED, f"the broker refused it: {code}")
+            return Outcome(Result.REFUSED, f"the broker refused the event: {code}")
         return Outcome(Result.DELIVERED, "acknowledged")
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Broker:
             return self._connect()
         if code.value >= _FAILURE:
             session.close()
-            raise _NoAnswer(f"the broker refuses the connection: {code}")
+            raise _NoAnswer(f"the broker refused the connection: {code}")
         return session
 
 
@@ -119,14 +119,14 @@ class _Session:
             raise _NoAnswer("the connection could not be made")
         self._client.loop_start()
         if not self._answered.wait(ANSWER_SECONDS) or self._code is None:
-            raise _NoAnswer(f"the broker does not answer within {ANSWER_SECONDS:.0f} s")
+            raise _NoAnswer(f"no response from the broker within {ANSWER_SECONDS:.0f} s")
         return self._code
 
     def publish(self, topic: str, body: bytes) -> ReasonCode:
         """Publish a message and return the broker's reason code. Raises _NoAnswer."""
         sent: MQTTMessageInfo = self._client.publish(topic, body, qos=1)
         if sent.rc is not MQTTErrorCode.MQTT_ERR_SUCCESS:
-            raise _NoAnswer(f"it could not be sent: {sent.rc.name}")
+            raise _NoAnswer(f"sending failed: {sent.rc.name}")
         with self._news:
             self._news.wait_for(lambda: sent.mid in self._acknowledged or not self.is_up, ANSWER_SECONDS)
             code = self._acknowledged.pop(sent.mid, None)

@@ -19,9 +19,9 @@ def webhook_url(text: str, *, is_on_internet: bool) -> str:
     """Return the URL. Raises Invalid on `url`; plain http is allowed only in the local network."""
     url = _split(text, ("https", "http"), "https://erp.example.com/hooks/edge")
     if url.username is not None or url.password is not None:
-        raise _invalid("url", "leave out user and password: the signature proves who sends")
+        raise _invalid("url", "remove user and password: requests are signed instead")
     if url.scheme == "http" and is_on_internet:
-        raise _invalid("url", "it has to begin with https://, or be allowed to be in your own network")
+        raise _invalid("url", "use https://, or allow an address in a private network")
     return text
 
 
@@ -29,11 +29,11 @@ def broker_url(text: str, *, is_on_internet: bool) -> str:
     """Return the URL. Raises Invalid on `url`; it may contain the user name but not the password."""
     url = _split(text, ("mqtts", "mqtt"), "mqtts://edge@broker.example.com:8883")
     if url.password is not None:
-        raise _invalid("url", "leave out the password, which has a field of its own")
+        raise _invalid("url", "remove the password and enter it in its own field")
     if url.path not in ("", "/") or url.query:
-        raise _invalid("url", "nothing may follow the name of the broker and its port")
+        raise _invalid("url", "remove everything after the broker's name and port")
     if url.scheme == "mqtt" and is_on_internet:
-        raise _invalid("url", "it has to begin with mqtts://, or be allowed to be in your own network")
+        raise _invalid("url", "use mqtts://, or allow an address in a private network")
     return text
 
 
@@ -44,9 +44,9 @@ def topic_template(text: str) -> str:
         raise _invalid("topic", f"{{{unknown[0]}}} is none of {', '.join(f'{{{name}}}' for name in TOPIC_FIELDS)}")
     plain = _FIELD.sub("x", text)
     if not text or len(text) > MAX_TOPIC or text != text.strip() or not text.isprintable():
-        raise _invalid("topic", f"write a topic of at most {MAX_TOPIC} characters, for example {DEFAULT_TOPIC}")
+        raise _invalid("topic", f"enter a topic of at most {MAX_TOPIC} characters, for example {DEFAULT_TOPIC}")
     if any(character in plain for character in "+#{}") or plain.startswith("$"):
-        raise _invalid("topic", "a topic cannot have + or #, nor other braces, nor begin with $")
+        raise _invalid("topic", "a topic cannot contain + or #, or other braces, or begin with $")
     return text
 
 
@@ -66,7 +66,7 @@ def event_kinds(chosen: Collection[str], known: Collection[str]) -> frozenset[st
 
 
 def _split(text: str, schemes: tuple[str, str], example: str) -> SplitResult:
-    advice = f"write an address such as {example}"
+    advice = f"enter an address such as {example}"
     if not text.isascii() or not text.isprintable() or " " in text or len(text) > MAX_URL:
         raise _invalid("url", advice)
     try:

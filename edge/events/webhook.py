@@ -133,9 +133,9 @@ def _outcome(status: int, retry_after: str | None) -> Outcome:
     if 200 <= status < 300:
         return Outcome(Result.DELIVERED, answer)
     if 300 <= status < 400:
-        return Outcome(Result.FAILED, f"{answer}: it sends elsewhere, which is not followed; enter the final address")
+        return Outcome(Result.FAILED, f"{answer}: redirects are not followed; enter the final address")
     if status == HTTPStatus.GONE:
-        return Outcome(Result.GONE, f"{answer}: the receiver wants no events any more")
+        return Outcome(Result.GONE, f"{answer}: the receiver no longer accepts events")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Outcome(Result.FAILED, answer, _seconds(retry_after) or WAIT_SECONDS)
     if status in _NOT_THE_EVENT:
@@ -158,9 +158,9 @@ def _fault(error: Exception) -> str:
     if isinstance(error, NotAllowed):
         return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate was not accepted: {error.verify_message}"
+        return f"certificate rejected: {error.verify_message}"
     if isinstance(error, TimeoutError):
-        return f"no answer within {ANSWER_SECONDS:.0f} s"
+        return f"no response within {ANSWER_SECONDS:.0f} s"
     return f"no answer: {_short(error)}"
 
 

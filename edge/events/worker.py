@@ -88,7 +88,7 @@ class Worker:
     def trouble(self) -> str:
         """Return the current fault of the threads, or an empty text."""
         if not all(thread.is_alive() for thread in self._threads):
-            return "a thread has ended; restart the service"
+            return "a thread has stopped; restart the service"
         return self._fault
 
     def _run(self) -> None:

@@ -36,6 +36,6 @@ def _message(message: Fields) -> Parsed:
 
 def _read(device: object) -> Read:
     if not isinstance(device, str) or not _HEAD.match(device):
-        raise Unreadable(f"{describe(device)} is no advertisement with its MAC and strength")
+        raise Unreadable(f"{describe(device)} is not an advertisement with MAC and strength")
     strength = int(device[14:_HEAD_DIGITS], 16) - 256
     return ble.sighting(device[2:14], ble.advertised(device[_HEAD_DIGITS:]), strength, None)

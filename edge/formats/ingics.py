@@ -52,6 +52,6 @@ def _line(line: object) -> Read | None:
         return None
     report = _REPORT.fullmatch(stripped)
     if report is None:
-        raise Unreadable(f"{describe(stripped)} is no report of an INGICS gateway")
+        raise Unreadable(f"{describe(stripped)} is not a report of an INGICS gateway")
     address, strength, advertisement, time = report.groups()
     return ble.sighting(address, ble.advertised(advertisement), strength, instant(time, SECOND))

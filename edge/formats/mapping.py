@@ -58,7 +58,7 @@ def _message(mapping: Mapping, message: Scope) -> Parsed:
         raise Malformed(str(reason)) from None
     if entries is None:
         written = ", ".join(path.written for path in mapping.list_path)
-        return Parsed(Kind.IGNORED, note=f"list_path {written} leads to no list{_fields_of('message', message.entry)}")
+        return Parsed(Kind.IGNORED, note=f"list_path {written} is not a list{_fields_of('message', message.entry)}")
     if not mapping.list_path and not _has_identity(mapping, message):
         return Parsed(Kind.IGNORED, note=_nothing_there(mapping, "message", message.entry))
     fields = OptionalFields()
@@ -106,7 +106,7 @@ def _read(mapping: Mapping, scope: Scope, fields: OptionalFields) -> Read | None
     tag = find(mapping.tag_path)
     if tag is None and not beacons:
         if _has_identity(mapping, scope):
-            raise Unreadable("no whole iBeacon or Eddystone UID where the mapping looks for one, and no tag")
+            raise Unreadable("no complete iBeacon or Eddystone UID at the mapped path, and no tag")
         raise Unreadable(_nothing_there(mapping, "entry", scope.entry))
     value, others = _identities(mapping, tag_type, tag, beacons)
     reader = fields.read("reader_path", mapping.reader_path, scope, _reader)
@@ -144,7 +144,7 @@ def _stripped(digits: str, surplus: tuple[str, ...]) -> str:
     if "pc" in surplus:
         pc, digits = digits[:_WORD], digits[_WORD:]
         if len(pc) < _WORD or (int(pc, 16) >> 11) * _WORD != len(digits):
-            raise Unreadable(f"the PC word {pc} does not tell the length of the EPC {digits}")
+            raise Unreadable(f"the PC word {pc} does not match the length of the EPC {digits}")
     if not digits:
         raise Unreadable("the EPC is blank")
     return digits

@@ -87,7 +87,7 @@ def mapping_from(settings: dict[str, Any]) -> Mapping:
             raise ValueError(f"{key} is not a key of a mapping: write one of {', '.join(KEYS)}")
     paths = {key: path_from(key, settings.get(key)) for key in _PATHS}
     if not any(paths[key] for key in ("tag_path", "uuid_path", "advertisement_path")):
-        raise ValueError("tag_path is missing: write where the tag stands in a read, for example epc")
+        raise ValueError("tag_path is missing: write the path of the tag in a read, for example epc")
     time_unit = settings.get("time_unit")
     if paths["time_path"] and time_unit is None:
         raise ValueError(f"time_unit is missing: write one of {', '.join(TIME_UNITS)}")

@@ -29,7 +29,7 @@ def _documents(payload: bytes) -> list[Any]:
         if not begin or begin in b"{[":
             raise
         other = "lines" if is_text(payload) else "msgpack"
-        raise Malformed(f'{error}. What is no JSON may be read with "payload": "{other}"') from None
+        raise Malformed(f'{error}. If the payload is not JSON, set "payload": "{other}"') from None
 
 
 def is_text(payload: bytes) -> bool:

@@ -130,7 +130,7 @@ def parser_of(format_name: str, mapping: str | None) -> Parser:
 def _settings_of(mapping: str | None) -> dict[str, Any]:
     settings = orjson.loads(mapping or "{}")
     if not isinstance(settings, dict):
-        raise ValueError('it is not a JSON object: write for example {"tag_path": "epc"}')
+        raise ValueError('it is not a JSON object, for example {"tag_path": "epc"}')
     return settings
 
 

@@ -21,14 +21,14 @@ def attach(actor: Actor, scan_id: str, asset_id: int) -> Answer:
     with acting(actor):
         scan = scans.stored(scan_id)
         if scan is None or scan.organization_id != actor.organization_id:
-            raise NotFound(N_("This scan is not waiting any more"))
+            raise NotFound(N_("This scan is no longer waiting"))
         owner = lookup.by_code(actor.organization_id, scan.code)
         was = None
         if owner is None:
             was = board.whereabouts(actor.organization_id, asset_id)
             assets.attach_tag(actor, asset_id, NewTag(scans.guess_type(scan.code), scan.code))
         elif owner.id != asset_id:
-            raise Conflict(N_("This code belongs to something else meanwhile"))
+            raise Conflict(N_("This code has since been assigned to something else"))
         return scans.stored_answer(actor, scans.stored(scan_id) or scan)._replace(was=was)
 
 

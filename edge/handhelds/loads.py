@@ -21,13 +21,13 @@ class EndedLoad(NamedTuple):
 def load_error(organization_id: int, carrier_id: int, asset_id: int) -> str:
     """Return why the asset cannot be put on the carrier, or "" if it can."""
     if lookup.asset_by_id(organization_id, carrier_id) is None:
-        return N_("This carrier is not known here, or was retired")
+        return N_("This carrier is unknown or retired")
     if carrier_id == asset_id:
-        return N_("Nothing can be put on itself")
+        return N_("An asset cannot be put onto itself")
     above = carriers.carrier_of(organization_id, carrier_id)
     for _ in range(carriers.DEEPEST):
         if above and above[0] == asset_id:
-            return N_("The carrier is itself on this")
+            return N_("The carrier is already on this asset")
         above = carriers.carrier_of(organization_id, above[0]) if above else None
     return ""
 

@@ -31,7 +31,7 @@ from edge.validation.values import MAX_TEXT
 BY_HANDHELD = 0  # reader_id of unknown tags that a person scanned
 AGAIN_WITHIN = 12 * clock.HOUR  # one shift; a second scan at the same location has the result AGAIN
 
-WRONG_CHECK_DIGIT = N_("The check digit of this code is wrong: it was misread or misprinted. Scan it again")
+WRONG_CHECK_DIGIT = N_("Wrong check digit: the code was misread or misprinted. Scan it again")
 _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
 
 
@@ -101,9 +101,9 @@ def scan_error(organization_id: int, scan: Submitted) -> str:
     if not 1 <= len(scan.code) <= MAX_TEXT:
         return N_("The code is empty or too long")
     if _is_live_location(organization_id, scan.location_id) is None:
-        return N_("This location is not known here; choose another one")
+        return N_("Unknown location. Choose another one")
     if scan.asset_id is not None:
-        return "" if lookup.asset_by_id(organization_id, scan.asset_id) else N_("This asset was retired")
+        return "" if lookup.asset_by_id(organization_id, scan.asset_id) else N_("This asset is retired")
     if gs1.has_wrong_check_digit(scan.code) and lookup.by_code(organization_id, scan.code) is None:
         return WRONG_CHECK_DIGIT
     return ""
@@ -124,7 +124,7 @@ def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
             return Answer(scan_id, Result.UNDONE)
         is_own = sender.person_id in (row.person_id, row.sent_by)
         if row.organization_id != sender.organization_id or not is_own:
-            return Answer(scan_id, Result.REFUSED, N_("Only your own scans can be undone"))
+            return Answer(scan_id, Result.REFUSED, N_("You can undo only your own scans"))
         record = _asset(sender.organization_id, row.asset_id) if row.asset_id else None
         if row.undone_at is None:
             _undo_scan(sender, row, record, now, gap)
@@ -211,7 +211,7 @@ def find(organization_id: int, scan: Submitted) -> RecordRef | None:
 
 def _unknown(organization_id: int, scan_id: str, code: str) -> Answer:
     retired = lookup.retired_asset(organization_id, code)
-    return Answer(scan_id, Result.UNKNOWN, N_("This asset was retired") if retired else "", retired)
+    return Answer(scan_id, Result.UNKNOWN, N_("This asset is retired") if retired else "", retired)
 
 
 def _undo_scan(sender: Actor, row: StoredScan, record: RecordRef | None, now: int, gap: int) -> None:
@@ -273,7 +273,7 @@ def stored_answer(sender: Actor, row: StoredScan) -> Answer:
         return Answer(row.id, Result.UNDONE, record=record)
     if row.outcome == Result.UNKNOWN:
         return _unknown(sender.organization_id, row.id, row.code)
-    reason = N_("It was refused when it first arrived") if row.outcome == Result.REFUSED else ""
+    reason = N_("This scan was already refused") if row.outcome == Result.REFUSED else ""
     return Answer(row.id, Result(row.outcome), reason, record)
 
 

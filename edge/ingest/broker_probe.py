@@ -57,7 +57,7 @@ def _leave_session(broker: Broker, topics: Sequence[str], socket: str) -> None:
     client.on_subscribe = on_subscribe
     _visit(client, socket, 1883, topics, 1, lambda: bool(granted))
     if not granted or any(code.is_failure for code in granted):
-        raise Unavailable(f"The broker on {socket} does not take our subscription")
+        raise Unavailable(f"The broker on {socket} rejected the subscription")
 
 
 def publish(broker: Broker, topic: str, payload: bytes, *, retain: bool = False) -> None:

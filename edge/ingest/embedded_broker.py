@@ -34,7 +34,7 @@ class EmbeddedBroker:
         except BrokerError as error:
             raise SetupError(
                 f"The embedded broker cannot listen on {self._listen}: {error.__cause__ or error}. "
-                "Give mqtt.listen a free port, or set mqtt.broker to the address of the broker that is there."
+                "Give mqtt.listen a free port, or set mqtt.broker to the address of the running broker."
             ) from error
 
     def stop(self) -> None:

@@ -291,9 +291,7 @@ class Pipeline:
             opened.bucket = Bucket.UNKNOWN_TOPIC
         elif message.size:
             opened.bucket = Bucket.TOO_LARGE
-            opened.reason = (
-                f"the message has {message.size:,} bytes; a reader that sends smaller ones (1 MiB at most) is read"
-            )
+            opened.reason = f"the message has {message.size:,} bytes; set the reader to send at most 1 MiB"
         else:
             try:
                 opened.parsed = _parse(line, message, poison)
@@ -399,7 +397,7 @@ def _parse(line: Line, message: Message, poison: str) -> Parsed:
         raise Malformed(parsed.note or "no entry could be read")
     if len(parsed.reads) > MOST_READS:
         raise Malformed(
-            f"the message has {len(parsed.reads):,} reads; let the reader publish at most {MOST_READS:,} at once"
+            f"the message has {len(parsed.reads):,} reads; set the reader to publish at most {MOST_READS:,} at once"
         )
     return line.numbered(parsed)
 

@@ -162,7 +162,7 @@ class Session:
 
     def _on_subscribe(self, _client: Any, _data: Any, _mid: int, granted: list[ReasonCode], _properties: Any) -> None:
         self.is_ready = all(code.value < REFUSED for code in granted)
-        self.problem = "" if self.is_ready else "the broker does not let us subscribe; check its ACL"
+        self.problem = "" if self.is_ready else "the broker denied the subscription; check its ACL"
 
     def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
         self.is_ready = False

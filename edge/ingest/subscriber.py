@@ -288,7 +288,7 @@ class Subscriber:
             if code.value >= REFUSED
         ]
         if refused:
-            self._problem = f"the broker does not let us subscribe to {', '.join(refused)}; check its ACL"
+            self._problem = f"the broker denied the subscription to {', '.join(refused)}; check its ACL"
             log.error("MQTT: %s", self._problem)
         else:
             log.info("MQTT: connected to %s", _host_of(self._broker.url))

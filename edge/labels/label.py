@@ -45,7 +45,7 @@ def check_fit(labels: Sequence[Label], paper: Paper, code: Code, dots_per_mm: in
             bar = int(bar * dots_per_mm) / dots_per_mm
         if bar < NARROWEST_BAR:
             message = (
-                f"The bars of {label.external_key} would be too fine to be read: choose larger labels, or a Data Matrix"
+                f"The bars of {label.external_key} would be too fine to read: choose larger labels or a Data Matrix"
             )
             raise Invalid.one("code", "too_long", message)
 

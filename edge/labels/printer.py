@@ -21,4 +21,6 @@ def send(address: str, data: bytes) -> None:
     except NotAllowed as error:
         raise Unavailable(f"Labels cannot be sent to {address}: {error}. Enter the printer's own address") from error
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that the DNS cannot hold
-        raise Unavailable(f"The label printer at {address} does not answer ({error}). Is it on, with paper?") from error
+        raise Unavailable(
+            f"The label printer at {address} does not respond ({error}). Check that it is on and has paper"
+        ) from error

@@ -36,7 +36,7 @@ def pack(raw: Path, packed: Path) -> None:
         os.fsync(target.fileno())
     with raw.open("rb") as source, gzip.open(packed, "rb") as again:
         if file_digest(source, "sha256").digest() != file_digest(again, "sha256").digest():
-            raise Corrupt(f"{packed} does not unpack to what was packed; is the disk failing?")
+            raise Corrupt(f"{packed} cannot be read back correctly; check the disk")
 
 
 def unpack(file: Path, target: Path, identity: Path | None = None) -> None:
@@ -54,7 +54,7 @@ def unpack(file: Path, target: Path, identity: Path | None = None) -> None:
     except PermissionError as error:  # file or key: the command runs as the service's user, also under sudo
         raise SetupError(
             f"{error.filename} cannot be read by the user edge ({error.strerror}); "
-            f"put it into {target.parent}, belonging to edge"
+            f"put it into {target.parent} and make edge its owner"
         ) from error
     except OSError as error:
         raise SetupError(f"{file} cannot be unpacked: {error}") from error
@@ -64,12 +64,12 @@ def _copy(chunks: Iterator[bytes], unpacked: BinaryIO, file: Path, packed_size: 
     first = next(chunks, b"")
     size = _database_size(first)
     if size is None or size > packed_size * _MOST_RATIO:
-        raise Corrupt(f"{file.name} is not a backup: it does not hold a database")
+        raise Corrupt(f"{file.name} is not a backup: it contains no database")
     free = shutil.disk_usage(Path(unpacked.name).parent).free
     if free < size + _SPARE:
         raise Unavailable(
             f"{file.name} needs {(size + _SPARE) >> 20} MB and {Path(unpacked.name).parent} has {free >> 20} MB free; "
-            "make room first"
+            "free disk space first"
         )
     for chunk in chain([first], chunks):
         if unpacked.tell() + len(chunk) > size:
@@ -78,7 +78,7 @@ def _copy(chunks: Iterator[bytes], unpacked: BinaryIO, file: Path, packed_size: 
     else:
         if unpacked.tell() == size:
             return
-    raise Corrupt(f"{file.name} is damaged: it does not have the {size} bytes that its database says")
+    raise Corrupt(f"{file.name} is damaged: its size differs from the {size} bytes recorded in it")
 
 
 def _database_size(header: bytes) -> int | None:
@@ -102,7 +102,7 @@ def _recipient(text: str) -> pyrage.x25519.Recipient:
         return pyrage.x25519.Recipient.from_str(text)
     except pyrage.RecipientError as error:
         raise SetupError(
-            f"backup.second_recipient is no public key of age ({error}). edge backup-key makes one"
+            f"backup.second_recipient is not an age public key ({error}). Create one: edge backup-key"
         ) from error
 
 
@@ -194,11 +194,11 @@ def _identities(file: Path) -> list[pyrage.x25519.Identity]:
     lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
     keys = [line for line in lines if line.startswith("AGE-SECRET-KEY-")]
     if not keys:
-        raise SetupError(f"{file} holds no private key of age: AGE-SECRET-KEY-1…")
+        raise SetupError(f"{file} contains no age private key: AGE-SECRET-KEY-1…")
     try:
         return [pyrage.x25519.Identity.from_str(key) for key in keys]
     except pyrage.IdentityError as error:
-        raise SetupError(f"{file} holds no private key of age ({error}): AGE-SECRET-KEY-1…") from error
+        raise SetupError(f"{file} contains no age private key ({error}): AGE-SECRET-KEY-1…") from error
 
 
 def _begins_with(file: Path, magic: bytes) -> bool:

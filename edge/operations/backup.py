@@ -241,7 +241,7 @@ def check_backup(path: Path, scratch_dir: Path) -> CopySummary:
 def _backup(path: Path) -> Backup:
     match = _NAME.fullmatch(path.name)
     if not match:
-        raise ValueError(f"{path} is not named like a backup")
+        raise ValueError(f"{path} does not have the name of a backup")
     return Backup(path, datetime.strptime(match[1], _TIME).replace(tzinfo=UTC), path.stat().st_size)
 
 
@@ -252,7 +252,9 @@ def _check_room(data_dir: Path, folder: Path) -> None:
     )
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise Unavailable(f"{folder} has {free >> 20} MB free and a backup needs {needed >> 20} MB; make room first")
+        raise Unavailable(
+            f"{folder} has {free >> 20} MB free and a backup needs {needed >> 20} MB; free disk space first"
+        )
 
 
 def _move_aside(present: Path) -> Path | None:
@@ -272,7 +274,7 @@ def _copy_to_second(path: Path, second: SecondFolder, rotation: Rotation) -> str
     unfinished = second.folder / f"{name}.tmp"
     try:
         if not second.folder.is_dir():
-            raise FileNotFoundError(f"{second.folder} is not there; is the disk plugged in and mounted?")
+            raise FileNotFoundError(f"{second.folder} does not exist; check that the disk is plugged in and mounted")
         if second.recipient:
             archives.encrypt(path, unfinished, second.recipient)
         else:

@@ -64,14 +64,14 @@ def drive_fault(folder: Path, data_dir: Path) -> str | None:
     """Return why the drive is unusable, with advice, or None. Never creates the folder: it could be unmounted."""
     try:
         if not folder.is_dir():
-            return f"{folder} is not there; plug the drive in and mount it"
+            return f"{folder} does not exist; plug in the drive and mount it"
         if folder.stat().st_dev == data_dir.stat().st_dev:
-            return f"{folder} is on the same disk as the database; is the drive mounted?"
+            return f"{folder} is on the same disk as the database; check that the drive is mounted"
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
-            return f"{folder} is read-only; see dmesg, the drive may be failing"
+            return f"{folder} is read-only; the drive may be failing, see dmesg"
         free = shutil.disk_usage(folder).free
         if free < LEAST_FREE:
-            return f"{folder} is full, only {free >> 20} MB are free; make room or use a larger drive"
+            return f"{folder} is full, only {free >> 20} MB are free; free disk space or use a larger drive"
         probe = folder / ".edge-probe"
         probe.write_bytes(b"x" * 4096)
         probe.unlink()
@@ -140,14 +140,16 @@ class ContinuousBackup:
 
     def check(self) -> Check:
         fault = self._trouble()
-        return Check("continuous_backup", fault is None, fault or "every change is on the other drive within seconds")
+        return Check(
+            "continuous_backup", fault is None, fault or "changes are copied to the other drive within seconds"
+        )
 
     def sample(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(
-            "edge_continuous_backup_ok", "1 while changes follow to the other drive", float(self._trouble() is None)
+            "edge_continuous_backup_ok", "1 while changes are copied to the other drive", float(self._trouble() is None)
         )
         yield GaugeMetricFamily(
-            "edge_continuous_backup_behind_seconds", "Since when the other drive lacks something", self._behind()
+            "edge_continuous_backup_behind_seconds", "Time since when the copy is behind", self._behind()
         )
         with suppress(OSError):
             free = shutil.disk_usage(self._folder).free
@@ -156,7 +158,7 @@ class ContinuousBackup:
     def _trouble(self) -> str | None:
         silent = time.monotonic() - self._looked_at
         if silent > LATE_SECONDS:
-            return f"{self._folder} has not answered for {silent:.0f} s; see dmesg, unplug it and plug it in again"
+            return f"{self._folder} has not responded for {silent:.0f} s; see dmesg, then unplug and replug the drive"
         return self._fault
 
     def _behind(self) -> float:
@@ -183,7 +185,7 @@ class ContinuousBackup:
             return fault
         if self._process and self._process.poll() is not None:
             code, self._process = self._process.returncode, None
-            return f"litestream ended with {code} and is started again; see journalctl -u edge"
+            return f"litestream exited with {code} and is being restarted; see journalctl -u edge"
         if self._process is None:
             self._begin()
         if self._is_current():

@@ -47,7 +47,7 @@ def pack(settings: Path, data: BinaryIO, target: Path, recipient: str) -> list[s
             os.fsync(file.fileno())
         missing = [name for name in NEEDED if name not in names]
         if missing:
-            raise SetupError(f"{', '.join(missing)} cannot be read, so another box could not take this one's place")
+            raise SetupError(f"{', '.join(missing)} cannot be read, so another box could not replace this one")
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -71,7 +71,7 @@ def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
                 else:
                     names[member.name] = _copy(content, folder / member.name)
         if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("files") != names:
-            raise Corrupt(f"{file.name} is not whole; copy it here again")
+            raise Corrupt(f"{file.name} is incomplete; copy it here again")
     except (tarfile.TarError, orjson.JSONDecodeError, EOFError) as error:
         raise Corrupt(f"{file.name} is damaged ({error}); copy it here again") from error
     return list(names)

@@ -31,7 +31,7 @@ def hold(data_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise SetupError(f"{data_dir} is in use by a running edge. Stop that one first.") from error
+            raise SetupError(f"{data_dir} is in use by a running edge. Stop it first.") from error
         yield
 
 

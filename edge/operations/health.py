@@ -81,7 +81,7 @@ class Watchdog:
             trouble = "; ".join(f"{check.name}: {check.detail}" for check, _ in checks if not check.ok)
             if trouble != was:
                 was = trouble
-                self._notifier.status(trouble or "all is well")
+                self._notifier.status(trouble or "all ok")
             if dead:
                 log.error("Not alive, systemd will restart the service: %s", trouble)
 

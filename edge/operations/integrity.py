@@ -29,8 +29,8 @@ def check_at_start(data_dir: Path, backup_folder: Path) -> None:
 
 def repair_advice(backup_folder: Path) -> str:
     newest = newest_backup(backup_folder)
-    restore = f", or bring back the newest backup: edge restore {newest.path}" if newest else ""
-    return f"Stop the service, then recover what can be read: edge repair{restore}"
+    restore = f", or restore the newest backup: edge restore {newest.path}" if newest else ""
+    return f"Stop the service, then recover readable data: edge repair{restore}"
 
 
 class BackgroundCheck:

@@ -38,7 +38,7 @@ class Housekeeper:
 
     def check(self) -> Check:
         if not self._thread.is_alive():
-            return Check("housekeeping", False, "its thread has ended; restart the service")
+            return Check("housekeeping", False, "its thread has stopped; restart the service")
         faults = "; ".join(f"{name}: {fault}" for name, fault in self._faults.items())
         return Check("housekeeping", not faults, faults or "done on time")
 

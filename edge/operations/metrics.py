@@ -33,7 +33,7 @@ def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:
     for name, path in (("database", data_dir / FILE_NAME), ("wal", data_dir / f"{FILE_NAME}-wal")):
         size = path.stat().st_size if path.exists() else 0
         yield GaugeMetricFamily(f"edge_{name}_bytes", f"Size of {path.name}", size)
-    yield GaugeMetricFamily("edge_disk_free_bytes", "Free space beside it", shutil.disk_usage(data_dir).free)
+    yield GaugeMetricFamily("edge_disk_free_bytes", "Free space on its disk", shutil.disk_usage(data_dir).free)
     newest = newest_backup(backup_dir)
     if newest:
         yield GaugeMetricFamily("edge_backup_timestamp_seconds", "Time of the newest", newest.made_at.timestamp())
@@ -42,7 +42,7 @@ def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:
 
 def _readers() -> Iterable[Metric]:
     info = GaugeMetricFamily("edge_reader_info", "Names of readers", labels=["reader", "name", "organization"])
-    seen = GaugeMetricFamily("edge_reader_last_heard_timestamp_seconds", "Newest sign of life", labels=["reader"])
+    seen = GaugeMetricFamily("edge_reader_last_heard_timestamp_seconds", "Time of the last message", labels=["reader"])
     for reader in reader_figures():
         info.add_metric([str(reader.reader_id), reader.name, reader.organization], 1)
         if reader.last_received_at is not None:
@@ -69,7 +69,7 @@ def _sync() -> Iterable[Metric]:
     reported = sync_state.site_statuses(None)
     if reported:
         contact = GaugeMetricFamily("edge_site_heard_timestamp_seconds", "Last contact; 0: never", labels=["site"])
-        waiting = GaugeMetricFamily("edge_site_waiting_changes", "As the site reported", labels=["site"])
+        waiting = GaugeMetricFamily("edge_site_waiting_changes", "Reported by the site", labels=["site"])
         unsettled = GaugeMetricFamily("edge_site_unsettled", "Conflicts and items set aside", labels=["site"])
         for row in reported:
             contact.add_metric([row.site.code], (row.site.last_contact_at or 0) / SECOND)
@@ -86,8 +86,8 @@ def _events() -> Iterable[Metric]:
     labels = ["destination", "name", "organization"]
     gauges = {
         "delivered": GaugeMetricFamily("edge_events_delivered", "Events a destination accepted", labels=labels),
-        "waiting": GaugeMetricFamily("edge_events_waiting", "Events that may still be due", labels=labels),
-        "lost": GaugeMetricFamily("edge_events_lost", "Events given up, or dropped before delivery", labels=labels),
+        "waiting": GaugeMetricFamily("edge_events_waiting", "Events not delivered yet", labels=labels),
+        "lost": GaugeMetricFamily("edge_events_lost", "Events expired before delivery", labels=labels),
         "enabled": GaugeMetricFamily("edge_events_enabled", "1 while enabled, 0 once disabled", labels=labels),
     }
     for row in destinations.all_destinations():

@@ -113,7 +113,7 @@ def _opened(file: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
     except zipfile.BadZipFile as error:
-        raise SetupError(f"{file.name} is not an export: edge export makes one") from error
+        raise SetupError(f"{file.name} is not an export. Create one: edge export") from error
     except OSError as error:
         raise SetupError(f"{file} cannot be read by the user edge: {error.strerror}") from error
 
@@ -126,9 +126,9 @@ def _manifest(archive: zipfile.ZipFile, file: Path) -> dict[str, Any]:
         is_ours = manifest["kind"] == KIND and isinstance(number, int) and isinstance(manifest["files"], dict)
         bytes.fromhex(manifest["ids"]["key"])
     except (KeyError, TypeError, ValueError) as error:
-        raise SetupError(f"{file.name} is not an export: edge export makes one") from error
+        raise SetupError(f"{file.name} is not an export. Create one: edge export") from error
     if not is_ours:
-        raise SetupError(f"{file.name} is not an export: edge export makes one")
+        raise SetupError(f"{file.name} is not an export. Create one: edge export")
     if number > portable_records.FORMAT:
         raise SetupError(
             f"{file.name} has format {number}, from {manifest.get('made_by', 'a newer version')}, and this version of "
@@ -136,7 +136,7 @@ def _manifest(archive: zipfile.ZipFile, file: Path) -> dict[str, Any]:
             f"import the file."
         )
     if not all(older in portable_records.CONVERTERS for older in range(number, portable_records.FORMAT)):
-        raise SetupError(f"{file.name} has format {number}, which no version of edge has written")
+        raise SetupError(f"{file.name} has format {number}, which is not a format of edge")
     return dict(manifest)
 
 
@@ -145,7 +145,9 @@ def _check_room(archive: zipfile.ZipFile, folder: Path) -> None:
     needed = 2 * sum(entry.file_size for entry in archive.infolist()) + _SPARE
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise Unavailable(f"{folder} has {free >> 20} MB free and the import needs {needed >> 20} MB; make room first")
+        raise Unavailable(
+            f"{folder} has {free >> 20} MB free and the import needs {needed >> 20} MB; free disk space first"
+        )
 
 
 def _records(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> Iterator[tuple[str, Record]]:
@@ -156,14 +158,14 @@ def _records(archive: zipfile.ZipFile, manifest: dict[str, Any]) -> Iterator[tup
             rows += 1
             yield from portable_records.convert(table, _record(line, table), manifest["format"])
         if (rows, digest.hexdigest()) != (about.get("rows"), about.get("sha256")):
-            raise Corrupt(f"The records of {table} are not those that were exported; copy the file here again")
+            raise Corrupt(f"The records of {table} differ from the exported ones; copy the file here again")
 
 
 def _lines(archive: zipfile.ZipFile, table: str) -> Iterable[bytes]:
     try:
         entry = archive.open(f"{table}.jsonl")
     except KeyError as error:
-        raise Corrupt(f"{table}.jsonl is missing in the export; copy the file here again") from error
+        raise Corrupt(f"{table}.jsonl is missing from the export; copy the file here again") from error
     with entry:
         while line := entry.readline(_LONGEST_LINE):
             yield line

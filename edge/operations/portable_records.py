@@ -62,7 +62,7 @@ _AT_ONCE = 1_000
 def check_exportable() -> None:
     """Raise Conflict on a hub, whose history belongs to its sites."""
     if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
-        raise Conflict("This box is the hub of other sites: make the export at each site, and use edge backup here")
+        raise Conflict("This box is a hub: create an export at each site, and use edge backup here")
 
 
 def ids() -> tuple[bytes, int]:
@@ -122,9 +122,9 @@ def _check(table: str, record: Mapping[str, Any]) -> None:
     unknown = set(record) - set(FIELDS.get(table, ()))
     if table not in FIELDS or unknown:
         unknown_names = f"fields of {table}: {', '.join(sorted(unknown))}" if table in FIELDS else f"records: {table}"
-        raise Corrupt(f"The export has unknown {unknown_names[:200]}")
+        raise Corrupt(f"The export contains unknown {unknown_names[:200]}")
     if any(isinstance(value, dict | list) for value in record.values()):
-        raise Corrupt(f"The export has a value of {table} that is neither text nor a number")
+        raise Corrupt(f"The export contains a value of {table} that is neither text nor a number")
 
 
 def _add_computed(table: str, record: Record) -> Record:

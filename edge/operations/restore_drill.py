@@ -89,9 +89,11 @@ def _compare(copied: Mapping[str, int], newest: int | None, newest_at_least: int
     live = count_live(NEVER_REMOVED)
     for table, count in copied.items():
         if count > live[table]:
-            raise Corrupt(f"it has {count} rows of {table} and the live database {live[table]}: is it of this box?")
+            raise Corrupt(
+                f"it has {count} rows of {table} and the live database {live[table]}: check that it belongs to this box"
+            )
     if newest_at_least is not None and (newest is None or newest < newest_at_least):
-        raise Corrupt(f"its newest scan is {_time_text(newest)}, which is late: edge doctor says why")
+        raise Corrupt(f"its newest scan is {_time_text(newest)}, which is too old: see edge doctor")
 
 
 def _time_text(moment: int | None) -> str:

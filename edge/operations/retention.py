@@ -84,7 +84,7 @@ def _drop_too_many(limits: Limits, pause: Pause) -> None:
         "unknown_tags": lambda: store.drop_unknown_tags(limits.bounds.unknown_tags),
         "unassigned_topics": lambda: store.drop_unassigned_topics(limits.bounds.unassigned_topics),
     }
-    _drop("more than is kept", steps, pause)
+    _drop("above the limit", steps, pause)
 
 
 def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
@@ -94,18 +94,18 @@ def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
     looks.
     """
     for name, step in _before_history():
-        _drop(f"only {disk_free >> 20} MB of disk were free", {name: step}, pause)
+        _drop(f"only {disk_free >> 20} MB of disk space were free", {name: step}, pause)
         if disk_free + _unused_bytes() >= limits.low_disk_bytes:
             return
     if store.ended_stock_takes():
         return  # the next round deletes their next slice
     oldest = copies.oldest_end()
     if oldest is None:
-        log.warning("Only %d MB of disk are free, and there is no history left to drop", disk_free >> 20)
+        log.warning("Only %d MB of disk space are free, and there is no history left to delete", disk_free >> 20)
         return
     before = oldest + max(now - oldest, 0) // SLICES + 1
     log.warning("Only %d MB of disk are free: deleting the oldest history", disk_free >> 20)
-    _drop(f"only {disk_free >> 20} MB of disk were free", {"history": lambda: store.drop_history(before)}, pause)
+    _drop(f"only {disk_free >> 20} MB of disk space were free", {"history": lambda: store.drop_history(before)}, pause)
 
 
 def _before_history() -> Iterator[tuple[str, Step]]:

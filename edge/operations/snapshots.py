@@ -46,7 +46,7 @@ def inspect_copy(path: Path) -> CopySummary:
         with _opened(path) as copy:
             schema = copy.execute("PRAGMA user_version").fetchone()[0]
             if not 1 <= schema <= newest_schema():
-                raise Corrupt(f"{path.name} has schema {schema}; this version of edge knows 1 to {newest_schema()}")
+                raise Corrupt(f"{path.name} has schema {schema}; this version of edge supports 1 to {newest_schema()}")
             _check_schema(path, copy, schema)
             faults = [row[0] for row in copy.execute("PRAGMA integrity_check(5)")]
             if faults != ["ok"]:
@@ -65,9 +65,9 @@ def _check_schema(path: Path, copy: sqlite3.Connection, schema: int) -> None:
     """Raise Corrupt for unknown triggers or views, which would run with all rights of the service."""
     present, (needed, allowed) = schema_of(copy), known_schema(schema)
     for item in sorted(present - allowed):
-        raise Corrupt(f"{path.name} is not a database as edge creates it: {item.kind} {item.name} is not known")
+        raise Corrupt(f"{path.name} is not a database of edge: unknown {item.kind} {item.name}")
     for item in sorted(needed - present):
-        raise Corrupt(f"{path.name} is not a database as edge creates it: {item.kind} {item.name} is missing")
+        raise Corrupt(f"{path.name} is not a database of edge: missing {item.kind} {item.name}")
 
 
 _SUMMARY = """

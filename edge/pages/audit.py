@@ -28,7 +28,7 @@ KINDS = {
     "setting": "Settings",
     "event_destination": "Event destinations",
     "stock_take": "Stock-takes",
-    "scan": "Scans that were undone",
+    "scan": "Undone scans",
     "unknown_tag": "Unknown tags",
     "topic": "Unassigned topics",
     "dead_letter": "Dead letters",

@@ -132,10 +132,10 @@ class Problem(NamedTuple):
 
 
 _TITLES = {
-    403: (N_("This is not for your role"), N_("Ask an administrator if you need it.")),
-    404: (N_("Nothing here"), N_("It may have been retired, or the address is wrong.")),
-    405: (N_("That does not work this way"), N_("Go back and use the form on the page.")),
-    413: (N_("That is too large"), N_("Send less at once.")),
+    403: (N_("You do not have permission"), N_("Ask an administrator if you need access.")),
+    404: (N_("Page not found"), N_("The record may have been retired, or the address is wrong.")),
+    405: (N_("Request not supported"), N_("Go back and use the form on the page.")),
+    413: (N_("Too much data"), N_("Send less data at once.")),
 }
 
 
@@ -167,13 +167,13 @@ def _problem(error: Exception) -> Problem:
     if isinstance(error, TooLarge):
         return Problem(413, _TITLES[413][0], str(error))
     if isinstance(error, OverQuota):
-        return Problem(429, N_("That was not accepted"), N_("Too much was added in a short time; try again later"))
+        return Problem(429, N_("Request rejected"), N_("Too many additions in a short time. Try again later"))
     if isinstance(error, Unavailable):
-        return Problem(503, N_("Not possible right now"), str(error))
+        return Problem(503, N_("Temporarily unavailable"), str(error))
     if isinstance(error, Invalid):
-        return Problem(400, N_("That was not accepted"), str(error))
+        return Problem(400, N_("Request rejected"), str(error))
     if isinstance(error, EdgeError):
-        return Problem(409, N_("That was not accepted"), str(error))
+        return Problem(409, N_("Request rejected"), str(error))
     if isinstance(error, HTTPException) and error.code:
         title, text = _TITLES.get(error.code, (error.name, ""))
         own_text = error.description if error.description != type(error).description else ""
@@ -182,7 +182,7 @@ def _problem(error: Exception) -> Problem:
     log.error("Page failed: %s %s (%s)", request.method, request.path, request_id, exc_info=error)
     return Problem(
         500,
-        N_("Something broke on our side"),
-        N_("The log says more. Try again, then tell an administrator."),
+        N_("Internal error"),
+        N_("Try again. If it fails again, ask an administrator to check the log."),
         request_id,
     )

@@ -54,8 +54,8 @@ def coming_and_going(spans: Sequence[Span], names: Sequence[str]) -> Chart:
                 y = middle - height if color == 0 else middle
                 bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {count:,} {word}"))
     came, went = sum(span.arrived for span in spans), sum(span.left for span in spans)
-    about = f"{came:,} arrived and {went:,} left; bars upwards are arrivals, bars downwards what left."
-    return Chart("Arrived and left", about, bars, f"{most:,} arrived", f"{most:,} left", middle, _labels(names))
+    about = f"{came:,} arrived and {went:,} left; bars upward are arrivals, bars downward departures."
+    return Chart("Arrivals and departures", about, bars, f"{most:,} arrived", f"{most:,} left", middle, _labels(names))
 
 
 def presence(spans: Sequence[Span], names: Sequence[str]) -> Chart:
@@ -68,8 +68,8 @@ def presence(spans: Sequence[Span], names: Sequence[str]) -> Chart:
             x, width = _slot(number, len(spans))
             height = round(max(value / most * HEIGHT, LEAST_HEIGHT), 1)
             bars.append(Bar(x, HEIGHT - height, width, height, 2, f"{name}: {value:,.1f} assets on average"))
-    about = f"At most {most:,.1f} assets on average in one of {len(spans)} bars."
-    return Chart("Assets there, on average", about, bars, f"{most:,.0f}", "0", HEIGHT, _labels(names))
+    about = f"Highest average in {len(spans)} bars: {most:,.1f} assets."
+    return Chart("Average number of assets", about, bars, f"{most:,.0f}", "0", HEIGHT, _labels(names))
 
 
 def strengths(title: str, counts: Sequence[int], weakest: int, step: int) -> Chart:

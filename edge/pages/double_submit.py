@@ -38,7 +38,7 @@ class _Sent:
             return None
         if time.monotonic() > self.page_until:
             self.page = ""
-            abort(409, "This form was sent before, and what it created is there. A secret is not shown again.")
+            abort(409, "This form was already sent and its record was created. Secrets are not shown again.")
         return self.page
 
 

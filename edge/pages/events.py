@@ -25,14 +25,14 @@ from edge.validation import values
 PATH = "/event-destinations"
 MAX_PASSWORD = 200
 KIND_TITLES = {
-    EventKind.ASSET_MOVED: "is seen at another location",
+    EventKind.ASSET_MOVED: "moves to another location",
     EventKind.ASSET_ARRIVED: "is seen for the first time, seen again, or enters the location below",
-    EventKind.ASSET_UNSEEN: "is not seen any more",
+    EventKind.ASSET_UNSEEN: "has not been seen for a while",
     EventKind.ASSET_CREATED: "is created",
-    EventKind.ASSET_CHANGED: "is changed, or its tags are",
+    EventKind.ASSET_CHANGED: "or its tags are changed",
     EventKind.ASSET_DELETED: "is retired",
-    EventKind.READER_OFFLINE: "is not heard any more",
-    EventKind.READER_ONLINE: "is heard again",
+    EventKind.READER_OFFLINE: "goes offline",
+    EventKind.READER_ONLINE: "comes back online",
 }
 
 

@@ -70,7 +70,7 @@ class Overtaken(EdgeError):
     """Somebody else has saved a different value for a field that this form changes, too."""
 
     def __init__(self, row: Any, values: Mapping[str, Any], saved: Mapping[str, Any], clashes: Sequence[str]) -> None:
-        super().__init__("Somebody else changed the same fields while this form was open")
+        super().__init__("Someone else changed the same fields while this form was open")
         self.row = row
         self.meanwhile = {name: _shown(saved[name]) for name in clashes}
         self.form = {
@@ -109,7 +109,7 @@ def save_merged(
         except _Stale:
             continue
         return
-    raise Conflict("it is being changed by somebody else again and again. Try again in a moment")
+    raise Conflict("someone else is changing this record. Try again in a moment")
 
 
 def _merged(row: Any, saved: Mapping[str, Any], entered: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _is_same(one: Any, other: Any) -> bool:
 def _unchanged(row: Any) -> Callable[[Any], None]:
     def check(present: Any) -> None:
         if present.updated_at != row.updated_at:
-            raise _Stale("It changed since it was read")
+            raise _Stale("The record has changed since you opened it")
 
     return check
 

@@ -115,7 +115,7 @@ def _limit_concurrency() -> None:
     caller = f"person:{g.session.person_id}" if g.session else f"address:{client_network(address())}"
     if not concurrency.acquire(caller):
         raise TooManyRequests(
-            "Too many of your requests are still being answered. Try again when they are done.", retry_after=1
+            "Too many of your requests are still running. Try again when they have finished.", retry_after=1
         )
     g.holds_slot = caller
 
@@ -130,7 +130,7 @@ def until_received(response: Response) -> Response:
     caller = g.holds_slot
     if not limit.acquire_file(caller):
         raise Unavailable(
-            gettext("Other files are being downloaded. Try again when they are done."), FILES_RETRY_SECONDS
+            gettext("Too many downloads are running. Try again when they have finished."), FILES_RETRY_SECONDS
         )
     del g.holds_slot
     response.call_on_close(partial(limit.release_file, caller))
@@ -174,11 +174,11 @@ def _ask_to_sign_in() -> AnyResponse:
 
 def _stale_form() -> AnyResponse:
     if wants_json():
-        return _json_error(403, gettext("This page is out of date; load it again"))
+        return _json_error(403, gettext("This page is out of date. Reload it"))
     if current_or_none() is not None and (form := kept_forms.kept(kept_forms.keep())):
         return Response(render_template("kept-form.html", form=form), 403)
     raise Forbidden(
-        gettext("This form is out of date, perhaps because you signed in again. Go back and load the page again.")
+        gettext("This form is out of date, perhaps because you signed in again. Go back and reload the page.")
     )
 
 

@@ -30,9 +30,9 @@ MOST = 1000  # labels in one document
 # Rendering a label takes 10 ms of CPU time, so only one document is rendered at a time.
 _drawing = threading.Lock()
 CODES = {
-    Code.QR: "QR code: any phone opens it",
-    Code.DATA_MATRIX: "Data Matrix: small, the key",
-    Code.CODE_128: "Code 128: for scanners with a laser, the key",
+    Code.QR: "QR code: opens on any phone",
+    Code.DATA_MATRIX: "Data Matrix: small, contains the key",
+    Code.CODE_128: "Code 128: for laser scanners, contains the key",
 }
 
 
@@ -64,7 +64,7 @@ def download_labels() -> Response | tuple[str, int]:
 @contextmanager
 def _alone() -> Iterator[None]:
     if not _drawing.acquire(blocking=False):
-        abort(429, "Labels are being made for somebody else. Try again in a few seconds.")
+        abort(429, "Other labels are being created. Try again in a few seconds.")
     try:
         yield
     finally:
@@ -114,7 +114,7 @@ def set_label_printer() -> AnyResponse | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 def print_test_label() -> AnyResponse | tuple[str, int]:
     printer = store.find_printer(current_session().organization_id) or abort(404)
-    label = Label("Test of the label printer", "TEST-0001", record_links.asset_link("TEST-0001"))
+    label = Label("Label printer test", "TEST-0001", record_links.asset_link("TEST-0001"))
     try:
         network_printer.send(printer.address, labels_zpl([label], PAPERS[printer.paper], Code.QR, printer.dots_per_mm))
     except EdgeError as error:
@@ -189,7 +189,7 @@ def _entered_printer() -> LabelPrinter | None:
     host, port = (host, port) if separator else (address, str(network_printer.PORT))
     is_host = 0 < len(host) < 254 and all(letter.isalnum() or letter in ".-" for letter in host)
     if not (is_host and host.isascii() and port.isascii() and port.isdigit() and 1024 <= int(port[:6]) <= 65535):
-        raise Invalid.one("address", "invalid_value", "Write its address, like 192.168.1.50 or 192.168.1.50:9100")
+        raise Invalid.one("address", "invalid_value", "Enter an address like 192.168.1.50 or 192.168.1.50:9100")
     dots = form.get("dots_per_mm", "")
     if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):
         raise Invalid.one("paper", "invalid_value", "Choose one from the list")

@@ -37,7 +37,7 @@ def certificate() -> str:
 def authority() -> Response:
     pem = _pem()
     if pem is None:
-        abort(404, "HTTPS is not switched on at this box.")
+        abort(404, "HTTPS is off on this box.")
     # Android and iOS offer to install files of this type.
     return Response(
         pem,

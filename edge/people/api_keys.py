@@ -69,12 +69,12 @@ def revoke_key(actor: Actor, key_id: str) -> None:
 
 def _check(name: str, scopes: Sequence[str], expires_at: int | None, moment: int) -> None:
     if not name.strip():
-        raise Invalid.one("name", "too_short", "Give the key a name", min_length=1)
+        raise Invalid.one("name", "too_short", "Enter a name for the key", min_length=1)
     if len(name) > MAX_NAME:
         raise Invalid.one("name", "too_long", f"At most {MAX_NAME} characters", max_length=MAX_NAME)
     if not scopes:
         raise Invalid.one("scopes", "required", "Choose at least one scope")
     if not set(scopes) <= {*SCOPES, SYNC_SCOPE}:
-        raise Invalid.one("scopes", "invalid_value", "That is not a scope", allowed_values=list(SCOPES))
+        raise Invalid.one("scopes", "invalid_value", "Unknown scope", allowed_values=list(SCOPES))
     if expires_at is not None and expires_at <= moment:
-        raise Invalid.one("expires_at", "invalid_value", "The expiry must lie in the future")
+        raise Invalid.one("expires_at", "invalid_value", "The expiry must be in the future")

@@ -43,7 +43,7 @@ _COLUMNS = (
 def add_device(actor: Actor, name: str, enrolment_hash: bytes, until: int) -> DeviceRow:
     """Create a device that can be enrolled before `until` (microseconds). Raises Invalid for a bad name."""
     if not name.strip() or len(name) > MAX_NAME:
-        raise Invalid.one("name", "invalid_value", f"Give the device a name of 1 to {MAX_NAME} characters")
+        raise Invalid.one("name", "invalid_value", f"Enter a device name of 1 to {MAX_NAME} characters")
     with acting(actor) as act:
         row = DeviceRow(new_id(), actor.organization_id, name, False, until, clock.now(), None, None)
         Device.insert(

@@ -66,11 +66,9 @@ def hash_pin(pin: str, role: Role) -> str:
     """Return the scrypt hash. Raises Invalid if the PIN is trivial or too short for the role."""
     min_length = EDITORS_PIN_MIN if role in (Role.EDITOR, Role.ADMINISTRATOR) else PIN_MIN
     if not (pin.isascii() and pin.isdigit() and min_length <= len(pin) <= PIN_MAX):
-        raise Invalid.one("pin", "invalid_value", f"The PIN of this role is {min_length} to {PIN_MAX} digits")
+        raise Invalid.one("pin", "invalid_value", f"The PIN for this role must have {min_length} to {PIN_MAX} digits")
     if _is_trivial(pin):
-        raise Invalid.one(
-            "pin", "invalid_value", "Choose a PIN without a sequence or repetition, not one like 1234 or 1212"
-        )
+        raise Invalid.one("pin", "invalid_value", "Choose a PIN without sequences or repetitions, unlike 1234 or 1212")
     return generate_password_hash(pin)
 
 

@@ -200,9 +200,9 @@ def _existing(organization_id: int, person_id: int) -> PersonRow:
 def _check(row: PersonRow) -> None:
     others = Person.id != row.id
     if not row.name.strip() or len(row.name) > MAX_NAME:
-        raise Invalid.one("name", "invalid_value", f"A name is 1 to {MAX_NAME} characters")
+        raise Invalid.one("name", "invalid_value", f"A name must have 1 to {MAX_NAME} characters")
     if row.email is not None and not (3 <= len(row.email) <= MAX_NAME and "@" in row.email):
-        raise Invalid.one("email", "invalid_value", "That is not an email address")
+        raise Invalid.one("email", "invalid_value", "Enter a valid email address")
     colleagues = others & (Person.organization_id == row.organization_id)
     if row.email is not None and _one(colleagues & (Person.email == row.email)):
         raise Conflict(f"{row.email} already has an account")
@@ -210,7 +210,7 @@ def _check(row: PersonRow) -> None:
     if row.disabled_at is None and _one(same_name):
         raise Conflict(f"a person called {row.name} already exists")
     if row.badge_hash is not None and _one(colleagues & (Person.badge_hash == row.badge_hash)):
-        raise Conflict("this badge belongs to somebody else")
+        raise Conflict("this badge belongs to someone else")
 
 
 def _keep_an_administrator(person: PersonRow) -> None:
@@ -221,4 +221,4 @@ def _keep_an_administrator(person: PersonRow) -> None:
         & (Person.id != person.id)
     )
     if _one(administrators) is None:
-        raise Conflict("this is the last administrator; make somebody else one first")
+        raise Conflict("this is the last administrator; give another person this role first")

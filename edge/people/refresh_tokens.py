@@ -89,7 +89,7 @@ def _is_client(key_id: str, secret_hash: bytes, client: tuple[str, bytes]) -> bo
 def _revoke(grant: Grant, key_name: str, now: int) -> None:
     with acting(actors.api_key(grant.organization_id, grant.api_key_id, key_name)) as act:
         execute("UPDATE token_family SET revoked_at = ? WHERE no = ?", (now, grant.family_id))
-        reason = "a refresh token was used twice: all tokens that follow from it are revoked"
+        reason = "a refresh token was used twice: its whole chain is revoked"
         act.note("key.tokens_revoked", Subject("key", grant.api_key_id, key_name), {"reason": reason})
 
 

@@ -69,7 +69,7 @@ def confirm(actor: Actor, code: str) -> list[str] | None:
     """
     pending = second_factors.find_unconfirmed(actor.organization_id, actor.person_id or 0)
     if pending is None:
-        raise Conflict("the setup was not begun, or took too long; begin again")
+        raise Conflict("the setup was not started or timed out; start again")
     step = matching_step(_plain(pending.secret), code, clock.now())
     if step is None:
         return None

@@ -62,7 +62,7 @@ def confirm(actor: Actor, step: int, code_hashes: list[bytes]) -> None:
     """
     with acting(actor) as act:
         if find_unconfirmed(actor.organization_id, actor.person_id or 0) is None:
-            raise Conflict("the setup was not begun, or took too long; begin again")
+            raise Conflict("the setup was not started or timed out; start again")
         execute(
             "UPDATE second_factor SET confirmed_at = ?, last_step = ? WHERE person_id = ?",
             (clock.now(), step, actor.person_id),

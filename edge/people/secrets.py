@@ -55,7 +55,7 @@ def unseal(sealed: bytes) -> str:
         secret: bytes = pyrage.decrypt(sealed, [_key()])
     except pyrage.DecryptError as error:
         raise SetupError(
-            "its secret cannot be read here, as after a restore on another box: give it a new one"
+            "its secret cannot be read on this box, for example after a restore on another box: create a new one"
         ) from error
     return secret.decode()
 
@@ -67,4 +67,4 @@ def _key() -> pyrage.x25519.Identity:
     try:
         return pyrage.x25519.Identity.from_str(file.read_text("ascii").strip())
     except (OSError, UnicodeDecodeError, pyrage.IdentityError) as error:
-        raise SetupError(f"{file} cannot be read as a key ({error}). Restore it, or remove it") from error
+        raise SetupError(f"{file} is not a valid key file ({error}). Restore or delete it") from error

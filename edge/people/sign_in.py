@@ -56,16 +56,16 @@ class Refused(NamedTuple):
     challenge: str = ""
 
 
-WRONG_PASSWORD = N_("Email and password do not match an account")
+WRONG_PASSWORD = N_("Wrong email or password")
 WRONG_BADGE = N_("This badge or name cannot sign in here")
-WRONG_PIN = N_("That PIN is not right")
-NO_PIN = N_("A PIN is required here and none is set for you. Ask an administrator")
-PIN_LOCKED = N_("This PIN was wrong too often. Ask an administrator for a new one")
-TOO_MANY = N_("Too many wrong attempts")
-WRONG_CODE = N_("This code is wrong or was used before")
-WRONG_RECOVERY_CODE = N_("This recovery code is wrong or was used before")
-TOO_LATE = N_("Entering the code took too long. Sign in again")
-NO_SECRET = N_("Codes of your app do not work since the server was restored from a backup. Use a recovery code")
+WRONG_PIN = N_("Wrong PIN")
+NO_PIN = N_("A PIN is required and you have none. Ask an administrator")
+PIN_LOCKED = N_("Too many wrong PINs. Ask an administrator for a new one")
+TOO_MANY = N_("Too many failed attempts")
+WRONG_CODE = N_("This code is wrong or already used")
+WRONG_RECOVERY_CODE = N_("This recovery code is wrong or already used")
+TOO_LATE = N_("The sign-in timed out. Sign in again")
+NO_SECRET = N_("Codes from your app no longer work because the server was restored from a backup. Use a recovery code")
 
 
 class Attempts(NamedTuple):

@@ -41,10 +41,10 @@ def check_owned(organization_id: int, topic_filter: str) -> None:
     known = owners()
     own = next(owner.prefix for owner in known if owner.organization_id == organization_id)
     if own is not None and not is_below(own, topic_filter):
-        raise Conflict(f"topic {topic_filter} is not below {own}/, where the topics of this organization are")
+        raise Conflict(f"topic {topic_filter} is not below {own}/, the prefix of this organization")
     others = (owner.prefix for owner in known if owner.prefix is not None and owner.organization_id != organization_id)
     if own is None and any(overlap(topic_filter, below(prefix)) for prefix in others):
-        raise Conflict(f"topic {topic_filter} reaches topics of another organization; choose one of your own")
+        raise Conflict(f"topic {topic_filter} matches topics of another organization; choose another topic")
 
 
 def propose(name: str) -> str | None:
@@ -70,7 +70,7 @@ def check_free(organization_id: int, prefix: str) -> None:
         if owner_id != organization_id and overlap(topic, below(prefix)):
             raise Conflict(f"the reader {name} of another organization has {topic}, which matches below {prefix}/")
         if owner_id == organization_id and not is_below(prefix, topic):
-            raise Conflict(f"the reader {name} has the topic {topic}; give it one below {prefix}/ first")
+            raise Conflict(f"the reader {name} has the topic {topic}; change it to one below {prefix}/ first")
 
 
 _TOPICS_OF_READERS = """

@@ -28,7 +28,7 @@ def check_clock(setting: str) -> None:
     A time zone is for a clock that sends local time without a zone; it is treated like AUTO.
     """
     if setting not in NOT_ZONES and not clock.is_zone(setting):
-        advice = "write auto, reader, receipt, or the time zone of a clock that sends none, such as Europe/Berlin"
+        advice = "write auto, reader, receipt or a time zone such as Europe/Berlin"
         raise Invalid.one("clock_setting", "invalid_value", f"clock {setting[:60]} is not known; {advice}")
 
 
@@ -50,13 +50,13 @@ def is_off(setting: str, offset: int | None, stands_at: int | None = None) -> bo
 def describe_clock(setting: str, offset: int | None, stands_at: int | None = None) -> str:
     """Describe the state of the clock and how its times are used."""
     if setting == RECEIPT:
-        return "not trusted, the time of receipt counts"
+        return "not trusted, using the time of receipt"
     if stands_at is not None:
-        done = "trusted nevertheless" if setting == READER else "the time of receipt counts"
-        return f"stands still at {clock.rfc3339(stands_at)}, {done}"
+        done = "trusted nevertheless" if setting == READER else "using the time of receipt"
+        return f"stopped at {clock.rfc3339(stands_at)}, {done}"
     if offset is None:
         return "not known yet"
     if not is_off(setting, offset):
-        return f"right ({round(offset / clock.SECOND, 1) + 0.0:+.1f} s)"  # + 0.0 turns -0.0 into 0.0
+        return f"correct ({round(offset / clock.SECOND, 1) + 0.0:+.1f} s)"  # + 0.0 turns -0.0 into 0.0
     done = "trusted nevertheless" if setting == READER else "corrected"
     return f"{clock.span(abs(offset))} {'ahead' if offset > 0 else 'behind'}, {done}"

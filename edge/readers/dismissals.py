@@ -58,7 +58,7 @@ def restore(actor: Actor, kind: str, subject: str) -> None:
             (actor.organization_id, kind, subject),
         ).fetchone()
         if dismissed is None:
-            raise NotFound("this was not dismissed")
+            raise NotFound("this entry is not dismissed")
         action = "unknown_tag.brought_back" if kind == "tag" else "topic.brought_back"
         act.note(action, Subject("unknown_tag" if kind == "tag" else "topic", subject, dismissed[0]))
 
@@ -111,7 +111,7 @@ def _add(organization_id: int, kind: str, subject: str, name: str) -> None:
         "SELECT count(*) FROM dismissal WHERE organization_id = ? AND kind = ?", (organization_id, kind)
     ).fetchone()[0]
     if number >= MOST:
-        raise Conflict(f"{MOST} are dismissed already; show some of them again first")
+        raise Conflict(f"{MOST} entries are already dismissed. Show some of them again first")
     execute(
         "INSERT INTO dismissal (organization_id, kind, subject, name, dismissed_at) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING",

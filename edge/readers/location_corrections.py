@@ -110,7 +110,7 @@ def _check(organization_id: int, correction: Correction) -> None:
     locations.get(organization_id, correction.to_location_id)
     _name_of(organization_id, correction.from_location_id)
     if correction.from_location_id == correction.to_location_id:
-        raise Invalid.one("right", "invalid_value", "Both locations are the same: name the right one")
+        raise Invalid.one("right", "invalid_value", "Both locations are the same. Choose another one")
     if correction.since > correction.until:
         raise Invalid.one("until", "invalid_value", "The end is before the beginning")
 

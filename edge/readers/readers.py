@@ -303,7 +303,7 @@ WHERE reader.deleted_at IS NULL
 
 def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
     if not 1 <= len(name) <= MAX_NAME or name != name.strip():
-        message = f"name must have 1 to {MAX_NAME} characters, and no spaces at its ends"
+        message = f"name must have 1 to {MAX_NAME} characters and no leading or trailing spaces"
         raise Invalid.one("name", "invalid_value", message)
     if any(row.name == name and row.id != except_id for row in list_readers(organization_id)):
         raise Conflict(f"a reader called {name} already exists")
@@ -319,7 +319,7 @@ def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
             if overlap(topic, other):
                 is_own = owner == organization_id
                 reader = f"the reader {name} ({other})" if is_own else "a reader of another organization"
-                raise Conflict(f"topic {topic} overlaps with that of {reader}; give each reader a topic of its own")
+                raise Conflict(f"topic {topic} overlaps with the topic of {reader}; each reader needs its own topic")
 
 
 def _check_location(organization_id: int, location_id: int | None) -> None:
@@ -338,7 +338,7 @@ def add_reader_with_location(actor: Actor, location_name: str, **values: Any) ->
     if not location_name:
         return add_reader(actor, **values)
     if values.get("location_id"):
-        raise Invalid.one("location_name", "invalid_value", "Choose a location, or name a new one, not both")
+        raise Invalid.one("location_name", "invalid_value", "Choose a location or enter a new one, not both")
     with acting(actor):
         location = locations.create(actor, name=location_name)
         return add_reader(actor, **{**values, "location_id": location.id})

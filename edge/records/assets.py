@@ -320,10 +320,10 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
             return asset
         check_home(asset_id)
         if is_key_taken(ASSET_KEYS, actor.organization_id, asset.external_key):
-            raise Conflict(f"Another asset has the key {asset.external_key} now")
+            raise Conflict(f"Another asset now has the key {asset.external_key}")
         for tag in asset.tags:
             if is_taken(actor.organization_id, NewTag(tag.tag_type, tag.value)):
-                raise Conflict(f"The tag {tag.tag_type}:{tag.value} is on something else now")
+                raise Conflict(f"The tag {tag.tag_type}:{tag.value} now belongs to another record")
         row = asset._replace(deleted_at=None, updated_at=next_update(asset.updated_at))
         update("asset", asset_id, {"deleted_at": None, "updated_at": row.updated_at})
         execute("UPDATE tag SET deleted_at = NULL WHERE asset_id = ? AND deleted_at = ?", (asset_id, asset.deleted_at))

@@ -100,7 +100,7 @@ def _import_with_retries(actor: Actor, records: Sequence[NewRecord], progress: C
                 csv_import_assets.write(act, drafts)
                 _note(act, "asset", outcomes)
                 return _with_keys(checked, drafts)
-    raise Conflict("Somebody else keeps changing the same assets. Nothing was imported; try again in a while")
+    raise Conflict("Someone else is changing the same assets. Nothing was imported; try again later")
 
 
 def _with_keys(checked: Sequence[_CheckedRow], drafts: Sequence[Draft]) -> list[Outcome]:
@@ -161,12 +161,12 @@ def _check_row(organization_id: int, kind: str, record: NewRecord, new_keys: set
     new_tags, changes = _difference(row, record) if row else (record.tags, dict(record.values))
     faults = [record.fault] if record.fault else []
     if parent and parent not in new_keys and not lookup.location_by_key(organization_id, parent):
-        faults.append(f"there is no location {parent}, nor in a row above")
+        faults.append(f"there is no location {parent}, and none in a row above")
     if row is None and "name" not in record.values and not record.fault:
         faults.append("name is required for a new record")
     faults += _too_many_tags(row, new_tags)
     taken = [tag for tag in new_tags if is_taken(organization_id, tag)][:MAX_TAKEN_TAGS]
-    faults += [f"tag {tag.tag_type}:{tag.value} is on something else" for tag in taken]
+    faults += [f"tag {tag.tag_type}:{tag.value} belongs to another record" for tag in taken]
     if faults:
         return _faulty(record, "; ".join(faults))
     if row is None:

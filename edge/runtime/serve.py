@@ -172,8 +172,8 @@ def _broker(config: Config, stack: ExitStack) -> Broker:
         from edge.ingest.embedded_broker import EmbeddedBroker
     except ImportError as error:
         raise SetupError(
-            "mqtt.broker is embedded, which needs the extra: pip install 'edge[broker]'. "
-            "Or write the address of a broker there, for example mqtt://localhost:1883."
+            "mqtt.broker is embedded, which needs an extra: pip install 'edge[broker]'. "
+            "Or set it to the address of a broker, for example mqtt://localhost:1883."
         ) from error
     embedded = EmbeddedBroker(config.mqtt_listen)
     embedded.start()
@@ -354,7 +354,7 @@ def _serve_http(services: Services) -> _Server:
     try:
         server = http.create(app, host, int(port), config.http_threads, **_proxy_options(config))
     except OSError as error:
-        raise SetupError(f"http.listen {config.http_listen} cannot be used: {error}. Give it a free port.") from error
+        raise SetupError(f"http.listen {config.http_listen} cannot be used: {error}. Use a free port.") from error
     return _Server(server, host, getattr(server, "effective_port", int(port)))
 
 

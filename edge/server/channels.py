@@ -67,7 +67,7 @@ class Task(WSGITask):  # type: ignore[misc, unused-ignore]
         """Reserve memory for the whole response before sending its first bytes."""
         channel: Any = self.channel
         if not self.wrote_header and len(data) > SMALL and not channel.reserve(self.request, len(data)):
-            raise NoRoom("Too many responses wait to be read")
+            raise NoRoom("Too many unread responses")
         super().write(data)
 
     def finish(self) -> None:

@@ -82,7 +82,7 @@ class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
         self.pieces += 1
         if not self.headers_finished and self.pieces > connections.MOST_PIECES:
             self.parse_header(b"GET / HTTP/1.0\r\n")
-            self.error, self.completed = BadRequest("The head of the request came in too many pieces"), True
+            self.error, self.completed = BadRequest("The request headers came in too many pieces"), True
             return len(data)
         consumed: int = super().received(data)
         self._check_body()
@@ -98,13 +98,13 @@ class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
         if self.chunked and len(receiver.control_line) + len(receiver.trailer) > connections.MOST_FRAMING:
             self.error, self.completed = BadRequest("The framing of the body is too long"), True
         elif self.completed and receiver.buf.is_refused and self.error is None:
-            self.error = Overloaded("Too much is being received at the moment")
+            self.error = Overloaded("Too much data is being received at the moment")
 
     def parse_header(self, header_plus: bytes) -> None:
         """Parse the head. Turns an invalid host into a refusal; waitress would log a traceback and close."""
         if header_plus.count(b"\n") > connections.MOST_HEADERS:
             super().parse_header(header_plus.partition(b"\r\n")[0] + b"\r\n")  # the refusal needs the path
-            raise ParsingError("The head of the request has too many lines")
+            raise ParsingError("The request has too many header lines")
         try:
             super().parse_header(header_plus)
         except ValueError as error:

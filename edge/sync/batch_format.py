@@ -67,10 +67,10 @@ def unpack(body: bytes) -> Any:
         if stream.unconsumed_tail:
             raise TooLarge("the body is too large when it is unpacked")
         if not stream.eof or stream.unused_data:
-            raise Unreadable("the body does not end where its compression does")
+            raise Unreadable("the body has bytes after its compressed content")
         return orjson.loads(text)
     except (zlib.error, orjson.JSONDecodeError) as error:
-        raise Unreadable(f"the body is not what this program sends: {error}") from error
+        raise Unreadable(f"the body is invalid: {error}") from error
 
 
 def cost(body: bytes, most: int) -> int:
@@ -82,7 +82,7 @@ def cost(body: bytes, most: int) -> int:
             size, marks, body = size + len(piece), marks + marks_in(piece), stream.unconsumed_tail
             taken = cost_of(size, marks, most)
     except zlib.error as error:
-        raise Unreadable(f"the body is not what this program sends: {error}") from error
+        raise Unreadable(f"the body is invalid: {error}") from error
     return taken
 
 
@@ -160,7 +160,7 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
         )
         return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
-        raise Unreadable(f"the batch is not what this program sends: {error!r:.200}") from error
+        raise Unreadable(f"the batch is invalid: {error!r:.200}") from error
 
 
 def _patches(columns: Sequence[Sequence[int]], stay_columns: Sequence[Sequence[Any]], origins: int) -> list[Patch]:
@@ -236,7 +236,7 @@ def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
     try:
         return [_record(AssetRecord, row) for row in rows]
     except (TypeError, ValueError) as error:
-        raise Unreadable(f"the records are not what this program sends: {error!r:.200}") from error
+        raise Unreadable(f"the records are invalid: {error!r:.200}") from error
 
 
 def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:

@@ -92,8 +92,8 @@ class HubClient:
         status, headers, content = self._send("/api/v1/oauth/token", body, {"Content-Type": "application/json"})
         if status == HTTPStatus.UNAUTHORIZED:
             raise LinkError(
-                "The hub refuses the key of this site: it was revoked or has expired. Make a new code on the hub's "
-                "page Sync and run `edge sync join` again",
+                "The hub rejected the key of this site: it was revoked or has expired. Create a new code on the hub's "
+                "Sync page and run `edge sync join` again",
                 REFUSED_WAIT_SECONDS,
             )
         if status != HTTPStatus.OK:
@@ -116,7 +116,7 @@ class HubClient:
             finally:
                 answer.release_conn()
         except SSLError as error:
-            raise LinkError(f"The hub's certificate was not accepted: {_why_not_accepted(error)}") from error
+            raise LinkError(f"The hub's certificate was rejected: {_why_not_accepted(error)}") from error
         except HTTPError as error:
             raise LinkError(f"The hub at {self._url} cannot be reached: {_short(error)}") from error
         self.sent += len(body)
@@ -129,17 +129,17 @@ def check_address(url: str) -> None:
     address = urlsplit(url)
     if address.scheme == "https" or (address.scheme == "http" and address.hostname in LOOPBACK):
         return
-    raise SetupError(f"The hub's address is {url}; it has to begin with https://. Switch HTTPS on at the hub first")
+    raise SetupError(f"The hub's address is {url}; it must begin with https://. Turn on HTTPS at the hub first")
 
 
 def _error(status: int, headers: Any, detail: str, *, is_batch: bool) -> Exception:
     if status == HTTPStatus.CONFLICT:
-        return Stopped(f"The hub refuses this box: {detail}")
+        return Stopped(f"The hub rejected this box: {detail}")
     if is_batch and status in BATCH_TOO_MUCH:
-        return BatchRefused(f"the hub answers {status}: {detail}")
+        return BatchRefused(f"the hub responded {status}: {detail}")
     if headers.get(batch_format.REASON) == batch_format.SECOND_BOX:
-        return SecondBox(f"The hub refuses this box: {detail}", _seconds(headers.get("Retry-After")))
-    return LinkError(f"The hub answers {status}: {detail}", _seconds(headers.get("Retry-After")))
+        return SecondBox(f"The hub rejected this box: {detail}", _seconds(headers.get("Retry-After")))
+    return LinkError(f"The hub responded {status}: {detail}", _seconds(headers.get("Retry-After")))
 
 
 def _seconds(text: str | None) -> float:
@@ -162,7 +162,7 @@ def _json(content: bytes, required: set[str]) -> Any:
     except orjson.JSONDecodeError:
         answer = None
     if not isinstance(answer, dict) or required - set(answer):
-        raise LinkError("Something that is not the hub answers at its address, perhaps a proxy")
+        raise LinkError("Another program, perhaps a proxy, responds at the hub's address")
     return answer
 
 
@@ -170,12 +170,12 @@ def _why_not_accepted(error: SSLError) -> str:
     reason = str(error)
     if "expired" in reason or "not yet valid" in reason:
         return (
-            "it has expired or is not valid yet. Is the clock of this box right? Then have it renewed at the hub; this "
-            f"box goes on by itself ({reason})"
+            "it has expired or is not valid yet. Check the clock of this box. If it is correct, renew the certificate "
+            f"at the hub; this box continues by itself ({reason})"
         )
     return (
-        "is it the hub that answers at its address, or a proxy? A hub that changed its address or its certificate "
-        f"authority needs a new join code ({reason})"
+        "a proxy may have answered instead of the hub. After a change of the hub's address or certificate authority, a "
+        f"new join code is needed ({reason})"
     )
 
 

@@ -27,7 +27,7 @@ def read(data_dir: Path) -> tuple[str, Path | None]:
         secret = (data_dir / SECRET).read_text("ascii").strip()
     except OSError as error:
         raise SetupError(
-            f"The secret of this site cannot be read ({error}). Make a new code on the hub's page Sync and run "
+            f"The secret of this site cannot be read ({error}). Create a new code on the hub's Sync page and run "
             "`edge sync join` again"
         ) from error
     authority = data_dir / AUTHORITY

@@ -50,7 +50,7 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
         report = batch_format.checked_report(content["report"])
         seen, box = batch_format.hub_state(content.get("hub")), _short(content.get("box", ""))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unreadable(f"the greeting is not what this program sends: {error!r:.200}") from error
+        raise Unreadable(f"the greeting is invalid: {error!r:.200}") from error
     if version is None:
         raise OtherVersion(
             f"This hub speaks versions {list(batch_format.VERSIONS)} of sync; update the older of the two boxes"
@@ -78,8 +78,8 @@ def _beginning(site: Site, mine: Cursor) -> Cursor:
 
 
 RETIRED = (
-    "another database speaks for this site now. If this box is the right one, make a new code on the hub's page Sync "
-    "and run `edge sync join` here again; if it is a copy, switch its sync off with `edge sync leave`"
+    "another database reports as this site. If this box is the right one, create a new code on the hub's Sync page "
+    "and run `edge sync join` here again; if it is a copy, turn off its sync with `edge sync leave`"
 )
 
 
@@ -106,7 +106,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
         page = None if page is None else _number(page)
         seen = batch_format.hub_state(content.get("hub"))
     except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is not what this program sends: {error!r:.200}") from error
+        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     sites.check_not_behind(seen)
     with reading():
         until, following = feed.newest(), None
@@ -141,7 +141,7 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
         first, last = (_day(day) for day in content["range"])
         days = [_day(day) for day in content["days"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is not what this program sends: {error!r:.200}") from error
+        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     scope = Scope(site.organization_id, site.no)
     with reading():
         if days:
@@ -156,7 +156,7 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
         page, length = _SECTIONS[content["part"]]
         after = [_number(number) for number in content["after"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is not what this program sends: {error!r:.200}") from error
+        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     if len(after) != length:
         raise Unreadable(f"{after!r:.200} is no position in the {content['part']}")
     with reading():

@@ -36,6 +36,6 @@ def read(text: str) -> JoinCode:
         fields = json.loads(zlib.decompressobj().decompress(packed, _MAX_LENGTH))
         url, secret, authority = map(str, fields)
     except (binascii.Error, zlib.error, ValueError, TypeError, RecursionError) as error:
-        message = "That is not a complete join code. Copy all of it from the hub's page Sync"
+        message = "The join code is incomplete. Copy the whole code from the hub's Sync page"
         raise Invalid.one("code", "invalid_value", message) from error
     return JoinCode(url, secret, authority)

@@ -62,7 +62,7 @@ def _batch(text: str) -> Batch:
     try:
         return batch_format.decode(base64.b64decode(text, validate=True))[1]
     except (binascii.Error, TypeError) as error:
-        raise Unreadable("what the hub sent is not what this program sends") from error
+        raise Unreadable("the response of the hub is invalid") from error
 
 
 def _here() -> hub_link.Target:

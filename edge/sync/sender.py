@@ -25,7 +25,7 @@ NOW_ROWS = 5000  # positions per batch
 SILENCE = 180 * clock.SECOND  # poll interval without data to send
 REFUSED_SECONDS = 60.0  # retry delay for refused data that cannot be set aside
 RENEW_AGAIN = 600 * clock.SECOND  # minimum interval between new epochs
-NO_AGREEMENT = "The hub and this box do not agree on how far it has reported; trying again"
+NO_AGREEMENT = "The hub and this box disagree on the reported position; trying again"
 MAX_RECORDS = 500  # per batch; one costs the hub as much as 50 stays under its write lock
 MAX_ROWS = 2000  # changes per batch until the hub sets a limit
 
@@ -114,7 +114,7 @@ class Sender:
 
     def _send(self, body: bytes) -> Any:
         if len(body) > batch_format.MAX_BODY:
-            raise BatchRefused("it is larger than what a hub takes")
+            raise BatchRefused("it is larger than a hub accepts")
         return self._call("changes", body)
 
     def pull(self) -> None:
@@ -236,7 +236,7 @@ class Sender:
         self._max_rows = 1
         first = change_feed.after(here.acked_seq, 1)
         if not first:
-            raise LinkError(f"the hub does not take where things are: {reason}", REFUSED_SECONDS)
+            raise LinkError(f"the hub rejected the current locations: {reason}", REFUSED_SECONDS)
         for change in first:
             with writing():
                 set_aside(0, f"change {change.seq}, {Kind(change.kind).name.lower()} {change.a}", reason)

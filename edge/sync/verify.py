@@ -102,8 +102,8 @@ def _resend(here: Target, differences: list[Difference]) -> tuple[int, str]:
         summary += f" Sent again: {len(sent)}."
     if kept:
         summary += (
-            f" From after the backup that was restored here: {len(kept)}, which stay as the hub has them: "
-            "`edge sync recover` fetches them, `edge sync resend` would make the hub forget them."
+            f" Newer than the backup restored here: {len(kept)}. The hub keeps them: "
+            "`edge sync recover` fetches them, `edge sync resend` deletes them at the hub."
         )
     with writing():
         for difference in sent:

@@ -109,8 +109,8 @@ class Worker:
         if is_used_up:
             self._count()
             self._note(
-                f"the {self._pace.bytes_a_day >> 20} MB of today are used up; history continues tomorrow (UTC), "
-                "where assets are is still reported"
+                f"the {self._pace.bytes_a_day >> 20} MB for today are used up; history continues tomorrow (UTC), "
+                "current locations are still reported"
             )
             return POSITIONS_SECONDS
         self._count()

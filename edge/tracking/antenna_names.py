@@ -36,7 +36,9 @@ def port_from(reader_id: int, written: str) -> int:
         return int(written)
     port = port_of(reader_id, written) if 0 < len(written) <= LONGEST else None
     if port is None:
-        raise Invalid.one("port", "invalid_value", f"an antenna is a number, or a name of at most {LONGEST} characters")
+        raise Invalid.one(
+            "port", "invalid_value", f"an antenna must be a number or a name of at most {LONGEST} characters"
+        )
     return port
 
 

@@ -124,7 +124,7 @@ def save_shapes(actor: Actor, location_id: int, drawn: Mapping[int, Sequence[Poi
         if plan is None:
             raise NotFound("no such plan")
         if plan.updated_at != opened_at:
-            raise Conflict("somebody else has changed this plan in the meantime; reload it")
+            raise Conflict("someone else has changed this plan; reload it")
         for shown in drawn:
             try:
                 locations.get(actor.organization_id, shown)
@@ -160,11 +160,13 @@ def whole_plan(organization_id: int, location_id: int) -> tuple[Plan, list[Shape
 
 def _check(drawn: Mapping[int, Sequence[Point]]) -> None:
     if len(drawn) > MOST_SHAPES:
-        raise Invalid.one("shapes", "too_long", f"A plan has at most {MOST_SHAPES} locations")
+        raise Invalid.one("shapes", "too_long", f"A plan can have at most {MOST_SHAPES} locations")
     for points in drawn.values():
         is_shape = 3 <= len(points) <= MOST_POINTS
         if not is_shape or not all(0 <= number <= EDGE_OF_PLAN for point in points for number in point):
-            raise Invalid.one("shapes", "invalid_value", f"A shape has 3 to {MOST_POINTS} corners, all on the plan")
+            raise Invalid.one(
+                "shapes", "invalid_value", f"A shape must have 3 to {MOST_POINTS} corners, all inside the plan"
+            )
 
 
 def _extent(points: Sequence[Point]) -> int:

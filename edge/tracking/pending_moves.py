@@ -14,8 +14,8 @@ def check_none_to(location_id: int) -> None:
     held = _count(location_id)
     if held:
         raise Conflict(
-            f"location has {held} live asset(s) of which a read there is not decided yet; it is as soon as the "
-            "reader where they were before is heard again without them"
+            f"location has {held} live asset(s) with an undecided read there; it is decided when the "
+            "reader at their previous location reports again without them"
         )
 
 

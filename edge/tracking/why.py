@@ -17,16 +17,16 @@ from edge.tracking.signal_strength import Detection
 
 MOVES = 5
 EXPLANATIONS = {
-    Rule.EVERY_READ: "it was read there; every read counts, or this one came too late to be weighed",
+    Rule.EVERY_READ: "it was read there; every read counts, or this one arrived too late to be compared",
     Rule.FIRST: "it was read there for the first time",
-    Rule.STRONGER: "it was heard there more strongly than where it was before, for long enough",
-    Rule.SILENT: "it was read there, and no longer heard where it was before",
+    Rule.STRONGER: "it was read there more strongly than at the previous location for long enough",
+    Rule.SILENT: "it was read there and no longer at the previous location",
     Rule.PORTAL: "it passed a portal",
-    Rule.DIRECT: "it was read as a barcode, or by an antenna that leaves no doubt",
+    Rule.DIRECT: "it was read as a barcode or by a direct antenna",
     Rule.AGAIN: "it was read there again after a pause",
-    Rule.NEW: "it was read there, as strongly as where it was before, which was due to hear it and did not",
+    Rule.NEW: "it was read there as strongly as at the previous location, which missed its expected read",
     Rule.PERSON: "a person scanned it there",
-    Rule.SETTLED: "it was read there last, and not any more where it was before, although the reader there was on",
+    Rule.SETTLED: "it was read there last and no longer at the previous location, although that reader was online",
 }
 LATE = 10 * SECOND  # reported as late from this delay on
 LOOKED_BACK = 300 * SECOND  # before the explained row; rarer reads do not compete
@@ -66,7 +66,7 @@ class Reason(NamedTuple):
 
     @property
     def text(self) -> str:
-        late = f"told {self.delay // SECOND} s late" if self.delay >= LATE else None
+        late = f"reported {self.delay // SECOND} s late" if self.delay >= LATE else None
         source = ", ".join(part for part in (self.by, late) if part)
         return f"{EXPLANATIONS[self.rule]} ({source})" if source else EXPLANATIONS[self.rule]
 
@@ -85,8 +85,8 @@ class Waiting(NamedTuple):
 
     @property
     def text(self) -> str:
-        counts = f"it counts when the reader where the asset is did not read it for {self.seconds} s more"
-        return f"{counts}; that reader is silent as a whole, which proves nothing" if self.is_out else counts
+        counts = f"it counts if the reader at the current location misses the asset for another {self.seconds} s"
+        return f"{counts}; that reader is sending nothing at all, so this proves nothing" if self.is_out else counts
 
 
 class Why(NamedTuple):
@@ -110,8 +110,8 @@ class Why(NamedTuple):
     def missing_text(self) -> str:
         """Explanation for an empty `now`."""
         if self.site is not None:
-            return f"What was weighed is known at {self.site} only"
-        return "What was weighed is kept for some minutes only, and no antenna has heard it since"
+            return f"The compared reads are kept at {self.site} only"
+        return "Compared reads are kept for a few minutes only, and no antenna has read the asset since"
 
 
 def why_here(organization_id: int, asset_id: int) -> Why | None:

@@ -66,7 +66,7 @@ class _Source:
         start, end = next(self._lines).span()
         self._row += end - start
         if self._row > MOST_OF_ROW:
-            raise _unusable(f"A row has more than {MOST_OF_ROW:,} characters. Is a quotation mark missing?")
+            raise _unusable(f"A row has more than {MOST_OF_ROW:,} characters. Check for a missing quotation mark")
         return self._text[start:end]
 
     def begin_row(self) -> None:
@@ -79,7 +79,7 @@ def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int 
     Raises Invalid for a wrong heading, and as soon as there are more than `most` rows.
     """
     if "\0" in text:
-        raise _unusable("The file is not text. Save the table as CSV")
+        raise _unusable("The file is not a text file. Save the table as CSV")
     separator = separator_of(text)
     source = _Source(text)
     reader = csv.reader(source, delimiter=separator)
@@ -96,7 +96,7 @@ def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int 
             number, before = before + 1, reader.line_num
             if any(cell.strip() for cell in cells):
                 if len(rows) >= most:
-                    raise Invalid.one("file", "too_large", f"There are more than {most:,} rows; send fewer at once")
+                    raise Invalid.one("file", "too_large", f"There are more than {most:,} rows; split the file")
                 rows.append(_line(number, cells, names, separator))
     except csv.Error as error:
         raise _unusable(f"Line {reader.line_num} is not CSV: {error}") from error
@@ -114,8 +114,8 @@ def _line(number: int, cells: Sequence[str], names: Sequence[str], separator: st
 def _too_many(line: int, cells: int, columns: int, separator: str) -> str:
     name = "tab" if separator == "\t" else separator
     return (
-        f"Line {line} has {cells} cells and the heading {columns}, so they cannot be told apart. "
-        f'Put a text that contains "{name}" in quotation marks'
+        f"Line {line} has {cells} cells but the header has {columns}. "
+        f'Put values that contain "{name}" in quotation marks'
     )
 
 

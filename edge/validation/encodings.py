@@ -40,7 +40,7 @@ def decode_as(data: bytes, encoding: str) -> Decoded:
     try:
         text = data.decode({"utf-8": "utf-8-sig"}.get(encoding, encoding))
     except UnicodeError as error:
-        message = f"The file is not {ENCODINGS[encoding]}. Choose another encoding, or save it as CSV UTF-8"
+        message = f"The file is not {ENCODINGS[encoding]}. Choose another encoding or save it as CSV UTF-8"
         raise Invalid.one("file", "invalid_value", message) from error
     return Decoded(text, encoding, is_certain=True)
 

@@ -15,7 +15,7 @@ def parse(body: bytes, known: Collection[str]) -> dict[str, str]:
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except UnicodeDecodeError as error:
-        raise Unreadable("The body is not a form: write what is not ASCII as %XX, in UTF-8") from error
+        raise Unreadable("The body is not a valid form: encode non-ASCII characters as %XX in UTF-8") from error
     except ValueError as error:
         raise Unreadable(f"The form has more than {MAX_FIELDS} fields") from error
     fields: dict[str, str] = {}

@@ -130,22 +130,24 @@ def _until(field: str, text: str) -> int:
 def _sort(*allowed: str, default: str) -> Parameter:
     term = f"-?({'|'.join(allowed)})"
     schema = {"pattern": f"^({term}(,{term})*)?$", "default": default}
-    return Parameter("sort", _sort_by(allowed), schema, "Comma-separated fields; a leading - descends")
+    return Parameter("sort", _sort_by(allowed), schema, "Comma-separated fields; a leading - means descending")
 
 
-IS_ACTIVE = Parameter("is_active", _boolean, {"type": "boolean"}, "Only rows that are active, or that are not")
+IS_ACTIVE = Parameter("is_active", _boolean, {"type": "boolean"}, "Only active or only inactive rows")
 INCLUDE_DELETED = Parameter(
-    "include_deleted", _boolean, {"type": "boolean", "default": False}, "Soft-deleted rows as well"
+    "include_deleted", _boolean, {"type": "boolean", "default": False}, "Also soft-deleted rows"
 )
-Q = Parameter("q", _text, {"pattern": values.PRINTABLE_PATTERN}, "Case-insensitive part of a name, key, text or tag")
+Q = Parameter(
+    "q", _text, {"pattern": values.PRINTABLE_PATTERN}, "Case-insensitive part of a name, key, description or tag"
+)
 LIMIT = Parameter(
     "limit",
     _limit,
     {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-    "Rows of a page",
+    "Rows per page",
 )
 OFFSET = Parameter(
-    "offset", _offset, {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0}, "Rows before the page"
+    "offset", _offset, {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0}, "Rows to skip"
 )
 
 
@@ -171,8 +173,8 @@ ASSET_LOCATIONS = _list(
 )
 HISTORY = _list(
     "/assets/{asset_id}/history",
-    Parameter("from", _instant, TIME_SCHEMA, "Not before this instant"),
-    Parameter("to", _until, TIME_SCHEMA, "Not after this instant, in milliseconds"),
+    Parameter("from", _instant, TIME_SCHEMA, "At or after this instant"),
+    Parameter("to", _until, TIME_SCHEMA, "At or before this instant, in milliseconds"),
     _sort("event_observed_at", default="-event_observed_at"),
 )
 

@@ -24,22 +24,22 @@ def _fault(text: str) -> str:
     """Return the fault of a filter with advice, or an empty string."""
     levels = text.split("/")
     if not text.strip() or not text.isprintable() or len(text.encode()) > MAX_BYTES:
-        return "write the topic the reader publishes to, for example site/dock1/reads"
+        return "enter the topic of the reader, for example site/dock1/reads"
     if text != text.strip() or len(levels) > MAX_LEVELS:
-        return f"it may have at most {MAX_LEVELS} levels, and no spaces at its ends"
+        return f"use at most {MAX_LEVELS} levels and no leading or trailing spaces"
     if text.startswith("$"):
         return "topics that begin with $ belong to the broker"
     if any("+" in level and level != "+" for level in levels):
-        return "+ replaces one whole level, as in site/+/reads"
+        return "+ must be a whole level, as in site/+/reads"
     if any("#" in level and level != "#" for level in levels) or "#" in levels[:-1]:
-        return "# stands alone and last, as in site/dock1/#"
+        return "# must be the whole last level, as in site/dock1/#"
     return ""
 
 
 def check_prefix(text: str) -> str:
     """Validate a topic prefix. Raises Invalid on field `topic_prefix` with advice."""
     is_plain = not has_wildcard(text) and "" not in text.split("/")
-    fault = _fault(below(text)) if is_plain else "it has no + or #, and no empty level; write for example acme"
+    fault = _fault(below(text)) if is_plain else "use no + or # and no empty level, for example acme"
     if fault:
         raise Invalid.one("topic_prefix", "invalid_value", f"{text!r} cannot be the prefix of topics: {fault}")
     return text

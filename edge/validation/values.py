@@ -60,10 +60,10 @@ def tag_list(field: str, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def number_of_tags(field: str, number: int, size: int) -> None:
     """Check the number of tags of one record, and the size of their values in bytes."""
     if number > MAX_TAGS:
-        message = f"a record has at most {MAX_TAGS} tags, and this would be {number}"
+        message = f"a record can have at most {MAX_TAGS} tags; this would be {number}"
         raise Invalid.one(field, "too_long", message, max_length=MAX_TAGS)
     if size > MAX_TAG_BYTES:
-        message = f"the values of a record's tags have at most {MAX_TAG_BYTES} bytes, and these would have {size}"
+        message = f"the values of a record's tags can have at most {MAX_TAG_BYTES} bytes; these have {size}"
         raise Invalid.one(field, "too_long", message, max_length=MAX_TAG_BYTES)
 
 
@@ -108,7 +108,7 @@ def metadata(field: str, value: dict[str, Any]) -> str:
         message = f"{field} must not be nested deeper than {MAX_METADATA_DEPTH} levels"
         raise Invalid.one(field, "invalid_value", message, max_depth=MAX_METADATA_DEPTH)
     if strict_json.has_infinite_number(value):
-        raise Invalid.one(field, "invalid_value", f"{field} has a number beyond a double")
+        raise Invalid.one(field, "invalid_value", f"{field} contains a number outside the range of a double")
     text = strict_json.compact(value)
     if len(text.encode()) > MAX_METADATA_BYTES:
         message = f"{field} must be at most {MAX_METADATA_BYTES} bytes of JSON"
@@ -142,7 +142,7 @@ def decibels(field: str, text: str) -> float | None:
     except ValueError:
         value = 100.0
     if not -30 <= value <= 30:
-        raise Invalid.one(field, "invalid_value", "An RSSI offset is between -30 and 30 dB")
+        raise Invalid.one(field, "invalid_value", "An RSSI offset must be between -30 and 30 dB")
     return value
 
 
@@ -156,5 +156,5 @@ def signal_strength(field: str, text: str) -> float | None:
     except ValueError:
         value = 1.0
     if not -150 <= value <= 0:
-        raise Invalid.one(field, "invalid_value", "A signal strength is between -150 and 0 dBm")
+        raise Invalid.one(field, "invalid_value", "A signal strength must be between -150 and 0 dBm")
     return value

@@ -313,7 +313,7 @@ def test_a_store_that_cannot_write_is_503_with_the_time_to_wait(acme: Api, monke
     """spec: Type service_unavailable; contract: Requests, limits, headers"""
 
     def fail(*_: object, **__: object) -> None:
-        raise Unavailable("The disk is full; make room and try again")
+        raise Unavailable("The disk is full; free disk space and try again")
 
     monkeypatch.setattr("edge.records.assets.create", fail)
     response = acme.post("/assets", {"name": "x"})

@@ -72,7 +72,7 @@ def test_while_undecided_the_row_is_of_one_read_and_the_location_cannot_be_delet
     assert row(acme) == {"location_external_key": "A", "asset_last_seen": clock.rfc3339(at - SECOND)}
     refused = acme.delete(f"/locations/{site['B']}")
     assert refused.status_code == 409
-    assert "not decided yet" in refused.text
+    assert "undecided read" in refused.text
 
 
 def test_a_read_waits_for_a_reader_that_is_offline_and_keeps_its_location(acme: Api, site: dict[str, int]) -> None:

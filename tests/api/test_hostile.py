@@ -194,7 +194,7 @@ def test_a_body_is_taken_up_to_its_limit_and_refused_in_the_envelope_at_any_size
     for size in (server.MAX_READ, 10**12):
         answer = wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {size}\r\n")
         assert (answer.status, answer.kind) == (413, "payload_too_large")
-        assert json.loads(answer.body)["error"]["detail"] == "The body may have at most 1048576 bytes"
+        assert json.loads(answer.body)["error"]["detail"] == "The body must have at most 1048576 bytes"
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         assert answer.headers["X-Request-Id"]
 

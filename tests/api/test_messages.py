@@ -56,8 +56,8 @@ def test_a_slash_too_many_is_named(acme: Api) -> None:
     for path in ("/assets", "/assets/1", "/locations/1/descendants", "/oauth/token"):
         response = acme.call("GET", f"{path}/")
         assert (response.status_code, error(response)["type"]) == (404, "not_found")
-        assert error(response)["detail"].endswith(f"without the slash at its end it is /api/v1{path}")
-    assert error(acme.call("GET", "/nope/"))["detail"] == "There is nothing at this path"
+        assert error(response)["detail"].endswith(f"remove the trailing slash: /api/v1{path}")
+    assert error(acme.call("GET", "/nope/"))["detail"] == "Unknown path"
 
 
 def test_the_token_endpoint_names_both_media_types(acme: Api) -> None:

@@ -112,7 +112,7 @@ def test_printouts_say_whose_and_of_when_they_are_and_nothing_lies_on_anything(e
     for path in ("/", f"/assets/{asset}", f"/readers/{reader}", "/readers/topics", "/status"):
         page.goto(path)
         foot = page.locator(".zone")
-        expect(foot).to_contain_text(re.compile(r"Nordhafen, .*20\d\d.* Times are those of UTC"))
+        expect(foot).to_contain_text(re.compile(r"Nordhafen, .*20\d\d.* Times are in UTC"))
         above, box = page.locator("main").bounding_box(), foot.bounding_box()
         assert above
         assert box
@@ -147,17 +147,17 @@ def test_the_outcomes_of_a_scan_have_no_serious_fault(scan_page: Callable[..., P
         ("#find", ""),
         ("#location", ""),
         ("#jobs", ""),
-        ("#jobs", "Check this location"),
+        ("#jobs", "Start a stock-take"),
     ):
         page.click(opener)
         page.wait_for_selector("#sheet[open]")
         if item:
             page.click(f"text={item}")
-            page.wait_for_selector("button:has-text('Begin at')")
+            page.wait_for_selector("button:has-text('Start at')")
         found[opener + item] = faults(page)
         if not item:
             page.click("#sheet-close")
-    page.click("button:has-text('Begin at')")
+    page.click("button:has-text('Start at')")
     scan(page, "http://box.local/l/NO-SUCH")
     scan(page, "BC-0001")
     page.wait_for_selector("#held:not([hidden])")
@@ -174,7 +174,7 @@ def test_the_doors_have_no_serious_fault(open_context: Callable[..., BrowserCont
     for path in ("/sign-in", "/manual/troubleshooting", f"/enrol/{code}"):
         page.goto(path)
         found += faults(page)
-    page.click("text=Yes, enrol it")
+    page.click("button:has-text('Enroll')")
     assert found + faults(page) == []
 
 

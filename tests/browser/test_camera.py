@@ -74,7 +74,7 @@ def test_codes_before_the_camera_are_scanned_one_after_the_other(film_page: Page
         expect(saved.first).to_be_attached(timeout=30_000)
     assert [url for url in loaded if url.endswith(".wasm")]
     assert faults(page) == []
-    page.click("text=Stop the camera")
+    page.click("text=Stop camera")
     expect(page.locator(".camera")).to_have_count(0)
     expect(page.locator("#link")).to_have_text("All saved")
     codes = execute("SELECT DISTINCT code FROM handheld_scan ORDER BY code").fetchall()
@@ -110,7 +110,7 @@ def test_a_camera_that_is_not_allowed_is_told(scan_page: ScanPage) -> None:
           Object.assign(new Error(), { name: "NotAllowedError" })); }"""
     )
     page.click("#camera")
-    expect(page.locator("#said")).to_contain_text("The camera is not allowed")
+    expect(page.locator("#said")).to_contain_text("Camera access denied")
     expect(page.locator(".camera")).to_have_count(0)
 
 
@@ -126,4 +126,4 @@ def test_on_plain_http_a_photo_is_read(scan_page: ScanPage, server: Server, tmp_
     with page.expect_file_chooser() as chosen:
         page.click("#camera")
     chosen.value.set_files(photo)
-    expect(page.locator("#said")).to_contain_text("No code was found")
+    expect(page.locator("#said")).to_contain_text("No code in the photo")

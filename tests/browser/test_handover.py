@@ -23,7 +23,7 @@ def gun(open_context: Callable[..., BrowserContext], site: Site) -> Page:
     _, code = enrollment.invite(shell(site.organization_id), "Gun 1")
     page = open_context(viewport=PHONE, expected=EXPECTED).new_page()
     page.goto(f"/enrol/{code}")
-    page.click("text=Yes, enrol it")
+    page.click("button:has-text('Enroll')")
     choose(page, "olga")
     page.wait_for_selector("body[data-copied]")
     scan(page, "DOCK-1")
@@ -33,7 +33,7 @@ def gun(open_context: Callable[..., BrowserContext], site: Site) -> Page:
 
 def choose(page: Page, name: str) -> None:
     page.select_option("#person", label=name)
-    page.click("button:has-text('Go on')")
+    page.click("button:has-text('Continue')")
     page.wait_for_url("**/scan")
     page.wait_for_selector("body[data-ready]")
 
@@ -75,8 +75,8 @@ def test_scans_have_the_name_of_who_was_signed_in_also_after_that_had_expired(gu
 
 def test_location_carrier_and_check_do_not_pass_to_the_next_person(gun: Page) -> None:
     gun.click("#jobs")
-    gun.click("text=Check this location")
-    gun.click("button:text-is('Begin at Dock 1')")
+    gun.click("text=Start a stock-take")
+    gun.click("button:text-is('Start at Dock 1')")
     expect(gun.locator("#take")).to_be_visible()
     expect(gun.locator("#link")).to_have_text("All saved")
     pass_on(gun, "otto")
@@ -86,7 +86,7 @@ def test_location_carrier_and_check_do_not_pass_to_the_next_person(gun: Page) ->
     outcome(gun, "refused", "Scan a location first")
     scan(gun, "DOCK-1")
     gun.click("#jobs")
-    gun.click("text=Load a carrier")
+    gun.click("text=Put onto a carrier")
     scan(gun, "BC-0002")
     expect(gun.locator("#loading")).to_contain_text("Loading Pallet 2")
     pass_on(gun, "otto")
@@ -104,14 +104,14 @@ def test_a_person_who_signs_in_with_another_page_is_noticed_at_the_next_scan(gun
     expire()
     other.goto("/sign-in?next=/account")
     other.select_option("#person", label="otto")
-    other.click("button:has-text('Go on')")
+    other.click("button:has-text('Continue')")
     other.wait_for_url("**/account")
     scan(gun, "BC-0001")
     outcome(gun, "refused", "Scan a location first")
     expect(gun.locator("#location-name")).to_have_text("No location yet")
 
 
-@pytest.mark.parametrize("answer", ["I made them", "Take 2 scans back"])
+@pytest.mark.parametrize("answer", ["I made them", "Undo 2 scans"])
 def test_what_is_not_proven_is_asked(scan_page: Callable[..., Page], answer: str) -> None:
     """On a browser that is not enrolled only people themselves can say what they made."""
     page = scan_page("olga", viewport=PHONE, expected=EXPECTED)
@@ -126,7 +126,7 @@ def test_what_is_not_proven_is_asked(scan_page: Callable[..., Page], answer: str
     page.fill("#password", PASSWORD)
     page.click(".door button.wide")
     page.wait_for_url("**/scan")
-    expect(page.locator("#held")).to_have_text("2 scans of an earlier sign-in: say who made them")
+    expect(page.locator("#held")).to_have_text("2 scans from an earlier session: say who made them")
     assert names() == []
     page.click("#held")
     page.click(f"#sheet button:text-is('{answer}')")

@@ -139,14 +139,14 @@ def do_every_job(eyes: Eyes) -> None:
     """The last one begins to check a location."""
     page = eyes.page
     scan(page, "DOCK-1")
-    for item in ("What is here?", "Move everything", "Empty a carrier", "Check this location"):
+    for item in ("What is here?", "Move everything", "Empty a carrier", "Start a stock-take"):
         page.click("#jobs")
         page.click(f"text=⟦{item}⟧")
         page.wait_for_timeout(500)
         eyes.look(item)
-        if item != "Check this location":
+        if item != "Start a stock-take":
             page.click("#sheet-close")
-    page.click("#sheet button.wide:has-text('Begin at')")
+    page.click("#sheet button.wide:has-text('Start at')")
 
 
 def take_stock_and_take_back(eyes: Eyes) -> None:
@@ -194,12 +194,12 @@ def test_a_person_chooses_a_language_that_stays_also_without_a_connection(scan_p
     page.wait_for_selector("body[data-ready]")
     page.click("#menu summary")
     page.select_option("#language", "de")
-    expect(page.locator("#undo")).to_have_text("Storno")
+    expect(page.locator("#undo")).to_have_text("Rückgängig")
     page.wait_for_selector("body[data-ready]")
     server.stop()
     page.reload()
     page.wait_for_selector("body[data-ready]")
-    expect(page.locator("#undo")).to_have_text("Storno")
+    expect(page.locator("#undo")).to_have_text("Rückgängig")
     scan(page, "BC-0001")
     outcome(page, "queued", "Pallet 1")
     expect(page.locator("#link")).to_have_text("Offline · 1 gemerkt")

@@ -33,12 +33,12 @@ def test_everything_at_a_location_is_moved_and_moved_back_by_one_undo(scan_page:
     page.click("#jobs")
     page.click("text=Move everything")
     page.click(".choice-button:has-text('Rack B')")
-    expect(page.locator("#sheet-body")).to_contain_text("3 things go from Dock 1 to Rack B")
+    expect(page.locator("#sheet-body")).to_contain_text("3 assets move from Dock 1 to Rack B")
     on_the_way: list[Route] = []
     page.route("**/scan/batch", lambda route: on_the_way.append(route))
     with page.expect_request("**/scan/batch"):
         page.click("button:has-text('Move 3 things')")
-        expect(page.locator("#said")).to_contain_text("3 things are moved to Rack B")
+        expect(page.locator("#said")).to_contain_text("3 assets moved to Rack B")
     assert page.inner_text("#link") == "Sending · 3 kept", "nothing is said to be saved that only waits"
     on_the_way[0].continue_()
     page.unroute("**/scan/batch")
@@ -95,10 +95,10 @@ def test_a_retired_asset_is_reported_as_retired(scan_page: ScanPage, site: Site)
     assets.delete(shell(site.organization_id), site.assets[1].id)
     page.click("button:has-text('Move 2 things')")
     outcome(page, "refused", "Pallet 2")
-    expect(page.locator("#told")).to_have_text("This asset was retired")
+    expect(page.locator("#told")).to_have_text("This asset is retired")
     scan(page, "ASSET-0002")
     outcome(page, "unknown", "Pallet 2")
-    expect(page.locator("#told")).to_have_text("This asset was retired")
+    expect(page.locator("#told")).to_have_text("This asset is retired")
     assert location_of(site, 1) == "Rack B"
 
 
@@ -112,7 +112,7 @@ def move_everything(page: Page, to: str) -> None:
 def test_a_load_and_an_unload_are_undone_with_their_scan(scan_page: ScanPage, site: Site) -> None:
     page = scan_page(viewport=PHONE)
     page.click("#jobs")
-    page.click("text=Load a carrier")
+    page.click("text=Put onto a carrier")
     scan(page, "BC-0001")
     scan(page, "BC-0002")
     outcome(page, "recorded", "Pallet 2")
@@ -123,7 +123,7 @@ def test_a_load_and_an_unload_are_undone_with_their_scan(scan_page: ScanPage, si
     outcome(page, "recorded", "Pallet 2")
     page.click("#loading")
     page.click("#jobs")
-    page.click("text=Take things off their carrier")
+    page.click("text=Take off a carrier")
     scan(page, "ASSET-0002")  # the same code would be the same scan
     outcome(page, "again", "Pallet 2")
     expect(page.locator("#link")).to_have_text("All saved")
@@ -133,17 +133,17 @@ def test_a_load_and_an_unload_are_undone_with_their_scan(scan_page: ScanPage, si
     assert carriers.on(site.organization_id, site.assets[0].id) == [(site.assets[1].id, "Pallet 2")]
     page.click("#loading")
     page.click("#jobs")
-    page.click("text=Load a carrier")
+    page.click("text=Put onto a carrier")
     scan(page, "BC-0002")
     scan(page, "BC-0001")
     outcome(page, "refused", "Pallet 1")
-    expect(page.locator("#told")).to_have_text("The carrier is itself on this")
+    expect(page.locator("#told")).to_have_text("The carrier is already on this asset")
 
 
 def test_things_put_on_a_pallet_go_where_it_goes(scan_page: ScanPage, site: Site) -> None:
     page = scan_page(viewport=PHONE)
     page.click("#jobs")
-    page.click("text=Load a carrier")
+    page.click("text=Put onto a carrier")
     expect(page.locator("#loading")).to_contain_text("scan the carrier first")
     scan(page, "BC-0001")
     expect(page.locator("#loading")).to_contain_text("Loading Pallet 1")
@@ -151,7 +151,7 @@ def test_things_put_on_a_pallet_go_where_it_goes(scan_page: ScanPage, site: Site
     scan(page, "BC-0003")
     outcome(page, "recorded", "Pallet 3")
     scan(page, "NOBODY-KNOWS")
-    outcome(page, "refused", "Unknown tag")
+    outcome(page, "refused", "Unmatched tag")
     page.click("#loading")
     expect(page.locator("#loading")).to_be_hidden()
     scan(page, "RACK-A")
@@ -163,7 +163,7 @@ def test_things_put_on_a_pallet_go_where_it_goes(scan_page: ScanPage, site: Site
     expect(page.locator("#answer")).to_contain_text("Carries Pallet 2, Pallet 3")
     page.click("#sheet-close")
     page.click("#jobs")
-    page.click("text=Take things off their carrier")
+    page.click("text=Take off a carrier")
     scan(page, "BC-0002")
     outcome(page, "recorded", "Pallet 2")
     page.click("#loading")

@@ -28,17 +28,17 @@ def test_a_table_is_checked_and_imported(enter: Enter, site: Site) -> None:
     def send(text: str) -> None:
         file = {"name": "cages.csv", "mimeType": "text/csv", "buffer": text.encode("cp1252")}
         page.set_input_files("#file", [file])
-        page.click("text=Check the file")
+        page.click("text=Check file")
 
     send(table)
-    expect(page.locator("[role=alert]")).to_contain_text("1 row is wrong")
-    expect(page.locator("main")).to_contain_text("the key is in line 2, too")
-    page.click("text=Send a corrected file")
+    expect(page.locator("[role=alert]")).to_contain_text("1 row has an error")
+    expect(page.locator("main")).to_contain_text("the key is also in line 2")
+    page.click("text=Upload a corrected file")
     send(table.rpartition("\n")[0])
     expect(page.locator(".facts")).to_contain_text("Would be created300")
     page.click("text=Import 300 rows")
     expect(page.locator(".facts")).to_contain_text("Created300")
-    page.click("text=To the assets")
+    page.click("text=Show assets")
     page.fill("#q", "cage 299")
     page.press("#q", "Enter")
     expect(page.locator("tbody tr")).to_have_count(1)
@@ -67,8 +67,8 @@ def test_what_was_typed_is_still_there_after_the_session_has_ended(enter: Enter,
     page.fill("#email", "ed@nord.example")
     page.fill("#password", PASSWORD)
     page.click(".door button.wide")
-    expect(page.locator("h1")).to_have_text("What you typed is still here")
-    page.dblclick("text=Save it now")
+    expect(page.locator("h1")).to_have_text("Unsaved input")
+    page.dblclick("button:has-text('Save')")
     expect(page.locator("h1")).to_have_text("Typed for a long time")
     assert assets.list_page(site.organization_id, assets.AssetFilter(q="typed for"), limit=5).total_count == 1
 
@@ -117,7 +117,7 @@ def test_where_things_were_and_what_was_not_seen_since(enter: Enter, site: Site)
     page.goto(f"/assets/{site.assets[0].id}/history")
     expect(page.locator(".legend").first).to_contain_text("Dock 1")
     page.goto(f"/locations/{site.docks[1].id}/history")
-    expect(page.locator("h1")).to_have_text("Coming and going")
+    expect(page.locator("h1")).to_have_text("Arrivals and departures")
 
 
 def test_a_retired_asset_is_found_and_restored(enter: Enter, site: Site) -> None:
@@ -169,9 +169,9 @@ def test_a_reader_with_a_wrong_location_is_corrected_with_its_history(enter: Ent
     page = enter("ada", f"/readers/{reader}/edit")
     page.select_option("[name=location_id]", str(dock.id))
     page.click("button:text-is('Save')")
-    expect(page.locator("#correct-1")).to_contain_text("recorded at Rack A. Was that wrong? Correct them to Dock 1")
+    expect(page.locator("#correct-1")).to_contain_text("recorded at Rack A. If that was wrong, correct them to Dock 1")
     page.click("#correct-1 >> text=Preview")
-    expect(page.locator("main")).to_contain_text("3 rows of history would change, of 3 assets.")
+    expect(page.locator("main")).to_contain_text("3 rows of history")
     page.click("button:text-is('Correct history')")
     page.wait_for_url(f"**/readers/{reader}*")
     expect(page.locator("#correct-1")).to_have_count(0)

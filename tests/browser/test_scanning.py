@@ -156,7 +156,7 @@ def test_an_editor_gives_an_unknown_tag_to_an_asset_in_two_taps(scan_page: ScanP
     outcome(page, "recorded", "Asset -LABEL-1")
     scan(page, "NEW-LABEL-2")
     outcome(page, "unknown", "NEW-LABEL-2")
-    page.click("#acts button:has-text('It is')")
+    page.click("#acts button:has-text('Assign')")
     page.keyboard.type("ASSET-0009")
     page.keyboard.press("Enter")
     page.click(".choice-button:has-text('Pallet 9')")
@@ -179,7 +179,7 @@ def test_the_scanner_test_shows_the_keys_and_records_nothing(scan_page: ScanPage
     scan(page, "]C1BC-0001")
     expect(page.locator("#raw .raw")).to_contain_text("]C1BC-0001")
     expect(page.locator("#raw kbd")).to_have_text("Enter")
-    expect(page.locator("#raw .taken")).to_have_text("Taken as: BC-0001")
+    expect(page.locator("#raw .taken")).to_have_text("Read as: BC-0001")
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
 
 

@@ -134,7 +134,7 @@ def test_attaching_tells_where_the_thing_was(scan_page: ScanPage) -> None:
     scan(page, "RACK-A")
     scan(page, "NEW-LABEL-2")
     outcome(page, "unknown", "NEW-LABEL-2")
-    page.click("#acts button:has-text('It is')")
+    page.click("#acts button:has-text('Assign')")
     page.keyboard.type("ASSET-0009")
     page.keyboard.press("Enter")
     page.click(".choice-button:has-text('Pallet 9')")
@@ -148,7 +148,7 @@ def test_an_unknown_tag_that_is_taken_back_claims_no_position(scan_page: ScanPag
     outcome(page, "unknown", "NOBODY-KNOWS")
     page.click("#undo")
     outcome(page, "undone", "NOBODY-KNOWS")
-    expect(page.locator("#state")).to_have_text("No position was changed")
+    expect(page.locator("#state")).to_have_text("No location changed")
     assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (0,)
 
 
@@ -167,9 +167,9 @@ def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
     _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     page.goto(f"/enrol/{code}")
-    page.click("text=Yes, enrol it")
+    page.click("button:has-text('Enroll')")
     page.wait_for_selector("#badge")
-    page.focus("button:has-text('Go on')")
+    page.focus("button:has-text('Continue')")
     scan(page, "BADGE-78")
     expect(page.locator("h1")).to_have_text("PIN of Paul")
     page.click("text=I am not Paul")
@@ -180,7 +180,7 @@ def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
     page.focus("#person")
     page.keyboard.press("o")
     assert page.evaluate("() => document.activeElement.selectedOptions[0].textContent") == "olga"
-    page.focus("button:has-text('Go on')")
+    page.focus("button:has-text('Continue')")
     scan(page, "BADGE-78")
     expect(page.locator("h1")).to_have_text("PIN of Paul")
     page.evaluate("() => document.activeElement.blur()")
@@ -196,7 +196,7 @@ def test_the_code_that_enrols_a_device_opens_whatever_field_a_scanner_types_it_i
     page.goto("/sign-in")
     expect(page.locator("#email")).to_be_focused()
     scan(page, f"http://box.lan:8080/enrol/{code}")
-    page.click("text=Yes, enrol it")
+    page.click("button:has-text('Enroll')")
     expect(page.locator("#badge")).to_be_focused()
     _, other = enrollment.invite(shell(site.organization_id), "Scanner 2")
     scan(page, f"http://box.lan:8080/enrol/{other}")
@@ -212,7 +212,7 @@ def test_a_badge_on_the_scan_page_switches_the_person_and_is_stored_nowhere(
     _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE, expected=OFFLINE).new_page()
     page.goto(f"/enrol/{code}")
-    page.click("text=Yes, enrol it")
+    page.click("button:has-text('Enroll')")
     expect(page.locator("#badge")).to_be_focused()
     scan(page, "BADGE-77")
     page.wait_for_selector("body[data-copied]")
@@ -293,7 +293,7 @@ def test_without_scripts_the_page_says_so_in_a_sentence(
     state = enter("olga", "/scan").context.storage_state()
     page = open_context(java_script_enabled=False, storage_state=state).new_page()
     page.goto("/scan")
-    expect(page.locator("text=This page cannot work here")).to_be_visible()
+    expect(page.locator("text=This page cannot run here")).to_be_visible()
 
 
 def test_a_reload_while_the_device_is_behind_loses_nothing(scan_page: ScanPage) -> None:

@@ -55,7 +55,7 @@ def test_things_are_found_without_a_connection(scan_page: ScanPage, site: Site) 
     scan(page, "BC-0007")
     expect(page.locator("#answer h3")).to_have_text("Pallet 7")
     expect(page.locator(".found-location")).to_have_text("Rack B")
-    expect(page.locator("#answer")).to_contain_text("As this device knew it")
+    expect(page.locator("#answer")).to_contain_text("Data on this device")
     page.fill("#asked", "pallet 19")
     page.keyboard.press("Enter")
     expect(page.locator("#answer .choice-button")).to_have_count(11)
@@ -81,7 +81,7 @@ def test_what_is_here_is_told_with_and_without_a_connection(scan_page: ScanPage,
     scan(page, "HALL-1")
     assert told().splitlines()[0] == "5 things"
     offline(page)
-    assert "As this device knew it" in told()
+    assert "Data on this device" in told()
     expect(page.locator("#location-name")).to_have_text("Hall 1")
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
 

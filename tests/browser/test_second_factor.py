@@ -56,7 +56,7 @@ def test_from_the_setup_to_the_sign_in(
 
     page.fill("#code", "000000")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("compare it with your phone")
+    expect(page.get_by_role("alert")).to_contain_text("Compare it with your phone")
     assert focused(page) == "code"
     assert is_good(page)
     page.keyboard.type(phone.code(clock.now()))

@@ -31,7 +31,7 @@ def test_a_conflict_ends_by_renaming_and_a_site_goes_after_a_question(enter: Ent
     expect(page.get_by_text("Conflicts")).to_have_count(0)
     assert assets.get(site.organization_id, ours.id).external_key == "OUR-1"
     page.get_by_role("link", name="Remove Hamburg").click()
-    page.get_by_role("link", name="Keep it").click()
+    page.get_by_role("link", name="Cancel").click()
     assert sites.list_sites(site.organization_id)
     page.get_by_role("link", name="Remove Hamburg").click()
     page.get_by_role("button", name="Remove the site").click()

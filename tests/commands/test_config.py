@@ -49,7 +49,7 @@ def test_a_database_that_cannot_be_read_hides_no_setting(bare: Shell, tmp_path: 
     code, said = bare("config")
     assert code == 0
     assert "retention.history_days = 400" in said
-    assert "what was changed on a page is not known" in said
+    assert "settings saved on pages cannot be read" in said
 
 
 def test_a_running_service_follows(edge: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

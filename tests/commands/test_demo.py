@@ -38,7 +38,7 @@ def test_a_signal_ends_it_in_order_and_nothing_is_left(number: signal.Signals, t
 def test_settings_that_would_be_ignored_are_refused() -> None:
     refused = CliRunner().invoke(cli, ["--set", "http.listen=127.0.0.1:8091", "demo"])
     assert isinstance(refused.exception, SetupError)
-    assert "leave --set http.listen out" in str(refused.exception)
+    assert "remove --set http.listen" in str(refused.exception)
 
 
 def test_a_folder_that_cannot_be_created_gives_a_plain_error(tmp_path: Path) -> None:

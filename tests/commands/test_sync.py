@@ -16,5 +16,5 @@ def test_a_hub_says_that_its_disk_is_nearly_full_since_its_sites_wait_then(
     monkeypatch.setattr("edge.commands.sync.check_disk", lambda *_: Check("disk", False, "only 3 MB are free"))
     output = edge.ok("sync", "status")
     assert (
-        "Disk of this hub: only 3 MB are free. When it is full, what sites send is refused, and waits there." in output
+        "Disk of this hub: only 3 MB are free. When it is full, the hub refuses data and the sites keep it." in output
     )

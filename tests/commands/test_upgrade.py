@@ -69,10 +69,10 @@ def test_a_release_that_works_follows_a_read_through_the_copy(backup: Path) -> N
     ("broken", "message"),
     [
         ("from edge.operations.upgrade import trial; trial._PAGES += ('/no-such-page',)", "/no-such-page answers 404"),
-        ("from edge.commands import upgrade; upgrade.TAG = 'other'", "did not become a position"),
-        ("from edge.commands import upgrade as t; t._command = lambda *_: ['false']", "ended at its start"),
+        ("from edge.commands import upgrade; upgrade.TAG = 'other'", "did not update the current location"),
+        ("from edge.commands import upgrade as t; t._command = lambda *_: ['false']", "stopped at startup"),
         ("from edge.commands import upgrade as t; from edge.operations.upgrade import trial;"
-         " trial.START_SECONDS = 0.5; t._command = lambda *_: ['sleep', '60']", "did not answer within"),
+         " trial.START_SECONDS = 0.5; t._command = lambda *_: ['sleep', '60']", "did not respond within"),
     ],
     ids=["page", "read", "start", "slow start"],
 )  # fmt: skip
@@ -129,7 +129,7 @@ def test_a_release_that_drops_the_topic_of_a_reader_is_refused(backup: Path) -> 
     )
     done = try_release(with_reader(backup), serve_broken, before=Path(sys.prefix))
     assert done.returncode == 1
-    assert "of reader dock, 0 messages end as recorded, with the release that runs 3" in done.stderr
+    assert "of reader dock, 0 messages are counted as recorded, in the running release 3" in done.stderr
 
 
 def test_nothing_comes_in_until_an_upgrade_is_complete(backup: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def test_a_boolean_in_the_file_is_not_a_number(tmp_path: Path) -> None:
 def test_an_unreadable_or_broken_file_is_refused_with_the_line(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="cannot be read"):
         load(tmp_path / "missing.toml", {})
-    with pytest.raises(SetupError, match=r"not TOML: .*line 2"):
+    with pytest.raises(SetupError, match=r"not valid TOML: .*line 2"):
         load(write(tmp_path, "# fine\nhttp = \n"), {})
     (tmp_path / "edge.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SetupError, match="cannot be read"):

@@ -83,7 +83,7 @@ def test_a_database_locked_by_another_process_is_unavailable(store: Path, monkey
     execute("PRAGMA busy_timeout = 1")
     other = sqlite3.connect(store / FILE_NAME, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Unavailable, match="Another process holds the database"):
+    with pytest.raises(Unavailable, match="Another process has locked the database"):
         add_organization(shell(), "Acme")
     other.execute("ROLLBACK")
     other.close()

@@ -103,5 +103,5 @@ def test_a_request_does_not_wait_behind_an_import(store: Path, monkeypatch: pyte
         for thread in threads:
             thread.join(20)
         put(7)
-    assert errors == ["An import is being written; try again in a few seconds"] * 3
+    assert errors == ["An import is running; try again in a few seconds"] * 3
     assert kept() == {7}

@@ -266,7 +266,7 @@ def test_the_number_of_set_aside_events_is_limited(
     make_events()
     deliver(warehouse.again(row))
     assert len(progress.retries_of(row.no)) == 3
-    assert warehouse.again(row).last_error == "3 events wait because they failed or were refused"
+    assert warehouse.again(row).last_error == "3 events are waiting after failed or refused deliveries"
     waiting = destinations.count_waiting(warehouse.again(row))
     assert waiting > 3
     receiver.answer = lambda _: 200

@@ -107,7 +107,11 @@ def test_a_message_refused_by_the_broker_is_reported(tmp_path: Path) -> None:
     broker.start()
     try:
         assert sent_to(broker.url, topic="site/open/a").result is Result.DELIVERED
-        assert sent_to(broker.url, topic="site/shut/a") == (Result.REFUSED, "the broker refused it: Not authorized", 0)
+        assert sent_to(broker.url, topic="site/shut/a") == (
+            Result.REFUSED,
+            "the broker refused the event: Not authorized",
+            0,
+        )
     finally:
         broker.stop()
 
@@ -119,7 +123,7 @@ def test_a_wrong_password_is_reported(tmp_path: Path) -> None:
         outcome = sent_to(broker.url.replace("127", "edge@127"), "wrong")
     finally:
         broker.stop()
-    assert outcome == (Result.FAILED, "the broker refuses the connection: Not authorized", 0)
+    assert outcome == (Result.FAILED, "the broker refused the connection: Not authorized", 0)
 
 
 def test_an_unreachable_and_a_forbidden_address_are_reported(mosquitto: Mosquitto) -> None:
@@ -127,4 +131,4 @@ def test_an_unreachable_and_a_forbidden_address_are_reported(mosquitto: Mosquitt
     assert nobody == (Result.FAILED, "the broker cannot be reached: Connection refused", 0)
     refused = sent_to(mosquitto.url, network=Network.PRIVATE)
     assert refused.result is Result.FAILED
-    assert "only a destination added in its shell" in refused.detail
+    assert "allowed only for destinations added in its shell" in refused.detail

@@ -196,7 +196,7 @@ def test_invalid_requests_are_refused(site: Site, path: str, status: int) -> Non
 
 def test_an_unavailable_database_answers_with_retry_after(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise Unavailable("The disk is full; make room and try again")
+        raise Unavailable("The disk is full; free disk space and try again")
 
     token = site.token()
     monkeypatch.setattr(destinations, "open_stream", refuse)

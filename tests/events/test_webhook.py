@@ -68,8 +68,8 @@ def test_the_signature_of_a_known_example() -> None:
     [
         (500, "500 Internal Server Error"),
         (503, "503 Service Unavailable"),
-        ((302, {"Location": "/elsewhere"}), "302 Found: it sends elsewhere, which is not followed"),
-        ((307, {"Location": "/elsewhere"}), "307 Temporary Redirect: it sends elsewhere, which is not followed"),
+        ((302, {"Location": "/elsewhere"}), "302 Found: redirects are not followed"),
+        ((307, {"Location": "/elsewhere"}), "307 Temporary Redirect: redirects are not followed"),
         (404, "404 Not Found"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_receiver_that_hangs_or_trickles_is_disconnected(
     make_events()
     receiver.answer = lambda _: answer
     deliver(warehouse.again(row))
-    assert warehouse.again(row).last_error == "no answer within 0 s"
+    assert warehouse.again(row).last_error == "no response within 0 s"
     [retry] = progress.retries_of(row.no)
     assert retry.next_try_at > clock.now() - clock.SECOND
 
@@ -167,7 +167,7 @@ def test_a_failing_destination_is_disabled_after_days(
         assert (warehouse.again(row).disabled_at is not None) == (hours == 6 * 24)
     given_up = warehouse.again(row)
     assert given_up.disabled_at is not None
-    assert given_up.disabled_reason == "nothing could be delivered for 5 days: 503 Service Unavailable"
+    assert given_up.disabled_reason == "no delivery succeeded for 5 days: 503 Service Unavailable"
     assert destinations.troubles() == [f"ERP was disabled: {given_up.disabled_reason}"]
     destinations.enable(warehouse.actor, row.no)
     receiver.answer = lambda _: 200
@@ -181,7 +181,7 @@ def test_status_gone_disables_the_destination(warehouse: Warehouse, receiver: Re
     make_events()
     receiver.answer = lambda _: 410
     deliver(warehouse.again(row))
-    assert warehouse.again(row).disabled_reason == "410 Gone: the receiver wants no events any more"
+    assert warehouse.again(row).disabled_reason == "410 Gone: the receiver no longer accepts events"
 
 
 @pytest.mark.parametrize("network", [Network.INTERNET, Network.PRIVATE])
@@ -191,7 +191,7 @@ def test_loopback_addresses_require_the_shell(warehouse: Warehouse, receiver: Re
     make_events()
     deliver(row, network)
     assert receiver.received == []
-    assert "only a destination added in its shell" in (warehouse.again(row).last_error or "")
+    assert "allowed only for destinations added in its shell" in (warehouse.again(row).last_error or "")
 
 
 def test_a_test_event_overtakes_waiting_events(warehouse: Warehouse, receiver: Receiver) -> None:
@@ -224,4 +224,4 @@ def test_without_the_key_of_its_secrets_it_sends_nothing(warehouse: Warehouse, r
     finally:
         worker.stop()
     assert receiver.received == []
-    assert "give it a new one" in (warehouse.again(row).last_error or "")
+    assert "create a new one" in (warehouse.again(row).last_error or "")

@@ -222,7 +222,7 @@ def test_an_epc_that_is_not_hexadecimal_is_a_bad_read(told, sent):
 def test_a_serialized_tid_is_another_identity_of_the_tag(told):
     assert the_read(told, tag(tidBank="E2801190A5030065F26CCBFF")).aliases == ("E2801190A5030065F26CCBFF",)
     assert the_read(told, tag(tidBank="E2801190")).aliases == ()
-    assert the_read(told, tag(tidBank="read failed, no answer from the tag")).aliases == ()
+    assert the_read(told, tag(tidBank="read failed, no response from the tag")).aliases == ()
 
 
 def test_one_tag_on_both_ports_five_seconds_apart_is_two_reads(told):

@@ -39,7 +39,7 @@ def test_its_heartbeat_is_a_sign_of_life(payload):
 def test_a_line_that_cannot_be_read_costs_no_other():
     parsed = ingics(f"{ONE}\r\n$GPRP,C30A11,E1C8BC3DFF84,-58,0201\r\n{TWO}")
     assert (parsed.reads, parsed.skipped) == ((SEEN, ALSO_SEEN), 1)
-    assert parsed.note == 'entry 2: "$GPRP,C30A11,E1C8BC3DFF84,-58,0201" is no report of an INGICS gateway'
+    assert parsed.note == 'entry 2: "$GPRP,C30A11,E1C8BC3DFF84,-58,0201" is not a report of an INGICS gateway'
 
 
 @pytest.mark.parametrize("payload", [b"hello", b"$GPRP,\xff", b"", b"C30A114E7F21,-58"])

@@ -119,12 +119,12 @@ def test_a_misspelt_path_within_a_list_is_named_with_what_the_entry_has():
 
 def test_what_holds_no_beacon_is_not_said_to_be_absent():
     parsed = parse({"advertisement_path": "adv"}, {"adv": "020106"})
-    assert parsed.note == "entry 1: no whole iBeacon or Eddystone UID where the mapping looks for one, and no tag"
+    assert parsed.note == "entry 1: no complete iBeacon or Eddystone UID at the mapped path, and no tag"
 
 
 @pytest.mark.parametrize(("payload", "kind"), [(b"ON", "lines"), (b"\x81\xa3epc", "msgpack")])
 def test_what_is_no_json_is_told_how_it_may_be_read(payload, kind):
-    with pytest.raises(Malformed, match=f'may be read with "payload": "{kind}"'):
+    with pytest.raises(Malformed, match=f'set "payload": "{kind}"'):
         parser_for(mapping_from({"tag_path": "epc"}))("site/reader", payload)
 
 
@@ -149,7 +149,7 @@ def test_an_object_without_the_tag_in_an_array_is_counted():
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({}, "tag_path is missing: write where the tag stands in a read, for example epc"),
+        ({}, "tag_path is missing: write the path of the tag in a read, for example epc"),
         ({"tag_path": " epc."}, 'tag_path is " epc.": write a path such as data.tags or items[0].id, or an expression'),
         ({"tag_path": 5}, "tag_path is 5: write a path such as data.tags or items[0].id"),
         ({"tag_path": "a..b"}, 'tag_path is "a..b": write a path such as data.tags or items[0].id, or an expression'),

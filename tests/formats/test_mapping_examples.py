@@ -176,7 +176,7 @@ def test_an_expression_that_cannot_be_evaluated_costs_its_entry_and_says_why():
 
 def test_what_a_path_does_not_find_is_told_with_what_is_there():
     assert parse({"list_path": "tgs", "tag_path": "e"}, {"seq": 1, "tags": []}).note == (
-        "list_path tgs leads to no list; the message has seq, tags"
+        "list_path tgs is not a list; the message has seq, tags"
     )
     assert parse({"tag_path": "epc"}, {"EPC": EPC}).note == "nothing at epc; the message has EPC"
 

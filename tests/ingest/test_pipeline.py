@@ -137,7 +137,7 @@ def test_a_message_with_more_reads_than_a_transaction_may_hold_is_set_aside(
     monkeypatch.setattr(pipeline_module, "MOST_READS", 2)
     pipeline().handle([message(csl(*map(seen, site.epcs))), message(csl(seen(site.epcs[0])))])
     assert buckets() == {"malformed": (1, 0), "recorded": (1, 1)}
-    reason = "the message has 3 reads; let the reader publish at most 2 at once"
+    reason = "the message has 3 reads; set the reader to publish at most 2 at once"
     assert execute("SELECT reason FROM dead_letter").fetchone() == (reason,)
 
 

@@ -47,7 +47,7 @@ def test_reads_of_a_clock_that_stands_still_count_at_the_time_of_receipt(
     times = kept_times(world)
     assert times[-250:] == list(range(50, 300))
     state = statuses(world.organization_id)[world.readers["dock"].id]
-    assert "stands still at" in describe_clock("auto", state.clock_offset, state.clock_stands_at)
+    assert "stopped at" in describe_clock("auto", state.clock_offset, state.clock_stands_at)
 
 
 def test_a_clock_that_stops_after_it_was_right_is_noticed(world: World) -> None:

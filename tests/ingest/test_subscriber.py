@@ -136,7 +136,7 @@ def test_no_message_stops_the_ones_after_it(url: str, store: Path) -> None:
     assert largest == (KEPT_OF_LARGER, 2 * LARGEST_PAYLOAD, REASON_TOO_LARGE)
 
 
-REASON_TOO_LARGE = "the message has 2,097,152 bytes; a reader that sends smaller ones (1 MiB at most) is read"
+REASON_TOO_LARGE = "the message has 2,097,152 bytes; configure the reader to send at most 1 MiB"
 
 
 def test_a_topic_that_is_not_text_is_counted_like_any_other() -> None:
@@ -248,7 +248,7 @@ def test_stopping_without_a_broker_commits_what_was_taken() -> None:
 
 def test_a_subscription_that_is_refused_is_told() -> None:
     with FakeBroker(granted=REFUSED) as broker, subscribed(broker.url, Handler()) as subscriber:
-        wait_for(lambda: "does not let us subscribe to #" in subscriber.state().problem, SOON)
+        wait_for(lambda: "denied the subscription to #" in subscriber.state().problem, SOON)
 
 
 def test_a_sign_in_that_is_refused_is_told() -> None:

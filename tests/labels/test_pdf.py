@@ -148,7 +148,7 @@ def test_bars_that_a_printer_cannot_make_fine_enough_are_refused() -> None:
 
 def test_an_unreachable_printer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printer, "NETWORK", Network.LOOPBACK)
-    with pytest.raises(Unavailable, match="does not answer"):
+    with pytest.raises(Unavailable, match="does not respond"):
         printer.send(f"127.0.0.1:{free_port()}", b"^XA^XZ")
 
 

@@ -85,7 +85,7 @@ def test_a_start_on_a_full_disk_ends_with_one_sentence(site: Path) -> None:
     close_database()
     serve = [sys.executable, "-m", "edge", f"--set=data_dir={site}", "serve"]
     done = subprocess.run(["prlimit", "--fsize=16384", *serve], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (1, "edge: The disk is full; make room and try again\n")
+    assert (done.returncode, done.stderr) == (1, "edge: The disk is full; free disk space and try again\n")
 
 
 def test_a_start_undoes_what_a_power_cut_left_half_done_outside_the_wal(file: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_key_that_is_missing_or_too_short_is_refused(site: Path, content: byte
 )
 def test_a_backup_that_brings_a_schema_of_its_own_is_refused(site: Path, sql: str) -> None:
     path = altered(site, lambda connection: connection.execute(sql))
-    with pytest.raises(Corrupt, match="not a database as edge creates it"):
+    with pytest.raises(Corrupt, match="not a database of edge"):
         restore_backup(shell(), path, site)
     migrate.migrate(site)
     assert len(list_organizations()) == 1
@@ -95,7 +95,7 @@ def test_the_instance_cannot_be_replaced_by_a_view(site: Path) -> None:
         connection.execute("ALTER TABLE instance RENAME TO hidden")
         connection.execute("CREATE VIEW instance AS SELECT * FROM hidden")
 
-    with pytest.raises(Corrupt, match="as edge creates it"):
+    with pytest.raises(Corrupt, match="of edge"):
         restore_backup(shell(), altered(site, replace), site)
 
 
@@ -197,7 +197,7 @@ def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp
     with pytest.raises(SetupError, match="cannot be decrypted"):
         restore_backup(shell(), copy.path, site, wrong)
     wrong.write_text(public)
-    with pytest.raises(SetupError, match="holds no private key"):
+    with pytest.raises(SetupError, match="contains no age private key"):
         restore_backup(shell(), copy.path, site, wrong)
     assert restore_backup(shell(), copy.path, tmp_path / "other", key).summary == made.summary
     assert sorted(file.name for file in (tmp_path / "other").iterdir()) == [FILE_NAME]

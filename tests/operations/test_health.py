@@ -69,8 +69,8 @@ def test_a_check_that_cannot_be_made_has_failed() -> None:
 
 
 def test_what_a_part_says_of_itself_tells_systemd_nothing_else(systemd: socket.socket) -> None:
-    notifier(systemd).status("sync: the hub answers 500: x\nMAINPID=1")
-    assert systemd.recv(200) == b"STATUS=sync: the hub answers 500: x\\nMAINPID=1"
+    notifier(systemd).status("sync: the hub responded 500: x\nMAINPID=1")
+    assert systemd.recv(200) == b"STATUS=sync: the hub responded 500: x\\nMAINPID=1"
 
 
 def test_a_failing_job_is_reported_and_the_others_run() -> None:

@@ -43,7 +43,7 @@ def test_a_backup_of_another_box_is_detected(site: Path) -> None:
     migrate.migrate(site)
     report = restore_drill.run(site, site / "backups", None)
     assert not report.is_ok
-    assert "is it of this box?" in report.text
+    assert "check that it belongs to this box" in report.text
 
 
 def test_a_damaged_backup_is_detected(site: Path) -> None:

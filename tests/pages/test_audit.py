@@ -44,10 +44,10 @@ def test_filters_narrow_the_list(admin: Browser, cast: Cast, site: Site) -> None
     assert "Roll cage" not in admin.get(f"/audit?actor=person:{me}").text
     assert "Crate" not in admin.get("/audit?actor=shell:").text
     assert "Roll cage" in admin.get("/audit?kind=asset&q=cage").text
-    assert "Nothing found" in admin.get("/audit?kind=reader").text
+    assert "No matches" in admin.get("/audit?kind=reader").text
     today = clock.rfc3339(clock.now() - clock.DAY)[:10]
     assert "Crate" in admin.get(f"/audit?since={today}").text
-    assert "Nothing found" in admin.get("/audit?until=2001-02-03").text
+    assert "No matches" in admin.get("/audit?until=2001-02-03").text
     assert admin.get("/audit?since=nonsense&until=99999-01-01&offset=-3&actor=x&id=%00").status_code == 200
 
 
@@ -78,7 +78,7 @@ def test_only_administrators_are_led_there(sign_in_as: SignIn, site: Site) -> No
 def test_nothing_of_another_organization_is_shown(admin: Browser, cast: Cast) -> None:
     theirs = assets.create(shell(cast.rival), name="Their secret")
     assert "Their secret" not in admin.get("/audit").text
-    assert "Nothing found" in admin.get(f"/audit?id={theirs.id}").text
+    assert "No matches" in admin.get(f"/audit?id={theirs.id}").text
 
 
 def test_wrong_passwords_of_nobody_known_are_under_this_box(admin: Browser) -> None:

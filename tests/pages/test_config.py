@@ -68,12 +68,12 @@ def test_what_is_impossible_is_refused_with_what_to_write(admin: Browser, live: 
 
 def test_what_counts_after_a_restart_says_so(admin: Browser) -> None:
     path = "/status/settings/ingest.smoothing"
-    assert "waits for a restart" not in admin.get(path).text
+    assert "restart required" not in admin.get(path).text
     admin.post(path, {"value": "off"})
-    assert "waits for a restart" in admin.get(path).text
-    assert "waits for a restart" in admin.get("/status").text
+    assert "restart required" in admin.get(path).text
+    assert "restart required" in admin.get("/status").text
     admin.post(f"{path}/reset")
-    assert "waits for a restart" not in admin.get("/status").text
+    assert "restart required" not in admin.get("/status").text
 
 
 @pytest.mark.parametrize("name", ["http.listen", "data_dir", "mqtt.client_id", "nonsense"])

@@ -85,7 +85,7 @@ def test_a_broker_has_a_topic_and_a_password_that_is_not_shown(sign_in_as: SignI
 def test_what_cannot_be_is_said_at_its_field(sign_in_as: SignIn, cast: Cast, wrong: dict[str, object]) -> None:
     answer = sign_in_as(Role.ADMINISTRATOR).post("/event-destinations/new", {**WEBHOOK, **wrong})
     assert answer.status_code == 400
-    assert "Correct what is marked" in answer.text
+    assert "Fix the marked fields" in answer.text
     assert destinations.list_destinations(cast.acme) == []
 
 

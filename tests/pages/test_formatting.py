@@ -48,7 +48,7 @@ def test_times_are_those_of_the_site(cast: Cast, zone: str, shown: str) -> None:
 
 
 def test_a_page_with_times_names_their_zone(sign_in_as: SignIn, site: Site) -> None:
-    assert "Times are those of UTC" in sign_in_as(Role.VIEWER).get(f"/assets/{site.pallet.id}").text
+    assert "Times are in UTC" in sign_in_as(Role.VIEWER).get(f"/assets/{site.pallet.id}").text
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_a_page_that_is_not_there_says_so_also_while_the_database_cannot_be_used
     busy = browser.get("/readers")
     assert (busy.status_code, busy.headers["Retry-After"]) == (503, "5")
     answer = browser.get("/nothing/here")
-    assert (answer.status_code, "Nothing here" in answer.text) == (404, True)
+    assert (answer.status_code, "Page not found" in answer.text) == (404, True)

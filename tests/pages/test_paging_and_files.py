@@ -207,7 +207,7 @@ def test_the_export_of_a_locations_history(sign_in_as: SignIn, cast: Cast, yard:
     """The page is about the location with its sub-locations; so is the file."""
     browser = sign_in_as(Role.VIEWER)
     page = browser.get(f"/locations/{yard.north.id}/history").text
-    assert "with its sub-locations" in page
+    assert "including sub-locations" in page
     rows = table(browser, Links(page).one("/export/history.csv"))
     assert {row["location_key"] for row in rows} == {"NORTH", "DOCK"}
     there = {one.external_key for one in assets.list_page(cast.acme, assets.AssetFilter(), limit=90).rows}

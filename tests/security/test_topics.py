@@ -104,7 +104,7 @@ def test_a_prefix_takes_nothing_from_anybody(cast: Cast) -> None:
         with pytest.raises(Conflict, match="another organization"):
             topic_owners.set_prefix(shell(cast.acme), prefix)
     readers.add_reader(shell(cast.acme), name="Dock", topic="site/dock", format="edge")
-    with pytest.raises(Conflict, match="the reader Dock has the topic site/dock; give it one below acme/ first"):
+    with pytest.raises(Conflict, match="the reader Dock has the topic site/dock; change it to one below acme/ first"):
         topic_owners.set_prefix(shell(cast.acme), "acme")
     for prefix in ("site", "site/dock"):
         with pytest.raises(Conflict, match="matches below"):
@@ -114,7 +114,9 @@ def test_a_prefix_takes_nothing_from_anybody(cast: Cast) -> None:
 
 def test_a_prefix_includes_status_topics_of_readers(cast: Cast) -> None:
     readers.add_reader(shell(cast.acme), name="Dock", topic="acme/dock", status_topic="site/dock/status", format="edge")
-    with pytest.raises(Conflict, match="the reader Dock has the topic site/dock/status; give it one below acme/ first"):
+    with pytest.raises(
+        Conflict, match="the reader Dock has the topic site/dock/status; change it to one below acme/ first"
+    ):
         topic_owners.set_prefix(shell(cast.acme), "acme")
     with pytest.raises(Conflict, match="matches below site/"):
         organizations.add_organization(shell(), "Third", "site")

@@ -199,7 +199,7 @@ def test_a_key_at_two_sites_is_a_conflict_and_both_keep_their_scans(company: Com
     assert hub.rows("SELECT count(*) FROM history") == [(2,)]
     with hub.in_use():
         listed = conflicts.list_conflicts(hub.organization_id).rows
-    assert [(row.site_code, row.key, row.reason) for row in listed] == [("HAM", "P-1", "asset P-1 is here already")]
+    assert [(row.site_code, row.key, row.reason) for row in listed] == [("HAM", "P-1", "asset P-1 already exists here")]
 
 
 def test_a_conflict_ends_when_one_side_changes_its_key(company: Company) -> None:
@@ -226,7 +226,7 @@ def test_a_conflict_with_a_record_of_the_hub_ends_when_its_key_changes(company: 
     with hub.in_use():
         [conflict] = conflicts.list_conflicts(hub.organization_id).rows
         assert conflict.may_rename
-        with pytest.raises(Conflict, match="that both have"):
+        with pytest.raises(Conflict, match="is the key of both"):
             conflicts.rename(hub.actor, conflict.site_no, conflict.remote_id, "P-1")
         conflicts.rename(hub.actor, conflict.site_no, conflict.remote_id, "OUR-1")
         assert conflicts.list_conflicts(hub.organization_id).rows == []

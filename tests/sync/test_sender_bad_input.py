@@ -87,7 +87,7 @@ def test_a_wrong_key(ber: SiteBox) -> None:
     right = link.client
     link.client = HubClient("https://hub", right._credentials["client_id"], "edge_" + "1" * 64, None)
     link.client._pool = link.line  # type: ignore[assignment]
-    assert "refuses the key of this site" in refused(link)
+    assert "rejected the key of this site" in refused(link)
     link.client = right
     attempt(link)
     assert_equal(ber)
@@ -101,7 +101,7 @@ def test_a_key_that_was_revoked(ber: SiteBox) -> None:
         assert site.api_key_id
         api_keys.revoke_key(ber.hub.actor, site.api_key_id)
     ber.scan(ber.pallet, 0, EPOCH + 20 * HOUR)
-    assert "refuses the key of this site" in refused(link)
+    assert "rejected the key of this site" in refused(link)
     with ber.hub.in_use():
         assert "its key was revoked" in state.site_statuses(ber.hub.organization_id)[0].trouble
     link = Connected(ber)  # a new code
@@ -116,12 +116,12 @@ def test_a_key_without_the_scope_of_a_site(ber: SiteBox) -> None:
     with ber.hub.in_use():
         key = api_keys.add_key(ber.hub.actor, "WMS", ["assets:read"], hash_secret(SECRET))
     link.client._credentials["client_id"] = key.id
-    assert "403: this key is not that of a site" in refused(link)
+    assert "403: this key does not belong to a site" in refused(link)
 
 
 def test_a_hub_of_another_environment(ber: SiteBox) -> None:
     link = Connected(ber)
-    with ber.in_use(), pytest.raises(Stopped, match="this hub is a production installation and that site is preview"):
+    with ber.in_use(), pytest.raises(Stopped, match="this hub is a production installation but the site is preview"):
         link.client.join("code", "preview")
 
 
@@ -168,14 +168,14 @@ def test_a_site_respects_the_maximum_request_size(ber: SiteBox, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "does not end where its compression does"),
-        (b"no zlib", "not what this program sends"),
-        (zlib.compress(b"no json"), "not what this program sends"),
-        (zlib.compress(b"{}"), "not what this program sends"),
-        (zlib.compress(b"[]") + b"more", "does not end where its compression does"),
-        (zlib.compress(b'{"v": 1, "base": [1, 2, 3]}'), "not what this program sends"),
+        (b"", "bytes after its compressed content"),
+        (b"no zlib", "is invalid"),
+        (zlib.compress(b"no json"), "is invalid"),
+        (zlib.compress(b"{}"), "is invalid"),
+        (zlib.compress(b"[]") + b"more", "bytes after its compressed content"),
+        (zlib.compress(b'{"v": 1, "base": [1, 2, 3]}'), "is invalid"),
         (zlib.compress(b'{"v": 99}'), "version 99 of the batch is not one that this program knows"),
-        (zlib.compress(b"[" * 100_000), "not what this program sends"),
+        (zlib.compress(b"[" * 100_000), "is invalid"),
     ],
 )
 def test_an_invalid_body_is_refused(ber: SiteBox, body: bytes, message: str) -> None:
@@ -208,9 +208,9 @@ FAR = 10**30
 def test_a_request_with_invalid_values_is_refused(ber: SiteBox, path: str, question: dict[str, Any]) -> None:
     link = Connected(ber)
     body = zlib.compress(json.dumps(question).encode())  # orjson cannot encode numbers beyond 64 bits
-    with ber.in_use(), pytest.raises((BatchRefused, LinkError), match="not what this program sends"):
+    with ber.in_use(), pytest.raises((BatchRefused, LinkError), match="is invalid"):
         link.client.call(path, body)
-    assert "not what this program sends" in link.error_at_hub()
+    assert "is invalid" in link.error_at_hub()
     attempt(link)
     assert_equal(ber)
 
@@ -230,7 +230,7 @@ def test_a_full_hub(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     link = Connected(ber)
 
     def full(*_: Any) -> None:
-        raise Unavailable("The disk is full; make room and try again")
+        raise Unavailable("The disk is full; free disk space and try again")
 
     with monkeypatch.context() as patched:
         patched.setattr(incoming, "_replace_stays", full)
@@ -253,7 +253,7 @@ def test_refused_positions_are_retried_later(ber: SiteBox) -> None:
         )
 
     link.line.spoil = refusing
-    with pytest.raises(LinkError, match="does not take where things are: the hub answers 400: no") as error:
+    with pytest.raises(LinkError, match="rejected the current locations: the hub responded 400: no") as error:
         attempt(link)
     assert error.value.wait_seconds == 60
     link.line.spoil = lambda send: send
@@ -273,10 +273,10 @@ def test_a_site_waits_as_long_as_the_hub_asks(ber: SiteBox) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (answering(200, b"<html>Sign in to the guest network</html>"), "Something that is not the hub answers"),
-        (answering(302, b"moved"), "The hub answers 302"),
-        (answering(502, b"<html>Bad gateway</html>"), "The hub answers 502: <html>Bad gateway"),
-        (answering(200, b"[]"), "not the hub"),
+        (answering(200, b"<html>Sign in to the guest network</html>"), "Another program, perhaps a proxy, responds"),
+        (answering(302, b"moved"), "The hub responded 302"),
+        (answering(502, b"<html>Bad gateway</html>"), "The hub responded 502: <html>Bad gateway"),
+        (answering(200, b"[]"), "responds at the hub's address"),
     ],
 )
 def test_an_answer_from_something_else_is_reported(ber: SiteBox, spoil: Callable[[Send], Send], message: str) -> None:
@@ -316,7 +316,7 @@ def test_an_answer_without_required_keys_is_refused(ber: SiteBox) -> None:
         return answered
 
     link.line.spoil = half
-    assert "not the hub" in refused(link)
+    assert "responds at the hub's address" in refused(link)
     link.line.spoil = lambda send: send
     attempt(link)
     assert_equal(ber)

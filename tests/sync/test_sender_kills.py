@@ -131,7 +131,7 @@ def test_an_untrusted_certificate_is_reported(tmp_path: Path, days: int, authori
     finally:
         client.close()
         proxy.kill()
-    assert "certificate was not accepted" in said
+    assert "certificate was rejected" in said
     assert advice in said
 
 

@@ -164,7 +164,7 @@ def test_copied_files_start_one_new_epoch(ber: SiteBox) -> None:
     kept = {(row[0], row[3]) for row in hub_dump(ber)["history"]}
     assert {("P-2", EPOCH), ("P-3", EPOCH), ("P-1", EPOCH + 10 * HOUR)} <= kept
     ber.copy_back(copied)
-    with pytest.raises(Stopped, match="another database speaks for this site"):
+    with pytest.raises(Stopped, match="another database reports as this site"):
         ber.sync()
 
 

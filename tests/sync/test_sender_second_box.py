@@ -71,8 +71,8 @@ def test_the_second_machine_is_refused_and_the_first_continues(
     assert_equal(ber)
     assert ber.rows("SELECT former_epochs, stopped FROM target") == [("[]", None)]
     assert clone.rows("SELECT former_epochs, stopped FROM target") == [("[]", None)]
-    assert "the second one is refused" in trouble(ber.hub)
-    assert "the hub refuses it" in trouble(ber)
+    assert "the second one is rejected" in trouble(ber.hub)
+    assert "the hub rejects it" in trouble(ber)
     time[0] += sites.RIVAL_SHOWN
     ber.sync()
     assert trouble(ber) == trouble(ber.hub) == "", "the copy was switched off"

@@ -142,7 +142,7 @@ def test_a_retained_will_says_nothing_of_now(cast: Cast) -> None:
 
 def test_a_topic_of_a_status_belongs_to_one_reader(cast: Cast) -> None:
     add(cast, status_topic="site/lwt")
-    with pytest.raises(Conflict, match="overlaps with that of the reader R"):
+    with pytest.raises(Conflict, match="overlaps with the topic of the reader R"):
         add(cast, name="S", topic="site/lwt")
     with pytest.raises(Conflict, match="overlaps"):
         add(cast, name="S", topic="site/s", status_topic="site/+")

@@ -258,6 +258,6 @@ def test_a_load_that_is_not_possible_is_refused_and_records_nothing(cast: Cast) 
     ]
     answers = [yard.answers[one] for one in tried]
     assert {answer.result for answer in answers} == {Result.REFUSED}
-    assert answers[0].reason == "The carrier is itself on this"
+    assert answers[0].reason == "The carrier is already on this asset"
     assert yard.at(yard.pallet) == yard.dock
     assert yard.on(yard.box) == []

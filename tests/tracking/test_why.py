@@ -50,7 +50,7 @@ def test_it_tells_the_rule_of_each_move_what_was_weighed_and_what_is_held_back(c
     assert 0 < (why.held_back[0].collected or 0) < why.held_back[0].needed
     assert why.waiting
     assert (why.waiting.name, why.waiting.text) == (
-        "Dock", "it counts when the reader where the asset is did not read it for 60 s more",
+        "Dock", "it counts if the reader at the current location misses the asset for another 60 s",
     )  # fmt: skip
     assert [(one.name, one.strongest) for one in why.now] == [("Aisle", -50.0), ("Dock", -40.0)]
 
@@ -71,7 +71,7 @@ def test_it_tells_which_antenna_and_how_late_and_that_a_portal_needs_no_lead(cas
     why = why_here(cast.acme, asset)
     assert why
     assert [one.text for one in why.reasons] == [
-        "it passed a portal (hall, antenna 2, told 90 s late)",
+        "it passed a portal (hall, antenna 2, reported 90 s late)",
         "it was read there for the first time (hall, antenna 1)",
     ]
     move = why.reasons[0]

@@ -31,9 +31,9 @@ from edge.validation import times, values
 @click.command("antenna")
 @click.argument("name")
 @click.argument("number", metavar="ANTENNA")
-@click.option("--location", help="External key of the location it reads; empty: that of the reader.")
-@click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty: as set for the reader.")
-@click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
+@click.option("--location", help="External key of its location; empty: same as reader.")
+@click.option("--min-rssi", help="Minimum signal strength (dBm); empty: same as reader.")
+@click.option("--on/--off", "is_enabled", default=None, help="Record its reads.")
 @click.option("--forget", is_flag=True, help="Remove the settings of this antenna.")
 @for_actor
 def antenna(
@@ -54,7 +54,7 @@ def antenna(
     was_id = correction_offers.location_of(actor.organization_id, row.id, port)
     if forget:
         readers.remove_antenna(actor, row.id, port)
-        click.echo(f"Antenna {number} of {row.name} follows its reader again")
+        click.echo(f"Antenna {number} of {row.name} uses the settings of its reader again")
         print_offers(actor.organization_id, row.id, port, was_id)
         return
     known = {one.port: one for one in readers.list_antennas(actor.organization_id, row.id)}
@@ -74,7 +74,7 @@ def antenna(
 def print_offers(organization_id: int, reader_id: int, port: int | None, was_id: int | None) -> None:
     """Print the commands that correct history recorded at the previous location `was_id`."""
     for offer in correction_offers.offers(organization_id, reader_id, port, was_id):
-        click.echo(f"Its earlier reads are recorded at {offer.was.name}. If that was wrong, preview a correction:")
+        click.echo(f"Earlier reads are recorded at {offer.was.name}. If that was wrong, preview a correction:")
         correction = Correction(reader_id, offer.port, offer.was.id, offer.right.id, offer.since, clock.now())
         click.echo(f"  {correction_offers.command(organization_id, correction)}")
 
@@ -82,7 +82,7 @@ def print_offers(organization_id: int, reader_id: int, port: int | None, was_id:
 @click.command("kind")
 @click.argument("name")
 @click.argument("meaning", metavar="KIND", type=click.Choice([*(kind.value for kind in AntennaKind), "inherit"]))
-@click.option("--antenna", "number", help="Of this antenna only.")
+@click.option("--antenna", "number", help="This antenna only.")
 @for_actor
 def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
     """Set what a read by a reader, or by one of its antennas, means, for example: edge reader kind dock1 portal
@@ -99,7 +99,7 @@ def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
 @click.command("offset", context_settings={"ignore_unknown_options": True})  # accepts -10 as an argument
 @click.argument("name")
 @click.argument("decibels", metavar="DB")
-@click.option("--antenna", "number", help="Of this antenna only.")
+@click.option("--antenna", "number", help="This antenna only.")
 @for_actor
 def offset(actor: Actor, name: str, decibels: str, number: str | None) -> None:
     """Add decibels to the strengths of a reader, or of one antenna, for example: edge reader offset dock1 -10
@@ -120,9 +120,9 @@ def offset(actor: Actor, name: str, decibels: str, number: str | None) -> None:
 @click.option("--was", required=True, help="External key of the wrong location.")
 @click.option("--is", "right", required=True, help="External key of the right location.")
 @click.option("--since", required=True, help="For example 2026-11-01T06:00:00Z.")
-@click.option("--until", help="As --since; now if it is left out.")
-@click.option("--antenna", "number", help="Reads of this antenna only.")
-@click.option("--yes", is_flag=True, help="Change history; without it, only show what would change.")
+@click.option("--until", help="Same format as --since. Default: now.")
+@click.option("--antenna", "number", help="This antenna only.")
+@click.option("--yes", is_flag=True, help="Apply the changes. Without it, only show them.")
 @for_actor
 @click.pass_obj
 def correct(
@@ -155,7 +155,7 @@ def correct(
     preview = location_corrections.preview(organization_id, correction)
     extent = f"{preview.rows} rows of history of {preview.assets} assets, {preview.current} of them current locations"
     if not yes:
-        click.echo(f"Would change {extent}. To do it: the same command with --yes")
+        click.echo(f"Would change {extent}. To apply: the same command with --yes")
         return
     location_corrections.correct(actor, correction, setup.config.sighting_gap_seconds * clock.SECOND)
     click.echo(f"Changed {extent}")
@@ -164,7 +164,7 @@ def correct(
 def _parse_time(field: str, text: str) -> int:
     moment = times.parse(text)
     if moment is None:
-        raise Invalid.one(field, "invalid_value", f"--{field} is a time such as 2026-11-01T06:00:00Z")
+        raise Invalid.one(field, "invalid_value", f"--{field} must be a time such as 2026-11-01T06:00:00Z")
     return moment
 
 

@@ -51,25 +51,23 @@ def make_account(config: Config, actor: Actor, reader_id: int) -> None:
     made, password = broker_files.issue_account(actor, reader_id, config.mqtt_broker)
     write_accounts(config)
     click.echo(f"user      {made.name}\npassword  {password}\nport      {_ports(config)}")
-    click.echo(f"may publish under {made.topic} only; it is for one reader, a second one would disconnect it")
+    click.echo(f"may publish to {made.topic} only; use it for one reader, a second one disconnects the first")
     if has_wildcard(made.topic):
         click.echo(
-            "with + or # it can fill the memory of the broker with retained messages: give it a topic without, if"
+            "a topic with + or # can fill the broker's memory with retained messages: use a topic without them if"
         )
-        click.echo('its messages have one topic, and switch "retain" off in the reader')
+        click.echo('the reader sends to one topic, and turn off "retain" in the reader')
 
 
 def _ports(config: Config) -> str:
     plain = str(urlsplit(config.mqtt_broker).port or 1883)
     if not config.mqtt_tls_port:
         return plain
-    return (
-        f"{config.mqtt_tls_port} with TLS, if the reader can (give it the authority from /certificate); {plain} without"
-    )
+    return f"{config.mqtt_tls_port} with TLS, if supported (install the authority from /certificate); {plain} without"
 
 
 def write_accounts(config: Config) -> None:
     if not (config.mqtt_accounts_dir and config.mqtt_password_file):
-        raise SetupError("Accounts need both mqtt.accounts_dir and mqtt.password_file. Set both.")
+        raise SetupError("Accounts require mqtt.accounts_dir and mqtt.password_file. Set both.")
     password = read_secret(config.mqtt_password_file, "mqtt.password_file")
     broker_files.write_files(config.mqtt_accounts_dir, broker_files.own_account(config.mqtt_broker, password))

@@ -23,7 +23,9 @@ MOST = 1_000
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--accounts", type=click.Path(path_type=Path), required=True, help="New file for users and passwords.")
+@click.option(
+    "--accounts", type=click.Path(path_type=Path), required=True, help="File to create for users and passwords."
+)
 @for_actor
 @click.pass_obj
 def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> None:
@@ -34,31 +36,33 @@ def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> No
     text = csv_text.decode(file.read_bytes())
     lines = csv_text.lines(text, COLUMNS, ("name", "topic", "format"))
     if not 1 <= len(lines) <= MOST:
-        raise SetupError(f"{file} has {len(lines)} readers; 1 to {MOST} are taken at once")
+        raise SetupError(f"{file} has {len(lines)} readers; 1 to {MOST} can be added at once")
     described = [_parse_line(actor.organization_id, line) for line in lines]
     with _new_file(accounts) as descriptor:
         made = fleet.add_readers(actor, described, setup.config.mqtt_broker)
         _write(descriptor, made)
     write_accounts(setup.config)
     click.echo(
-        f"Added {len(made)} readers. Their users and passwords are in {accounts}; delete it once they are entered."
+        f"Added {len(made)} readers. Users and passwords are in {accounts}; delete the file once they are entered."
     )
 
 
 @click.command("renew-passwords")
-@click.option("--accounts", type=click.Path(path_type=Path), required=True, help="New file for users and passwords.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--accounts", type=click.Path(path_type=Path), required=True, help="File to create for users and passwords."
+)
+@click.option("--yes", is_flag=True, help="Do not prompt.")
 @for_actor
 @click.pass_obj
 def renew_passwords(setup: Setup, actor: Actor, accounts: Path, yes: bool) -> None:
     """Give every reader's account a new password. Readers stay connected until they sign in again."""
     if not yes:
-        click.confirm("Every reader must be given its new password. Continue?", abort=True)
+        click.confirm("Every reader needs its new password. Continue?", abort=True)
     with _new_file(accounts) as descriptor:
         made = fleet.renew_passwords(actor, setup.config.mqtt_broker)
         _write(descriptor, made)
     write_accounts(setup.config)
-    click.echo(f"{len(made)} accounts have new passwords, in {accounts}; delete it once they are entered.")
+    click.echo(f"{len(made)} accounts have new passwords in {accounts}; delete the file once they are entered.")
 
 
 def _parse_line(organization_id: int, line: csv_text.Line) -> fleet.ReaderLine:
@@ -81,7 +85,7 @@ def _new_file(path: Path) -> Iterator[int]:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise SetupError(f"{path} cannot be made: {error}. Nothing was changed.") from error
+        raise SetupError(f"{path} cannot be created: {error}. Nothing was changed.") from error
     try:
         yield descriptor
     except BaseException:

@@ -27,7 +27,7 @@ from edge.validation import values
 SHOWN_BYTES = 300
 CLOCK_HELP = (
     "How its times are used: auto (corrected by the offset that is measured), reader (as they are), receipt (not at "
-    "all: the time of receipt counts), or the time zone of a clock that reports none, such as Europe/Berlin."
+    "all: using the time of receipt), or the time zone of a clock that reports none, such as Europe/Berlin."
 )
 
 
@@ -48,20 +48,20 @@ def list_formats() -> None:
     """List the formats that are understood."""
     rows = [(row.name, row.title, row.example_topic) for row in FORMATS.values()]
     print_table(
-        ["FORMAT", "READERS", "TOPIC, FOR EXAMPLE"], [*rows, (CUSTOM, "anything else; edge reader mappings", "")]
+        ["FORMAT", "READERS", "TOPIC, FOR EXAMPLE"], [*rows, (CUSTOM, "any other format; edge reader mappings", "")]
     )
 
 
 @reader.command("add")
 @click.argument("name")
-@click.option("--topic", required=True, help="MQTT topic it publishes to; + and # as in MQTT.")
-@click.option("--format", "format_name", required=True, help="See: edge reader formats")
-@click.option("--location", help="External key of the location it reads; antennas may have their own.")
-@click.option("--min-rssi", default="", help="Weaker reads (dBm) do not count.")
+@click.option("--topic", required=True, help="MQTT topic filter; may contain + and #.")
+@click.option("--format", "format_name", required=True, help="Format; see edge reader formats.")
+@click.option("--location", help="External key of its location; antennas can have their own.")
+@click.option("--min-rssi", default="", help="Minimum signal strength (dBm).")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
-@click.option("--status-topic", help="MQTT topic of its status and last will, if that is another one.")
+@click.option("--status-topic", help="MQTT topic of status and last will, if different.")
 @click.option("--clock", "clock_setting", default=AUTO, help=CLOCK_HELP)
-@click.option("--account", is_flag=True, help="Also make the account it signs in to the broker with.")
+@click.option("--account", is_flag=True, help="Also create its broker account.")
 @for_actor
 @click.pass_obj
 def add_reader(
@@ -91,7 +91,7 @@ def add_reader(
         clock_setting=clock_setting,
         status_topic=status_topic,
     )
-    click.echo(f"Added reader {row.name}. See what it sends: edge reader show '{row.name}'")
+    click.echo(f"Added reader {row.name}. Show its messages: edge reader show '{row.name}'")
     if account:
         make_account(setup.config, actor, row.id)
 
@@ -117,7 +117,7 @@ def show_reader(organization_id: int, name: str) -> None:
     """Show one reader: its settings, its antennas, and what became of its messages in the last 24 hours."""
     row = reader_of(organization_id, name)
     state = status.statuses(organization_id).get(row.id)
-    where = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no location of its own"
+    where = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no own location"
     click.echo(f"{row.name}: {row.format} on {row.topic}, {where}{_limits(row)}")
     click.echo(f"Last heard: {_last_message_text(state)}")
     measured = (state.clock_offset, state.clock_stands_at) if state else (None, None)
@@ -147,11 +147,11 @@ def show_reader(organization_id: int, name: str) -> None:
 @click.option("--topic", help="A new topic.")
 @click.option("--format", "format_name", help="A new format.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
-@click.option("--location", help="External key of the location it reads; empty for none.")
-@click.option("--min-rssi", help="Weaker reads (dBm) do not count; empty for no limit.")
-@click.option("--status-topic", help="MQTT topic of its status and last will; empty for none.")
+@click.option("--location", help="External key of its location; empty for none.")
+@click.option("--min-rssi", help="Minimum signal strength (dBm); empty for none.")
+@click.option("--status-topic", help="MQTT topic of status and last will; empty for none.")
 @click.option("--clock", "clock_setting", help=CLOCK_HELP)
-@click.option("--on/--off", "is_enabled", default=None, help="Whether its reads count.")
+@click.option("--on/--off", "is_enabled", default=None, help="Record its reads.")
 @for_actor
 def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any) -> None:
     """Change the given settings and leave the others."""
@@ -169,7 +169,7 @@ def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any)
     if options["min_rssi"] is not None:
         changes["min_rssi"] = values.signal_strength("min_rssi", options["min_rssi"])
     if not changes:
-        raise click.UsageError("Say what to change; see: edge reader change --help")
+        raise click.UsageError("No changes given; see: edge reader change --help")
     after = readers.change_reader(actor, row.id, changes)
     click.echo(f"Changed reader {after.name}: {', '.join(changes)}")
     if "location_id" in changes:
@@ -179,9 +179,12 @@ def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any)
 @reader.command("try")
 @click.argument("name", required=False)
 @click.option("--file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A message.")
-@click.option("--message", help="A message as text.")
-@click.option("--topic", help="The topic it came on; without a message, the last one on this topic of no reader.")
-@click.option("--format", "format_name", help="Another format than the reader's.")
+@click.option("--message", help="Message as text.")
+@click.option(
+    "--topic",
+    help="Topic of the message. Without --file or --message, use the last message received on this unassigned topic.",
+)
+@click.option("--format", "format_name", help="Format to use instead of the reader's.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
 @for_organization
 def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
@@ -196,7 +199,7 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
     if format_name is None:
         guess = recognise(topic, payload)
         if guess.name is None:
-            raise click.UsageError(f"Say which --format; perhaps {', '.join(guess.candidates) or _mapping_of(guess)}")
+            raise click.UsageError(f"Pass --format; possibly {', '.join(guess.candidates) or _mapping_of(guess)}")
         format_name = guess.name
         click.echo(f"This looks like {format_name}")
     mapping = _mapping_text(options["mapping"]) or (row.mapping if row else None)
@@ -204,7 +207,7 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
     if row:
         attempt = Attempt(*attempt[:4], row.location_id, row.min_rssi, row.clock_setting, row.id)
     trial = try_out(organization_id, attempt)
-    click.echo(f"The message ends as {trial.bucket}" + (f": {trial.note}" if trial.note else ""))
+    click.echo(f"Result: {trial.bucket}" + (f": {trial.note}" if trial.note else ""))
     for remark in trial.remarks:
         click.echo(f"Check the mapping: {remark}")
     if not trial.reads:
@@ -212,7 +215,7 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
             click.echo(f"But {other}")
         return
     print_table(
-        ["TAG", "ANTENNA", "LOCATION", "DBM", "TIME", "ENDS AS"],
+        ["TAG", "ANTENNA", "LOCATION", "DBM", "TIME", "RESULT"],
         [
             (
                 one.read.value,
@@ -238,7 +241,7 @@ def _message_to_try(organization_id: int, row: ReaderRow | None, options: dict[s
             return ignored.topic, ignored.payload
     unassigned = unassigned_topics.find_topic(organization_id, topic) if topic else None
     if unassigned is None:
-        raise click.UsageError("Give a message: --file FILE or --message TEXT")
+        raise click.UsageError("Pass a message: --file FILE or --message TEXT")
     return unassigned.topic, unassigned.sample
 
 
@@ -252,7 +255,7 @@ def show_mappings(name: str | None) -> None:
         )
         return
     if name not in examples():
-        raise click.UsageError(f"There is no mapping called {name}; see: edge reader mappings")
+        raise click.UsageError(f"There is no mapping {name}; see: edge reader mappings")
     click.echo(json.dumps(examples()[name].mapping, indent=2))
 
 
@@ -271,7 +274,7 @@ def _print_ignored(organization_id: int, row: ReaderRow) -> None:
         looks = f"; {other}" if (other := _another_format(row.format, guess)) else ""
         note = f" ({message.note})" if message.note else ""
         click.echo(
-            f"The last message that {row.format} does not know, {clock.rfc3339(message.received_at)} on "
+            f"Last message not in format {row.format}, {clock.rfc3339(message.received_at)} on "
             f"{message.topic}{note}{looks}:\n  {_preview(message.payload)}"
         )
 
@@ -279,7 +282,7 @@ def _print_ignored(organization_id: int, row: ReaderRow) -> None:
 def _print_unreadable(organization_id: int, row: ReaderRow) -> None:
     for letter in dead_letters.list_letters(organization_id, SHOWN_BYTES, 1, row.id):
         click.echo(
-            f"The last message that could not be read, {clock.rfc3339(letter.received_at)} on {letter.topic}: "
+            f"Last unreadable message, {clock.rfc3339(letter.received_at)} on {letter.topic}: "
             f"{letter.reason}\n  {_preview(letter.payload)}"
         )
 
@@ -288,7 +291,7 @@ def _another_format(present: str, guess: Guess) -> str:
     """Suggest another format or mapping for a message without readable tags; empty if none is known."""
     if guess.name:
         return f"it looks like {guess.name}" if guess.name != present else ""
-    return f"it could be read by {_mapping_of(guess)}" if guess.mapping else ""
+    return f"it can be read with {_mapping_of(guess)}" if guess.mapping else ""
 
 
 def _mapping_of(guess: Guess) -> str:
@@ -311,8 +314,8 @@ def _mapping_text(file: Path | None) -> str | None:
 
 def _last_message_text(state: status.ReaderStatus | None) -> str:
     if state is None:
-        return "never since it was set up"
-    return clock.rfc3339(state.received_at) + (", says it is going offline" if state.is_offline else "")
+        return "never since setup"
+    return clock.rfc3339(state.received_at) + (", reported offline" if state.is_offline else "")
 
 
 def _limits(row: ReaderRow | AntennaState) -> str:

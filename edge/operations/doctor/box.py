@@ -41,20 +41,22 @@ def permissions(subject: Subject) -> Finding:
         return problem(f"{database} cannot be written by this user", f"chown -R edge:edge {subject.data_dir}")
     others = [path.name for path in (subject.data_dir, database) if path.stat().st_mode & 0o007]
     if others:
-        return warning(f"others on this box can read {', '.join(others)}", f"chmod o-rwx {subject.data_dir} {database}")
-    return ok(f"{subject.data_dir} belongs to the service alone")
+        return warning(
+            f"other users of this box can read {', '.join(others)}", f"chmod o-rwx {subject.data_dir} {database}"
+        )
+    return ok(f"{subject.data_dir} is private to the service")
 
 
 def disk(subject: Subject) -> Finding:
     free = shutil.disk_usage(subject.data_dir).free
-    text = f"{free >> 20} MB free beside the database"
+    text = f"{free >> 20} MB free on the database disk"
     if free < subject.low_disk_bytes:
         return problem(
-            f"{text}: the oldest history is being dropped",
-            "make room, or give it a larger disk; see: du -xh / | sort -h",
+            f"{text}: the oldest history is being deleted",
+            "free disk space or use a larger disk; see: du -xh / | sort -h",
         )
     if free < 2 * subject.low_disk_bytes:
-        return warning(text, f"make room before it is less than {subject.low_disk_bytes >> 20} MB")
+        return warning(text, f"free disk space before it is less than {subject.low_disk_bytes >> 20} MB")
     return ok(text)
 
 
@@ -62,9 +64,9 @@ def inodes(subject: Subject) -> Finding:
     """Check for free inodes: a file system with free space may still be unable to hold more files."""
     state = os.statvfs(subject.data_dir)
     if not state.f_files:
-        return ok("this file system has no limit of files")
-    text = f"room for {state.f_favail} more files beside the database"
-    advice = f"find / -xdev -type d -size +1M shows folders with many files; df -i {subject.data_dir}"
+        return ok("this file system has no file limit")
+    text = f"room for {state.f_favail} more files on the database disk"
+    advice = f"find / -xdev -type d -size +1M lists folders with many files; df -i {subject.data_dir}"
     if state.f_favail < FEWEST_FILES:
         return problem(text, advice)
     if state.f_favail < state.f_files // 20:
@@ -74,19 +76,19 @@ def inodes(subject: Subject) -> Finding:
 
 def disk_errors(subject: Subject) -> Finding:
     """Check that the disk accepts writes, how fast, and whether its file system has recorded errors."""
-    advice = "the disk is failing: back up elsewhere now (edge backup), see dmesg, and replace it"
+    advice = "the disk is failing: make a backup on another disk now (edge backup), see dmesg, replace the disk"
     try:
         seconds = _seconds_to_write(subject.data_dir)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            return problem(f"{subject.data_dir} cannot be written: {error.strerror}", "make room: df -h; df -i")
+            return problem(f"{subject.data_dir} cannot be written: {error.strerror}", "free disk space: df -h; df -i")
         return problem(f"{subject.data_dir} cannot be written: {error.strerror}", advice)
     count = _recorded_errors(subject)
     if count:
         return problem(f"the file system has recorded {count} errors", advice)
     if seconds > SLOW_WRITE:
-        return warning(f"the disk took {seconds:.1f} s to write 4 KB", "see what keeps it busy: iostat; dmesg")
-    return ok("the disk takes writes, and its file system has recorded no errors")
+        return warning(f"the disk took {seconds:.1f} s to write 4 KB", "find the cause: iostat; dmesg")
+    return ok("the disk is writable and its file system has recorded no errors")
 
 
 def _seconds_to_write(folder: Path) -> float:
@@ -112,15 +114,15 @@ def memory(_: Subject) -> Finding:
     lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     free = int(lines["MemAvailable"].split()[0]) >> 10
     if free < LEAST_MEMORY_MB:
-        return warning(f"only {free} MB of memory are free", "see what uses it: ps aux --sort -rss | head")
+        return warning(f"only {free} MB of memory are free", "find the largest processes: ps aux --sort -rss | head")
     return ok(f"{free} MB of memory free")
 
 
 def clock_correct(subject: Subject) -> Finding:
     now, newest = clock.now(), newest_scan()
-    advice = "set it (timedatectl set-time) and let it be kept: timedatectl set-ntp true"
+    advice = "set the clock (timedatectl set-time) and keep it synchronized: timedatectl set-ntp true"
     if clock.to_datetime(now).year < PROGRAM_YEAR:
-        return problem(f"this box believes it is {clock.rfc3339(now)}", advice)
+        return problem(f"this box's clock shows {clock.rfc3339(now)}", advice)
     if newest is not None and newest > now + clock.SECOND * 60:
         return problem(f"this box's clock is behind the newest scan of {clock.rfc3339(newest)}", advice)
     counted = CountedTime(subject.data_dir, lambda: False)
@@ -128,34 +130,36 @@ def clock_correct(subject: Subject) -> Finding:
         subject.data_dir
     ):
         return problem(
-            "the service last ran before this box's clock was set, so nothing is deleted by it",
-            f"if {clock.rfc3339(now)} is right: edge trust-clock. So that it stays right: timedatectl set-ntp true",
+            "this box's clock was set after the service last ran, so nothing is deleted until confirmed",
+            f"if {clock.rfc3339(now)} is correct: edge trust-clock. To keep it synchronized: timedatectl set-ntp true",
         )
     days = counted.days_ahead()
     if days > LEAP_DAYS and not clock.is_vouched(subject.data_dir):
         return problem(
-            f"{clock.rfc3339(now)} is {days} days after the service last ran, so nothing is deleted by it",
-            "if it is right: edge trust-clock. If not: timedatectl set-time, and timedatectl set-ntp true",
+            f"{clock.rfc3339(now)} is {days} days after the service last ran, so nothing is deleted until confirmed",
+            "if it is correct: edge trust-clock. If not: timedatectl set-time, then timedatectl set-ntp true",
         )
-    return ok(f"{clock.rfc3339(now)}, which fits what was recorded")
+    return ok(f"{clock.rfc3339(now)}, consistent with the recorded times")
 
 
 def clock_synchronized(_: Subject) -> Finding:
     """Check for traces of systemd-timesyncd, chrony or ntpd."""
     traces = ("/run/systemd/timesync/synchronized", "/run/chrony/chronyd.pid", "/run/ntpd.pid", "/run/ntpsec/ntpd.pid")
     if any(Path(trace).exists() for trace in traces):
-        return ok("the clock is kept by a time service")
+        return ok("the clock is synchronized by a time service")
     return warning(
-        "nothing keeps this box's clock right", "apt-get install systemd-timesyncd, or chrony with your own source"
+        "this box's clock is not synchronized", "apt-get install systemd-timesyncd, or chrony with your own time source"
     )
 
 
 def service(subject: Subject) -> Finding:
     if is_cut_off(subject.data_dir):
-        return problem("an upgrade ended half way, and reads wait at the broker", "systemctl start edge-upgrade")
+        return problem(
+            "an upgrade stopped halfway, and reads are waiting at the broker", "systemctl start edge-upgrade"
+        )
     if is_held(subject.data_dir):
         return ok("edge serve is running")
-    return problem("edge serve is not running", "systemctl start edge; if it ends again: journalctl -u edge -n 50")
+    return problem("edge serve is not running", "systemctl start edge; if it stops again: journalctl -u edge -n 50")
 
 
 def pages(subject: Subject) -> Finding:
@@ -165,14 +169,14 @@ def pages(subject: Subject) -> Finding:
     except (OSError, ValueError, HTTPException) as error:
         if not is_held(subject.data_dir) and _is_taken(subject.http_listen):
             return problem(f"{subject.http_listen} is used by another program", "ss -ltnp shows it; set http.listen")
-        return problem(f"no answer on {subject.http_listen}: {error}", "systemctl status edge")
+        return problem(f"no response on {subject.http_listen}: {error}", "systemctl status edge")
     if answer["status"] == "ok":
-        return ok("all parts are well")
+        return ok("all components are ok")
     failing = [check for check in answer.get("checks", []) if not check["ok"]]
     text = "; ".join(f"{check['name']}: {check['detail']}" for check in failing) or "failing"
     if failing and not any(check["vital"] for check in failing):
-        return warning(text, "the other checks say what to do")
-    return problem(text, "systemctl restart edge; if it stays: journalctl -u edge -n 50")
+        return warning(text, "see the other findings")
+    return problem(text, "systemctl restart edge; if the problem remains: journalctl -u edge -n 50")
 
 
 def public_url(subject: Subject) -> Finding:
@@ -180,18 +184,20 @@ def public_url(subject: Subject) -> Finding:
     if not subject.public_url:
         own = own_address(subject.http_listen, subject.machine)
         if own is None:
-            return ok("not set, and other devices do not reach this box: labels carry keys only")
-        return ok(f'not set: a label carries what its browser used; all alike with http.public_url = "{own}"')
+            return ok("not set, and other devices cannot reach this box: labels contain only keys")
+        return ok(
+            f'not set: each label links to the address its browser used; for one address set http.public_url = "{own}"'
+        )
     if is_loopback(subject.public_url):
         return problem(
-            f"labels would lead each phone to itself: {subject.public_url}", "set http.public_url to the box's address"
+            f"labels would link each phone to itself: {subject.public_url}", "set http.public_url to the box's address"
         )
     name = urlsplit(subject.public_url).hostname or ""
     announced = subject.machine.network_name()
     if announced and name.endswith(".local") and name != f"{announced}.local":
         return problem(
-            f"labels lead to {name}, and this box is {announced}.local in the network",
-            f"sudo edge-mdns name {name.removesuffix('.local')}, or correct http.public_url",
+            f"labels link to {name}, but this box is {announced}.local in the network",
+            f"sudo edge-mdns name {name.removesuffix('.local')}, or fix http.public_url",
         )
     try:
         if announced and name == f"{announced}.local":
@@ -201,10 +207,10 @@ def public_url(subject: Subject) -> Finding:
                 json.load(response)
     except (OSError, ValueError, HTTPException) as error:
         return problem(
-            f"labels lead to {subject.public_url}, which does not answer here: {error}",
-            "correct http.public_url, or the name in the DNS, before labels are printed",
+            f"labels link to {subject.public_url}, which does not respond here: {error}",
+            "fix http.public_url or the DNS name before printing labels",
         )
-    return ok(f"labels lead to {subject.public_url}, which answers")
+    return ok(f"labels link to {subject.public_url}, which responds")
 
 
 def version(subject: Subject) -> Finding:

@@ -29,17 +29,19 @@ def database(subject: Subject) -> Finding:
             f"the database is damaged: {'; '.join(faults)}", "systemctl stop edge; edge repair, or edge restore"
         )
     size = (subject.data_dir / FILE_NAME).stat().st_size
-    return ok(f"read whole without a fault, {size >> 10} KB")
+    return ok(f"checked completely, no damage, {size >> 10} KB")
 
 
 def schema(_: Subject) -> Finding:
     present, newest = present_schema(), newest_schema()
     if present > newest:
-        return problem(f"schema {present}, this version knows {newest}", "install the newer version of edge again")
+        return problem(
+            f"schema {present}, this version supports up to {newest}", "install the newer version of edge again"
+        )
     if not present:
         return problem("the database is empty", "systemctl stop edge; edge restore")
     if present < newest:
-        return problem(f"schema {present}, this version needs {newest}", "systemctl restart edge, which changes it")
+        return problem(f"schema {present}, this version needs {newest}", "systemctl restart edge, which upgrades it")
     return ok(f"schema {present}")
 
 
@@ -48,27 +50,27 @@ def records(_: Subject) -> Finding:
     if damaged:
         named = ", ".join(f"{kind} {key}" for kind, key in damaged[:5])
         return problem(
-            f"{len(damaged)} records or more cannot be shown: {named}",
-            "they were sent by another box before this version checked it; remove that site, then retire them",
+            f"{len(damaged)} or more records are unreadable: {named}",
+            "another box sent them before this version checked records; remove that site, then retire them",
         )
-    return ok("every record can be shown")
+    return ok("all records are readable")
 
 
 def administrators(_: Subject) -> Finding:
     number = stats.administrators()
     if not number:
-        return problem("nobody can administer this site", "edge user add --role administrator ...")
+        return problem("this site has no administrator", "edge user add --role administrator ...")
     return ok(f"{number} administrators")
 
 
 def backup_recent(subject: Subject) -> Finding:
     backups, newest = list_backups(subject.backup_dir), newest_backup(subject.backup_dir)
-    advice = "edge backup makes one now; then see: systemctl status edge-backup.timer edge-backup.service"
+    advice = "edge backup creates one now; then see: systemctl status edge-backup.timer edge-backup.service"
     if newest is None:
         return problem(f"there is no backup in {subject.backup_dir}", advice)
     age = datetime.now(UTC) - newest.made_at
     if age < -LATE:
-        return warning(f"{newest.path.name} is dated in the future; the clock was wrong", advice)
+        return warning(f"{newest.path.name} has a date in the future; the clock was wrong", advice)
     text = f"{len(backups)} backups, the newest {age.days} days and {age.seconds // 3600} hours old"
     if age > LOST:
         return problem(text, advice)
@@ -78,27 +80,30 @@ def backup_recent(subject: Subject) -> Finding:
 def backup_sound(subject: Subject) -> Finding:
     newest = newest_backup(subject.backup_dir)
     if newest is None:
-        return ok("no backup to look at")
+        return ok("no backup to check")
     try:
         summary = check_backup(newest.path, subject.data_dir)
     except EdgeError as error:
-        return problem(str(error), "edge backup makes a new one; if that fails, too, the disk may be failing")
-    return ok(f"{newest.path.name} was read whole: {summary.assets} assets")
+        return problem(str(error), "edge backup creates a new one; if that also fails, the disk may be failing")
+    return ok(f"{newest.path.name} was checked completely: {summary.assets} assets")
 
 
 def backup_second(subject: Subject) -> Finding:
     if subject.second_dir is None:
         return warning(
-            "backups are on this disk only", "set backup.second_dir to a folder on a USB drive or another disk"
+            "backups exist only on this disk", "set backup.second_dir to a folder on a USB drive or another disk"
         )
     if not subject.second_dir.is_dir():
-        return problem(f"{subject.second_dir} is not there", "plug the disk in and mount it")
+        return problem(f"{subject.second_dir} is not there", "plug in the disk and mount it")
     if subject.second_dir.stat().st_dev == subject.data_dir.stat().st_dev:
-        return warning(f"{subject.second_dir} is on the same disk as the database", "is the USB drive mounted?")
+        return warning(
+            f"{subject.second_dir} is on the same disk as the database", "check that the USB drive is mounted"
+        )
     first, second = list_backups(subject.backup_dir), list_backups(subject.second_dir)
     if first and (not second or second[0].made_at < first[0].made_at):
         return problem(
-            f"{subject.second_dir} lacks the newest backup", "edge backup says why; is it full or read-only?"
+            f"{subject.second_dir} lacks the newest backup",
+            "edge backup shows the reason; check whether it is full or read-only",
         )
     return ok(f"{len(second)} backups in {subject.second_dir}")
 
@@ -106,27 +111,27 @@ def backup_second(subject: Subject) -> Finding:
 def backup_continuous(subject: Subject) -> Finding:
     folder = subject.continuous_dir
     if folder is None:
-        return ok("none: what was scanned since the newest backup is on this disk only")
+        return ok("none: scans since the newest backup exist only on this disk")
     fault = continuous_backup.drive_fault(folder, subject.data_dir)
     if fault:
-        return problem(fault, "until then nothing is copied; the service goes on, and so will the copy")
+        return problem(fault, "nothing is copied until then; the service keeps running and the copy resumes by itself")
     taken, copied = continuous_backup.position(subject.data_dir, next(iter(continuous_backup.folders(folder)), folder))
     if not copied:
-        return problem(f"nothing is in {folder} yet", "journalctl -u edge tells why, a minute after its start")
+        return problem(f"{folder} is still empty", "journalctl -u edge shows the reason one minute after the start")
     if taken > copied + BEHIND:
-        return problem(f"{folder} is {taken - copied} changes behind", "journalctl -u edge tells why")
-    return ok(f"changes follow to {folder} within seconds")
+        return problem(f"{folder} is {taken - copied} changes behind", "journalctl -u edge shows the reason")
+    return ok(f"changes are copied to {folder} within seconds")
 
 
 def restore_drill(subject: Subject) -> Finding:
     report = drill.last(subject.data_dir)
     if report is None:
-        return ok("none yet; edge restore-drill makes one, and a timer every month")
+        return ok("none yet; run edge restore-drill (a timer runs it every month)")
     if not report.is_ok:
         return problem(f"the last restore drill failed: {report.text}", "edge backup, then edge restore-drill")
     if clock.now() - report.at > DRILL_LATE:
         return warning(f"the last restore drill was on {clock.rfc3339(report.at)}", "systemctl status edge-drill.timer")
-    return ok(f"on {clock.rfc3339(report.at)} came back {report.text}")
+    return ok(f"on {clock.rfc3339(report.at)} restored {report.text}")
 
 
 def history(_: Subject) -> Finding:
@@ -135,16 +140,16 @@ def history(_: Subject) -> Finding:
     for row in last_dropped(50):
         if row.at >= since and row.reason.startswith("only"):
             return warning(
-                f"history was dropped at {clock.rfc3339(row.at)}, since {row.reason}",
-                "make room, or set retention.history_days lower",
+                f"history was deleted at {clock.rfc3339(row.at)}, because {row.reason}",
+                "free disk space or lower retention.history_days",
             )
-    return ok("nothing was dropped for want of room")
+    return ok("nothing was deleted for lack of space")
 
 
 def warnings(subject: Subject) -> Finding:
     check = persisted_warnings(subject.data_dir)
     return (
-        ok("none were left")
+        ok("no reports")
         if check.ok
-        else warning(check.detail, "do what they say; remove a file of the data directory once it is read")
+        else warning(check.detail, "follow the reports; delete each file in the data directory once it is read")
     )

@@ -92,8 +92,8 @@ def _run_check(check: Callable[[Subject], Finding], subject: Subject) -> Finding
     try:
         return check(subject)
     except EdgeError as error:
-        return problem(f"could not be checked: {error}", "see the other findings first")
+        return problem(f"check failed: {error}", "fix the other findings first")
     except Exception as error:  # noqa: BLE001  any error is reported as the finding
         return problem(
-            f"could not be checked: {error!r}", "if you cannot tell why, send a bundle: edge doctor --bundle FILE"
+            f"check failed: {error!r}", "if the cause is unclear, send a support bundle: edge doctor --bundle FILE"
         )

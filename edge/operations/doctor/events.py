@@ -10,6 +10,7 @@ def events_delivered(_: Subject) -> Finding:
     troubles = destinations.troubles()
     if troubles:
         return warning(
-            f"events are not taken: {some(troubles)}", "mend the receiver; then: edge events test NAME, and enable NAME"
+            f"events are not accepted: {some(troubles)}",
+            "fix the receiver; then: edge events test NAME, and edge events enable NAME",
         )
-    return ok(f"{len(destinations.all_destinations())} destinations of events, none of them in trouble")
+    return ok(f"{len(destinations.all_destinations())} event destinations, all working")

@@ -43,28 +43,28 @@ def https(subject: Subject) -> Finding:
         return _refused_finding(f"the pages on port {port}", error)
     except (OSError, HTTPException) as error:
         return problem(
-            f"nothing answers on port {port}, where people open the pages: {error}",
-            "systemctl start caddy; if it ends again: journalctl -u caddy -n 20",
+            f"nothing listens on port {port}, used for the pages: {error}",
+            "systemctl start caddy; if it stops again: journalctl -u caddy -n 20",
         )
     if answer.status not in (200, 503) or b'"status"' not in body:
         return problem(
-            f"port {port}, where people open the pages, answers {answer.status} {answer.reason}",
-            "systemctl status edge caddy; if another program answers: ss -ltnp",
+            f"port {port}, used for the pages, responds {answer.status} {answer.reason}",
+            "systemctl status edge caddy; if another program listens there: ss -ltnp",
         )
     redirect = subject.machine.caddy_port("http")
     if redirect and not _listens(redirect):
         return warning(
-            f"nothing answers on port {redirect}, where devices fetch the authority's certificate",
+            f"nothing listens on port {redirect}, used to download the authority's certificate",
             "systemctl restart caddy; journalctl -u caddy -n 20",
         )
-    return ok(f"the pages answer on port {port}")
+    return ok(f"the pages respond on port {port}")
 
 
 def mqtts(subject: Subject) -> Finding:
     """Check that the broker answers on its TLS port."""
     port = subject.tls_port
     if not port:
-        return ok("readers use no TLS here")
+        return ok("readers do not use TLS")
     try:
         with _tls(subject, port) as connection:
             connection.sendall(_CONNECT)
@@ -73,12 +73,12 @@ def mqtts(subject: Subject) -> Finding:
         return _refused_finding(f"the broker on port {port}", error)
     except OSError as error:
         return problem(
-            f"nothing answers on port {port}, where readers use TLS: {error}",
+            f"nothing listens on port {port}, used by readers with TLS: {error}",
             "systemctl restart mosquitto; journalctl -u mosquitto -n 20; then: sudo edge-https on --as-before",
         )
     if not answer or answer[0] != _CONNACK:
-        return problem(f"what answers on port {port} is no broker", "ss -ltnp shows it; mqtt.tls_port is the port")
-    return ok(f"the broker answers on port {port} with TLS")
+        return problem(f"the program on port {port} is not a broker", "ss -ltnp shows it; check mqtt.tls_port")
+    return ok(f"the broker responds on port {port} with TLS")
 
 
 def certificates(subject: Subject) -> Finding:
@@ -88,16 +88,16 @@ def certificates(subject: Subject) -> Finding:
         days = _days_of_authority(subject)
         if days is not None and days < AUTHORITY_DAYS:
             return problem(
-                f"the authority that devices trust ends in {days} days",
-                f"sudo rm {subject.authority_file}; sudo edge-https on --as-before; install it on every device",
+                f"the certificate authority expires in {days} days",
+                f"sudo rm {subject.authority_file}; sudo edge-https on --as-before; then install it on every device",
             )
     if not left:
-        return ok("no certificates of this box")
+        return ok("this box has no certificates of its own")
     what, days = min(left.items(), key=lambda item: item[1])
     if days < SOON_DAYS:
-        return problem(f"{what} ends in {days} days, and was not renewed", _RENEW)
+        return problem(f"{what} expires in {days} days and was not renewed", _RENEW)
     if days < LATE_DAYS:
-        return warning(f"{what} ends in {days} days, and was not renewed {RENEWED_DAYS} days before", _RENEW)
+        return warning(f"{what} expires in {days} days and was not renewed {RENEWED_DAYS} days before", _RENEW)
     return ok(f"{what} is valid for {days} more days")
 
 
@@ -128,9 +128,9 @@ def _refused_finding(what: str, error: ssl.SSLError) -> Finding:
     """Return the finding for a certificate that a phone or a reader would refuse."""
     reason = getattr(error, "verify_message", None) or error.reason or str(error)
     if "expired" in reason:
-        return problem(f"devices refuse {what}: its certificate has expired", f"{_RENEW}; is the clock right?")
+        return problem(f"devices refuse {what}: its certificate has expired", f"{_RENEW}; check the clock")
     return problem(
-        f"devices refuse {what}: {reason}", "sudo edge-https on --as-before; ss -ltnp shows who answers there"
+        f"devices refuse {what}: {reason}", "sudo edge-https on --as-before; ss -ltnp shows which program listens there"
     )
 
 

@@ -20,7 +20,7 @@ def run(command: Sequence[str]) -> str:
             command, capture_output=True, text=True, check=True, timeout=_SECONDS
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise Unavailable(f"{command[0]} gives no answer: {error}") from error
+        raise Unavailable(f"{command[0]} does not respond: {error}") from error
     return done.stdout
 
 

@@ -18,8 +18,8 @@ LEAST_QUEUE = 100_000
 
 DROPPED = "$SYS/broker/publish/messages/dropped"
 WHY_DROPPED = (
-    "edge was away for too long, a reader sends far too much (edge reader show NAME has its ledger), or another "
-    "subscriber is slow; correct that reader, or raise max_queued_messages"
+    "edge was offline too long, a reader sends too much (see its ledger: edge reader show NAME), or another "
+    "subscriber is slow; fix that reader, or raise max_queued_messages"
 )
 RETAINED = "$SYS/broker/retained messages/count"
 MANY_RETAINED = 10_000
@@ -28,7 +28,7 @@ MANY_RETAINED = 10_000
 def broker(subject: Subject) -> Finding:
     if subject.broker_url == "embedded":
         return warning(
-            "the embedded broker keeps nothing across a restart", "for a real site use mosquitto: systemd/install.sh"
+            "the embedded broker keeps no messages across a restart", "use mosquitto for production: systemd/install.sh"
         )
     try:
         answer = subject.ask_broker()
@@ -43,7 +43,7 @@ def broker_accounts(subject: Subject) -> Finding:
     Only mosquitto may read its files, so their sizes and times are compared.
     """
     if subject.accounts_dir is None or not (subject.machine.mosquitto / "conf.d" / "edge.conf").is_file():
-        return ok("no accounts are kept for mosquitto")
+        return ok("edge manages no mosquitto accounts")
     advice = "sudo edge accounts; sudo systemctl restart edge-accounts.service; systemctl status edge-accounts.path"
     for name, what in (("passwd", "accounts"), ("acl", "permissions")):
         written, used = subject.accounts_dir / name, subject.machine.mosquitto / f"edge.{name}"
@@ -52,9 +52,9 @@ def broker_accounts(subject: Subject) -> Finding:
             return problem(f"the {what} of readers are missing: {missing}", advice)
         if written.stat().st_size != used.stat().st_size or written.stat().st_mtime > used.stat().st_mtime + 60:
             return problem(
-                f"mosquitto has other {what} of readers than edge gave it: {used} differs from {written}", advice
+                f"mosquitto has other {what} of readers than edge wrote: {used} differs from {written}", advice
             )
-    return ok("mosquitto has the accounts and permissions of the readers")
+    return ok("mosquitto uses the current accounts and permissions of the readers")
 
 
 def broker_limits(subject: Subject) -> Finding:
@@ -66,31 +66,33 @@ def broker_limits(subject: Subject) -> Finding:
     queue = int(settings.get("max_queued_messages", "1000")) * shares
     missing = [name for name in ("persistence", "queue_qos0_messages") if settings.get(name) != "true"]
     if missing or 0 < queue < LEAST_QUEUE:
-        wrong = ", ".join([*(f"{name} is off" for name in missing), f"it holds {queue} messages"])
+        wrong = ", ".join([*(f"{name} is off" for name in missing), f"it can queue {queue} messages"])
         return problem(
-            f"mosquitto would drop reads: {wrong}", "run systemd/install.sh again, it writes conf.d/edge.conf"
+            f"mosquitto would drop reads: {wrong}", "run systemd/install.sh again to rewrite conf.d/edge.conf"
         )
     if not queue:
-        return ok("mosquitto holds as many messages as there is memory for")
+        return ok("mosquitto queues as many messages as fit in memory")
     days = queue / max(stats.messages_received(clock.now() - clock.DAY), 1)
-    text = f"mosquitto holds {queue} messages while edge is away"
+    text = f"mosquitto can queue {queue:,} messages"
     if shares > 1:
-        text += f", {queue // shares} of each reader or group of readers"
+        text += f", {queue // shares} for each reader or group of readers"
     if days < 1:
-        return warning(f"{text}, {days * 24:.0f} hours of today's", "raise max_queued_messages and max_queued_bytes")
-    return ok(f"{text}, {f'{days:.0f} days' if days < 1000 else 'years'} of today's")
+        return warning(
+            f"{text}, about {days * 24:.0f} hours at today's rate", "raise max_queued_messages and max_queued_bytes"
+        )
+    return ok(f"{text}, about {f'{days:.0f} days' if days < 1000 else 'years'} at today's rate")
 
 
 def broker_dropped(subject: Subject) -> Finding:
     dropped = _counted_by_broker(subject, DROPPED)
     recent = ledger.dropped()
     if recent:
-        return warning(f"the broker has dropped {recent} messages within a day", WHY_DROPPED)
+        return warning(f"the broker has dropped {recent} messages within one day", WHY_DROPPED)
     if isinstance(dropped, Finding):
         return dropped
     if dropped:
         return warning(f"the broker has dropped {dropped} messages since its start", WHY_DROPPED)
-    return ok("the broker has dropped nothing")
+    return ok("the broker has dropped no messages")
 
 
 def broker_retained(subject: Subject) -> Finding:
@@ -105,7 +107,7 @@ def broker_retained(subject: Subject) -> Finding:
     if retained > MANY_RETAINED:
         return warning(
             f"the broker holds {retained} retained messages, which edge does not read",
-            "a reader whose topic has + or # retains all it sends: switch that off in it, or take its account away",
+            "a reader with + or # in its topic sends retained messages: turn that off, or remove its account",
         )
     return ok(f"the broker holds {retained} retained messages")
 
@@ -117,7 +119,7 @@ def _counted_by_broker(subject: Subject, topic: str) -> int | Finding:
     try:
         return int(subject.ask_broker().get(topic, "0"))
     except EdgeError:
-        return ok("the broker cannot be asked")
+        return ok("the broker does not respond")
 
 
 def readers_seen(_: Subject) -> Finding:
@@ -131,11 +133,11 @@ def readers_seen(_: Subject) -> Finding:
         for row in rows
         if (row.last_received_at or 0) < since and not row.is_offline and row.name not in not_understood
     ]
-    troubles = [f"not heard for a day: {some(silent)}"] if silent else []
-    troubles += [f"say that they are offline: {some(offline)}"] if offline else []
+    troubles = [f"silent for a day: {some(silent)}"] if silent else []
+    troubles += [f"reported offline: {some(offline)}"] if offline else []
     if troubles:
         return warning("; ".join(troubles), "power, network, and the reader's MQTT settings; edge reader show NAME")
-    return ok(f"{len(rows)} readers, all heard within a day")
+    return ok(f"{len(rows)} readers, all active within one day")
 
 
 def readers_qos(_: Subject) -> Finding:
@@ -143,9 +145,9 @@ def readers_qos(_: Subject) -> Finding:
     if weak:
         return warning(
             f"publish at QoS 0: {some(weak)}",
-            "set QoS 1 in the reader; at QoS 0 reads are lost when the radio or cable is",
+            "set QoS 1 in the reader; with QoS 0, reads are lost when the connection fails",
         )
-    return ok("every reader that was heard publishes at QoS 1 or better")
+    return ok("every active reader publishes at QoS 1 or higher")
 
 
 def readers_clock(_: Subject) -> Finding:
@@ -155,17 +157,15 @@ def readers_clock(_: Subject) -> Finding:
         if row.is_enabled and is_off(row.clock_setting, row.clock_offset, row.clock_stands_at)
     ]
     if off:
-        return warning(
-            f"clocks are off: {some(off)}", "give the reader this box, or your time server, as its NTP source"
-        )
-    return ok("the readers' clocks are right")
+        return warning(f"clocks are off: {some(off)}", "set this box or your time server as the reader's NTP server")
+    return ok("the readers' clocks are correct")
 
 
 def antennas(_: Subject) -> Finding:
     unplaced = [f"{name} antenna {port}" for name, port in stats.unplaced_antennas(clock.now() - 7 * clock.DAY)]
     if unplaced:
-        return warning(f"read but stand nowhere: {some(unplaced)}", "edge reader antenna NAME PORT --location KEY")
-    return ok("every antenna that reads has a location")
+        return warning(f"antennas without a location: {some(unplaced)}", "edge reader antenna NAME PORT --location KEY")
+    return ok("every active antenna has a location")
 
 
 def topics(subject: Subject) -> Finding:
@@ -176,29 +176,29 @@ def topics(subject: Subject) -> Finding:
     outside = [topic for topic, is_owned in unassigned.items() if not is_owned]
     if outside:
         return warning(
-            f"heard outside of the topics of all organizations: {some(outside)}",
-            "let these readers publish below what `edge org list` shows, or change that with: edge org topics",
+            f"topics of no organization: {some(outside)}",
+            "let these readers publish below a prefix of `edge org list`, or change the prefix: edge org topics",
         )
     if unassigned:
         return warning(
-            f"heard but not set up: {some(list(unassigned))}",
+            f"unassigned topics: {some(list(unassigned))}",
             "set them up on the Readers page or with: edge reader add",
         )
-    return ok("every topic heard belongs to a reader")
+    return ok("no unassigned topics")
 
 
 def formats(subject: Subject) -> Finding:
     """Check for readers with the wrong format: it loses every read without any unreadable message."""
     ignored = ignored_messages.newest_of_each(clock.now() - clock.DAY)
     if not ignored:
-        return ok("every message of the last day was of its reader's format")
+        return ok("all messages of the last day matched their reader's format")
     names = []
     for name, newest in ignored:
         guess = subject.recognise(newest.topic, newest.payload)
         names.append(f"{name} (looks like {guess.name})" if guess.name else name)
     return warning(
-        f"send messages that their format does not know: {some(names)}",
-        "choose the right format, or correct the mapping; edge reader show NAME has the last of them",
+        f"readers sending messages in another format: {some(names)}",
+        "choose the right format or fix the mapping; the last message: edge reader show NAME",
     )
 
 
@@ -207,10 +207,10 @@ def mappings(_: Subject) -> Finding:
     remarks = [f"{name}: {remark}" for name, remark in mapped_fields.remarks_of_all()]
     if remarks:
         return warning(
-            f"mappings that leave something out: {some(remarks)}",
-            "correct the path or unit in the mapping, and see what becomes of a message with: edge reader try NAME",
+            f"mappings with missing values: {some(remarks)}",
+            "fix the path or unit in the mapping, then test a message: edge reader try NAME",
         )
-    return ok("every path of a mapping leads to something")
+    return ok("all mapping paths match")
 
 
 def dead_letters(_: Subject) -> Finding:
@@ -218,10 +218,8 @@ def dead_letters(_: Subject) -> Finding:
     if number:
         names = stats.unreadable_readers(clock.now() - clock.DAY)
         whose = f", of {some(names)}" if names else ""
-        return warning(
-            f"{number} messages of the last day could not be read{whose}", "the Readers page shows them with the reason"
-        )
-    return ok("every message of the last day could be read")
+        return warning(f"{number} messages of the last day were unreadable{whose}", "see Readers, Unreadable messages")
+    return ok("all messages of the last day were readable")
 
 
 def _mosquitto_settings(folder: Path) -> dict[str, str]:

@@ -15,23 +15,25 @@ def upstream(subject: Subject) -> Finding:
         return ok("reports to no hub")
     hub = f"{state.here.hub_name} at {state.here.url}"
     if state.here.stopped:
-        return problem(f"stopped: {state.here.stopped}", "a new code of the hub's page Sync, then: edge sync join CODE")
+        return problem(
+            f"stopped: {state.here.stopped}", "create a new code on the hub's Sync page, then: edge sync join CODE"
+        )
     if not (subject.data_dir / SECRET).is_file():
         return problem(
-            "the key of this site is not here, as after a restore on another box",
-            "make a new code on the hub's page Sync, then: edge sync recover CODE",
+            "the key of this site is missing, for example after a restore on another box",
+            "create a new code on the hub's Sync page, then: edge sync recover CODE",
         )
     if state.mode == "paused":
         return warning(f"paused; {sync_state.waiting(state.waiting)} for {hub}", "edge sync resume")
     trouble = sync_state.site_trouble()
     if trouble:
-        return warning(trouble, "edge sync status; is the hub there, and the way to it?")
+        return warning(trouble, "edge sync status; check that the hub is reachable")
     if state.here.restored_from is not None:
         return warning(
-            "this box was restored from a backup; the hub may know what came after", "edge sync recover, or resend"
+            "this box was restored from a backup; the hub may have newer data", "edge sync recover, or resend"
         )
     if state.set_aside:
-        return warning(f"set aside: {state.set_aside}", "edge sync conflicts tells what and why")
+        return warning(f"set aside: {state.set_aside}", "edge sync conflicts lists them with reasons")
     return ok(f"{sync_state.waiting(state.waiting)} for {hub}")
 
 
@@ -39,11 +41,11 @@ def downstream(_: Subject) -> Finding:
     """Check this box as a hub, for all organizations."""
     reported = sync_state.site_statuses(None)
     if not reported:
-        return ok("is a hub of no site")
+        return ok("is a hub without sites")
     troubled = [f"{row.site.code}: {row.trouble}" for row in reported if row.trouble]
     if troubled:
-        return warning(some(troubled, 3), "edge sync status at those sites, and the way from there to here")
+        return warning(some(troubled, 3), "edge sync status at those sites; check their connection to this hub")
     unsettled = [row.site.code for row in reported if row.conflicts or row.set_aside]
     if unsettled:
-        return warning(f"something clashes or was set aside: {some(unsettled)}", "page Sync, or: edge sync conflicts")
-    return ok(f"{len(reported)} sites keep up" if len(reported) > 1 else "1 site keeps up")
+        return warning(f"conflicts or items set aside: {some(unsettled)}", "Sync page, or: edge sync conflicts")
+    return ok(f"{len(reported)} sites are up to date" if len(reported) > 1 else "1 site is up to date")

@@ -26,10 +26,10 @@ def units(subject: Subject) -> Finding:
     try:
         shown = _shown(subject, [*_running(subject), *_waiting(subject), *_jobs(subject)])
     except Unavailable as error:
-        return problem(f"systemd cannot be asked: {error}", "systemctl --failed")
+        return problem(f"systemd does not respond: {error}", "systemctl --failed")
     faults = dict(_faults(subject, shown))
     if not faults:
-        return ok(f"{len(shown)} units are as they should be")
+        return ok(f"{len(shown)} units are ok")
     first = next(iter(faults))
     return problem(
         "; ".join(f"{name} {fault}" for name, fault in faults.items()),
@@ -44,17 +44,15 @@ def restarts(subject: Subject) -> Finding:
     try:
         shown = _shown(subject, [name for name in _running(subject) if not name.startswith("avahi")])
     except Unavailable:
-        return ok("systemd cannot be asked")
+        return ok("systemd does not respond")
     for name, unit in shown.items():
         if _number(unit, "NRestarts") >= MANY_RESTARTS:
-            return warning(
-                f"{name} has failed and was started again {unit['NRestarts']} times", f"journalctl -u {name} -n 100"
-            )
+            return warning(f"{name} failed and was restarted {unit['NRestarts']} times", f"journalctl -u {name} -n 100")
         high, current = _number(unit, "MemoryHigh"), _number(unit, "MemoryCurrent")
         if high and current > high * 9 // 10:
             return warning(
-                f"{name} uses {current >> 20} MB, and is slowed down at {high >> 20} MB",
-                f"systemctl restart {name}; if it comes back, send a bundle: edge doctor --bundle FILE",
+                f"{name} uses {current >> 20} MB and is throttled at {high >> 20} MB",
+                f"systemctl restart {name}; if it happens again, send a support bundle: edge doctor --bundle FILE",
             )
     return ok("no service fails repeatedly")
 
@@ -62,36 +60,36 @@ def restarts(subject: Subject) -> Finding:
 def settings_in_force(subject: Subject) -> Finding:
     """Check whether the settings file was changed after the service read it."""
     if not subject.machine.is_site or not subject.machine.settings.is_file():
-        return ok("no settings file of an installation")
+        return ok("no installed settings file")
     try:
         unit = _shown(subject, ["edge.service"])["edge.service"]
     except (Unavailable, KeyError):
-        return ok("systemd cannot be asked")
+        return ok("systemd does not respond")
     began = unit.get("ActiveEnterTimestamp", "").removeprefix("@")
     if began.isdigit() and subject.machine.settings.stat().st_mtime > int(began) + 1:
         return warning(
-            f"{subject.machine.settings} was changed, and the service still uses what it was before",
-            "edge config shows what it says now; systemctl restart edge",
+            f"{subject.machine.settings} was changed, but the service still uses the previous settings",
+            "check with edge config, then: systemctl restart edge",
         )
-    return ok("the service has read the settings file as it is")
+    return ok("the service uses the current settings file")
 
 
 def name_in_network(subject: Subject) -> Finding:
     """Ask avahi whether the box is announced by its name with .local."""
     folder = subject.machine.avahi
     if not subject.machine.is_site or not folder.is_dir():
-        return ok("not announced in the network; people use the address")
+        return ok("not announced in the network; use the address")
     if not (folder / "services" / "edge.service").is_file():
         return warning("the box is not announced in the network", "sudo edge-mdns on")
     name = subject.machine.network_name()
     try:
         answer = subject.machine.run(_ASK_AVAHI).partition('"')[2].rstrip('"\n')
     except Unavailable:
-        return warning(f"avahi gives no answer, so nobody finds {name or 'the box'}.local", _RESTART_AVAHI)
+        return warning(f"avahi does not respond, so devices cannot resolve {name or 'the box'}.local", _RESTART_AVAHI)
     if name and answer != f"{name}.local":
         return warning(
-            f"the box is {answer} in the network: another one is {name}.local, and people reach that one",
-            "give this box a name of its own: sudo edge-mdns name NAME",
+            f"the box is {answer} in the network: another box is {name}.local and receives its requests",
+            "give this box another name: sudo edge-mdns name NAME",
         )
     return ok(f"the box is {answer} in the network")
 
@@ -109,12 +107,12 @@ def upgrade(subject: Subject) -> Finding:
     try:
         seconds = time.time() - state.stat().st_mtime
     except FileNotFoundError:
-        return ok("no upgrade is under way")
+        return ok("no upgrade is running")
     if seconds < UPGRADE_SECONDS:
-        return ok("an upgrade is under way")
+        return ok("an upgrade is running")
     return problem(
-        f"an upgrade began {seconds / 3600:.1f} hours ago and did not end",
-        "systemctl start edge-upgrade, which brings the release before it back; then upgrade again",
+        f"an upgrade started {seconds / 3600:.1f} hours ago and did not finish",
+        "systemctl start edge-upgrade, which restores the previous release; then upgrade again",
     )
 
 

@@ -87,9 +87,9 @@ class Probation:
         if self._began is None:
             self._began = seen.at
         if seen.restarts >= MOST_RESTARTS:
-            return f"the service ended by itself {seen.restarts} times"
+            return f"the service stopped unexpectedly {seen.restarts} times"
         if seen.errors >= MOST_ERRORS:
-            return f"{seen.errors} requests were answered with an internal error"
+            return f"{seen.errors} requests failed with an internal error"
         return (
             self._lasting(
                 seen.at, "unanswered", UNANSWERED_SECONDS, seen.unanswered and f"{seen.unanswered} is not served"
@@ -104,7 +104,7 @@ class Probation:
                 seen.at,
                 "memory",
                 MEMORY_SECONDS,
-                f"it takes {seen.memory_share:.0%} of its memory" if seen.memory_share > MOST_MEMORY else "",
+                f"it uses {seen.memory_share:.0%} of its memory limit" if seen.memory_share > MOST_MEMORY else "",
             )
             or self._reader_fault(seen, seen.at - self._began)
         )

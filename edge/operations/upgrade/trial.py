@@ -76,7 +76,7 @@ def follow_read(base: str, made: Synthetic, publish: Callable[[], None]) -> None
     deadline = time.monotonic() + ARRIVAL_SECONDS
     while [row["location_external_key"] for row in _api(base, path, token)["data"]] != [made.location_key]:
         if time.monotonic() > deadline:
-            raise SetupError(f"a read that was published did not become a position within {ARRIVAL_SECONDS:.0f} s")
+            raise SetupError(f"a published read did not update the current location within {ARRIVAL_SECONDS:.0f} s")
         publish()  # again: the service may not have subscribed yet
         time.sleep(0.5)
 
@@ -107,7 +107,7 @@ def open_pages(base: str, made: Synthetic) -> None:
     for path in _PAGES:
         text = _answer(base + path, {"Cookie": f"edge_session={made.cookie}"})
         if path == "/" and made.asset_key.encode() not in text:
-            raise SetupError("the board does not show an asset that was just seen")
+            raise SetupError("the Assets page does not show an asset that was just seen")
 
 
 def _api(base: str, path: str, token: str | None, **body: str) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _answer(url: str, headers: Mapping[str, str], data: bytes | None = None) -> 
     except urllib.error.HTTPError as error:
         raise SetupError(f"{path} answers {error.code}") from error
     except (OSError, HTTPException) as error:
-        raise SetupError(f"{path} does not answer: {error}") from error
+        raise SetupError(f"{path} does not respond: {error}") from error
 
 
 def _is_well(base: str) -> bool:
@@ -158,9 +158,9 @@ def _wait(happened: Callable[[], bool], process: subprocess.Popen[bytes], log: P
     deadline = time.monotonic() + seconds
     while not happened():
         if process.poll() is not None:
-            raise SetupError(f"{what} ended at its start: {_last_line(log)}")
+            raise SetupError(f"{what} stopped at startup: {_last_line(log)}")
         if time.monotonic() > deadline:
-            raise SetupError(f"{what} did not answer within {seconds:.0f} s: {_last_line(log)}")
+            raise SetupError(f"{what} did not respond within {seconds:.0f} s: {_last_line(log)}")
         time.sleep(0.1)
 
 

@@ -55,8 +55,8 @@ def difference(before: Outcome, after: Outcome, names: Mapping[int, str]) -> str
         was, now = before.counts.get(key, 0), after.counts.get(key, 0)
         if was != now:
             name = f"reader {names[reader_id]}" if reader_id in names else "topics without a reader"
-            return f"of {name}, {now} messages end as {bucket.replace('_', ' ')}, with the release that runs {was}"
+            return f"of {name}, {now} messages are counted as {bucket.replace('_', ' ')}, in the running release {was}"
     moved = [asset for asset, location in before.positions.items() if after.positions.get(asset) != location]
     if moved:
-        return f"{len(moved)} assets are at another location than with the release that runs"
+        return f"{len(moved)} assets are at another location than in the running release"
     return ""

@@ -42,9 +42,7 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
             done = is_id(carrier_id) and carriers.unload_all(sender.organization_id, carrier_id, at)
         case _:
             return None
-    return (
-        Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, N_("That is not possible any more"))
-    )
+    return Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
 
 
 def _signed(lines: Any) -> stock_takes.SignedResult | None:

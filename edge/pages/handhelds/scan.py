@@ -218,7 +218,7 @@ def scan_attach() -> tuple[Response, int] | Response:
 
 def _asset_name(name: str) -> str:
     if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
-        abort(400, gettext("A name is 1 to 255 characters"))
+        abort(400, gettext("A name must have 1 to 255 characters"))
     return name
 
 
@@ -240,10 +240,10 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         return scans.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
     choice = str(item.get("choice", ""))
     if choice in ended:
-        return Answer(scan_id, Result.UNCLEAR, N_("It was scanned after the label of another location"))
+        return Answer(scan_id, Result.UNCLEAR, N_("Scanned after the label of another location"))
     scan = _submitted(scan_id, item, moment)
     if scan is None:
-        return Answer(scan_id, Result.REFUSED, N_("This scan is not complete"))
+        return Answer(scan_id, Result.REFUSED, N_("This scan is incomplete"))
     if scanned_badges.is_badge(scan.code):
         return Answer(scan_id, Result.BADGE if scanned_badges.may_answer() else Result.UNKNOWN)
     if _SCAN_ID.fullmatch(str(item.get("stock_take"))):

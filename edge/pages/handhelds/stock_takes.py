@@ -16,7 +16,7 @@ from edge.people.people import Role
 TITLES = {
     "missing": "Missing",
     "elsewhere": "Elsewhere",
-    "unknown": "Unknown tags",
+    "unknown": "Unmatched tags",
     "here": "Here",
 }
 

@@ -68,7 +68,7 @@ def enrol(code: str) -> AnyResponse:
     return response
 
 
-_SPENT = "This link was used, or is older than a day. An administrator makes a new one under Devices."
+_SPENT = "This link was used or has expired. Ask an administrator for a new one (Devices)."
 
 
 def _page(errors: dict[str, str]) -> str:

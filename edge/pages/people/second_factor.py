@@ -16,8 +16,8 @@ from edge.people.people import PersonRow, Role
 from edge.people.secrets import new_token
 from edge.texts import N_
 
-WRONG_PASSWORD = N_("That is not your current password")
-WRONG_FIRST_CODE = N_("This code is wrong. Wait for the next one, and enter that")
+WRONG_PASSWORD = N_("Current password is wrong")
+WRONG_FIRST_CODE = N_("Wrong code. Wait for the next one and enter it")
 
 
 @pages.get("/account/second-factor")

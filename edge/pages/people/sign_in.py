@@ -125,9 +125,9 @@ def change_password() -> AnyResponse | tuple[str, int]:
     """Change the person's own password and end all other sessions of the person."""
     person = people.find_person(current_session().organization_id, current_session().person_id)
     if person is None or not sessions.is_own_password(person, request.form.get("present", ""), address=address()):
-        return _account_again({"present": "That is not your current password"})
+        return _account_again({"present": "Current password is wrong"})
     if request.form.get("password") != request.form.get("again"):
-        return _account_again({"again": "The two are not the same"})
+        return _account_again({"again": "The passwords differ"})
     try:
         new_hash = passwords.hash_password(request.form.get("password", ""))
     except Invalid as error:

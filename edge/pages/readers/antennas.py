@@ -24,9 +24,9 @@ from edge.tracking.signal_strength import AntennaKind
 from edge.validation import values
 
 KIND_NAMES = {
-    AntennaKind.ZONE: "Assets stay where it hears them",
-    AntennaKind.PORTAL: "Assets pass it: a portal",
-    AntennaKind.DIRECT: "Every read counts",
+    AntennaKind.ZONE: "Zone: assets stay where it reads them",
+    AntennaKind.PORTAL: "Portal: assets pass it",
+    AntennaKind.DIRECT: "Direct: every read counts",
 }
 
 

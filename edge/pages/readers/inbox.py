@@ -104,7 +104,7 @@ def treat_dead_letter(no: int) -> AnyResponse:
         dead_letters.dismiss(actor(), no)
         return done("/readers/dead-letters", "dropped")
     if requeue is None:
-        abort(503, "Ingest is not running here.")
+        abort(503, "Ingest is not running.")
     letter = dead_letters.requeue(actor(), no)
     requeue(no, letter.topic, letter.payload, letter.received_at)
     return done("/readers/dead-letters", "retried")

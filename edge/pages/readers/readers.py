@@ -48,14 +48,14 @@ MOST_TO_TRY = 16_384
 MOST_UNREADABLE = 3
 
 CLOCK_SETTINGS = {
-    clocks.AUTO: "Its own; corrected by what it is found to be off",
-    clocks.READER: "Its own, as it is",
-    clocks.RECEIPT: "The time of receipt, whatever its clock tells",
+    clocks.AUTO: "Reader time, corrected by its measured offset",
+    clocks.READER: "Reader time, uncorrected",
+    clocks.RECEIPT: "Time of receipt (ignore the reader's clock)",
 }
 BUCKETS = {
     "recorded": "Recorded",
     "repeat": "Repeat",
-    "unmatched_tag": "Unknown tag",
+    "unmatched_tag": "Unmatched tag",
     "ambiguous_tag": "Ambiguous tag",
     "no_location": "No location",
     "filtered": "Filtered",
@@ -247,7 +247,7 @@ def _attempt(values: Mapping[str, Any], reader_id: int | None) -> Attempt:
     try:
         payload = bytes.fromhex(message) if "is_hex" in request.form else message.encode()
     except ValueError as error:
-        raise Invalid.one("message", "invalid_value", "These are not bytes in hexadecimal, such as ef 30 01") from error
+        raise Invalid.one("message", "invalid_value", "Enter bytes in hexadecimal, such as ef 30 01") from error
     topic = text(request.form, "message_topic") or values["topic"]
     settings = {name: values[name] for name in ("format", "mapping", "location_id", "min_rssi", "clock_setting")}
     return Attempt(topic, payload, reader_id=reader_id, **settings)

@@ -100,7 +100,7 @@ def run_import(job_id: str) -> AnyResponse:
     """Import the records of the dry run. They are validated again."""
     checked = _job(job_id)
     if not checked.is_done or not checked.dry_run or checked.faults or checked.trouble:
-        abort(409, "Only a file that was checked, and in which nothing is wrong, can be imported.")
+        abort(409, "Only a file checked without errors can be imported.")
     if checked.table and not checked.table.is_certain:
         abort(409, "Choose the encoding of the file first.")
     try:
@@ -125,7 +125,7 @@ def import_template(kind: str) -> Response:
 
 
 def _job(job_id: str) -> Job:
-    gone = "This import is no longer known. Send the file again."
+    gone = "This import has expired. Upload the file again."
     return csv_import_jobs.find(current_session().organization_id, job_id) or abort(404, gone)
 
 

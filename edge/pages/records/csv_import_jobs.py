@@ -64,7 +64,7 @@ def start(job: Job) -> Job:
     """Start a job. Raises Conflict while another one runs."""
     with _lock:
         if any(not one.is_done for one in _jobs.values()):
-            raise Conflict("Another import is running. Wait until it has ended")
+            raise Conflict("Another import is running. Wait until it has finished")
         _jobs[job.id] = job
         while len(_jobs) > KEPT or (len(_jobs) > 1 and _is_much(_jobs.values())):
             _jobs.popitem(last=False)
@@ -107,7 +107,7 @@ def _run(job: Job) -> None:
     except EdgeError as error:
         job.trouble = str(error)
     except Exception:
-        job.trouble = "An internal error occurred; nothing was imported. The log has the details."
+        job.trouble = "Internal error: nothing was imported. See the log for details."
         log.exception("Import failed")
     finally:
         close_database()

@@ -71,7 +71,7 @@ def lines_of(kind: str, data: bytes) -> Sequence[Line]:
 def _lines_of(kind: str, text: str) -> list[Line]:
     lines = csv_text.lines(text, COLUMNS[kind], (), MOST_ROWS)
     if not lines:
-        raise Invalid.one("file", "invalid_value", "There is no row below the heading")
+        raise Invalid.one("file", "invalid_value", "There are no rows below the header")
     return lines
 
 
@@ -120,7 +120,7 @@ def _joined(faults: Sequence[str]) -> str:
 def _shortened(line: Line) -> list[str]:
     """Return errors for codes that a spreadsheet has converted to numbers."""
     return [
-        f"{column}: {value} is a number as a spreadsheet shows it, not the code. "
+        f"{column}: {value} was changed to a number by the spreadsheet. "
         "Format the column as text, enter the code again, and save the file"
         for column in _CODES
         for value in map(str.strip, line.cells.get(column, "").split(BETWEEN_TAGS))
@@ -137,7 +137,7 @@ def _given(kind: str, line: Line, key: str | None) -> dict[str, Any]:
     if word:
         is_active = _is_yes(word)
         if is_active is None:
-            faults.append(FieldError("is_active", "invalid_value", f"is_active is yes or no, not {word[:20]!r}"))
+            faults.append(FieldError("is_active", "invalid_value", f"is_active must be yes or no, not {word[:20]!r}"))
         else:
             entered["is_active"] = is_active
     own_key = {"external_key": key} if key and not _SHORTENED.fullmatch(key) else {}
@@ -181,8 +181,8 @@ def _without_repeats(records: Sequence[NewRecord]) -> Iterator[NewRecord]:
     for record in records:
         faults = [record.fault] if record.fault else []
         if record.external_key and keys.setdefault(record.external_key, record.line) != record.line:
-            faults.append(f"the key is in line {keys[record.external_key]}, too")
+            faults.append(f"the key is also in line {keys[record.external_key]}")
         for tag in record.tags:
             if tags.setdefault(tag, record.line) != record.line:
-                faults.append(f"tag {tag.tag_type}:{tag.value} is in line {tags[tag]}, too")
+                faults.append(f"tag {tag.tag_type}:{tag.value} is also in line {tags[tag]}")
         yield record._replace(fault=_joined(faults))

@@ -18,7 +18,7 @@ from edge.tracking import location_board
 from edge.tracking.board import DEFAULT_SORT, SORTS, BoardFilter, board
 
 PER_PAGE = 50
-UNSEEN = {0: "Seen any time", 1: "Not seen for 1 hour", 8: "Not seen for 8 hours", 24: "Not seen for 1 day"} | {
+UNSEEN = {0: "Seen at any time", 1: "Not seen for 1 hour", 8: "Not seen for 8 hours", 24: "Not seen for 1 day"} | {
     72: "Not seen for 3 days",
     168: "Not seen for 7 days",
     720: "Not seen for 30 days",

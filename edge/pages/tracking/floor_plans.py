@@ -51,7 +51,7 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
     file, location_id = request.files.get("image"), request.form.get("location_id", 0, type=whole)
     try:
         if not location_id:
-            raise Invalid.one("location_id", "required", "Choose the area it shows")
+            raise Invalid.one("location_id", "required", "Choose an area")
         if file is None or not file.filename:
             raise Invalid.one("image", "required", "Choose a file")
         # Imported here because its library takes 2 MB and is rarely used.
@@ -60,7 +60,7 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
         drawing = drawing_of(file.read())
         floor_plans.set_image(actor(), location_id, drawing.content, drawing.media_type, drawing.size)
     except NotFound:
-        errors = {"location_id": "This location is not there any more"}
+        errors = {"location_id": "This location no longer exists"}
         return _plans_page(floor_plans.list_plans(organization_id), errors), 400
     except Unavailable:
         raise
@@ -131,7 +131,7 @@ def save_shapes(location_id: int) -> Response | tuple[Response, int]:
     except (KeyError, TypeError, ValueError, OverflowError):
         drawn, opened_at = {}, 0
     if not opened_at or not all(is_id(location) for location in drawn):
-        return jsonify(error="This is not a list of shapes"), 400
+        return jsonify(error="Invalid list of shapes"), 400
     moment = floor_plans.save_shapes(actor(), location_id, drawn, opened_at)
     return jsonify(updated_at=str(moment))
 

@@ -25,7 +25,7 @@ PER_PAGE = 50
 MOST_DAYS = 92
 MINUTE = 60 * clock.SECOND
 LENGTHS = (1, 7, 31)
-COLUMNS = {"name": "Asset", "key": "Key", "location": "Location", "seen": "Last seen by then"}
+COLUMNS = {"name": "Asset", "key": "Key", "location": "Location", "seen": "Last seen before"}
 STEPS = {
     "a day earlier": -clock.DAY,
     "an hour earlier": -clock.HOUR,

@@ -48,7 +48,7 @@ def drawing_of(uploaded: bytes) -> Drawing:
     try:
         return _drawing_of(uploaded)
     except UnidentifiedImageError as error:
-        raise _unusable("This is not a PNG or JPEG image. Export the drawing as one of these") from error
+        raise _unusable("This is not a PNG or JPEG image. Export the plan in one of these formats") from error
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise _unusable("The image is damaged") from error
     finally:
@@ -59,7 +59,7 @@ def _drawing_of(uploaded: bytes) -> Drawing:
     with Image.open(io.BytesIO(uploaded), formats=("PNG", "JPEG")) as opened:
         pixels = opened.width * opened.height
         if pixels > MOST_PIXELS:
-            raise _unusable(f"It has more than {MOST_PIXELS // 1_000_000} million pixels. Export a smaller one")
+            raise _unusable(f"The image has more than {MOST_PIXELS // 1_000_000} million pixels. Export a smaller one")
         opened.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # decodes a JPEG at reduced size if possible
         with WORK.holding(_memory_of(opened, pixels)):
             return _written(_reduced(opened), is_jpeg=opened.format == "JPEG")
@@ -74,7 +74,7 @@ def _memory_of(opened: ImageFile, pixels: int) -> int:
     if opened.info.get("progressive"):
         memory += pixels * 2 * len(opened.getbands())
     if memory > MOST_MEMORY:
-        raise _unusable("It needs too much memory. Export a smaller one, or a JPEG that is not progressive")
+        raise _unusable("The image needs too much memory. Export a smaller one or a non-progressive JPEG")
     return memory
 
 

@@ -85,7 +85,7 @@ def merge(actor: Actor, site_no: int, remote_id: int) -> None:
             (conflict.local_id, actor.organization_id),
         ).fetchone()
         if conflict.kind != "asset" or kept is None:
-            raise Conflict("only two assets can be the same thing; give one of the two another key or tag at its home")
+            raise Conflict("only assets can be merged; change the key or tag of one of the two at its home")
         _merge(actor.organization_id, conflict)
         for tag_type, value in record[11]:
             _add_tag(actor.organization_id, conflict.local_id, tag_type, value)
@@ -131,9 +131,11 @@ def rename(actor: Actor, site_no: int, remote_id: int, external_key: str) -> Non
     with writing():
         conflict = _get(actor.organization_id, site_no, remote_id)
         if not conflict.may_rename:
-            raise Conflict(f"another key at this hub does not resolve it: change the key or the tag at {conflict.home}")
+            raise Conflict(
+                f"another key at this hub does not resolve this conflict: change the key or tag at {conflict.home}"
+            )
         if external_key == conflict.local_key:
-            raise Conflict(f"{external_key} is the key that both have; choose another")
+            raise Conflict(f"{external_key} is the key of both; choose another one")
         if conflict.kind == "asset":
             assets.rename(actor, conflict.local_id, external_key)
         else:

@@ -132,7 +132,7 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
     with acting(actor) as act:
         target = find()
         if target is None or target.organization_id != actor.organization_id:
-            raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
+            raise NotFound("This box reports to no hub. To join one: edge sync join CODE")
         if target.code != hub.code:
             raise Conflict(
                 f"This box is the site {target.code}, and the code is for {hub.code}. To be that one: edge sync leave"
@@ -175,7 +175,7 @@ def steer(actor: Actor, action: str, **values: Any) -> None:
     with acting(actor) as act:
         target = find()
         if target is None or target.organization_id != actor.organization_id:
-            raise NotFound("This box reports to no hub. Join one: edge sync join CODE")
+            raise NotFound("This box reports to no hub. To join one: edge sync join CODE")
         update(**values)
         act.note(action, Subject("hub", target.url, target.hub_name))
 

@@ -41,12 +41,12 @@ class Taken(NamedTuple):
     aside: Sequence[str] = ()
 
 
-_NOT_RECORDED = "it has a time or a number that no box records"
+_NOT_RECORDED = "it contains an invalid time or number"
 
 
 class _NotKnown(Exception):
     def __init__(self, needs: Needs) -> None:
-        super().__init__("the batch refers to something that was never declared")
+        super().__init__("the batch refers to an undeclared record")
         self.needs = needs
 
 

@@ -188,7 +188,7 @@ def _store(peer: Peer, record: Record) -> _RecordConflict | None:
     if local is not None and home_of(local) != peer.no and not _is_waiting(peer, record):
         if _is_older(record, local):
             return None
-        raise Conflict(f"it was changed at {peer.code}, but that is no longer its home")
+        raise Conflict(f"it was changed at {peer.code}, which is no longer its home")
     if record.deleted_at is None and peer.no != HUB and record.ref > 0:
         _make_way_at_home(peer, record, key, local)
     conflict = _find_conflict(peer, record, key, local) if record.deleted_at is None else None
@@ -326,7 +326,7 @@ def _parent_id(peer: Peer, record: LocationRecord, local: int | None) -> int:
     """
     parent = peer.location_id if record.parent is None else resolve(peer, [record.parent]).get(record.parent)
     if parent is None:
-        raise Conflict("the location it is in is not known here")
+        raise Conflict("its parent location is unknown here")
     if (
         local is not None
         and execute("SELECT 1 FROM location WHERE id = ? AND parent_id IS NOT ?", (local, parent)).fetchone()
@@ -346,7 +346,7 @@ def _find_conflict(peer: Peer, record: Record, key: str, local: int | None) -> _
     """Return the conflict, if any. With a taken key the record is stored as deleted; taken tags are omitted."""
     holder = holder_of_key(peer.organization_id, record, key, local)
     if holder:
-        reason = f"{table_of(record)} {key} is here already"
+        reason = f"{table_of(record)} {key} already exists here"
         return _RecordConflict(holder, reason, record._replace(deleted_at=record.updated_at, tags=()))
     taken = holders_of_tags(peer.organization_id, record, local)
     if not taken:
@@ -354,7 +354,7 @@ def _find_conflict(peer: Peer, record: Record, key: str, local: int | None) -> _
     gone = {(kind, value) for _, kind, value in taken}
     free = [(kind, value) for kind, value in record.tags if (kind, value) not in gone]
     tag_list = ", ".join(f"{kind}:{value}" for kind, value in sorted(gone))
-    return _RecordConflict(taken[0][0], f"tag {tag_list} is on something else here", record._replace(tags=free))
+    return _RecordConflict(taken[0][0], f"tag {tag_list} belongs to another record here", record._replace(tags=free))
 
 
 def _keep_conflict(peer: Peer, record: Record, conflict: _RecordConflict) -> None:

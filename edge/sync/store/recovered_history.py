@@ -68,7 +68,7 @@ def begin(actor: Actor) -> None:
     with acting(actor) as act:
         here = hub_link.find()
         if here is None or here.organization_id != actor.organization_id:
-            raise NotFound("This box reports to no hub. Make a code on the hub's page Sync: edge sync recover CODE")
+            raise NotFound("This box reports to no hub. Create a code on the hub's Sync page: edge sync recover CODE")
         hub_link.update(recovering=json.dumps(START))
         act.note("hub.recovery_begun", Subject("hub", here.url, here.hub_name))
 
@@ -124,7 +124,7 @@ def _take_record(organization_id: int, record: Record) -> None:
         taken = {(kind, value) for _, kind, value in record_copies.holders_of_tags(organization_id, record, record.ref)}
         if taken and record.deleted_at is None:
             tag_list = ", ".join(f"{kind}:{value}" for kind, value in sorted(taken))
-            set_aside(HUB, f"{table} {key}", f"its tag {tag_list} is on something else here")
+            set_aside(HUB, f"{table} {key}", f"its tag {tag_list} belongs to another record here")
             free = [(kind, value) for kind, value in record.tags if (kind, value) not in taken]
             record = record._replace(tags=free)
     record_copies.write(organization_id, record.ref, record, key=key, parent_id=parent)
@@ -172,7 +172,7 @@ def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int
     """Store a track and return its number, or None if its asset or location is missing."""
     asset, location = known.get(state.asset or 0), known.get(state.location)
     if asset is None or location is None:
-        set_aside(HUB, f"history {state.no}", "its asset or location is not here; the hub keeps it")
+        set_aside(HUB, f"history {state.no}", "its asset or location does not exist here; the hub keeps it")
         return None
     values = (location, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq, state.row_rule)
     row = copies.own_track(asset)

@@ -32,8 +32,8 @@ SILENT = 300 * clock.SECOND  # after this silence, another machine may report as
 MARKS = 10_000  # hub states kept for recognition
 RIVAL_SHOWN = 15 * 60 * clock.SECOND
 SECOND_BOX = (
-    "another box reports as this site, or did until a moment ago. If this one was just started or restored, it "
-    "continues by itself in five minutes. If it is a copy, switch it off, or run `edge sync leave` here"
+    "another box reports as this site or did until recently. If this box was just started or restored, it "
+    "continues by itself in five minutes. If it is a copy, turn it off or run `edge sync leave` here"
 )
 
 
@@ -264,7 +264,7 @@ def _retire(site_no: int, epoch: str) -> None:
     (count,) = execute("SELECT count(*) FROM retired_epoch WHERE site_no = ?", (site_no,)).fetchone()
     if count >= MOST_RETIRED:
         raise Conflict(
-            f"its database was replaced {MOST_RETIRED} times. Remove the site on the hub's page Sync, and add it again"
+            f"its database was replaced {MOST_RETIRED} times. Remove the site on the hub's Sync page and add it again"
         )
     execute("INSERT OR IGNORE INTO retired_epoch VALUES (?, ?, ?)", (site_no, epoch, clock.now()))
 

@@ -17,11 +17,11 @@ BEHIND = 15 * _MINUTE  # warn after this time without an answer
 CLOCK_OFF = 60 * clock.SECOND
 _RATE_OVER = 2 * _MINUTE
 RIVAL_AT_SITE = (
-    "another box, perhaps a copy of this one's disk, also wants to report as this site; the hub refuses it. Switch it "
-    "off, or run `edge sync leave` there"
+    "another box, perhaps a copy of this one's disk, also reports as this site; the hub rejects it. Turn it off or "
+    "run `edge sync leave` there"
 )
 RIVAL_AT_HUB = (
-    "two boxes report as this site, perhaps from copies of one disk; the second one is refused. Switch it off, or run "
+    "two boxes report as this site, perhaps from copies of one disk; the second one is rejected. Turn it off or run "
     "`edge sync leave` there"
 )
 
@@ -122,7 +122,7 @@ def site_trouble() -> str:
     since = clock.now() - (here.last_commit_at or here.joined_at)
     if state.waiting and since > BEHIND:
         why = here.last_error or "no error"
-        return f"{waiting(state.waiting)}, the hub took the last {since // _MINUTE} minutes ago: {why}"
+        return f"{waiting(state.waiting)}, the last transfer was {since // _MINUTE} minutes ago: {why}"
     if abs(here.clock_offset or 0) > CLOCK_OFF:
         return f"this box's clock and the hub's are {abs(here.clock_offset or 0) // clock.SECOND} s apart"
     return ""
@@ -155,14 +155,14 @@ def _trouble_of(site: Site, clock_offset: int) -> str:
     if site.last_error:
         return site.last_error
     if _is_revoked(site):
-        return "its key was revoked: make a new code, and at the site run `edge sync join` with it"
+        return "its key was revoked: create a new code and run `edge sync join` with it at the site"
     if site.last_contact_at is None:
         return "" if site.api_key_id is None else "it has joined but not reported yet"
     silence = clock.now() - site.last_contact_at
     if silence > BEHIND:
-        return f"not heard from for {silence // _MINUTE} minutes: see `edge sync status` at the site"
+        return f"no contact for {silence // _MINUTE} minutes: see `edge sync status` at the site"
     if abs(clock_offset) > CLOCK_OFF:
-        return f"its clock and this one are {abs(clock_offset) // clock.SECOND} s apart"
+        return f"its clock and this box's clock are {abs(clock_offset) // clock.SECOND} s apart"
     return ""
 
 

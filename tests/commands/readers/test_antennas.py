@@ -57,15 +57,15 @@ def test_a_changed_location_offers_the_command_that_corrects_history(gate: Shell
     read_at_dock(tmp_path)
     for change in (("change", "gate", "--location", "YARD"), ("antenna", "gate", "1", "--location", "YARD")):
         offered = gate.ok("reader", *change)
-        assert "Its earlier reads are recorded at Dock" in offered
+        assert "Earlier reads are recorded at Dock" in offered
         command = shlex.split(offered.splitlines()[-1])
         assert command[0] == "edge"
         assert command[3:8] == ["gate", "--was", "DOCK", "--is", "YARD"]
         assert ("--antenna" in command) == (change[0] == "antenna")
         assert "Would change 1 rows of history of 1 assets" in gate.ok(*command[1:])
         gate.ok("reader", "change", "gate", "--location", "DOCK")
-    assert "Its earlier reads" not in gate.ok("reader", "antenna", "gate", "2", "--location", "YARD")
-    assert "Its earlier reads" not in gate.ok("reader", "change", "gate", "--location", "")  # no new location
+    assert "Earlier reads" not in gate.ok("reader", "antenna", "gate", "2", "--location", "YARD")
+    assert "Earlier reads" not in gate.ok("reader", "change", "gate", "--location", "")  # no new location
 
 
 def read_at_dock(folder: Path) -> None:

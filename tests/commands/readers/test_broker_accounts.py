@@ -21,7 +21,7 @@ def test_an_account_is_made_and_its_password_shown_once(edge: Shell, settings: l
     output = edge.ok(*settings, "account", "dock1")
     given = dict(line.split(maxsplit=1) for line in output.splitlines()[:3])
     assert given["port"] == "1883"
-    assert "may publish under site/dock1 only" in output
+    assert "may publish to site/dock1 only" in output
     written = {file.name: file.read_text() for file in (tmp_path / "broker").iterdir()}
     assert any(given["user"] in text for text in written.values())
     assert not any(given["password"] in text for text in written.values())

@@ -67,7 +67,7 @@ def test_fifty_readers_come_with_accounts_and_all_get_new_passwords(store: Path,
         ("dock1;site/dock1;unheard;DOCK-1;", "Line 3: "),
         ("dock1;site/#/x;edge;DOCK-1;", "Line 3: "),
         ("dock0;site/dock1;edge;DOCK-1;", "Line 3: "),
-        ("dock1;site/dock1;edge;DOCK-1;weak", "Line 3: A signal strength is between -150 and 0 dBm"),
+        ("dock1;site/dock1;edge;DOCK-1;weak", "Line 3: A signal strength must be between -150 and 0 dBm"),
     ],
 )
 def test_one_line_that_cannot_be_added_is_named_and_nothing_is(

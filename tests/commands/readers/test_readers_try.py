@@ -15,18 +15,18 @@ def test_a_message_is_tried_with_the_settings_of_a_reader_and_with_others(edge: 
     edge.ok("asset", "add", "Pallet", "--tag", f"rfid:{EPC}")
     edge.ok("reader", "add", "dock1", "--topic", "site/dock1", "--format", "csl", "--location", "DOCK")
     output = edge.ok("reader", "try", "dock1", "--message", f'{{"tags":[{{"epc":"{EPC}","rssi":"-58"}}]}}')
-    assert "ends as recorded" in output
+    assert "Result: recorded" in output
     assert "DOCK" in output
     output = edge.ok("reader", "try", "dock1", "--message", '{"seq":1}')
-    assert output == "The message ends as ignored\n"
+    assert output == "Result: ignored\n"
     output = edge.ok("reader", "try", "dock1", "--message", '{"type":"SIMPLE","data":{"idHex":"30aa"}}')
-    assert output == "The message ends as ignored\nBut it looks like zebra\n"
+    assert output == "Result: ignored\nBut it looks like zebra\n"
     mapping = tmp_path / "mapping.json"
     mapping.write_text('{"tag_path": "tag"}')
     file = tmp_path / "message.json"
     file.write_text(f'{{"tag":"{EPC}"}}')
     output = edge.ok("reader", "try", "dock1", "--file", str(file), "--mapping", str(mapping))
-    assert "ends as recorded" in output
+    assert "Result: recorded" in output
 
 
 def test_without_a_reader_the_format_is_recognised_or_asked_for(edge: Shell) -> None:
@@ -34,7 +34,7 @@ def test_without_a_reader_the_format_is_recognised_or_asked_for(edge: Shell) -> 
     assert "looks like zebra" in output
     code, output = edge("reader", "try", "--message", '{"mac":"C30A114E7F21","rssi":-70}')
     assert code == 2
-    assert "perhaps" in output
+    assert "possibly" in output
     code, output = edge("reader", "try", "--message", json.dumps({"devid": "gate", "reads": [{"EPC": EPC, "ant": 1}]}))
     assert (code, 'the mapping "Keonn AdvanNet' in output) == (2, True)
     code, output = edge("reader", "try")

@@ -32,7 +32,7 @@ def failing(erp: Destination, *, since: int | None = None, disabled: str | None 
 
 
 def test_a_receiver_that_takes_events_is_well(subject: Subject, erp: Destination) -> None:
-    assert finding_of(subject, "events") == (Level.OK, "1 destinations of events, none of them in trouble")
+    assert finding_of(subject, "events") == (Level.OK, "1 event destinations, all working")
 
 
 def test_a_receiver_may_be_away_for_a_while(subject: Subject, erp: Destination) -> None:

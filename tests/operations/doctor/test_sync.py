@@ -34,7 +34,7 @@ def joined(site: Path, organization_id: int) -> Path:
 
 def test_a_box_of_its_own_has_nothing_to_tell(subject: Subject) -> None:
     assert finding_of(subject, "hub") == (Level.OK, "reports to no hub")
-    assert finding_of(subject, "sites") == (Level.OK, "is a hub of no site")
+    assert finding_of(subject, "sites") == (Level.OK, "is a hub without sites")
     assert not [name for name in figures(subject) if "sync" in name or "edge_site" in name]
 
 
@@ -45,10 +45,10 @@ HOURS_AGO = clock.now() - 5 * clock.HOUR
     ("values", "level", "text"),
     [
         ({}, Level.OK, "1 change waits for The hub at https://hub"),
-        ({"stopped": "another database speaks for this site"}, Level.PROBLEM, "another database"),
+        ({"stopped": "another database reports as this site"}, Level.PROBLEM, "another database"),
         ({"paused_at": 1}, Level.WARNING, "paused"),
         ({"recovering": '["assets", [0]]'}, Level.WARNING, "being recovered"),
-        ({"restored_from": 1}, Level.WARNING, "the hub may know what came after"),
+        ({"restored_from": 1}, Level.WARNING, "the hub may have newer data"),
         ({"clock_offset": -90 * clock.SECOND}, Level.WARNING, "90 s apart"),
         ({"last_commit_at": HOURS_AGO, "last_error": "no route"}, Level.WARNING, "no route"),
     ],
@@ -72,12 +72,12 @@ def test_a_hub_names_the_sites_that_are_silent_or_refused(subject: Subject, orga
         made = sites.add_site(shell(organization_id), code, code, code.encode())
         sites.join(code.encode(), b"secret of " + code.encode())
         sites.note_contact(made.no, {"waiting": 7}, 100)
-    assert finding_of(subject, "sites") == (Level.OK, "3 sites keep up")
+    assert finding_of(subject, "sites") == (Level.OK, "3 sites are up to date")
     execute("UPDATE site SET last_contact_at = ? WHERE code = 'BER'", (clock.now() - 5 * clock.HOUR,))
-    sites.note_refusal(2, "another database speaks for this site")
+    sites.note_refusal(2, "another database reports as this site")
     level, text = finding_of(subject, "sites")
     assert level == Level.WARNING
-    assert "BER: not heard from for 300 minutes" in text
+    assert "BER: no contact for 300 minutes" in text
     assert "HAM: another database" in text
     assert "MUC" not in text
     finding = figures(subject)

@@ -48,7 +48,7 @@ class Site:
     def _answer(self, command: Sequence[str]) -> str:
         if command[0] == "busctl":
             if not self.name:
-                raise Unavailable("busctl gives no answer")
+                raise Unavailable("busctl does not respond")
             return f's "{self.name}"\n'
         usual = {**WELL, "ActiveEnterTimestamp": f"@{STARTED}", "NRestarts": "0"}
         shown = [
@@ -131,7 +131,7 @@ def test_settings_that_the_service_has_not_read(computer: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("", "avahi gives no answer"), ("hall7-2.local", "another one is hall7.local")]
+    ("name", "text"), [("", "avahi does not respond"), ("hall7-2.local", "another one is hall7.local")]
 )
 def test_a_box_with_another_name_in_the_network(computer: Site, name: str, text: str) -> None:
     computer.name = name
@@ -170,7 +170,7 @@ def test_accounts_that_mosquitto_has_not_got_yet(computer: Site) -> None:
 
 def test_a_systemd_that_gives_no_answer(computer: Site) -> None:
     def silent(_: Any) -> str:
-        raise Unavailable("systemctl gives no answer")
+        raise Unavailable("systemctl does not respond")
 
     silenced = computer.subject._replace(machine=computer.subject.machine._replace(run=silent))
     assert finding_of(silenced, "units")[0] is Level.PROBLEM
@@ -179,5 +179,5 @@ def test_a_systemd_that_gives_no_answer(computer: Site) -> None:
 def test_a_program_of_the_system_that_fails_or_does_not_exist() -> None:
     assert run(["echo", "yes"]) == "yes\n"
     for command in (["false"], ["/nonexistent/program"]):
-        with pytest.raises(Unavailable, match="gives no answer"):
+        with pytest.raises(Unavailable, match="does not respond"):
             run(command)

@@ -40,7 +40,7 @@ def test_a_release_that_does_as_well_stays() -> None:
 
 def test_a_release_that_ends_every_twelve_seconds_fails_at_its_second_restart() -> None:
     at, said = fault({"restarts": lambda at: at // 14})
-    assert (at, said) == (30, "the service ended by itself 2 times")
+    assert (at, said) == (30, "the service stopped unexpectedly 2 times")
 
 
 def test_one_end_is_nothing() -> None:
@@ -88,7 +88,7 @@ def test_a_reader_whose_reads_were_never_recorded_is_no_fault() -> None:
     [
         ({"unanswered": "/sign-in"}, 20, "/sign-in is not served"),
         ({"not_ready": "see /readyz"}, 60, "it is not ready"),
-        ({"memory_share": 0.95}, 30, "it takes 95% of its memory"),
+        ({"memory_share": 0.95}, 30, "it uses 95% of its memory limit"),
     ],
 )
 def test_what_may_pass_is_a_fault_when_it_lasts(trouble: dict[str, object], seconds: int, said: str) -> None:
@@ -105,7 +105,7 @@ def test_a_service_that_was_not_ready_before_need_not_be() -> None:
 
 
 def test_internal_errors_are_counted() -> None:
-    assert fault({"errors": lambda at: at // 10})[1] == "5 requests were answered with an internal error"
+    assert fault({"errors": lambda at: at // 10})[1] == "5 requests failed with an internal error"
 
 
 def test_without_two_samples_readers_are_not_judged() -> None:

@@ -103,7 +103,7 @@ def test_what_was_noted_before_the_switch_judges_the_release_after_it(
     assert edge(site, address, "watch-upgrade", str(file), "--seconds", "0").exit_code == 0
     answering.errors = METRICS
     result = edge(site, address, "watch-upgrade", str(file), "--seconds", "600")
-    assert "7 requests were answered with an internal error" in str(result.exception)
+    assert "7 requests failed with an internal error" in str(result.exception)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"samples": 1}'])

@@ -27,14 +27,14 @@ USUAL = Outcome({(7, "recorded"): 3}, {1: 10, 2: 20}, 0)
         (USUAL._replace(positions={1: 10, 2: 20, 3: 30}), ""),  # 3 is the asset of the trial
         (
             USUAL._replace(counts={(0, "unknown_topic"): 3}),
-            "of reader dock, 0 messages end as recorded, with the release that runs 3",
+            "of reader dock, 0 messages are counted as recorded, in the running release 3",
         ),
         (
             USUAL._replace(counts={**USUAL.counts, (0, "unknown_topic"): 1}),
-            "of topics without a reader, 1 messages end as unknown topic, with the release that runs 0",
+            "of topics without a reader, 1 messages are counted as unknown topic, in the running release 0",
         ),
-        (USUAL._replace(positions={1: 11, 2: 20}), "1 assets are at another location than with the release that runs"),
-        (USUAL._replace(positions={1: 10}), "1 assets are at another location than with the release that runs"),
+        (USUAL._replace(positions={1: 11, 2: 20}), "1 assets are at another location than in the running release"),
+        (USUAL._replace(positions={1: 10}), "1 assets are at another location than in the running release"),
     ],
 )
 def test_a_difference_is_described(after: Outcome, said: str) -> None:

@@ -123,7 +123,7 @@ def test_a_device_that_sends_very_much_keeps_it_for_later(
     answer = olga.send("/scan/batch", {"items": items})
     assert answer.status_code == 429
     assert int(answer.headers["Retry-After"]) > 1
-    assert answer.json == {"error": "Too much was added in a short time; try again later"}
+    assert answer.json == {"error": "Too many additions in a short time. Try again later"}
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
 
 
@@ -337,7 +337,7 @@ def test_what_others_held_is_on_the_signed_sheet(sign_in_as: SignIn, site: Site)
     lines = {"missing": [[site.pallet.id, ""]], "devices": known}
     assert send(browser, {**FINISH, "lines": lines})[0]["result"] == "done"
     page = browser.get(f"/stock-takes/{TAKE}").text
-    assert "Gun 2: 3 scans not sent" in page
+    assert "Gun 2: 3 unsent scans" in page
     assert "&lt;Gun 3&gt;: everything sent" in page
     assert ("Gun 4" in page, "Gun 5" in page) == (False, False)
     assert reports(browser, "device-2", holds(1)) == [], "it has ended"

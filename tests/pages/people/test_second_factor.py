@@ -142,7 +142,7 @@ def test_a_wrong_code_names_the_clock_of_the_server(app: Flask, phone: Phone, ti
     door = Door(app)
     door.password()
     answer = door.code(phone.code(time[0] - clock.HOUR))
-    assert "The clock of the server says 2027-01-15 08:00 (UTC): compare it with your phone." in answer.text
+    assert "The server clock shows 2027-01-15 08:00 (UTC). Compare it with your phone." in answer.text
     assert door.code(phone.code(time[0])).status_code == 303, "the form was not shown again"
 
 
@@ -339,7 +339,7 @@ class TestSettingUp:
         secret = self.begin(admin)
         answer = admin.post(f"{self.PATH}/confirm", {"code": "000000"})
         assert answer.status_code == 400
-        assert "The clock of the server says" in answer.text
+        assert "The server clock shows" in answer.text
         assert secret not in answer.text
         assert "authentication is on" in admin.post(f"{self.PATH}/confirm", {"code": Phone(secret).code(time[0])}).text
 
@@ -386,7 +386,7 @@ class TestSettingUp:
     def test_it_is_for_administrators(self, sign_in_as: SignIn, time: list[int]) -> None:
         editor = sign_in_as(Role.EDITOR)
         assert editor.post(self.PATH, {"present": ""}).status_code == 403
-        assert "Administrators who sign in" in editor.get(self.PATH).text
+        assert "administrators who sign in" in editor.get(self.PATH).text
         assert "Two-factor" not in editor.get("/account").text
 
     def test_who_is_an_administrator_no_more_can_still_remove_it(

@@ -42,7 +42,7 @@ def test_an_antenna_is_given_a_place_and_a_meaning_and_loses_both(
     admin.post(f"{path}/antennas", form)
     assert kinds_of(cast.acme).of(reader.id, 2, site.rack.id) is AntennaKind.PORTAL
     page = admin.get(path).text
-    assert "Assets pass it: a portal" in page
+    assert "Portal: assets pass it" in page
     assert "Rack A" in page
     admin.post(f"{path}/antennas", form | {"follow": "1"})
     assert kinds_of(cast.acme).of(reader.id, 2, None) is AntennaKind.ZONE
@@ -90,7 +90,7 @@ def test_a_technician_sees_what_the_antennas_read_and_share(
     admin: Browser, sign_in_as: Callable[..., Browser], cast: Cast, site: Site, reader: ReaderRow
 ) -> None:
     path = f"/readers/{reader.id}/antennas"
-    assert "Nothing in the last minutes" in admin.get(path).text
+    assert "No reads in the last minutes" in admin.get(path).text
     other = readers.add_reader(shell(cast.acme), name="Hall", topic="h", format="edge", location_id=site.rack.id)
     port = antenna_names.port_from(other.id, "north")
     start, recent = clock.now() - 60 * SECOND, RecentReads()
@@ -130,7 +130,7 @@ def test_a_page_tells_why_an_asset_is_here_and_what_is_held_back(
     sign_in_as: Callable[..., Browser], cast: Cast, site: Site, reader: ReaderRow
 ) -> None:
     viewer, path = sign_in_as(Role.VIEWER), f"/assets/{site.pallet.id}/why"
-    assert "It was never seen." in viewer.get(path).text
+    assert "Never seen." in viewer.get(path).text
     start, recent = clock.now() - 60 * SECOND, RecentReads()
 
     def read(second: float, location_id: int, rssi: float) -> Scan:
@@ -144,12 +144,12 @@ def test_a_page_tells_why_an_asset_is_here_and_what_is_held_back(
     page = viewer.get(path).text
     for told in (
         "At Rack A",
-        "it was heard there more strongly than where it was before, for long enough",
+        "it was read there more strongly than at the previous location for long enough",
         "it was read there for the first time",
         "Held back: Dock 1",
         "-40 dBm",
-        "the asset is here",
-        "where it was before",
+        "current location",
+        "previous location",
     ):
         assert told in page
     assert f'href="{path}"' in viewer.get(f"/assets/{site.pallet.id}").text

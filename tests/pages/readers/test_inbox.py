@@ -89,8 +89,8 @@ def test_a_message_that_is_too_large_is_shown_with_its_size(admin: Browser) -> N
     with writing():
         unassigned_topics.record([unassigned_topics.Unassigned("yard/1", clock.now(), b"{", 1_300_000)])
     listed = admin.get("/readers/topics").text
-    assert "Its last message, 1.3 MB" in listed
-    assert "Messages of more than 1 MiB are not read" in listed
+    assert "Last message, 1.3 MB" in listed
+    assert "Messages over 1 MiB are not read" in listed
 
 
 def test_so_is_one_whose_format_nobody_knows_once_many_of_its_topics_end_with_an_address(admin: Browser) -> None:
@@ -158,11 +158,11 @@ def test_every_unknown_tag_is_on_a_page_and_the_tile_counts_the_same(admin: Brow
             for reader in made
         ]
     )
-    assert "<b>120</b><span>unknown tags</span>" in admin.get("/readers").text
+    assert "<b>120</b><span>unmatched tags</span>" in admin.get("/readers").text
     shown: list[str] = []
     for offset in (0, 50, 100):
         page = admin.get(f"/readers/unknown-tags?offset={offset}").text
-        assert "of 120 unknown tags" in page
+        assert "of 120 unmatched tags" in page
         shown += re.findall(r'<span class="mono">(E\d+)</span><span class="below"><span class="pill">rfid', page)
     assert sorted(shown) == [f"E{number:03}" for number in range(120)]
     assert f"reader={made[0]}&amp;offset=50" in admin.get(f"/readers/unknown-tags?reader={made[0]}").text

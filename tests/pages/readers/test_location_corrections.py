@@ -52,13 +52,13 @@ def test_a_preview_changes_nothing_and_a_click_corrects(admin: Browser, cast: Ca
     before = where(cast.acme)
     assert "Preview" in admin.get(path).text
     page = admin.get(path, query_string=values).text
-    assert "1 row of history would change, of 1 asset" in page
-    assert "1 current location would change" in page
+    assert "1 row of history and" in page
+    assert "1 current location of 1 asset would change" in page
     assert where(cast.acme) == before
     assert admin.post(path, dict(values)).status_code == 303
     assert where(cast.acme) == [locations.get(cast.acme, wrong["dock"]).external_key]
     assert "history_corrected" in str(recent(cast.acme, 1)[0])
-    assert "Nothing would change" in admin.get(path, query_string=values).text
+    assert "Nothing to change" in admin.get(path, query_string=values).text
 
 
 def test_what_is_missing_or_impossible_is_named(admin: Browser, wrong: dict[str, int]) -> None:
@@ -91,14 +91,14 @@ def test_a_location_that_is_changed_offers_to_correct_what_was_read_there(
     reader = readers.get_reader(cast.acme, wrong["reader"])
     form = {"name": "gate", "topic": "g/reads", "format": "csl", "clock_setting": "auto", "is_enabled": "1"}
     unchanged = admin.edit(f"{path}/edit", {**form, "name": "gate 1", "location_id": str(reader.location_id)})
-    assert "Was that wrong?" not in admin.get(unchanged.location).text
+    assert "If that was wrong" not in admin.get(unchanged.location).text
     saved = admin.edit(f"{path}/edit", {**form, "location_id": str(wrong["dock"])})
     page = admin.get(saved.location).text
     assert "Saved." in page
-    assert "Its earlier reads are recorded at <b>Yard</b>. Was that wrong?" in page
+    assert "Earlier reads are recorded at <b>Yard</b>. If that was wrong" in page
     assert where(cast.acme) == before  # an offer changes nothing
-    assert "1 row of history would change, of 1 asset" in admin.get(offered(page, wrong["reader"])).text
-    assert "Was that wrong?" not in admin.get(path).text
+    assert "1 row of history and" in admin.get(offered(page, wrong["reader"])).text
+    assert "If that was wrong" not in admin.get(path).text
 
 
 def test_an_antenna_that_gets_a_location_of_its_own_offers_to_correct_its_reads(
@@ -106,13 +106,13 @@ def test_an_antenna_that_gets_a_location_of_its_own_offers_to_correct_its_reads(
 ) -> None:
     path = f"/readers/{wrong['reader']}/antennas"
     others = admin.post(path, {"port": "2", "location_id": str(wrong["dock"]), "is_enabled": "1"})
-    assert "Was that wrong?" not in admin.get(others.location).text  # it has read nothing
+    assert "If that was wrong" not in admin.get(others.location).text  # it has read nothing
     saved = admin.post(path, {"port": "1", "location_id": str(wrong["dock"]), "is_enabled": "1"})
     page = admin.get(saved.location).text
-    assert "The earlier reads of antenna 1 are recorded at <b>Yard</b>" in page
+    assert "Earlier reads of antenna 1 are recorded at <b>Yard</b>" in page
     preview = offered(page, wrong["reader"])
     assert "port=1" in preview
-    assert "1 row of history would change, of 1 asset" in admin.get(preview).text
+    assert "1 row of history and" in admin.get(preview).text
 
 
 def test_what_is_too_much_for_a_request_is_left_to_the_command(

@@ -115,9 +115,9 @@ def test_locations_come_with_their_parents(sign_in_as: SignIn, cast: Cast, site:
     [
         ("bad key,Name,", "external_key"),
         ("OK-1,,", "name is required"),
-        ("OK-1,Name,4006381333931", "is on something else"),
-        ("FIRST,Name,", "the key is in line 2, too"),
-        ("OK-1,Name,T1", "is in line 2, too"),
+        ("OK-1,Name,4006381333931", "belongs to another record"),
+        ("FIRST,Name,", "the key is also in line 2"),
+        ("OK-1,Name,T1", "is also in line 2"),
         ("OK-1," + "n" * 300 + ",", "name"),
     ],
 )
@@ -125,7 +125,7 @@ def test_one_bad_row_and_nothing_is_imported(sign_in_as: SignIn, cast: Cast, sit
     browser = sign_in_as(Role.EDITOR)
     path = send(browser, f"external_key,name,barcode\nFIRST,Fine,T1\n{row}\n".encode())
     page = browser.get(path).text
-    assert "1 row is wrong" in page
+    assert "1 row has an error" in page
     assert "<b>Line 3</b>" in page
     assert reason in page
     assert browser.post(path).status_code == 409
@@ -138,7 +138,7 @@ def test_what_changed_between_check_and_import_undoes_all(sign_in_as: SignIn, ca
     path = send(browser, b"external_key,name,rfid\nA-1,One,\nA-2,Two,TAKEN\n")
     assets.create(shell(cast.acme), name="Meanwhile", tags=[NewTag("rfid", "TAKEN")])
     page = browser.get(finished(browser.post(path).location)).text
-    assert "1 row is wrong" in page
+    assert "1 row has an error" in page
     assert lookup.asset_by_key(cast.acme, "A-1") is None
 
 
@@ -253,7 +253,7 @@ def test_the_templates_can_be_imported_as_they_are(sign_in_as: SignIn, site: Sit
         template = browser.get(f"/import/template/{kind}.csv").data
         if kind == "asset":
             template = template.replace(b"4006381333931", b"4006381333932")
-        assert "Nothing is wrong" in browser.get(send(browser, template, kind)).text
+        assert "No errors" in browser.get(send(browser, template, kind)).text
 
 
 @given(st.lists(st.lists(st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"])).map(str.strip),
@@ -275,7 +275,7 @@ def test_the_encoding_is_found_by_its_letters(sign_in_as: SignIn, cast: Cast, en
     browser = sign_in_as(Role.EDITOR)
     path = send(browser, f"external_key\tname\nP-1\t{names}\n".encode(encoding))
     page = browser.get(path).text
-    if "not certain" in page:
+    if "uncertain" in page:
         assert browser.post(path).status_code == 409
         path = finished(browser.post(f"{path}/encoding", {"encoding": encoding}).location)
     assert escape(names) in browser.get(path).text
@@ -295,7 +295,7 @@ def test_an_encoding_that_cannot_be_decided_is_asked_for(sign_in_as: SignIn, cas
     browser = sign_in_as(Role.EDITOR)
     path = send(browser, "name\nGerät\n".encode("mac-roman"))
     page = browser.get(path).text
-    assert "The encoding of the file is not certain" in page
+    assert "The encoding of the file is uncertain" in page
     assert "Import 1 row" not in page
     assert browser.post(path).status_code == 409
     again = finished(browser.post(f"{path}/encoding", {"encoding": "mac-roman"}).location)
@@ -324,7 +324,7 @@ def test_a_number_that_a_spreadsheet_shortened_is_refused(
 ) -> None:
     browser = sign_in_as(Role.EDITOR)
     page = browser.get(send(browser, f"name;{column}\nBox;{value}\n".encode())).text
-    assert f"{column}: {value.partition('|')[0]} is a number as a spreadsheet shows it" in page
+    assert f"{column}: {value.partition('|')[0]} was changed to a number by the spreadsheet" in page
     assert "Format the column as text" in page
     assert total(cast) == 0
 
@@ -352,17 +352,17 @@ def test_every_fault_of_every_row_is_reported(sign_in_as: SignIn, cast: Cast, si
     rows = ["bad key;;perhaps;4006381333931", "OK-1;;;4,1E+12|" + "x" * 300, "A;B;C;D;E", ";Fine;ja;"]
     data = "\n".join(["sep=;", "external_key;name;is_active;barcode", *rows]).encode()
     page = browser.get(send(browser, data)).text
-    assert "3 rows are wrong" in page
+    assert "3 rows have errors" in page
     third = page.split("<b>Line 3</b>")[1].split("</li>")[0]
-    for words in ("external_key", "is_active is yes or no", "is on something else"):
+    for words in ("external_key", "is_active must be yes or no", "belongs to another record"):
         assert words in third
     fourth = page.split("<b>Line 4</b>")[1].split("</li>")[0]
-    assert "as a spreadsheet shows it" in fourth
+    assert "changed to a number by the spreadsheet" in fourth
     assert "255" in fourth
-    assert "Line 5 has 5 cells and the heading 4" in page
+    assert "Line 5 has 5 cells but the header has 4" in page
     many = "\n".join(["external_key;name", *("bad key;" for _ in range(250))]).encode()
     page = browser.get(send(browser, many)).text
-    assert "250 rows are wrong" in page
+    assert "250 rows have errors" in page
     assert "and 150 more" in page
 
 

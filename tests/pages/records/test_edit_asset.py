@@ -139,7 +139,7 @@ class TestDoubleClick:
         assert execute("SELECT count(*) FROM audit WHERE subject_name = 'Twin'").fetchone() == (1,)
         later = time.monotonic() + double_submit.PAGE_SECONDS + 1
         monkeypatch.setattr(time, "monotonic", lambda: later)
-        assert "This form was sent before" in admin.post(path, {**entered, "once": path}).text
+        assert "This form was already sent" in admin.post(path, {**entered, "once": path}).text
 
     @pytest.mark.parametrize(
         "path",
@@ -217,7 +217,7 @@ class TestRestoring:
         tag = browser.post(f"/assets/{site.cage.id}/restore")
         assert (key.status_code, tag.status_code) == (409, 409)
         assert "ASSET-0001" in key.text
-        assert "on something else" in tag.text
+        assert "belongs to another record" in tag.text
 
     def test_a_viewer_and_another_organization_do_not(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
         assets.delete(shell(cast.acme), site.pallet.id)

@@ -43,7 +43,7 @@ def test_a_large_tree_is_shown_closed_and_can_be_searched(sign_in_as: SignIn, ca
     assert found.count("data-branch=") == 11
     assert "in Rack A" in found
     assert " hidden>" not in found
-    assert "Nothing found" in browser.get("/locations?q=%00nowhere").text
+    assert "No matches" in browser.get("/locations?q=%00nowhere").text
 
 
 def test_a_deep_tree_is_shown(sign_in_as: SignIn, cast: Cast) -> None:

@@ -157,17 +157,17 @@ def test_a_new_site_is_led_to_its_first_position(sign_in_as: SignIn, cast: Cast)
     assert steps.count('class="pill ok">done') == 2
     assert 'href="/readers">Connect a reader' in steps
     see(cast.acme, asset.id, location.id, clock.now())
-    assert "To the first position" not in browser.get("/").text
+    assert "First steps" not in browser.get("/").text
 
 
 def test_the_steps_offer_only_what_the_role_may(sign_in_as: SignIn) -> None:
     text = sign_in_as(Role.VIEWER).get("/").text
-    assert "To the first position" in text
+    assert "First steps" in text
     assert "/locations/new" not in text
     assert "Connect a reader" not in text
 
 
 def test_a_filter_that_finds_nothing_is_not_taken_for_a_new_site(sign_in_as: SignIn, site: Site) -> None:
     text = sign_in_as(Role.VIEWER).get(f"/?location={site.dock.id}").text
-    assert "Nothing found" in text
+    assert "No matches" in text
     assert "No assets yet" not in text

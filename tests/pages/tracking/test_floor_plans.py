@@ -65,8 +65,8 @@ def test_a_plan_shows_what_is_where_and_where_something_is(editor: Browser, cast
     first = editor.get(f"{path}/now")
     assert editor.get(f"{path}/now", headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
     assert "found here" not in text
-    assert "Rack A: 1 asset, found here" in editor.get(f"{path}?q=cage").text
-    assert "Nothing that fits" in editor.get(f"{path}?q=%00nothing").text
+    assert "Rack A: 1 asset, match" in editor.get(f"{path}?q=cage").text
+    assert "No matches in this area" in editor.get(f"{path}?q=%00nothing").text
     see(cast, site.cage.id, site.dock.id, clock.now())
     assert "Dock 1: 1 asset" in editor.get(f"{path}/now", headers={"If-None-Match": first.headers["ETag"]}).text
 
@@ -110,7 +110,7 @@ def test_two_who_draw_at_once_do_not_overwrite_each_other(editor: Browser, cast:
     assert save(editor, cast, site, shape, plan.updated_at).status_code == 200
     answer = save(editor, cast, site, [], plan.updated_at)
     assert answer.status_code == 409
-    assert "somebody else" in answer.json["error"]
+    assert "someone else" in answer.json["error"]
 
 
 def test_another_organization_and_a_viewer_change_nothing(

@@ -114,7 +114,7 @@ def test_the_pages_tell_it_with_charts_that_a_screen_reader_can_name(
     browser = sign_in_as(Role.VIEWER)
     for path, words in (
         (f"/assets/{site.pallet.id}/history", "Time at each location"),
-        (f"/locations/{site.hall.id}/history", "Arrived and left"),
+        (f"/locations/{site.hall.id}/history", "Arrivals and departures"),
     ):
         for query in ("", "?from=2026-01-01&to=2026-01-31"):
             assert browser.get(path + query).status_code == 200, path + query
@@ -162,7 +162,7 @@ def test_what_was_not_seen_for_long_is_a_list(sign_in_as: SignIn, cast: Cast, si
     assert "Pallet 1" in text
     assert "Dock 1" in text
     assert "Roll cage" not in text
-    assert "Everything was seen" in browser.get("/not-seen?hours=168").text
+    assert "No missing assets" in browser.get("/not-seen?hours=168").text
     assert browser.get("/not-seen?hours=nonsense&offset=-1").status_code == 200
 
 

@@ -7,7 +7,7 @@ import { t } from "./texts.js";
 /** The two buttons under an unknown tag; `onDone` gets the server's answer. */
 export function attachButtons(entry, onDone) {
   return [
-    button(t("It is …"), () => openAttach(entry, onDone), "button"),
+    button(t("Assign …"), () => openAttach(entry, onDone), "button"),
     button(t("New asset"), () => openCreate(entry, onDone), "button"),
   ];
 }
@@ -15,12 +15,12 @@ export function attachButtons(entry, onDone) {
 function openAttach(entry, onDone) {
   const list = document.createElement("div");
   const search = async (text) => {
-    fill(list, [message(t("Looking …"))]);
+    fill(list, [message(t("Searching …"))]);
     try {
       const { assets } = await ask(`/scan/find?q=${encodeURIComponent(text)}`);
       const choices = assets.map((one) =>
         choice(one.name, [one.key, one.location].filter(Boolean).join(" · "), () => attach(entry, { asset: one.id }, onDone)));
-      fill(list, choices.length ? choices : [message(t("Nothing fits."))]);
+      fill(list, choices.length ? choices : [message(t("No matches."))]);
     } catch (error) {
       if (!error.state) throw error;
       fill(list, [message(error.message)]);
@@ -33,7 +33,7 @@ function openAttach(entry, onDone) {
 
 function openCreate(entry, onDone) {
   const name = t("Asset {code}", { code: entry.code.slice(-8) });
-  const form = askFor(t("Its name"), name, t("Save"), (text) => attach(entry, { name: text }, onDone));
+  const form = askFor(t("Name"), name, t("Save"), (text) => attach(entry, { name: text }, onDone));
   openSheet("attach", t("New asset with {code}", { code: entry.code }), form);
 }
 

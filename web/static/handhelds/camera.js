@@ -44,9 +44,9 @@ async function begin() {
 }
 
 function told(error) {
-  if (error.name === "NotAllowedError") return t("The camera is not allowed. Allow it for this site in the browser's settings");
-  if (["NotFoundError", "NotReadableError", "OverconstrainedError"].includes(error.name)) return t("No camera can be used on this device");
-  return t("This browser cannot read codes from pictures");
+  if (error.name === "NotAllowedError") return t("Camera access denied. Allow it for this site in the browser settings");
+  if (["NotFoundError", "NotReadableError", "OverconstrainedError"].includes(error.name)) return t("No camera is available on this device");
+  return t("This browser cannot read codes from photos");
 }
 
 function stop() {
@@ -64,8 +64,8 @@ function showPanel() {
   const video = document.createElement("video");
   video.muted = video.playsInline = true;
   const acts = part("camera-acts", "");
-  acts.append(button(t("Stop the camera"), stop, "button slim"));
-  panel.append(video, part("camera-told", t("Hold a code before the camera"), "p"), acts);
+  acts.append(button(t("Stop camera"), stop, "button slim"));
+  panel.append(video, part("camera-told", t("Hold a code in front of the camera"), "p"), acts);
   $("result").before(panel);
   $("station").classList.add("filming");
   $("camera").setAttribute("aria-pressed", "true");
@@ -108,7 +108,7 @@ function askForPhoto() {
   input.accept = "image/*";
   input.capture = "environment";
   input.addEventListener("change", async () => {
-    if (input.files.length) say(await readPhoto(input.files[0]) ? "" : t("No code was found in the photo. Hold it closer, and still"));
+    if (input.files.length) say(await readPhoto(input.files[0]) ? "" : t("No code in the photo. Hold the camera closer and keep it still"));
   });
   input.click();
 }

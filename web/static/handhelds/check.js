@@ -21,7 +21,7 @@ const PATIENCE = 4000; // ms
 const TITLES = {
   missing: t("Missing"),
   elsewhere: t("Elsewhere"),
-  unknown: t("Unknown tags"),
+  unknown: t("Unmatched tags"),
   here: t("Here"),
 };
 
@@ -30,9 +30,9 @@ export async function openCheck() {
   const { location } = locations.choice;
   const begins = document.createElement("div");
   const others = document.createElement("div");
-  openSheet("check", t("Check a location"), begins, others);
+  openSheet("check", t("New stock-take"), begins, others);
   if (location) fill(begins, await beginForm(location));
-  else fill(begins, [message(t("Scan the label of the location to check."))]);
+  else fill(begins, [message(t("Scan the label of the location to count."))]);
   await offerOthers(others);
 }
 
@@ -42,20 +42,20 @@ async function beginForm(location) {
   const box = document.createElement("input");
   box.type = "checkbox";
   box.checked = true;
-  below.append(box, t("with its sub-locations"));
+  below.append(box, t("including sub-locations"));
   const told = message("");
   const show = () => {
     const count = expectedAt(location, box.checked).length;
-    told.textContent = tn("{count} thing should be at {location}", "{count} things should be at {location}", count, { location: location.name });
+    told.textContent = tn("{count} asset expected at {location}", "{count} assets expected at {location}", count, { location: location.name });
   };
   box.addEventListener("change", show);
   show();
-  const start = button(t("Begin at {location}", { location: location.name }), async () => {
+  const start = button(t("Start at {location}", { location: location.name }), async () => {
     await begin(location, box.checked);
     await setLoading(null); // what is counted is not loaded
     closeSheet();
     await redraw();
-    say(t("Scan what is here. Nothing is recorded until you sign off"));
+    say(t("Scan everything here. Nothing is recorded until you sign off"));
   }, "button wide");
   return [told, below, start];
 }
@@ -64,9 +64,9 @@ async function offerOthers(list) {
   try {
     const { stock_takes } = await ask("/scan/stock-takes");
     if (!stock_takes.length) return;
-    fill(list, [part("choices-head", t("Go on with"), "h3"), ...stock_takes.map((one) => choice(
+    fill(list, [part("choices-head", t("Continue with"), "h3"), ...stock_takes.map((one) => choice(
       one.name,
-      t("begun by {person} {ago}, {scanned} of {expected} scanned", { person: one.started_by, ago: ago(one.started_at, siteNow()), scanned: one.scanned, expected: one.expected }),
+      t("started by {person} {ago}, {scanned} of {expected} scanned", { person: one.started_by, ago: ago(one.started_at, siteNow()), scanned: one.scanned, expected: one.expected }),
       () => goOn(one),
     ))]);
   } catch (error) {
@@ -87,7 +87,7 @@ async function goOn(one) {
 async function openLines() {
   const body = document.createElement("div");
   body.id = "take-lines";
-  openSheet("take", t("Check of {location}", { location: take.name }), body);
+  openSheet("take", t("Stock-take at {location}", { location: take.name }), body);
   showLines(await queue.recent(Infinity));
 }
 
@@ -97,11 +97,11 @@ export function showLines(log) {
   if (!take || !body) return closeSheet();
   const groups = groupsOf(log);
   fill(body, [
-    part("list-count", tn("{found} of {count} found", "{found} of {count} found", take.expected.length, { found: groups.here.length }), "p"),
+    part("list-count", tn("{number} of {count} found", "{number} of {count} found", take.expected.length, { number: groups.here.length }), "p"),
     button(t("Sign off …"), confirm, "button wide"),
     ...Object.keys(TITLES).filter((name) => groups[name].length).map((name) => group(name, groups[name])),
-    button(t("Set aside, to go on later or on another device"), () => leave(setAside), "button plain wide"),
-    button(t("Cancel the check: nothing is recorded"), () => leave(cancel), "button plain wide"),
+    button(t("Pause, to continue later or on another device"), () => leave(setAside), "button plain wide"),
+    button(t("Cancel the stock-take: nothing is recorded"), () => leave(cancel), "button plain wide"),
   ]);
 }
 
@@ -169,14 +169,14 @@ function openSignOff(groups, devices, isCurrent) {
   list.append(...counts);
   const person = link.me ? link.me.name : "";
   const isSafe = isCurrent && devices.every((one) => !mayHold(one));
-  openSheet("sign-off", t("Sign off the check of {location}?", { location: name }), list,
-    message(t("The scans are recorded then, and the result is kept.")),
+  openSheet("sign-off", t("Sign off the stock-take at {location}?", { location: name }), list,
+    message(t("Signing off records the scans and keeps the result.")),
     ...(unclear ? [message(tn("{count} scan without a clear location is not counted", "{count} scans without a clear location are not counted", unclear))] : []),
     ...devicesPart(devices, isCurrent),
-    button(isSafe ? t("Sign off as {person}", { person }) : t("Sign off all the same as {person}", { person }), async () => {
+    button(isSafe ? t("Sign off as {person}", { person }) : t("Sign off anyway as {person}", { person }), async () => {
       await finish(groups, devices);
       await redraw();
-      openSheet("signed-off", t("Signed off"), list, anchor(`/stock-takes/${id}`, t("Open the sheet")));
+      openSheet("signed-off", t("Signed off"), list, anchor(`/stock-takes/${id}`, t("Open the report")));
     }, "button wide"));
 }
 
@@ -184,18 +184,18 @@ function openSignOff(groups, devices, isCurrent) {
 const mayHold = ({ unsent, reported }) => unsent > 0 || siteNow() - reported > SILENT;
 
 function devicesPart(devices, isCurrent) {
-  const stale = isCurrent ? [] : [message(t("No connection: what other devices have not sent is not known."))];
+  const stale = isCurrent ? [] : [message(t("No connection. Other devices may have unsent scans."))];
   if (!devices.length) return stale;
   const list = part("moves", "", "ul");
   list.id = "other-devices";
   list.append(...devices.map((one) => part("", toldOfDevice(one), "li")));
-  const warning = message(t("What other devices have not sent is missing here. First see that they show “All saved”."));
+  const warning = message(t("Unsent scans of other devices are missing here. First check that those devices show “All saved”."));
   return [part("choices-head", t("Other devices"), "h3"), list, ...stale, ...(devices.some(mayHold) ? [warning] : [])];
 }
 
 function toldOfDevice(one) {
   const values = { device: one.name, ago: ago(one.reported, siteNow()) };
-  if (one.unsent) return tn("{device}: {count} scan not sent, last contact: {ago}", "{device}: {count} scans not sent, last contact: {ago}", one.unsent, values);
-  if (mayHold(one)) return t("{device}: may hold scans that are not sent, last contact: {ago}", values);
-  return t("{device}: everything is sent", values);
+  if (one.unsent) return tn("{device}: {count} unsent scan, last contact: {ago}", "{device}: {count} unsent scans, last contact: {ago}", one.unsent, values);
+  if (mayHold(one)) return t("{device}: may have unsent scans, last contact: {ago}", values);
+  return t("{device}: everything sent", values);
 }

@@ -14,13 +14,13 @@ export function openLocations(title, onChoose) {
     const [recent, rest] = [last.filter(fits), others.filter(fits).slice(0, 200)];
     const button = (one) => choice(one.name, one.area || one.key, () => onChoose(one));
     fill(list, [
-      ...(recent.length ? [part("choices-head", t("Chosen last"), "h3"), ...recent.map(button), part("choices-head", t("All locations"), "h3")] : []),
+      ...(recent.length ? [part("choices-head", t("Recently used"), "h3"), ...recent.map(button), part("choices-head", t("All locations"), "h3")] : []),
       ...rest.map(button),
     ]);
-    if (!recent.length && !rest.length) fill(list, [message(all().length ? t("No location fits.") : t("The locations are not loaded yet."))]);
+    if (!recent.length && !rest.length) fill(list, [message(all().length ? t("No location matches.") : t("Locations are not loaded yet."))]);
     return [...recent, ...rest];
   };
-  const form = askFor(t("Search a location"), "", t("Choose"), (text) => {
+  const form = askFor(t("Search for a location"), "", t("Choose"), (text) => {
     const [first] = show(text);
     if (first) onChoose(first);
   });
@@ -50,17 +50,17 @@ export function openWhose(items, onClaimed) {
   const list = part("log-list", "", "ol");
   list.append(...items.filter(({ code }) => code !== undefined).slice(0, 50).map((item) => logItem({ ...item, state: "unclear" })));
   openSheet("whose", t("Who made these scans?"),
-    message(t("Somebody else was signed in before, and that has expired. If you did not make them, ask that person to sign in here.")), list,
+    message(t("Someone else was signed in before, and that session has expired. If these are not your scans, ask that person to sign in here.")), list,
     button(t("I made them"), () => onClaimed(true), "button wide"),
-    button(tn("Take {count} scan back", "Take {count} scans back", items.length), () => onClaimed(false), "button plain wide"));
+    button(tn("Undo {count} scan", "Undo {count} scans", items.length), () => onClaimed(false), "button plain wide"));
 }
 
 function group(id, items, onPlaced, onDiscard) {
   const { label, shown, location, retired, question } = items[0].held;
   const section = part("held-group", "", "section");
-  const why = question ? t("{code} is the label of a location and of an asset. Choose which one is meant", { code: question.code }) : retired ? t("{location} was retired before these scans arrived.", { location: shown }) : location
-    ? t("{label} turned out to be the label of {location}, while {shown} was shown.", { label, shown, location: location.name })
-    : t("They were scanned after the label {label}, which names no location that is known.", { label });
+  const why = question ? t("{code} is the label of both a location and an asset. Choose one", { code: question.code }) : retired ? t("{location} was retired before these scans arrived.", { location: shown }) : location
+    ? t("{label} is the label of {location}, but {shown} was shown.", { label, shown, location: location.name })
+    : t("Scanned after the label {label}, which belongs to no known location.", { label });
   const list = part("log-list", "", "ol");
   list.append(...items.slice(0, 50).map((item) => logItem({ ...item, state: "unclear" })));
   const before = all().find((one) => one.name === shown);
@@ -70,7 +70,7 @@ function group(id, items, onPlaced, onDiscard) {
     ...(question ? answers(question, (...given) => onPlaced(id, ...given)) : []),
     ...candidates.map((one) => button(t("At {location}", { location: one.name }), () => onPlaced(id, one), "button wide")),
     ...(question ? [] : [button(t("Choose the location …"), () => openLocations(t("Where were these scanned?"), (one) => onPlaced(id, one)), "button wide")]),
-    button(tn("Take {count} scan back", "Take {count} scans back", items.length), () => onDiscard(id), "button plain wide"),
+    button(tn("Undo {count} scan", "Undo {count} scans", items.length), () => onDiscard(id), "button plain wide"),
   );
   return section;
 }

@@ -12,14 +12,14 @@ export function openFind() {
   const answer = document.createElement("div");
   answer.id = "answer";
   answer.setAttribute("aria-live", "polite");
-  answer.append(message(t("Scan it, or type a tag, a key or a name. Nothing is recorded here.")));
+  answer.append(message(t("Scan or type a tag, key or name. Nothing is recorded here.")));
   openSheet("find", t("Find"), askFor(t("Tag, key or name"), "", t("Find"), find), answer);
 }
 
 export async function find(text) {
   document.getElementById("asked").value = "";
   const answer = document.getElementById("answer");
-  fill(answer, [message(t("Looking for {text} …", { text }))]);
+  fill(answer, [message(t("Searching for {text} …", { text }))]);
   try {
     fill(answer, told(text, await ask(`/scan/find?q=${encodeURIComponent(text)}`)));
   } catch (error) {
@@ -47,31 +47,31 @@ function known(one) {
 
 /** How old the device's copy is. */
 export function asOf() {
-  if (!copy.updatedAt) return t("No connection, and this device has no copy yet.");
-  return t("No connection. As this device knew it {ago}.", { ago: ago(copy.updatedAt) });
+  if (!copy.updatedAt) return t("No connection, and no data on this device yet.");
+  return t("No connection. Data on this device: {ago}.", { ago: ago(copy.updatedAt) });
 }
 
 function told(text, { assets, location, total }) {
   if (location) {
-    return [message(t("{name} is a location.", { name: location.name })), anchor(`/locations/${location.id}`, t("Open it"))];
+    return [message(t("{name} is a location.", { name: location.name })), anchor(`/locations/${location.id}`, t("Open"))];
   }
-  if (!assets.length) return [message(t("Nothing is called {text}, and no tag or key is.", { text }))];
+  if (!assets.length) return [message(t("No match for {text}.", { text }))];
   if (assets.length === 1) return thing(assets[0]);
   const choices = assets.map((one) => choice(one.name, [one.key, one.location].filter(Boolean).join(" · "), () => find(one.key)));
-  return [message(tn("{count} thing fits", "{count} things fit", total)), ...choices];
+  return [message(tn("{count} match", "{count} things fit", total)), ...choices];
 }
 
 function thing(one) {
-  const parts = [part("", one.name, "h3"), part("found-location", one.location || (one.seen_at ? t("The location was retired") : t("Never seen")), "p")];
+  const parts = [part("", one.name, "h3"), part("found-location", one.location || (one.seen_at ? t("The location is retired") : t("Never seen")), "p")];
   if (one.seen_at) parts.push(message(since(one)));
   if (one.moves.length > 1) {
     const moves = part("moves", "", "ol");
     moves.append(...one.moves.slice(1).map((move) => part("", `${move.location}, ${ago(move.at, siteNow())}`, "li")));
-    parts.push(message(t("Before that:")), moves);
+    parts.push(message(t("Previously:")), moves);
   }
   if (one.carrier) parts.push(message(t("On {carrier}", { carrier: one.carrier.name })));
-  if (one.load && one.load.length) parts.push(message(t("Carries {things}", { things: one.load.map(({ name }) => name).join(", ") })));
-  return [...parts, anchor(`/assets/${one.id}`, t("Open its page"))];
+  if (one.load && one.load.length) parts.push(message(t("Carries {assets}", { assets: one.load.map(({ name }) => name).join(", ") })));
+  return [...parts, anchor(`/assets/${one.id}`, t("Open page"))];
 }
 
 function since(one) {

@@ -18,11 +18,11 @@ export async function openHere(onOpen) {
   const box = document.createElement("input");
   box.type = "checkbox";
   box.checked = true;
-  below.append(box, t("with everything below it"));
+  below.append(box, t("including sub-locations"));
   const show = () => fill(list, lines(box.checked ? withBelow(choice.location.id) : new Set([choice.location.id]), onOpen));
   box.addEventListener("change", show);
-  openSheet("here", t("What is at {location}", { location: choice.location.name }), below, list);
-  fill(list, [message(t("Looking …"))]);
+  openSheet("here", t("Assets at {location}", { location: choice.location.name }), below, list);
+  fill(list, [message(t("Searching …"))]);
   if (link.state === "ok") await copy.refresh(link.me).catch((error) => { if (!error.state) throw error; });
   show();
 }
@@ -31,7 +31,7 @@ function lines(ids, onOpen) {
   const found = copy.at(ids);
   const told = (one) => [one.key, one.seen ? t("last seen {ago}", { ago: ago(one.seen * 1000, siteNow()) }) : ""].filter(Boolean).join(" · ");
   return [
-    part("list-count", tn("{count} thing", "{count} things", found.length), "p"),
+    part("list-count", tn("{count} asset", "{count} assets", found.length), "p"),
     ...found.slice(0, MOST).map((one) => choiceButton(one.name, told(one), () => onOpen(one))),
     ...(link.state === "ok" ? [] : [message(asOf())]),
   ];

@@ -16,14 +16,14 @@ import { redraw } from "./view.js";
 export function openJobs() {
   const { location } = choice;
   const jobs = location ? [
-    choiceButton(t("What is here?"), t("Everything at {location}", { location: location.name }), () => openHere(showThing)),
-    choiceButton(t("Check this location"), t("Stock-take: what is here, what is missing"), openCheck),
+    choiceButton(t("What is here?"), t("All assets at {location}", { location: location.name }), () => openHere(showThing)),
+    choiceButton(t("Start a stock-take"), t("Find out what is here and what is missing"), openCheck),
     choiceButton(t("Move everything"), t("From {location} to another location", { location: location.name }), openMove),
     ...(take ? [] : [ // what is counted is not loaded
-      choiceButton(t("Load a carrier"), t("What is on a pallet or trolley goes where it goes"), () => begin({ kind: "load", carrier: null })),
-      choiceButton(t("Take things off their carrier"), t("Scan each of them"), () => begin({ kind: "unload" })),
+      choiceButton(t("Put onto a carrier"), t("Contents move with the pallet"), () => begin({ kind: "load", carrier: null })),
+      choiceButton(t("Take off a carrier"), t("Scan each asset"), () => begin({ kind: "unload" })),
     ]),
-    choiceButton(t("Empty a carrier"), t("Everything comes off at once"), openEmpty),
+    choiceButton(t("Empty a carrier"), t("Take everything off at once"), openEmpty),
   ] : [message(t("Scan a location first."))];
   openSheet("jobs", t("What do you want to do?"), ...jobs);
 }
@@ -38,8 +38,8 @@ function openEmpty() {
   const answer = document.createElement("div");
   const empty = (text) => {
     const one = copy.find(text);
-    if (!one) return fill(answer, [message(t("Nothing is called {text}, and no tag or key is.", { text }))]);
-    fill(answer, [button(t("Take everything off {carrier}", { carrier: one.name }), async () => { await unloadAll(one); closeSheet(); say(t("Nothing is on {carrier} any more", { carrier: one.name })); }, "button wide")]);
+    if (!one) return fill(answer, [message(t("No match for {text}.", { text }))]);
+    fill(answer, [button(t("Take everything off {carrier}", { carrier: one.name }), async () => { await unloadAll(one); closeSheet(); say(t("{carrier} is empty", { carrier: one.name })); }, "button wide")]);
   };
   openSheet("empty", t("Empty a carrier"), askFor(t("Tag, key or name"), "", t("Find"), empty), answer);
   sheet.onCode = (code) => { empty(code); return true; };

@@ -15,7 +15,7 @@ export function guardExits() {
   });
   $("sign-out").addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (!(await isReachable())) return say(t("No connection: you stay signed in. Sign out when it is back"));
+    if (!(await isReachable())) return say(t("No connection: you stay signed in. Sign out when the connection is back"));
     const form = event.target;
     form.csrf.value = link.me ? link.me.csrf : "";
     form.submit();

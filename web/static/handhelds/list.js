@@ -25,7 +25,7 @@ export function showList(log) {
   const { total, repeats } = countOf(log);
   fill(document.getElementById("list-head"), [
     part("list-count", summary(total, repeats), "p"),
-    button(t("Begin the count anew"), () => { beginAnew(); acts.onBegin(); }),
+    button(t("Restart count"), () => { beginAnew(); acts.onBegin(); }),
   ]);
   const lines = log.filter(isHere).map(row);
   fill(document.getElementById("list-lines"), lines.length ? lines : [part("", t("Nothing yet."), "li")]);
@@ -33,7 +33,7 @@ export function showList(log) {
 
 function summary(total, repeats) {
   const scans = tn("{count} scan", "{count} scans", total);
-  return repeats ? `${scans}, ${tn("{count} of them a repeat", "{count} of them repeats", repeats)}` : scans;
+  return repeats ? `${scans}, ${tn("including {count} repeat", "including {count} repeats", repeats)}` : scans;
 }
 
 function row(entry) {

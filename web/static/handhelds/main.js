@@ -40,7 +40,7 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
   if (mayBeOneOf(code, raw) && !(await isNoBadge(mayBeBadge(code) ? code : raw.typed.trim()))) return;
   if (raw && raw.isPart) {
     signal("refused");
-    return showResult({ outcome: "refused", thing: code, told: t("The code did not arrive whole. Scan it again"), state: "" });
+    return showResult({ outcome: "refused", thing: code, told: t("Incomplete code. Scan it again"), state: "" });
   }
   if (sheet.name === "find") return (await useTools()).find(code);
   if (sheet.onCode && sheet.onCode(code)) return;
@@ -63,7 +63,7 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
   }
   if (!thing && hasWrongCheckDigit(raw && PREFIXED.test(raw.typed) ? raw.typed : code)) {
     signal("refused");
-    const told = t("The check digit of this code is wrong: it was misread or misprinted. Scan it again");
+    const told = t("Wrong check digit: the code was misread or misprinted. Scan it again");
     return showResult({ outcome: "refused", thing: code, told, state: "" });
   }
   const { choice } = locations;
@@ -93,9 +93,9 @@ async function isNoBadge(badge) {
   } catch (error) {
     if (!error.state) throw error;
     const isTooOften = error.status === 429;
-    return refuse(isTooOften ? t("It was not kept. Scan it again in a minute") : t("It was not kept. Scan it again when there is a connection"));
+    return refuse(isTooOften ? t("Not saved. Scan it again in a minute") : t("Not saved. Scan it again when there is a connection"));
   }
-  if (!link.me || !link.me.device) return refuse(t("It was not kept. Badges sign in on enrolled devices only"));
+  if (!link.me || !link.me.device) return refuse(t("Not saved. Badges work only on enrolled devices"));
   const form = document.createElement("form");
   [form.method, form.action] = ["post", "/sign-in?next=/scan"];
   for (const [name, value] of Object.entries({ badge, csrf: link.me.csrf, next: "/scan" })) {
@@ -113,7 +113,7 @@ async function whichOne(id, code, made, location, thing) {
   await askWhich(id, code, location, thing);
   await keep(id, `${window.location.origin}/a/${encodeURIComponent(thing.key)}`, made, thing);
   await recount();
-  openHeld(await useTools(), link.held.filter((item) => item.choice === locations.choice.id), t("Which one is {code}?", { code }));
+  openHeld(await useTools(), link.held.filter((item) => item.choice === locations.choice.id), t("What is {code}?", { code }));
 }
 
 function openHeld(tools, held, title) {
@@ -141,7 +141,7 @@ function isWhole(code) {
 async function readyToLoad(thing) {
   if (!thing) {
     signal("refused");
-    showResult({ outcome: "refused", thing: t("Unknown tag"), told: t("Only things that are known go onto a carrier, or come off"), state: "" });
+    showResult({ outcome: "refused", thing: t("Unmatched tag"), told: t("Only known assets can be put onto a carrier or taken off it"), state: "" });
     return false;
   }
   if (carrier.loading.kind === "load" && !carrier.loading.carrier) {
@@ -165,7 +165,7 @@ async function keep(id, code, made, thing) {
   } catch (error) {
     if (error.name === "ConstraintError") return; // kept already, just before the page was closed
     signal("refused");
-    return showResult({ outcome: "refused", thing: code, told: t("This device cannot store it: {reason}", { reason: error.message }), state: "" });
+    return showResult({ outcome: "refused", thing: code, told: t("This device cannot store the scan: {reason}", { reason: error.message }), state: "" });
   }
   shown.id = item.id;
   signalled.set(item.id, outcome);
@@ -292,7 +292,7 @@ function opens(id, open) {
     try {
       loaded = await useTools();
     } catch {
-      return say(t("No connection: this could not be loaded yet"));
+      return say(t("No connection: not loaded yet"));
     }
     await Promise.resolve(open(loaded)).catch(report);
   });
@@ -346,12 +346,12 @@ function showListed(entry) {
 
 function showMute() {
   $("mute").setAttribute("aria-pressed", String(isMuted()));
-  $("mute").textContent = isMuted() ? t("Sounds are muted: unmute") : t("Mute the sounds");
+  $("mute").textContent = isMuted() ? t("Unmute sounds") : t("Mute sounds");
 }
 
 function report(error) {
   signal("refused");
-  showResult({ outcome: "refused", thing: t("This page has a problem"), told: String(error.message || error), state: "" });
+  showResult({ outcome: "refused", thing: t("Error on this page"), told: String(error.message || error), state: "" });
 }
 
 /** Restore what the device stored. */
@@ -402,7 +402,7 @@ async function begin() {
 async function followOthers() {
   if (!stock.take || link.state !== "ok") return;
   try {
-    if (!(await stock.catchUp())) say(t("The check was finished on another device"));
+    if (!(await stock.catchUp())) say(t("The stock-take was finished on another device"));
     await redraw();
   } catch (error) {
     if (!error.state) throw error;
@@ -422,7 +422,7 @@ async function catchUp() {
 }
 
 function sayNoOffline() {
-  say(t("This page could not be kept for the time without a connection"));
+  say(t("This page could not be saved for offline use"));
 }
 
 begin().catch(report);

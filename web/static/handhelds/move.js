@@ -18,9 +18,9 @@ export async function openMove() {
   if (link.state === "ok") await copy.refresh(link.me).catch((error) => { if (!error.state) throw error; });
   const things = copy.at(new Set([from.id]));
   if (!things.length) {
-    return openSheet("move", t("Move everything"), message(t("Nothing is at {location}, as far as this device knows.", { location: from.name })));
+    return openSheet("move", t("Move everything"), message(t("This device knows of no assets at {location}.", { location: from.name })));
   }
-  openLocations(t("Where does everything at {location} go?", { location: from.name }), (to) => confirm(from, to, things));
+  openLocations(t("Where should everything at {location} go?", { location: from.name }), (to) => confirm(from, to, things));
 }
 
 function confirm(from, to, things) {
@@ -28,9 +28,9 @@ function confirm(from, to, things) {
   const names = things.slice(0, 10).map((one) => one.name).join(", ");
   const count = things.length;
   openSheet("move", t("Move everything"),
-    message(tn("{count} thing goes from {from} to {to}:", "{count} things go from {from} to {to}:", count, { from: from.name, to: to.name })),
+    message(tn("{count} asset moves from {from} to {to}:", "{count} assets move from {from} to {to}:", count, { from: from.name, to: to.name })),
     message(count > 10 ? t("{names} and {more} more", { names, more: count - 10 }) : names),
-    button(tn("Move {count} thing", "Move {count} things", count), () => move(to, things), "button wide"));
+    button(tn("Move {count} asset", "Move {count} assets", count), () => move(to, things), "button wide"));
 }
 
 async function move(to, things) {
@@ -40,7 +40,7 @@ async function move(to, things) {
   await queue.addAll(things.map((one) => ({ ...common, id: newId(), assetId: one.id, code: one.key, known: one.name })));
   closeSheet();
   await recount();
-  say(tn("{count} thing is moved to {location}", "{count} things are moved to {location}", things.length, { location: to.name }));
+  say(tn("{count} asset moved to {location}", "{count} assets moved to {location}", things.length, { location: to.name }));
   await redraw();
   flush();
 }

@@ -12,15 +12,15 @@ export const $ = (id) => document.getElementById(id);
 const WORDS = {
   recorded: t("Saved"),
   again: t("Already scanned here"),
-  unknown: t("Unknown tag"),
+  unknown: t("Unmatched tag"),
   refused: t("Refused"),
   queued: t("Kept on this device"),
   location: t("Location"),
   counted: t("Found"),
   surplus: t("Not expected here"),
   unclear: t("Location unclear"),
-  undone: t("Taken back"),
-  undoing: t("Taking back"),
+  undone: t("Undone"),
+  undoing: t("Undoing"),
 };
 const SHAPES = {
   recorded: "✓", again: "=", unknown: "?", refused: "✕", queued: "↑", location: "◆", counted: "✓", surplus: "≠", unclear: "◇", undone: "↶", undoing: "↶",
@@ -28,13 +28,13 @@ const SHAPES = {
 const STATES = {
   recorded: t("Saved on the server"),
   again: t("Saved on the server"),
-  unknown: t("Parked in the inbox of unknown tags"),
+  unknown: t("Added to the unmatched tags"),
   refused: t("Not saved"),
-  queued: t("It will be sent"),
+  queued: t("Will be sent"),
   counted: t("Counted"),
-  surplus: t("Counted; it will be recorded here"),
-  unclear: t("It waits here until you say where it is"),
-  undoing: t("It will be sent"),
+  surplus: t("Counted; will be recorded here"),
+  unclear: t("Waiting until you choose its location"),
+  undoing: t("Will be sent"),
 };
 
 export const wordOf = (state) => WORDS[state] || state;
@@ -69,7 +69,7 @@ export function facts(entry) {
   if (outcome === "refused") return { outcome, thing, told: entry.reason || "" };
   if (outcome === "undone") return undoneFacts(entry, thing);
   if (outcome === "location") {
-    return { outcome, thing: entry.location ? entry.location.name : entry.code, told: t("Now scan what is here"), state: "" };
+    return { outcome, thing: entry.location ? entry.location.name : entry.code, told: t("Now scan the assets here"), state: "" };
   }
   if (outcome === "recorded" || outcome === "again") return { outcome, thing, told: before(entry) };
   return { outcome, thing, told: at };
@@ -81,7 +81,7 @@ function countedFacts(entry) {
   const isCertain = asset || known;
   if (!isCertain) {
     const outcome = entry.state === "counted" ? "unknown" : "queued";
-    return { outcome, thing: code, told: "", state: t("It goes to the inbox of unknown tags when the check is signed off") };
+    return { outcome, thing: code, told: "", state: t("Will be added to the unmatched tags when the stock-take is signed off") };
   }
   const outcome = (asset ? isExpected(asset.id) : entry.expected) ? "counted" : "surplus";
   return { outcome, thing: asset ? asset.name : known, told: entry.was ? before(entry) : "", state: STATES[entry.state === "queued" ? "queued" : outcome] };
@@ -96,16 +96,16 @@ function before({ was, locationName }) {
 }
 
 function whoseFacts(outcome, thing, at) {
-  return { outcome, thing, told: at, word: t("Made by whom?"), state: t("It waits here until somebody says who made it") };
+  return { outcome, thing, told: at, word: t("Who made it?"), state: t("Waiting until someone says who made it") };
 }
 
 function undoneFacts(entry, thing) {
   if (entry.asset) {
-    const told = t("It is no longer scanned at {location}", { location: entry.locationName });
-    return { outcome: "undone", thing, told, state: t("The position is what it was before") };
+    const told = t("Scan at {location} undone", { location: entry.locationName });
+    return { outcome: "undone", thing, told, state: t("Previous location restored") };
   }
-  const told = entry.locationName ? t("This code is no longer scanned at {location}", { location: entry.locationName }) : "";
-  return { outcome: "undone", thing, told, state: t("No position was changed") };
+  const told = entry.locationName ? t("Scan of this code at {location} undone", { location: entry.locationName }) : "";
+  return { outcome: "undone", thing, told, state: t("No location changed") };
 }
 
 export function showLog(entries) {
@@ -145,15 +145,15 @@ export function showCount({ total, repeats }) {
 export function showTake(take, groups) {
   $("take").hidden = !take;
   if (!take) return;
-  $("take").textContent = t("Checking {location}: {found} of {count} found", { location: take.name, found: groups.here.length, count: take.expected.length });
+  $("take").textContent = t("Stock-take at {location}: {number} of {count} found", { location: take.name, number: groups.here.length, count: take.expected.length });
 }
 
 /** The carrier that is being loaded; a tap ends it. */
 export function showLoading(loading) {
   $("loading").hidden = !loading;
   if (!loading) return;
-  const text = loading.kind === "unload" ? t("Taking off: scan what comes off its carrier")
-    : loading.carrier ? t("Loading {carrier}: scan what goes on it", { carrier: loading.carrier.name }) : t("Loading: scan the carrier first");
+  const text = loading.kind === "unload" ? t("Taking off: scan each asset you take off")
+    : loading.carrier ? t("Putting onto {carrier}: scan the assets", { carrier: loading.carrier.name }) : t("Putting onto a carrier: scan the carrier first");
   $("loading").textContent = `${text} · ${t("tap to end")}`;
 }
 
@@ -184,7 +184,7 @@ export function showLink({ state, waiting, held, me }) {
 function showHeld(held) {
   $("held").hidden = !held.length;
   const whose = held.filter((item) => item.held.whose).length;
-  $("held").textContent = whose ? tn("{count} scan of an earlier sign-in: say who made it", "{count} scans of an earlier sign-in: say who made them", whose) : tn("{count} scan without a clear location: choose it", "{count} scans without a clear location: choose it", held.length);
+  $("held").textContent = whose ? tn("{count} scan from an earlier session: say who made it", "{count} scans from an earlier session: say who made them", whose) : tn("{count} scan without a clear location: choose it", "{count} scans without a clear location: choose it", held.length);
 }
 
 /** Show a message for a moment, over the bar at the bottom. */

@@ -21,13 +21,13 @@ export function openTest() {
 function showProfile() {
   const { prefix, suffix, layout } = current();
   const learnt = [
-    prefix && t("“{text}” in front is taken off", { text: prefix }),
-    suffix && t("“{text}” at the end is taken off", { text: suffix }),
-    layout && t("keys are read as on a US keyboard"),
+    prefix && t("prefix “{text}” is removed", { text: prefix }),
+    suffix && t("suffix “{text}” is removed", { text: suffix }),
+    layout && t("keys are read as a US keyboard"),
   ].filter(Boolean);
   const parts = learnt.length
-    ? [message(t("Learnt for this scanner: {list}.", { list: learnt.join(", ") })), button(t("Forget it"), () => { forget(); showProfile(); })]
-    : [message(t("If what arrives is not what is printed, scan the test code: this device then learns what the scanner adds or changes.")),
+    ? [message(t("Learned for this scanner: {list}.", { list: learnt.join(", ") })), button(t("Forget"), () => { forget(); showProfile(); })]
+    : [message(t("If the text differs from the printed code, scan the test code. This device then learns what the scanner adds or changes.")),
       anchor("/scan/test-code", t("Show the test code"))];
   fill(document.getElementById("profile"), parts);
 }
@@ -53,7 +53,7 @@ export function showTested(code, { typed, byKey }) {
     learn(learnt);
     showProfile();
   }
-  const row = part("taken", t("Taken as: {code}", { code: learnt ? TEST_CODE : code }), "p");
+  const row = part("taken", t("Read as: {code}", { code: learnt ? TEST_CODE : code }), "p");
   if (raw.firstElementChild) raw.firstElementChild.after(row);
   else raw.prepend(row);
   last = 0;

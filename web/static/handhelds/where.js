@@ -14,7 +14,7 @@ import { redraw, shown } from "./view.js";
 export async function chooseLocation(location, id = newId()) {
   if (take && !inScope(location.id)) {
     signal("refused");
-    const told = t("The check of {location} does not cover it. Finish it or set it aside first", { location: take.name });
+    const told = t("Not part of the stock-take at {location}. Sign it off or pause it first", { location: take.name });
     return showResult({ outcome: "refused", thing: location.name, told, state: "" });
   }
   await locations.choose(location, id);
@@ -22,7 +22,7 @@ export async function chooseLocation(location, id = newId()) {
   showLocation(locations.choice);
   signal("location");
   shown.id = "";
-  showResult({ outcome: "location", thing: location.name, told: t("Now scan what is here"), state: "" });
+  showResult({ outcome: "location", thing: location.name, told: t("Now scan the assets here"), state: "" });
   await redraw();
 }
 
@@ -32,7 +32,7 @@ export async function loseLocation(code) {
   showLocation(locations.choice);
   signal("unclear");
   shown.id = "";
-  const told = t("{code} names no location this device knows. What you scan now waits until you choose one", { code });
+  const told = t("{code} is not a known location. Scans wait until you choose one", { code });
   showResult({ outcome: "unclear", thing: t("Location unclear"), told, state: "" });
   await redraw();
 }
@@ -94,7 +94,7 @@ export async function place(choice, location, label = "") {
   await queue.release(choice, location);
   if (choice === locations.choice.id && !locations.choice.location) await chooseLocation(location, choice);
   closeSheet();
-  say(t("They are saved at {location}", { location: location.name }));
+  say(t("Saved at {location}", { location: location.name }));
   await redraw();
   flush();
 }
