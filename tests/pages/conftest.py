@@ -1,4 +1,4 @@
-"""A small site with one person of each role, and browsers signed in as them."""
+"""Fixtures: a small site with one person of each role, and browsers signed in as them."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ EMAIL, PASSWORD = "ada@acme.example", "correct horse battery"
 
 
 def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
-    """Somebody scans it there by hand."""
+    """Record a scan by hand at the location."""
     positions.record([Scan(organization_id, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], GAP)
 
 
 def hear(topic: str) -> None:
-    """A message on a topic that is nobody's."""
+    """Record a message on an unassigned topic."""
     unassigned_topics.record([Unassigned(topic, clock.now(), b"{}")])
 
 
 def opened_with(form: str) -> str:
-    """The values that a form on a page was opened with, as it sends them along."""
+    """Return the hidden original values of a form, which a browser sends along."""
     return unescape(form.split('name="opened" value="')[1].split('"')[0])
 
 
 class Site(NamedTuple):
-    """`hall` holds `dock` and `rack`; `pallet` has a barcode, `cage` an RFID tag; nothing was scanned yet."""
+    """A site: `hall` contains `dock` and `rack`; `pallet` has a barcode, `cage` an RFID tag; no scans yet."""
 
     hall: LocationRow
     dock: LocationRow
@@ -62,7 +62,7 @@ class Site(NamedTuple):
 
 
 class Browser:
-    """A client with a session, that sends the form's token like a browser would."""
+    """A client with a session that sends the CSRF token with its forms."""
 
     def __init__(self, app: Flask, token: str = "") -> None:
         self.client = Client(app)
@@ -71,13 +71,13 @@ class Browser:
             self.client.set_cookie(SESSION_COOKIE, token)
 
     def get(self, path: str, **options: object) -> TestResponse:
-        return self.client.get(path, **{"buffered": True, **options})  # received to the end, as by a browser
+        return self.client.get(path, **{"buffered": True, **options})  # read completely, as a browser does
 
     def post(self, path: str, data: dict[str, object] | None = None) -> TestResponse:
         return self.client.post(path, data={"csrf": csrf_token(self.token), **(data or {})})
 
     def edit(self, path: str, data: dict[str, object]) -> TestResponse:
-        """Open the form and send it, with the values that it was opened with."""
+        """Open a form and send it with its original values, updated by `values`."""
         return self.post(path, {"opened": opened_with(self.get(path).text), **data})
 
     def send(self, path: str, body: object) -> TestResponse:
@@ -110,7 +110,7 @@ def site(cast: Cast) -> Site:
 
 @pytest.fixture
 def sign_in_as(app: Flask, cast: Cast) -> SignIn:
-    """A browser signed in as a new person of the role."""
+    """Return a browser signed in as a new person with the role."""
 
     def sign_in(role: Role, *, organization_id: int = cast.acme, device_id: int | None = None) -> Browser:
         number = len(people.list_people(organization_id)) + 1
@@ -133,7 +133,7 @@ def admin(sign_in_as: SignIn) -> Browser:
 
 @pytest.fixture
 def requeued(app: Flask) -> list[tuple[int, str, bytes, int]]:
-    """Ingest accepts dead letters; the value lists those it got."""
+    """Let ingest accept requeued dead letters and return the list of those received."""
     messages: list[tuple[int, str, bytes, int]] = []
     change(app, requeue=lambda *message: messages.append(message))
     return messages
@@ -146,7 +146,7 @@ def anybody(app: Flask) -> Browser:
 
 @pytest.fixture
 def quick_and_forgiving(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hash that costs nothing, and nobody has been wrong yet."""
+    """Replace scrypt by a fast hash and reset the limits of wrong attempts."""
     monkeypatch.setattr(passwords, "generate_password_hash", lambda text: f"hash of {text}")
     monkeypatch.setattr(passwords, "generate_password_hash", lambda text: f"hash of {text}")
     monkeypatch.setattr(passwords, "check_password_hash", lambda stored, text: stored == f"hash of {text}")

@@ -1,4 +1,4 @@
-"""The API reference for people is made from the document for machines."""
+"""The API reference is generated from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ AGENT = {"User-Agent": "Mozilla/5.0"}
 
 
 def document(browser: Browser) -> dict[str, Any]:
-    found: dict[str, Any] = browser.get("/api/openapi.json", headers=AGENT).json
-    return found
+    document: dict[str, Any] = browser.get("/api/openapi.json", headers=AGENT).json
+    return document
 
 
 def test_every_operation_is_there_with_its_scopes(anybody: Browser) -> None:
@@ -43,5 +43,5 @@ def test_nothing_comes_from_outside(anybody: Browser) -> None:
     assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
 
 
-def test_the_page_of_the_keys_leads_here(sign_in_as: Any) -> None:
+def test_the_page_of_api_keys_links_to_the_reference(sign_in_as: Any) -> None:
     assert 'href="/api/docs"' in sign_in_as("administrator").get("/keys").text

@@ -1,4 +1,4 @@
-"""The audit as administrators see it: who changed what, and the history of changes of one record."""
+"""The audit log for administrators, and the history of changes of one record."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def admin(sign_in_as: SignIn) -> Browser:
     return sign_in_as(Role.ADMINISTRATOR)
 
 
-def test_what_a_page_a_form_and_a_shell_changed_is_shown_with_who_did_it(
+def test_changes_by_a_page_a_form_and_a_shell_are_shown_with_their_actor(
     admin: Browser, cast: Cast, site: Site
 ) -> None:
     admin.edit(f"/assets/{site.pallet.id}/edit", {"name": "Box", "external_key": "ASSET-0001", "is_active": "on"})
     assets.delete(shell(cast.acme, "root"), site.cage.id)
     page = admin.get("/audit").text
-    for words in ("Asset changed", "name: Pallet 1 → Box", "administrator 1", "Asset deleted", "Shell (root)"):
-        assert words in page
+    for expected in ("Asset changed", "name: Pallet 1 → Box", "administrator 1", "Asset deleted", "Shell (root)"):
+        assert expected in page
 
 
 def test_filters_narrow_the_list(admin: Browser, cast: Cast, site: Site) -> None:
@@ -51,7 +51,7 @@ def test_filters_narrow_the_list(admin: Browser, cast: Cast, site: Site) -> None
     assert admin.get("/audit?since=nonsense&until=99999-01-01&offset=-3&actor=x&id=%00").status_code == 200
 
 
-def test_every_record_leads_to_its_history_of_changes(admin: Browser, cast: Cast, site: Site) -> None:
+def test_every_record_links_to_its_history_of_changes(admin: Browser, cast: Cast, site: Site) -> None:
     reader = readers.add_reader(shell(cast.acme), name="Portal", topic="p", format="edge")
     key = api_keys.add_key(shell(cast.acme), "WMS", ["assets:read"], b"hash")
     device = devices.add_device(shell(cast.acme), "Gun 1", b"code", clock.now() + clock.HOUR)
@@ -81,7 +81,7 @@ def test_nothing_of_another_organization_is_shown(admin: Browser, cast: Cast) ->
     assert "No matches" in admin.get(f"/audit?id={theirs.id}").text
 
 
-def test_wrong_passwords_of_nobody_known_are_under_this_box(admin: Browser) -> None:
+def test_wrong_passwords_of_unknown_accounts_are_under_this_box(admin: Browser) -> None:
     sessions.refuse(None, None, "10.9.8.7")
     page = admin.get("/audit?kind=box").text
     assert "Person sign in refused" in page
@@ -106,7 +106,7 @@ def test_names_are_escaped(admin: Browser, cast: Cast) -> None:
 
 
 def test_days_of_the_audit_are_those_of_the_site(app: Flask, admin: Browser, cast: Cast, site: Site) -> None:
-    """At the end of March a day has 23 hours in Berlin, and begins an hour before that of UTC."""
+    """The last Sunday in March has 23 hours in Berlin and begins an hour before the day in UTC."""
     for hour, name in ((-2, "Before"), (0, "First"), (22, "Last"), (23, "After")):
         moment = clock.to_micros(datetime(2026, 3, 28, 23, tzinfo=UTC)) + hour * clock.HOUR
         assets.create(shell(cast.acme), name=name)

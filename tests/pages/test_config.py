@@ -1,4 +1,4 @@
-"""Settings that an administrator changes while everything runs."""
+"""Settings that an administrator changes at runtime."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def admin(cast: Cast, sign_in_as: Callable[..., Browser]) -> Browser:
     return sign_in_as(Role.ADMINISTRATOR)
 
 
-def test_a_change_counts_at_once_and_says_who_made_it(admin: Browser, cast: Cast) -> None:
+def test_a_change_takes_effect_immediately_and_names_its_author(admin: Browser, cast: Cast) -> None:
     assert 'data-zone="Europe/Berlin"' in admin.get("/status").text
     assert admin.post(ZONE, {"value": "America/Lima"}).status_code == 303
     assert 'data-zone="America/Lima"' in admin.get("/status").text
@@ -59,14 +59,14 @@ def test_a_setting_is_given_back_to_the_settings_file(admin: Browser, cast: Cast
     assert changed_settings.changed_settings() == {}
 
 
-def test_what_is_impossible_is_refused_with_what_to_write(admin: Browser, live: LiveSettings) -> None:
+def test_an_invalid_value_is_refused_with_an_example(admin: Browser, live: LiveSettings) -> None:
     answer = admin.post("/status/settings/retention.history_days", {"value": "-1"})
     assert answer.status_code == 400
     assert "Write a whole number from 1 to 36500" in answer.text
     assert live.config.history_days == 400
 
 
-def test_what_counts_after_a_restart_says_so(admin: Browser) -> None:
+def test_settings_that_need_a_restart_are_marked(admin: Browser) -> None:
     path = "/status/settings/ingest.smoothing"
     assert "restart required" not in admin.get(path).text
     admin.post(path, {"value": "off"})
@@ -77,17 +77,19 @@ def test_what_counts_after_a_restart_says_so(admin: Browser) -> None:
 
 
 @pytest.mark.parametrize("name", ["http.listen", "data_dir", "mqtt.client_id", "nonsense"])
-def test_what_one_could_lock_oneself_out_with_is_for_the_settings_file(admin: Browser, name: str) -> None:
+def test_settings_that_could_lock_out_the_administrator_are_only_in_the_settings_file(
+    admin: Browser, name: str
+) -> None:
     assert admin.get(f"/status/settings/{name}").status_code == 404
     assert admin.post(f"/status/settings/{name}", {"value": "x"}).status_code == 404
     assert admin.post(f"/status/settings/{name}/reset").status_code == 404
 
 
-def test_where_organizations_share_the_box_none_changes_what_is_for_all(sign_in_as: Callable[..., Browser]) -> None:
+def test_on_a_shared_box_no_organization_changes_common_settings(sign_in_as: Callable[..., Browser]) -> None:
     assert sign_in_as(Role.ADMINISTRATOR).post(ZONE, {"value": "America/Lima"}).status_code == 403
 
 
-def test_what_another_process_changes_is_followed_and_told_once(live: LiveSettings) -> None:
+def test_changes_by_another_process_are_applied_and_logged_once(live: LiveSettings) -> None:
     seen: list[Config] = []
     live.follow(seen.append)
     changed_settings.change_setting(shell(), "ingest.sighting_gap_seconds", "60", "300")
@@ -96,7 +98,7 @@ def test_what_another_process_changes_is_followed_and_told_once(live: LiveSettin
     assert [config.sighting_gap_seconds for config in seen] == [60]
 
 
-def test_a_value_that_this_release_does_not_take_is_told_and_left_out(
+def test_a_value_that_this_release_rejects_is_reported_and_ignored(
     store: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     changed_settings.change_setting(shell(user="root"), "pages.session_hours", "9000", "12")

@@ -1,4 +1,4 @@
-"""With HTTPS no other host, and no page without encryption, can plant a cookie."""
+"""With HTTPS, neither another host nor an unencrypted page can set a cookie."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Account menu, Events: who is told is added and watched there, by administrators of the organization only."""
+"""Account menu, Events: administrators of the organization add and monitor destinations."""
 
 from __future__ import annotations
 
@@ -35,23 +35,21 @@ def only(cast: Cast) -> Destination:
     return row
 
 
-def test_the_secret_of_a_webhook_is_shown_once_and_not_stored_as_it_is(
-    sign_in_as: SignIn, cast: Cast, site: Site
-) -> None:
+def test_the_secret_of_a_webhook_is_shown_once_and_stored_encrypted(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)
     page = browser.post("/event-destinations/new", {**WEBHOOK, "location_id": site.hall.id})
-    found = re.search(r"whsec_[A-Za-z0-9+/=]+", page.text)
-    assert found
+    match = re.search(r"whsec_[A-Za-z0-9+/=]+", page.text)
+    assert match
     row = only(cast)
-    assert secrets.unseal(row.secret) == found[0]
+    assert secrets.unseal(row.secret) == match[0]
     assert (row.network, row.location_id) == (Network.INTERNET, site.hall.id)
     for path in ("/event-destinations", f"/event-destinations/{row.no}", "/audit"):
         shown = browser.get(path).text
         assert "ERP" in shown
-        assert found[0] not in shown
+        assert match[0] not in shown
     stored = b"".join(bytes(str(row), "utf-8") for row in execute("SELECT * FROM event_destination"))
-    assert found[0].encode() not in stored
-    assert found[0] not in str(execute("SELECT * FROM audit").fetchall())
+    assert match[0].encode() not in stored
+    assert match[0] not in str(execute("SELECT * FROM audit").fetchall())
 
 
 def test_a_broker_has_a_topic_and_a_password_that_is_not_shown(sign_in_as: SignIn, cast: Cast) -> None:
@@ -82,20 +80,20 @@ def test_a_broker_has_a_topic_and_a_password_that_is_not_shown(sign_in_as: SignI
         {**MQTT, "url": "mqtts://edge:word@broker.example"},
     ],
 )
-def test_what_cannot_be_is_said_at_its_field(sign_in_as: SignIn, cast: Cast, wrong: dict[str, object]) -> None:
+def test_errors_are_shown_at_their_field(sign_in_as: SignIn, cast: Cast, wrong: dict[str, object]) -> None:
     answer = sign_in_as(Role.ADMINISTRATOR).post("/event-destinations/new", {**WEBHOOK, **wrong})
     assert answer.status_code == 400
     assert "Fix the marked fields" in answer.text
     assert destinations.list_destinations(cast.acme) == []
 
 
-def test_in_ones_own_network_it_needs_no_encryption(sign_in_as: SignIn, cast: Cast) -> None:
+def test_destinations_in_the_local_network_need_no_encryption(sign_in_as: SignIn, cast: Cast) -> None:
     entered = {**WEBHOOK, "url": "http://erp.lan/hook", "private": "on"}
     assert sign_in_as(Role.ADMINISTRATOR).post("/event-destinations/new", entered).status_code == 200
     assert only(cast).network is Network.PRIVATE
 
 
-def test_it_is_tested_disabled_enabled_given_a_secret_and_removed(sign_in_as: SignIn, cast: Cast) -> None:
+def test_a_destination_is_tested_disabled_enabled_given_a_secret_and_removed(sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)
     browser.post("/event-destinations/new", WEBHOOK)
     row = only(cast)
@@ -113,9 +111,9 @@ def test_it_is_tested_disabled_enabled_given_a_secret_and_removed(sign_in_as: Si
     assert destinations.list_destinations(cast.acme) == []
 
 
-def test_nobody_but_an_administrator_and_nobody_of_another_organization(sign_in_as: SignIn, cast: Cast) -> None:
-    url, wanted = "https://rival.example/hook", Filter(frozenset(KINDS))
-    new = NewDestination(DestinationKind.WEBHOOK, "Rival ERP", url, b"x", wanted)
+def test_only_administrators_of_the_organization_see_destinations(sign_in_as: SignIn, cast: Cast) -> None:
+    url, filter_ = "https://rival.example/hook", Filter(frozenset(KINDS))
+    new = NewDestination(DestinationKind.WEBHOOK, "Rival ERP", url, b"x", filter_)
     theirs = destinations.add(shell(cast.rival), new)
     assert sign_in_as(Role.EDITOR).get("/event-destinations").status_code == 403
     browser = sign_in_as(Role.ADMINISTRATOR)

@@ -31,7 +31,7 @@ def test_numbers_are_grouped_and_whole_ones_have_no_decimals(number: float, text
     assert formatting.count(number) == text
 
 
-def test_what_may_be_a_year_or_a_serial_number_stays_as_it_is() -> None:
+def test_a_possible_year_or_serial_number_is_not_grouped() -> None:
     assert [formatting.fact(value) for value in ("x", 2026, 2465.0, True, None, [1])] == [
         *("x", "2026", "2,465", "true", "null", "[1]"),
     ]
@@ -54,7 +54,7 @@ def test_a_page_with_times_names_their_zone(sign_in_as: SignIn, site: Site) -> N
 @pytest.mark.parametrize(
     ("zone", "is_one"), [("Europe/Berlin", True), ("Europe", False), ("../etc", False), ("", False)]
 )
-def test_what_is_a_zone(zone: str, is_one: bool) -> None:
+def test_valid_time_zones(zone: str, is_one: bool) -> None:
     assert clock.is_zone(zone) is is_one
 
 
@@ -72,7 +72,7 @@ def test_a_page_that_is_not_there_keeps_the_navigation(sign_in_as: SignIn, anybo
     assert 'href="/locations"' not in anybody.get("/no-such-page").text
 
 
-def test_a_large_number_of_the_metadata_is_shown_as_it_was_sent(sign_in_as: SignIn, cast: Cast) -> None:
+def test_a_large_number_in_the_metadata_is_shown_unchanged(sign_in_as: SignIn, cast: Cast) -> None:
     number = "12345678901234567890123456789"
     values = decode(bodies.ASSET_CREATE, f'{{"name": "Safe", "metadata": {{"n": {number}, "x": 1e308}}}}'.encode())
     text = sign_in_as(Role.VIEWER).get(f"/assets/{assets.create(shell(cast.acme), **values).id}").text
@@ -97,7 +97,7 @@ def test_a_window_at_the_ends_of_the_calendar_is_shown(
     assert next(iter(window.values()))[:10] in answer.text
 
 
-def test_a_page_that_is_not_there_says_so_also_while_the_database_cannot_be_used(
+def test_a_missing_page_is_reported_even_without_a_database(
     sign_in_as: SignIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_hash: bytes) -> None:

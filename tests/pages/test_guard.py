@@ -1,4 +1,4 @@
-"""Who may open which page: looped over the routes themselves, so that a new page cannot be forgotten."""
+"""Access rules of all pages, taken from the routes themselves, so a new page is always covered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edge.people.people import Role
 from tests.pages.conftest import Browser, Site
 
 SignIn = Callable[..., Browser]
-# What is of the box is of all organizations, of which there are several here: it is for the shell then.
+# Several organizations share this box, so its settings are available in the shell only.
 OF_THE_BOX = ("pages.download_backup", "pages.setting_form", "pages.change_setting", "pages.reset_setting")
 
 
@@ -27,23 +27,23 @@ def routes(app: Flask) -> Iterator[tuple[Rule, str]]:
 
 
 def path_of(rule: Rule) -> str:
-    """Numbers where numbers are asked for, else a word."""
+    """Return a number for numeric parameters, else a word."""
     values = {name: 1 if isinstance(kind, IntegerConverter) else "x" for name, kind in rule._converters.items()}
     return rule.build(values, append_unknown=False)[1]  # type: ignore[index]
 
 
 def ask(browser: Browser, rule: Rule, method: str) -> int:
-    if method == "GET":  # as a browser: the API's description for people is behind the filter of User-Agents
+    if method == "GET":  # as a browser, because the API reference is behind the User-Agent filter
         return browser.get(path_of(rule), headers={"User-Agent": "Mozilla/5.0"}).status_code
     return browser.post(path_of(rule)).status_code
 
 
-def test_every_page_says_who_may_open_it(app: Flask) -> None:
+def test_every_page_declares_its_role(app: Flask) -> None:
     for rule, _ in routes(app):
         assert hasattr(app.view_functions[rule.endpoint], "required_role"), rule
 
 
-def test_a_page_that_says_nothing_is_answered_to_nobody(app: Flask, sign_in_as: SignIn) -> None:
+def test_a_page_without_a_role_is_refused(app: Flask, sign_in_as: SignIn) -> None:
     view = app.view_functions["pages.account"]
     del view.required_role  # type: ignore[attr-defined]
     try:
@@ -52,7 +52,7 @@ def test_a_page_that_says_nothing_is_answered_to_nobody(app: Flask, sign_in_as: 
         view.required_role = Role.VIEWER  # type: ignore[attr-defined]
 
 
-def test_nobody_gets_in_without_signing_in(app: Flask, anybody: Browser) -> None:
+def test_every_page_requires_a_sign_in(app: Flask, anybody: Browser) -> None:
     for rule, method in routes(app):
         if app.view_functions[rule.endpoint].required_role is not None:  # type: ignore[attr-defined]
             answer = (anybody.get if method == "GET" else anybody.post)(path_of(rule))
@@ -88,7 +88,7 @@ def test_every_post_without_the_forms_token_is_refused(app: Flask, sign_in_as: S
                 assert browser.client.post(path_of(rule), data=data).status_code == 403, rule
 
 
-def test_a_token_of_another_session_does_not_fit(sign_in_as: SignIn) -> None:
+def test_a_csrf_token_of_another_session_is_refused(sign_in_as: SignIn) -> None:
     mine, other = sign_in_as(Role.ADMINISTRATOR), sign_in_as(Role.ADMINISTRATOR)
     mine.token = other.token
     assert mine.post("/keys/new", {"name": "x", "assets": "read"}).status_code == 403
@@ -112,7 +112,7 @@ def test_another_organization_sees_nothing(sign_in_as: SignIn, cast: object, sit
     assert stranger.post(f"/assets/{site.pallet.id}/retire").status_code == 404
 
 
-def test_files_come_without_their_comments_but_those_of_others_as_they_are(app: Flask) -> None:
+def test_own_files_are_served_without_comments_and_third_party_files_unchanged(app: Flask) -> None:
     client, files = app.test_client(), app.extensions["static_files"]
     script = client.get(files.url("handhelds/main.js")).text
     assert not [line for line in script.splitlines() if line.strip().startswith(("//", "/*", "*/"))]
@@ -136,9 +136,9 @@ def test_pages_run_no_script_but_their_own(sign_in_as: SignIn) -> None:
     assert " on" + "click=" not in answer.text
 
 
-@pytest.mark.parametrize("wanted", ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)"])
-def test_signing_in_leads_to_this_site_only(sign_in_as: SignIn, wanted: str) -> None:
-    answer = sign_in_as(Role.VIEWER).get("/sign-in", query_string={"next": wanted})
+@pytest.mark.parametrize("target", ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)"])
+def test_signing_in_leads_to_this_site_only(sign_in_as: SignIn, target: str) -> None:
+    answer = sign_in_as(Role.VIEWER).get("/sign-in", query_string={"next": target})
     assert answer.location == "/"
 
 
@@ -162,7 +162,7 @@ def test_a_number_that_no_record_has_is_nothing_here(sign_in_as: SignIn, site: S
     assert browser.send("/scan/attach", {"id": "scan-no-1", "asset": int(number[:30])}).status_code == 400
 
 
-def test_nobody_makes_the_pages_take_in_a_large_body(anybody: Browser, sign_in_as: SignIn) -> None:
+def test_large_bodies_are_refused(anybody: Browser, sign_in_as: SignIn) -> None:
     large = "a" * (1024 * 1024 + 1)
     assert anybody.post("/sign-in", {"email": large}).status_code == 413
     assert sign_in_as(Role.OPERATOR).send("/scan/batch", {"items": [{}], "more": large}).status_code == 413

@@ -1,4 +1,4 @@
-"""Labels of what was chosen or filtered, as PDF and sent to a label printer."""
+"""Labels of selected or filtered assets, as PDF and on a label printer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SignIn = Callable[..., Browser]
 
 
 class Printer:
-    """Takes what is sent to a port, as a label printer does."""
+    """Receive the data on a port, as a label printer does."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -63,7 +63,7 @@ def codes(document: bytes) -> list[str]:
     ]
 
 
-def test_labels_of_what_the_board_found(sign_in_as: SignIn, site: Site) -> None:
+def test_labels_of_the_filtered_board(sign_in_as: SignIn, site: Site) -> None:
     browser = sign_in_as(Role.VIEWER)
     assert "1 label" in browser.get("/labels?q=roll").text
     answer = browser.get("/labels.pdf?q=roll&code=qr")
@@ -71,12 +71,12 @@ def test_labels_of_what_the_board_found(sign_in_as: SignIn, site: Site) -> None:
     assert codes(answer.data) == ["ASSET-0002"]
 
 
-def test_labels_of_what_was_chosen(sign_in_as: SignIn, site: Site) -> None:
+def test_labels_of_selected_assets(sign_in_as: SignIn, site: Site) -> None:
     path = f"/labels.pdf?asset={site.pallet.id}&code=datamatrix&paper=roll-57x32"
     assert codes(sign_in_as(Role.VIEWER).get(path).data) == ["ASSET-0001"]
 
 
-def test_a_code_that_would_be_too_fine_is_refused_in_words(sign_in_as: SignIn, cast: Cast) -> None:
+def test_a_code_that_is_too_fine_is_refused_with_a_message(sign_in_as: SignIn, cast: Cast) -> None:
     made = assets.create(shell(cast.acme), name="Cage", external_key="K" * 40)
     answer = sign_in_as(Role.VIEWER).get(f"/labels.pdf?asset={made.id}&code=code128&paper=avery-l7651")
     assert (answer.status_code, "too fine to read: choose larger labels" in answer.text) == (400, True)
@@ -94,7 +94,7 @@ def test_nothing_of_another_organization(sign_in_as: SignIn, cast: Cast, site: S
 
 
 @pytest.mark.parametrize("query", ["paper=nonsense", "asset=x&q=nothing-fits", "kind=location&location=99"])
-def test_labels_of_nothing_are_not_there(sign_in_as: SignIn, site: Site, query: str) -> None:
+def test_labels_of_nothing_are_404(sign_in_as: SignIn, site: Site, query: str) -> None:
     assert sign_in_as(Role.VIEWER).get(f"/labels.pdf?{query}").status_code == 404
 
 
@@ -110,7 +110,7 @@ def test_a_printer_is_set_up_tested_and_used(sign_in_as: SignIn, site: Site, pri
 
 
 def test_labels_are_made_for_one_person_at_a_time(sign_in_as: SignIn, site: Site, printer: Printer) -> None:
-    """Before, six requests of an operator could each take a minute of the interpreter."""
+    """Regression: each of six requests of an operator could use the interpreter for a minute."""
     admin = sign_in_as(Role.ADMINISTRATOR)
     admin.post("/labels/printer", {"address": printer.address, "paper": "roll-57x32", "dots_per_mm": "8"})
     with labels._drawing:
@@ -150,13 +150,13 @@ def test_no_label_goes_to_this_box_or_a_link_local_address(
     assert "Enter the printer" in answer.text
 
 
-def test_only_an_administrator_says_where_the_printer_is(sign_in_as: SignIn, site: Site) -> None:
+def test_only_an_administrator_sets_the_printer(sign_in_as: SignIn, site: Site) -> None:
     entered = {"address": f"127.0.0.1:{free_port()}", "paper": "roll-57x32", "dots_per_mm": "8"}
     assert sign_in_as(Role.EDITOR).post("/labels/printer", entered).status_code == 403
     assert sign_in_as(Role.OPERATOR).post("/labels/print", {"asset": site.pallet.id}).status_code == 404
 
 
-def test_a_name_that_cannot_be_in_the_dns_is_told(sign_in_as: SignIn, site: Site) -> None:
+def test_a_name_that_is_invalid_in_dns_is_reported(sign_in_as: SignIn, site: Site) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)
     browser.post("/labels/printer", {"address": "label..printer", "paper": "roll-102x51", "dots_per_mm": "8"})
     answer = browser.post("/labels/printer/test")
@@ -186,7 +186,7 @@ def test_labels_never_lead_a_phone_to_itself(sign_in_as: SignIn, app: Flask, sit
         (None, "location", "K-1"),
     ],
 )
-def test_what_the_code_of_a_label_holds(app: Flask, own_address: str | None, kind: str, held: str) -> None:
+def test_the_content_of_the_code_on_a_label(app: Flask, own_address: str | None, kind: str, held: str) -> None:
     change(app, http_public_url="", own_address=own_address)
     with app.test_request_context(base_url="http://127.0.0.1:8080"):
         link = record_links.asset_link("K-1") if kind == "asset" else record_links.location_link("K-1")

@@ -1,4 +1,4 @@
-"""Five languages: nothing untranslated, unescaped or unused, and the right one for whoever asks."""
+"""Five languages: all texts translated, escaped and used, and the right language for each browser."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def forms(message: Message) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def used() -> dict[tuple[str, ...], set[str]]:
-    """Every text that is marked in the source, and the files it is in."""
+    """Return every marked text of the source, with its files."""
     with (ROOT / ".ci" / "babel.cfg").open() as file:
         methods, options = parse_mapping_cfg(file)
-    found: dict[tuple[str, ...], set[str]] = {}
+    texts: dict[tuple[str, ...], set[str]] = {}
     for path, _, key, _, _ in extract_from_dir(ROOT, methods, options, KEYWORDS):
-        found.setdefault(key if isinstance(key, tuple) else (key,), set()).add(path)
-    return found
+        texts.setdefault(key if isinstance(key, tuple) else (key,), set()).add(path)
+    return texts
 
 
 def catalogue(language: str) -> Catalog:
@@ -64,9 +64,7 @@ def test_every_text_is_translated_and_every_translation_is_used(
 
 
 @pytest.mark.parametrize("language", TRANSLATED)
-def test_the_catalogue_knows_which_texts_are_for_the_browser(
-    language: str, used: dict[tuple[str, ...], set[str]]
-) -> None:
+def test_the_catalogue_lists_the_texts_for_the_browser(language: str, used: dict[tuple[str, ...], set[str]]) -> None:
     in_scripts = {key[0] for key, paths in used.items() if any(path.startswith("web/static/") for path in paths)}
     assert set(texts_of_scripts(language)) == in_scripts
 
@@ -91,27 +89,27 @@ def test_the_compiled_catalogue_is_that_of_its_source(language: str) -> None:
 
 
 def test_scripts_show_no_text_that_is_not_marked() -> None:
-    """What goes straight from a literal to the screen: it would stay English."""
+    """Literals that go straight to the screen would stay English."""
     shown = re.compile(
         r"""(?:\b(?:message|say|button|anchor|choice|askFor)\(|\bpart\([^,()]*, |textContent = |\b(?:told|thing): )"""
         r"""(["`][^"`]*[A-Za-z]{2}[^"`]*["`])"""
     )
-    found = {
+    texts = {
         (path.name, text)
         for path in (ROOT / "web/static/handhelds").glob("*.js")
         for text in shown.findall(path.read_text("utf-8"))
         if "${" not in text and not text.startswith('"/')
     }
-    assert found == set()
+    assert texts == set()
 
 
-def test_the_browser_says_the_language(anybody: Browser) -> None:
-    for wanted, title in (("de-AT,en;q=0.5", "Anmelden"), ("pl", "Zaloguj się"), ("ja", "Sign in"), ("", "Sign in")):
-        page = anybody.get("/sign-in", headers={"Accept-Language": wanted}).text
+def test_the_browser_selects_the_language(anybody: Browser) -> None:
+    for accepted, title in (("de-AT,en;q=0.5", "Anmelden"), ("pl", "Zaloguj się"), ("ja", "Sign in"), ("", "Sign in")):
+        page = anybody.get("/sign-in", headers={"Accept-Language": accepted}).text
         assert f"<h1>{title}</h1>" in page
 
 
-def test_a_device_keeps_the_language_that_was_chosen_on_it(anybody: Browser) -> None:
+def test_a_device_keeps_its_chosen_language(anybody: Browser) -> None:
     anybody.get("/sign-in")
     form = anybody.client.get_cookie(FORM_COOKIE)
     assert form
@@ -134,7 +132,7 @@ def test_a_person_keeps_their_language_on_every_device(sign_in_as: Callable[...,
         assert page.send("/language", {"language": wrong}).status_code == 400
 
 
-def test_what_the_server_answers_a_handheld_is_in_its_language(sign_in_as: Callable[..., Browser]) -> None:
+def test_messages_to_a_handheld_are_in_its_language(sign_in_as: Callable[..., Browser]) -> None:
     page = sign_in_as(Role.OPERATOR)
     page.send("/language", {"language": "es"})
     answer = page.send("/scan/batch", {"items": [{"id": "scan-0001", "code": "X", "location": None, "at": 1}]})

@@ -1,4 +1,4 @@
-"""How the box is doing, and what administrators see of it."""
+"""The status of the box, for administrators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
 
-def test_what_was_dropped_is_shown(sign_in_as: Callable[..., Browser]) -> None:
+def test_dropped_messages_are_shown(sign_in_as: Callable[..., Browser]) -> None:
     editor = sign_in_as(Role.EDITOR)
     assert "Dropped" not in editor.get("/status").text
     deletion.record_dropped("only 3 MB of disk space were free", {"history": 120, "dead_letters": 2})
@@ -48,8 +48,8 @@ def test_an_administrator_sees_backups_settings_and_the_log(sign_in_as: Callable
     alone(cast)
     HANDLER.handle(logging.LogRecord("edge", logging.WARNING, "", 0, "The <disk> is slow", None, None))
     text = sign_in_as(Role.ADMINISTRATOR).get("/status").text
-    for words in ("edge-20260302T081530Z.db.gz", "http.threads", "The &lt;disk&gt; is slow", "Running since"):
-        assert words in text
+    for expected in ("edge-20260302T081530Z.db.gz", "http.threads", "The &lt;disk&gt; is slow", "Running since"):
+        assert expected in text
     assert "edge-20260302" not in sign_in_as(Role.EDITOR).get("/status").text
 
 
@@ -67,7 +67,7 @@ def test_a_backup_is_downloaded_and_that_is_in_the_audit(sign_in_as: Callable[..
     assert sign_in_as(Role.EDITOR).post(path).status_code == 403
 
 
-def test_where_organizations_share_the_box_none_gets_what_is_of_all(sign_in_as: Callable[..., Browser]) -> None:
+def test_on_a_shared_box_no_organization_gets_common_data(sign_in_as: Callable[..., Browser]) -> None:
     admin = sign_in_as(Role.ADMINISTRATOR)
     assert "edge-20260302" not in admin.get("/status").text
     assert "Several organizations" in admin.get("/status").text

@@ -1,4 +1,4 @@
-"""A file holds what the page announces that offers it: the same rows in the same order, under every filter."""
+"""Downloads have the rows that their page announces, in the same order, under every filter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Yard(NamedTuple):
 
 @pytest.fixture
 def yard(cast: Cast) -> Yard:
-    """Two sites, one with a dock; assets there, in both, seen now or days ago or never, and some retired."""
+    """Create two sites, one with a dock, and assets: some seen now, days ago or never, and some retired."""
     actor, now = shell(cast.acme), clock.now()
     north = locations.create(actor, name="North", external_key="NORTH")
     dock = locations.create(actor, name="Dock", external_key="DOCK", parent=Parent(north.id, UNSET))
@@ -85,7 +85,7 @@ of_the_board = pytest.mark.parametrize("filled", FILTERS, indirect=True)
 
 
 class Links(HTMLParser):
-    """The addresses on a page, and the fields of its forms."""
+    """Links on a page, and the fields of its forms."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -95,22 +95,22 @@ class Links(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
+        values = {name: value or "" for name, value in attrs}
         if tag == "a":
-            self.addresses.append(found.get("href", ""))
+            self.addresses.append(values.get("href", ""))
         if tag == "form":
-            self._form = found.get("action", "")
+            self._form = values.get("action", "")
             self.forms[self._form] = []
-        if tag == "input" and found.get("type") == "hidden":
-            self.forms[self._form].append((found["name"], found["value"]))
+        if tag == "input" and values.get("type") == "hidden":
+            self.forms[self._form].append((values["name"], values["value"]))
 
     def one(self, begin: str) -> str:
-        [found] = {address for address in self.addresses if address.startswith(begin)}
-        return found
+        [values] = {address for address in self.addresses if address.startswith(begin)}
+        return values
 
 
 def listed(browser: Browser, path: str) -> tuple[list[str], str]:
-    """The keys of all rows, page by page, and the first page; checked against the number that each announces."""
+    """Return the keys of all rows, page by page, and the first page. Checks the number that each page announces."""
     keys: list[str] = []
     first = text = browser.get(path).text
     while True:
@@ -149,7 +149,7 @@ def test_the_export_of_the_board(sign_in_as: SignIn, filled: str) -> None:
 
 @of_the_board
 def test_labels_of_the_board(sign_in_as: SignIn, filled: str, cast: Cast, printer: Printer) -> None:  # noqa: F811
-    """On the board, on the page of labels, in the PDF and at the printer: the same assets."""
+    """The board, the page of labels, the PDF and the printer have the same assets."""
     printers.set_printer(shell(cast.acme), LabelPrinter(printer.address, "roll-57x32", 8))
     browser = sign_in_as(Role.OPERATOR)
     keys, page = listed(browser, f"/?{filled}")
@@ -169,7 +169,7 @@ def test_labels_of_the_board(sign_in_as: SignIn, filled: str, cast: Cast, printe
 
 
 @pytest.mark.parametrize("hours", [1, 24, 72])
-def test_the_export_of_what_was_not_seen(sign_in_as: SignIn, yard: Yard, hours: int) -> None:
+def test_the_export_of_missing_assets(sign_in_as: SignIn, yard: Yard, hours: int) -> None:
     browser = sign_in_as(Role.VIEWER)
     keys, page = listed(browser, f"/not-seen?hours={hours}")
     assert keys
@@ -180,7 +180,7 @@ def test_the_export_of_what_was_not_seen(sign_in_as: SignIn, yard: Yard, hours: 
 def test_the_export_of_a_past_moment(
     sign_in_as: SignIn, cast: Cast, yard: Yard, filled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of the hour that comes twice when clocks are set back, and of a scan within the minute that is shown."""
+    """Includes the hour that is repeated when clocks are set back, and scans within the displayed minute."""
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now)
     late = assets.create(shell(cast.acme), name="Crate that came within the minute")
@@ -204,7 +204,7 @@ def test_the_export_of_an_assets_history(sign_in_as: SignIn, cast: Cast, yard: Y
 
 
 def test_the_export_of_a_locations_history(sign_in_as: SignIn, cast: Cast, yard: Yard) -> None:
-    """The page is about the location with its sub-locations; so is the file."""
+    """The page and the file both include the sub-locations."""
     browser = sign_in_as(Role.VIEWER)
     page = browser.get(f"/locations/{yard.north.id}/history").text
     assert "including sub-locations" in page

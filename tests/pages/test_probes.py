@@ -31,7 +31,7 @@ def app(site: Path, health: Health) -> Flask:
     return make_app(version="1.0", http_authority_file=site / "authority.crt", health=health)
 
 
-def test_alive_and_ready_are_told_apart(app: Flask, health: Health) -> None:
+def test_liveness_and_readiness_differ(app: Flask, health: Health) -> None:
     client = app.test_client()
     assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
     health.register(lambda: Check("broker", False, "away"), vital=False)
@@ -47,8 +47,8 @@ def test_alive_and_ready_are_told_apart(app: Flask, health: Health) -> None:
     assert client.get("/healthz").status_code == 503
 
 
-def test_whether_the_service_lives_is_asked_of_its_vital_parts_only(app: Flask, health: Health) -> None:
-    """Beside slow requests, each further question takes a while."""
+def test_liveness_depends_on_vital_parts_only(app: Flask, health: Health) -> None:
+    """Next to slow requests, each further check takes time."""
     asked: list[str] = []
     health.register(lambda: asked.append("writer") or Check("writer", True, "goes on"))  # type: ignore[func-returns-value]
     health.register(lambda: asked.append("disk") or Check("disk", True, "free"), vital=False)  # type: ignore[func-returns-value]
@@ -72,7 +72,7 @@ def test_prometheus_reads_the_metrics(app: Flask, site: Path) -> None:
     assert families["edge_reader_info"].samples[0].labels["name"] == 'Dock "1"'
     assert "/healthz" in {sample.labels["route"] for sample in families["edge_http_request_seconds"].samples}
     counted = {sample.labels["bucket"] for sample in families["edge_ingest_messages"].samples}
-    assert "recorded" in counted  # other tests of this process may have counted, too
+    assert "recorded" in counted  # other tests of this process may have increased the counters
 
 
 def test_metrics_are_for_the_box_itself(app: Flask) -> None:
@@ -85,7 +85,7 @@ def test_metrics_are_not_for_an_address_that_is_none(app: Flask, address: str) -
     assert app.test_client().get("/metrics", environ_base={"REMOTE_ADDR": address}).status_code == 403
 
 
-def test_an_address_that_does_not_exist_makes_no_series_of_its_own(app: Flask) -> None:
+def test_unknown_addresses_create_no_series(app: Flask) -> None:
     client = app.test_client()
     client.get("/made/up/by/a/scanner")
     assert "made/up" not in client.get("/metrics").text
@@ -107,7 +107,7 @@ def test_the_certificate_is_there_for_everybody_once_https_is_on(app: Flask, sit
     assert answer.mimetype == "application/x-x509-ca-cert"
 
 
-def test_the_dashboard_asks_only_for_what_is_measured(app: Flask, site: Path) -> None:
+def test_the_dashboard_uses_existing_metrics_only(app: Flask, site: Path) -> None:
     make_backup(site, site / "backups", Rotation(1, 1))
     dashboard = json.loads((Path(__file__).parents[2] / "systemd" / "grafana-dashboard.json").read_text())
     state = dict.fromkeys(("queued_messages", "messages_in_hand"), 0.0)
@@ -124,6 +124,6 @@ def test_the_dashboard_asks_only_for_what_is_measured(app: Flask, site: Path) ->
 
 
 def _names(family: Metric) -> set[str]:
-    """Of a family without samples, too: which readers there are is not known before one was heard."""
+    """Return all families, also without samples: the readers are unknown before the first message."""
     kinds = {"histogram": ("_bucket", "_count", "_sum"), "counter": ("_total",)}
     return {family.name, *(family.name + ending for ending in kinds.get(family.type, ()))}

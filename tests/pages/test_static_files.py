@@ -1,4 +1,4 @@
-"""A page that is compressed is the same page."""
+"""Compressed pages have the same content."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from edge.people.people import Role
 from tests.pages.conftest import SignIn
 
 
-def test_the_scan_page_is_compressed_for_a_browser_that_takes_it(
+def test_the_scan_page_is_compressed_for_a_browser_that_accepts_it(
     sign_in_as: SignIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = clock.now()
-    monkeypatch.setattr(clock, "now", lambda: moment)  # the page tells it
+    monkeypatch.setattr(clock, "now", lambda: moment)  # the page names it
     browser = sign_in_as(Role.OPERATOR)
     plain, small = browser.get("/scan"), browser.get("/scan", headers={"Accept-Encoding": "gzip"})
     assert "Content-Encoding" not in plain.headers

@@ -1,4 +1,4 @@
-"""Account menu, Sync: sites are added at the hub, and what they told is shown."""
+"""Account menu, Sync: sites are added at the hub, and their status is shown."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SignIn = Callable[..., Browser]
 def test_a_code_is_shown_once_and_joins_one_site(sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)
     page = browser.post("/sync/sites", {"code": "BER", "name": "Berlin"})
-    found = re.search(r"edge-join-[\w-]+", page.text)
-    assert found
-    code = join.read(found[0])
+    match = re.search(r"edge-join-[\w-]+", page.text)
+    assert match
+    code = join.read(match[0])
     assert code.url == "http://localhost"
-    assert found[0] not in browser.get("/sync").text
+    assert match[0] not in browser.get("/sync").text
     joined = sites.join(hash_secret(code.secret), b"a" * 32)
     assert joined
     assert joined.code == "BER"
@@ -45,7 +45,7 @@ def test_a_site_needs_a_code_that_can_begin_keys(sign_in_as: SignIn, code: str, 
     assert sign_in_as(Role.ADMINISTRATOR).post("/sync/sites", {"code": code, "name": name}).status_code == 400
 
 
-def test_nobody_but_an_administrator_sees_it_and_nobody_of_another_organization(sign_in_as: SignIn, cast: Cast) -> None:
+def test_only_administrators_of_the_organization_see_the_sites(sign_in_as: SignIn, cast: Cast) -> None:
     rival = sites.add_site(shell(cast.rival), "HAM", "Hamburg", b"x" * 32)
     assert sign_in_as(Role.EDITOR).get("/sync").status_code == 403
     browser = sign_in_as(Role.ADMINISTRATOR)
@@ -55,7 +55,7 @@ def test_nobody_but_an_administrator_sees_it_and_nobody_of_another_organization(
     assert browser.post(f"/sync/sites/{rival.no}/code").status_code == 404
 
 
-def test_what_clashes_with_a_record_of_the_hub_is_ended_by_giving_that_another_key(
+def test_a_conflict_is_resolved_by_a_new_key_for_the_record_of_the_hub(
     sign_in_as: SignIn, cast: Cast, site: Site
 ) -> None:
     pallet = assets.create(shell(cast.acme), name="Ours", external_key="P-1")
@@ -75,12 +75,12 @@ def test_what_clashes_with_a_record_of_the_hub_is_ended_by_giving_that_another_k
     assert browser.post(form, {f"key-{ham.no}-7": "OUR-1"}).status_code == 303
     assert assets.get(cast.acme, pallet.id).external_key == "OUR-1"
     assert "Conflicts" not in browser.get("/sync").text
-    found = lookup.asset_by_key(cast.acme, "P-1")
-    assert found
-    assert found.name == "Theirs"
+    asset = lookup.asset_by_key(cast.acme, "P-1")
+    assert asset
+    assert asset.name == "Theirs"
 
 
-def test_many_conflicts_come_in_pages_below_the_sites_and_those_of_one_site_by_themselves(
+def test_conflicts_are_listed_in_pages_and_by_site(
     sign_in_as: SignIn, cast: Cast, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conflicts, "PER_PAGE", 5)
@@ -123,9 +123,7 @@ def test_a_site_shows_how_far_its_hub_is_and_can_be_paused(sign_in_as: SignIn, c
     assert browser.post("/sync/pause").status_code == 404
 
 
-def test_a_hub_says_that_its_disk_is_nearly_full_since_its_sites_wait_then(
-    app: Flask, sign_in_as: SignIn, cast: Cast
-) -> None:
+def test_a_hub_warns_of_a_nearly_full_disk_because_its_sites_wait(app: Flask, sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)
     sites.add_site(shell(cast.acme), "BER", "Berlin", b"x" * 32)
     assert "Disk of this hub" not in browser.get("/sync").text

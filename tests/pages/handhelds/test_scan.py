@@ -1,4 +1,4 @@
-"""Scans by hand: exactly once, in order, taken back without a trace in position and history."""
+"""Scans by hand: recorded exactly once, in order, and undone completely."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def moves_of(organization_id: int, asset_id: int) -> list[str]:
     return [move.location_name for move in report.moves(organization_id, asset_id)]
 
 
-def test_a_scan_says_what_it_is_and_where_it_was(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_the_result_of_a_scan_has_the_asset_and_its_previous_location(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
     browser = sign_in_as(Role.OPERATOR)
     first = send(browser, item("1", f"]E0{BARCODE}", site.dock.id))
     assert first[0]["result"] == "recorded"
@@ -60,13 +62,13 @@ def test_a_scan_says_what_it_is_and_where_it_was(sign_in_as: SignIn, cast: Cast,
 
 @pytest.mark.parametrize("code", ["ASSET-0001", "http://elsewhere:99/a/ASSET-0001", "https://box.local/a/ASSET-0001"])
 def test_keys_and_labels_are_codes_too(sign_in_as: SignIn, site: Site, code: str) -> None:
-    found = send(sign_in_as(Role.OPERATOR), item("1", code, site.dock.id))
-    assert found[0]["asset"]["id"] == site.pallet.id  # type: ignore[index]
+    results = send(sign_in_as(Role.OPERATOR), item("1", code, site.dock.id))
+    assert results[0]["asset"]["id"] == site.pallet.id  # type: ignore[index]
 
 
 def test_an_epc_matches_as_it_does_for_readers(sign_in_as: SignIn, site: Site) -> None:
-    found = send(sign_in_as(Role.OPERATOR), item("1", "00e28011700000020a7b2c3d4e", site.dock.id))
-    assert found[0]["asset"]["id"] == site.cage.id  # type: ignore[index]
+    results = send(sign_in_as(Role.OPERATOR), item("1", "00e28011700000020a7b2c3d4e", site.dock.id))
+    assert results[0]["asset"]["id"] == site.cage.id  # type: ignore[index]
 
 
 def test_a_repeat_is_recorded_once(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
@@ -77,7 +79,7 @@ def test_a_repeat_is_recorded_once(sign_in_as: SignIn, cast: Cast, site: Site) -
     assert moves_of(cast.acme, site.pallet.id) == ["Dock 1"]
 
 
-def test_scanned_again_at_the_same_place_is_said_so(sign_in_as: SignIn, site: Site) -> None:
+def test_a_second_scan_at_the_same_location_is_marked(sign_in_as: SignIn, site: Site) -> None:
     browser, now = sign_in_as(Role.OPERATOR), clock.now()
     results = send(
         browser,
@@ -97,7 +99,7 @@ def test_an_unknown_code_is_parked_with_place_and_time(sign_in_as: SignIn, cast:
 
 
 @pytest.mark.parametrize("what", ["asset", "name"])
-def test_an_unknown_code_can_be_attached_and_the_scan_counts(
+def test_an_unknown_code_can_be_attached_and_the_scan_is_recorded(
     sign_in_as: SignIn, cast: Cast, site: Site, what: str
 ) -> None:
     browser, at = sign_in_as(Role.EDITOR), clock.now() - clock.HOUR
@@ -114,13 +116,13 @@ def test_an_unknown_code_can_be_attached_and_the_scan_counts(
 @pytest.mark.parametrize(
     ("name", "status"), [("", 400), ("A", 200), ("x" * 255, 200), ("x" * 256, 400), ("A\x07B", 400)]
 )
-def test_the_name_of_a_new_asset_has_a_length(sign_in_as: SignIn, site: Site, name: str, status: int) -> None:
+def test_the_name_of_a_new_asset_has_a_maximum_length(sign_in_as: SignIn, site: Site, name: str, status: int) -> None:
     browser = sign_in_as(Role.EDITOR)
     send(browser, item("1", "NOBODY-KNOWS", site.dock.id))
     assert browser.send("/scan/attach", {"id": "scan-no-1", "name": name}).status_code == status
 
 
-def test_a_tag_attached_elsewhere_brings_the_parked_scans_with_it(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_attaching_a_tag_elsewhere_records_the_waiting_scans(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     now, gun = clock.now(), sign_in_as(Role.OPERATOR)
     send(gun, item("1", "NEW-1", site.dock.id, now - 60_000_000), item("2", "NEW-1", site.rack.id, now - 30_000_000))
     entered = {"tag_type": "barcode", "value": "NEW-1", "asset": site.cage.external_key}
@@ -169,14 +171,14 @@ def test_a_scan_that_arrives_after_its_undo_records_nothing(sign_in_as: SignIn, 
     assert moves_of(cast.acme, site.pallet.id) == []
 
 
-def test_nobody_undoes_the_scan_of_somebody_else(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_nobody_can_undo_the_scan_of_another_person(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     send(sign_in_as(Role.OPERATOR), item("1", BARCODE, site.dock.id))
-    found = send(sign_in_as(Role.OPERATOR), {"id": "undo-foreign", "undo": "scan-no-1"})
-    assert found[0]["result"] == "refused"
+    results = send(sign_in_as(Role.OPERATOR), {"id": "undo-foreign", "undo": "scan-no-1"})
+    assert results[0]["result"] == "refused"
     assert place_of(cast.acme, site.pallet.id) == "Dock 1"
 
 
-def test_the_id_of_another_organizations_scan_tells_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_the_id_of_a_scan_of_another_organization_reveals_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     send(sign_in_as(Role.OPERATOR), item("1", BARCODE, site.dock.id))
     place = locations.create(shell(cast.rival), name="Theirs")
     stranger = sign_in_as(Role.OPERATOR, organization_id=cast.rival)
@@ -186,7 +188,7 @@ def test_the_id_of_another_organizations_scan_tells_nothing(sign_in_as: SignIn, 
     assert send(stranger, item("2", BARCODE, site.dock.id))[0]["result"] == "refused"
 
 
-def test_a_scan_at_a_location_that_was_retired_is_asked_about_and_can_come_again(
+def test_a_scan_at_a_retired_location_asks_for_another_one_and_can_be_repeated(
     sign_in_as: SignIn, cast: Cast, site: Site
 ) -> None:
     browser = sign_in_as(Role.OPERATOR)
@@ -205,7 +207,7 @@ def test_a_misread_gs1_code_is_refused_in_a_sentence(sign_in_as: SignIn, site: S
     assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (0,)
 
 
-def test_one_that_makes_no_sense_does_not_hold_up_the_others(sign_in_as: SignIn, site: Site) -> None:
+def test_an_invalid_scan_does_not_block_the_others(sign_in_as: SignIn, site: Site) -> None:
     results = send(
         sign_in_as(Role.OPERATOR),
         {"id": "scan-bad-1"},
@@ -228,7 +230,7 @@ def test_one_that_makes_no_sense_does_not_hold_up_the_others(sign_in_as: SignIn,
 def test_a_wrong_clock_of_the_device_is_corrected(
     sign_in_as: SignIn, cast: Cast, site: Site, ahead: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a program that does not compare its clock with the site's. What may be a delay corrects nothing."""
+    """Programs that do not compare clocks with the site are corrected, but not for a possible delay."""
     now = 1_800_000_000 * clock.SECOND
     monkeypatch.setattr(clock, "now", lambda: now)
     scanned = (now - 600 * clock.SECOND) // 1000 + ahead * 1000
@@ -243,7 +245,7 @@ def test_a_wrong_clock_of_the_device_is_corrected(
 
 
 class SharedDevice:
-    """A device on which one person was signed in before another one is."""
+    """A device on which one person was signed in before another."""
 
     def __init__(self, sign_in_as: SignIn, cast: Cast, *, begun: int, expired: int | None = None) -> None:
         self.row, _ = enrollment.invite(shell(cast.acme), "Gun 1")
@@ -258,11 +260,11 @@ class SharedDevice:
         self.sign_in_as = sign_in_as
 
     def made_by(self, scan: dict[str, object]) -> str:
-        """The result under the session of the next person, and whose name it has."""
+        """Return the result in the next person's session, and the person to whom the scan is attributed."""
         next_one = self.sign_in_as(Role.OPERATOR, device_id=self.row.id)
         result = send(next_one, scan | {"session": self.ref})[0]["result"]
-        found = execute("SELECT person_id FROM handheld_scan WHERE id = ?", (scan["id"],)).fetchone()
-        return "first" if found == (self.person,) else "next" if found else str(result)
+        results = execute("SELECT person_id FROM handheld_scan WHERE id = ?", (scan["id"],)).fetchone()
+        return "first" if results == (self.person,) else "next" if results else str(result)
 
 
 def ago(seconds: int) -> int:
@@ -274,20 +276,20 @@ def ago(seconds: int) -> int:
     [
         (7200, None, 3600, "first"),
         (7200, 1800, 3600, "first"),
-        (7200, 1800, 1500, "first"),  # five minutes after it had expired
+        (7200, 1800, 1500, "first"),  # five minutes after it expired
         (40 * 3600, 28 * 3600, 17 * 3600, "first"),
-        (40 * 3600, 28 * 3600, 15 * 3600, "whose"),  # more than a shift after it had expired
+        (40 * 3600, 28 * 3600, 15 * 3600, "whose"),  # more than a shift after it expired
         (7200, None, 10_800, "whose"),  # before it began
     ],
 )
-def test_a_scan_has_the_name_of_the_person_who_was_signed_in_when_it_was_made(
+def test_a_scan_is_attributed_to_the_person_signed_in_at_its_time(
     sign_in_as: SignIn, cast: Cast, site: Site, begun: int, expired: int | None, made: int, whose: str
 ) -> None:
     device = SharedDevice(sign_in_as, cast, begun=begun, expired=expired)
     assert device.made_by(item("1", BARCODE, site.dock.id, ago(made))) == whose
 
 
-def test_after_the_next_sign_in_on_the_device_nothing_is_made_in_the_session_before(
+def test_after_the_next_sign_in_on_the_device_the_previous_session_is_over(
     sign_in_as: SignIn, cast: Cast, site: Site
 ) -> None:
     device = SharedDevice(sign_in_as, cast, begun=7200, expired=3600)
@@ -298,7 +300,7 @@ def test_after_the_next_sign_in_on_the_device_nothing_is_made_in_the_session_bef
     assert device.made_by(item("2", BARCODE, site.dock.id, ago(1800))) == "whose"
 
 
-def test_after_somebody_signed_out_nothing_is_made_in_that_session(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_after_a_sign_out_the_session_is_over(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     device = SharedDevice(sign_in_as, cast, begun=7200)
     device.browser.post("/sign-out")
     execute("UPDATE device_use SET ended_at = ?", (ago(3600),))
@@ -306,7 +308,7 @@ def test_after_somebody_signed_out_nothing_is_made_in_that_session(sign_in_as: S
     assert device.made_by(item("2", BARCODE, site.dock.id, ago(1800))) == "whose"
 
 
-def test_the_reference_of_a_session_counts_on_its_own_device_only(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_the_reference_of_a_session_is_valid_on_its_own_device_only(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     device = SharedDevice(sign_in_as, cast, begun=7200)
     other, _ = enrollment.invite(shell(cast.acme), "Gun 2")
     for number, device_id in enumerate((other.id, None)):
@@ -322,9 +324,7 @@ def test_the_reference_of_a_session_counts_on_its_own_device_only(sign_in_as: Si
     assert execute("SELECT person_id = ? FROM handheld_scan", (device.person,)).fetchall() == [(0,)]
 
 
-def test_an_undo_and_a_check_that_wait_for_the_next_sign_in_are_the_work_of_the_person_before(
-    sign_in_as: SignIn, cast: Cast, site: Site
-) -> None:
+def test_a_delayed_undo_and_check_belong_to_the_previous_person(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     device = SharedDevice(sign_in_as, cast, begun=7200)
     send(device.browser, item("1", BARCODE, site.dock.id, ago(90)))
     next_one = sign_in_as(Role.OPERATOR, device_id=device.row.id)
@@ -336,7 +336,7 @@ def test_an_undo_and_a_check_that_wait_for_the_next_sign_in_are_the_work_of_the_
     assert place_of(cast.acme, site.pallet.id) is None
 
 
-def test_the_code_of_a_retired_asset_says_so_and_waits_until_it_is_restored(
+def test_the_code_of_a_retired_asset_is_explained_and_waits_for_its_restore(
     sign_in_as: SignIn, cast: Cast, site: Site
 ) -> None:
     browser = sign_in_as(Role.OPERATOR)
@@ -354,7 +354,7 @@ def test_the_code_of_a_retired_asset_says_so_and_waits_until_it_is_restored(
     assert send(browser, item("0", BARCODE, site.dock.id))[0]["result"] == "recorded"
 
 
-def test_an_asset_is_scanned_by_its_id_whatever_its_key_means(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_an_asset_is_scanned_by_its_id_regardless_of_its_key(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     other = assets.create(shell(cast.acme), name="Other", external_key=BARCODE)
     theirs = assets.create(shell(cast.rival), name="Theirs")
@@ -376,10 +376,10 @@ def test_an_undone_scan_that_waited_for_its_tag_is_not_recorded(sign_in_as: Sign
     undone=st.sets(st.integers(0, 11)),
     data=st.data(),
 )
-def test_whatever_the_order_of_arrival_undone_scans_leave_no_trace(
+def test_undone_scans_leave_no_trace_in_any_order_of_arrival(
     cast: Cast, site: Site, steps: list[tuple[int, int]], undone: set[int], data: st.DataObject
 ) -> None:
-    """Scans with repeats, in any order, some taken back: position and history are those of the others alone."""
+    """Scans with repeats and undos in any order result in the position and history of the remaining scans."""
     for table in ("handheld_scan", "history", "track"):
         execute(f"DELETE FROM {table}")
     known = people.list_people(cast.acme) or [people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)]
@@ -395,16 +395,16 @@ def test_whatever_the_order_of_arrival_undone_scans_leave_no_trace(
         else:
             handheld.submit(sender, [act], start + 100 * clock.SECOND)
     left = sorted((scan for no, scan in enumerate(scans) if no not in undone), key=lambda scan: -scan.observed_at)
-    found = [(move.observed_at, move.location_id) for move in report.moves(cast.acme, site.pallet.id)]
-    assert found == [(scan.observed_at, scan.location_id) for scan in left]
+    results = [(move.observed_at, move.location_id) for move in report.moves(cast.acme, site.pallet.id)]
+    assert results == [(scan.observed_at, scan.location_id) for scan in left]
     where = board.whereabouts(cast.acme, site.pallet.id)
     assert where
     assert where.location_id == (left[0].location_id if left else None)
     assert where.last_seen_at == (left[0].observed_at if left else None)
 
 
-def test_the_page_says_which_version_of_the_files_it_needs(sign_in_as: SignIn) -> None:
-    """The service worker keeps a page only beside the files of its own version."""
+def test_the_page_names_the_version_of_its_files(sign_in_as: SignIn) -> None:
+    """The service worker caches a page only with files of the same version."""
     browser = sign_in_as(Role.OPERATOR)
     version = browser.get("/scan").headers["Edge-Version"]
     assert f"const VERSION = '{version}';" in browser.get("/sw.js").text

@@ -1,4 +1,4 @@
-"""A badge that is scanned on the scan page is recorded nowhere; who owns it cannot be guessed there."""
+"""Badges scanned on the scan page are not recorded, and their owners cannot be guessed there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def everything() -> str:
-    """All rows of all tables."""
+    """Return all rows of all tables as text."""
     tables = [name for (name,) in execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()]
     return str([execute(f"SELECT * FROM {table}").fetchall() for table in tables])
 
@@ -47,9 +47,7 @@ def test_a_badge_in_the_queue_of_a_device_is_stored_nowhere(sign_in_as: SignIn, 
     assert "NOBODY-KNOWS" in everything()
 
 
-def test_after_many_of_them_nothing_is_revealed_and_nothing_stored(
-    sign_in_as: SignIn, otto: object, site: Site
-) -> None:
+def test_many_badges_reveal_and_store_nothing(sign_in_as: SignIn, otto: object, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     results = [send(browser, item(str(number), BADGE, site.dock.id))[0]["result"] for number in range(5)]
     assert results == ["badge", "badge", "badge", "unknown", "unknown"]
@@ -70,7 +68,7 @@ def test_a_device_asks_before_it_stores_a_code(sign_in_as: SignIn, otto: people.
     assert browser.get("/scan/state").json["badges"]["marks"] == []
 
 
-def test_the_badge_of_another_organization_is_none_here(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_a_badge_of_another_organization_is_not_a_badge_here(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     people.add_person(shell(cast.rival), "Spy", Role.OPERATOR, badge_hash=passwords.hash_badge(BADGE))
     browser = sign_in_as(Role.OPERATOR)
     assert browser.send("/scan/badge", {"code": BADGE}).json == {"badge": False}

@@ -1,4 +1,4 @@
-"""Stock-takes as devices send them: kept until signed off, exactly once, the result as it was at that moment."""
+"""Stock-takes as sent by devices: stored until sign-off, exactly once, with the result at that time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def see(cast: Cast, asset_id: int, location_id: int, at: int) -> None:
 
 
 def read(cast: Cast, asset_id: int, location_id: int, at: int) -> None:
-    """By a fixed reader."""
+    """Record a read by a fixed reader."""
     reader = readers.add_reader(shell(cast.acme), name="gate", topic="site/gate", format="csl", location_id=location_id)
     positions.record([Scan(cast.acme, asset_id, location_id, reader.id, None, at, at, Quality.READER)], 0)
 
@@ -72,7 +72,7 @@ def location_of(cast: Cast, asset_id: int) -> str | None:
 
 
 def results(browser: Browser) -> dict[str, tuple[str, str]]:
-    """result and how it is known, by name or code, from the CSV."""
+    """Return (result, how) by name or code, from the CSV file."""
     text = browser.get(f"/stock-takes/{TAKE}.csv").data.decode("utf-8-sig")
     return {row["name"] or row["code"]: (row["result"], row["seen_by"]) for row in csv.DictReader(io.StringIO(text))}
 
@@ -104,7 +104,7 @@ def test_nothing_is_recorded_before_somebody_signs_off(sign_in_as: SignIn, cast:
     assert newest == ("stock_take.signed_off",)
 
 
-def test_a_device_is_told_when_there_are_too_many_and_goes_on(
+def test_a_device_gets_an_error_for_too_many_stock_takes_and_continues(
     sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quotas, "CAPS", {"stock_take": quotas.CAPS["stock_take"]._replace(limit=0)})
@@ -114,7 +114,7 @@ def test_a_device_is_told_when_there_are_too_many_and_goes_on(
     assert scan["result"] == "recorded"
 
 
-def test_a_device_that_sends_very_much_keeps_it_for_later(
+def test_a_device_over_its_quota_keeps_scans_for_later(
     sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quotas, "_of_caller", Buckets(1_000, 1))
@@ -138,7 +138,7 @@ def test_every_repeat_changes_nothing(sign_in_as: SignIn, cast: Cast, site: Site
     assert results(browser) == {"Pallet 1": ("here", "scan")}
 
 
-def test_what_readers_see_meanwhile_counts_and_is_marked(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_reads_during_the_count_are_included_and_marked(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     hour_ago = clock.now() - clock.HOUR
     see(cast, site.cage.id, site.rack.id, hour_ago)
@@ -152,7 +152,7 @@ def test_what_readers_see_meanwhile_counts_and_is_marked(sign_in_as: SignIn, cas
     assert results(browser) == {"Roll cage": ("here", "reader"), "Pallet 1": ("missing", "")}
 
 
-def test_what_a_person_scans_outside_of_it_is_not_called_seen_by_a_reader(
+def test_a_scan_outside_of_the_stock_take_is_not_attributed_to_a_reader(
     sign_in_as: SignIn, cast: Cast, site: Site
 ) -> None:
     browser = sign_in_as(Role.OPERATOR)
@@ -166,8 +166,8 @@ def test_what_a_person_scans_outside_of_it_is_not_called_seen_by_a_reader(
     assert ("scanned outside the stock-take" in page, "seen by a reader" in page) == (True, False)
 
 
-def test_what_was_signed_is_kept_whatever_arrived_meanwhile(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
-    """Another device had sent a count that was not on the screen yet; ids of others and nonsense are left out."""
+def test_the_signed_result_is_stored_regardless_of_later_arrivals(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    """Another device's scans were not on the screen yet; ids of other organizations and invalid values are ignored."""
     browser, other = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR)
     theirs = assets.create(shell(cast.rival), name="Theirs")
     send(browser, begin(site, site.pallet.id, site.cage.id))
@@ -188,7 +188,7 @@ def test_what_was_signed_is_kept_whatever_arrived_meanwhile(sign_in_as: SignIn, 
     assert results(browser)["Pallet 1"] == ("missing", "")
 
 
-def test_without_sublocations_what_is_below_is_elsewhere(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_without_sublocations_assets_below_are_elsewhere(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     see(cast, site.cage.id, site.hall.id, clock.now() - clock.HOUR)
     send(browser, begin(site, site.cage.id, below=False))
@@ -197,7 +197,7 @@ def test_without_sublocations_what_is_below_is_elsewhere(sign_in_as: SignIn, cas
     assert results(browser) == {"Roll cage": ("elsewhere", "reader")}
 
 
-def test_another_device_goes_on_with_it(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_another_device_continues_a_stock_take(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     one, other = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR)
     send(one, begin(site, site.pallet.id, site.cage.id), scanned(1, PALLET, site.dock.id))
     listed = other.get("/scan/stock-takes").json["stock_takes"]  # type: ignore[index]
@@ -225,7 +225,7 @@ def test_a_scan_can_be_taken_back_before_and_after(sign_in_as: SignIn, cast: Cas
     assert location_of(cast, site.cage.id) is None
 
 
-def test_a_cancelled_one_leaves_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_a_cancelled_stock_take_leaves_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site), scanned(1, PALLET, site.dock.id))
     cancel = {"id": "cancel-of-take", "act": "cancel", "stock_take": TAKE, "at": 1}
@@ -275,13 +275,13 @@ def holds(unsent: int, *, is_open: bool = True, take: str = TAKE) -> list[dict[s
 
 
 def reports(browser: Browser, device: str, said: Any) -> list[tuple[str, bool, int, bool]]:
-    """Report, and get what is known of all devices: name, whether it is open there, how many, whether since when."""
+    """Send a report and return the reports of all devices: name, is open, number unsent, has a time."""
     answer = browser.send(f"/scan/stock-takes/{TAKE}", {"device": device, "holds": said})
     assert answer.status_code == 200, answer.text
     return [(row[1], row[2], row[3], row[4] is not None) for row in answer.json["devices"]]  # type: ignore[index]
 
 
-def test_each_device_reports_what_it_has_not_sent(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_each_device_reports_its_unsent_scans(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     gun = devices.add_device(shell(cast.acme), "Gun 2", b"x", clock.now() + clock.HOUR)
     one, other = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR, device_id=gun.id)
     name = one.get("/scan/state").json["name"]  # type: ignore[index]
@@ -291,7 +291,7 @@ def test_each_device_reports_what_it_has_not_sent(sign_in_as: SignIn, cast: Cast
     items = [
         scanned(2, PALLET, site.dock.id),
         label,
-        {**scanned(3, CAGE, site.dock.id), "choice": "choice-1"},  # unclear: the device keeps it
+        {**scanned(3, CAGE, site.dock.id), "choice": "choice-1"},  # unclear, so the device keeps it
     ]
     body = {"sent_at": clock.now() // 1000, "items": items, "device": "device-2", "holds": holds(5)}
     answers = other.send("/scan/batch", body).json["results"]  # type: ignore[index]
@@ -318,9 +318,7 @@ def test_a_report_that_makes_no_sense_changes_nothing(sign_in_as: SignIn, site: 
     assert reports(browser, "device-1", [{**holds(2)[0], "since": "x"}])[0][2:] == (2, False)
 
 
-def test_as_many_devices_are_kept_as_a_stock_take_may_have(
-    sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_of_devices_are_limited(sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stock_takes, "MAX_DEVICES", 2)
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site))
@@ -328,7 +326,7 @@ def test_as_many_devices_are_kept_as_a_stock_take_may_have(
     assert counts == [1, 2, 2, 2]
 
 
-def test_what_others_held_is_on_the_signed_sheet(sign_in_as: SignIn, site: Site) -> None:
+def test_unsent_scans_of_other_devices_are_on_the_signed_sheet(sign_in_as: SignIn, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site, site.pallet.id))
     reports(browser, "device-2", holds(3))
@@ -344,7 +342,7 @@ def test_what_others_held_is_on_the_signed_sheet(sign_in_as: SignIn, site: Site)
     assert execute("SELECT count(*) FROM stock_take_device").fetchone() == (0,)
 
 
-def test_a_cancelled_one_forgets_who_had_it_open(sign_in_as: SignIn, site: Site) -> None:
+def test_cancelling_deletes_the_reports_of_devices(sign_in_as: SignIn, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site))
     assert len(reports(browser, "device-1", holds(0))) == 1
@@ -384,7 +382,7 @@ def test_a_cell_of_the_csv_is_never_a_formula(sign_in_as: SignIn, site: Site) ->
     assert "'=HYPERLINK(1)" in browser.get(f"/stock-takes/{TAKE}.csv").text
 
 
-def test_the_times_of_the_csv_are_written_as_in_the_other_files(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_times_in_the_csv_have_the_format_of_other_files(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     see(cast, site.pallet.id, site.rack.id, clock.now() - clock.HOUR)
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site, site.pallet.id), FINISH)

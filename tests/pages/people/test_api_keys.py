@@ -17,7 +17,7 @@ from tests.pages.conftest import Browser
 SignIn = Callable[..., Browser]
 
 
-def test_the_secret_is_shown_once_and_only_its_hash_is_kept(sign_in_as: SignIn, cast: Cast) -> None:
+def test_the_secret_is_shown_once_and_only_its_hash_is_stored(sign_in_as: SignIn, cast: Cast) -> None:
     """spec: Authentication 1"""
     browser = sign_in_as(Role.ADMINISTRATOR)
     page = browser.post("/keys/new", {"name": "WMS", "assets": "read", "tracking": "read", "expires": "30"})
@@ -55,7 +55,7 @@ def test_revoking_asks_first_and_is_for_good(sign_in_as: SignIn, cast: Cast) -> 
     assert browser.post(f"/keys/{key.id}/revoke").status_code == 404
 
 
-def test_nobody_revokes_the_key_of_another_organization(sign_in_as: SignIn, cast: Cast) -> None:
+def test_nobody_revokes_a_key_of_another_organization(sign_in_as: SignIn, cast: Cast) -> None:
     key = api_keys.add_key(shell(cast.rival), "Theirs", ["assets:read"], b"hash")
     browser = sign_in_as(Role.ADMINISTRATOR)
     assert browser.post(f"/keys/{key.id}/revoke").status_code == 404

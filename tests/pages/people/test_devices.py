@@ -15,7 +15,7 @@ def test_a_device_is_enrolled_by_its_link_and_revoked(app: Flask, admin: Browser
     path = link.removeprefix("http://localhost")
     handheld = Browser(app)
     assert "Is this Scanner 3?" in handheld.get(path).text
-    assert "Is this Scanner 3?" in handheld.get(path).text  # a preview uses nothing up
+    assert "Is this Scanner 3?" in handheld.get(path).text  # link previews do not use up the code
     cookie = handheld.client.get_cookie("edge_form")
     assert cookie
     handheld.token = cookie.value

@@ -1,4 +1,4 @@
-"""People: roles, passwords, and the administrator who must stay."""
+"""People: roles, passwords, and the last administrator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_new_password_ends_the_sessions_of_the_person(admin: Browser, sign_in_
     assert browser.get("/").status_code == 303
 
 
-def test_a_new_password_of_ones_own_ends_the_other_sessions(app: Flask, admin: Browser, cast: Cast) -> None:
+def test_changing_the_own_password_ends_the_other_sessions(app: Flask, admin: Browser, cast: Cast) -> None:
     person = admin.get("/scan/state").json["person"]  # type: ignore[index]
     sessions.add_session(actors.person(cast.acme, person, "Ada"), hash_secret("elsewhere"), clock.now() + clock.HOUR)
     entered = {"name": "Ada", "role": "administrator", "password": "a whole new password"}
@@ -40,14 +40,14 @@ def test_a_new_password_of_ones_own_ends_the_other_sessions(app: Flask, admin: B
     assert admin.get("/").status_code == 200
 
 
-def test_a_changed_role_counts_at_once(admin: Browser, sign_in_as: SignIn, cast: Cast) -> None:
+def test_a_changed_role_takes_effect_immediately(admin: Browser, sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.EDITOR)
     person = browser.get("/scan/state").json["person"]  # type: ignore[index]
     admin.edit(f"/people/{person}/edit", {"name": "Ed", "role": "viewer"})
     assert browser.get("/assets/new").status_code == 403
 
 
-def test_what_administrators_do_is_written_down(admin: Browser, cast: Cast) -> None:
+def test_changes_by_administrators_are_in_the_audit(admin: Browser, cast: Cast) -> None:
     admin.post("/people/new", {"name": "Olga", "role": "operator", "badge": "B-1"})
     admin.post("/keys/new", {"name": "WMS", "assets": "write", "tracking": "read"})
     acts = trail.recent(cast.acme, 2)
@@ -56,7 +56,7 @@ def test_what_administrators_do_is_written_down(admin: Browser, cast: Cast) -> N
     assert "edge_" not in str(acts)
 
 
-def test_two_who_edit_a_person_at_once_see_both_values(admin: Browser, cast: Cast) -> None:
+def test_two_editors_of_a_person_see_both_values(admin: Browser, cast: Cast) -> None:
     person = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
     path = f"/people/{person.id}/edit"
     entered = {"name": "Olga C", "role": "operator", "opened": opened_with(admin.get(path).text)}

@@ -1,4 +1,4 @@
-"""Signing in with a second factor, setting it up, and removing it."""
+"""Sign-in with a second factor, its setup and its removal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOW = 1_800_000_000 * clock.SECOND
 
 
 class Door:
-    """The sign-in page, as a browser goes through it."""
+    """A browser at the sign-in page."""
 
     def __init__(self, app: Flask, address: str = "10.0.0.1") -> None:
         self.browser, self.address = Browser(app), address
@@ -39,8 +39,8 @@ class Door:
         cookie = self.browser.client.get_cookie(cookies.FORM)
         data = {"csrf": csrf_token(cookie.value if cookie else ""), **form}
         answer = self.browser.client.post("/sign-in", data=data, environ_base={"REMOTE_ADDR": self.address})
-        found = re.search('name="challenge" value="([^"]*)"', answer.text)
-        self.challenge = found[1] if found else self.challenge
+        match = re.search('name="challenge" value="([^"]*)"', answer.text)
+        self.challenge = match[1] if match else self.challenge
         return answer
 
     def password(self, password: str = PASSWORD, **more: str) -> TestResponse:
@@ -58,7 +58,7 @@ class Door:
 
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The clock of the box."""
+    """The clock of the box, set by tests."""
     times = [NOW]
     monkeypatch.setattr(clock, "now", lambda: times[0])
     return times
@@ -66,7 +66,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def setup(ada: PersonRow, time: list[int]) -> tuple[Phone, list[str]]:
-    """Ada has a second factor; a step later, so that the code of the setup is of the past."""
+    """Set up a second factor for Ada, and move on by one step so the code of the setup has expired."""
     phone = Phone(second_factor.begin(actor_of(ada)))
     codes = second_factor.confirm(actor_of(ada), phone.code(time[0]))
     assert codes
@@ -94,7 +94,7 @@ def test_the_password_alone_opens_nothing(app: Flask, phone: Phone) -> None:
     assert session_store.find_session(b"") is None
 
 
-def test_a_code_after_the_password_signs_in_and_leads_where_one_was_going(
+def test_a_code_after_the_password_signs_in_and_redirects_to_the_requested_page(
     app: Flask, phone: Phone, time: list[int]
 ) -> None:
     door = Door(app)
@@ -111,7 +111,7 @@ def test_the_form_suits_phones_and_password_managers(app: Flask, phone: Phone) -
         assert attribute in field[0]
 
 
-def test_a_wrong_password_does_not_say_that_there_is_a_second_factor(app: Flask, phone: Phone) -> None:
+def test_a_wrong_password_does_not_reveal_the_second_factor(app: Flask, phone: Phone) -> None:
     answer = Door(app).password("wrong")
     assert answer.status_code == 403
     assert "challenge" not in answer.text
@@ -137,8 +137,8 @@ def test_a_code_that_was_used_is_refused(app: Flask, phone: Phone, time: list[in
     assert sign_in.WRONG_CODE in answer.text
 
 
-def test_a_wrong_code_names_the_clock_of_the_server(app: Flask, phone: Phone, time: list[int]) -> None:
-    """Codes depend on it, and nothing else shows that it is wrong."""
+def test_a_wrong_code_shows_the_time_of_the_server(app: Flask, phone: Phone, time: list[int]) -> None:
+    """Codes depend on the clock, and nothing else shows that it is wrong."""
     door = Door(app)
     door.password()
     answer = door.code(phone.code(time[0] - clock.HOUR))
@@ -147,17 +147,17 @@ def test_a_wrong_code_names_the_clock_of_the_server(app: Flask, phone: Phone, ti
 
 
 @pytest.mark.parametrize(
-    ("language", "words"),
+    ("language", "texts"),
     [("de", "Die Uhr des Servers"), ("es", "El reloj"), ("fr", "horloge du serveur"), ("pl", "Zegar serwera")],
 )
-def test_it_is_told_in_the_language_of_the_browser(app: Flask, phone: Phone, language: str, words: str) -> None:
+def test_errors_are_in_the_language_of_the_browser(app: Flask, phone: Phone, language: str, texts: str) -> None:
     door = Door(app)
     door.browser.client.set_cookie(cookies.LANGUAGE, language)
     door.password()
-    assert words in door.code("000000").text
+    assert texts in door.code("000000").text
 
 
-def test_five_minutes_later_it_begins_with_the_password(app: Flask, phone: Phone, time: list[int]) -> None:
+def test_after_five_minutes_the_password_is_required_again(app: Flask, phone: Phone, time: list[int]) -> None:
     door = Door(app)
     door.password()
     time[0] += 6 * 60 * clock.SECOND
@@ -180,7 +180,7 @@ def test_a_recovery_code_signs_in_once(app: Flask, codes: list[str]) -> None:
     assert "The clock" not in answer.text
 
 
-def test_after_a_restore_elsewhere_a_recovery_code_is_asked_for(
+def test_after_a_restore_elsewhere_a_recovery_code_is_required(
     app: Flask, phone: Phone, codes: list[str], time: list[int]
 ) -> None:
     data_dir_file("events.key").unlink()
@@ -203,7 +203,7 @@ class TestGuessing:
         assert Door(app).password().status_code == 429
 
     def test_the_right_password_in_between_forgives_nothing(self, app: Flask, phone: Phone) -> None:
-        """Who tries codes has the password, and could enter it before each of them."""
+        """An attacker who tries codes has the password and can enter it before each of them."""
         door = Door(app)
         statuses = []
         for _ in range(11):
@@ -211,7 +211,7 @@ class TestGuessing:
             statuses.append(door.code("000000").status_code)
         assert statuses == [403] * 10 + [429]
 
-    def test_another_network_gives_no_more_of_them(self, app: Flask, phone: Phone) -> None:
+    def test_another_network_gives_no_additional_attempts(self, app: Flask, phone: Phone) -> None:
         statuses = []
         for number in range(20):
             door = Door(app, f"10.{number}.0.1")
@@ -252,7 +252,7 @@ class TestGuessing:
 
 
 def test_others_need_no_code(app: Flask, cast: Cast, phone: Phone) -> None:
-    """Also not somebody of another organization with the same email; the password says who it is."""
+    """A person of another organization with the same email needs none either; the password selects the account."""
     other = people.add_person(
         shell(cast.rival), "Ada", Role.VIEWER, email=EMAIL, password_hash="hash of other password"
     )
@@ -261,7 +261,7 @@ def test_others_need_no_code(app: Flask, cast: Cast, phone: Phone) -> None:
     assert second_factors.find(cast.rival, other.id) is None
 
 
-def test_on_an_enrolled_device_it_is_asked_for_too(app: Flask, cast: Cast, phone: Phone, time: list[int]) -> None:
+def test_it_is_required_on_an_enrolled_device_too(app: Flask, cast: Cast, phone: Phone, time: list[int]) -> None:
     enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), "Gun 1")[1])
     assert enrolled
     door = Door(app)
@@ -270,7 +270,7 @@ def test_on_an_enrolled_device_it_is_asked_for_too(app: Flask, cast: Cast, phone
     assert door.code(phone.code(time[0])).status_code == 303
 
 
-def test_a_kept_form_survives_both_steps(app: Flask, phone: Phone, time: list[int]) -> None:
+def test_a_preserved_form_survives_both_steps(app: Flask, phone: Phone, time: list[int]) -> None:
     door = Door(app)
     kept = '["/assets/new",[["name","Cage 7"]]]'
     page = door.password(kept=kept).text
@@ -298,7 +298,7 @@ class TestSettingUp:
 
     @pytest.fixture
     def admin(self, app: Flask, ada: PersonRow, time: list[int]) -> Browser:
-        """Ada, signed in before there is a second factor."""
+        """Ada, signed in without a second factor."""
         sign_in.sessions.add_session(
             actors.person(ada.organization_id, ada.id, ada.name), sign_in.hash_secret("own"), NOW + clock.DAY
         )
@@ -333,9 +333,7 @@ class TestSettingUp:
             assert admin.post(self.PATH, {"present": password}).status_code == 400
         assert second_factors.find_unconfirmed(ada.organization_id, ada.id) is None
 
-    def test_a_wrong_first_code_can_be_corrected_and_shows_the_secret_to_nobody(
-        self, admin: Browser, time: list[int]
-    ) -> None:
+    def test_a_wrong_first_code_can_be_corrected_and_reveals_no_secret(self, admin: Browser, time: list[int]) -> None:
         secret = self.begin(admin)
         answer = admin.post(f"{self.PATH}/confirm", {"code": "000000"})
         assert answer.status_code == 400
@@ -355,7 +353,7 @@ class TestSettingUp:
         answer = admin.post(f"{self.PATH}/confirm", {"code": "000000"})
         assert answer.headers["Location"].endswith("done=second-factor-too-late")
 
-    def test_a_second_one_is_refused(self, admin: Browser, setup: tuple[Phone, list[str]]) -> None:
+    def test_a_second_setup_is_refused(self, admin: Browser, setup: tuple[Phone, list[str]]) -> None:
         answer = admin.post(self.PATH, {"present": PASSWORD})
         assert answer.headers["Location"].endswith("done=second-factor-is-on")
 
@@ -376,20 +374,22 @@ class TestSettingUp:
         assert answer.status_code == 400
         assert sign_in.TOO_MANY in answer.text
 
-    def test_a_new_password_keeps_it(self, app: Flask, admin: Browser, ada: PersonRow, phone: Phone) -> None:
+    def test_a_new_password_keeps_the_second_factor(
+        self, app: Flask, admin: Browser, ada: PersonRow, phone: Phone
+    ) -> None:
         form: dict[str, object] = {"present": PASSWORD, "password": "quite another one", "again": "quite another one"}
         assert admin.post("/account", form).status_code == 303
         door = Door(app)
         assert door.password("quite another one").status_code == 200
         assert not door.is_open()
 
-    def test_it_is_for_administrators(self, sign_in_as: SignIn, time: list[int]) -> None:
+    def test_setup_is_for_administrators(self, sign_in_as: SignIn, time: list[int]) -> None:
         editor = sign_in_as(Role.EDITOR)
         assert editor.post(self.PATH, {"present": ""}).status_code == 403
         assert "administrators who sign in" in editor.get(self.PATH).text
         assert "Two-factor" not in editor.get("/account").text
 
-    def test_who_is_an_administrator_no_more_can_still_remove_it(
+    def test_a_former_administrator_can_still_remove_it(
         self, cast: Cast, admin: Browser, ada: PersonRow, phone: Phone, time: list[int]
     ) -> None:
         people.add_person(shell(cast.acme), "Second", Role.ADMINISTRATOR)
@@ -398,7 +398,7 @@ class TestSettingUp:
         assert admin.post(f"{self.PATH}/remove", {"code": phone.code(time[0])}).status_code == 303
 
 
-def test_the_zone_of_the_clock_is_that_of_the_site(app: Flask, phone: Phone) -> None:
+def test_the_time_zone_is_that_of_the_site(app: Flask, phone: Phone) -> None:
     change(app, time_zone="Europe/Berlin")
     door = Door(app)
     door.password()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("quick_and_forgiving")
 
 
 def enter(browser: Browser, **form: object) -> tuple[int, str]:
-    """Load the form, send it back as a browser does."""
+    """Load the form and send it, as a browser does."""
     browser.get("/sign-in")
     cookie = browser.client.get_cookie(cookies.FORM)
     answer = browser.client.post("/sign-in", data={"csrf": csrf_token(cookie.value if cookie else ""), **form})
@@ -55,7 +55,7 @@ def test_the_password_is_compared_also_when_there_is_no_account(
     monkeypatch.setattr(passwords, "check_password_hash", lambda *pair: compared.append(pair))
     enter(Browser(app), email="nobody@acme.example", password="wrong")
     enter(Browser(app), email="ada@acme.example", password="wrong")
-    assert len(compared) == 2 * 2  # each time one for each organization of the box
+    assert len(compared) == 2 * 2  # one hash for each organization of the box
 
 
 def test_an_account_is_throttled_and_later_forgiven(
@@ -73,12 +73,12 @@ def test_an_account_is_throttled_and_later_forgiven(
 
 def test_an_address_is_throttled_over_all_accounts(app: Flask, ada: people.PersonRow) -> None:
     browser = Browser(app)
-    found = [enter(browser, email=f"a{number}@x.example", password="no")[0] for number in range(61)]
-    assert found == [403] * 60 + [429]
+    statuses = [enter(browser, email=f"a{number}@x.example", password="no")[0] for number in range(61)]
+    assert statuses == [403] * 60 + [429]
 
 
 def test_badges_cannot_be_tried_out_on_a_device(app: Flask, cast: Cast, ada: people.PersonRow) -> None:
-    """After too many wrong ones, a right one must not be told from them by its answer."""
+    """A locked device answers a right badge like a wrong one."""
     people.add_person(shell(cast.acme), "Otto", Role.OPERATOR, badge_hash=passwords.hash_badge("4711"))
     device = enrollment.enrol(enrollment.invite(shell(cast.acme), "Handheld 1")[1])
     assert device
@@ -177,18 +177,18 @@ class TestOnADevice:
 
     def test_pins_are_throttled(self, cast: Cast, handheld: Browser) -> None:
         self.add(cast, Role.OPERATOR, pin="4711", badge="B-77")
-        found = [enter(handheld, badge="B-77", pin=f"{guess:04}")[0] for guess in range(11)]
-        assert found == [403] * 10 + [429]
+        statuses = [enter(handheld, badge="B-77", pin=f"{guess:04}")[0] for guess in range(11)]
+        assert statuses == [403] * 10 + [429]
 
     def test_a_badge_opens_nothing_elsewhere(self, app: Flask, cast: Cast) -> None:
         self.add(cast, Role.OPERATOR, badge="B-77")
         assert enter(Browser(app), badge="B-77")[0] == 403
 
-    def test_a_badge_of_another_organization_opens_nothing(self, cast: Cast, handheld: Browser) -> None:
+    def test_a_badge_of_another_organization_does_not_sign_in(self, cast: Cast, handheld: Browser) -> None:
         people.add_person(shell(cast.rival), "Spy", Role.OPERATOR, badge_hash=passwords.hash_badge("B-77"))
         assert enter(handheld, badge="B-77")[0] == 403
 
-    def test_a_link_enrols_one_device_only(self, cast: Cast, ada: people.PersonRow) -> None:
+    def test_a_link_enrolls_one_device_only(self, cast: Cast, ada: people.PersonRow) -> None:
         _, code = enrollment.invite(shell(cast.acme), "Gun 2")
         assert enrollment.enrol(code)
         assert enrollment.enrol(code) is None

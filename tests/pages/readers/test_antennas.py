@@ -1,4 +1,4 @@
-"""What antennas stand for is said on the pages, and why an asset is where it is can be asked there."""
+"""Antennas are configured on the pages, which also explain the location of an asset."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_antenna_is_given_a_place_and_a_meaning_and_loses_both(
     assert readers.list_antennas(cast.acme, reader.id) == []
 
 
-def test_an_antenna_with_a_name_is_called_by_it(admin: Browser, cast: Cast, site: Site, reader: ReaderRow) -> None:
+def test_a_named_antenna_is_shown_by_its_name(admin: Browser, cast: Cast, site: Site, reader: ReaderRow) -> None:
     form = {"port": "North <door>", "location_id": site.rack.id, "min_rssi": "", "is_enabled": "on", "kind": ""}
     admin.post(f"/readers/{reader.id}/antennas", form)
     assert antenna_names.names_of(reader.id) == {antenna_names.FIRST_PORT: "North <door>"}
@@ -57,7 +57,7 @@ def test_an_antenna_with_a_name_is_called_by_it(admin: Browser, cast: Cast, site
     assert admin.post(f"/readers/{reader.id}/antennas", form | {"port": "x" * 101}).status_code == 400
 
 
-def test_a_reader_and_a_location_say_what_their_antennas_mean(
+def test_a_reader_and_a_location_configure_their_antennas(
     admin: Browser, cast: Cast, site: Site, reader: ReaderRow
 ) -> None:
     admin.post(f"/readers/{reader.id}/antenna-kind", {"kind": "direct"})
@@ -73,7 +73,7 @@ def test_a_reader_and_a_location_say_what_their_antennas_mean(
     assert kind_of_location(cast.acme, site.hall.id) is None
 
 
-def test_only_administrators_of_the_organization_say_so(
+def test_only_administrators_of_the_organization_configure_antennas(
     sign_in_as: Callable[..., Browser], cast: Cast, site: Site, reader: ReaderRow
 ) -> None:
     theirs = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
@@ -116,8 +116,8 @@ def test_a_technician_sees_what_the_antennas_read_and_share(
         ("antenna 2", "Hall, north", 1, 0),
     ]
     page = admin.get(path).text
-    for told in ("antenna 1: strength", "-52 dBm", "Hall, north", "Dock 1", "<svg"):
-        assert told in page
+    for text in ("antenna 1: strength", "-52 dBm", "Hall, north", "Dock 1", "<svg"):
+        assert text in page
     theirs = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
     assert theirs.get(path).status_code == 404
     recent.refresh()
@@ -126,7 +126,7 @@ def test_a_technician_sees_what_the_antennas_read_and_share(
     assert labels == ["antenna 1", "antenna 2", "antenna 10"]
 
 
-def test_a_page_tells_why_an_asset_is_here_and_what_is_held_back(
+def test_a_page_explains_the_location_of_an_asset_and_undecided_reads(
     sign_in_as: Callable[..., Browser], cast: Cast, site: Site, reader: ReaderRow
 ) -> None:
     viewer, path = sign_in_as(Role.VIEWER), f"/assets/{site.pallet.id}/why"
@@ -142,7 +142,7 @@ def test_a_page_tells_why_an_asset_is_here_and_what_is_held_back(
     reads += [read(second + 0.5, site.rack.id, -50) for second in range(10, 20)]
     record([*reads, read(20.1, site.dock.id, -40)], 300 * SECOND, recent)
     page = viewer.get(path).text
-    for told in (
+    for text in (
         "At Rack A",
         "it was read there more strongly than at the previous location for long enough",
         "it was read there for the first time",
@@ -151,6 +151,6 @@ def test_a_page_tells_why_an_asset_is_here_and_what_is_held_back(
         "current location",
         "previous location",
     ):
-        assert told in page
+        assert text in page
     assert f'href="{path}"' in viewer.get(f"/assets/{site.pallet.id}").text
     assert sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival).get(path).status_code == 404

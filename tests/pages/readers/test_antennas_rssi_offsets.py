@@ -1,4 +1,4 @@
-"""RSSI offsets make readers of different makes comparable: set by hand, or proposed from tags that two readers read."""
+"""RSSI offsets make different reader models comparable, set by hand or proposed from tags that two readers read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EPCS = [f"30AB{number:020X}" for number in range(8)]
 
 
 class TwoMakes:
-    """Two locations with a reader each. The second make reports 10 dB less."""
+    """Create two locations with a reader each. The second model reports 10 dB less."""
 
     def __init__(self, organization_id: int) -> None:
         self.places = [locations.create(shell(organization_id), name=name).id for name in ("Loud", "Quiet")]
@@ -42,7 +42,7 @@ class TwoMakes:
         self.random = Random(9)
 
     def read(self, begins: int, ends: int, lead: float = 14.0) -> None:
-        """A second of reads at a time: the first half of the tags is near the first reader."""
+        """Send reads of one second each; the first half of the tags is near the first reader."""
         now = clock.now() // SECOND * SECOND
         for second in range(begins, ends):
             at = now + second * SECOND
@@ -88,8 +88,8 @@ def test_an_offset_is_proposed_and_accepted_with_one_click(admin: Browser, cast:
     assert any("rssi_offset" in str(line) for line in recent(cast.acme, 5))
 
 
-def test_an_offset_changes_what_is_decided_and_not_what_was_read(cast: Cast, admin: Browser, makes: TwoMakes) -> None:
-    """Tags 6 dB nearer to the reader that reports 10 dB less are put at the other one until it has an offset."""
+def test_an_offset_changes_decisions_and_not_stored_reads(cast: Cast, admin: Browser, makes: TwoMakes) -> None:
+    """Tags that are 6 dB nearer to the weaker reader are located at the other one until it has an offset."""
     makes.read(-300, -200, lead=6)
     assert makes.right() < len(EPCS)
     admin.post(f"/readers/{makes.readers[1]}/rssi-offset", {"rssi_offset": "10"})
@@ -97,13 +97,13 @@ def test_an_offset_changes_what_is_decided_and_not_what_was_read(cast: Cast, adm
     assert makes.right() == len(EPCS)
     weakest = execute("SELECT min(rssi) FROM history").fetchone()[0]
     assert weakest <= -640
-    makes.pipeline = Pipeline(GAP, 7)  # what is read from disk after a restart has the offset, too
+    makes.pipeline = Pipeline(GAP, 7)  # reads loaded from disk after a restart have the offset, too
     makes.read(0, 5, lead=6)
     assert makes.right() == len(EPCS)
 
 
 @pytest.mark.parametrize("entered", ["30.1", "-31", "nan", "ten", "1e9"])
-def test_what_is_no_offset_is_refused(admin: Browser, cast: Cast, makes: TwoMakes, entered: str) -> None:
+def test_an_invalid_offset_is_refused(admin: Browser, cast: Cast, makes: TwoMakes, entered: str) -> None:
     answer = admin.post(f"/readers/{makes.readers[0]}/rssi-offset", {"rssi_offset": entered})
     assert answer.status_code == 400
     assert "between -30 and 30 dB" in answer.text
@@ -137,7 +137,7 @@ def test_only_administrators_of_the_organization_set_an_offset(
 
 
 def test_tags_near_one_reader_only_propose_nothing(cast: Cast, makes: TwoMakes) -> None:
-    """They are stronger there because they are there."""
+    """The strength of these tags differs because of their place, not because of the readers."""
     makes.read(-60, 0, lead=0)
     where = {row[0] for row in execute("SELECT DISTINCT location_id FROM position")}
     assert len(where) == 1

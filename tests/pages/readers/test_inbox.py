@@ -1,4 +1,4 @@
-"""What waits to be set up: topics without a reader, tags without an asset, messages that could not be read."""
+"""Inbox: unassigned topics, unmatched tags and unreadable messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_dead_letter_is_handed_in_once_more(
 
 
 @pytest.mark.usefixtures("requeued")
-def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast) -> None:
+def test_messages_of_another_organization_are_hidden(admin: Browser, cast: Cast) -> None:
     theirs = readers.add_reader(shell(cast.rival), name="P", topic="rival/t", format="edge")
     dead_letters.add([NewDeadLetter(cast.rival, theirs.id, "t", b"secret", 6, "why", 1)])
     unknown_tags.record([Sighting(cast.rival, "rfid", "E2BB", theirs.id, "E2BB", "unmatched", 1, None)])
@@ -63,9 +63,7 @@ def test_what_another_organization_hears_stays_there(admin: Browser, cast: Cast)
     assert admin.post(f"/readers/{theirs.id}/remove").status_code == 404
 
 
-def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is_set_up(
-    admin: Browser, cast: Cast
-) -> None:
+def test_a_gateway_with_a_topic_per_tag_is_one_line_until_it_is_set_up(admin: Browser, cast: Cast) -> None:
     message = b'{"id": "C3:0A:11:4E:7F:21", "rssi": -60}'
     topics = {f"home/gate/BTtoMQTT/{number}": message for number in range(3)} | {"home/other/1/2": b"?"}
     with writing():
@@ -75,7 +73,7 @@ def test_a_gateway_with_a_topic_for_each_tag_is_one_line_and_vanishes_when_it_is
     listed = admin.get("/readers/topics").text
     assert (
         listed.count('<h2 class="mono">home/gate/BTtoMQTT/') == 1
-    )  # in one line: the heading, its link, and the name of that for a screen reader
+    )  # in one line: the heading, its link, and its name for screen readers
     assert "home/gate/BTtoMQTT/+" in listed
     assert '<option value="openmqttgateway" selected>' in admin.get("/readers/new?topic=home/gate/BTtoMQTT/%2B").text
     admin.post(
@@ -93,7 +91,7 @@ def test_a_message_that_is_too_large_is_shown_with_its_size(admin: Browser) -> N
     assert "Messages over 1 MiB are not read" in listed
 
 
-def test_so_is_one_whose_format_nobody_knows_once_many_of_its_topics_end_with_an_address(admin: Browser) -> None:
+def test_topics_of_an_unknown_format_are_grouped_if_many_end_with_an_address(admin: Browser) -> None:
     few = [f"hall/C30A114E7F0{number}" for number in range(9)]
     many = [f"yard/c3:0a:11:4e:7f:{number:02x}" for number in range(12)]
     with writing():
@@ -104,7 +102,7 @@ def test_so_is_one_whose_format_nobody_knows_once_many_of_its_topics_end_with_an
     assert listed.count('<h2 class="mono">hall/') == len(few)
 
 
-def test_one_tag_is_one_row_with_all_that_saw_it(cast: Cast) -> None:
+def test_a_tag_is_one_row_with_all_its_readers(cast: Cast) -> None:
     one = readers.add_reader(shell(cast.acme), name="Portal 1", topic="t", format="edge")
     for reader_id, value, at in ((one.id, "E2 AA", 5), (0, "E2AA", 9)):
         unknown_tags.record([Sighting(cast.acme, "rfid", "E2AA", reader_id, value, "unmatched", at, None)])
@@ -118,7 +116,7 @@ def test_one_tag_is_one_row_with_all_that_saw_it(cast: Cast) -> None:
     )
 
 
-def test_a_dismissed_tag_stays_away_until_it_is_brought_back(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_a_dismissed_tag_stays_hidden_until_it_is_restored(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     def see(organization_id: int = cast.acme) -> None:
         unknown_tags.record([Sighting(organization_id, "rfid", "E2AA", 0, "E2AA", "unmatched", clock.now(), None)])
 
@@ -136,7 +134,7 @@ def test_a_dismissed_tag_stays_away_until_it_is_brought_back(sign_in_as: SignIn,
     assert len(unknown_tags.list_tags(cast.acme)) == 1
 
 
-def test_a_dismissed_topic_stays_away_until_it_is_brought_back(admin: Browser, cast: Cast) -> None:
+def test_a_dismissed_topic_stays_hidden_until_it_is_restored(admin: Browser, cast: Cast) -> None:
     hear("tv/1")
     assert admin.post("/readers/topics", {"topic": "tv/+"}).status_code == 303
     hear("tv/2")
@@ -147,8 +145,8 @@ def test_a_dismissed_topic_stays_away_until_it_is_brought_back(admin: Browser, c
     assert len(unassigned_topics.list_topics(cast.acme)) == 2
 
 
-def test_every_unknown_tag_is_on_a_page_and_the_tile_counts_the_same(admin: Browser, cast: Cast) -> None:
-    """A tag that two readers read is one unknown tag."""
+def test_every_unmatched_tag_is_listed_and_the_tile_shows_the_same_number(admin: Browser, cast: Cast) -> None:
+    """A tag that two readers read is one unmatched tag."""
     made = [readers.add_reader(shell(cast.acme), name=name, topic=name, format="edge").id for name in ("a", "b")]
     now = clock.now()
     unknown_tags.record(

@@ -1,4 +1,4 @@
-"""What a reader hears at this moment, kept only while somebody watches."""
+"""Live reads of a reader, kept only while somebody watches."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def test_live_reads_are_kept_only_while_somebody_watches(sign_in_as: SignIn, cas
 def test_rows_of_live_reads_keep_their_order() -> None:
     came = [("B", 1), ("A", 2), ("B", 1), ("A", 1)]
     reads = [LiveRead(1, port, "rfid", tag, None, at, "recorded", 5) for at, (tag, port) in enumerate(came)]
-    found = [(row.value, row.antenna, row.reads) for row in by_tag_and_antenna(reads, 0)]
-    assert found == [("A", 1, 1), ("A", 2, 1), ("B", 1, 2)]
+    rows = [(row.value, row.antenna, row.reads) for row in by_tag_and_antenna(reads, 0)]
+    assert rows == [("A", 1, 1), ("A", 2, 1), ("B", 1, 2)]

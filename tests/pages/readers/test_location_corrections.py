@@ -28,7 +28,7 @@ EPC = "30AC00000000000000000001"
 
 @pytest.fixture
 def wrong(cast: Cast) -> dict[str, int]:
-    """A pallet that was read for a minute by a reader that has the wrong location."""
+    """A pallet that was read for a minute by a reader with the wrong location."""
     actor = shell(cast.acme)
     yard, dock = (locations.create(actor, name=name).id for name in ("Yard", "Dock 9"))
     reader = readers.add_reader(actor, name="gate", topic="g/reads", format="csl", location_id=yard).id
@@ -61,7 +61,7 @@ def test_a_preview_changes_nothing_and_a_click_corrects(admin: Browser, cast: Ca
     assert "Nothing to change" in admin.get(path, query_string=values).text
 
 
-def test_what_is_missing_or_impossible_is_named(admin: Browser, wrong: dict[str, int]) -> None:
+def test_missing_and_invalid_values_are_named(admin: Browser, wrong: dict[str, int]) -> None:
     path = f"/readers/{wrong['reader']}/correct"
     values = {"was": str(wrong["yard"]), "right": str(wrong["yard"]), "since": "2026-01-01T00:00"}
     assert "Both locations are the same" in admin.get(path, query_string=values).text
@@ -71,7 +71,7 @@ def test_what_is_missing_or_impossible_is_named(admin: Browser, wrong: dict[str,
     assert "Enter a day and a time" in answer.text
 
 
-def test_only_administrators_of_the_organization_correct(
+def test_only_administrators_of_the_organization_correct_locations(
     sign_in_as: Callable[..., Browser], cast: Cast, wrong: dict[str, int]
 ) -> None:
     path = f"/readers/{wrong['reader']}/correct"
@@ -83,9 +83,7 @@ def test_only_administrators_of_the_organization_correct(
     assert where(cast.acme) == before
 
 
-def test_a_location_that_is_changed_offers_to_correct_what_was_read_there(
-    admin: Browser, cast: Cast, wrong: dict[str, int]
-) -> None:
+def test_changing_a_location_offers_to_correct_earlier_reads(admin: Browser, cast: Cast, wrong: dict[str, int]) -> None:
     path = f"/readers/{wrong['reader']}"
     before = where(cast.acme)
     reader = readers.get_reader(cast.acme, wrong["reader"])
@@ -101,12 +99,10 @@ def test_a_location_that_is_changed_offers_to_correct_what_was_read_there(
     assert "If that was wrong" not in admin.get(path).text
 
 
-def test_an_antenna_that_gets_a_location_of_its_own_offers_to_correct_its_reads(
-    admin: Browser, wrong: dict[str, int]
-) -> None:
+def test_giving_an_antenna_a_location_offers_to_correct_its_reads(admin: Browser, wrong: dict[str, int]) -> None:
     path = f"/readers/{wrong['reader']}/antennas"
     others = admin.post(path, {"port": "2", "location_id": str(wrong["dock"]), "is_enabled": "1"})
-    assert "If that was wrong" not in admin.get(others.location).text  # it has read nothing
+    assert "If that was wrong" not in admin.get(others.location).text  # it has no reads
     saved = admin.post(path, {"port": "1", "location_id": str(wrong["dock"]), "is_enabled": "1"})
     page = admin.get(saved.location).text
     assert "Earlier reads of antenna 1 are recorded at <b>Yard</b>" in page
@@ -115,7 +111,7 @@ def test_an_antenna_that_gets_a_location_of_its_own_offers_to_correct_its_reads(
     assert "1 row of history and" in admin.get(preview).text
 
 
-def test_what_is_too_much_for_a_request_is_left_to_the_command(
+def test_corrections_that_are_too_large_for_a_request_are_left_to_the_command(
     admin: Browser, cast: Cast, wrong: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"/readers/{wrong['reader']}/correct"
@@ -129,7 +125,7 @@ def test_what_is_too_much_for_a_request_is_left_to_the_command(
 
 
 def offered(page: str, reader_id: int) -> str:
-    """The address of the preview."""
-    found = re.search(rf'href="(/readers/{reader_id}/correct\?was[^"]*|/readers/{reader_id}/correct\?port[^"]*)"', page)
-    assert found, page
-    return unescape(found[1])
+    """Return the address of the preview."""
+    match = re.search(rf'href="(/readers/{reader_id}/correct\?was[^"]*|/readers/{reader_id}/correct\?port[^"]*)"', page)
+    assert match, page
+    return unescape(match[1])

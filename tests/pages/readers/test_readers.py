@@ -1,4 +1,4 @@
-"""Readers: set up, tried out, changed, and what their page tells."""
+"""Readers: set up, tried out and changed, and their status pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site, opened_with
 
 
-def test_a_topic_that_was_heard_is_set_up_with_three_fields(admin: Browser, cast: Cast, site: Site) -> None:
+def test_an_unassigned_topic_is_set_up_with_three_fields(admin: Browser, cast: Cast, site: Site) -> None:
     unassigned_topics.record(
         [
             unassigned_topics.Unassigned("dock/7", clock.now(), b'{"reads": [{"tag": "E2AA"}]}'),
@@ -43,7 +43,7 @@ def test_a_topic_that_was_heard_is_set_up_with_three_fields(admin: Browser, cast
     )
 
 
-def test_a_topic_that_a_mapping_reads_is_set_up_with_it(admin: Browser) -> None:
+def test_a_topic_with_a_matching_mapping_is_set_up_with_it(admin: Browser) -> None:
     message = b'{"reads": [{"EPC": "3074257BF7194E4000001A85", "ant": 1}]}'
     unassigned_topics.record([unassigned_topics.Unassigned("keonn/gate", clock.now(), message)])
     assert "a mapping can read it: Keonn" in admin.get("/readers/topics").text
@@ -84,7 +84,7 @@ def test_the_buckets_of_every_hour_add_up(admin: Browser, cast: Cast) -> None:
     assert page.count('<th scope="col" class="right">') >= len(Bucket)
 
 
-def test_an_antenna_gets_a_place_of_its_own_and_follows_again(admin: Browser, cast: Cast, site: Site) -> None:
+def test_an_antenna_gets_its_own_location_and_follows_the_reader_again(admin: Browser, cast: Cast, site: Site) -> None:
     reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge", location_id=site.dock.id)
     path = f"/readers/{reader.id}/antennas"
     entered = {"port": 2, "location_id": site.rack.id, "min_rssi": "-62,5", "is_enabled": "on"}
@@ -95,7 +95,7 @@ def test_an_antenna_gets_a_place_of_its_own_and_follows_again(admin: Browser, ca
     assert status.antennas(cast.acme, reader.id) == []
 
 
-def test_a_reader_with_antennas_that_have_no_location_is_not_said_to_work(
+def test_a_reader_with_antennas_without_a_location_is_not_shown_as_working(
     admin: Browser, cast: Cast, site: Site
 ) -> None:
     reader = readers.add_reader(shell(cast.acme), name="P", topic="t", format="edge")
@@ -106,15 +106,15 @@ def test_a_reader_with_antennas_that_have_no_location_is_not_said_to_work(
     assert "antenna without location" in admin.get("/readers").text
     page = admin.get(f"/readers/{reader.id}").text
     assert 'name="port" type="text" value="1"' in page, "the first that needs one"
-    for told in ("Reads are ignored", '<details class="list antenna-form" open>', "correct (+0.0 s)"):
-        assert told in page
+    for expected in ("Reads are ignored", '<details class="list antenna-form" open>', "correct (+0.0 s)"):
+        assert expected in page
     for port in (1, 2):
         admin.post(f"/readers/{reader.id}/antennas", {"port": port, "location_id": site.rack.id, "is_enabled": "on"})
     assert "without a location" not in admin.get("/readers").text
     assert 'antenna-form" open' not in admin.get(f"/readers/{reader.id}").text
 
 
-def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Browser, cast: Cast) -> None:
+def test_an_unknown_format_is_shown_with_the_most_similar_one(admin: Browser, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="csl")
     with writing():
         ignored_messages.record(
@@ -129,7 +129,7 @@ def test_what_a_format_does_not_know_is_shown_with_what_it_looks_like(admin: Bro
     assert ">unreadable<" in admin.get("/readers").text
 
 
-def test_a_reader_of_which_only_earlier_messages_count_is_not_said_to_be_unheard_of(admin: Browser, cast: Cast) -> None:
+def test_a_reader_with_earlier_messages_only_is_not_shown_as_never_received(admin: Browser, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="edge")
     assert "no messages yet" in admin.get("/readers").text
     ledger.add({Tally(reader.id, ledger.hour_of(clock.now()), Bucket.RECORDED): 3}, {})
@@ -152,8 +152,8 @@ def test_a_message_is_tried_out_before_anything_is_saved(
     form = {"name": "New", "topic": "dock/+", "format": "edge", "location_id": site.dock.id, "min_rssi": "-60"}
     page = admin.post("/readers/try", form | {"message": "ef 30", "is_hex": "on", "message_topic": "dock/7"})
     assert page.status_code == 200
-    for told in ("30AA", "-58 dBm", "Recorded", "a note", site.dock.name, 'value="New"'):
-        assert told in page.text
+    for expected in ("30AA", "-58 dBm", "Recorded", "a note", site.dock.name, 'value="New"'):
+        assert expected in page.text
     assert tried == [Attempt("dock/7", b"\xef\x30", "edge", None, site.dock.id, -60.0)]
     assert readers.list_readers(cast.acme) == []
     wrong = admin.post("/readers/try", form | {"message": "xyz", "is_hex": "on"})
@@ -161,17 +161,17 @@ def test_a_message_is_tried_out_before_anything_is_saved(
     assert admin.post("/readers/try", form | {"reader_id": 5}).status_code == 404
 
 
-def test_what_the_times_of_a_reader_are_worth_is_set_up_and_its_clock_is_told(admin: Browser, cast: Cast) -> None:
+def test_the_trust_in_the_times_of_a_reader_is_set_up_and_its_clock_is_shown(admin: Browser, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="edge")
     assert "not known yet" in admin.get(f"/readers/{reader.id}").text
     with writing():
         status.record_readers([ReaderStatus(reader.id, clock.now(), None, -clock.HOUR, 1, None, False)])
     assert "1 h 0 min behind, corrected" in admin.get(f"/readers/{reader.id}").text
     form = {"name": "R", "topic": "t", "format": "edge", "location_id": "", "is_enabled": "on"}
-    for setting, told in (("receipt", "not trusted"), ("reader", "trusted nevertheless"), ("Asia/Tokyo", "behind")):
+    for setting, expected in (("receipt", "not trusted"), ("reader", "trusted nevertheless"), ("Asia/Tokyo", "behind")):
         admin.edit(f"/readers/{reader.id}/edit", form | {"clock_setting": setting})
         assert readers.get_reader(cast.acme, reader.id).clock_setting == setting
-        assert told in admin.get(f"/readers/{reader.id}").text
+        assert expected in admin.get(f"/readers/{reader.id}").text
     assert '<option value="Asia/Tokyo" selected>' in admin.get(f"/readers/{reader.id}/edit").text
     wrong = admin.edit(f"/readers/{reader.id}/edit", form | {"clock_setting": "Mars/North"})
     assert (wrong.status_code, "write auto, reader, receipt or a time zone" in wrong.text) == (400, True)
@@ -187,7 +187,7 @@ def test_a_message_that_came_is_there_to_be_tried(admin: Browser, cast: Cast) ->
     assert "00 ff" in admin.get("/readers/new?topic=bin").text
 
 
-def test_two_who_edit_a_reader_at_once_see_both_values(admin: Browser, cast: Cast) -> None:
+def test_two_editors_of_a_reader_see_both_values(admin: Browser, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="edge")
     path = f"/readers/{reader.id}/edit"
     opened = opened_with(admin.get(path).text)

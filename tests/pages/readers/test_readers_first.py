@@ -1,4 +1,4 @@
-"""The first reader of a site: what to enter in it, what is heard from it, its location and its account."""
+"""The first reader of a site: its settings, first message, location and account."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def app(cast: Cast) -> Flask:
     )
 
 
-def test_the_page_says_what_to_enter_in_the_reader_and_waits_for_its_first_message(admin: Browser) -> None:
+def test_the_page_shows_the_settings_of_the_reader_and_waits_for_its_first_message(admin: Browser) -> None:
     text = admin.get("/readers").text
-    for words in ("box.lan", "1884", "8883", "dock1/reads", "Waiting for the first message"):
-        assert words in text
+    for expected in ("box.lan", "1884", "8883", "dock1/reads", "Waiting for the first message"):
+        assert expected in text
     first = admin.get("/readers/heard")
     hear("hall/portal")
-    heard = admin.get("/readers/heard", headers={"If-None-Match": first.headers["ETag"]})
-    assert heard.status_code == 200
-    assert "/readers/new?topic=hall/portal" in heard.text
+    update = admin.get("/readers/heard", headers={"If-None-Match": first.headers["ETag"]})
+    assert update.status_code == 200
+    assert "/readers/new?topic=hall/portal" in update.text
 
 
-def test_topics_of_nobody_are_shown_to_administrators_only(sign_in_as: SignIn) -> None:
+def test_unassigned_topics_are_shown_to_administrators_only(sign_in_as: SignIn) -> None:
     hear("hall/portal")
     editor = sign_in_as(Role.EDITOR)
     assert "hall/portal" not in editor.get("/readers").text
@@ -56,7 +56,7 @@ def test_a_reader_is_created_with_its_location(admin: Browser, cast: Cast) -> No
 @pytest.mark.parametrize(
     ("field", "value"), [("location_name", "x" * 256), ("topic", "a/#/b"), ("topic", ""), ("location_id", "7")]
 )
-def test_neither_reader_nor_location_is_created_when_one_is_wrong(
+def test_neither_reader_nor_location_is_created_if_one_is_invalid(
     admin: Browser, cast: Cast, field: str, value: str
 ) -> None:
     entered = {"name": "Portal", "topic": "a/b", "format": "edge", "location_name": "Dock 9", field: value}

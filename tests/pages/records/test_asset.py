@@ -1,4 +1,4 @@
-"""The page of an asset: where it is and was, its label, and what it is found by."""
+"""The page of an asset: location, history, label and search."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.conftest import Cast
 from tests.pages.conftest import SignIn, Site, see
 
 
-def test_what_fits_an_asset_is_suggested(sign_in_as: SignIn, site: Site) -> None:
+def test_matching_assets_are_suggested(sign_in_as: SignIn, site: Site) -> None:
     viewer = sign_in_as(Role.VIEWER)
     assert viewer.get("/assets/suggested?q=cage").json == {"assets": [["ASSET-0002", "Roll cage"]]}
     assert viewer.get("/assets/suggested?q=%00").json == {"assets": []}
 
 
-def test_the_pages_of_an_asset_and_a_location_are_followed(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_the_pages_of_an_asset_and_a_location_refresh(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     see(cast.acme, site.cage.id, site.rack.id, clock.now() - 60 * clock.SECOND)
     browser = sign_in_as(Role.VIEWER)
     for path in (f"/assets/{site.cage.id}", f"/locations/{site.dock.id}"):
@@ -29,7 +29,7 @@ def test_the_pages_of_an_asset_and_a_location_are_followed(sign_in_as: SignIn, c
         see(cast.acme, site.cage.id, site.rack.id, clock.now())
 
 
-def test_history_tells_who_saw_it_and_leads_to_older_rows(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_history_shows_readers_and_links_to_older_rows(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     start = clock.now() - clock.DAY
     for number in range(60):
         see(cast.acme, site.cage.id, (site.rack if number % 2 else site.dock).id, start + number * clock.SECOND)

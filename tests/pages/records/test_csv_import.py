@@ -1,4 +1,4 @@
-"""Tables in and out: what spreadsheets write is understood, each row is judged, and it is all or nothing."""
+"""CSV import and export: files of spreadsheets are accepted, each row is checked, and an import is all or nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SignIn = Callable[..., Browser]
 
 
 def send(browser: Browser, data: bytes, kind: str = "asset") -> str:
-    """Check a file to its end; the path of the check."""
+    """Upload a file and wait for the check; returns the path of the check."""
     form = {"csrf": csrf_token(browser.token), "kind": kind, "file": (io.BytesIO(data), "table.csv")}
     answer = browser.client.post("/import", data=form, content_type="multipart/form-data")
     assert answer.status_code == 303, answer.text
@@ -52,7 +52,7 @@ def finished(path: str) -> str:
 
 
 def run(browser: Browser, data: bytes, kind: str = "asset") -> str:
-    """Check and import; the page at the end."""
+    """Check and import a file; returns the final page."""
     answer = browser.post(send(browser, data, kind))
     assert answer.status_code == 303, answer.text
     return browser.get(finished(answer.location)).text
@@ -70,9 +70,9 @@ def test_every_usual_separator_and_encoding_is_understood(
     rows = [["external_key", "Name"], ["P-1", "Gerät für Ölfässer"]]
     data = "\r\n".join(separator.join(row) for row in rows).encode(encoding)
     assert "Imported." in run(sign_in_as(Role.EDITOR), data)
-    found = lookup.asset_by_key(cast.acme, "P-1")
-    assert found
-    assert found.name == "Gerät für Ölfässer"
+    asset = lookup.asset_by_key(cast.acme, "P-1")
+    assert asset
+    assert asset.name == "Gerät für Ölfässer"
 
 
 def test_rows_create_change_and_leave_alone(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
@@ -121,7 +121,7 @@ def test_locations_come_with_their_parents(sign_in_as: SignIn, cast: Cast, site:
         ("OK-1," + "n" * 300 + ",", "name"),
     ],
 )
-def test_one_bad_row_and_nothing_is_imported(sign_in_as: SignIn, cast: Cast, site: Site, row: str, reason: str) -> None:
+def test_one_faulty_row_stops_the_import(sign_in_as: SignIn, cast: Cast, site: Site, row: str, reason: str) -> None:
     browser = sign_in_as(Role.EDITOR)
     path = send(browser, f"external_key,name,barcode\nFIRST,Fine,T1\n{row}\n".encode())
     page = browser.get(path).text
@@ -133,7 +133,7 @@ def test_one_bad_row_and_nothing_is_imported(sign_in_as: SignIn, cast: Cast, sit
     assert reason in browser.get(f"{path}/results.csv").text
 
 
-def test_what_changed_between_check_and_import_undoes_all(sign_in_as: SignIn, cast: Cast) -> None:
+def test_changes_between_check_and_import_undo_all(sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.EDITOR)
     path = send(browser, b"external_key,name,rfid\nA-1,One,\nA-2,Two,TAKEN\n")
     assets.create(shell(cast.acme), name="Meanwhile", tags=[NewTag("rfid", "TAKEN")])
@@ -143,7 +143,7 @@ def test_what_changed_between_check_and_import_undoes_all(sign_in_as: SignIn, ca
 
 
 def test_scans_are_saved_while_an_import_is_checked(cast: Cast, site: Site) -> None:
-    """Whoever else writes gets the turn while rows are looked at; only the writing itself holds the store."""
+    """Other writers get their turn while rows are checked; only the write itself holds the lock."""
     saved: list[int] = []
 
     def save(number: int) -> None:
@@ -156,13 +156,13 @@ def test_scans_are_saved_while_an_import_is_checked(cast: Cast, site: Site) -> N
     assert (outcome.result, len(saved)) == ("created", 1)
 
 
-def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, site: Site) -> None:
-    """A description that somebody gives meanwhile stays; a key that somebody takes meanwhile undoes all."""
-    told: list[int] = []
+def test_changes_between_check_and_write_are_checked_again(cast: Cast, site: Site) -> None:
+    """A concurrent change of a description is kept; a key taken in the meantime undoes all."""
+    progress_calls: list[int] = []
 
     def meanwhile(number: int) -> None:
-        told.append(number)
-        if len(told) == 1:
+        progress_calls.append(number)
+        if len(progress_calls) == 1:
             assets.patch(shell(cast.acme), site.pallet.id, {"description": "by another"})
             assets.attach_tag(shell(cast.acme), site.pallet.id, NewTag("rfid", "BB02"))
 
@@ -173,9 +173,9 @@ def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, sit
         ("created", "ASSET-0003"),
     ]
     pallet = assets.get(cast.acme, site.pallet.id)
-    assert (pallet.name, pallet.description, len(told)) == ("Renamed", "by another", 2)
-    found = assets.list_page(cast.acme, AssetFilter(q="bb02"), limit=5).rows
-    assert [row.name for row in found] == ["Renamed"]
+    assert (pallet.name, pallet.description, len(progress_calls)) == ("Renamed", "by another", 2)
+    matches = assets.list_page(cast.acme, AssetFilter(q="bb02"), limit=5).rows
+    assert [row.name for row in matches] == ["Renamed"]
 
     def take(number: int) -> None:
         if not lookup.asset_by_key(cast.acme, "NEW-2"):
@@ -186,10 +186,10 @@ def test_what_changes_between_check_and_writing_is_checked_again(cast: Cast, sit
     assert lookup.asset_by_key(cast.acme, "NEW-1") is None
     assert assets.list_page(cast.acme, AssetFilter(q="new-1"), limit=5).total_count == 0
     assert execute("SELECT count(*) FROM searchable WHERE text LIKE '%new-1%'").fetchone()[0] == 0
-    execute("INSERT INTO trigram (trigram, rank) VALUES ('integrity-check', 1)")  # raises where text and index differ
+    execute("INSERT INTO trigram (trigram, rank) VALUES ('integrity-check', 1)")  # raises if text and index differ
 
 
-def test_what_an_import_left_when_the_power_failed_is_gone_with_the_next(cast: Cast, site: Site) -> None:
+def test_remains_of_an_interrupted_import_are_removed_by_the_next_one(cast: Cast, site: Site) -> None:
     pallet = assets.get(cast.acme, site.pallet.id)
     search.stage("asset", [(pallet._replace(id=1, name="Ghost"), [])])
     assert assets.list_page(cast.acme, AssetFilter(q="ghost"), limit=5).total_count == 0
@@ -199,7 +199,7 @@ def test_what_an_import_left_when_the_power_failed_is_gone_with_the_next(cast: C
     execute("INSERT INTO trigram (trigram, rank) VALUES ('integrity-check', 1)")
 
 
-def test_scans_of_imported_tags_count_and_each_asset_is_in_the_audit(cast: Cast, site: Site) -> None:
+def test_scans_of_imported_tags_are_recorded_and_each_asset_is_in_the_audit(cast: Cast, site: Site) -> None:
     ada = people.add_person(shell(cast.acme), "Ada", Role.OPERATOR)
     scan = Submitted("1", "AA01", site.dock.id, clock.now())
     scans.submit(person(cast.acme, ada.id, ada.name), [scan], clock.now())
@@ -214,7 +214,7 @@ def test_scans_of_imported_tags_count_and_each_asset_is_in_the_audit(cast: Cast,
 
 
 def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as: SignIn, site: Site) -> None:
-    """The page asks for this part again and again while the check goes on."""
+    """The page polls this part during the check."""
     browser = sign_in_as(Role.EDITOR)
     path = send(browser, b"name\nNew\n")
     part = browser.get(f"{path}/now")
@@ -228,7 +228,7 @@ def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as
         (b"external_key,name\n", "no row"),
         (b"key,name\nA,B\n", "no column"),
         (b"name,name\nA,B\n", "twice"),
-        (b"name," * 39_000 + b"name\nA,B\n", "twice"),  # looked for one by one, they took 20 seconds
+        (b"name," * 39_000 + b"name\nA,B\n", "twice"),  # single look-ups would take 20 s
         (b"PK\x03\x04\0\0\0", "not text"),
         (b"\xff\xfea", "UTF-16"),
     ],
@@ -258,10 +258,10 @@ def test_the_templates_can_be_imported_as_they_are(sign_in_as: SignIn, site: Sit
 
 @given(st.lists(st.lists(st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"])).map(str.strip),
                          min_size=2, max_size=2), min_size=1))  # fmt: skip
-def test_what_is_written_is_read_back_the_same(rows: list[list[str]]) -> None:
+def test_exported_values_are_imported_unchanged(rows: list[list[str]]) -> None:
     text = "".join(csv_text.write_rows(["name", "description"], rows))
-    found = csv_text.lines(csv_text.decode(text.encode()), ["name", "description"], [])
-    assert [list(line.cells.values()) for line in found] == [row for row in rows if any(row)]
+    lines = csv_text.lines(csv_text.decode(text.encode()), ["name", "description"], [])
+    assert [list(line.cells.values()) for line in lines] == [row for row in rows if any(row)]
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,8 @@ def test_what_is_written_is_read_back_the_same(rows: list[list[str]]) -> None:
 @pytest.mark.parametrize(
     "names", ["Gerät für Ölfässer; Größe M", "Étagère à côté, reçu l'élévateur", "Señor Muñoz, estación de año"]
 )
-def test_the_encoding_is_found_by_its_letters(sign_in_as: SignIn, cast: Cast, encoding: str, names: str) -> None:
-    """Either it is read right, or somebody is asked; it is never imported wrong."""
+def test_the_encoding_is_detected_by_its_letters(sign_in_as: SignIn, cast: Cast, encoding: str, names: str) -> None:
+    """The text is decoded correctly or the user is asked for the encoding."""
     browser = sign_in_as(Role.EDITOR)
     path = send(browser, f"external_key\tname\nP-1\t{names}\n".encode(encoding))
     page = browser.get(path).text
@@ -280,18 +280,18 @@ def test_the_encoding_is_found_by_its_letters(sign_in_as: SignIn, cast: Cast, en
         path = finished(browser.post(f"{path}/encoding", {"encoding": encoding}).location)
     assert escape(names) in browser.get(path).text
     browser.get(finished(browser.post(path).location))
-    found = lookup.asset_by_key(cast.acme, "P-1")
-    assert found
-    assert found.name == names
+    asset = lookup.asset_by_key(cast.acme, "P-1")
+    assert asset
+    assert asset.name == names
 
 
-def test_polish_of_windows_is_found_too() -> None:
+def test_polish_of_windows_is_detected() -> None:
     for text in ("Łódź, śruba, część", "Gdańsk", "żółty wózek"):
         assert decode_any(text.encode("cp1250")) == (text, "cp1250", True)
 
 
-def test_an_encoding_that_cannot_be_decided_is_asked_for(sign_in_as: SignIn, cast: Cast) -> None:
-    """0x8A is ä on a Macintosh and è in DOS, and both are usual letters."""
+def test_an_ambiguous_encoding_is_asked_for(sign_in_as: SignIn, cast: Cast) -> None:
+    """0x8A is ä on a Macintosh and è in DOS, and both letters are common."""
     browser = sign_in_as(Role.EDITOR)
     path = send(browser, "name\nGerät\n".encode("mac-roman"))
     page = browser.get(path).text
@@ -343,19 +343,19 @@ def test_yes_and_no_are_understood_in_five_languages(sign_in_as: SignIn, cast: C
     page = browser.get(send(browser, data)).text
     assert re.findall(r'data-name="is_active">([^<]*)<', page) == ["yes", "no"]
     assert "Imported." in run(browser, data)
-    found = [lookup.asset_by_key(cast.acme, key) for key in "AB"]
-    assert [bool(assets.get(cast.acme, one.id).is_active) for one in found if one] == [True, False]
+    imported = [lookup.asset_by_key(cast.acme, key) for key in "AB"]
+    assert [bool(assets.get(cast.acme, one.id).is_active) for one in imported if one] == [True, False]
 
 
-def test_every_fault_of_every_row_is_reported(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_every_error_of_every_row_is_reported(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.EDITOR)
     rows = ["bad key;;perhaps;4006381333931", "OK-1;;;4,1E+12|" + "x" * 300, "A;B;C;D;E", ";Fine;ja;"]
     data = "\n".join(["sep=;", "external_key;name;is_active;barcode", *rows]).encode()
     page = browser.get(send(browser, data)).text
     assert "3 rows have errors" in page
     third = page.split("<b>Line 3</b>")[1].split("</li>")[0]
-    for words in ("external_key", "is_active must be yes or no", "belongs to another record"):
-        assert words in third
+    for expected in ("external_key", "is_active must be yes or no", "belongs to another record"):
+        assert expected in third
     fourth = page.split("<b>Line 4</b>")[1].split("</li>")[0]
     assert "changed to a number by the spreadsheet" in fourth
     assert "255" in fourth
@@ -366,7 +366,7 @@ def test_every_fault_of_every_row_is_reported(sign_in_as: SignIn, cast: Cast, si
     assert "and 150 more" in page
 
 
-def test_all_columns_that_are_not_known_are_named(sign_in_as: SignIn) -> None:
+def test_all_unknown_columns_are_named(sign_in_as: SignIn) -> None:
     browser = sign_in_as(Role.EDITOR)
     form = {"csrf": csrf_token(browser.token), "kind": "asset", "file": (io.BytesIO(b"key;title;x\nA;B;C"), "x.csv")}
     page = browser.client.post("/import", data=form, content_type="multipart/form-data").text

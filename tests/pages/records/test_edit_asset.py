@@ -1,4 +1,4 @@
-"""Two editors, double clicks, sessions that end while somebody types, and the way back of a retired asset."""
+"""Concurrent edits, double clicks, sessions that expire during input, and restoring a retired asset."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestTwoEditors:
         assert second.post(path, again).status_code == 303
         assert assets.get(cast.acme, site.pallet.id).name == "His"
 
-    def test_fields_that_only_one_of_them_changed_are_merged(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    def test_fields_changed_by_one_editor_are_merged(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
         path, browser = f"/assets/{site.pallet.id}/edit", sign_in_as(Role.EDITOR)
         opened = {"name": "Pallet 1", "external_key": "ASSET-0001", "opened": opened_with(browser.get(path).text)}
         assets.patch(shell(cast.acme), site.pallet.id, {"description": "by the API"})
@@ -54,31 +54,31 @@ class TestTwoEditors:
         asset = assets.get(cast.acme, site.pallet.id)
         assert (asset.name, asset.description, len(asset.tags)) == ("Mine", "by the API", 2)
 
-    def test_only_fields_that_both_changed_are_asked_for(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
-        """Their description is in the form already, and what both changed to the same value is no conflict."""
+    def test_only_fields_changed_by_both_are_asked_for(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        """The form already has their description, and a field that both changed to the same value is no conflict."""
         path, browser = f"/assets/{site.pallet.id}/edit", sign_in_as(Role.EDITOR)
         opened = {"external_key": "ASSET-0001", "opened": opened_with(browser.get(path).text)}
         theirs = {"name": "Theirs", "description": "their text", "is_active": False}
         assets.patch(shell(cast.acme), site.pallet.id, theirs)
-        answer = browser.post(path, {**opened, "name": "Mine"})  # the box that says "In use" is not ticked here, too
+        answer = browser.post(path, {**opened, "name": "Mine"})  # the box "In use" is not ticked here either
         assert answer.status_code == 409
         assert re.findall(r"<dt>([^<]+)</dt><dd>saved: <b>([^<]+)</b>", answer.text) == [("Name", "Theirs")]
         assert ">their text</textarea>" in answer.text
 
-    def test_a_location_too_also_where_it_is_in(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    def test_edits_of_a_location_and_its_parent_are_merged(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
         browser, path = sign_in_as(Role.EDITOR), f"/locations/{site.dock.id}/edit"
         opened = {"name": "Dock 1", "external_key": "DOCK-1", "is_active": "on"}
         opened["opened"] = opened_with(browser.get(path).text)
         assert browser.post(path, {**opened, "parent_id": site.rack.id}).status_code == 303
         assert browser.post(path, {**opened, "name": "Dock One", "parent_id": site.hall.id}).status_code == 303
         dock = locations.get(cast.acme, site.dock.id)
-        assert (dock.name, dock.parent_id) == ("Dock One", site.rack.id)  # only the first changed where it is in
+        assert (dock.name, dock.parent_id) == ("Dock One", site.rack.id)  # only the first editor changed the parent
         answer = browser.post(path, opened)
         assert answer.status_code == 409
         assert "saved: <b>RACK-A</b>" in answer.text
         assert "saved: <b>Dock One</b>" not in answer.text  # this form did not change the name
 
-    def test_a_form_that_does_not_say_what_it_was_opened_with_overwrites_nothing(
+    def test_a_form_without_its_original_values_overwrites_nothing(
         self, sign_in_as: SignIn, cast: Cast, site: Site
     ) -> None:
         assets.patch(shell(cast.acme), site.cage.id, {"description": "by the API"})
@@ -104,13 +104,13 @@ class TestDoubleClick:
         assert browser.post("/assets/new", {"name": "", "once": "b"}).status_code == 400
         assert browser.post("/assets/new", {"name": "Now", "once": "b"}).status_code == 303
 
-    def test_a_name_that_no_form_of_ours_has_is_not_remembered(self, sign_in_as: SignIn, cast: Cast) -> None:
+    def test_an_unknown_form_name_is_not_remembered(self, sign_in_as: SignIn, cast: Cast) -> None:
         browser = sign_in_as(Role.EDITOR)
         for _ in range(2):
             browser.post("/assets/new", {"name": "Twice", "once": "x" * 100_000})
         assert board.board(cast.acme, BoardFilter(), limit=10).total_count == 2
 
-    def test_a_person_and_a_reader_are_made_once(self, admin: Browser) -> None:
+    def test_a_person_and_a_reader_are_created_once(self, admin: Browser) -> None:
         for path, entered in (
             ("/people/new", {"name": "Twin", "role": "operator"}),
             ("/readers/new", {"name": "Twin", "topic": "a/twin", "format": "csl"}),
@@ -130,7 +130,7 @@ class TestDoubleClick:
             ),
         ],
     )
-    def test_what_comes_with_a_secret_is_made_once_and_shows_it_twice(
+    def test_a_record_with_a_secret_is_created_once_and_shows_it_twice(
         self, admin: Browser, monkeypatch: pytest.MonkeyPatch, path: str, entered: dict[str, object]
     ) -> None:
         first, second = (admin.post(path, {**entered, "once": path}) for _ in range(2))
@@ -161,7 +161,7 @@ class TestSessionThatEnded:
         answer = self.post(Browser(app), "/assets/new", {"name": "x"}, origin="http://[")
         assert (answer.status_code, 'name="kept"' in answer.text) == (401, False)
 
-    def test_what_was_typed_is_still_there_after_signing_in(self, app: Flask, cast: Cast, site: Site) -> None:
+    def test_input_is_preserved_by_a_new_sign_in(self, app: Flask, cast: Cast, site: Site) -> None:
         browser = Browser(app)
         typed = {"name": 'The "long" <story>', "csrf": "of an ended session", "external_key": "KEPT-1"}
         answer = self.post(browser, "/assets/new", typed)
@@ -175,14 +175,14 @@ class TestSessionThatEnded:
         assert "KEPT-1" in refused.text
         assert browser.client.post("/sign-in", data={**form, "continue": "1"}).status_code == 200
 
-    def test_a_form_of_the_session_before_can_be_sent_from_this_one(self, sign_in_as: SignIn, cast: Cast) -> None:
+    def test_a_form_of_the_previous_session_can_be_sent(self, sign_in_as: SignIn, cast: Cast) -> None:
         browser = sign_in_as(Role.EDITOR)
         answer = self.post(browser, "/assets/new", {"name": "Still here", "csrf": "stale"})
         assert answer.status_code == 403
         assert 'name="name" value="Still here"' in answer.text
         assert browser.post("/assets/new", {"name": "Still here"}).status_code == 303
 
-    def test_nothing_of_another_site_is_kept(self, sign_in_as: SignIn, anybody: Browser) -> None:
+    def test_nothing_of_another_site_is_stored(self, sign_in_as: SignIn, anybody: Browser) -> None:
         for browser in (anybody, sign_in_as(Role.EDITOR)):
             answer = self.post(browser, "/assets/new", {"name": "Evil words"}, "http://evil.example")
             assert answer.status_code in (401, 403)
@@ -226,9 +226,7 @@ class TestRestoring:
         assert sign_in_as(Role.EDITOR, organization_id=cast.rival).post(path).status_code == 404
 
 
-def test_a_form_that_does_not_say_what_it_was_opened_with_changes_nothing(
-    admin: Browser, cast: Cast, site: Site
-) -> None:
+def test_a_form_without_its_original_values_changes_nothing(admin: Browser, cast: Cast, site: Site) -> None:
     reader = readers.add_reader(shell(cast.acme), name="Portal", topic="t", format="edge")
     person = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
     for path, entered in {
@@ -242,7 +240,7 @@ def test_a_form_that_does_not_say_what_it_was_opened_with_changes_nothing(
 
 
 class TestEditing:
-    def test_an_asset_is_made_with_its_tag(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    def test_an_asset_is_created_with_its_tag(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
         browser = sign_in_as(Role.EDITOR)
         entered = {"name": "New one", "is_active": "on", "tag_type": "barcode", "tag_value": "4711"}
         made = browser.post("/assets/new", entered)
@@ -281,10 +279,10 @@ class TestEditing:
         assert assets.get(cast.acme, site.pallet.id).name == "Pallet 1"
         assert browser.post(path, {**entered, "external_key": "P-1"}).status_code == 303
         asset = assets.get(cast.acme, site.pallet.id)
-        found = (asset.name, asset.description, asset.external_key, bool(asset.is_active))
-        assert found == ("Changed", "two\nlines", "P-1", False)
+        fields = (asset.name, asset.description, asset.external_key, bool(asset.is_active))
+        assert fields == ("Changed", "two\nlines", "P-1", False)
 
-    def test_a_retired_asset_is_gone_and_its_tag_free(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    def test_a_retired_asset_disappears_and_its_tag_is_free(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
         browser = sign_in_as(Role.EDITOR)
         assert browser.post(f"/assets/{site.pallet.id}/retire").status_code == 303
         assert "retired" in browser.get(f"/assets/{site.pallet.id}").text
@@ -294,7 +292,7 @@ class TestEditing:
         entered = {"tag_type": "barcode", "value": "4006381333931"}
         assert browser.post(f"/assets/{site.cage.id}/tags", entered).status_code == 303
 
-    def test_a_location_with_something_at_it_is_not_retired(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    def test_a_location_with_assets_is_not_retired(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
         see(cast.acme, site.cage.id, site.rack.id, clock.now())
         browser = sign_in_as(Role.EDITOR)
         assert "placed at it" in browser.post(f"/locations/{site.rack.id}/retire").text

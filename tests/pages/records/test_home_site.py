@@ -1,4 +1,4 @@
-"""A record that is kept at another box: its page says where, and no form here changes it."""
+"""A record whose home is another box: its page names the home, and no form here changes it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mirrored(site: Site) -> Site:
     return site
 
 
-def test_its_page_says_where_it_is_kept(sign_in_as: SignIn, mirrored: Site) -> None:
+def test_its_page_names_the_home(sign_in_as: SignIn, mirrored: Site) -> None:
     browser = sign_in_as(Role.EDITOR)
     for path in (f"/assets/{mirrored.cage.id}", f"/locations/{mirrored.dock.id}"):
         page = browser.get(path).text

@@ -1,4 +1,4 @@
-"""The page of a location, and the tree of all."""
+"""The page of a location, and the tree of all locations."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tests.conftest import Cast
 from tests.pages.conftest import SignIn, Site, see
 
 
-def test_a_location_tells_what_is_here_and_what_arrived_and_left(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_a_location_shows_its_assets_arrivals_and_departures(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     now = clock.now()
     see(cast.acme, site.cage.id, site.dock.id, now - 2 * clock.DAY)
     see(cast.acme, site.cage.id, site.rack.id, now - 3 * clock.SECOND)
     see(cast.acme, site.pallet.id, site.dock.id, now - 2 * clock.SECOND)
     see(cast.acme, site.pallet.id, site.dock.id, now - 1 * clock.SECOND)
-    found = [
+    result = [
         (row.came, row.asset_name, row.other_name) for row in flows.passages(cast.acme, site.dock.id, now - clock.HOUR)
     ]
-    assert found == [(True, "Pallet 1", None), (False, "Roll cage", "Rack A")]
+    assert result == [(True, "Pallet 1", None), (False, "Roll cage", "Rack A")]
     text = sign_in_as(Role.VIEWER).get(f"/locations/{site.dock.id}").text
     assert "Pallet 1" in text
     assert "left for Rack A" in text or clock.to_datetime(now).hour == 0
 
 
-def test_the_tree_counts_what_is_below(cast: Cast, site: Site) -> None:
+def test_the_tree_counts_sub_locations(cast: Cast, site: Site) -> None:
     see(cast.acme, site.cage.id, site.rack.id, clock.now())
     see(cast.acme, site.pallet.id, site.hall.id, clock.now())
     tree = [(row.name, row.depth, row.here, row.below) for row in location_board.tree(cast.acme)]
@@ -39,10 +39,10 @@ def test_a_large_tree_is_shown_closed_and_can_be_searched(sign_in_as: SignIn, ca
         locations.create(shell(cast.acme), name=f"Shelf {number}", parent=Parent(site.rack.id, UNSET))
     browser = sign_in_as(Role.VIEWER)
     assert browser.get("/locations").text.count(" hidden>") == 82
-    found = browser.get("/locations?q=shelf+7").text
-    assert found.count("data-branch=") == 11
-    assert "in Rack A" in found
-    assert " hidden>" not in found
+    result = browser.get("/locations?q=shelf+7").text
+    assert result.count("data-branch=") == 11
+    assert "in Rack A" in result
+    assert " hidden>" not in result
     assert "No matches" in browser.get("/locations?q=%00nowhere").text
 
 

@@ -1,4 +1,4 @@
-"""The board: where everything is, sorted, filtered, found and followed."""
+"""The board: current locations, sorted, filtered, searched and updated."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_the_board_is_sorted_by_any_column_and_the_never_seen_come_last(
 
 
 @pytest.mark.parametrize("path", ["/", "/past", "/readers/new", "/event-destinations/new", "/locations/new", "/plans"])
-def test_a_location_to_choose_stands_below_the_one_it_is_in(sign_in_as: SignIn, site: Site, path: str) -> None:
-    """Indented by what browsers leave in an option: they drop blanks."""
+def test_the_choice_of_locations_is_indented_as_a_tree(sign_in_as: SignIn, site: Site, path: str) -> None:
+    """Browsers drop leading blanks in options, so other characters indent them."""
     text = sign_in_as(Role.ADMINISTRATOR).get(path).text
     assert f">{site.hall.name}</option>" in text
     assert f">\u2003{site.dock.name}</option>" in text
 
 
-def test_how_long_ago_is_told_only_where_it_matters(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_the_age_is_shown_only_for_old_reads(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     see(cast.acme, site.pallet.id, site.rack.id, clock.now() - 2 * clock.HOUR)
     see(cast.acme, site.cage.id, site.dock.id, clock.now() - 60 * clock.SECOND)
     text = sign_in_as(Role.VIEWER).get("/").text
@@ -71,11 +71,11 @@ def test_the_search_takes_wildcards_literally(cast: Cast, site: Site, q: str) ->
     assert board.board(cast.acme, BoardFilter(q=q), limit=10).total_count == 0
 
 
-def test_a_location_includes_everything_below_it(cast: Cast, site: Site) -> None:
+def test_a_location_includes_its_sub_locations(cast: Cast, site: Site) -> None:
     see(cast.acme, site.cage.id, site.rack.id, clock.now())
-    found = {location.name: board.board(cast.acme, BoardFilter(location_id=location.id), limit=10).total_count
+    counts = {location.name: board.board(cast.acme, BoardFilter(location_id=location.id), limit=10).total_count
              for location in (site.hall, site.rack, site.dock)}  # fmt: skip
-    assert found == {"Hall 1": 1, "Rack A": 1, "Dock 1": 0}
+    assert counts == {"Hall 1": 1, "Rack A": 1, "Dock 1": 0}
 
 
 def test_not_seen_for_hours_finds_the_never_seen_too(cast: Cast, site: Site) -> None:
@@ -95,7 +95,7 @@ def test_following_costs_nothing_while_nothing_changes(sign_in_as: SignIn, cast:
     assert "Rack A" in fresh.text
 
 
-def test_the_page_and_what_follows_it_are_the_same_rows(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_the_page_and_its_updates_have_the_same_rows(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.VIEWER)
     assert browser.get("/board/rows").text.strip() in browser.get("/").text
 
@@ -134,9 +134,7 @@ def test_an_asset_called_script_is_only_a_name(sign_in_as: SignIn, cast: Cast, s
         assert "&lt;script&gt;" in text, path
 
 
-def test_the_board_asks_the_database_a_fixed_number_of_times(
-    cast: Cast, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_board_needs_a_fixed_number_of_queries(cast: Cast, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     real = database.execute_sql
     monkeypatch.setattr(database, "execute_sql", lambda *a, **k: asked.append(a) or real(*a, **k))
@@ -160,7 +158,7 @@ def test_a_new_site_is_led_to_its_first_position(sign_in_as: SignIn, cast: Cast)
     assert "First steps" not in browser.get("/").text
 
 
-def test_the_steps_offer_only_what_the_role_may(sign_in_as: SignIn) -> None:
+def test_the_steps_offer_only_permitted_actions(sign_in_as: SignIn) -> None:
     text = sign_in_as(Role.VIEWER).get("/").text
     assert "First steps" in text
     assert "/locations/new" not in text

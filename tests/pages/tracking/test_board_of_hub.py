@@ -1,4 +1,4 @@
-"""The board of a hub shows every site, or one; what is downloaded from there is what is shown."""
+"""The board of a hub shows all sites or one; its download has the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes out as CSV: the rows of the page, with its filters, and nothing of anybody else."""
+"""CSV exports: the filtered rows of the page, and nothing of another organization."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_more_rows_than_a_page_has(sign_in_as: SignIn, cast: Cast) -> None:
     assert len(table(sign_in_as(Role.VIEWER), "/export/board.csv?offset=50")) == 120
 
 
-def test_history_of_some_days_with_how_long_each_stay_lasted(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_history_by_days_has_the_duration_of_each_stay(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     start = clock.now() - 40 * clock.DAY
     see(cast.acme, site.cage.id, site.rack.id, start)
     see(cast.acme, site.cage.id, site.dock.id, clock.now() - clock.SECOND)
@@ -59,7 +59,7 @@ def test_history_of_some_days_with_how_long_each_stay_lasted(sign_in_as: SignIn,
 
 
 @pytest.mark.parametrize("days", ["from=nonsense", "to=2026-13-01", "from=0000-00-00", "to=9999-12-31"])
-def test_what_is_no_day_is_nothing_here(sign_in_as: SignIn, days: str) -> None:
+def test_an_invalid_day_is_404(sign_in_as: SignIn, days: str) -> None:
     assert sign_in_as(Role.VIEWER).get(f"/export/history.csv?{days}").status_code == 404
 
 

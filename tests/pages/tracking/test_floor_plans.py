@@ -1,4 +1,4 @@
-"""Floor plans: the drawing, the shapes on it, what is shown where, and a trail."""
+"""Floor plans: the drawing, its shapes, the assets on it, and a trail."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def editor(sign_in_as: SignIn, site: Site) -> Browser:
     return browser
 
 
-def test_a_plan_shows_what_is_where_and_where_something_is(editor: Browser, cast: Cast, site: Site) -> None:
+def test_a_plan_shows_assets_at_their_locations_and_matches_of_a_search(
+    editor: Browser, cast: Cast, site: Site
+) -> None:
     drawn = [{"location_id": str(place.id), "points": SQUARE} for place in (site.dock, site.rack)]
     assert save(editor, cast, site, drawn).status_code == 200
     see(cast, site.cage.id, site.rack.id, clock.now())
@@ -71,7 +73,7 @@ def test_a_plan_shows_what_is_where_and_where_something_is(editor: Browser, cast
     assert "Dock 1: 1 asset" in editor.get(f"{path}/now", headers={"If-None-Match": first.headers["ETag"]}).text
 
 
-def test_a_trail_tells_the_way_of_a_day(editor: Browser, cast: Cast, site: Site) -> None:
+def test_a_trail_shows_the_path_of_a_day(editor: Browser, cast: Cast, site: Site) -> None:
     drawn = [{"location_id": str(place.id), "points": SQUARE} for place in (site.dock, site.rack)]
     save(editor, cast, site, drawn)
     path = f"/assets/{site.cage.id}/trail"
@@ -88,7 +90,7 @@ def test_a_trail_tells_the_way_of_a_day(editor: Browser, cast: Cast, site: Site)
     "points",
     [[[0, 0], [1, 1]], [[0, 0], [1001, 0], [0, 1]], [[-1, 0], [1, 0], [0, 1]], [[1, 2, 3]] * 3, "x", [[0, 0]] * 99],
 )
-def test_what_is_no_shape_is_refused_and_changes_nothing(
+def test_an_invalid_shape_is_refused_and_changes_nothing(
     editor: Browser, cast: Cast, site: Site, points: object
 ) -> None:
     save(editor, cast, site, [{"location_id": str(site.dock.id), "points": SQUARE}])
@@ -103,7 +105,7 @@ def test_a_location_of_another_organization_or_none_is_not_drawn(editor: Browser
     assert floor_plans.shapes(cast.acme, site.hall.id) == []
 
 
-def test_two_who_draw_at_once_do_not_overwrite_each_other(editor: Browser, cast: Cast, site: Site) -> None:
+def test_two_editors_of_a_plan_do_not_overwrite_each_other(editor: Browser, cast: Cast, site: Site) -> None:
     plan = floor_plans.find_plan(cast.acme, site.hall.id)
     assert plan
     shape = [{"location_id": str(site.dock.id), "points": SQUARE}]
@@ -146,29 +148,29 @@ def test_a_plan_is_removed_and_its_locations_stay(editor: Browser, cast: Cast, s
         b"\xff\xd8\xff" + b"x" * 500,
     ],
 )
-def test_what_is_no_picture_is_refused(sign_in_as: SignIn, cast: Cast, site: Site, content: bytes) -> None:
+def test_a_file_other_than_a_picture_is_refused(sign_in_as: SignIn, cast: Cast, site: Site, content: bytes) -> None:
     answer = upload(sign_in_as(Role.EDITOR), site.hall.id, content)
     assert answer.status_code == 400
     assert "PNG" in answer.text or "damaged" in answer.text
     assert floor_plans.list_plans(cast.acme) == []
 
 
-def test_only_the_pixels_of_a_picture_are_kept() -> None:
-    told = PngInfo()
-    told.add_text("Comment", "<script>secret place</script>")
-    found = drawing_of(picture(pnginfo=told) + b"<?php trailing ?>")
-    assert (found.media_type, found.size) == ("image/png", (400, 200))
-    assert b"secret" not in found.content
-    assert b"php" not in found.content
+def test_only_the_pixels_of_a_picture_are_stored() -> None:
+    metadata = PngInfo()
+    metadata.add_text("Comment", "<script>secret place</script>")
+    drawing = drawing_of(picture(pnginfo=metadata) + b"<?php trailing ?>")
+    assert (drawing.media_type, drawing.size) == ("image/png", (400, 200))
+    assert b"secret" not in drawing.content
+    assert b"php" not in drawing.content
     exif = Image.Exif()
-    exif[0x0112] = 6  # turned by a quarter, as phones write it
+    exif[0x0112] = 6  # rotated by 90 degrees, as phones store it
     exif[0x010E] = "secret place"
-    found = drawing_of(picture("JPEG", exif=exif))
-    assert (found.media_type, found.size) == ("image/jpeg", (200, 400))
-    assert b"secret" not in found.content
+    drawing = drawing_of(picture("JPEG", exif=exif))
+    assert (drawing.media_type, drawing.size) == ("image/jpeg", (200, 400))
+    assert b"secret" not in drawing.content
 
 
-def test_a_huge_picture_is_made_smaller_and_a_bomb_is_refused() -> None:
+def test_a_huge_picture_is_scaled_down_and_a_bomb_is_refused() -> None:
     assert max(drawing_of(picture(size=(6000, 100))).size) == LONGEST_SIDE
     with pytest.raises(Invalid, match="million pixels"):
         drawing_of(picture("PNG", (8_000, 6_000)))

@@ -1,4 +1,4 @@
-"""Where things were: the board of a moment, history by days, coming and going, what was not seen for long."""
+"""Past positions, history by days, arrivals and departures, and missing assets."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
     positions.record([Scan(organization_id, asset_id, location_id, None, None, at, at, Quality.HANDHELD)], 0)
 
 
-def at(cast: Cast, moment: int, **wanted: object) -> list[tuple[str, str]]:
-    rows = past.board_at(cast.acme, PastFilter(moment, **wanted), limit=50).rows
+def at(cast: Cast, moment: int, **filters: object) -> list[tuple[str, str]]:
+    rows = past.board_at(cast.acme, PastFilter(moment, **filters), limit=50).rows
     return [(row.name, row.location_name) for row in rows]
 
 
-def test_the_board_of_a_moment_is_what_was_known_then(cast: Cast, site: Site) -> None:
+def test_the_board_of_a_moment_shows_the_positions_at_that_time(cast: Cast, site: Site) -> None:
     now = clock.now()
     for hours, location in ((9, site.dock), (8, site.dock), (5, site.rack), (1, site.dock)):
         see(cast.acme, site.pallet.id, location.id, now - hours * HOUR)
@@ -64,22 +64,22 @@ def test_an_asset_that_was_retired_since_was_still_there_then(sign_in_as: SignIn
     assert "retired since" in sign_in_as(Role.VIEWER).get("/past").text
 
 
-def test_rows_at_one_location_are_one_stay_and_tell_how_long_it_lasted(cast: Cast, site: Site) -> None:
+def test_rows_at_one_location_are_one_stay_with_a_duration(cast: Cast, site: Site) -> None:
     now = clock.now()
     for hours, location in ((30, site.dock), (9, site.rack), (8, site.rack), (5, site.dock)):
         see(cast.acme, site.pallet.id, location.id, now - hours * HOUR)
-    found = past.stays(cast.acme, site.pallet.id, since=now - 20 * HOUR, until=now)
-    assert [(row.location_name, (row.until - row.observed_at) // HOUR, row.sightings) for row in found.rows] == [
+    result = past.stays(cast.acme, site.pallet.id, since=now - 20 * HOUR, until=now)
+    assert [(row.location_name, (row.until - row.observed_at) // HOUR, row.sightings) for row in result.rows] == [
         ("Dock 1", 21, 1),
         ("Rack A", 4, 2),
         ("Dock 1", 5, 1),
     ]
-    assert not found.is_cut
+    assert not result.is_cut
 
 
-def test_a_location_tells_what_came_and_went_and_how_much_was_there(cast: Cast, site: Site) -> None:
+def test_a_location_shows_arrivals_departures_and_stock(cast: Cast, site: Site) -> None:
     now = clock.now()
-    see(cast.acme, site.pallet.id, site.rack.id, now - 30 * HOUR)  # there before the time begins
+    see(cast.acme, site.pallet.id, site.rack.id, now - 30 * HOUR)  # there since before the period
     see(cast.acme, site.cage.id, site.dock.id, now - 10 * HOUR)
     see(cast.acme, site.cage.id, site.rack.id, now - 9 * HOUR)
     see(cast.acme, site.pallet.id, site.dock.id, now - 3 * HOUR)
@@ -93,33 +93,31 @@ def test_a_location_tells_what_came_and_went_and_how_much_was_there(cast: Cast, 
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 4)), min_size=1, max_size=20))
-def test_the_parts_of_all_days_add_up_to_the_time_the_asset_was_seen(lengths: list[tuple[int, int]]) -> None:
+def test_dwell_times_of_all_days_add_up_to_the_time_the_asset_was_seen(lengths: list[tuple[int, int]]) -> None:
     moment, stays = 10 * HOUR, []
     for hours, place in lengths:
         stays.append(Stay(moment, moment + hours * HOUR, place, f"P-{place}", f"Place {place}", True, moment, 1))
         moment = stays[-1].until
     edges = [*range(0, moment, DAY), moment] if moment % DAY else list(range(0, moment + 1, DAY))
-    found = charts.dwell_times(stays, edges)
-    assert sum(taken for parts in found for _, taken in parts.values()) == moment - 10 * HOUR
-    for parts, (since, until) in zip(found, pairwise(edges), strict=True):
-        assert sum(taken for _, taken in parts.values()) <= until - since
+    result = charts.dwell_times(stays, edges)
+    assert sum(taken for shares in result for _, taken in shares.values()) == moment - 10 * HOUR
+    for shares, (since, until) in zip(result, pairwise(edges), strict=True):
+        assert sum(taken for _, taken in shares.values()) <= until - since
 
 
-def test_the_pages_tell_it_with_charts_that_a_screen_reader_can_name(
-    sign_in_as: SignIn, cast: Cast, site: Site
-) -> None:
+def test_charts_have_names_for_screen_readers(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     now = clock.now()
     for hours, location in ((30, site.dock), (9, site.rack), (5, site.dock)):
         see(cast.acme, site.pallet.id, location.id, now - hours * HOUR)
     browser = sign_in_as(Role.VIEWER)
-    for path, words in (
+    for path, expected in (
         (f"/assets/{site.pallet.id}/history", "Time at each location"),
         (f"/locations/{site.hall.id}/history", "Arrivals and departures"),
     ):
         for query in ("", "?from=2026-01-01&to=2026-01-31"):
             assert browser.get(path + query).status_code == 200, path + query
         text = browser.get(path).text
-        assert words in text
+        assert expected in text
         svg = ET.fromstring(text[text.index('<svg class="plot"') :].partition("</svg>")[0] + "</svg>")  # noqa: S314
         assert svg.attrib["aria-labelledby"] == f"{svg[0].attrib['id']} {svg[1].attrib['id']}"
         assert svg[0].text
@@ -131,7 +129,7 @@ def test_the_pages_tell_it_with_charts_that_a_screen_reader_can_name(
     "query",
     ["from=x", "to=2026-13-01", "from=0000-01-01", "from=0001-01-01&to=0001-01-02", "from=2026-02-02&to=2026-02-01"],
 )
-def test_days_that_are_none_are_told(sign_in_as: SignIn, site: Site, path: str, query: str) -> None:
+def test_invalid_days_are_reported(sign_in_as: SignIn, site: Site, path: str, query: str) -> None:
     path = path.format(asset=site.pallet.id, location=site.dock.id)
     assert sign_in_as(Role.VIEWER).get(f"{path}?{query}").status_code == 404
 
@@ -153,7 +151,7 @@ def test_a_moment_can_be_exported_with_its_filters(sign_in_as: SignIn, cast: Cas
     assert lines[1].startswith("ASSET-0001,Pallet 1,DOCK-1,Dock 1,")
 
 
-def test_what_was_not_seen_for_long_is_a_list(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_missing_assets_are_a_list(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     now = clock.now()
     see(cast.acme, site.pallet.id, site.dock.id, now - 80 * HOUR)
     see(cast.acme, site.cage.id, site.rack.id, now - HOUR // 2)
@@ -166,7 +164,7 @@ def test_what_was_not_seen_for_long_is_a_list(sign_in_as: SignIn, cast: Cast, si
     assert browser.get("/not-seen?hours=nonsense&offset=-1").status_code == 200
 
 
-def test_a_busy_history_comes_in_pages_of_a_bounded_size(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+def test_a_busy_history_comes_in_pages_of_limited_size(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     places, now = (site.dock.id, site.rack.id, site.hall.id), clock.now()
     moves = [
         Scan(cast.acme, site.cage.id, places[number % 3], None, None, at, at, Quality.HANDHELD)
