@@ -45,11 +45,14 @@ def with_run(text: str, benchmark: str, command: str, output: str, measured: str
 def main() -> None:
     benchmark, *arguments = sys.argv[1:] or sys.exit(__doc__)
     command = ["-m", f"tests.bench.{benchmark}", *arguments]
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     print(done.stdout, end="")
+    if not done.stdout.strip():
+        sys.exit(done.returncode or f"{benchmark} printed nothing")
     measured = f"{datetime.now(UTC):%Y-%m-%d}, {machine()}"
     text = FIGURES.read_text("utf-8")
     FIGURES.write_text(with_run(text, benchmark, "python " + " ".join(command), done.stdout, measured), "utf-8")
+    sys.exit(done.returncode)  # of a benchmark that missed its target
 
 
 if __name__ == "__main__":

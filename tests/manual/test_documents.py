@@ -16,6 +16,7 @@ from edge.formats import registry
 from edge.manual import INDEX
 from edge.manual.markdown import anchor
 from tests.manual.documents import DOCUMENTS, FOLDER, ROOT, Block, blocks
+from tests.test_imports import FLOORS
 
 BLOCKS = list(blocks())
 OF_COMMANDS = [one for one in BLOCKS if one.language in ("sh", "python")]
@@ -115,6 +116,12 @@ def test_the_readme_is_short_and_has_the_commands_that_scripts_run() -> None:
     readme = TEXTS[ROOT / "README.md"]
     assert len(readme.splitlines()) <= README_LINES
     assert {block.marker for block in BLOCKS if block.document == ROOT / "README.md"} >= {"run:demo", "run:test"}
+
+
+def test_every_room_is_in_the_map() -> None:
+    named = set(re.findall(r"`edge/(\w+)(?:/|\.py)", TEXTS[FOLDER / "architecture.md"]))
+    small = {"clock", "errors", "logs", "metrics", "terminal", "texts"}  # "and others"
+    assert {room for rooms in FLOORS for room in rooms} - small <= named
 
 
 def test_every_decision_record_that_code_names_exists() -> None:
