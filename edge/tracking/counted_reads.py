@@ -22,7 +22,7 @@ from edge.database.connection import execute
 from edge.tracking.recent_reads import KEPT_FOR, READ, UNKNOWN, insert_batch, pack_read, strength_in
 from edge.tracking.stays import Scan
 
-SHORTLY = 10 * SECOND  # before a late read; most stays have a read in that time
+FIRST_REACH = 10 * SECOND  # before a late read; most stays have a read in that time
 
 
 class CountedRead(NamedTuple):
@@ -71,7 +71,7 @@ class CountedReads:
         if self._oldest is None:
             self._oldest = min(one.observed_at for one in self._scans if one.received_at - one.observed_at < KEPT_FOR)
         before = after = None
-        for since in (self._oldest - SHORTLY, self._oldest - KEPT_FOR):
+        for since in (self._oldest - FIRST_REACH, self._oldest - KEPT_FOR):
             self._load(since)
             reads = self._reads[scan.asset_id]
             index = bisect_right(reads, scan.observed_at, key=_moment)

@@ -11,19 +11,19 @@ soonest. The challenger wins once its sum is large enough.
   s. A miss proves more for a location that rarely misses: 13 dB after 20 looks of 20, 3 dB after every other look.
 * Looks one second apart are alike, since an obstacle stays for longer. The looks of a sparse reader prove more each, so
   it needs a smaller sum: two or three reads decide.
-* A location that is silent for `GONE` intervals, and for long enough to prove its absence, no longer competes. The next
-  read elsewhere is a move at once.
-* A lead below `MARGIN` is ignored, and a look counts for at most `MOST`, which is less than the sum needed. So a single
-  read decides only without overlap: a sparse reader reads the asset at a location that was in no look before, `here` is
-  due and silent, and the read is at most `WEAKER` below the usual reads at `here`. Reads through walls and reflections
-  are weaker than that.
+* A location that is silent for `GONE_AFTER` intervals, and for long enough to prove its absence, no longer competes.
+  The next read elsewhere is a move at once.
+* A lead below `MARGIN` is ignored, and a look counts for at most `LOOK_LIMIT`, which is less than the sum needed. So a
+  single read decides only without overlap: a sparse reader reads the asset at a location that was in no look before,
+  `here` is due and silent, and the read is at most `WEAKER_BY` below the usual reads at `here`. Reads through walls and
+  reflections are weaker than that.
 * If two RFID antennas overlap, a reader that suppresses repeated reads reports only the antenna that was first. A miss
   of the other one is then mostly chance: misses count half, and the full sum is needed. This applies between readers
   only: of two antennas of one reader, the other one reads the asset next.
-* Assets pass a portal and do not stay at it: a read there after `PASSED` seconds of silence is a move. Afterwards the
-  portal competes like a zone. The decision waits `AROUND` seconds to exclude strays: reads that are more than `WEAKER`
-  below those at `here` or at another portal at about the same time. Every read of a direct antenna, and every barcode,
-  is a move at once.
+* Assets pass a portal and do not stay at it: a read there after `PASSED_AFTER` seconds of silence is a move. Afterwards
+  the portal competes like a zone. The decision waits `STRAY_WINDOW` seconds to exclude strays: reads that are more than
+  `WEAKER_BY` below those at `here` or at another portal at about the same time. Every read of a direct antenna, and
+  every barcode, is a move at once.
 * While the whole reader of `here` is out (`signs`), its silence proves nothing: a challenger has to be stronger than
   `here` was, or after `LONG_OUTAGE` as strong.
 * If the newest read of an asset is elsewhere, it is held. It counts once the reader of `here` has been online for
@@ -53,21 +53,21 @@ from edge.tracking.signal_strength import Detection, Weight
 from edge.tracking.signs import Outage, Signs
 
 MARGIN = 3.0  # dB
-MOST = 20.0  # dB, most that a single look adds or subtracts
-ALIKE = 1  # seconds; a shorter silence proves nothing
-MISS_ALIKE = 8.0  # dB for each further second of silence if looks are one second apart
-GONE = 10  # steps
-PROVED = 60.0  # dB, of misses
-WEAKER = 10.0  # dB
-OVERLAP = 3  # looks with the challenger before the last one with `here`
-KNOWN = 3  # earlier detections that show that a location does not overlap
-SPARSE = 3  # seconds between looks
+LOOK_LIMIT = 20.0  # dB, most that a single look adds or subtracts
+ADJACENT = 1  # seconds; a shorter silence proves nothing
+DENSE_MISS = 8.0  # dB for each further second of silence if looks are one second apart
+GONE_AFTER = 10  # steps
+GONE_EVIDENCE = 60.0  # dB, of misses
+WEAKER_BY = 10.0  # dB
+OVERLAP_LOOKS = 3  # looks with the challenger before the last one with `here`
+KNOWN_LOOKS = 3  # earlier detections that show that a location does not overlap
+SPARSE_SECONDS = 3  # seconds between looks
 LOOKS = 24  # number of looks that decide
 LEAST_PACE, MOST_PACE, USUAL_PACE = 1, 30, 5  # seconds; `USUAL_PACE` until there are enough gaps
 GAPS = 5  # number of gaps that give the pace
-PASSED = 30  # seconds
+PASSED_AFTER = 30  # seconds
 PERSON_HOLDS = 30  # seconds
-AROUND = 3  # seconds
+STRAY_WINDOW = 3  # seconds
 LONG_OUTAGE = 120  # seconds
 OTHER_READER, SAME_READER = 3, 60  # seconds
 MISSED_TWICE = 2
@@ -76,7 +76,7 @@ IDLE = 300  # seconds
 _PORTAL = int(Weight.RFID_PORTAL)
 _RFID = (Weight.RFID_ZONE, Weight.RFID_PORTAL)
 _NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB, sum needed to win, by weight; BLE fades more
-_SPARSER = (1.4, 1.8, 1.4, 1.8, 1.0)  # divides the needed sum if looks are at least `SPARSE` apart, by weight
+_SPARSER = (1.4, 1.8, 1.4, 1.8, 1.0)  # divides the needed sum if looks are at least `SPARSE_SECONDS` apart, by weight
 
 
 class Rule(IntEnum):
@@ -171,7 +171,7 @@ def _is_certain(detections: Sequence[Detection], index: int, here: int | None) -
         before = detections[earlier]
         if before.second != second:
             looks, second = looks + 1, before.second
-        if second < one.second - PASSED or looks >= LOOKS:
+        if second < one.second - PASSED_AFTER or looks >= LOOKS:
             break
         if before.location_id == one.location_id and second < one.second and not is_stray(detections, earlier, here):
             return False
@@ -184,21 +184,21 @@ def is_stray(detections: Sequence[Detection], index: int, here: int | None) -> b
     if here is None or not _PORTAL <= one.weight < Weight.DIRECT:
         return False
     first = index
-    while first and detections[first - 1].second >= one.second - AROUND:
+    while first and detections[first - 1].second >= one.second - STRAY_WINDOW:
         first -= 1
     for position in range(first, len(detections)):
         other = detections[position]
-        if other.second > one.second + AROUND:
+        if other.second > one.second + STRAY_WINDOW:
             break
         is_rival = other.location_id == here or _PORTAL <= other.weight < Weight.DIRECT
-        if is_rival and other.location_id != one.location_id and other.strength > one.strength + WEAKER:
+        if is_rival and other.location_id != one.location_id and other.strength > one.strength + WEAKER_BY:
             return True
     return False
 
 
 def is_undecided(detections: Sequence[Detection], begin: int, end: int, here: int | None, horizon: int) -> bool:
     """Return True if one of `detections[begin:end]`, all of one second, is a portal's that may prove to be a stray."""
-    if here is None or detections[begin].second + AROUND <= horizon:
+    if here is None or detections[begin].second + STRAY_WINDOW <= horizon:
         return False
     return any(
         _PORTAL <= detections[index].weight < Weight.DIRECT
@@ -242,7 +242,7 @@ def settles(
     seconds = [other.second for other in detections[decided_from(detections, end) : end] if other.location_id == here]
     gaps = len(seconds) - 1
     wait = SAME_READER if readers.reader_of(last.source_no) == readers.reader_of(one.source_no) else OTHER_READER
-    if gaps >= KNOWN - 1:
+    if gaps >= KNOWN_LOOKS - 1:
         wait = max(wait, MISSED_TWICE * pace(seconds[-GAPS - 1 :]) + 1)
     return begin + wait, readers.settled_at(last.source_no, begin, wait, until) is not None
 
@@ -280,12 +280,12 @@ def _is_new(detections: Sequence[Detection], end: int, here: int, one: Detection
         one.rssi is None
         or one.weight != Weight.RFID_ZONE
         or before < 0
-        or one.second - detections[before].second < SPARSE
+        or one.second - detections[before].second < SPARSE_SECONDS
     ):
         return False
     window = detections[decided_from(detections, end) : before + 1]
     stayed = [other for other in window if other.location_id == here]
-    if not stayed or len(window) < KNOWN or any(other.location_id == one.location_id for other in window):
+    if not stayed or len(window) < KNOWN_LOOKS or any(other.location_id == one.location_id for other in window):
         return False
     last = stayed[-1]
     if readers.reader_of(last.source_no) == readers.reader_of(one.source_no):
@@ -294,7 +294,7 @@ def _is_new(detections: Sequence[Detection], end: int, here: int, one: Detection
         return False
     due = last.second + pace([other.second for other in stayed[-GAPS - 1 :]])
     usual = sorted(other.strength for other in stayed)[len(stayed) // 2]
-    return one.second >= due and one.strength >= usual - WEAKER
+    return one.second >= due and one.strength >= usual - WEAKER_BY
 
 
 class Lead(NamedTuple):
@@ -336,11 +336,11 @@ def lead(
         is_overlap = _is_overlap(together, coming)
         stays, comes = staying.strength_in(looks, is_overlap), coming.strength_in(looks, is_overlap)
         if stays is None:
-            difference = MOST
+            difference = LOOK_LIMIT
         elif comes is None:
-            difference = -MOST
+            difference = -LOOK_LIMIT
         else:
-            difference = max(-MOST, min(MOST, comes - stays - MARGIN))
+            difference = max(-LOOK_LIMIT, min(LOOK_LIMIT, comes - stays - MARGIN))
         collected = difference if collected < 0 else collected + difference
     is_overlap = _is_overlap(together, coming)
     is_gone = staying.strength_in(looks, is_overlap) is None
@@ -361,13 +361,13 @@ def _staying(
 
 
 def _is_overlap(together: int, coming: _Presence) -> bool:
-    return together >= OVERLAP and coming.weight in _RFID
+    return together >= OVERLAP_LOOKS and coming.weight in _RFID
 
 
 def _needed(weight: int, looks: Sequence[int], is_overlap: bool) -> float:
     if is_overlap:
         return _NEEDED[weight]
-    sparse = min(1.0, (pace(looks[-GAPS - 1 :]) - LEAST_PACE) / (SPARSE - LEAST_PACE))
+    sparse = min(1.0, (pace(looks[-GAPS - 1 :]) - LEAST_PACE) / (SPARSE_SECONDS - LEAST_PACE))
     return _NEEDED[weight] / (1 + (_SPARSER[weight] - 1) * sparse)
 
 
@@ -401,19 +401,19 @@ class _Presence:
             lost = sum(max(0, min(back, looks[-1]) - max(out, self.second)) for out, back in self.outages)
             silent -= lost
             if lost > LONG_OUTAGE:
-                strength -= WEAKER
-        if silent <= ALIKE:
+                strength -= WEAKER_BY
+        if silent <= ADJACENT:
             return strength
         if not self._step:
             self._measure_silence(looks)
         step, miss = self._step, self._miss
-        if silent > GONE * step and miss * silent / step > PROVED:
+        if silent > GONE_AFTER * step and miss * silent / step > GONE_EVIDENCE:
             return None
         if step == LEAST_PACE:
-            miss = MISS_ALIKE
+            miss = DENSE_MISS
         elif is_overlap:
             miss /= 2
-        return strength - miss * (silent - ALIKE) / step
+        return strength - miss * (silent - ADJACENT) / step
 
     def _measure_silence(self, looks: Sequence[int]) -> None:
         """Compute the interval before a silence, and the dB that a miss proves, by the rule of succession."""

@@ -18,8 +18,8 @@ from edge.tracking.stays import HeldRead, held_reads, last_seen
 
 UNSTORED = 5 * SECOND  # most time that a held read is in memory only
 STORED_AFTER = 1  # seconds
-SELDOMER = 10  # seconds between checks of a read that waits for a reader that is out, at most
-MOST_AT_ONCE = 2_000  # assets in one transaction
+RETRY_SECONDS = 10  # seconds between checks of a read that waits for a reader that is out, at most
+BATCH = 2_000  # assets in one transaction
 
 
 class HeldBack:
@@ -43,7 +43,7 @@ class HeldBack:
         self._held[asset_id] = held
         if before is None or before.due != held.due:
             heappush(self._queue, (held.due, asset_id))
-            if len(self._queue) > 2 * len(self._held) + MOST_AT_ONCE:
+            if len(self._queue) > 2 * len(self._held) + BATCH:
                 self._queue = [(one.due, asset) for asset, one in self._held.items()]
                 heapify(self._queue)
         if before is None or before[::2] != held[::2]:
@@ -57,9 +57,9 @@ class HeldBack:
                 execute("DELETE FROM held_back WHERE asset_id = ?", (asset_id,))
 
     def take_due(self, until: int) -> list[int]:
-        """Return the assets to decide by that second, at most `MOST_AT_ONCE`."""
+        """Return the assets to decide by that second, at most `BATCH`."""
         due: list[int] = []
-        while self._queue and self._queue[0][0] <= until and len(due) < MOST_AT_ONCE:
+        while self._queue and self._queue[0][0] <= until and len(due) < BATCH:
             moment, asset_id = heappop(self._queue)
             held = self._held.get(asset_id)
             if held and held.due == moment:
@@ -77,7 +77,7 @@ class HeldBack:
         """Check a read again later, at growing intervals, while it waits for a reader that is out."""
         held = self._held.get(asset_id)
         if held and held.due <= until:
-            self.put(asset_id, held._replace(due=until + 1 + min(SELDOMER, (until - held.second) // 4)))
+            self.put(asset_id, held._replace(due=until + 1 + min(RETRY_SECONDS, (until - held.second) // 4)))
 
     def store(self, until: int, read_of: Callable[[int, Held], HeldRead | None]) -> None:
         """Store reads that have been held for a while."""

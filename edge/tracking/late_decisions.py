@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge.clock import SECOND
-from edge.tracking.evidence import AROUND, IDLE, LOOKS, OTHER_READER
+from edge.tracking.evidence import IDLE, LOOKS, OTHER_READER, STRAY_WINDOW
 from edge.tracking.packed_reads import Recent
-from edge.tracking.retrace import PROVED, first_from, is_after_pause
+from edge.tracking.retrace import BY_LATER_READS, first_from, is_after_pause
 from edge.tracking.signal_strength import Detection, Weight
 from edge.tracking.stays import Position
 
@@ -37,7 +37,7 @@ def is_proved_by(row_at: int, rule: int, recent: Recent, second: int) -> bool:
     began = row_at // SECOND
     if row_at == recent.decided_row:
         return began <= second <= recent.decided_in
-    if rule not in PROVED or began > second or began < recent.complete_from:
+    if rule not in BY_LATER_READS or began > second or began < recent.complete_from:
         return False
     return recent.looks_between(began, second) <= LOOKS
 
@@ -51,7 +51,7 @@ def reach_back(detections: Sequence[Detection], second: int, known_until: int) -
     index, first = first_from(detections, second), second
     if index and known_until - detections[index - 1].second >= OTHER_READER:
         first = detections[index - 1].second  # a silence may have decided
-    while index and detections[index - 1].second >= second - AROUND:
+    while index and detections[index - 1].second >= second - STRAY_WINDOW:
         index -= 1
         if detections[index].weight >= _PORTAL:
             first = min(first, detections[index].second)

@@ -13,8 +13,8 @@ from edge.tracking.evidence import LOOKS
 from edge.tracking.signal_strength import Detection, strength_of
 
 KEPT_LOOKS = LOOKS + 8  # seconds kept, at least
-MORE = 24  # further seconds before old ones are dropped
-EARLIER = 3  # looks before a late read that it may also change
+EXTRA_LOOKS = 24  # further seconds before old ones are dropped
+LATE_LOOKS = 3  # looks before a late read that it may also change
 PINNED = 8  # locations with a last read that is kept at any age
 ALWAYS = 0  # `complete_from` of an asset without earlier reads
 
@@ -25,7 +25,7 @@ _HEAD = Struct("<IqdBII15x")  # up to `lasted`
 _LASTED = Struct("<I")
 _LASTED_AT = 25  # its offset
 _SIZE = _DETECTION.size
-_ITSELF = 250  # bytes, of an asset without reads
+_OVERHEAD = 250  # bytes, of an asset without reads
 _Values = tuple[int, int, float, int, int, int, int, int, int, int]  # of a `Detection`
 _detection_of = partial(tuple.__new__, Detection)
 
@@ -48,7 +48,7 @@ class Recent:
         "settled_until",
     )
 
-    def __init__(self, complete_from: int, limit: int = KEPT_LOOKS + MORE) -> None:
+    def __init__(self, complete_from: int, limit: int = KEPT_LOOKS + EXTRA_LOOKS) -> None:
         self.complete_from = self.exact_from = complete_from
         self.newest = -1  # second
         self.decided_row = self.decided_in = -1  # the newest decided row, and the second of the look that decided it
@@ -64,7 +64,7 @@ class Recent:
     @property
     def size(self) -> int:
         """Approximate size in bytes."""
-        return len(self._packed) + _ITSELF
+        return len(self._packed) + _OVERHEAD
 
     @property
     def is_empty(self) -> bool:
@@ -174,11 +174,11 @@ class Recent:
         if len(looks) > kept:
             self.complete_from = self.exact_from = looks[-kept]
             index, exact = seconds.index(self.complete_from), len(seconds)
-            if kept > LOOKS + EARLIER:
-                self.exact_from = looks[LOOKS + EARLIER - 1 - kept]
+            if kept > LOOKS + LATE_LOOKS:
+                self.exact_from = looks[LOOKS + LATE_LOOKS - 1 - kept]
                 exact = seconds.index(self.exact_from)
             self._packed[: index * _SIZE] = self._pinned(index, exact)
-        self._limit = len(self._packed) + MORE * _SIZE
+        self._limit = len(self._packed) + EXTRA_LOOKS * _SIZE
         self.is_full = False
 
     def _pinned(self, index: int, exact: int) -> bytes:

@@ -82,9 +82,9 @@ def record(
             recent.forget_positions({scan.asset_id for scan in scans})  # the following changes bypass `recent`
         batch = _Batch(gap, scans, recent if gap else None, received_at)
         batch.add_signs(signs)
-        news = [batch.enter(scan) for scan in scans]
+        are_new = [batch.enter(scan) for scan in scans]
         batch.write()
-    return news
+    return are_new
 
 
 def settle(recent: RecentReads, gap: int, until: int) -> list[Scan]:
@@ -161,12 +161,12 @@ class _Batch:
     def add_signs(self, signs: Collection[Sign]) -> None:
         """Add signs of life of readers. Late ones may change earlier decisions."""
         reads = self._recent
-        anew = reads.add_signs(signs) if reads and signs else {}
-        if not reads or not anew:
+        to_decide = reads.add_signs(signs) if reads and signs else {}
+        if not reads or not to_decide:
             return
-        reads.bring_back(anew)
-        self._have_positions(anew)
-        known = {one: second for one, second in anew.items() if one in self._positions}
+        reads.bring_back(to_decide)
+        self._have_positions(to_decide)
+        known = {one: second for one, second in to_decide.items() if one in self._positions}
         short = {one for one, second in known.items() if (recent := reads.of(one)) and second < recent.exact_from}
         for one in known:
             if reads.of(one) is None:  # dropped from memory after newer reads of other assets
@@ -240,9 +240,7 @@ class _Batch:
         return True
 
     def _weigh(self, reads: RecentReads, scan: Scan) -> bool:
-        """Take a reader's scan as evidence. At the current location it is recorded at once; elsewhere it is decided
-        later.
-        """
+        """Take a reader's scan as evidence. Only reads at other locations wait for a decision."""
         at, asset_id = scan.observed_at, scan.asset_id
         position = self._positions.get(asset_id)
         source_no = self._source(scan)
@@ -276,13 +274,13 @@ class _Batch:
         known_from = recent.known_from(max(position.last_seen_at // SECOND, newest)) if is_newest_read else UNKNOWN
         reads.note(scan, source_no, known_from)
         self._touched[position.no] = position
-        news = self._is_plain(reads, position, scan, recent, newest)
+        is_new = self._is_plain(reads, position, scan, recent, newest)
         if asset_id in self._doubtful and is_late:
             self._late.add(asset_id)
         if recent.is_full and asset_id not in self._looked_back:
             self._decide(reads, position, asset_id)
             recent.drop_old()
-        return news
+        return is_new
 
     def _is_plain(self, reads: RecentReads, position: Position, scan: Scan, recent: Recent, newest: int) -> bool:
         """Record a read at the current location, or schedule the decision. Return True if it changed anything.
@@ -295,7 +293,7 @@ class _Batch:
             self._doubtful[asset_id] = min(self._doubtful[asset_id], second)
         elif held is not None:
             self._doubtful[asset_id] = min(held.second, second)
-        elif scan.location_id != position.location_id or _tells_why(scan, position):
+        elif scan.location_id != position.location_id or _is_better_reason(scan, position):
             self._doubtful[asset_id] = second
         elif (
             at > position.last_seen_at
@@ -481,6 +479,6 @@ def _held_read(asset_id: int, recent: Recent | None, held: Held) -> HeldRead | N
     return HeldRead(asset_id, one.location_id, one.last_at, one.source_no, one.rssi, one.weight, one.quality, one.delay)
 
 
-def _tells_why(scan: Scan, position: Position) -> bool:
+def _is_better_reason(scan: Scan, position: Position) -> bool:
     """Return True if a read at the current location may be a stronger reason for the stay."""
     return scan.weight >= _PORTAL and scan.observed_at // SECOND == position.row_at // SECOND

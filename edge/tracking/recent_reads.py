@@ -17,7 +17,7 @@ from edge.clock import SECOND
 from edge.database.connection import changes, execute
 from edge.tracking.evidence import IDLE
 from edge.tracking.held_back import HeldBack
-from edge.tracking.packed_reads import KEPT_LOOKS, MORE, Recent
+from edge.tracking.packed_reads import EXTRA_LOOKS, KEPT_LOOKS, Recent
 from edge.tracking.rssi_offsets import all_offsets
 from edge.tracking.signs import GOODBYE, Signs
 from edge.tracking.stays import HeldRead, Position, Scan
@@ -39,8 +39,9 @@ _NO_RSSI = -1000.0
 
 
 class RecentReads:
-    """Recent reads of all assets. Use only on the ingest thread, inside its transaction; call `forget` after a
-    rollback.
+    """Recent reads of all assets. Use only on the ingest thread, inside its transaction.
+
+    Call `forget` after a rollback.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES, counted_every: int = COUNTED_EVERY) -> None:
@@ -155,14 +156,14 @@ class RecentReads:
 
     def add_signs(self, signs: Collection[Sign]) -> dict[int, int]:
         """Add signs of life of readers. Return the assets to decide again, each with the first second."""
-        anew: dict[int, int] = {}
+        to_decide: dict[int, int] = {}
         for sign in sorted(signs):
             reader_id, second, only = sign
             if self.signs.add(reader_id, second, only):
                 self._signs.append(_SIGN.pack(*sign))
                 for asset_id in self.held.asked_of(reader_id, second):
-                    anew[asset_id] = min(second, anew.get(asset_id, second))
-        return anew
+                    to_decide[asset_id] = min(second, to_decide.get(asset_id, second))
+        return to_decide
 
     def note(self, scan: Scan, source_no: int, complete_from: int) -> None:
         """Queue a read for `write`.
@@ -271,7 +272,7 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
 
     `asset_ids` None: of all assets, as few as memory keeps.
     """
-    limit = KEPT_LOOKS + MORE if asset_ids is None else sys.maxsize
+    limit = KEPT_LOOKS + EXTRA_LOOKS if asset_ids is None else sys.maxsize
     locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
     offsets = _offsets_by_source()
     recents: dict[int, Recent] = {}

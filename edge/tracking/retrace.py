@@ -10,10 +10,10 @@ from typing import NamedTuple
 from edge.clock import SECOND
 from edge.tracking.evidence import (
     ALWAYS_THERE,
-    AROUND,
     IDLE,
     OTHER_READER,
     PERSON_HOLDS,
+    STRAY_WINDOW,
     Decision,
     Rule,
     began_with,
@@ -27,7 +27,8 @@ from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.signal_strength import Detection
 
 FOREVER = 2**40  # seconds; as `horizon`: no more reads will come
-PROVED = frozenset((Rule.STRONGER, Rule.SILENT, Rule.SETTLED))  # by reads later than the one with which the stay begins
+# Rules that decide by reads after the begin of the stay.
+BY_LATER_READS = frozenset((Rule.STRONGER, Rule.SILENT, Rule.SETTLED))
 
 
 class State(NamedTuple):
@@ -128,7 +129,7 @@ def retrace(
             steps += _by_people(waiting, second, seen)
             location_id, since, seen, stayed = steps[-1].location_id, steps[-1].since, steps[-1].observed_at, None
         elif is_undecided(detections, begin, end, location_id, horizon):
-            held = Held(second, second + AROUND, detections[begin].location_id)
+            held = Held(second, second + STRAY_WINDOW, detections[begin].location_id)
             by_people = _by_people(waiting, FOREVER, seen)  # not affected by the read
             return Traced(steps + by_people, by_people[-1].observed_at if by_people else seen, held)
         elif step := _step(detections, begin, end, now, gap, readers):
@@ -196,7 +197,7 @@ def _settled(
 
 def _moved(detections: Sequence[Detection], end: int, decision: Decision, state: State) -> Step:
     one, second = decision.detection, detections[end - 1].second
-    if state.location_id is not None and decision.rule in PROVED:
+    if state.location_id is not None and decision.rule in BY_LATER_READS:
         one = began_with(detections, end, state.location_id, one, state.since)
     return Step(one.first_at, one.location_id, decision.rule, state.seen_at, one, decided_in=second)
 

@@ -14,7 +14,7 @@ from tests.simulation.radio import BLE, Antenna
 from tests.simulation.warehouse import WALK, Reading, Scenario, Trace, traces
 
 GAP = 300 * SECOND
-WEAKER = 10.0  # dB, of every other reader
+WEAKER_BY = 10.0  # dB, of every other reader
 
 GRID = [(12.0 * column, 10.0 * line) for line in range(2) for column in range(3)]
 MAKES = Scenario(
@@ -26,7 +26,7 @@ MAKES = Scenario(
 
 def reported(trace: Trace) -> Trace:
     """As the readers report it: those of the second make, which see as far, report less."""
-    reads = [read._replace(strength=read.strength - WEAKER * (read.antenna % 2)) for read in trace.reads]
+    reads = [read._replace(strength=read.strength - WEAKER_BY * (read.antenna % 2)) for read in trace.reads]
     return trace._replace(reads=reads)
 
 
@@ -51,7 +51,7 @@ def share_right(offsets: Mapping[int, float], *, is_one_make: bool = False) -> S
 
 def test_an_offset_brings_two_makes_to_the_level_of_one() -> None:
     before = share_right({})
-    after = share_right(dict.fromkeys((1, 3, 5), WEAKER))
+    after = share_right(dict.fromkeys((1, 3, 5), WEAKER_BY))
     one_make = share_right({}, is_one_make=True)
     print(f"right: {before.share_right:.1%} without, {after.share_right:.1%} with, {one_make.share_right:.1%} one make")
     assert before.share_right < 0.92
