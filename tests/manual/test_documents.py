@@ -118,6 +118,19 @@ def test_the_readme_is_short_and_has_the_commands_that_scripts_run() -> None:
     assert {block.marker for block in BLOCKS if block.document == ROOT / "README.md"} >= {"run:demo", "run:test"}
 
 
+QUOTATIONS = {"database is locked", "this record is kept at BER; change it there"}  # of SQLite; with the code of a site
+
+
+def test_every_quoted_text_of_the_program_is_in_it() -> None:
+    folders = [(ROOT / "edge", "*.py"), (ROOT / "web" / "templates", "*.html"), (ROOT / "systemd", "edge-*")]
+    sources = [path.read_text("utf-8") for folder, names in folders for path in folder.rglob(names)]
+    program = " ".join(sources).casefold()
+    for document in DOCUMENTS[1:]:
+        prose = re.sub(r"(?ms)^ *```.*?^ *```$|`[^`]*`", "", TEXTS[document])
+        for quoted in set(re.findall(r'"([^"\n]+)"', prose)) - QUOTATIONS:
+            assert quoted.casefold() in program, f"{document.name}: {quoted}"
+
+
 def test_every_room_is_in_the_map() -> None:
     named = set(re.findall(r"`edge/(\w+)(?:/|\.py)", TEXTS[FOLDER / "architecture.md"]))
     small = {"clock", "errors", "logs", "metrics", "terminal", "texts"}  # "and others"
