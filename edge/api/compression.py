@@ -14,6 +14,8 @@ _COMPRESSIBLE_TYPES = ("application/json", "application/yaml")
 
 
 def install(app: Flask) -> None:
+    """Compress the responses of the application."""
+
     @app.after_request
     def compress(response: Response) -> Response:
         """Compress the response if the client accepts gzip.

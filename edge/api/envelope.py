@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 
 class Kind(NamedTuple):
+    """HTTP status and title of an error type (spec: Errors)."""
+
     status: int
     title: str
 
@@ -58,6 +60,7 @@ class ApiError(Exception):
 
 
 def unauthorized(detail: str) -> ApiError:
+    """Return a 401 error with the Bearer challenge."""
     return ApiError("unauthorized", detail, CHALLENGE)
 
 

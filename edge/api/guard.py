@@ -54,6 +54,7 @@ class Guard(NamedTuple):
 
 
 def guard_for(services: Services) -> Guard:
+    """Build the guard from the settings."""
     config = services.config
     per_second, burst = config.rate_per_second, config.rate_burst
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
@@ -63,11 +64,13 @@ def guard_for(services: Services) -> Guard:
 
 
 def guard_of(app: Flask) -> Guard:
+    """Return the guard that `install` set."""
     guard: Guard = app.extensions["api"]
     return guard
 
 
 def install(app: Flask, installed: Guard) -> None:
+    """Add the checks, the compression and the API headers to the application."""
     app.extensions["api"] = installed
     compression.install(app)
     app.url_map.merge_slashes = False  # a path with `//` answers 404 instead of a redirect

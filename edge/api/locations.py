@@ -120,8 +120,10 @@ def _page(call: Call, page: Page[LocationRow]) -> Response:
 
 
 def parent_of(body: Mapping[str, Any]) -> Parent:
+    """Return the parent in a body. Fields that are missing become UNSET."""
     return Parent(body.get("parent_id", UNSET), body.get("parent_external_key", UNSET))
 
 
 def without_parent(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body without the two parent fields."""
     return {name: value for name, value in body.items() if name not in ("parent_id", "parent_external_key")}

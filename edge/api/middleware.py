@@ -39,6 +39,7 @@ class RequestContext:
 
 
 def is_api_path(path: str) -> bool:
+    """True for paths under /api/ and for those of the OpenAPI document."""
     return path.startswith("/api/") or path in ("/api", "/openapi.json", "/openapi.yaml")
 
 
@@ -71,6 +72,7 @@ def request_context() -> RequestContext:
 
 
 def response_headers(fixed: Headers, context: RequestContext) -> list[tuple[str, str]]:
+    """Return the API headers of one response: fixed ones, request id, rate limit and deprecation."""
     return [
         *fixed,
         (REQUEST_ID, context.request_id),

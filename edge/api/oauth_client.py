@@ -15,6 +15,8 @@ _BASIC_CHALLENGE = {"WWW-Authenticate": f'{CHALLENGE["WWW-Authenticate"]}, Basic
 
 
 class Client(NamedTuple):
+    """Credentials of an OAuth client."""
+
     client_id: str
     client_secret: str
 

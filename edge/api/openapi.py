@@ -82,6 +82,7 @@ _WAIT = {"description": "Seconds to wait if the same request is still running", 
 
 
 def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
+    """Return the OpenAPI 3.0 document of the operations."""
     paths: dict[str, Any] = {}
     bodies: dict[str, Schema] = {}
     for operation in operations:

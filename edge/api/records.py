@@ -31,6 +31,7 @@ def new_tag(body: Mapping[str, Any]) -> NewTag:
 
 
 def without_tags(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body without its tags."""
     return {name: value for name, value in body.items() if name != "tags"}
 
 

@@ -19,6 +19,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 def one(data: Any, **extra: Any) -> Response:
+    """Return `{data}` with further top-level fields."""
     return Response(orjson.dumps({"data": data, **extra}), content_type="application/json")
 
 
@@ -41,10 +42,12 @@ def page(render: Callable[[Row], Any], rows: Sequence[Row], total_count: int, qu
 
 
 def nothing() -> Response:
+    """Return a 204 response."""
     response = Response(status=204)
     del response.headers["Content-Type"]
     return response
 
 
 def paging(query: Mapping[str, Any]) -> dict[str, int]:
+    """Return the limit and offset of a query, or their defaults."""
     return {"limit": query.get("limit", DEFAULT_LIMIT), "offset": query.get("offset", 0)}

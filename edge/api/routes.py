@@ -23,6 +23,7 @@ RESOURCES = (tokens, assets, locations, tracking)  # importing them fills the ta
 
 
 def register(app: Flask, installed: Services, operations: Sequence[Operation] = OPERATIONS) -> None:
+    """Add the routes of the operations and of the document to the application."""
     checks = guard.guard_for(installed)
     guard.install(app, checks)
     documents.register(app, lambda: openapi.document(operations, installed.version))

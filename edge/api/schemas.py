@@ -82,6 +82,7 @@ def _sunsets(schema: Any) -> Iterator[str]:
 
 
 def open_enumeration(*known: str) -> Schema:
+    """Return the schema of an enumeration that may grow (spec: Versioning)."""
     return {"type": "string", "enum": list(known), "x-extensible-enum": True}
 
 

@@ -58,6 +58,7 @@ def tag(row: TagRow) -> Shape:
 
 
 def asset_location(row: AssetLocationRow) -> Shape:
+    """Return one row of the report (spec: AssetLocationItem)."""
     asset_id, asset_key, location_id, location_key, deleted, last_seen, dwell_started = row
     return {
         "asset_id": asset_id,
@@ -72,6 +73,7 @@ def asset_location(row: AssetLocationRow) -> Shape:
 
 
 def stay(row: StayRow) -> Shape:
+    """Return one row of the history (spec: AssetHistoryItem)."""
     return {
         "event_observed_at": instant(row.observed_at),
         "location_id": row.location_id,

@@ -39,6 +39,7 @@ class _Refused(EdgeError):
 
 
 def register(app: Flask) -> None:
+    """Add the endpoints to the application. `environment` is production or preview."""
     app.register_blueprint(blueprint)
 
 

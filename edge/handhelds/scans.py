@@ -36,6 +36,8 @@ _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
 
 
 class Result(StrEnum):
+    """Outcome of a scan, as the device shows it."""
+
     RECORDED = "recorded"
     AGAIN = "again"  # recorded; the asset was already scanned at this location during the shift
     UNKNOWN = "unknown"  # stored, and the code is listed as an unknown tag

@@ -303,14 +303,14 @@ def progress(organization_id: int, stock_take_id: str) -> Progress | None:
             "JOIN person ON person.id = scan.person_id WHERE scan.stock_take_id = ? ORDER BY scan.observed_at",
             (stock_take_id,),
         ).fetchall()
-        found = execute(
+        last_seen = execute(
             "SELECT position.asset_id, position.location_id, position.last_seen_at "
             "FROM stock_take_expected expected JOIN position ON position.asset_id = expected.asset_id "
             "WHERE expected.stock_take_id = ? AND position.last_seen_at >= ?",
             (stock_take_id, take.started_at),
         ).fetchall()
-        scanned = scanned_last([asset_id for asset_id, *_ in found])
-        seen = [(*row, row[0] in scanned) for row in found]
+        scanned = scanned_last([asset_id for asset_id, *_ in last_seen])
+        seen = [(*row, row[0] in scanned) for row in last_seen]
         devices = execute(
             "SELECT device, name, is_open, unsent, unsent_since, reported_at FROM stock_take_device "
             "WHERE stock_take_id = ? ORDER BY name, device",

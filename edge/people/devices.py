@@ -18,6 +18,8 @@ _SEEN_EVERY = 60 * clock.SECOND  # minimum time between two updates of `last_see
 
 
 class DeviceRow(NamedTuple):
+    """A handheld. Times are microseconds since the epoch, UTC."""
+
     id: int
     organization_id: int
     name: str
@@ -66,6 +68,7 @@ def list_devices(organization_id: int) -> list[DeviceRow]:
 
 
 def find_device(organization_id: int, device_id: int) -> DeviceRow | None:
+    """Return a device that is not revoked, or None."""
     return _one((Device.organization_id == organization_id) & (Device.id == device_id) & Device.revoked_at.is_null())
 
 
@@ -106,6 +109,7 @@ def _enrol(actor: Actor, device: DeviceRow, token_hash: bytes) -> None:
 
 
 def find_by_token(token_hash: bytes) -> DeviceRow | None:
+    """Return the device with this token, or None if it is unknown or revoked."""
     return _one((Device.token_hash == token_hash) & Device.revoked_at.is_null())
 
 

@@ -15,6 +15,8 @@ from edge.people import topic_owners
 
 
 class OrganizationRow(NamedTuple):
+    """An organization. `topic_prefix` is None for the owner of all other topics."""
+
     id: int
     name: str
     created_at: int
@@ -42,6 +44,7 @@ def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -
 
 
 def list_organizations() -> list[OrganizationRow]:
+    """Return all organizations by name."""
     return [OrganizationRow(*row) for row in rows(Organization.select().order_by(Organization.name))]
 
 

@@ -59,6 +59,7 @@ def badge_mark(code: str) -> int:
 
 
 def badge_mark_salt() -> str:
+    """Return the salt of badge marks, which handhelds need to compute them."""
     return hmac.digest(badge_key(), b"marks", "sha256").hex()[:16]
 
 

@@ -27,6 +27,8 @@ MAX_WRONG_PINS = 20
 
 
 class PersonRow(NamedTuple):
+    """A person. Times are microseconds since the epoch, UTC."""
+
     id: int
     organization_id: int
     email: str | None
@@ -109,6 +111,7 @@ def update_person(
 
 
 def is_pin_locked(person: PersonRow) -> bool:
+    """True after MAX_WRONG_PINS wrong attempts, until the PIN is replaced."""
     return person.wrong_pins >= MAX_WRONG_PINS
 
 
@@ -153,11 +156,13 @@ def _audit_fields(row: PersonRow) -> dict[str, Any]:
 
 
 def list_people(organization_id: int) -> list[PersonRow]:
+    """Return all people of an organization by name, including disabled ones."""
     query = Person.select().where(Person.organization_id == organization_id).order_by(Person.name)
     return [PersonRow(*row) for row in rows(query)]
 
 
 def find_person(organization_id: int, person_id: int) -> PersonRow | None:
+    """Return a person, also a disabled one, or None."""
     return _one((Person.organization_id == organization_id) & (Person.id == person_id))
 
 

@@ -32,6 +32,8 @@ _MAX_LENGTH = 4096  # characters; longer tokens are rejected without decoding
 
 
 class Pair(NamedTuple):
+    """A new access token and refresh token."""
+
     access_token: str
     refresh_token: str
 

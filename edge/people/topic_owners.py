@@ -20,11 +20,14 @@ _PROPOSED_LENGTH = 40
 
 
 class Owner(NamedTuple):
+    """An organization and its topic prefix. None: it owns all topics outside other prefixes."""
+
     organization_id: int
     prefix: str | None
 
 
 def owners() -> list[Owner]:
+    """Return the prefixes of all organizations."""
     return [Owner(*row) for row in execute("SELECT id, topic_prefix FROM organization")]
 
 

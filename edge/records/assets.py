@@ -85,6 +85,8 @@ class AssetFields(_AssetOptional, total=False):
 
 
 class AssetFilter(NamedTuple):
+    """Filters of a list. Empty filters and None match everything."""
+
     external_keys: Sequence[str] = ()
     is_active: bool | None = None
     include_deleted: bool = False
@@ -277,6 +279,7 @@ def detach_tag(actor: Actor, asset_id: int, tag_id: int) -> None:
 
 
 def subject_of(row: AssetRow) -> Subject:
+    """Return the asset as the subject of an audit entry."""
     return Subject("asset", row.id, f"{row.name} ({row.external_key})")
 
 

@@ -56,6 +56,7 @@ def key_number(series: KeySeries, key: str) -> int | None:
 
 
 def is_key_taken(series: KeySeries, organization_id: int, key: str) -> bool:
+    """True if a live row of the organization has the key."""
     sql = f"SELECT 1 FROM {series.table} WHERE organization_id = ? AND external_key = ? AND deleted_at IS NULL"
     return execute(sql, (organization_id, key)).fetchone() is not None
 
@@ -70,6 +71,7 @@ def choose_key(series: KeySeries, organization_id: int, key: str | None) -> str:
 
 
 def check_window(valid_from: int, valid_to: int | None) -> None:
+    """Raise Invalid if the window ends before it begins. Times are in microseconds."""
     if valid_to is not None and valid_to <= valid_from:
         raise Invalid.one("valid_to", "invalid_value", "valid_to must be later than valid_from")
 
@@ -85,6 +87,7 @@ def keep_microseconds(changes: Mapping[str, Any], current: Any) -> dict[str, Any
 
 
 def update(table: str, record_id: int, values: Mapping[str, Any]) -> None:
+    """Update columns of one row."""
     assignments = ", ".join(f"{column} = ?" for column in values)
     execute(f"UPDATE {table} SET {assignments} WHERE id = ?", (*values.values(), record_id))
 

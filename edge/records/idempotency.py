@@ -26,6 +26,8 @@ class Create(NamedTuple):
 
 
 class Answer(NamedTuple):
+    """The stored response of a create: HTTP status, Location and body."""
+
     status: int
     location: str
     body: bytes

@@ -88,6 +88,8 @@ class LocationFields(_LocationOptional, total=False):
 
 
 class LocationFilter(NamedTuple):
+    """Filters of a list. Empty filters and None match everything."""
+
     external_keys: Sequence[str] = ()
     parent_ids: Sequence[int] = ()
     parent_external_keys: Sequence[str] = ()

@@ -23,6 +23,7 @@ class RecordRef(NamedTuple):
 
 
 def asset_by_key(organization_id: int, external_key: str) -> RecordRef | None:
+    """Return the live asset with exactly this key, or None."""
     return _by_key("asset", organization_id, external_key)
 
 
@@ -34,6 +35,7 @@ def asset_by_id(organization_id: int, asset_id: int) -> RecordRef | None:
 
 
 def location_by_key(organization_id: int, external_key: str) -> RecordRef | None:
+    """Return the live location with exactly this key, or None."""
     return _by_key("location", organization_id, external_key)
 
 

@@ -99,6 +99,7 @@ def _check_number(owner: Owner, owner_id: int, new: Sequence[NewTag]) -> None:
 
 
 def prepare(tag_id: int, owner_id: int, tag: NewTag) -> PreparedTag:
+    """Compute the match key and GS1 identity of a new tag."""
     return PreparedTag(TagRow(tag_id, *tag), owner_id, match_key(tag.tag_type, tag.value), gs1.identity(tag.value))
 
 
@@ -146,9 +147,11 @@ def tags_as_json(owner: Owner, owner_id: str) -> str:
 
 
 def from_json(text: str) -> list[TagRow]:
+    """Return the tags in the JSON array of `tags_as_json`."""
     return [TagRow._make(tag) for tag in orjson.loads(text)]
 
 
 def is_taken(organization_id: int, tag: NewTag) -> bool:
+    """True if a live record of the organization has exactly this tag."""
     sql = "SELECT 1 FROM tag WHERE organization_id = ? AND tag_type = ? AND value = ? AND deleted_at IS NULL"
     return execute(sql, (organization_id, *tag)).fetchone() is not None

@@ -12,7 +12,7 @@ from tests.api.conftest import Api, data, error
 
 @pytest.fixture
 def mirrored(acme: Api) -> dict[str, Any]:
-    """An asset and a location with a tag each, whose home is the site BER."""
+    """Create an asset and a location with a tag each. Their home is the site BER."""
     made = {}
     for kind in ("assets", "locations"):
         made[kind] = acme.make(f"/{kind}", tags=[{"tag_type": "rfid", "value": f"AA-{kind}"}])

@@ -32,5 +32,5 @@ def shown(records: list[Record]) -> list[Body]:
 
 
 def plain(row: Body) -> Body:
-    """Sort the tags, whose order is not specified."""
+    """Sort the tags. Their order is not specified."""
     return row | {"tags": sorted(row["tags"], key=lambda tag: tag["id"])} if "tags" in row else row
