@@ -15,7 +15,7 @@ MOST_RESULTS = 40
 MOST_TERMS = 8
 _LINKS = re.compile(r"\]\(([\w/-]+)\.md\)")
 _GENERATED = re.compile(r"(?m)^<!-- generated: (\w+) -->\n")
-_HEADING_WORTH, _CHAPTER_WORTH = 8, 4  # times a word in the text
+_PHRASE_WORTH, _HEADING_WORTH, _CHAPTER_WORTH = 12, 8, 4  # times a word in the text
 _SHOWN = 260  # characters of a sentence
 
 
@@ -140,7 +140,9 @@ def _worth(terms: Sequence[str], section: _Section) -> int:
         return 0
     if not any(term in head or term in text for term in terms):
         return 0
-    return sum(
+    phrase = " ".join(terms)
+    together = _PHRASE_WORTH * (len(terms) > 1 and phrase in f"{head}\n{text}")
+    return together + sum(
         _HEADING_WORTH * (term in head) + _CHAPTER_WORTH * (term in title) + min(text.count(term), 3) for term in terms
     )
 

@@ -124,6 +124,8 @@ def test_search_finds_headings_first_and_shows_the_matching_sentence(anybody: Br
     page = anybody.get("/manual?q=recovery code").text
     assert '<a href="/manual/troubleshooting#sign-in">' in page
     assert "<mark>recovery</mark> <mark>code</mark>" in page
+    page = anybody.get("/manual?q=change it there").text  # words that stand together are worth more
+    assert '<a href="/manual/sites#behavior">' in re.findall(r'<div class="result">\s*(.*)', page)[0]
     first = anybody.get("/manual?q=unmatched").text
     assert '<a href="/manual/readers#unmatched-tags">' in re.findall(r'<div class="result">\s*(.*)', first)[0]
 
