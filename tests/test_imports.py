@@ -45,7 +45,6 @@ HOMES = {
     "flask_babel": {"pages"},
     "jmespath": {"formats"},
     "markdown_it": {"manual.markdown"},
-    "msgpack": {"formats.payloads", "ingest.replay"},  # what is kept is packed with it, too
     "paho": {"ingest", "events.mqtt", "demo"},  # the simulated readers of the demo publish like real ones
     "peewee": {"database"},
     "PIL": {"pages.tracking.plan_images"},

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import csv
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgpack
+from msgspec import msgpack
 
 from edge.formats.framing import bare, documents
 from edge.formats.reads import Malformed
 
 KINDS = ("json", "lines", "msgpack")
 HEADER = "header"  # instead of column names: the first line of each message has the names
+
+
+class Extension(NamedTuple):
+    """A value of an application's own MessagePack type, which no field can hold."""
+
+    code: int
+    content: bytes
 
 
 def values(payload: bytes, kind: str, delimiter: str = ",", columns: tuple[str, ...] = ()) -> list[Any]:
@@ -60,16 +67,24 @@ def _lines(payload: bytes, delimiter: str, columns: tuple[str, ...]) -> list[Any
 
 def _unpacked(payload: bytes) -> list[Any]:
     try:
-        value = _readable(msgpack.unpackb(payload))
-    except (ValueError, RecursionError, msgpack.UnpackException) as error:
+        value = _readable(msgpack.decode(payload, ext_hook=_extension))
+    except (ValueError, RecursionError) as error:
         raise Malformed(f"not MessagePack: {str(error)[:100] or type(error).__name__}") from None
     return value if isinstance(value, list) else [value]
 
 
+def _extension(code: int, content: memoryview) -> Extension:
+    if code < 0:
+        raise ValueError("an extension with a reserved code")
+    return Extension(code, bytes(content))
+
+
 def _readable(value: Any) -> Any:
-    """Convert bytes to hex, as in the other formats."""
+    """Convert bytes to hex, as in the other formats. Names of fields must be text, as in JSON. Raises ValueError."""
     if isinstance(value, bytes):
         return value.hex().upper()
     if isinstance(value, dict):
-        return {key: _readable(item) for key, item in value.items()}
+        if not all(isinstance(name, str | bytes) for name in value):
+            raise ValueError("the name of a field is not text")
+        return {name: _readable(item) for name, item in value.items()}
     return [_readable(item) for item in value] if isinstance(value, list) else value

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import msgpack
+from msgspec import msgpack
 
 from edge.ingest.messages import Earlier, Message, Opened
 from edge.ingest.timing import Stamp
@@ -64,7 +64,7 @@ def entries_of(pack: Pack) -> list[Entry]:
                 [Stamp(observed_at, Quality(quality)) for observed_at, quality in stamps],
             ),
         )
-        for topic, payload, received_at, bucket, reads, stamps in msgpack.unpackb(zlib.decompress(pack.data))
+        for topic, payload, received_at, bucket, reads, stamps in msgpack.decode(zlib.decompress(pack.data))
     ]
 
 
@@ -129,4 +129,4 @@ def _packed(items: Sequence[Opened]) -> bytes:
         )
         for item in items
     ]
-    return zlib.compress(msgpack.packb(entries), _FAST)
+    return zlib.compress(msgpack.encode(entries), _FAST)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import msgpack
 import pytest
+from msgspec import msgpack
 
 from edge.formats.reads import Guess, Kind, Malformed, Parsed, Read
 from edge.formats.registry import FORMATS, recognise
@@ -15,7 +15,7 @@ DEVICES = [
 ]
 
 
-PACKED = msgpack.packb(
+PACKED = msgpack.encode(
     {"v": "1.5.3", "mid": 7, "time": 4711, "ip": "10.0.0.7", "mac": "AABBCCDDEEFF", "devices": DEVICES}
 )
 
@@ -29,16 +29,35 @@ def test_each_device_of_an_april_brother_gateway_is_a_read():
 
 @pytest.mark.parametrize("device", [b"", b"\x00" * 7, 5, None, "Ω" * 20, "0" * 14 + "ΩΩ", "0" * 14 + "1_"])
 def test_a_device_that_is_cut_short_costs_no_other(device):
-    parsed = FORMATS["april_brother"].parse("gateway", msgpack.packb({"devices": [device, DEVICES[0]]}))
+    parsed = FORMATS["april_brother"].parse("gateway", msgpack.encode({"devices": [device, DEVICES[0]]}))
     assert (len(parsed.reads), parsed.skipped) == (1, 1)
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", PACKED[:-1], PACKED + b"\x00", b"{}", b"\xc1", b"\x81\xc0\xc0", b"\x91" * 10_000]
+    "payload",
+    [
+        b"",
+        PACKED[:-1],
+        PACKED + b"\x00",
+        b"{}",
+        b"\xc1",
+        b"\x81\xc0\xc0",
+        b"\x81\x01\x01",
+        b"\x91" * 10_000,
+        b"\xd4\xfe\x01",
+    ],
 )
 def test_what_is_no_messagepack_is_refused(payload):
     with pytest.raises(Malformed):
         FORMATS["april_brother"].parse("gateway", payload)
+
+
+@pytest.mark.parametrize("payload", [b"\xd4\x05\x01", b"\xd6\xff\x00\x00\x00\x01"])
+def test_a_value_of_an_extension_type_is_no_text_and_costs_no_other(payload):
+    message = b"\x81\xa7devices\x92" + payload + msgpack.encode(DEVICES[0])
+    parsed = FORMATS["april_brother"].parse("gateway", message)
+    assert (len(parsed.reads), parsed.skipped) == (1, 1)
+    assert " object at " not in parsed.note
 
 
 def test_they_are_recognised_by_what_only_they_can_send():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
-import msgpack
 import pytest
+from msgspec import msgpack
 
 from edge.formats.examples import examples
 from edge.formats.mapping import parser_for
@@ -111,7 +111,7 @@ def test_access_points_tell_the_strength_as_their_transport_profile_says(rssi):
         pytest.param({"tag_path": "@"}, EPC, Read("rfid", EPC), id="a bare value in quotes"),
         pytest.param(
             {"payload": "msgpack", "tag_path": "e"},
-            msgpack.packb({"e": bytes.fromhex(EPC)}),
+            msgpack.encode({"e": bytes.fromhex(EPC)}),
             Read("rfid", EPC),
             id="bytes",
         ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import msgpack
 import orjson
+from msgspec import msgpack
 
 from edge.formats.registry import FORMATS
 from tests.formats.reader_samples import SAMPLES
@@ -84,7 +84,7 @@ class Mutator:
     def _encoded(self, value: Any) -> bytes:
         kind = self._random.random()
         if kind < 0.1:
-            return bytes(msgpack.packb(value, default=str))
+            return msgpack.encode(value, enc_hook=str)
         if kind < 0.15:
             return self._random.choice(self._lines)
         return orjson.dumps(value, default=lambda _: "", option=orjson.OPT_NON_STR_KEYS)
