@@ -190,7 +190,7 @@ def _path_parameter(name: str) -> dict[str, Any]:
 def _query_parameter(parameter: Parameter) -> dict[str, Any]:
     schema = {"type": "string", **parameter.schema}
     shape: dict[str, Any] = {"schema": schema}
-    if parameter.repeatable:
+    if parameter.is_repeatable:
         shape = {"schema": {"type": "array", "items": schema}, "style": "form", "explode": True}
     return {"name": parameter.name, "in": "query", "description": parameter.about, **shape}
 
@@ -202,7 +202,7 @@ def _header_parameter(name: str) -> dict[str, Any]:
 
 def _add_body(body: Body, bodies: dict[str, Schema]) -> None:
     if not body.variants:
-        bodies[body.name] = _body(body, [field.name for field in body.fields.values() if field.required], bodies)
+        bodies[body.name] = _body(body, [field.name for field in body.fields.values() if field.is_required], bodies)
         return
     names = {value: f"{body.name}{value.title().replace('_', '')}" for value in body.variants}
     for value, needed in body.variants.items():
@@ -236,7 +236,7 @@ def _field(field: Field, bodies: dict[str, Schema]) -> Mapping[str, Any]:
     if field.items:
         _add_body(field.items, bodies)
         schema["items"] = ref(field.items.name)
-    if field.nullable:
+    if field.is_nullable:
         schema["nullable"] = True
     if field.compare:
         schema["description"] = "May be sent back unchanged; a different value is rejected"

@@ -71,7 +71,7 @@ def shown(setup: Setup) -> list[Value]:
 
 
 def _actor() -> Actor:
-    """Return the actor for a change: of the only organization, so that its administrators see it in their audit."""
+    """Return the actor for a change: of the only organization, whose administrators then see it in their audit."""
     rows = organizations.list_organizations()
     return shell(rows[0].id if len(rows) == 1 else THE_BOX)
 

@@ -46,7 +46,7 @@ def open_site(setup: Setup) -> None:
 
 
 def open_file(setup: Setup) -> None:
-    """Open the database whatever its schema, even if damaged. Raises SetupError if there is none."""
+    """Open the database with any schema, even if damaged. Raises SetupError if there is none."""
     require_database(setup)
     open_database(setup.config.data_dir / FILE_NAME, checkpoints=False)
 

@@ -37,15 +37,18 @@ _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @click.option("--bundle", type=click.Path(path_type=Path), help="Also write a support bundle without secrets.")
 @click.option(
-    "--publish", is_flag=True, help="Also write results for /metrics and the topic edge/doctor; skip slow checks."
+    "--publish",
+    "is_published",
+    is_flag=True,
+    help="Also write results for /metrics and the topic edge/doctor; skip slow checks.",
 )
 @click.pass_obj
-def doctor(setup: Setup, as_json: bool, bundle: Path | None, publish: bool) -> None:
+def doctor(setup: Setup, as_json: bool, bundle: Path | None, is_published: bool) -> None:
     """Examine this site. The exit code is 0 when all is well, 1 for warnings, 2 for problems."""
     open_file(setup)
     examined = []
     settings = _settings_in_force(setup)
-    for item in examination.examine(_subject(settings), examination.SLOW if publish else ()):
+    for item in examination.examine(_subject(settings), examination.SLOW if is_published else ()):
         examined.append(item)
         if not as_json:
             _print(item)
@@ -59,7 +62,7 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, publish: bool) -> N
         }
         write_bundle(bundle, texts)
         click.echo(f"Wrote {bundle}", err=True)
-    if publish:
+    if is_published:
         _publish(setup.config, examination.as_json(examined))
     sys.exit(examination.exit_code(examined))
 

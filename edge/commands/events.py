@@ -61,7 +61,7 @@ def add_webhook(actor: Actor, name: str, url: str, kinds: tuple[str, ...], locat
     show_default=True,
     help="Topic for events; {type}, {asset}, {location} and {reader} are replaced by the event's values.",
 )
-@click.option("--sign-in", "signs_in", is_flag=True, help="Prompt for the password of the user in URL.")
+@click.option("--sign-in", "has_password", is_flag=True, help="Prompt for the password of the user in URL.")
 @_ON
 @_LOCATION
 @_NETWORK
@@ -71,7 +71,7 @@ def add_mqtt(
     name: str,
     url: str,
     topic: str,
-    signs_in: bool,
+    has_password: bool,
     kinds: tuple[str, ...],
     location: str | None,
     network: str,
@@ -79,7 +79,7 @@ def add_mqtt(
     """Publish events to the broker at URL, for example mqtts://edge@broker.example.com."""
     checked = rules.broker_url(url, is_on_internet=network == Network.INTERNET)
     template = rules.topic_template(topic)
-    password = ask_password() if signs_in else ""
+    password = ask_password() if has_password else ""
     row = _add(actor, DestinationKind.MQTT, name, checked, password, kinds, location, network, template)
     click.echo(f"Added {row.name}. Try it: edge events test {_quoted(row.name)}")
 

@@ -42,10 +42,10 @@ def backup(setup: Setup) -> None:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--at", metavar="TIME", help="State at this time, from the continuous backup: 2026-03-02T08:15")
-@click.option("--yes", is_flag=True, help="Do not prompt.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not prompt.")
 @click.option("--identity", type=click.Path(path_type=Path), help="File with the private key of an encrypted backup.")
 @click.pass_obj
-def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity: Path | None) -> None:
+def restore(setup: Setup, file: Path | None, at: str | None, is_confirmed: bool, identity: Path | None) -> None:
     """Replace the database of this box by a backup. Stop the service first; the present database is set aside.
 
     Without FILE it is the newest point of the continuous backup or, where there is none, the newest backup.
@@ -57,7 +57,7 @@ def restore(setup: Setup, file: Path | None, at: str | None, yes: bool, identity
     if file is None and folder is None:
         file = _newest_backup(config)
     source = str(file) if file else f"the continuous backup in {folder}, {f'of {at}' if at else 'as it last was'}"
-    if not yes:
+    if not is_confirmed:
         click.confirm(f"Replace the database in {config.data_dir} with {source}?", abort=True)
     with hold(config.data_dir):
         if file:
@@ -94,16 +94,16 @@ def restore_drill(setup: Setup) -> None:
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Do not prompt.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not prompt.")
 @click.pass_obj
-def repair(setup: Setup, yes: bool) -> None:
+def repair(setup: Setup, is_confirmed: bool) -> None:
     """Repair a damaged database: what can be read of it, and the rest from the newest backup. Stop the service first.
 
     The damaged database is kept.
     """
     require_database(setup)
     config = setup.config
-    if not yes:
+    if not is_confirmed:
         click.confirm(f"Replace the database in {config.data_dir} with its recoverable data?", abort=True)
     folders = [folder for folder in (config.backup_folder, config.backup_second_dir) if folder]
     with hold(config.data_dir):

@@ -26,15 +26,15 @@ def export_site(setup: Setup, file: Path) -> None:
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--yes", is_flag=True, help="Do not prompt.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not prompt.")
 @click.pass_obj
-def import_site(setup: Setup, file: Path, yes: bool) -> None:
+def import_site(setup: Setup, file: Path, is_confirmed: bool) -> None:
     """Replace the database of this box by an export of any release. Stop the service first.
 
     The present database is kept aside. What does not work changes nothing.
     """
     data_dir = setup.config.data_dir
-    if not yes:
+    if not is_confirmed:
         click.confirm(f"Replace the database in {data_dir} with {file}?", abort=True)
     with hold(data_dir):
         done = portable_file.import_file(shell(), file, data_dir)

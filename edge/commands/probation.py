@@ -42,7 +42,7 @@ def watch_upgrade(setup: Setup, file: Path, seconds: float) -> None:
     """Watch the release that runs; fail with the reason as soon as it does worse than the one that FILE describes."""
     open_file(setup)
     before = _read(file) or _Noted(hour_of(clock.now()), False, [])
-    probation = Probation(before.samples, before.was_ready)
+    probation = Probation(before.samples, before.has_been_ready)
     base, until = trial.address_of(setup.config.http_listen), time.monotonic() + seconds
     while time.monotonic() < until:
         fault = probation.fault(sources.observe(base, before.since_hour))
@@ -53,7 +53,7 @@ def watch_upgrade(setup: Setup, file: Path, seconds: float) -> None:
 
 class _Noted(NamedTuple):
     since_hour: int
-    was_ready: bool
+    has_been_ready: bool
     samples: list[Sample]
 
 

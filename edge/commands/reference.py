@@ -27,12 +27,12 @@ def _sections(group: click.Group, path: str, level: int) -> Iterator[str]:
 
 
 def _section(command: click.Command, path: str, level: int) -> str:
-    parts = [f"{'#' * level} {path}", escape(inspect.cleandoc(command.help or "").replace("\b\n", ""))]
+    blocks = [f"{'#' * level} {path}", escape(inspect.cleandoc(command.help or "").replace("\b\n", ""))]
     if not isinstance(command, click.Group):
-        parts.append(f"```sh\n{' '.join([path, *_usage(command)])}\n```")
+        blocks.append(f"```sh\n{' '.join([path, *_usage(command)])}\n```")
     if rows := [_option(one) for one in command.params if isinstance(one, click.Option) and not one.hidden]:
-        parts.append(table(("Option", "Meaning"), rows))
-    return "\n\n".join(part for part in parts if part) + "\n"
+        blocks.append(table(("Option", "Meaning"), rows))
+    return "\n\n".join(part for part in blocks if part) + "\n"
 
 
 def _usage(command: click.Command) -> list[str]:

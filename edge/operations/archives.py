@@ -110,7 +110,7 @@ def _recipient(text: str) -> pyrage.x25519.Recipient:
 def encrypting(file: BinaryIO, recipient: str) -> Iterator[BinaryIO]:
     """Yield a stream whose content is written to `file` encrypted, never to disk in the clear. Raises SetupError."""
     key = _recipient(recipient)
-    with _piped(lambda end: pyrage.encrypt_io(end, file, [key]), writes=True) as stream:
+    with _piped(lambda end: pyrage.encrypt_io(end, file, [key]), is_writing=True) as stream:
         yield stream
 
 
@@ -121,7 +121,7 @@ def decrypting(file: Path, identity: Path) -> Iterator[BinaryIO]:
         keys = _identities(identity)
         with (
             file.open("rb") as source,
-            _piped(lambda end: pyrage.decrypt_io(source, end, keys), writes=False) as stream,
+            _piped(lambda end: pyrage.decrypt_io(source, end, keys), is_writing=False) as stream,
         ):
             yield stream
     except pyrage.DecryptError as error:
@@ -131,11 +131,13 @@ def decrypting(file: Path, identity: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _piped(work: Callable[[BinaryIO], object], *, writes: bool) -> Iterator[BinaryIO]:
+def _piped(work: Callable[[BinaryIO], object], *, is_writing: bool) -> Iterator[BinaryIO]:
     """Yield one end of a pipe while a thread runs `work` on the other end. Errors of the thread are raised here."""
     read, write = os.pipe()
     ours, theirs = (
-        (os.fdopen(write, "wb"), os.fdopen(read, "rb")) if writes else (os.fdopen(read, "rb"), os.fdopen(write, "wb"))
+        (os.fdopen(write, "wb"), os.fdopen(read, "rb"))
+        if is_writing
+        else (os.fdopen(read, "rb"), os.fdopen(write, "wb"))
     )
     errors: list[Exception] = []
 
@@ -172,7 +174,7 @@ def new_key() -> tuple[str, str]:
 
 @contextmanager
 def _decrypted(file: Path, target: Path, identity: Path | None) -> Iterator[Path]:
-    if not _begins_with(file, _AGE):
+    if not _has_magic(file, _AGE):
         yield file
         return
     if identity is None:
@@ -201,14 +203,14 @@ def _identities(file: Path) -> list[pyrage.x25519.Identity]:
         raise SetupError(f"{file} contains no age private key ({error}): AGE-SECRET-KEY-1…") from error
 
 
-def _begins_with(file: Path, magic: bytes) -> bool:
+def _has_magic(file: Path, magic: bytes) -> bool:
     with file.open("rb") as source:
         return source.read(len(magic)) == magic
 
 
 def _chunks(file: Path) -> Iterator[bytes]:
     """Yield the content of an archive, or of an uncompressed database, in chunks."""
-    is_packed = _begins_with(file, _GZIP)
+    is_packed = _has_magic(file, _GZIP)
     with gzip.open(file, "rb") if is_packed else file.open("rb") as opened:
         while chunk := opened.read(_CHUNK):
             yield chunk

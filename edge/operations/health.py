@@ -32,16 +32,16 @@ class Health:
         self._checks: list[tuple[Callable[[], Check], bool]] = []
         self._names: dict[Callable[[], Check], str] = {}  # as last reported
 
-    def register(self, check: Callable[[], Check], *, vital: bool = True) -> None:
+    def register(self, check: Callable[[], Check], *, is_vital: bool = True) -> None:
         """Add a check. If a vital one fails the service is not alive, otherwise it is only not ready."""
-        self._checks.append((check, vital))
+        self._checks.append((check, is_vital))
 
-    def checks(self, *, only_vital: bool = False) -> list[tuple[Check, bool]]:
+    def checks(self, *, is_vital_only: bool = False) -> list[tuple[Check, bool]]:
         """Run the checks. Returns each result with whether the check is vital."""
-        return [(self._run_check(check), vital) for check, vital in self._checks if vital or not only_vital]
+        return [(self._run_check(check), is_vital) for check, is_vital in self._checks if is_vital or not is_vital_only]
 
     def is_alive(self) -> bool:
-        return all(check.ok for check, _ in self.checks(only_vital=True))
+        return all(check.ok for check, _ in self.checks(is_vital_only=True))
 
     def _run_check(self, check: Callable[[], Check]) -> Check:
         """Run a check. One that raises has failed."""
@@ -75,7 +75,7 @@ class Watchdog:
         was = ""
         while not self._stopping.wait(self._notifier.watchdog_seconds / 4):
             checks = self._health.checks()
-            dead = [check for check, vital in checks if vital and not check.ok]
+            dead = [check for check, is_vital in checks if is_vital and not check.ok]
             if not dead:
                 self._notifier.alive()
             trouble = "; ".join(f"{check.name}: {check.detail}" for check, _ in checks if not check.ok)

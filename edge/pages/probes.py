@@ -24,7 +24,7 @@ def is_alive() -> tuple[Response, int]:
     Other checks are skipped. Each access to database or disk waits for the interpreter lock again, which takes more
     than a second in total next to eight slow requests.
     """
-    return _answer(_health().checks(only_vital=True))
+    return _answer(_health().checks(is_vital_only=True))
 
 
 @probes.get("/readyz")
@@ -62,7 +62,8 @@ def _answer(checks: list[tuple[Check, bool]]) -> tuple[Response, int]:
     if _may_know_more():
         content["version"] = services().version
         content["checks"] = [
-            {"name": check.name, "ok": check.ok, "vital": vital, "detail": check.detail} for check, vital in checks
+            {"name": check.name, "ok": check.ok, "vital": is_vital, "detail": check.detail}
+            for check, is_vital in checks
         ]
     response = jsonify(content)
     response.headers["Cache-Control"] = "no-store"

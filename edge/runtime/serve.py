@@ -150,8 +150,8 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
     ingest = StartedAfterUpgrade(config.data_dir, subscriber.start, subscriber.stop)
     health.register(lambda: readiness.check_ingest(subscriber) if ingest.is_started else readiness.WAITS_FOR_UPGRADE)
     health.register(lambda: readiness.check_round_trip(subscriber))
-    health.register(lambda: readiness.check_broker(subscriber), vital=False)
-    health.register(lambda: readiness.check_clock(pipeline), vital=False)
+    health.register(lambda: readiness.check_broker(subscriber), is_vital=False)
+    health.register(lambda: readiness.check_clock(pipeline), is_vital=False)
     ingest.start()
     stack.callback(ingest.stop)
     return subscriber
@@ -190,7 +190,7 @@ def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, st
         )
     )
     background = integrity.BackgroundCheck(config.data_dir, config.backup_folder)
-    health.register(background.check, vital=False)
+    health.register(background.check, is_vital=False)
     # In its own thread, because it takes minutes.
     checker = Housekeeper([Job("integrity", integrity.EVERY_SECONDS, background.run)], name="integrity")
     checker.start()
@@ -199,9 +199,9 @@ def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, st
     stack.callback(quotas.keep_free, 0)
     live.follow(lambda changed: quotas.keep_free(changed.low_disk_mb << 20))
     housekeeper = Housekeeper(_jobs(live, subscriber))
-    health.register(housekeeper.check, vital=False)
-    health.register(lambda: persisted_warnings(config.data_dir), vital=False)
-    health.register(lambda: readiness.check_disk(config.data_dir, live.config.low_disk_mb), vital=False)
+    health.register(housekeeper.check, is_vital=False)
+    health.register(lambda: persisted_warnings(config.data_dir), is_vital=False)
+    health.register(lambda: readiness.check_disk(config.data_dir, live.config.low_disk_mb), is_vital=False)
     housekeeper.start()
     stack.callback(housekeeper.stop)
 
@@ -210,7 +210,7 @@ def _start_continuous_backup(config: Config, health: Health, stack: ExitStack) -
     if config.backup_continuous_dir is None:
         return
     backup = ContinuousBackup(config.data_dir, config.backup_continuous_dir)
-    health.register(backup.check, vital=False)
+    health.register(backup.check, is_vital=False)
     stack.enter_context(metrics.sampling(backup.sample))
     backup.start()
     stack.callback(backup.stop)
@@ -220,7 +220,7 @@ def _start_sync(config: Config, subscriber: Subscriber, health: Health, stack: E
     """Start the sync worker. It starts without a hub, too, because `edge sync join` must not need a restart."""
     pace = Pace(config.sync_interval_seconds, config.sync_megabytes_a_day << 20, config.sync_keep_days)
     worker = SyncWorker(config.data_dir, pace, lambda: subscriber.state().queued > MANY_READS)
-    health.register(lambda: readiness.check_sync(worker), vital=False)
+    health.register(lambda: readiness.check_sync(worker), is_vital=False)
     worker.start()
     stack.callback(worker.stop)
 
@@ -232,7 +232,7 @@ def _start_events(live: LiveSettings, health: Health, stack: ExitStack) -> Strea
     worker = EventsWorker(_events_pace(config), config.events_authority_file)
     live.follow(lambda changed: worker.use_pace(_events_pace(changed)))
     streams = Streams()
-    health.register(lambda: readiness.check_events(worker, streams), vital=False)
+    health.register(lambda: readiness.check_events(worker, streams), is_vital=False)
     worker.start()
     stack.callback(worker.stop)
     streams.start()

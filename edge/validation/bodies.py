@@ -55,13 +55,13 @@ SERVER_MANAGED: dict[str, dict[str, Any]] = {
 
 KEY = Field("external_key", "string", values.external_key, KEY_SCHEMA)
 NAME = Field("name", "string", values.name, NAME_SCHEMA)
-DESCRIPTION = Field("description", "string", values.description, DESCRIPTION_SCHEMA, nullable=True)
+DESCRIPTION = Field("description", "string", values.description, DESCRIPTION_SCHEMA, is_nullable=True)
 IS_ACTIVE = Field("is_active", "boolean", _as_is)
 METADATA = Field("metadata", "object", values.metadata, {"additionalProperties": True})
-VALID_TO = Field("valid_to", "string", _window_edge("send null for no expiry"), TIME_SCHEMA, nullable=True)
+VALID_TO = Field("valid_to", "string", _window_edge("send null for no expiry"), TIME_SCHEMA, is_nullable=True)
 PARENT = (
-    Field("parent_id", "integer", values.reference, ID_SCHEMA, nullable=True),
-    Field("parent_external_key", "string", values.external_key, KEY_SCHEMA, nullable=True),
+    Field("parent_id", "integer", values.reference, ID_SCHEMA, is_nullable=True),
+    Field("parent_external_key", "string", values.external_key, KEY_SCHEMA, is_nullable=True),
 )
 
 
@@ -76,19 +76,19 @@ def _with_default(field: Field, value: Any) -> Field:
 
 TAG = body(
     "TagCreate",
-    Field("tag_type", "string", values.tag_type, {"enum": list(values.TAG_TYPES)}, required=True),
-    Field("value", "string", values.tag_value, TAG_VALUE_SCHEMA, required=True),
+    Field("tag_type", "string", values.tag_type, {"enum": list(values.TAG_TYPES)}, is_required=True),
+    Field("value", "string", values.tag_value, TAG_VALUE_SCHEMA, is_required=True),
     refused=["id"],
 )
-RENAME = body("Rename", KEY._replace(required=True))
+RENAME = body("Rename", KEY._replace(is_required=True))
 
 
 def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
-    tags = Field("tags", "array", values.tag_list, {"maxItems": values.MAX_TAGS}, nullable=True, items=TAG)
+    tags = Field("tags", "array", values.tag_list, {"maxItems": values.MAX_TAGS}, is_nullable=True, items=TAG)
     is_active = _with_default(IS_ACTIVE, True)
     # A text default on a date-time breaks client generators, so the default is in the description.
     begins = _valid_from("omit the field", {"description": "The time of the request if absent"})
-    common = (KEY, NAME._replace(required=True), DESCRIPTION, is_active, begins, VALID_TO, tags)
+    common = (KEY, NAME._replace(is_required=True), DESCRIPTION, is_active, begins, VALID_TO, tags)
     return body(name, *common, *own, refused=(*SERVER_MANAGED, *refused))
 
 
@@ -113,7 +113,7 @@ LOCATION_PATCH = _patch("LocationPatch", *PARENT)
 GRANTS = {"client_credentials": ("client_id", "client_secret"), "refresh_token": ("refresh_token",)}
 TOKEN = body(
     "TokenRequest",
-    Field("grant_type", "string", _as_is, {"enum": list(GRANTS)}, required=True),
+    Field("grant_type", "string", _as_is, {"enum": list(GRANTS)}, is_required=True),
     Field("client_id", "string", _as_is, {"format": "uuid"}),
     Field("client_secret", "string", _as_is),
     Field("refresh_token", "string", _as_is),

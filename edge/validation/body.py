@@ -30,8 +30,8 @@ class Field(NamedTuple):
     type: str | None
     check: Callable[[str, Any], Any]
     schema: Mapping[str, Any] = {}
-    required: bool = False
-    nullable: bool = False
+    is_required: bool = False
+    is_nullable: bool = False
     items: Body | None = None
     compare: Callable[[str, Any, Any], Iterator[FieldError]] | None = None
 
@@ -103,7 +103,7 @@ def _mistyped(declared: Body, value: Mapping[str, Any], prefix: str) -> Iterator
     for key, inner in value.items():
         field, name = declared.fields[key], prefix + key
         received = strict_json.type_name(inner)
-        if (inner is None and field.nullable) or field.type is None:
+        if (inner is None and field.is_nullable) or field.type is None:
             continue
         is_fraction = field.type == "integer" and isinstance(inner, strict_json.Number) and not inner.is_integer
         expected = "number" if field.type == "integer" else field.type
@@ -131,7 +131,7 @@ def _values(
 ) -> dict[str, Any]:
     """Return the valid values; append the others to `faults`."""
     for field in declared.fields.values():
-        if field.required and field.name not in value:
+        if field.is_required and field.name not in value:
             name = prefix + field.name
             faults.append(FieldError(name, "required", f"{name} is required"))
     values = {}

@@ -27,7 +27,7 @@ class Parameter(NamedTuple):
     check: Callable[[str, str], Any]
     schema: Mapping[str, Any]
     about: str
-    repeatable: bool = False
+    is_repeatable: bool = False
 
 
 class Query(NamedTuple):
@@ -105,12 +105,12 @@ def _first_of_each(terms: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 
 def _keys(name: str) -> Parameter:
-    return Parameter(name, values.external_key, KEY_SCHEMA, "Rows with any of these keys", repeatable=True)
+    return Parameter(name, values.external_key, KEY_SCHEMA, "Rows with any of these keys", is_repeatable=True)
 
 
 def _ids(name: str) -> Parameter:
     schema = {"type": "integer", "format": "int64", "minimum": 1, "maximum": values.MAX_INT64}
-    return Parameter(name, record_id, schema, "Rows with any of these ids", repeatable=True)
+    return Parameter(name, record_id, schema, "Rows with any of these ids", is_repeatable=True)
 
 
 def _instant(field: str, text: str) -> int:
@@ -201,8 +201,8 @@ def decode(declared: Query, query_string: bytes) -> dict[str, Any]:
     for name, texts in given.items():
         parameter = declared.parameters[name]
         try:
-            checked = [_check(parameter, text) for text in (texts if parameter.repeatable else texts[:1])]
-            values_by_name[name] = checked if parameter.repeatable else checked[0]
+            checked = [_check(parameter, text) for text in (texts if parameter.is_repeatable else texts[:1])]
+            values_by_name[name] = checked if parameter.is_repeatable else checked[0]
         except Invalid as error:
             faults += error.fields
     if faults:

@@ -48,7 +48,7 @@ from tests.application import make_app
 
 CONNECTIONS, THREADS = 8, 8
 INGEST_RATE, TOPIC = 500, "bench"
-WORDS = (
+NAME_WORDS = (
     "pallet",
     "forklift",
     "crate",
@@ -104,7 +104,7 @@ def make_site(data_dir: Path, count: int) -> int:
     with writing():
         places = [locations.create(shell(organization_id), name=f"Place {number}").id for number in range(25)]
         for number in range(count):
-            name = f"{chance.choice(WORDS)} {chance.choice(WORDS)} {number}"
+            name = f"{chance.choice(NAME_WORDS)} {chance.choice(NAME_WORDS)} {number}"
             tags = [NewTag("rfid", chance.randbytes(12).hex()), NewTag("ble", chance.randbytes(6).hex())]
             row = assets.create(shell(organization_id), name=name, tags=tags)
             now = clock.now() - number * clock.SECOND

@@ -35,7 +35,7 @@ def test_without_systemd_the_service_starts_all_the_same() -> None:
 def test_the_watchdog_is_fed_only_while_every_vital_part_lives(systemd: socket.socket) -> None:
     health, lives = Health(), [True]
     health.register(lambda: Check("writer", lives[0], "stuck"))
-    health.register(lambda: Check("broker", False, "away"), vital=False)
+    health.register(lambda: Check("broker", False, "away"), is_vital=False)
     watchdog = Watchdog(health, notifier(systemd, 40_000))
     watchdog.start()
     try:

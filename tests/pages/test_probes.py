@@ -34,7 +34,7 @@ def app(site: Path, health: Health) -> Flask:
 def test_liveness_and_readiness_differ(app: Flask, health: Health) -> None:
     client = app.test_client()
     assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
-    health.register(lambda: Check("broker", False, "away"), vital=False)
+    health.register(lambda: Check("broker", False, "away"), is_vital=False)
     assert client.get("/healthz").status_code == 200
     ready = client.get("/readyz")
     assert ready.status_code == 503
@@ -51,7 +51,7 @@ def test_liveness_depends_on_vital_parts_only(app: Flask, health: Health) -> Non
     """Next to slow requests, each further check takes time."""
     asked: list[str] = []
     health.register(lambda: asked.append("writer") or Check("writer", True, "goes on"))  # type: ignore[func-returns-value]
-    health.register(lambda: asked.append("disk") or Check("disk", True, "free"), vital=False)  # type: ignore[func-returns-value]
+    health.register(lambda: asked.append("disk") or Check("disk", True, "free"), is_vital=False)  # type: ignore[func-returns-value]
     answer = app.test_client().get("/healthz").json
     assert answer
     assert asked == [check["name"] for check in answer["checks"]] == ["writer"]

@@ -128,6 +128,6 @@ def test_a_hub_warns_of_a_nearly_full_disk_because_its_sites_wait(app: Flask, si
     sites.add_site(shell(cast.acme), "BER", "Berlin", b"x" * 32)
     assert "Disk of this hub" not in browser.get("/sync").text
     health = Health()
-    health.register(lambda: Check("disk", False, "only 3 MB are free"), vital=False)
+    health.register(lambda: Check("disk", False, "only 3 MB are free"), is_vital=False)
     change(app, health=health)
     assert "Disk of this hub: only 3 MB are free" in browser.get("/sync").text

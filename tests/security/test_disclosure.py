@@ -20,7 +20,7 @@ from tests.pages.test_guard import path_of
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 def test_a_stranger_learns_the_status_only(app: Flask, path: str) -> None:
     health = services_of(app).health
-    health.register(lambda: Check("broker 10.0.0.7", False, "Dock 1 is away"), vital=True)
+    health.register(lambda: Check("broker 10.0.0.7", False, "Dock 1 is away"), is_vital=True)
     answer = app.test_client().get(path, environ_base={"REMOTE_ADDR": "192.168.1.20"})
     assert (answer.status_code, answer.json) == (503, {"status": "failing"})
     assert "checks" in (app.test_client().get(path).json or {})

@@ -343,8 +343,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reasons, outcomes = read_reasons(), []
     with tempfile.TemporaryDirectory(prefix="edge-mutants-") as folder:
         bench = Bench(Path(folder))
-        part, parts = map(int, options.part.split("/"))
-        chosen = choose(bench.root, options.count, options.seed, options.only)[part - 1 :: parts]
+        part, shares = map(int, options.part.split("/"))
+        chosen = choose(bench.root, options.count, options.seed, options.only)[part - 1 :: shares]
         callers = record_callers(bench, options.callers)
         for number, one in enumerate(chosen, start=1):
             outcomes.append(try_mutant(bench, callers, one, options.most_seconds))

@@ -122,7 +122,7 @@ def offset(actor: Actor, name: str, decibels: str, number: str | None) -> None:
 @click.option("--since", required=True, help="For example 2026-11-01T06:00:00Z.")
 @click.option("--until", help="Same format as --since. Default: now.")
 @click.option("--antenna", "number", help="This antenna only.")
-@click.option("--yes", is_flag=True, help="Apply the changes. Without it, only show them.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Apply the changes. Without it, only show them.")
 @for_actor
 @click.pass_obj
 def correct(
@@ -134,7 +134,7 @@ def correct(
     since: str,
     until: str | None,
     number: str | None,
-    yes: bool,
+    is_confirmed: bool,
 ) -> None:
     """Correct history after a wrong location.
 
@@ -154,7 +154,7 @@ def correct(
     )
     preview = location_corrections.preview(organization_id, correction)
     extent = f"{preview.rows} rows of history of {preview.assets} assets, {preview.current} of them current locations"
-    if not yes:
+    if not is_confirmed:
         click.echo(f"Would change {extent}. To apply: the same command with --yes")
         return
     location_corrections.correct(actor, correction, setup.config.sighting_gap_seconds * clock.SECOND)

@@ -51,12 +51,12 @@ def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> No
 @click.option(
     "--accounts", type=click.Path(path_type=Path), required=True, help="File to create for users and passwords."
 )
-@click.option("--yes", is_flag=True, help="Do not prompt.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not prompt.")
 @for_actor
 @click.pass_obj
-def renew_passwords(setup: Setup, actor: Actor, accounts: Path, yes: bool) -> None:
+def renew_passwords(setup: Setup, actor: Actor, accounts: Path, is_confirmed: bool) -> None:
     """Give every reader's account a new password. Readers stay connected until they sign in again."""
-    if not yes:
+    if not is_confirmed:
         click.confirm("Every reader needs its new password. Continue?", abort=True)
     with _new_file(accounts) as descriptor:
         made = fleet.renew_passwords(actor, setup.config.mqtt_broker)

@@ -52,7 +52,7 @@ def https(subject: Subject) -> Finding:
             "systemctl status edge caddy; if another program listens there: ss -ltnp",
         )
     redirect = subject.machine.caddy_port("http")
-    if redirect and not _listens(redirect):
+    if redirect and not _is_listening(redirect):
         return warning(
             f"nothing listens on port {redirect}, used to download the authority's certificate",
             "systemctl restart caddy; journalctl -u caddy -n 20",
@@ -171,7 +171,7 @@ def _tls(subject: Subject, port: int, name: str = ANY_NAME) -> Iterator[ssl.SSLS
         yield connection
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     try:
         socket.create_connection((_HERE, port), timeout=_SECONDS).close()
     except OSError:

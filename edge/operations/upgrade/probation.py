@@ -74,11 +74,11 @@ def rates(samples: Sequence[Sample]) -> dict[str, Rate]:
 class Probation:
     """Judges a release by successive observations."""
 
-    def __init__(self, before: Sequence[Sample], was_ready: bool) -> None:
+    def __init__(self, before: Sequence[Sample], has_been_ready: bool) -> None:
         """`before`: samples of the previous release, the last one taken at the switch."""
         self._rates = rates(before)
         self._at_switch = dict(before[-1].readers) if before else {}
-        self._was_ready = was_ready
+        self._was_ready = has_been_ready
         self._began: float | None = None
         self._since: dict[str, float] = {}  # start of each trouble that may pass
 

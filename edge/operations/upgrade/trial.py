@@ -42,7 +42,7 @@ def broker(folder: Path) -> Iterator[int]:
     settings = folder / "mosquitto.conf"
     settings.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n", "utf-8")
     with _running(["mosquitto", "-c", str(settings)], folder / "mosquitto.log") as process:
-        _wait(lambda: _listens(port), process, folder / "mosquitto.log", "the broker of the trial", 10)
+        _wait(lambda: _is_listening(port), process, folder / "mosquitto.log", "the broker of the trial", 10)
         yield port
 
 
@@ -190,7 +190,7 @@ def free_port() -> int:
         return port
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True

@@ -24,9 +24,9 @@ def observation(at: float, **changes: object) -> Observation:
     return well._replace(**changes)  # type: ignore[arg-type]
 
 
-def fault(changes: Mapping[str, object], *, was_ready: bool = True, seconds: int = 600) -> tuple[int, str]:
+def fault(changes: Mapping[str, object], *, has_been_ready: bool = True, seconds: int = 600) -> tuple[int, str]:
     """Return the second and the text of the first fault; values in `changes` may be functions of the second."""
-    probation = Probation(BEFORE, was_ready)
+    probation = Probation(BEFORE, has_been_ready)
     for at in range(0, seconds, 5):
         reason = probation.fault(observation(at, **{k: v(at) if callable(v) else v for k, v in changes.items()}))
         if reason:
@@ -55,7 +55,7 @@ def test_a_dropped_reader_topic_is_a_fault() -> None:
 
 def test_a_gate_that_something_passed_just_before_the_upgrade_may_be_silent_after_it() -> None:
     before = [Sample(100.0, {GATE: Tally(0, 0, 0)}), Sample(110.0, {GATE: Tally(100, 300, 300)})]
-    probation = Probation(before, was_ready=True)
+    probation = Probation(before, has_been_ready=True)
     idle = {GATE: Tally(100, 300, 300)}
     assert [probation.fault(observation(at, readers=idle)) for at in range(0, 600, 5)] == [""] * 120
 
@@ -101,7 +101,7 @@ def test_what_may_pass_is_a_fault_when_it_lasts(trouble: dict[str, object], seco
 
 
 def test_a_service_that_was_not_ready_before_need_not_be() -> None:
-    assert fault({"not_ready": "no broker"}, was_ready=False) == (600, "")
+    assert fault({"not_ready": "no broker"}, has_been_ready=False) == (600, "")
 
 
 def test_internal_errors_are_counted() -> None:
