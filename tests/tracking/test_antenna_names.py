@@ -1,4 +1,4 @@
-"""Antennas that have names, readers that share a topic, and readers that tell their status on another."""
+"""Named antennas, readers that share a topic, and readers with a separate status topic."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def place_of(asset_id: int) -> str:
     return name
 
 
-def test_named_antennas_have_places_and_meanings_of_their_own(cast: Cast, asset: int) -> None:
+def test_named_antennas_have_their_own_locations_and_kinds(cast: Cast, asset: int) -> None:
     north, south = (locations.create(shell(cast.acme), name=name).id for name in ("North", "South"))
     reader = add(cast)
     pipeline = Pipeline(GAP, 7, is_smoothing=False)
     send(pipeline, {"epc": "30AA", "antenna": "north gate"})
-    (heard,) = status.antennas(cast.acme, reader.id)
-    assert (heard.label, heard.location_id) == ("north gate", None)
+    (antenna,) = status.antennas(cast.acme, reader.id)
+    assert (antenna.label, antenna.location_id) == ("north gate", None)
     assert stats.unplaced_antennas(0) == [("R", "north gate")]
-    for name, location in (("north gate", north), ("south gate", south)):  # the second was not heard yet
+    for name, location in (("north gate", north), ("south gate", south)):  # the second has not been read yet
         port = antenna_names.port_from(reader.id, name)
         readers.set_antenna(shell(cast.acme), reader.id, port, Placement(location, None, True))
     set_reader_kind(
@@ -74,7 +74,7 @@ def test_named_antennas_have_places_and_meanings_of_their_own(cast: Cast, asset:
     assert try_out(cast.acme, attempt).reads[0].location_id == south
 
 
-def test_several_readers_in_one_topic_are_told_apart(cast: Cast, asset: int) -> None:
+def test_readers_that_share_a_topic_are_distinguished(cast: Cast, asset: int) -> None:
     reader = add(cast)
     pipeline = Pipeline(GAP, 7, is_smoothing=False)
     for number in (1, 2):
@@ -86,13 +86,13 @@ def test_several_readers_in_one_topic_are_told_apart(cast: Cast, asset: int) -> 
         assert place_of(asset) == f"Gate {number}"
 
 
-def test_numbers_stay_what_they_are(cast: Cast, asset: int) -> None:
+def test_antenna_numbers_do_not_change(cast: Cast, asset: int) -> None:
     reader = add(cast)
     send(Pipeline(GAP, 7), {"epc": "30AA", "antenna": "2"})
     assert [one.label for one in status.antennas(cast.acme, reader.id)] == ["2"]
 
 
-def test_a_reader_that_makes_up_names_is_bounded_and_its_reads_count_all_the_same(cast: Cast, asset: int) -> None:
+def test_the_number_of_antenna_names_is_limited_and_further_reads_still_count(cast: Cast, asset: int) -> None:
     place = locations.create(shell(cast.acme), name="Hall").id
     reader = add(cast, location_id=place)
     pipeline = Pipeline(GAP, 7)
@@ -104,7 +104,7 @@ def test_a_reader_that_makes_up_names_is_bounded_and_its_reads_count_all_the_sam
     assert execute("SELECT sum(messages) FROM ledger WHERE bucket IN ('recorded', 'repeat')").fetchone() == (300,)
 
 
-def test_names_of_a_batch_that_failed_are_given_anew(cast: Cast, asset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_from_a_failed_batch_get_numbers_again(cast: Cast, asset: int, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = add(cast)
     pipeline = Pipeline(GAP, 7)
     with monkeypatch.context() as patch:
@@ -120,27 +120,27 @@ def test_names_of_a_batch_that_failed_are_given_anew(cast: Cast, asset: int, mon
 def test_the_last_will_on_another_topic_shows_a_reader_as_offline_at_once(cast: Cast, will: bytes) -> None:
     reader = add(cast, status_topic="site/reader-1/LWT")
     pipeline = Pipeline(GAP, 7)
-    told = []
+    offline = []
     for payload in (b"online", will, b'{"status":"online"}'):
         send(pipeline, payload, "site/reader-1/LWT")
-        told.append(status.statuses(cast.acme)[reader.id].is_offline)
-    assert told == [False, True, False]
+        offline.append(status.statuses(cast.acme)[reader.id].is_offline)
+    assert offline == [False, True, False]
     assert execute("SELECT bucket, messages FROM ledger").fetchall() == [("status", 3)]
 
 
-def test_the_topic_of_the_status_may_lie_within_that_of_the_reads(cast: Cast) -> None:
+def test_the_status_topic_may_match_the_topic_of_reads(cast: Cast) -> None:
     reader = add(cast, topic="site/r1/#", status_topic="site/r1/status")
     send(Pipeline(GAP, 7), b"offline", "site/r1/status")
     assert status.statuses(cast.acme)[reader.id].is_offline
 
 
-def test_a_retained_will_says_nothing_of_now(cast: Cast) -> None:
+def test_a_retained_last_will_is_ignored(cast: Cast) -> None:
     reader = add(cast, status_topic="site/lwt")
     send(Pipeline(GAP, 7), b"offline", "site/lwt", is_retained=True)
     assert reader.id not in status.statuses(cast.acme)
 
 
-def test_a_topic_of_a_status_belongs_to_one_reader(cast: Cast) -> None:
+def test_a_status_topic_belongs_to_one_reader(cast: Cast) -> None:
     add(cast, status_topic="site/lwt")
     with pytest.raises(Conflict, match="overlaps with the topic of the reader R"):
         add(cast, name="S", topic="site/lwt")

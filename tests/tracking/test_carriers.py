@@ -1,4 +1,4 @@
-"""What is on a carrier goes where the carrier is seen, by a person or a reader, until it is taken off."""
+"""Assets on a carrier move with it, by scans and reads, until they are unloaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GAP = 300 * clock.SECOND
 
 
 class Yard:
-    """A pallet with two boxes on it at the dock, and a rack to go to."""
+    """A pallet with two boxes at the dock, and a rack as destination."""
 
     def __init__(self, cast: Cast) -> None:
         somebody = shell(cast.acme)
@@ -61,7 +61,7 @@ class Yard:
         return [name for _, name in carriers.on(self.organization_id, carrier_id)]
 
     def read(self, asset_id: int, location_id: int, second: int) -> None:
-        """By a fixed reader; what stands behind does not matter here."""
+        """Record a read by a fixed reader."""
         at = START + second * clock.SECOND
         seen = [Scan(self.organization_id, asset_id, location_id, None, None, at, at, Quality.READER)]
         positions.record(seen, GAP)
@@ -75,7 +75,7 @@ class Yard:
         return [move.quality for move in report.moves(self.organization_id, asset_id)]
 
 
-def test_what_is_on_it_goes_with_it_in_rows_of_its_own(cast: Cast) -> None:
+def test_carried_assets_move_with_the_carrier_in_their_own_rows(cast: Cast) -> None:
     yard = Yard(cast)
     yard.scan(yard.pallet, yard.rack, 60)
     assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.rack, yard.rack)
@@ -87,7 +87,7 @@ def test_what_is_on_it_goes_with_it_in_rows_of_its_own(cast: Cast) -> None:
     assert [name for _, name in carriers.on(cast.acme, yard.pallet)] == ["Box", "Crate"]
 
 
-def test_what_is_taken_off_stays(cast: Cast) -> None:
+def test_unloaded_assets_stay(cast: Cast) -> None:
     yard = Yard(cast)
     carriers.unload(yard.box, START + 30 * clock.SECOND)
     yard.scan(yard.pallet, yard.rack, 60)
@@ -98,7 +98,7 @@ def test_what_is_taken_off_stays(cast: Cast) -> None:
     assert not carriers.unload_all(cast.rival, yard.pallet, START)
 
 
-def test_what_is_seen_elsewhere_on_its_own_was_taken_off(cast: Cast) -> None:
+def test_an_asset_seen_alone_elsewhere_counts_as_unloaded(cast: Cast) -> None:
     yard = Yard(cast)
     yard.read(yard.box, yard.gate, 40)
     yard.scan(yard.pallet, yard.rack, 60)
@@ -106,7 +106,7 @@ def test_what_is_seen_elsewhere_on_its_own_was_taken_off(cast: Cast) -> None:
     assert carriers.carrier_of(cast.acme, yard.box) is None
 
 
-def test_a_thing_that_is_read_at_the_gate_before_its_pallet_is_still_on_it(cast: Cast) -> None:
+def test_an_asset_read_at_the_gate_before_its_pallet_is_still_on_it(cast: Cast) -> None:
     yard = Yard(cast)
     yard.read(yard.box, yard.gate, 59)
     yard.read(yard.pallet, yard.gate, 60)
@@ -115,7 +115,7 @@ def test_a_thing_that_is_read_at_the_gate_before_its_pallet_is_still_on_it(cast:
     assert yard.at(yard.box) == yard.rack
 
 
-def test_a_scan_of_the_carrier_that_is_taken_back_takes_its_load_back(cast: Cast) -> None:
+def test_undoing_a_scan_of_the_carrier_moves_its_load_back(cast: Cast) -> None:
     yard = Yard(cast)
     scan_id = yard.scan(yard.pallet, yard.rack, 60)
     scans.undo(yard.olga, scan_id, GAP)
@@ -134,7 +134,7 @@ def test_a_late_scan_of_the_carrier_takes_its_place_in_the_history_of_its_load(c
     assert [move.location_id for move in report.moves(cast.acme, yard.box)] == [yard.gate, yard.dock]
 
 
-def test_what_was_put_on_it_later_or_was_off_already_is_not_where_a_late_scan_was(cast: Cast) -> None:
+def test_a_late_scan_of_the_carrier_does_not_move_assets_loaded_later_or_unloaded_before(cast: Cast) -> None:
     yard = Yard(cast)
     carriers.unload(yard.box, START + 30 * clock.SECOND)
     yard.read(yard.crate, yard.rack, 40)
@@ -144,8 +144,8 @@ def test_what_was_put_on_it_later_or_was_off_already_is_not_where_a_late_scan_wa
     assert Quality.CARRIED not in yard.qualities(yard.box) + yard.qualities(yard.crate)
 
 
-def test_a_load_that_is_told_late_goes_after_its_carrier(cast: Cast) -> None:
-    """A device without a connection said it after the pallet had gone on, with a reader or another device."""
+def test_a_load_reported_late_follows_its_carrier(cast: Cast) -> None:
+    """A device without a connection reports it after the pallet has moved on."""
     yard = Yard(cast)
     carriers.unload(yard.box, START + 10 * clock.SECOND)
     yard.scan(yard.pallet, yard.rack, 60)
@@ -159,7 +159,7 @@ def test_a_load_that_is_told_late_goes_after_its_carrier(cast: Cast) -> None:
     assert yard.at(yard.box) == yard.rack
 
 
-def test_carriers_on_carriers_and_no_circles(cast: Cast) -> None:
+def test_carriers_on_carriers_without_cycles(cast: Cast) -> None:
     yard = Yard(cast)
     trolley = assets.create(shell(cast.acme), name="Trolley")
     yard.keys[trolley.id] = trolley.external_key
@@ -171,7 +171,7 @@ def test_carriers_on_carriers_and_no_circles(cast: Cast) -> None:
     assert [yard.at(one) for one in (yard.pallet, yard.box, yard.crate)] == [yard.rack] * 3
 
 
-def test_the_same_again_changes_nothing(cast: Cast) -> None:
+def test_a_repeated_load_changes_nothing(cast: Cast) -> None:
     yard = Yard(cast)
     carriers.unload(yard.box, START + 30 * clock.SECOND)
     assert carriers.load(yard.olga, yard.pallet, yard.box, START + 5 * clock.SECOND)
@@ -180,7 +180,7 @@ def test_the_same_again_changes_nothing(cast: Cast) -> None:
     assert not carriers.load(yard.olga, theirs.id, yard.box, START)
 
 
-def test_a_load_or_unload_that_arrives_late_leaves_a_newer_load_alone(cast: Cast) -> None:
+def test_a_late_load_or_unload_does_not_change_a_newer_load(cast: Cast) -> None:
     yard = Yard(cast)
     trolley = assets.create(shell(cast.acme), name="Trolley").id
     assert carriers.load(yard.olga, trolley, yard.box, START + 200 * clock.SECOND)
@@ -190,7 +190,7 @@ def test_a_load_or_unload_that_arrives_late_leaves_a_newer_load_alone(cast: Cast
     assert carriers.carrier_of(cast.acme, yard.box) == (trolley, "Trolley")
 
 
-def test_a_load_that_arrives_late_ends_when_the_thing_was_taken_off(cast: Cast) -> None:
+def test_a_late_load_ends_with_the_unload(cast: Cast) -> None:
     yard = Yard(cast)
     trolley = assets.create(shell(cast.acme), name="Trolley").id
     carriers.unload(yard.box, START + 100 * clock.SECOND)
@@ -198,7 +198,7 @@ def test_a_load_that_arrives_late_ends_when_the_thing_was_taken_off(cast: Cast) 
     assert carriers.carrier_of(cast.acme, yard.box) is None
 
 
-def test_undoing_a_load_takes_it_off_and_back_from_where_the_carrier_went(cast: Cast) -> None:
+def test_undoing_a_load_unloads_the_asset_and_moves_it_back(cast: Cast) -> None:
     yard = Yard(cast)
     carriers.unload(yard.box, START + 10 * clock.SECOND)
     scan_id = yard.scan(yard.box, yard.dock, 20, onto=yard.pallet)
@@ -213,7 +213,7 @@ def test_undoing_a_load_takes_it_off_and_back_from_where_the_carrier_went(cast: 
     assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.dock, yard.gate)
 
 
-def test_undoing_a_load_puts_it_back_on_the_carrier_before(cast: Cast) -> None:
+def test_undoing_a_load_restores_the_load_on_the_previous_carrier(cast: Cast) -> None:
     yard = Yard(cast)
     trolley = assets.create(shell(cast.acme), name="Trolley")
     scan_id = yard.scan(yard.box, yard.dock, 20, onto=trolley.id)
@@ -224,7 +224,7 @@ def test_undoing_a_load_puts_it_back_on_the_carrier_before(cast: Cast) -> None:
     assert yard.at(yard.box) == yard.rack
 
 
-def test_undoing_an_unload_puts_it_back_and_it_goes_after_its_carrier(cast: Cast) -> None:
+def test_undoing_an_unload_restores_the_load_and_follows_the_carrier(cast: Cast) -> None:
     yard = Yard(cast)
     scan_id = yard.scan(yard.box, yard.dock, 20, is_off=True)
     yard.scan(yard.pallet, yard.rack, 60)
@@ -236,7 +236,7 @@ def test_undoing_an_unload_puts_it_back_and_it_goes_after_its_carrier(cast: Cast
 
 
 @pytest.mark.parametrize("later", ["unload", "load"])
-def test_an_unload_that_is_undone_lasts_until_the_next_one(cast: Cast, later: str) -> None:
+def test_a_restored_load_lasts_until_the_next_unload(cast: Cast, later: str) -> None:
     yard = Yard(cast)
     trolley = assets.create(shell(cast.acme), name="Trolley")
     scan_id = yard.scan(yard.box, yard.dock, 20, is_off=True)
@@ -248,7 +248,7 @@ def test_an_unload_that_is_undone_lasts_until_the_next_one(cast: Cast, later: st
     assert yard.at(yard.box) == yard.dock
 
 
-def test_a_load_that_is_not_possible_is_refused_and_records_nothing(cast: Cast) -> None:
+def test_an_impossible_load_is_refused_and_records_nothing(cast: Cast) -> None:
     yard = Yard(cast)
     stranger = assets.create(shell(cast.rival), name="Theirs")
     retired = assets.create(shell(cast.acme), name="Old")

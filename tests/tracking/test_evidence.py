@@ -1,4 +1,4 @@
-"""Where locations overlap, a move needs evidence; and what was decided does not depend on the order of arrival."""
+"""With overlapping locations a move needs evidence, and the result does not depend on the order of arrival."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def own_readers(cast: Cast) -> Site:
 
 
 def signs_of(site: Site, place: int, seconds: Iterable[int]) -> list[Sign]:
-    """Its reader read other tags in these."""
+    """Return signs of the reader in these seconds, from reads of other tags."""
     return [(site.reader_ids[place], START // SECOND + second, OTHERS) for second in seconds]
 
 
@@ -53,7 +53,7 @@ def test_an_asset_between_two_antennas_stays_with_the_stronger(site: Site) -> No
     assert site.moves(asset) == [(0, A)]
 
 
-def test_a_move_is_seen_within_five_seconds_although_the_old_place_still_hears_it(site: Site) -> None:
+def test_a_move_is_detected_within_five_seconds_despite_reads_at_the_old_location(site: Site) -> None:
     before = [*every(0, 20, 0.5, A, -50), *every(0.2, 20, 0.5, B, -68)]
     after = [*every(20, 40, 0.5, A, -66), *every(20.2, 40, 0.5, B, -52)]
     asset = tell(site, sorted([*before, *after]))
@@ -61,7 +61,7 @@ def test_a_move_is_seen_within_five_seconds_although_the_old_place_still_hears_i
     assert 20 <= site.history(asset)[1].tenths / 10 <= 25
 
 
-def test_a_move_to_where_nothing_else_hears_it_is_seen_within_five_seconds(site: Site) -> None:
+def test_a_move_without_overlap_is_detected_within_five_seconds(site: Site) -> None:
     asset = tell(site, [*every(0, 20, 0.5, A), *every(20, 40, 0.5, B)])
     assert [row.place for row in site.history(asset)] == [A, B]
     assert 20 <= site.history(asset)[1].tenths / 10 <= 25
@@ -81,7 +81,7 @@ def test_a_single_read_after_a_long_silence_is_a_move_at_once(site: Site) -> Non
 
 
 @pytest.mark.parametrize(("count", "seconds"), [(3, 3), (1, 60)])
-def test_what_is_held_back_is_a_scan_once_the_reader_where_it_was_is_silent_for_long_enough(
+def test_a_held_read_counts_after_enough_silence_at_the_previous_location(
     site: Site, own_readers: Site, count: int, seconds: int
 ) -> None:
     where, recent = own_readers if count == 3 else site, RecentReads()
@@ -93,14 +93,14 @@ def test_what_is_held_back_is_a_scan_once_the_reader_where_it_was_is_silent_for_
     assert where.position(asset)[1] == START + 52 * SECOND // 10
 
 
-def test_what_is_held_back_is_decided_after_a_restart_too(own_readers: Site) -> None:
+def test_a_held_read_is_decided_after_a_restart(own_readers: Site) -> None:
     asset = tell(own_readers, [*every(0, 5, 0.5, A), Read(52, B, -75)], until=0)
     settle_until(RecentReads(), 60)
     assert own_readers.moves(asset) == [(0, A), (5, B)]
 
 
-def test_what_is_held_back_for_longer_than_reads_are_kept_is_still_decided(own_readers: Site) -> None:
-    """The reader of A is out: what B read counts when it is back, and did not read the asset."""
+def test_a_read_held_longer_than_reads_are_kept_is_still_decided(own_readers: Site) -> None:
+    """The reader of A is out: the read at B counts once that reader is back and does not read the asset."""
     recent, there = RecentReads(), signs_of(own_readers, A, range(70))
     asset = tell(own_readers, [*every(60, 65, 0.5, A), Read(722, B, -75)], recent=recent, until=300, signs=there)
     assert own_readers.moves(asset) == [(60, A)]
@@ -113,7 +113,7 @@ def test_what_is_held_back_for_longer_than_reads_are_kept_is_still_decided(own_r
     assert own_readers.moves(asset) == [(60, A), (72, B)]
 
 
-def test_a_late_read_undoes_what_silence_had_decided(own_readers: Site) -> None:
+def test_a_late_read_undoes_a_decision_by_silence(own_readers: Site) -> None:
     reads, recent = [*every(0, 5, 0.5, A), Read(52, B, -75)], RecentReads()
     asset = tell(own_readers, reads, recent=recent, until=30)
     assert own_readers.moves(asset) == [(0, A), (5, B)]
@@ -121,13 +121,13 @@ def test_a_late_read_undoes_what_silence_had_decided(own_readers: Site) -> None:
     assert own_readers.moves(asset) == [(0, A)]
 
 
-def test_the_reads_that_were_held_back_count_at_their_own_time_when_evidence_decides(site: Site) -> None:
+def test_held_reads_count_at_their_own_time_once_evidence_decides(site: Site) -> None:
     asset = tell(site, [*every(0, 20, 0.5, A), *every(20.3, 40, 1, B)])
     assert site.history(asset) == [Row(0, A, 195, Rule.FIRST), Row(203, B, 190, Rule.STRONGER)]
 
 
 def test_a_reader_that_repeats_a_tag_every_five_seconds_does_not_flap(site: Site) -> None:
-    """Whichever of its antennas hears the tag first is told, so one read proves nothing."""
+    """Each report names the antenna that read the tag first, so one read proves nothing."""
     reads = [Read(50 * number, (A, B, A, A, B, A, B, B)[number % 8], -58 - number % 3) for number in range(30)]
     assert site.moves(tell(site, reads)) == [(0, A)]
 
@@ -137,10 +137,10 @@ def test_a_reader_that_repeats_a_tag_every_five_seconds_does_not_flap(site: Site
     (3, -55.0, Rule.NEW), (3, -64.0, Rule.NEW), (3, -66.0, Rule.STRONGER), (3, None, Rule.STRONGER),
     (1, -55.0, Rule.STRONGER), (1, None, Rule.STRONGER),
 ])  # fmt: skip
-def test_of_readers_that_tell_of_a_tag_once_in_a_window_a_read_of_another_one_decides_if_it_is_strong_enough(
+def test_a_strong_read_of_another_reader_decides_if_readers_report_a_tag_once_per_window(
     site: Site, own_readers: Site, window: int, count: int, strength: float | None, rule: Rule
 ) -> None:
-    """It was heard at the one location every time, and is not any more, and never before at the other."""
+    """The asset was read at one location each time and is now missed there; it was never read at the other."""
     where = own_readers if count == 3 else site
     before = every(0, 12 * window, window, A, -55.0 if strength else None)
     asset = tell(where, [*before, *every(12 * window, 16 * window, window, B, strength)])
@@ -160,21 +160,23 @@ def test_a_strong_read_elsewhere_does_not_decide_where_the_locations_overlap(own
     assert own_readers.moves(tell(own_readers, [*reads, Read(600, B, -50), Read(620, A)])) == [(0, A)]
 
 
-def test_ten_reads_in_a_row_at_the_weaker_of_two_that_overlap_are_chance(site: Site) -> None:
-    """A reader of which either antenna may be the first to hear a tag once it tells of it again."""
+def test_ten_reads_in_a_row_at_the_weaker_of_two_overlapping_antennas_are_chance(site: Site) -> None:
+    """Either antenna of the reader may be the first to read the asset when the reader reports it again."""
     turns = [Read(50 * number, B if number % 2 else A, -76 if number % 2 else -46) for number in range(20)]
     weaker = [Read(1000 + 50 * number, B, -76) for number in range(11)]
     assert site.moves(tell(site, [*turns, *weaker, Read(1550, A, -46)])) == [(0, A)]
 
 
-def test_which_of_two_reads_of_one_second_came_first_decides_nothing(site: Site) -> None:
+def test_the_order_of_two_reads_within_one_second_does_not_matter(site: Site) -> None:
     both = [Read(70, A, -60), Read(70, B, -50)]
-    told = [[Read(0, A), Read(10, B, -45), Read(50, B, -60), *order, Read(110, B, -45)] for order in permutations(both)]
-    first, second = (site.history(tell(site, reads)) for reads in told)
+    orders = [
+        [Read(0, A), Read(10, B, -45), Read(50, B, -60), *order, Read(110, B, -45)] for order in permutations(both)
+    ]
+    first, second = (site.history(tell(site, reads)) for reads in orders)
     assert first == second
 
 
-def test_a_portal_is_passed_at_once_and_then_left_to_the_zone(site: Site) -> None:
+def test_a_portal_is_passed_at_once_and_then_competes_with_the_zone(site: Site) -> None:
     staging = every(0, 60, 0.5, A, -60)
     passing = every(20.2, 22, 0.5, B, -70, Weight.RFID_PORTAL)
     history = site.history(tell(site, sorted([*staging, *passing], key=lambda read: read.tenths)))
@@ -183,8 +185,8 @@ def test_a_portal_is_passed_at_once_and_then_left_to_the_zone(site: Site) -> Non
     assert history[1].rule is Rule.PORTAL
 
 
-def test_a_stray_read_of_a_portal_is_no_passage(site: Site, own_readers: Site) -> None:
-    """A pallet that is read every second, and once from a door far away."""
+def test_a_stray_read_of_a_portal_is_ignored(site: Site, own_readers: Site) -> None:
+    """A pallet is read every second, and once by a distant door."""
     reads = sorted([*every(0, 60, 1, A, -45), Read(305, B, -72, Weight.RFID_PORTAL)], key=lambda read: read.tenths)
     for where in (site, own_readers):
         asset = tell(where, reads)
@@ -193,9 +195,7 @@ def test_a_stray_read_of_a_portal_is_no_passage(site: Site, own_readers: Site) -
 
 
 @pytest.mark.parametrize(("stray", "at"), [(-72, 298), (-72, 321), (-58, 321)])
-def test_of_two_portals_the_one_that_hears_a_passage_far_weaker_does_not_count(
-    site: Site, stray: float, at: int
-) -> None:
+def test_the_far_weaker_of_two_portals_does_not_count(site: Site, stray: float, at: int) -> None:
     passing = [Read(300, B, -50, Weight.RFID_PORTAL), Read(at, C, stray, Weight.RFID_PORTAL)]
     asset = tell(site, sorted([*every(0, 20, 1, A), *passing], key=lambda read: read.tenths))
     assert [row.place for row in site.history(asset)] == ([A, B] if stray < -60 else [A, B, C])
@@ -214,7 +214,7 @@ def test_a_passage_is_decided_three_seconds_later_at_its_own_time(site: Site) ->
 def test_while_a_whole_reader_is_out_its_silence_is_no_evidence(
     own_readers: Site, says_goodbye: bool, weaker: float
 ) -> None:
-    """It reboots for 40 s, or is gone; others hear its assets, but weaker."""
+    """The reader reboots for 40 s, or stays out; others read its assets, but weaker."""
     there = signs_of(own_readers, A, [*range(120), *range(160, 200)])
     if says_goodbye:
         there = [*there[:10], (own_readers.reader_ids[A], START // SECOND + 119, GOODBYE), *there[-40:]]
@@ -224,14 +224,14 @@ def test_while_a_whole_reader_is_out_its_silence_is_no_evidence(
     assert own_readers.moves(asset) == [(0, A)]
 
 
-def test_what_moves_away_from_a_reader_that_is_out_for_long_is_followed_by_its_strength(own_readers: Site) -> None:
+def test_during_a_long_outage_an_asset_follows_the_strongest_reads(own_readers: Site) -> None:
     there = signs_of(own_readers, A, range(120))
     reads = [*every(0, 119, 1, A, -50), *every(150, 400, 1, B, -52)]
     assert [place for _, place in own_readers.moves(tell(own_readers, reads, signs=there))] == [A, B]
 
 
-def test_a_burst_that_fills_the_memory_is_judged_as_a_whole(site: Site) -> None:
-    """A gateway that was cut off for a quarter of an hour, and then told of 60 reads at a time."""
+def test_a_burst_that_fills_the_memory_is_decided_as_a_whole(site: Site) -> None:
+    """A gateway was disconnected for a quarter of an hour, and then sends 60 reads at a time."""
     here = every(0, 890, 1, A, -55)
     there = [*every(100.3, 130.3, 1, B, -45), *every(400.3, 800.3, 7, B, -62)]
     known = site.history(tell(site, sorted([*here, *there])))
@@ -239,7 +239,7 @@ def test_a_burst_that_fills_the_memory_is_judged_as_a_whole(site: Site) -> None:
     assert site.history(late) == known
 
 
-def test_a_portal_that_goes_on_hearing_tells_of_one_passage(site: Site) -> None:
+def test_repeated_reads_of_a_portal_are_one_passage(site: Site) -> None:
     reads = sorted([*every(0, 60, 0.5, A, -60), *every(0.2, 60, 0.5, B, -80, Weight.RFID_PORTAL)])
     assert [row.place for row in site.history(tell(site, reads))].count(B) <= 1
 
@@ -249,7 +249,7 @@ def test_every_read_of_a_direct_antenna_counts(site: Site) -> None:
     assert (5, B) in site.moves(tell(site, reads))
 
 
-def test_a_person_counts_at_once_and_readers_take_half_a_minute_to_say_otherwise(site: Site) -> None:
+def test_a_persons_scan_counts_at_once_and_holds_for_half_a_minute(site: Site) -> None:
     reads = sorted([*every(0, 60, 0.5, A, -60), Read(203, C, None, None)], key=lambda read: read.tenths)
     history = site.history(tell(site, reads))
     assert [(row.place, row.rule) for row in history][:2] == [(A, Rule.FIRST), (C, Rule.PERSON)]
@@ -272,9 +272,7 @@ def test_a_restart_forgets_nothing(site: Site) -> None:
 
 
 @pytest.mark.parametrize("behind", [20, 60, 200, 700])
-def test_what_a_gateway_tells_minutes_later_ends_in_the_history_it_would_have_given_in_order(
-    site: Site, behind: int
-) -> None:
+def test_reads_delayed_by_minutes_give_the_same_history_as_in_order(site: Site, behind: int) -> None:
     here = every(0, 120 + behind, 1, A, -60)
     there = every(60.3, 100.3, 1, B, -45)
     known = site.history(tell(site, sorted([*here, *there])))
@@ -284,7 +282,7 @@ def test_what_a_gateway_tells_minutes_later_ends_in_the_history_it_would_have_gi
 
 
 @pytest.mark.parametrize(
-    "told",
+    "example",
     [
         [Read(0, A, None, None), Read(50, A, None, None), Read(57, A), Read(78, A)],
         [Read(0, A, None, None), Read(10, A, -45.0), Read(11, A, None, None)],
@@ -292,27 +290,27 @@ def test_what_a_gateway_tells_minutes_later_ends_in_the_history_it_would_have_gi
         [Read(0, A), Read(11, A), Read(12, A, None, None), Read(20, A, None, None)],
     ],
 )
-def test_a_persons_scan_that_comes_late_makes_nobody_see_the_asset_in_between(site: Site, told: list[Read]) -> None:
-    known = site.history(tell(site, told))
-    for order in permutations(told):
+def test_a_late_scan_by_a_person_adds_no_sightings(site: Site, example: list[Read]) -> None:
+    known = site.history(tell(site, example))
+    for order in permutations(example):
         assert site.history(tell(site, order)) == known
 
 
 def test_a_persons_scan_stays_while_an_older_read_of_a_portal_is_undecided(site: Site) -> None:
-    told = [Read(0, B), Read(192, A, -55.0, Weight.RFID_PORTAL), Read(244, B, None, None), Read(100, C, -80.0)]
-    late, in_order = tell(site, told), tell(site, sorted(told))
+    example = [Read(0, B), Read(192, A, -55.0, Weight.RFID_PORTAL), Read(244, B, None, None), Read(100, C, -80.0)]
+    late, in_order = tell(site, example), tell(site, sorted(example))
     assert [row.tenths for row in site.history(late) if row.rule == Rule.PERSON] == [244]
     assert site.history(late) == site.history(in_order)
 
 
-def test_what_was_read_before_a_long_pause_decides_nothing_after_it() -> None:
-    """Memory drops the reads of an asset that is idle for so long, and must not decide otherwise for that."""
+def test_reads_before_a_long_pause_do_not_count_after_it() -> None:
+    """Memory drops the reads of an idle asset, which must not change decisions."""
     before, after = [(second, A) for second in range(400, 410)], [(second, B) for second in range(711, 716)]
     assert lead_of([*before, *after]) == lead_of(after)
 
 
 def lead_of(reads: Iterable[tuple[int, int]]) -> Lead:
-    """Of B over A."""
+    """Return the lead of B over A."""
     recent = Recent(ALWAYS)
     for second, place in reads:
         recent.add(second * SECOND, place, -50.0)
@@ -331,7 +329,7 @@ runs = st.builds(
 
 @st.composite
 def observed(draw: st.DrawFn, people: bool) -> list[Read]:
-    """No two at once, so that there is one order."""
+    """Generate reads at different times, which have one order."""
     reads = draw(st.lists(some_reads, max_size=12))
     for run in draw(st.lists(runs, min_size=1, max_size=4)):
         reads += run
@@ -345,7 +343,7 @@ cuts = st.lists(st.integers(0, 60), max_size=6)
 
 @examples
 @given(observed(people=False), st.randoms(use_true_random=False), cuts, cuts)
-def test_shuffled_reads_give_the_history_they_would_have_given_in_order(
+def test_shuffled_reads_give_the_same_history_as_in_order(
     site: Site, reads: list[Read], random: object, in_order: list[int], cut: list[int]
 ) -> None:
     shuffled = list(reads)
@@ -357,7 +355,7 @@ def test_shuffled_reads_give_the_history_they_would_have_given_in_order(
 
 @examples
 @given(observed(people=False), cuts)
-def test_without_room_for_what_was_heard_it_is_read_from_disk_and_decides_the_same(
+def test_with_little_memory_reads_come_from_disk_and_decide_the_same(
     site: Site, reads: list[Read], cut: list[int]
 ) -> None:
     one, other = tell(site, reads, cut), tell(site, reads, cut, recent=RecentReads(most_bytes=0, counted_every=1))
@@ -367,7 +365,7 @@ def test_without_room_for_what_was_heard_it_is_read_from_disk_and_decides_the_sa
 
 @examples
 @given(observed(people=True), st.randoms(use_true_random=False), cuts)
-def test_the_same_with_scans_by_people_among_them(
+def test_shuffled_reads_with_scans_by_people_give_the_same_history(
     site: Site, reads: list[Read], random: object, cut: list[int]
 ) -> None:
     shuffled = list(reads)
@@ -388,7 +386,7 @@ def test_the_same_reads_again_change_nothing(site: Site, reads: list[Read], cut:
 
 @examples
 @given(observed(people=False), st.integers(0, 300), places, cuts)
-def test_taking_back_a_persons_scan_leaves_what_the_readers_told(
+def test_undoing_a_persons_scan_leaves_the_readers_history(
     site: Site, reads: list[Read], tenths: int, place: int, cut: list[int]
 ) -> None:
     asset = tell(site, reads, cut)
@@ -397,5 +395,5 @@ def test_taking_back_a_persons_scan_leaves_what_the_readers_told(
     seq = record_by_person(scan)
     take_back(asset, scan.observed_at, seq, GAP)
     reconsider(asset, scan.observed_at)
-    if tenths > reads[0].tenths:  # before the first read, nothing is known that could be decided anew
+    if tenths > reads[0].tenths:  # before the first read there is nothing to decide again
         assert (site.history(asset), site.position(asset)) == before

@@ -1,4 +1,4 @@
-"""What was heard lately: what is kept of it, and for how much of it there is room."""
+"""Recent reads in memory: the number kept, and the behavior of full memory."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def site(cast: Cast) -> Site:
     return make_site(cast.acme)
 
 
-def test_where_room_runs_out_less_is_kept_of_every_asset_before_any_is_dropped(site: Site) -> None:
+def test_full_memory_shortens_every_asset_before_dropping_any(site: Site) -> None:
     recent = RecentReads(most_bytes=10_000, counted_every=1)
     begun, shortened = figure("dropped_total"), figure("shortened_total")
     assets = [tell(site, every(number, number + 40, 1, A), recent=recent) for number in range(12)]
-    kept = [len(found.detections) for asset in assets if (found := recent.of(asset))]
+    kept = [len(entry.detections) for asset in assets if (entry := recent.of(asset))]
     assert len(kept) == 12
     assert min(kept) == FEWER_LOOKS
     assert (figure("dropped_total"), figure("shortened_total") > shortened) == (begun, True)
     assert figure("bytes") <= 10_000
 
 
-def test_a_late_read_is_weighed_with_what_is_left_for_want_of_room() -> None:
-    """What there is no room for is not read from disk either: each batch of a busy site would wait for that."""
+def test_with_full_memory_a_late_read_is_decided_from_the_remaining_reads() -> None:
+    """Dropped reads are not loaded from disk, because each batch of a busy site would have to wait."""
     recent = Recent(ALWAYS)
     for second in range(40):
         recent.add(second * SECOND, 1, -50.0)
@@ -44,7 +44,7 @@ def test_a_late_read_is_weighed_with_what_is_left_for_want_of_room() -> None:
 
 
 def test_the_last_read_before_a_long_silence_is_kept_until_late_reads_no_longer_need_it() -> None:
-    """A location of which the reader was out, and that reads the asset again in the newest looks."""
+    """The reader of the location was out, and reads the asset again in the newest looks."""
     recent = Recent(ALWAYS)
     recent.add(0, 1, -50.0)
     for second in range(100, 139):
@@ -54,7 +54,7 @@ def test_the_last_read_before_a_long_silence_is_kept_until_late_reads_no_longer_
     assert [one.second for one in recent.detections if one.location_id == 1] == [0, 139]
 
 
-def test_where_room_still_runs_out_what_was_heard_last_is_dropped_last_and_it_is_counted(site: Site) -> None:
+def test_full_memory_drops_the_longest_silent_assets_first_and_counts_them(site: Site) -> None:
     recent, begun = RecentReads(most_bytes=5_000, counted_every=1), figure("dropped_total")
     assets = [tell(site, every(number, number + 40, 1, A), recent=recent) for number in range(12)]
     in_memory = [recent.of(asset) is not None for asset in assets]
@@ -69,13 +69,13 @@ def figure(name: str) -> float:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2), st.integers(-80, -40))))
-def test_what_is_kept_of_a_second_and_location_is_its_strongest_and_first_read_and_when_it_was_heard(
+def test_a_detection_keeps_the_strongest_and_first_read_with_the_times(
     reads: list[tuple[int, int, int]],
 ) -> None:
-    recent, told = Recent(ALWAYS), {}
+    recent, reads_by_key = Recent(ALWAYS), {}
     for tenths, place, rssi in reads:
         recent.add(tenths * SECOND // 10, place, rssi + 0.125)
-        told.setdefault((tenths // 10, place), []).append((tenths, rssi))
+        reads_by_key.setdefault((tenths // 10, place), []).append((tenths, rssi))
     kept = [
         (one.second, one.location_id, one.first_at, one.last_at, one.strength, one.rssi) for one in recent.detections
     ]
@@ -86,9 +86,9 @@ def test_what_is_kept_of_a_second_and_location_is_its_strongest_and_first_read_a
             min(times) * SECOND // 10,
             max(times) * SECOND // 10,
             max(strengths) + 0.125,
-            dict(reversed(found))[min(times)] + 0.1,
+            dict(reversed(entry))[min(times)] + 0.1,
         )
-        for (second, place), found in sorted(told.items())
-        for times, strengths in [list(zip(*found, strict=True))]
+        for (second, place), entry in sorted(reads_by_key.items())
+        for times, strengths in [list(zip(*entry, strict=True))]
     ]
     assert [one.second for one in recent.detections] == sorted(one.second for one in recent.detections)

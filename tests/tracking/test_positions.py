@@ -1,4 +1,4 @@
-"""Positions and history hold what was observed, whatever the order of arrival."""
+"""Positions and history reflect the observations, for any order of arrival."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def position_of(site: Site, asset_id: int) -> Where | None:
 
 
 def expected_history(sightings: Sequence[tuple[int, int]], gap: int) -> list[Row]:
-    """The rule of the contract, applied to sightings (second, place) in the order of observation."""
+    """Return the history of sightings (second, location) in order of observation, by the contract."""
     rows: list[Row] = []
     for second, place in sightings:
         last = rows[-1] if rows else None
@@ -120,7 +120,7 @@ def record_in_batches(scans: list[Scan], cuts: list[int], gap: int) -> None:
 
 @examples
 @given(sightings, splits)
-def test_scans_in_order_make_the_history_the_contract_describes(
+def test_scans_in_order_give_the_history_of_the_contract(
     site: Site, seen: list[tuple[int, int]], cuts: list[int]
 ) -> None:
     asset = site.new_asset()
@@ -131,7 +131,7 @@ def test_scans_in_order_make_the_history_the_contract_describes(
 
 @examples
 @given(sightings, splits)
-def test_with_no_gap_every_scan_is_kept_in_its_place_whatever_the_order_of_arrival(
+def test_without_a_gap_every_scan_is_kept_for_any_order_of_arrival(
     site: Site, seen: list[tuple[int, int]], cuts: list[int]
 ) -> None:
     asset = site.new_asset()
@@ -144,7 +144,7 @@ def test_with_no_gap_every_scan_is_kept_in_its_place_whatever_the_order_of_arriv
 def test_where_every_read_counts_any_order_of_arrival_makes_the_same_history(
     site: Site, seen: list[tuple[int, int]], cuts: list[int]
 ) -> None:
-    """As far back as reads are kept, which is a quarter of an hour."""
+    """Within the time that reads are kept, a quarter of an hour."""
     asset = site.new_asset()
     within = list({second // 3: place for second, place in seen}.items())
     record_in_batches([site.scan(asset, *one) for one in within], cuts, GAP)
@@ -153,8 +153,8 @@ def test_where_every_read_counts_any_order_of_arrival_makes_the_same_history(
 
 @pytest.mark.parametrize("at_once", [1, 7, 400])
 @pytest.mark.parametrize("is_backwards", [False, True])
-def test_a_burst_out_of_the_buffer_of_a_reader_loses_no_row(site: Site, at_once: int, is_backwards: bool) -> None:
-    """Another reader saw the asset at its place all the time."""
+def test_a_burst_from_a_readers_buffer_loses_no_row(site: Site, at_once: int, is_backwards: bool) -> None:
+    """Another reader saw the asset at its location all the time."""
     asset = site.new_asset()
     here = [(second, 0) for second in range(0, 360, 2)]
     burst = [(second, 1) for second in range(101, 243, 2)]
@@ -167,7 +167,7 @@ def test_a_burst_out_of_the_buffer_of_a_reader_loses_no_row(site: Site, at_once:
 
 @examples
 @given(sightings, splits)
-def test_a_position_is_the_newest_scan_whatever_the_order_of_arrival(
+def test_a_position_is_the_newest_scan_for_any_order_of_arrival(
     site: Site, seen: list[tuple[int, int]], cuts: list[int]
 ) -> None:
     asset = site.new_asset()
@@ -207,7 +207,7 @@ def test_the_same_scans_again_change_nothing(
 
 @examples
 @given(sightings, st.integers(0, 2000), st.integers(0, 2))
-def test_taking_back_a_persons_scan_restores_position_and_moves(
+def test_undoing_a_persons_scan_restores_position_and_moves(
     site: Site, seen: list[tuple[int, int]], second: int, place: int
 ) -> None:
     asset = site.new_asset()
@@ -221,7 +221,7 @@ def test_taking_back_a_persons_scan_restores_position_and_moves(
         assert (position_of(site, asset), history_of(site, asset)) == before
 
 
-def test_taking_back_the_only_scan_leaves_an_asset_that_was_never_seen(site: Site) -> None:
+def test_undoing_the_only_scan_leaves_an_asset_that_was_never_seen(site: Site) -> None:
     asset = site.new_asset()
     scan = site.scan(asset, 0, 1, by_person=True)
     take_back(asset, scan.observed_at, record_by_person(scan), GAP)
@@ -240,7 +240,7 @@ def test_a_stay_confirmed_by_a_reader_survives_the_scan_that_began_it(site: Site
     assert position_of(site, asset) == Where(1, 20, 20, 2)
 
 
-def test_taking_back_a_late_scan_makes_the_split_stay_whole(site: Site) -> None:
+def test_undoing_a_late_scan_joins_the_split_stay(site: Site) -> None:
     asset = site.new_asset()
     record([site.scan(asset, second, 0) for second in (0, 100, 200)], GAP)
     scan = site.scan(asset, 150, 1, by_person=True)
@@ -266,7 +266,7 @@ def test_a_late_scan_elsewhere_splits_the_stay_it_falls_into(site: Site) -> None
     assert position_of(site, asset) == Where(0, 200, 200, 3)
 
 
-def test_a_late_first_sight_moves_the_start_of_the_stay(site: Site) -> None:
+def test_a_late_first_sighting_moves_the_start_of_the_stay(site: Site) -> None:
     asset = site.new_asset()
     record([site.scan(asset, 0, 1), site.scan(asset, 50, 0), site.scan(asset, 60, 0)], GAP)
     assert record([site.scan(asset, 49, 0)], GAP) == [True]
@@ -274,7 +274,7 @@ def test_a_late_first_sight_moves_the_start_of_the_stay(site: Site) -> None:
     assert position_of(site, asset) == Where(0, 60, 49, 2)
 
 
-def test_a_person_seeing_an_asset_where_it_is_makes_a_row_and_keeps_the_dwell(site: Site) -> None:
+def test_a_persons_scan_at_the_current_location_adds_a_row_and_keeps_the_dwell(site: Site) -> None:
     asset = site.new_asset()
     record([site.scan(asset, 0, 0), site.scan(asset, 100, 0)], GAP)
     record_by_person(site.scan(asset, 50, 0, by_person=True))
@@ -283,10 +283,8 @@ def test_a_person_seeing_an_asset_where_it_is_makes_a_row_and_keeps_the_dwell(si
     assert position_of(site, asset) == Where(0, 120, 0, 3)
 
 
-def test_a_late_sighting_where_an_asset_was_all_the_time_is_not_looked_for_in_all_its_rows(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise a batch of late reads takes longer than the watchdog waits, again after every start."""
+def test_a_late_sighting_within_a_stay_does_not_scan_all_its_rows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a batch of late reads takes longer than the watchdog allows, after each restart again."""
     asset, asked = site.new_asset(), list[str]()
 
     def note(sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
@@ -303,7 +301,7 @@ def test_a_late_sighting_where_an_asset_was_all_the_time_is_not_looked_for_in_al
     assert [sql for sql in asked if "s.location_id <> ?" in sql]
 
 
-def test_a_scan_can_be_undone_whose_stay_was_cut_by_a_late_one(site: Site) -> None:
+def test_a_scan_can_be_undone_after_a_late_one_cut_its_stay(site: Site) -> None:
     asset = site.new_asset()
     scan = site.scan(asset, 0, 0, by_person=True)
     seq = record_by_person(scan)

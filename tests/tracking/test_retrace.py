@@ -1,4 +1,4 @@
-"""The same reads, in any order and in any batches, make the same rows once all of them have settled."""
+"""The same reads, in any order and in any batches, give the same rows once all of them are decided."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from tests.database.orders import differing, make_world
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 50), (1, 50), (2, 50), (3, 50), (1010, 100), (2043, 100)])
 def test_any_order_makes_the_same_history(cast: Cast, seed: int, count: int) -> None:
-    """In the last ones an asset is read again after minutes in which memory dropped its reads, and late reads change
-    the beginning of the row before the newest."""
+    """Some examples read an asset again after memory dropped its reads; late reads then change the row before the
+    newest.
+    """
     assert differing(make_world(cast.acme), count, seed) == []
 
 

@@ -14,7 +14,7 @@ from edge.database import models
 EDGE = Path(__file__).parents[2] / "edge"
 
 SEAM = {f"tracking.{module}" for module in ("stays", "late_reads", "report", "past", "flows", "copies")}
-# These work on the tables as part of the file, whatever is in them.
+# These work on the tables as part of the file, regardless of their content.
 OF_THE_FILE = {
     "database.repair": "rebuilds the rows of a damaged file",
     "database.triggers": "notes changes of any table for sync and events",
@@ -29,7 +29,7 @@ NAMED = re.compile(
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
-    """Yield every string but docstrings. The fixed parts of an f-string are strings."""
+    """Yield every string except docstrings, with the fixed fragments of f-strings."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
@@ -76,5 +76,5 @@ def test_a_statement_is_recognized(statement: str) -> None:
 @pytest.mark.parametrize(
     "text", ["Its history is kept.", "history.csv", "tracks history", "/assets/{id}/history", "deleted from history"]
 )
-def test_prose_is_no_statement(text: str) -> None:
+def test_prose_is_not_a_statement(text: str) -> None:
     assert not names_history(f"show({text!r})")

@@ -1,4 +1,4 @@
-"""Anybody can ask why an asset is where it is."""
+"""The explanation of an asset's location."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edge.tracking.why import why_here
 from tests.conftest import Cast
 
 
-def test_it_tells_the_rule_of_each_move_what_was_weighed_and_what_is_held_back(cast: Cast) -> None:
+def test_it_shows_the_rule_and_evidence_of_each_move_and_the_held_reads(cast: Cast) -> None:
     actor = shell(cast.acme)
     dock, aisle = (locations.create(actor, name=name).id for name in ("Dock", "Aisle"))
     reader = readers.add_reader(actor, name="dock", topic="site/dock", format="csl", location_id=dock)
@@ -55,7 +55,7 @@ def test_it_tells_the_rule_of_each_move_what_was_weighed_and_what_is_held_back(c
     assert [(one.name, one.strongest) for one in why.now] == [("Aisle", -50.0), ("Dock", -40.0)]
 
 
-def test_it_tells_which_antenna_and_how_late_and_that_a_portal_needs_no_lead(cast: Cast) -> None:
+def test_it_shows_antenna_and_delay_and_that_a_portal_needs_no_lead(cast: Cast) -> None:
     actor = shell(cast.acme)
     dock, gate = (locations.create(actor, name=name).id for name in ("Dock", "Gate"))
     reader = readers.add_reader(actor, name="hall", topic="site/hall", format="csl", location_id=dock)
@@ -79,7 +79,7 @@ def test_it_tells_which_antenna_and_how_late_and_that_a_portal_needs_no_lead(cas
     assert [move.is_winner(one) for one in move.competitors] == [False, True]
 
 
-def test_it_tells_which_reads_of_a_portal_were_rejected(cast: Cast) -> None:
+def test_it_shows_rejected_reads_of_a_portal(cast: Cast) -> None:
     actor = shell(cast.acme)
     dock, gate = (locations.create(actor, name=name).id for name in ("Dock", "Gate"))
     reader = readers.add_reader(actor, name="hall", topic="site/hall", format="csl", location_id=dock)
