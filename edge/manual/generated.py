@@ -6,8 +6,18 @@ The settings and the commands belong to rooms above this one, so those rooms reg
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-_MAKERS: dict[str, Callable[[], str]] = {}
+CHANGES = Path(__file__).resolve().parent.parent / "CHANGELOG.md"
+
+
+def _changes() -> str:
+    """Return the versions in the changelog, without its title."""
+    text = CHANGES.read_text("utf-8")
+    return text[text.index("\n## ") + 1 :]
+
+
+_MAKERS: dict[str, Callable[[], str]] = {"changes": _changes}
 
 
 def register(name: str, make: Callable[[], str]) -> None:

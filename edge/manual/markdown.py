@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -38,10 +39,12 @@ def render(text: str, name: str) -> Rendered:
     """`name` is the path of the file in the manual's folder, without `.md`: its links are relative to it."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(_MARKERS.sub("", text))
-    folder = posixpath.dirname(name)
+    folder, anchors = posixpath.dirname(name), Counter[str]()
     for place, token in enumerate(tokens):
         if token.type == "heading_open":
-            token.attrSet("id", anchor(plain(tokens[place + 1])))
+            base = anchor(plain(tokens[place + 1]))
+            token.attrSet("id", f"{base}-{anchors[base]}" if anchors[base] else base)
+            anchors[base] += 1
         elif token.type == "fence" and token.info == "text":
             token.attrSet("tabindex", "0")  # a drawing scrolls
         elif token.type == "table_open":

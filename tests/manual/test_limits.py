@@ -19,8 +19,8 @@ from tests.manual.documents import FOLDER
 TEXT = (FOLDER / "security.md").read_text("utf-8")
 KB, MB = 1024, 1024 * 1024
 SHOWN = {
-    f"| API body | {guard.MAX_BODY // MB} MiB, {values.MAX_METADATA_DEPTH} levels, `metadata` "
-    f"{values.MAX_METADATA_BYTES // KB} KiB, {body.MAX_FAULTS:,} reported faults |",
+    f"| API body | {guard.MAX_BODY // MB} MiB; `metadata` {values.MAX_METADATA_BYTES // KB} KiB and "
+    f"{values.MAX_METADATA_DEPTH} levels; {body.MAX_FAULTS:,} reported faults |",
     f"| Form, scans of a handheld | {pages_guard.MAX_BODY // MB} MiB |",
     f"| Uploaded table or drawing | {pages_guard.MAX_UPLOAD // MB} MiB, only when signed in |",
     f"| Batch of a site | {batch_format.MAX_BODY // MB} MiB compressed, "

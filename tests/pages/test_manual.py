@@ -10,7 +10,7 @@ from html import unescape
 import pytest
 from flask import Flask
 
-from edge import cli
+from edge import __version__, cli
 from edge.config.settings import Config
 from edge.manual.manual import Manual
 from edge.manual.markdown import render
@@ -151,6 +151,13 @@ def test_settings_and_commands_are_listed(anybody: Browser) -> None:
     assert "edge reader add [OPTIONS] NAME" in page
     assert "--status-topic" in page
     assert "broker-session" not in page  # hidden
+
+
+def test_the_changes_of_this_version_are_listed(anybody: Browser) -> None:
+    page = anybody.get("/manual/changes").text
+    assert __version__ in text_of(page)
+    ids = re.findall(r'<h\d id="([^"]*)"', page)
+    assert len(ids) == len(set(ids))  # headings of several versions are the same
 
 
 def test_html_in_markdown_is_text() -> None:
