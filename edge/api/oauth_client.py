@@ -30,9 +30,9 @@ def from_header(header: str) -> Client | None:
         pair = base64.b64decode(encoded.strip(), validate=True).decode()
         client_id, colon, client_secret = (unquote_plus(part, errors="strict") for part in pair.partition(":"))
     except ValueError:  # not base64, or not UTF-8
-        raise invalid_client(by_header=True) from None
+        raise invalid_client(is_basic=True) from None
     if not colon:
-        raise invalid_client(by_header=True)
+        raise invalid_client(is_basic=True)
     return Client(client_id, client_secret)
 
 
@@ -45,6 +45,6 @@ def merge_credentials(header: Client | None, body: Mapping[str, Any]) -> Mapping
     return {**body, **header._asdict()}
 
 
-def invalid_client(*, by_header: bool) -> ApiError:
+def invalid_client(*, is_basic: bool) -> ApiError:
     """Return the 401 error, with a challenge for the scheme that the client used (RFC 6749, 5.2)."""
-    return ApiError("unauthorized", INVALID_CREDENTIALS, _BASIC_CHALLENGE if by_header else CHALLENGE)
+    return ApiError("unauthorized", INVALID_CREDENTIALS, _BASIC_CHALLENGE if is_basic else CHALLENGE)

@@ -45,7 +45,7 @@ def create_token(call: Call) -> Response:
         return _refresh(credentials, header)
     pair = tokens.exchange(services().config.environment, credentials["client_id"], credentials["client_secret"])
     if pair is None:
-        raise oauth_client.invalid_client(by_header=header is not None)
+        raise oauth_client.invalid_client(is_basic=header is not None)
     return _token_response(pair)
 
 

@@ -57,7 +57,7 @@ def propose(name: str) -> str | None:
         return None
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_PROPOSED_LENGTH].strip("-") or "organization"
     proposed, number = plain, 1
-    while any(prefix is not None and _overlap(prefix, proposed) for prefix in taken):
+    while any(prefix is not None and _is_overlapping(prefix, proposed) for prefix in taken):
         number += 1
         proposed = f"{plain}-{number}"
     return proposed
@@ -67,7 +67,11 @@ def check_free(organization_id: int, prefix: str) -> None:
     """Raise Invalid for a malformed prefix, Conflict if it overlaps topics of others or excludes an own reader."""
     check_prefix(prefix)
     for owner in owners():
-        if owner.organization_id != organization_id and owner.prefix is not None and _overlap(owner.prefix, prefix):
+        if (
+            owner.organization_id != organization_id
+            and owner.prefix is not None
+            and _is_overlapping(owner.prefix, prefix)
+        ):
             raise Conflict(f"the prefix {prefix} overlaps {owner.prefix}, which is another organization's")
     for owner_id, name, topic in execute(_TOPICS_OF_READERS):
         if owner_id != organization_id and overlap(topic, below(prefix)):
@@ -107,5 +111,5 @@ def reassign_topics() -> None:
     )
 
 
-def _overlap(one: str, other: str) -> bool:
+def _is_overlapping(one: str, other: str) -> bool:
     return overlap(below(one), below(other))

@@ -100,15 +100,15 @@ def drop_staged() -> None:
             execute_many("DELETE FROM searchable WHERE id = ?", batch)
 
 
-def match(kind: Kind, organization_id: int, q: str, *, descriptions: bool = True) -> Match:
-    """Return the records of an organization with `q` in name, key, live tags or, if `descriptions`, description."""
+def match(kind: Kind, organization_id: int, q: str, *, has_descriptions: bool = True) -> Match:
+    """Return the records of an organization with `q` in name, key, live tags or, if `has_descriptions`, description."""
     needle = q.casefold()
-    longest_text = MAX_DESCRIPTION if descriptions else MAX_NAME  # keys and tags are no longer than names
+    longest_text = MAX_DESCRIPTION if has_descriptions else MAX_NAME  # keys and tags are no longer than names
     if len(needle) > _MAX_FOLDED * longest_text:
         return Match(kind, "[]", "", {})
-    condition = IN_TEXT_OR_DESCRIPTION if descriptions else IN_TEXT
+    condition = IN_TEXT_OR_DESCRIPTION if has_descriptions else IN_TEXT
     values = {"organization_id": organization_id, "kind": kind, "needle": needle}
-    ids = _few_ids(condition, values, needle, descriptions=descriptions)
+    ids = _few_ids(condition, values, needle, has_descriptions=has_descriptions)
     return Match(kind, None if ids is None else orjson.dumps(ids).decode(), condition, values)
 
 
@@ -123,12 +123,12 @@ def _phrase(needle: str) -> str:
     return needle[:_PHRASE_LENGTH]
 
 
-def _few_ids(condition: str, values: dict[str, Any], needle: str, *, descriptions: bool) -> list[int] | None:
+def _few_ids(condition: str, values: dict[str, Any], needle: str, *, has_descriptions: bool) -> list[int] | None:
     """Return the ids of the matches, or None if there are more than `FEW`."""
     source, parameters = "searchable s", dict(values)
     if len(needle) >= _INDEXED_LENGTH:
         phrase = '"' + _phrase(needle).replace('"', '""') + '"'
-        parameters["phrase"] = phrase if descriptions else f"text : {phrase}"
+        parameters["phrase"] = phrase if has_descriptions else f"text : {phrase}"
         matches = f"(SELECT rowid FROM trigram WHERE trigram MATCH :phrase LIMIT {FEW + 1}) matches"
         if execute(f"SELECT count(*) FROM {matches}", parameters).fetchone()[0] > FEW:
             return None

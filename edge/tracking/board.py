@@ -169,7 +169,7 @@ def _where(organization_id: int, filters: BoardFilter) -> tuple[str, dict[str, A
 
 def matches_text(organization_id: int, q: str) -> tuple[str, dict[str, Any]]:
     """Return the condition that an asset `a` has `q` in its name, key or live tags, with its values."""
-    matched = search.match("asset", organization_id, q, descriptions=False)
+    matched = search.match("asset", organization_id, q, has_descriptions=False)
     values = matched.values | {"gs1_key": gs1.identity(q)}
     if matched.ids is None:  # too many ids: scan until the page is full
         matches = f"EXISTS (SELECT 1 FROM searchable s WHERE s.id = a.id AND {matched.condition})"

@@ -79,7 +79,7 @@ def list_asset_locations(
     query.any_of("p.asset_id", filters.asset_ids)
     query.any_of("a.external_key", filters.asset_external_keys)
     with view(query, filters.q):
-        match = search.match("asset", organization_id, filters.q, descriptions=False) if filters.q else None
+        match = search.match("asset", organization_id, filters.q, has_descriptions=False) if filters.q else None
         rows, total = read_page(_LISTED, query, match, order_by(sort, SORTABLE, "p.asset_id"), limit, offset)
     return Page([AssetLocationRow._make(row) for row in rows], total)
 
