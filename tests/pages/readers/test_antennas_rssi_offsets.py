@@ -74,7 +74,7 @@ def test_an_offset_is_proposed_and_accepted_with_one_click(admin: Browser, cast:
     path = f"/readers/{makes.readers[1]}/antennas"
     page = admin.get(path).text
     assert "reads 10 dB weaker than site/loud/reads" in page
-    assert "8 tags" in page
+    assert "8 stationary tags" in page
     (proposal,) = offset_proposals.proposals(cast.acme, makes.readers[1])
     assert (proposal.decibels, proposal.tags) == (10, 8)
     (mirrored,) = offset_proposals.proposals(cast.acme, makes.readers[0])

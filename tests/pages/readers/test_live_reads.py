@@ -24,7 +24,7 @@ def test_live_reads_are_kept_only_while_somebody_watches(sign_in_as: SignIn, cas
     text = editor.get(f"/readers/{reader.id}/reads/now").text
     assert "E2AA" in text
     assert "-61 to -55" in text
-    assert "Unknown tag" in text
+    assert "Unmatched tag" in text
     assert "E2BB" not in editor.get(f"/readers/{reader.id}/reads/now?antenna=1").text
     assert "E2AA" not in editor.get(f"/readers/{reader.id}/reads/now?tag=e2b").text
     port = antenna_names.port_of(reader.id, "North door")

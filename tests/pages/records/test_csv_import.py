@@ -229,7 +229,7 @@ def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as
         (b"key,name\nA,B\n", "no column"),
         (b"name,name\nA,B\n", "twice"),
         (b"name," * 39_000 + b"name\nA,B\n", "twice"),  # single look-ups would take 20 s
-        (b"PK\x03\x04\0\0\0", "not text"),
+        (b"PK\x03\x04\0\0\0", "not a text file"),
         (b"\xff\xfea", "UTF-16"),
     ],
 )
