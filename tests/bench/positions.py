@@ -24,7 +24,7 @@ from edge.tracking.retrace import State, first_from, retrace
 from edge.tracking.signal_strength import AntennaKind, weight_of
 from edge.tracking.signs import Signs
 from tests.simulation.measure import Decided, Score, score, total
-from tests.simulation.warehouse import Heard, Scenario, Trace, scenarios, traces
+from tests.simulation.warehouse import Scenario, SimulatedRead, Trace, scenarios, traces
 
 GAP = 300 * SECOND
 FORGOTTEN = 10.0  # seconds after which the simple rules ignore the last read of a location
@@ -115,7 +115,7 @@ def _by_level(trace: Trace, mean: Callable[[float, float], float], lead: float, 
 def strongest_in_five_seconds(trace: Trace) -> list[Decided]:
     """Return the location with the strongest read of the last 5 s."""
     decided: list[Decided] = []
-    window: deque[Heard] = deque()
+    window: deque[SimulatedRead] = deque()
     for read in trace.reads:
         window.append(read)
         while window[0].at < read.at - 5:

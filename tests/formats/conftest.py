@@ -11,11 +11,11 @@ from edge.formats.registry import FORMATS
 
 
 @pytest.fixture
-def told() -> Callable[..., Parsed]:
-    """What a format makes of a message; by default on its example topic. Bytes go as they are."""
+def parse() -> Callable[..., Parsed]:
+    """Return a function that parses a message (JSON or bytes) with a format, by default on its example topic."""
 
-    def tell(name: str, message: Any, topic: str | None = None) -> Parsed:
+    def parse_message(name: str, message: Any, topic: str | None = None) -> Parsed:
         payload = message if isinstance(message, bytes) else orjson.dumps(message)
         return FORMATS[name].parse(topic or FORMATS[name].example_topic, payload)
 
-    return tell
+    return parse_message

@@ -1,4 +1,4 @@
-"""One scan message of every format in its documented shape, and the same stripped to what is required.
+"""Sample message of each format as documented, and a version with required fields only.
 
 The identifiers are invented. Times stand for 2026-03-02 08:15:30.412 UTC.
 """
@@ -26,9 +26,9 @@ ADVERT = "0201061AFF4C0002155B2F0C1E8D474F0A9C3371DE20AA4B10000A0101C5"
 
 
 class Sample(NamedTuple):
-    """`entries` leads to the list of scans in `message`, `rssi` to the strength in one of them.
+    """Sample of a format. `entries`: path to the list of scans in `message`. `rssi`: path to the strength in a scan.
 
-    An empty `entries` means that a message is one scan, and that several come as an array of messages.
+    Without `entries`, a message is one scan, and several scans are sent as an array of messages.
     """
 
     message: Any
@@ -370,7 +370,7 @@ SAMPLES: dict[str, Sample] = {
     ),
 }
 
-# A mapping is no format by itself, but keeps the same promises as one.
+# Mappings must meet the same requirements as formats.
 MAPPED: Parser = parser_for(
     mapping_from(
         {

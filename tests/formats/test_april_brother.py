@@ -1,4 +1,4 @@
-"""What is odd about gateways of April Brother, which speak MessagePack."""
+"""Peculiarities of April Brother gateways (MessagePack)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_each_device_of_an_april_brother_gateway_is_a_read():
 
 
 @pytest.mark.parametrize("device", [b"", b"\x00" * 7, 5, None, "Ω" * 20, "0" * 14 + "ΩΩ", "0" * 14 + "1_"])
-def test_a_device_that_is_cut_short_costs_no_other(device):
+def test_a_truncated_device_does_not_affect_others(device):
     parsed = FORMATS["april_brother"].parse("gateway", msgpack.encode({"devices": [device, DEVICES[0]]}))
     assert (len(parsed.reads), parsed.skipped) == (1, 1)
 
@@ -47,18 +47,18 @@ def test_a_device_that_is_cut_short_costs_no_other(device):
         b"\xd4\xfe\x01",
     ],
 )
-def test_what_is_no_messagepack_is_refused(payload):
+def test_invalid_messagepack_is_rejected(payload):
     with pytest.raises(Malformed):
         FORMATS["april_brother"].parse("gateway", payload)
 
 
 @pytest.mark.parametrize("payload", [b"\xd4\x05\x01", b"\xd6\xff\x00\x00\x00\x01"])
-def test_a_value_of_an_extension_type_is_no_text_and_costs_no_other(payload):
+def test_a_value_of_an_extension_type_does_not_affect_others(payload):
     message = b"\x81\xa7devices\x92" + payload + msgpack.encode(DEVICES[0])
     parsed = FORMATS["april_brother"].parse("gateway", message)
     assert (len(parsed.reads), parsed.skipped) == (1, 1)
     assert " object at " not in parsed.note
 
 
-def test_they_are_recognised_by_what_only_they_can_send():
+def test_the_format_is_recognized():
     assert recognise("gateway", PACKED) == Guess("april_brother")

@@ -43,7 +43,7 @@ RUUVI = "1BFF" + "9904" + "050E5F48A8C81E000CFFEC03ECA156110BCDE71A40C95B08"
         (5, ()),
     ],
 )
-def test_only_a_whole_beacon_in_an_advertisement_is_an_identity(advertisement, identities):
+def test_only_a_complete_beacon_is_an_identity(advertisement, identities):
     assert ble.advertised(advertisement) == identities
 
 
@@ -62,13 +62,13 @@ def test_only_a_whole_beacon_in_an_advertisement_is_an_identity(advertisement, i
         (f"{UUID}:10:70000", f"{UUID}:10:70000"),
     ],
 )
-def test_one_identity_has_one_spelling(spelt, identity):
+def test_identities_are_normalized(spelt, identity):
     assert ble.identity(spelt) == identity
     assert ble.identity(identity) == identity
 
 
 @pytest.mark.parametrize(("major", "minor"), [(None, 1), (1, None), (-1, 1), (65_536, 1), (1.5, 1), (True, 1), ("", 1)])
-def test_a_beacon_without_both_numbers_is_no_identity(major, minor):
+def test_a_beacon_without_both_numbers_is_ignored(major, minor):
     assert ble.ibeacon(UUID, major, minor) == ()
 
 
@@ -82,6 +82,6 @@ def test_every_tag_type_can_be_read():
 
 
 @pytest.mark.parametrize("numbers", [(10, 257), ("10", "257"), ("0x000A", "0x101")])
-def test_the_numbers_of_a_beacon_may_be_hexadecimal_where_they_say_so(numbers):
+def test_the_numbers_of_a_beacon_may_be_hexadecimal_with_a_prefix(numbers):
     assert ble.ibeacon(UUID, *numbers) == (BEACON,)
     assert ble.ibeacon(UUID, "0x10000", "0x") == ()

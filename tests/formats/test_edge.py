@@ -17,8 +17,8 @@ from tests.formats.reader_samples import EPC, MAC, MOMENT, OTHER_EPC
         ({"tag": EPC, "type": "RFID "}, (Read("rfid", EPC),)),
     ],
 )
-def test_one_read_an_array_or_a_list_inside_an_object(told, message, reads):
-    assert told("edge", message) == Parsed(Kind.READS, reads)
+def test_one_read_an_array_or_a_list_inside_an_object(parse, message, reads):
+    assert parse("edge", message) == Parsed(Kind.READS, reads)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_one_read_an_array_or_a_list_inside_an_object(told, message, reads):
         MOMENT // 1000,
     ],
 )
-def test_time_is_rfc_3339_or_whole_milliseconds(told, spelt):
-    assert told("edge", {"tag": EPC, "time": spelt}).reads[0].observed_at == MOMENT
+def test_time_is_rfc_3339_or_whole_milliseconds(parse, spelt):
+    assert parse("edge", {"tag": EPC, "time": spelt}).reads[0].observed_at == MOMENT
 
 
 @pytest.mark.parametrize(
@@ -56,21 +56,21 @@ def test_time_is_rfc_3339_or_whole_milliseconds(told, spelt):
         ({"tag": "x" * 300, "type": "barcode"}, "tag is longer than 255 characters"),
     ],
 )
-def test_a_bad_read_is_skipped_with_a_precise_reason_and_its_neighbours_are_kept(told, entry, reason):
-    parsed = told("edge", {"reads": [{"tag": EPC}, entry, {"tag": OTHER_EPC}]})
+def test_a_bad_read_is_skipped_with_a_reason_and_the_others_are_kept(parse, entry, reason):
+    parsed = parse("edge", {"reads": [{"tag": EPC}, entry, {"tag": OTHER_EPC}]})
     assert [read.value for read in parsed.reads] == [EPC, OTHER_EPC]
     assert (parsed.skipped, parsed.note) == (1, f"entry 2: {reason}")
-    assert told("edge", entry).note == reason
+    assert parse("edge", entry).note == reason
 
 
-def test_of_several_bad_reads_the_first_is_explained(told):
-    parsed = told("edge", {"reads": [{"tag": EPC}, 5, {"antenna": 1}]})
+def test_of_several_bad_reads_the_first_is_explained(parse):
+    parsed = parse("edge", {"reads": [{"tag": EPC}, 5, {"antenna": 1}]})
     assert (parsed.skipped, parsed.note) == (2, "entry 2: 5 where an object should be")
 
 
-def test_the_last_will_and_its_opposite(told):
-    assert told("edge", {"status": "online"}) == Parsed(Kind.STATUS)
-    assert told("edge", {"status": "offline"}) == Parsed(Kind.OFFLINE)
+def test_the_last_will_and_its_opposite(parse):
+    assert parse("edge", {"status": "online"}) == Parsed(Kind.STATUS)
+    assert parse("edge", {"status": "offline"}) == Parsed(Kind.OFFLINE)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_the_last_will_and_its_opposite(told):
         ({"reads": None}, "reads is null: write a list of reads"),
     ],
 )
-def test_a_message_of_ours_that_is_wrong_says_what_to_write(told, message, reason):
+def test_an_invalid_message_is_rejected_with_instructions(parse, message, reason):
     with pytest.raises(Malformed) as refused:
-        told("edge", message)
+        parse("edge", message)
     assert str(refused.value) == reason
 
 
-def test_an_empty_list_of_reads_is_a_sign_of_life(told):
-    assert told("edge", {"reads": []}) == Parsed(Kind.STATUS)
+def test_an_empty_list_of_reads_is_a_status(parse):
+    assert parse("edge", {"reads": []}) == Parsed(Kind.STATUS)

@@ -1,4 +1,4 @@
-"""What is odd about ESPresense."""
+"""Peculiarities of ESPresense."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.formats.reader_samples import BEACON, EDDYSTONE, MAC, UUID
         ({"id": "C30A114E7F21"}, Read("ble", MAC)),
     ],
 )
-def test_espresense_id_is_an_identity_beside_the_mac_or_alone(told, device, read):
-    assert told("espresense", device).reads == (read,)
+def test_espresense_id_is_an_alias_or_the_value(parse, device, read):
+    assert parse("espresense", device).reads == (read,)
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_espresense_id_is_an_identity_beside_the_mac_or_alone(told, device, read
         ("espresense/rooms/dock/status", Kind.IGNORED),
     ],
 )
-def test_espresense_other_topics_are_no_scans(told, topic, kind):
-    assert told("espresense", {"mac": "c30a114e7f21", "rssi": -72}, topic=topic) == Parsed(kind)
+def test_espresense_other_topics_have_no_reads(parse, topic, kind):
+    assert parse("espresense", {"mac": "c30a114e7f21", "rssi": -72}, topic=topic) == Parsed(kind)

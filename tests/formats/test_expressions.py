@@ -29,7 +29,7 @@ def search(expression, value, size=MIB):
 )
 def test_an_expression_ends_after_its_steps(expression):
     evaluator, document = Evaluator(MIB), {**READS, "text": "x" * 500_000}
-    several = [expression_from(expression)] * 50  # as for each of many reads: they share the steps
+    several = [expression_from(expression)] * 50  # evaluated for many reads, which share the steps
     with pytest.raises(TooMuchWork, match="too much work"):
         [evaluator.search(one, document) for one in several]
 
@@ -44,8 +44,8 @@ def test_a_message_full_of_reads_is_within_its_steps():
     assert len(search("reads[?ant==`1` && rssi > `-60`].epc", READS)) == 750
     evaluator = Evaluator(400_000)
     paths = [expression_from(path) for path in ("epc || tag", "join('-', ['A', to_string(ant)])", "to_number(rssi)")]
-    found = [[evaluator.search(path, read) for path in paths] for read in READS["reads"]]
-    assert found[1] == ["000000000000000000000001", "A-1", -51]
+    rows = [[evaluator.search(path, read) for path in paths] for read in READS["reads"]]
+    assert rows[1] == ["000000000000000000000001", "A-1", -51]
     assert MOST_STEPS < 2 * 400_000
 
 
@@ -58,6 +58,6 @@ def test_a_message_full_of_reads_is_within_its_steps():
         ("length(@)", 5),
     ],
 )
-def test_whatever_an_expression_raises_is_a_fault_of_it(expression, value):
+def test_any_error_of_an_expression_is_an_expression_fault(expression, value):
     with pytest.raises(ExpressionFault):
         search(expression, value)

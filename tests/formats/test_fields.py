@@ -13,7 +13,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @given(st.integers(0, 4_000_000_000_000_000))
-def test_no_spelling_of_a_time_loses_a_microsecond(micros):
+def test_no_notation_of_a_time_loses_a_microsecond(micros):
     seconds, rest = divmod(micros, SECOND)
     millis, odd = divmod(micros, MILLISECOND)
     assert fields.instant(micros, MICROSECOND) == micros
@@ -28,27 +28,27 @@ def test_seconds_as_a_json_number_keep_their_milliseconds(millis):
     assert fields.instant(millis / 1000, SECOND) == millis * MILLISECOND
 
 
-def test_nine_digits_of_a_second_are_cut_to_six():
+def test_nanoseconds_are_truncated():
     assert fields.instant("1970-01-01T00:00:01.123456999Z", SECOND) == 1_123_456
 
 
 @pytest.mark.parametrize(
     "sent", [True, [], {}, "-", "1e3", "1_000", "0x10", "１２", "nan", "9" * 21, "1.2.3", "1,2,3", "1,234.5"]
 )
-def test_what_is_no_number_is_refused(sent):
+def test_invalid_numbers_are_rejected(sent):
     with pytest.raises(Unreadable, match=r"rssi is .* not a number"):
         fields.rssi(sent)
 
 
 @pytest.mark.parametrize("sent", [1e18, -1e308, 10**18, "99999999999999999999", 1_000.5])
-def test_a_strength_that_no_column_holds_is_refused(sent):
-    """Before, its message could not be recorded, and was set aside as a fault of the program."""
+def test_an_rssi_out_of_range_is_rejected(sent):
+    """Regression: the message could not be recorded and became a dead letter."""
     with pytest.raises(Unreadable, match=r"rssi .* is out of range"):
         fields.rssi(sent)
 
 
 @pytest.mark.parametrize("sent", ["-61.5", "-61,5", "-61,5 dBm", "\N{MINUS SIGN}61.5dB", " -61.5 DBM "])
-def test_a_strength_is_read_in_every_spelling(sent):
+def test_every_notation_of_rssi_is_parsed(sent):
     assert fields.rssi(sent) == -61.5
 
 
@@ -59,12 +59,12 @@ def test_long_values_are_shortened_in_reasons():
 
 
 @pytest.mark.parametrize("spelt", ["-61dBm", "-61 dBm", " -61 DBM ", "-61 db", "−61", "-61"])
-def test_a_strength_may_have_its_unit(spelt):
+def test_rssi_may_have_a_unit(spelt):
     assert fields.rssi(spelt) == -61
 
 
 @pytest.mark.parametrize("spelt", [" " * 1_000_000 + "x", "dBm" * 300_000, " dB" * 300_000 + " "])
-def test_a_long_strength_is_refused_at_once(spelt):
-    """A search with a regular expression would take hours: the time grows with the square of the length."""
+def test_a_long_rssi_is_rejected_quickly(spelt):
+    """Check the run time: a regular expression would need quadratic time, hours for 1 MiB."""
     with pytest.raises(Unreadable, match=r"rssi is .* not a number"):
         fields.rssi(spelt)

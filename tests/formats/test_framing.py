@@ -12,7 +12,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @pytest.mark.parametrize("payload", [BYTE_ORDER_MARK * (MIB // 3), (BYTE_ORDER_MARK + b"\0") * (MIB // 4)])
-def test_marks_around_a_text_are_removed_without_a_copy_for_each(payload):
+def test_surrounding_marks_are_removed_with_one_copy(payload):
     tracemalloc.start()
     try:
         with pytest.raises(Malformed):
@@ -32,9 +32,9 @@ def test_marks_around_a_text_are_removed_without_a_copy_for_each(payload):
         b'[{"a": 1}]',
     ],
 )
-def test_the_object_inside_is_found(payload):
+def test_surrounding_bytes_are_removed(payload):
     assert documents(payload) == [{"a": 1}]
 
 
-def test_objects_run_together_may_have_marks_around_them():
+def test_concatenated_objects_may_have_surrounding_marks():
     assert documents(BYTE_ORDER_MARK + b'{"a": 1}{"b": 2}\0') == [{"a": 1}, {"b": 2}]

@@ -1,4 +1,4 @@
-"""What is odd about GL-S10 gateways."""
+"""Peculiarities of GL-S10 gateways."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from edge.formats.reads import Kind, Parsed, Read
 from tests.formats.reader_samples import ADVERT, BEACON, EDDYSTONE, EDDYSTONE_ADVERT, MAC, MOMENT, OTHER_MAC
 
 
-def test_gl_s10_older_firmware_sends_one_advertisement_without_a_time(told):
+def test_gl_s10_older_firmware_sends_one_advertisement_without_a_time(parse):
     message = {"mac": MAC.lower(), "rssi": "-62", "adv_data": ADVERT, "scan_resp": EDDYSTONE_ADVERT}
-    parsed = told("gl_s10", message, topic="gl-s10-scanResult")
+    parsed = parse("gl_s10", message, topic="gl-s10-scanResult")
     assert parsed.reads == (Read("ble", MAC, (BEACON, EDDYSTONE), None, -62.0),)
 
 
-def test_gl_s10_tells_one_device_as_often_as_it_was_heard(told):
-    heard = [{"mac": "C30A114E7F21", "ad": "020106", "rssi": -62 - n, "ts": 1772439330412 + n} for n in range(7)]
-    reads = told("gl_s10", {"dev_list": heard}).reads
+def test_gl_s10_reports_each_advertisement_of_a_device(parse):
+    scans = [{"mac": "C30A114E7F21", "ad": "020106", "rssi": -62 - n, "ts": 1772439330412 + n} for n in range(7)]
+    reads = parse("gl_s10", {"dev_list": scans}).reads
     assert [read.observed_at for read in reads] == [MOMENT + n * 1_000 for n in range(7)]
 
 
@@ -29,15 +29,15 @@ def test_gl_s10_tells_one_device_as_often_as_it_was_heard(told):
         ({"dev_list": {}}, Kind.IGNORED),
     ],
 )
-def test_gl_s10_windows_and_answers_without_devices(told, message, kind):
-    assert told("gl_s10", message) == Parsed(kind)
+def test_gl_s10_messages_without_devices(parse, message, kind):
+    assert parse("gl_s10", message) == Parsed(kind)
 
 
 @pytest.mark.parametrize("address", ["C30A114E7F2", "C30A114E7F2G", "", None, 5, True, "C3:0A:11:4E:7F:21:00"])
-def test_an_advertiser_without_a_mac_is_skipped_beside_its_neighbours(told, address):
-    heard = [
+def test_an_advertisement_without_a_mac_is_skipped(parse, address):
+    scans = [
         {"mac": address, "ad": "020106", "rssi": -60},
         {"mac": "D4226B905C3E", "ad": "020106", "rssi": -71},
     ]
-    parsed = told("gl_s10", {"dev_list": heard})
+    parsed = parse("gl_s10", {"dev_list": scans})
     assert ([read.value for read in parsed.reads], parsed.skipped) == ([OTHER_MAC], 1)

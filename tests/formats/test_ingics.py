@@ -1,4 +1,4 @@
-"""What is odd about gateways of INGICS, which speak lines of text."""
+"""Peculiarities of INGICS gateways (lines of text)."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def test_each_line_of_an_ingics_gateway_is_a_read(ends):
     assert ingics(f"{ONE}\r\n{TWO}{ends}") == Parsed(Kind.READS, (SEEN, ALSO_SEEN))
 
 
-def test_its_lines_may_stand_in_json():
+def test_lines_may_be_wrapped_in_json():
     assert ingics(f'{{"data": ["{ONE}", "{TWO}"]}}').reads == (SEEN, ALSO_SEEN)
 
 
 @pytest.mark.parametrize(
     "payload", [ALIVE, f"{ALIVE}\r\n", f'{{"data": ["{ALIVE}"]}}', "$HBRP,E1C8BC3DFF84,1772439330"]
 )
-def test_its_heartbeat_is_a_sign_of_life(payload):
+def test_the_heartbeat_is_a_status(payload):
     assert ingics(payload) == Parsed(Kind.STATUS)
 
 
-def test_a_line_that_cannot_be_read_costs_no_other():
+def test_an_unreadable_line_does_not_affect_others():
     parsed = ingics(f"{ONE}\r\n$GPRP,C30A11,E1C8BC3DFF84,-58,0201\r\n{TWO}")
     assert (parsed.reads, parsed.skipped) == ((SEEN, ALSO_SEEN), 1)
     assert parsed.note == 'entry 2: "$GPRP,C30A11,E1C8BC3DFF84,-58,0201" is not a report of an INGICS gateway'
 
 
 @pytest.mark.parametrize("payload", [b"hello", b"$GPRP,\xff", b"", b"C30A114E7F21,-58"])
-def test_what_no_ingics_gateway_sends_is_refused(payload):
+def test_other_messages_are_rejected(payload):
     with pytest.raises(Malformed):
         ingics(payload)
 
 
-def test_they_are_recognised_by_what_only_they_can_send():
+def test_the_format_is_recognized():
     assert recognise("some/topic", ONE.encode()) == Guess("ingics")
     assert recognise("some/topic", f'{{"data": ["{ONE}"]}}'.encode()) == Guess("ingics")

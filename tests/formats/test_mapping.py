@@ -90,11 +90,11 @@ def parse(settings, message):
         ),
     ],
 )
-def test_user_shaped_payloads_are_read(settings, message, read):
+def test_custom_payloads_are_parsed(settings, message, read):
     assert parse(settings, message) == Parsed(Kind.READS, (read,))
 
 
-def test_a_message_without_the_required_key_is_no_scan():
+def test_a_message_without_the_required_key_is_ignored():
     settings = {"tag_path": "epc", "required_key": "event.read"}
     assert parse(settings, {"epc": EPC, "event": {"read": 1}}).kind is Kind.READS
     assert parse(settings, {"epc": EPC, "event": {"alarm": 1}}).kind is Kind.IGNORED
@@ -104,32 +104,32 @@ def test_a_message_without_the_required_key_is_no_scan():
     "message",
     [{}, {"tags": None}, {"tags": "none"}, {"tags": {"list": 5}}, {"tags": [1]}, {"x": {"list": []}}],
 )
-def test_a_path_that_leads_nowhere_is_an_unknown_shape(message):
+def test_a_message_without_the_path_is_ignored(message):
     assert parse({"list_path": "tags.list", "tag_path": "epc"}, message).kind is Kind.IGNORED
 
 
-def test_an_empty_list_is_a_sign_of_life():
+def test_an_empty_list_is_a_status():
     assert parse({"list_path": "tags", "tag_path": "epc"}, {"tags": []}) == Parsed(Kind.STATUS)
 
 
-def test_a_misspelt_path_within_a_list_is_named_with_what_the_entry_has():
+def test_a_misspelled_path_is_reported_with_the_fields_of_the_entry():
     parsed = parse({"list_path": "tags", "tag_path": "epcc"}, {"tags": [{"epc": EPC, "rssi": -60}]})
     assert (parsed.skipped, parsed.note) == (1, "entry 1: nothing at epcc; the entry has epc, rssi")
 
 
-def test_what_holds_no_beacon_is_not_said_to_be_absent():
+def test_an_advertisement_without_a_beacon_is_not_reported_as_missing():
     parsed = parse({"advertisement_path": "adv"}, {"adv": "020106"})
     assert parsed.note == "entry 1: no complete iBeacon or Eddystone UID at the mapped path, and no tag"
 
 
 @pytest.mark.parametrize(("payload", "kind"), [(b"ON", "lines"), (b"\x81\xa3epc", "msgpack")])
-def test_what_is_no_json_is_told_how_it_may_be_read(payload, kind):
+def test_a_payload_that_is_not_json_has_instructions(payload, kind):
     with pytest.raises(Malformed, match=f'set "payload": "{kind}"'):
         parser_for(mapping_from({"tag_path": "epc"}))("site/reader", payload)
 
 
 @pytest.mark.parametrize("bad", [{"epc": "pallet"}, {}, {"epc": EPC, "kind": "nfc"}, {"epc": EPC, "kind": 5}])
-def test_a_bad_entry_is_skipped_beside_its_neighbours(bad):
+def test_a_bad_entry_does_not_affect_others(bad):
     settings = {
         "list_path": "tags",
         "tag_path": "epc",
@@ -166,12 +166,12 @@ def test_an_object_without_the_tag_in_an_array_is_counted():
         ),
     ],
 )
-def test_a_wrong_setting_names_the_key_and_says_what_to_write(settings, reason):
+def test_an_invalid_setting_has_the_key_and_instructions(settings, reason):
     with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
         mapping_from(settings)
 
 
-def test_a_mapping_is_frozen_and_blank_settings_are_as_if_absent():
+def test_a_mapping_is_frozen_and_blank_settings_are_ignored():
     mapping = mapping_from({"tag_path": "data.epc", "list_path": "", "tag_type": None, "time_unit": ""})
     assert mapping == Mapping(tag_path=Path("data.epc", ("data", "epc")))
     with pytest.raises(FrozenInstanceError):

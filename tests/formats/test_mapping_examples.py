@@ -1,4 +1,4 @@
-"""What a mapping can do beyond plain paths, and that every shipped example reads its own message."""
+"""Mappings with expressions, and the example mappings with their own messages."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def parse(settings, message, topic="site/dock/reads") -> Parsed:
     return parser_for(mapping_from(settings))(topic, payload)
 
 
-def test_every_example_is_expected_below():
+def test_every_example_has_an_expected_result():
     assert examples().keys() == EXAMPLES.keys()
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_shipped_example_reads_its_own_message(name):
+def test_an_example_parses_its_own_message(name):
     example = examples()[name]
     parsed = parser_for(mapping_from(example.mapping))(example.topic, example.payload)
     assert parsed == Parsed(Kind.READS, (EXAMPLES[name],))
@@ -48,7 +48,7 @@ def test_a_shipped_example_reads_its_own_message(name):
 
 
 @pytest.mark.parametrize("rssi", [{"avg": -66}, {"last": -66}, {"max": -66}, {"history": [{"time": 1, "rssi": -66}]}])
-def test_access_points_tell_the_strength_as_their_transport_profile_says(rssi):
+def test_access_points_report_rssi_by_their_transport_profile(rssi):
     mapping = examples()["aruba"].mapping
     message = {"reported": [{"mac": MAC, "rssi": rssi}]}
     assert [read.rssi for read in parse(mapping, message).reads] == [-66.0]
@@ -78,7 +78,7 @@ def test_access_points_tell_the_strength_as_their_transport_profile_says(rssi):
             {"uuid_path": "u", "major_path": "a", "minor_path": "i"},
             {"u": UUID.upper(), "a": "10", "i": 257},
             Read("ble", BEACON),
-            id="a beacon by its three parts",
+            id="a beacon by its three fields",
         ),
         pytest.param({"advertisement_path": "raw"}, {"raw": ADVERT}, Read("ble", BEACON), id="raw advertisement"),
         pytest.param(
@@ -132,11 +132,11 @@ def test_access_points_tell_the_strength_as_their_transport_profile_says(rssi):
         ),
     ],
 )
-def test_a_mapping_finds_what_stands_elsewhere(settings, message, read):
+def test_a_mapping_can_use_fields_outside_the_entry(settings, message, read):
     assert parse(settings, message, "site/dock/2/3074") == Parsed(Kind.READS, (read,))
 
 
-def test_lists_within_lists_are_read_with_what_stands_around_them():
+def test_nested_lists_can_use_fields_of_enclosing_entries():
     settings = {
         "list_path": ["ports", "tags"],
         "tag_path": "epc",
@@ -156,7 +156,7 @@ def test_lists_within_lists_are_read_with_what_stands_around_them():
     ]
 
 
-def test_an_entry_whose_condition_does_not_hold_is_no_sighting():
+def test_an_entry_that_fails_the_condition_is_not_a_read():
     settings = {"list_path": "tags", "tag_path": "epc", "condition": "state != 'OFF' && rssi > `-70`"}
     tags = [{"epc": EPC, "state": "OFF", "rssi": -50}, {"epc": EPC, "state": "ON", "rssi": -80}]
     assert parse(settings, {"tags": tags}) == Parsed(Kind.STATUS)
@@ -168,13 +168,13 @@ def test_a_pc_word_that_does_not_fit_is_a_bad_read(sent):
     assert parse({"tag_path": "e", "epc_strip": "pc"}, {"e": sent}).skipped == 1
 
 
-def test_an_expression_that_cannot_be_evaluated_costs_its_entry_and_says_why():
+def test_a_failing_expression_skips_its_entry_with_a_reason():
     parsed = parse({"list_path": "tags", "tag_path": "join('', a)"}, {"tags": [{"a": 5}, {"a": [EPC]}]})
     assert (len(parsed.reads), parsed.skipped) == (1, 1)
     assert str(parsed.note).startswith("entry 1: join('', a): ")
 
 
-def test_what_a_path_does_not_find_is_told_with_what_is_there():
+def test_a_missing_field_is_reported_with_the_existing_fields():
     assert parse({"list_path": "tgs", "tag_path": "e"}, {"seq": 1, "tags": []}).note == (
         "list_path tgs is not a list; the message has seq, tags"
     )
@@ -182,13 +182,13 @@ def test_what_a_path_does_not_find_is_told_with_what_is_there():
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xff\xfe", b"a" * 200_000])
-def test_lines_that_cannot_be_read_are_refused(payload):
+def test_unreadable_lines_are_rejected(payload):
     with pytest.raises(Malformed):
         parse({"payload": "lines", "tag_path": "[0]"}, payload)
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ({"tag_path": "a[?"}, "or an expression of JMESPath"),
         ({"tag_path": "e", "condition": "nosuch(e)"}, ""),
@@ -202,10 +202,10 @@ def test_lines_that_cannot_be_read_are_refused(payload):
         ([], "write an object"),
     ],
 )
-def test_what_cannot_be_meant_says_what_to_write(settings, told):
-    if not told:
+def test_invalid_settings_have_instructions(settings, expected):
+    if not expected:
         assert parse(settings, {"e": EPC}).skipped == 1
         return
     with pytest.raises(ValueError, match=r".") as refused:
         mapping_from(settings)
-    assert told in str(refused.value)
+    assert expected in str(refused.value)

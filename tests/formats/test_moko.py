@@ -1,4 +1,4 @@
-"""What is odd about gateways of MOKO."""
+"""Peculiarities of MOKO gateways."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ OLDER_MOKO = {
 }
 
 
-def test_moko_3004_with_a_list_is_the_older_generations_scan_report(told):
-    assert told("moko", OLDER_MOKO).reads == (
+def test_moko_3004_with_a_list_is_the_older_generations_scan_report(parse):
+    assert parse("moko", OLDER_MOKO).reads == (
         Read("ble", MAC, (BEACON,), None, -58.0, WHOLE_SECOND),
         Read("ble", OTHER_MAC, (EDDYSTONE,), None, -71.0, WHOLE_SECOND),
     )
@@ -63,18 +63,18 @@ def test_moko_3004_with_a_list_is_the_older_generations_scan_report(told):
         {"msg_id": 3070, "device_info": {}, "data": []},
     ],
 )
-def test_moko_3004_with_an_object_is_the_newer_generations_heartbeat(told, message):
-    assert told("moko", message) == Parsed(Kind.STATUS)
+def test_moko_3004_with_an_object_is_the_newer_generations_heartbeat(parse, message):
+    assert parse("moko", message) == Parsed(Kind.STATUS)
 
 
 @pytest.mark.parametrize("message", [{"msg_id": 1018, "data": {}}, {"msg_id": 3004, "data": 5}, {"msg_id": 3003}])
-def test_moko_commands_to_a_gateway_and_unknown_shapes_are_ignored(told, message):
-    assert told("moko", message).kind is Kind.IGNORED
+def test_moko_commands_to_a_gateway_and_unknown_shapes_are_ignored(parse, message):
+    assert parse("moko", message).kind is Kind.IGNORED
 
 
-def moko_time(told, stamp):
+def moko_time(parse, stamp):
     entry = {"mac": "c30a114e7f21", "rssi": -58, "timestamp": stamp}
-    return told("moko", {"msg_id": 3070, "data": [entry]})
+    return parse("moko", {"msg_id": 3070, "data": [entry]})
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def moko_time(told, stamp):
         (None, None),
     ],
 )
-def test_moko_times_of_both_generations_and_uptimes_that_are_none(told, stamp, observed_at):
-    assert moko_time(told, stamp).reads[0].observed_at == observed_at
+def test_moko_times_of_both_generations_and_uptimes(parse, stamp, observed_at):
+    assert moko_time(parse, stamp).reads[0].observed_at == observed_at
 
 
 @pytest.mark.parametrize("stamp", ["2026-3-2&8:15:30", "2026-3-32&8:15:30+00", "today&now", True])
-def test_moko_text_that_is_no_time_skips_the_entry(told, stamp):
-    assert moko_time(told, stamp).skipped == 1
+def test_moko_invalid_time_skips_the_entry(parse, stamp):
+    assert moko_time(parse, stamp).skipped == 1
 
 
-def test_moko_vendor_tags_and_their_scan_response_are_read(told):
+def test_moko_vendor_tags_and_their_scan_response_are_read(parse):
     entry = {"mac": "c30a114e7f21", "type_code": 1, "adv_data": "020106", "rsp_data": EDDYSTONE_ADVERT}
-    assert told("moko", {"msg_id": 3070, "data": [entry]}).reads == (Read("ble", MAC, (EDDYSTONE,)),)
+    assert parse("moko", {"msg_id": 3070, "data": [entry]}).reads == (Read("ble", MAC, (EDDYSTONE,)),)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_moko_vendor_tags_and_their_scan_response_are_read(told):
         ("minew", b"\xbb\x02"),
     ],
 )
-def test_a_binary_message_is_ignored_with_what_to_choose_instead(told, name, payload):
-    parsed = told(name, payload)
+def test_a_binary_message_is_ignored_with_instructions(parse, name, payload):
+    parsed = parse(name, payload)
     assert parsed.kind is Kind.IGNORED
     assert "to JSON" in parsed.note
 
 
 @pytest.mark.parametrize("name", ["moko", "minew"])
-def test_binary_of_another_kind_says_what_to_choose_instead_too(told, name):
+def test_other_binary_messages_have_instructions(parse, name):
     with pytest.raises(Malformed, match="to JSON"):
-        told(name, b"\xec\x20\xc4\xde\xe2")
+        parse(name, b"\xec\x20\xc4\xde\xe2")

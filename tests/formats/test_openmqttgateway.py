@@ -1,4 +1,4 @@
-"""What is odd about OpenMQTTGateway."""
+"""Peculiarities of OpenMQTTGateway."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from tests.formats.reader_samples import BEACON, EDDYSTONE, MAC, PLAIN_UUID, UUI
         ),
     ],
 )
-def test_omg_id_is_the_mac_or_the_beacon_with_the_mac_beside_it(told, device, read):
-    assert told("openmqttgateway", {**device, "rssi": -74}).reads == (read,)
+def test_omg_id_is_the_mac_or_the_beacon_uuid(parse, device, read):
+    assert parse("openmqttgateway", {**device, "rssi": -74}).reads == (read,)
 
 
 @pytest.mark.parametrize("name", ["pallet 71", UUID, ""])
-def test_omg_id_that_is_no_identity_is_skipped(told, name):
-    assert told("openmqttgateway", {"id": name, "rssi": -74}).skipped == 1
+def test_omg_invalid_id_is_skipped(parse, name):
+    assert parse("openmqttgateway", {"id": name, "rssi": -74}).skipped == 1
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_omg_id_that_is_no_identity_is_skipped(told, name):
         {"id": MAC, "tempc": 21.5, "rssi": None},
     ],
 )
-def test_omg_message_without_rssi_is_no_sighting(told, message):
-    assert told("openmqttgateway", message) == Parsed(Kind.STATUS)
+def test_omg_message_without_rssi_is_not_a_read(parse, message):
+    assert parse("openmqttgateway", message) == Parsed(Kind.STATUS)
 
 
 @pytest.mark.parametrize("tail", ["SYStoMQTT", "BTtoMQTT/undecoded", "commands/MQTTtoBT/config"])
-def test_omg_other_topics_are_ignored(told, tail):
-    parsed = told("openmqttgateway", {"id": MAC, "rssi": -74}, topic=f"home/gateway/{tail}")
+def test_omg_other_topics_are_ignored(parse, tail):
+    parsed = parse("openmqttgateway", {"id": MAC, "rssi": -74}, topic=f"home/gateway/{tail}")
     assert parsed == Parsed(Kind.IGNORED)
 
 
@@ -71,6 +71,6 @@ def test_omg_other_topics_are_ignored(told, tail):
     ("name", "topic"),
     [("openmqttgateway", "home/gateway/LWT"), ("espresense", "espresense/rooms/dock/status")],
 )
-def test_the_will_of_a_gateway_is_one_plain_word(told, name, topic):
-    assert told(name, b"online", topic=topic) == Parsed(Kind.STATUS)
-    assert told(name, b"offline", topic=topic) == Parsed(Kind.OFFLINE)
+def test_the_last_will_of_a_gateway_is_plain_text(parse, name, topic):
+    assert parse(name, b"online", topic=topic) == Parsed(Kind.STATUS)
+    assert parse(name, b"offline", topic=topic) == Parsed(Kind.OFFLINE)

@@ -1,4 +1,4 @@
-"""An optional path of a mapping that is wrong, or leads to something unreadable, costs no tag and is reported."""
+"""Optional fields of a mapping: errors are reported and never lose a tag."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_path_that_mostly_matches_is_not_reported() -> None:
         ("rssi_path", {}, "rssi is an object, not a number"),
     ],
 )
-def test_an_unreadable_field_costs_only_that_field(key: str, sent: object, reason: str) -> None:
+def test_an_unreadable_field_does_not_affect_others(key: str, sent: object, reason: str) -> None:
     settings = {"rssi_path": "r", "antenna_path": "a", "time_path": "t", "time_unit": "iso", "reader_path": "g"}
     good = {"r": -60, "a": 2, "t": "2026-03-02T08:15:30Z", "g": "gate"}
     name = {"rssi_path": "r", "antenna_path": "a", "time_path": "t", "reader_path": "g"}[key]
@@ -103,7 +103,7 @@ def test_digits_in_quotes_are_read_in_their_unit() -> None:
     ],
 )
 def test_a_condition_that_compares_text_with_a_number_is_reported(condition: str, kind: Kind) -> None:
-    """Whether text is above a number is unknown, so the message is set aside, to be read with a better mapping."""
+    """Check a comparison of text with a number: the message becomes a dead letter that can be requeued."""
     parsed = parse({"condition": condition}, *[{"rssi": "-61", "ant": "1"}] * 30)
     assert (parsed.kind, parsed.reads, parsed.skipped) == (kind, (), 30 if kind is Kind.READS else 0)
     (remark,) = remarks(parsed.fields)
@@ -111,12 +111,12 @@ def test_a_condition_that_compares_text_with_a_number_is_reported(condition: str
     assert remark.endswith(" never holds: write to_number() around the text")
 
 
-def test_a_condition_on_what_is_not_there_is_reported() -> None:
+def test_a_condition_on_a_missing_field_is_reported() -> None:
     parsed = parse({"condition": "wrong"}, *[{"state": "ON"}] * 3)
     assert list(remarks(parsed.fields)) == ["condition matched nothing in 3 of 3 reads"]
 
 
-def test_a_condition_that_does_its_work_is_not_reported() -> None:
+def test_a_working_condition_is_not_reported() -> None:
     for condition in ("state != 'OFF'", "to_number(rssi) > `-70`"):
         parsed = parse({"condition": condition}, {"state": "ON", "rssi": "-61"}, *[{"state": "OFF", "rssi": "-80"}] * 9)
         assert (len(parsed.reads), list(remarks(parsed.fields))) == (1, [])

@@ -1,4 +1,4 @@
-"""What holds for every reader format, looped over the table of formats itself."""
+"""Requirements for all reader formats in the registry."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PARSERS: dict[str, tuple[str, Parser]] = {
     **{name: (format_.example_topic, format_.parse) for name, format_ in FORMATS.items()},
     "mapping": ("any/topic", MAPPED),
 }
-BINARY = {"april_brother"}  # these speak no JSON at all
-OF_LINES = {"ingics"}  # and these may wrap their lines in it
+BINARY = {"april_brother"}  # formats without JSON
+OF_LINES = {"ingics"}  # formats of lines, optionally wrapped in JSON
 
 every_format = pytest.mark.parametrize("name", SAMPLES)
 every_parser = pytest.mark.parametrize("name", sorted(PARSERS.keys() - BINARY))
@@ -56,12 +56,12 @@ def test_the_table_is_keyed_by_name(name):
 
 
 @every_format
-def test_the_documented_message_gives_its_reads(name):
+def test_the_documented_message_is_parsed(name):
     assert parse(name, SAMPLES[name].message) == Parsed(Kind.READS, SAMPLES[name].reads)
 
 
 @every_format
-def test_what_is_optional_may_be_absent_and_is_unknown_then(name):
+def test_optional_fields_may_be_missing(name):
     assert parse(name, SAMPLES[name].bare) == Parsed(Kind.READS, SAMPLES[name].bare_reads)
 
 
@@ -82,7 +82,7 @@ def test_unknown_keys_change_nothing(name):
 
 @every_format
 @pytest.mark.parametrize("wrong", [True, [], {}, "strong"])
-def test_a_wrong_type_in_one_entry_costs_that_entry_only(name, wrong):
+def test_a_wrong_type_affects_only_its_entry(name, wrong):
     sample = SAMPLES[name]
     good = copy.deepcopy(sample.message)
     entries = at(good, sample.entries) if sample.entries else good if isinstance(good, list) else [good]
@@ -98,7 +98,7 @@ def test_a_wrong_type_in_one_entry_costs_that_entry_only(name, wrong):
 
 @every_format
 @pytest.mark.parametrize("stray", [5, "text", None, True, []])
-def test_what_is_no_object_among_the_scans_is_counted(name, stray):
+def test_entries_that_are_not_objects_are_counted(name, stray):
     sample = SAMPLES[name]
     message = copy.deepcopy(sample.message)
     if sample.entries:
@@ -111,13 +111,13 @@ def test_what_is_no_object_among_the_scans_is_counted(name, stray):
 
 @every_format
 @pytest.mark.parametrize("between", [b"", b" ", b"\n", b"\r\n\t"])
-def test_messages_run_together_are_read_one_after_the_other(name, between):
+def test_concatenated_messages_are_parsed_in_order(name, between):
     once = orjson.dumps(SAMPLES[name].message)
     assert parse(name, once + between + once).reads == SAMPLES[name].reads * 2
 
 
 @every_format
-def test_an_array_of_messages_is_read_like_messages(name):
+def test_an_array_of_messages_is_parsed_like_messages(name):
     message = SAMPLES[name].message
     array = message * 2 if isinstance(message, list) else [message, message]
     assert parse(name, array).reads == SAMPLES[name].reads * 2
@@ -131,7 +131,7 @@ def test_the_same_message_twice_gives_the_same_twice(name):
 
 @every_parser
 @pytest.mark.parametrize("payload", [b"null", b"[]", b"{}", b'"text"', b"5", b"true", b"[[]]", b"[5]", b" {} "])
-def test_json_of_no_known_shape_is_ignored(name, payload):
+def test_unrecognized_json_is_ignored(name, payload):
     assert replace(parse(name, payload), note=None) == Parsed(Kind.IGNORED)
 
 
@@ -165,10 +165,10 @@ BROKEN = {
         pytest.param(name, payload, id=f"{name}-{what}")
         for name in PARSERS
         for what, payload in BROKEN.items()
-        if payload.strip() or name != "impinj"  # whose farewell is an empty message
+        if payload.strip() or name != "impinj"  # its disconnect message is empty
     ],
 )
-def test_what_is_not_readable_json_is_refused_with_a_reason(name, payload):
+def test_invalid_json_is_rejected_with_a_reason(name, payload):
     with pytest.raises(Malformed) as refused:
         parse(name, payload)
     assert 5 < len(str(refused.value)) < 200
@@ -185,26 +185,26 @@ AROUND = {
 
 @every_format
 @pytest.mark.parametrize(("before", "after"), AROUND.values(), ids=AROUND)
-def test_what_devices_put_around_their_json_costs_no_message(name, before, after):
+def test_bytes_around_json_are_ignored(name, before, after):
     assert parse(name, before + orjson.dumps(SAMPLES[name].message) + after).reads == SAMPLES[name].reads
 
 
 @every_format
 @pytest.mark.parametrize("order", ["utf-16", "utf-16-be"])
-def test_text_in_utf_16_with_its_mark_costs_no_message(name, order):
+def test_utf_16_with_a_mark_is_accepted(name, order):
     text = ("" if order == "utf-16" else "\ufeff") + orjson.dumps(SAMPLES[name].message).decode()
     assert parse(name, text.encode(order)).reads == SAMPLES[name].reads
 
 
 @every_format
-def test_json_that_was_turned_into_a_text_of_json_is_read(name):
+def test_doubly_encoded_json_is_accepted(name):
     text = orjson.dumps(SAMPLES[name].message).decode()
     assert parse(name, orjson.dumps(text)).reads == SAMPLES[name].reads
 
 
 @every_format
-def test_a_strength_with_its_unit_is_read(name):
-    if name == "impinj":  # which counts hundredths
+def test_rssi_with_a_unit_is_accepted(name):
+    if name == "impinj":  # in units of 0.01 dBm
         return
     message = copy.deepcopy(SAMPLES[name].message)
     entries = at(message, SAMPLES[name].entries) if SAMPLES[name].entries else message
@@ -227,20 +227,20 @@ LARGE = {
 
 @every_parser
 @pytest.mark.parametrize("payload", LARGE.values(), ids=LARGE)
-def test_a_megabyte_of_nonsense_holds_no_reads(name, payload):
+def test_a_megabyte_of_garbage_has_no_reads(name, payload):
     with suppress(Malformed):
         assert parse(name, payload).reads == ()
 
 
 @every_format
-def test_a_megabyte_of_scans_is_read_whole(name):
+def test_a_megabyte_of_scans_is_parsed_completely(name):
     sample = SAMPLES[name]
     times = MEGABYTE // len(orjson.dumps(sample.message))
     assert len(parse(name, orjson.dumps(sample.message) * times).reads) == times * len(sample.reads)
 
 
 def words_of_the_parsers() -> list[str]:
-    """The keys and values the parsers look for, so that what is invented gets past their first glance."""
+    """Return keys and values used by the parsers, for generated messages that pass their first checks."""
     sources = Path(formats.__file__).parent.glob("*.py")
     constants = [node for source in sources for node in ast.walk(ast.parse(source.read_text()))]
     texts = {node.value for node in constants if isinstance(node, ast.Constant) and isinstance(node.value, str)}
@@ -270,7 +270,7 @@ TOPICS = st.sampled_from([topic for topic, _ in PARSERS.values()] + ["", "/", "g
 
 @st.composite
 def twisted_samples(draw: st.DrawFn) -> bytes:
-    """A documented message with some of its values replaced."""
+    """Build a documented message with some values replaced."""
 
     def twist(value: Any) -> Any:
         if draw(st.integers(0, 5)) == 0:
@@ -312,7 +312,7 @@ def is_well_formed_read(read: Read) -> bool:
     topic=TOPICS,
     payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps), twisted_samples()),
 )
-def test_no_bytes_raise_anything_but_malformed_and_every_answer_is_well_formed(topic, payload):
+def test_any_bytes_give_a_valid_result_or_malformed(topic, payload):
     for own_topic, parser in PARSERS.values():
         for heard_on in {topic, own_topic}:
             with suppress(Malformed):
@@ -333,7 +333,7 @@ DEEP = b"[" * 1_010 + b"]" * 1_010
     ],
 )
 def test_no_message_makes_a_parser_fail(name: str, payload: bytes) -> None:
-    """Before, it undid a batch with the messages of all readers, and no page that showed it could be opened."""
+    """Regression: the error rolled back a batch with messages of all readers, and broke pages."""
     with pytest.raises(Malformed, match="not readable"):
         FORMATS[name].parse("any/topic", payload)
     recognise("any/topic", payload)

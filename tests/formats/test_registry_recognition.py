@@ -1,4 +1,4 @@
-"""Which make sends this? A name only where no other could have sent it."""
+"""Recognition of formats: a single name only if no other format fits."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tests.formats.test_registry import BROKEN, MESSAGES, TOPICS, every_format
 
 @settings(max_examples=50)
 @given(topic=TOPICS, payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps)))
-def test_recognising_never_fails(topic, payload):
+def test_recognition_never_fails(topic, payload):
     guess = recognise(topic, payload)
     assert guess.name in (None, *FORMATS)
     assert set(guess.candidates) <= set(FORMATS)
 
 
 @every_format
-def test_a_documented_message_is_recognised(name):
+def test_a_documented_message_is_recognized(name):
     assert recognise(FORMATS[name].example_topic, orjson.dumps(SAMPLES[name].message)) == Guess(name)
 
 
 @pytest.mark.parametrize("payload", [*BROKEN.values(), b"", b"null", b"{}", b"[5]", b'{"temperature":21.5}'])
-def test_what_no_reader_sends_is_not_recognised(payload):
+def test_other_messages_are_not_recognized(payload):
     assert recognise("some/topic", payload) == Guess()
 
 
@@ -43,7 +43,7 @@ def test_what_no_reader_sends_is_not_recognised(payload):
         pytest.param({"id": MAC, "rssi": -70}, "openmqttgateway", id="an id and a strength"),
     ],
 )
-def test_what_many_could_have_sent_is_not_put_down_to_one(message, perhaps):
+def test_an_ambiguous_message_has_several_candidates(message, perhaps):
     guess = recognise("some/topic", orjson.dumps(message))
     assert guess.name is None
     assert perhaps in guess.candidates
@@ -59,12 +59,12 @@ def test_what_many_could_have_sent_is_not_put_down_to_one(message, perhaps):
         ("/MKGW4/x/send", b"\xef\x30\x01", "moko"),
     ],
 )
-def test_what_holds_no_reads_is_recognised_too(topic, payload, name):
+def test_messages_without_reads_are_recognized(topic, payload, name):
     assert recognise(topic, payload) == Guess(name)
 
 
 @pytest.mark.parametrize("example", examples().values(), ids=examples())
-def test_what_no_format_knows_is_offered_a_mapping_that_reads_it(example):
+def test_an_example_mapping_is_suggested_for_unknown_messages(example):
     guess = recognise(example.topic, example.payload)
     assert guess.name is None
     assert guess.candidates or guess.mapping == example.title
@@ -73,21 +73,21 @@ def test_what_no_format_knows_is_offered_a_mapping_that_reads_it(example):
 @pytest.mark.parametrize(
     "payload", [b"temperature,21.5", b"12", b'{"value":21.5,"quality":"GOOD"}', b'{"rssi":-70}', b"hello;7"]
 )
-def test_a_mapping_is_not_offered_for_what_holds_no_tag(payload):
+def test_no_mapping_is_suggested_without_a_tag(payload):
     assert recognise("site/device/state", payload) == Guess()
 
 
-def test_plain_text_that_every_device_sends_is_a_hint_only():
+def test_common_plain_text_gives_only_candidates():
     assert recognise("home/gateway/LWT", b"online") == Guess(None, ("openmqttgateway",))
     assert recognise("espresense/rooms/dock/status", b"offline") == Guess(None, ("espresense",))
 
 
-def test_reads_say_more_than_a_status_and_whole_messages_more_than_halves():
+def test_reads_rank_above_a_status_and_complete_parses_above_partial_ones():
     answer = {"response": 0, "id": MAC, "rssi": -70}
     half_minew = [{"id": MAC, "mac": MAC, "rssi": -70}, {"id": MAC, "rssi": -70}]
     assert recognise("some/topic", orjson.dumps(answer)).candidates[0] == "openmqttgateway"
     assert recognise("some/topic", orjson.dumps(half_minew)).candidates[0] == "openmqttgateway"
 
 
-def test_what_is_larger_than_any_batch_is_not_guessed_at():
+def test_very_large_messages_are_not_guessed():
     assert recognise("site/reader/reads", orjson.dumps(SAMPLES["csl"].message) + b" " * 300_000) == Guess()

@@ -1,4 +1,4 @@
-"""What is odd about SmartReader."""
+"""Peculiarities of SmartReader."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.formats.reader_samples import EPC, MOMENT
 HEARTBEAT = {"epc": "*****", "isHeartBeat": True, "firstSeenTimestamp": MOMENT}
 
 
-def test_the_tag_that_does_not_exist_is_no_read_and_nothing_skipped(told):
+def test_the_pseudo_tag_is_neither_read_nor_skipped(parse):
     entries = [HEARTBEAT, {"epc": EPC}, {"epc": "*****"}, {"epc": "AAAA", "isInventoryStatus": True}]
-    assert told("smartreader", {"tag_reads": entries}) == Parsed(Kind.READS, (Read("rfid", EPC),))
+    assert parse("smartreader", {"tag_reads": entries}) == Parsed(Kind.READS, (Read("rfid", EPC),))
 
 
-def test_a_heartbeat_alone_is_a_sign_of_life(told):
-    assert told("smartreader", {"readerName": "dock-1", "tag_reads": [HEARTBEAT]}) == Parsed(Kind.STATUS)
+def test_a_heartbeat_is_a_status(parse):
+    assert parse("smartreader", {"readerName": "dock-1", "tag_reads": [HEARTBEAT]}) == Parsed(Kind.STATUS)
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def test_a_heartbeat_alone_is_a_sign_of_life(told):
         ({"command": "start"}, Parsed(Kind.IGNORED)),
     ],
 )
-def test_what_smartreader_says_of_itself(told, message, parsed):
-    assert told("smartreader", message) == parsed
+def test_smartreader_status_messages(parse, message, parsed):
+    assert parse("smartreader", message) == parsed
 
 
-def test_the_older_bridge_writes_times_as_text_and_numbers_too(told):
+def test_the_older_bridge_sends_times_as_text_or_numbers(parse):
     message = {
         "reader_name": "dock-1",
         "mac_address": "00:16:25:18:2B:0E",
@@ -46,4 +46,4 @@ def test_the_older_bridge_writes_times_as_text_and_numbers_too(told):
             }
         ],
     }
-    assert told("smartreader", message).reads == (Read("rfid", EPC, (), 2, -52.5, MOMENT),)
+    assert parse("smartreader", message).reads == (Read("rfid", EPC, (), 2, -52.5, MOMENT),)

@@ -16,7 +16,7 @@ URIS = {
 
 
 @pytest.mark.parametrize(("uri", "digits"), URIS.items())
-def test_a_tag_uri_is_the_hexadecimal_that_a_reader_of_another_make_sends(uri, digits):
+def test_a_tag_uri_is_converted_to_hexadecimal(uri, digits):
     assert hex_of(uri) == digits
     assert tag_values.epc(f" {uri} ") == digits
 
@@ -24,7 +24,7 @@ def test_a_tag_uri_is_the_hexadecimal_that_a_reader_of_another_make_sends(uri, d
 @pytest.mark.parametrize(
     "uri",
     [
-        "urn:epc:id:sgtin:0614141.812345.6789",  # the filter value is not in it, so neither are the bits
+        "urn:epc:id:sgtin:0614141.812345.6789",  # without the filter value, the EPC is incomplete
         "urn:epc:tag:sgtin-198:3.0614141.712345.A",
         "urn:epc:tag:sgtin-96:3.0614141.81234.6789",
         "urn:epc:tag:sgtin-96:8.0614141.812345.6789",
@@ -35,7 +35,7 @@ def test_a_tag_uri_is_the_hexadecimal_that_a_reader_of_another_make_sends(uri, d
         "urn:isbn:0451450523",
     ],
 )
-def test_a_uri_without_all_its_bits_is_refused(uri):
+def test_an_incomplete_uri_is_rejected(uri):
     assert hex_of(uri) is None
     with pytest.raises(Unreadable, match="tag URI"):
         tag_values.epc(uri)

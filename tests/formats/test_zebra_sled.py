@@ -1,4 +1,4 @@
-"""What is odd about Zebra sleds."""
+"""Peculiarities of Zebra sleds."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ def sled(**data):
     return {"type": "BALANCED_PERFORMANCE", "timestamp": "2026-03-02T08:15:30.412Z", "data": data}
 
 
-def test_a_sled_may_send_barcodes_alone(told):
-    reads = told("zebra_sled", sled(barcodeData=[{"decodedBarcode": " ABC-1\r\n"}])).reads
+def test_a_sled_may_send_barcodes_alone(parse):
+    reads = parse("zebra_sled", sled(barcodeData=[{"decodedBarcode": " ABC-1\r\n"}])).reads
     assert reads == (Read("barcode", "ABC-1", observed_at=MOMENT),)
 
 
-def test_the_separators_of_gs1_data_are_kept(told):
+def test_the_separators_of_gs1_data_are_kept(parse):
     code = "]C1010950600013435221ABC\x1d10LOT\x1d"
-    assert told("zebra_sled", sled(barcodeData=[{"decodedBarcode": code}])).reads[0].value == code
+    assert parse("zebra_sled", sled(barcodeData=[{"decodedBarcode": code}])).reads[0].value == code
 
 
 @pytest.mark.parametrize("code", [None, "", "  ", 1.5, "x" * 300])
-def test_a_barcode_that_is_no_text_is_skipped_beside_its_neighbours(told, code):
-    parsed = told(
+def test_a_barcode_that_is_not_text_is_skipped(parse, code):
+    parsed = parse(
         "zebra_sled",
         sled(tagData=[{"EPCid": EPC}], barcodeData=[{"decodedBarcode": code}, {"decodedBarcode": "A"}]),
     )
@@ -45,5 +45,5 @@ def test_a_barcode_that_is_no_text_is_skipped_beside_its_neighbours(told, code):
         ({"data": []}, Parsed(Kind.IGNORED)),
     ],
 )
-def test_what_a_sled_says_of_itself(told, message, parsed):
-    assert told("zebra_sled", message) == parsed
+def test_sled_status_messages(parse, message, parsed):
+    assert parse("zebra_sled", message) == parsed

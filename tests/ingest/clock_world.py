@@ -1,4 +1,4 @@
-"""A site with two readers and a box whose clock a test moves, for tests of the clocks of readers."""
+"""Test site with two readers and a controllable box clock, for tests of reader clocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOCK, GATE = "site/dock/reads", "site/gate/reads"
 
 
 class Stay(NamedTuple):
-    """Of the asset, at a reader; times in seconds since `START`."""
+    """Stay of the asset at a reader; times in seconds since `START`."""
 
     location: str
     begins: float
@@ -33,7 +33,7 @@ class Stay(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A message: when it comes and when its reads were made, in seconds since `START`."""
+    """A message with its time of arrival and the times of its reads, in seconds since `START`."""
 
     arrives: float
     made: tuple[float, ...]
@@ -42,7 +42,7 @@ class Sent(NamedTuple):
 
 
 class World:
-    """A site with two readers that was never heard before, and a box whose clock the test moves."""
+    """A site with two new readers and a box clock that the test controls."""
 
     def __init__(self, organization_id: int, monkeypatch: pytest.MonkeyPatch, gap: int = GAP) -> None:
         self.organization_id = organization_id
@@ -61,10 +61,10 @@ class World:
         self.restart()
 
     def restart(self) -> None:
-        self.pipeline = Pipeline(self.gap, 7, is_smoothing=False)  # each time is seen in history as it was believed
+        self.pipeline = Pipeline(self.gap, 7, is_smoothing=False)  # history shows the accepted time of each read
 
     def send(self, messages: Iterable[Sent], ahead: Callable[[float], float] = lambda _: 0.0) -> None:
-        """`ahead`: how many seconds the clock of the dock's reader is ahead, at a moment."""
+        """Set up the site. `ahead`: seconds by which the dock reader's clock is ahead, as a function of time."""
         for sent in sorted(messages):
             self.wait_until(sent.arrives)
             by_its_clock = [made + (ahead(made) if sent.topic == DOCK else 0) for made in sent.made]
@@ -99,12 +99,12 @@ class World:
 
 
 def live(begins: int, ends: int, topic: str = DOCK) -> Iterator[Sent]:
-    """A read and a message each second, a tenth of a second on its way."""
+    """Yield a message with one read every second, received 0.1 s later."""
     return (Sent(second + 0.1, (second,), topic) for second in range(begins, ends))
 
 
 def batched(begins: int, ends: int, every: int) -> Iterator[Sent]:
-    """A read every 3.7 s or so; the message comes when the gateway has collected for a while."""
+    """Yield batches of a gateway with a read about every 3.7 s."""
     for second in range(begins, ends, every):
         made = tuple(second + 3.7 * number for number in range(1 + int(every / 3.7)))
         yield Sent(second + every, made)

@@ -1,4 +1,4 @@
-"""The site of `tests/ingest/site.py`, made anew for each test."""
+"""Fixture with a new site of `tests/ingest/site.py` for each test."""
 
 from __future__ import annotations
 

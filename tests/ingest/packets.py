@@ -1,4 +1,4 @@
-"""MQTT packets by hand, and a broker that does exactly what a test says."""
+"""Build MQTT packets, and a scripted broker for tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def publish(delivery: Delivery) -> bytes:
 
 
 class FakeBroker:
-    """Accepts one connection after the other; `granted` is its answer to each topic, `code` that to a sign-in."""
+    """Broker that accepts one connection at a time. `granted`: reply to each subscription, `code`: reply to CONNECT."""
 
     def __init__(self, granted: int = GRANTED, code: int = 0) -> None:
         self._granted, self._code = granted, code
@@ -37,9 +37,9 @@ class FakeBroker:
         self.url = f"mqtt://127.0.0.1:{self._listener.getsockname()[1]}"
         self._connection: socket.socket | None = None
         self.connections = 0
-        self.protocols: list[bytes] = []  # of each connection that was asked for
+        self.protocols: list[bytes] = []  # protocol of each connection attempt
         self.acknowledged: list[int] = []
-        self.published = 0  # messages of the client, as to itself
+        self.published = 0  # number of messages published by the client
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> FakeBroker:

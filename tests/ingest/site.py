@@ -1,4 +1,4 @@
-"""A small site with two readers, for tests of ingest, and the messages they send."""
+"""Small site with two readers for tests of ingest, and their messages."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Site(NamedTuple):
 
 
 def make_site(organization_id: int, count: int = 3) -> Site:
-    """`count` assets with an RFID tag each, a CSL reader with two antennas at the dock, a plain one in the aisle.
+    """Create `count` tagged assets, a CSL reader with two antennas at the dock, and a plain-format reader in the aisle.
 
-    Their clocks are known to be right, so that what they tell of an hour ago is believed at once.
+    Their clocks are known to be correct, so reads from an hour ago are accepted immediately.
     """
     dock = locations.create(shell(organization_id), name="Dock").id
     aisle = locations.create(shell(organization_id), name="Aisle").id
@@ -76,11 +76,11 @@ def location_of(asset_id: int) -> int | None:
 
 
 def buckets() -> dict[str, tuple[int, int]]:
-    """bucket -> (messages, reads), over all readers and hours."""
+    """Return {bucket: (messages, reads)} over all readers and hours."""
     rows = execute("SELECT bucket, sum(messages), sum(reads) FROM ledger GROUP BY bucket")
     return {bucket: (messages, reads) for bucket, messages, reads in rows}
 
 
 def everything_recorded() -> list[list[tuple[Any, ...]]]:
-    """All that scans change; the books of what was delivered are not part of it."""
+    """Return all rows that scans change, without the ledger."""
     return [list(execute(f"SELECT * FROM {table}")) for table in ("position", "history", "unknown_tag", "dead_letter")]

@@ -1,4 +1,4 @@
-"""A subscriber with a handler that stands in for the pipeline, and what is published to it."""
+"""Subscriber with a fake pipeline, and functions that publish to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOON = 30.0
 
 
 class Handler:
-    """Stands in for the pipeline: keeps what it is given, while `is_open`, and as long as nothing is `wrong`."""
+    """Fake pipeline that collects messages while `is_open`, and raises `wrong` if it is set."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -44,7 +44,7 @@ class Handler:
 def subscribed(
     url: str, handler: Handler | None = None, *, queue_size: int = 10_000, ca_file: Path | None = None
 ) -> Iterator[Subscriber]:
-    """By default with the real pipeline, on the open store."""
+    """Run a subscriber, by default with the real pipeline on the open database."""
     handle = handler or pipeline().handle_some
     broker = Broker(url, "edge", ca_file=str(ca_file) if ca_file else None)
     subscriber = Subscriber(broker, ["#"], handle, queue_size=queue_size, batch_size=10)
@@ -56,12 +56,12 @@ def subscribed(
 
 
 def until_connected(subscriber: Subscriber) -> None:
-    """With a message to itself come back, so that the subscription is known to work."""
+    """Wait for the first ping, which proves that the subscription works."""
     wait_for(lambda: subscriber.state().seconds_since_round_trip is not None, SOON, lambda: str(subscriber.state()))
 
 
 def steady(count: Callable[[], int], seconds: float = 1.0) -> int:
-    """The count, once it is more than nothing and has stayed the same for so long."""
+    """Return the count after it is positive and has not changed for some time."""
     last, since = 0, time.monotonic()
 
     def is_steady() -> bool:

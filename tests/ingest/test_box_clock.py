@@ -1,4 +1,4 @@
-"""The box's own clock jumps while its readers are right: their time counts, and nothing that follows is shifted."""
+"""Jumps of the box's clock: the time of the readers is used, and later reads are not shifted."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.conftest import Cast
 from tests.ingest.clock_world import DOCK, EPC, GATE, START, World
 from tests.ingest.site import buckets, csl, seen
 
-Jump = Callable[[float], int]  # microseconds that the box is ahead at a second
+Jump = Callable[[float], int]  # second -> microseconds by which the box is ahead
 
 
 class BoxWorld(World):
-    """As `World`, with a box whose clock is wrong. Each message is a read that has just been made."""
+    """Site like `World`, with a wrong box clock. Each message has one new read."""
 
     jump: Jump = staticmethod(lambda _: 0)
 
@@ -79,7 +79,7 @@ def test_a_jump_of_the_box_for_100_seconds_changes_no_time(world: BoxWorld, by: 
     assert all(messages > 0 for messages, _ in buckets().values())
 
 
-def test_page_and_doctor_name_the_jump(world: BoxWorld) -> None:
+def test_page_and_doctor_report_the_jump(world: BoxWorld) -> None:
     world.jump = for_100_seconds(HOUR)
     world.run(0, 150)
     check = check_clock(world.pipeline)
@@ -100,7 +100,7 @@ def test_a_restart_while_the_box_is_wrong_changes_nothing(world: BoxWorld, by: i
 
 @pytest.mark.parametrize("by", [HOUR, 10 * DAY])
 def test_a_reader_without_a_clock_follows_the_others(world: BoxWorld, by: int) -> None:
-    """Its messages are held for the seconds in which it is not known who is wrong."""
+    """Check that messages are held until the wrong clock is identified."""
     world.run(0, 100)
     third = readers.add_reader(shell(world.organization_id), name="third", topic="site/third/reads", format="csl",
                                location_id=world.readers["gate"].location_id, clock_setting="receipt")  # fmt: skip
@@ -118,7 +118,7 @@ def test_a_reader_without_a_clock_follows_the_others(world: BoxWorld, by: int) -
 
 
 @pytest.mark.parametrize("by", [-3600, -20, 40, 3600])
-def test_one_reader_that_is_set_is_corrected_as_before(world: BoxWorld, by: int) -> None:
+def test_setting_one_reader_is_corrected_as_before(world: BoxWorld, by: int) -> None:
     for second in range(200):
         for place, topic in enumerate((DOCK, GATE)):
             world.catch_up(second + 0.3 * place)
@@ -129,9 +129,9 @@ def test_one_reader_that_is_set_is_corrected_as_before(world: BoxWorld, by: int)
     assert history() == pytest.approx(each_read(200), abs=1.5)
 
 
-def test_readers_that_empty_their_buffers_after_an_outage_do_not_move_the_box(world: BoxWorld) -> None:
+def test_buffered_messages_after_an_outage_do_not_shift_the_box(world: BoxWorld) -> None:
     world.run(0, 100)
-    for number in range(3600):  # an hour, emptied in 36 seconds
+    for number in range(3600):  # an hour of reads, sent in 36 s
         for place, topic in enumerate((DOCK, GATE)):
             made = 100 + number + 0.3 * place
             world.catch_up(3700 + number / 100)
@@ -142,7 +142,7 @@ def test_readers_that_empty_their_buffers_after_an_outage_do_not_move_the_box(wo
     assert history()[:7400] == each_read(3700)
 
 
-def test_a_quiet_night_is_no_jump(world: BoxWorld) -> None:
+def test_a_quiet_night_is_not_a_jump(world: BoxWorld) -> None:
     world.run(0, 100)
     world.run(8 * 3600, 8 * 3600 + 50)
     assert buckets() == {"recorded": (300, 300)}
@@ -151,7 +151,7 @@ def test_a_quiet_night_is_no_jump(world: BoxWorld) -> None:
 
 
 def test_a_restart_while_messages_are_held_keeps_their_times(world: BoxWorld) -> None:
-    """The jump is found after the restart, from what was held before it and what comes after."""
+    """Check that the jump is detected after the restart from held and new messages."""
     for reader in world.readers.values():
         readers.change_reader(shell(world.organization_id), reader.id, {"clock_setting": "reader"})
     world.restart()
@@ -165,7 +165,7 @@ def test_a_restart_while_messages_are_held_keeps_their_times(world: BoxWorld) ->
 
 
 @pytest.mark.parametrize("late", [18, 45])
-def test_readers_first_heard_through_a_slow_line_do_not_move_the_box(world: BoxWorld, late: int) -> None:
+def test_new_readers_on_a_slow_connection_do_not_shift_the_box(world: BoxWorld, late: int) -> None:
     arrives = 0.0
     for second in range(200):
         for place, topic in enumerate((DOCK, GATE)):
@@ -175,7 +175,7 @@ def test_readers_first_heard_through_a_slow_line_do_not_move_the_box(world: BoxW
             assert world.pipeline.timekeeper.box_ahead == 0
 
 
-def test_a_line_that_gets_slower_and_slower_does_not_move_the_box(world: BoxWorld) -> None:
+def test_a_growing_delay_does_not_shift_the_box(world: BoxWorld) -> None:
     world.run(0, 100)
     for second in range(100, 400):
         for place, topic in enumerate((DOCK, GATE)):

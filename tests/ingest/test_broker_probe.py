@@ -15,16 +15,16 @@ pytestmark = pytest.mark.mosquitto
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Mosquitto]:
-    """Listens on a socket, too."""
+    """Start a mosquitto that also listens on a Unix socket."""
     with mosquitto(tmp_path, f"sys_interval 1\nlistener 0 {tmp_path}/socket\n") as running:
         yield running
 
 
-def test_what_the_broker_tells_of_itself_can_be_asked(broker: Mosquitto) -> None:
+def test_ask_returns_status_topics_of_the_broker(broker: Mosquitto) -> None:
     assert "mosquitto" in broker_probe.ask(Broker(broker.url, ""), ["$SYS/broker/version"])["$SYS/broker/version"]
 
 
-def test_a_session_that_is_left_holds_what_is_published(broker: Mosquitto, tmp_path: Path) -> None:
+def test_a_disconnected_session_queues_messages(broker: Mosquitto, tmp_path: Path) -> None:
     broker_probe.leave_sessions(Broker(broker.url, "edge"), ["#"], str(tmp_path / "socket"), 1)
     broker.publish("dock1/reads", [b"1"])
 
@@ -40,12 +40,12 @@ def test_a_session_that_is_left_holds_what_is_published(broker: Mosquitto, tmp_p
     assert held == ["dock1/reads"]
 
 
-def test_what_is_published_is_with_the_broker(broker: Mosquitto) -> None:
+def test_publish_waits_for_the_acknowledgement(broker: Mosquitto) -> None:
     broker_probe.publish(Broker(broker.url, ""), "dock1/state", b"1", retain=True)
     assert broker_probe.ask(Broker(broker.url, ""), ["dock1/state"]) == {"dock1/state": "1"}
 
 
-def test_a_broker_that_is_away_is_told(tmp_path: Path) -> None:
+def test_an_unreachable_broker_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
         broker_probe.ask(Broker("mqtt://127.0.0.1:1", ""), ["a"])
     with pytest.raises(Unavailable, match="No broker"):

@@ -12,8 +12,8 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_source, "MOST_OF_READER", 4)
 
 
-def test_a_reader_with_a_wildcard_pushes_out_its_own_only() -> None:
-    """Before, the ten thousandth topic of one made the clocks of all readers unknown."""
+def test_a_reader_with_a_wildcard_evicts_only_its_own_values() -> None:
+    """Regression: the 10,000th topic of one reader evicted the clocks of all readers."""
     kept: BySource[int] = BySource()
     kept.put(Source(1), 100)
     for number in range(50):
@@ -23,7 +23,7 @@ def test_a_reader_with_a_wildcard_pushes_out_its_own_only() -> None:
     assert len(kept.values()) <= 5
 
 
-def test_where_there_is_no_room_the_reader_with_most_gives_way() -> None:
+def test_at_the_limit_the_reader_with_the_most_values_is_evicted() -> None:
     kept: BySource[int] = BySource()
     for reader_id, topics in ((1, 1), (2, 3), (3, 2), (4, 1)):
         for number in range(topics):
@@ -31,7 +31,7 @@ def test_where_there_is_no_room_the_reader_with_most_gives_way() -> None:
     assert {source.reader_id for source, _ in kept.items()} == {1, 3, 4}
 
 
-def test_a_value_is_replaced_in_its_place() -> None:
+def test_a_value_is_replaced() -> None:
     kept: BySource[int] = BySource()
     for value in range(20):
         kept.put(Source(1), value)

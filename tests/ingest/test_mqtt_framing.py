@@ -1,4 +1,4 @@
-"""However the bytes of a connection are cut, messages come out whole and in order, and paho gets the rest."""
+"""MQTT framing: messages are complete and in order for any split of the bytes; paho gets the other packets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.ingest.packets import packet, publish
 
 
 class Pipe:
-    """A socket that gives prepared pieces, and after each one nothing yet; and takes `takes` bytes at a time."""
+    """Fake socket that returns prepared pieces, blocks after each one, and accepts `takes` bytes per call."""
 
     def __init__(self, pieces: Sequence[bytes] = (), takes: Sequence[int] = ()) -> None:
         self._pieces = list(pieces)
@@ -71,15 +71,15 @@ others = st.builds(packet, st.sampled_from([0x20, 0x40, 0x90, 0xD0]), st.binary(
 
 
 @given(st.lists(deliveries | others, max_size=8), st.lists(st.integers(1, 300), max_size=8))
-def test_any_cut_gives_the_same_messages_and_the_same_rest(sent: list[Delivery | bytes], cuts: list[int]) -> None:
+def test_any_split_of_the_bytes_gives_the_same_packets(sent: list[Delivery | bytes], cuts: list[int]) -> None:
     stream = b"".join(publish(one) if isinstance(one, Delivery) else one for one in sent)
     pieces, at = [], 0
     for cut in cuts:
         pieces.append(stream[at : at + cut])
         at += cut
     pieces = [piece for piece in (*pieces, stream[at:]) if piece]
-    found, rest = drained(Wire(Pipe(pieces)), len(stream) // 65_536 + len(pieces) + 1)
-    assert found == [one for one in sent if isinstance(one, Delivery)]
+    messages, rest = drained(Wire(Pipe(pieces)), len(stream) // 65_536 + len(pieces) + 1)
+    assert messages == [one for one in sent if isinstance(one, Delivery)]
     assert rest == b"".join(one for one in sent if isinstance(one, bytes))
 
 
@@ -99,13 +99,13 @@ def test_the_end_of_the_connection_reaches_paho() -> None:
     [b"\x30\xff\xff\xff\xff\x01", b"\x36\x05\x00\x01a\x00\x01", b"\x32\x03\x00\x01a", b"\x30\x02\x00\x09", b"\x30\x00"],
     ids=["length of five bytes", "quality of service 3", "no packet id", "topic longer than the packet", "no topic"],
 )
-def test_what_no_broker_may_send_ends_the_connection(impossible: bytes) -> None:
+def test_protocol_errors_end_the_connection(impossible: bytes) -> None:
     with pytest.raises(ConnectionError):
         Wire(Pipe([impossible])).take()
 
 
 @given(st.lists(st.integers(1, 65_535), min_size=1, max_size=50), st.lists(st.integers(1, 30), max_size=10))
-def test_acknowledgements_and_packets_of_paho_leave_in_order_however_slowly(mids: list[int], takes: list[int]) -> None:
+def test_acknowledgements_and_packets_of_paho_keep_their_order(mids: list[int], takes: list[int]) -> None:
     pipe = Pipe(takes=takes)
     wire = Wire(pipe)
     wire.acknowledge(mids)
@@ -116,8 +116,8 @@ def test_acknowledgements_and_packets_of_paho_leave_in_order_however_slowly(mids
     assert not wire.wants_write()
 
 
-def test_the_broker_can_read_to_the_end_although_it_still_sends() -> None:
-    """Closed with bytes unread, a connection is reset, and a broker that sees that reads no more of it."""
+def test_close_waits_until_the_broker_has_read_everything() -> None:
+    """Check the close: unread bytes would reset the connection, and the broker would stop reading."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         wire = Wire(socket.create_connection(listener.getsockname()))
         broker, _ = listener.accept()

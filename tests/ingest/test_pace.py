@@ -1,4 +1,4 @@
-"""How long reads that the broker has acknowledged wait for their commit."""
+"""Time from the acknowledgement by the broker to the commit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edge.ingest.pace import Pace
 
 
 def window_at(rate: float, seconds: float = 5.0, begun: float = 1_000.0) -> float:
-    """The longest time between two commits once the rate is known, with messages spaced evenly."""
+    """Return the longest time between two commits for evenly spaced messages, after the rate is known."""
     pace, now, gaps = Pace(), begun, []
     pace.committed(1, now)
     while now < begun + seconds:
@@ -26,17 +26,17 @@ def test_reads_wait_at_most_50_ms_at_up_to_150_messages_a_second(rate: float) ->
 
 
 @pytest.mark.parametrize("rate", [180, 500, 5_000])
-def test_above_they_wait_at_most_150_ms(rate: float) -> None:
+def test_reads_wait_at_most_150_ms_at_higher_rates(rate: float) -> None:
     assert 0.1 < window_at(rate) + subscriber.PAUSE_SECONDS <= 0.1501
 
 
-def test_the_first_message_after_a_pause_waits_for_nothing() -> None:
+def test_the_first_message_after_a_pause_is_committed_immediately() -> None:
     pace = Pace()
     pace.committed(1_000, 500.0)
     assert pace.commit_before() < 501.0
 
 
-def test_a_burst_that_is_over_does_not_lengthen_the_window_for_long() -> None:
+def test_the_window_shortens_soon_after_a_burst() -> None:
     pace = Pace()
     pace.committed(1, 500.0)
     pace.committed(1_000, 501.0)

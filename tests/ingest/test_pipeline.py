@@ -1,4 +1,4 @@
-"""Every message ends in exactly one bucket, and nothing a reader sends stops the next message."""
+"""Pipeline: each message ends in exactly one bucket, and no message blocks the next one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_read_of_a_known_tag_places_its_asset(site: Site) -> None:
     assert buckets() == {"recorded": (1, 1)}
 
 
-def test_each_way_a_read_does_not_count_has_its_bucket(site: Site, cast: Cast) -> None:
+def test_each_reason_for_not_counting_has_its_bucket(site: Site, cast: Cast) -> None:
     readers.add_reader(shell(cast.acme), name="nowhere", topic="site/nowhere", format="csl")
     for value in ("00000ABC", "ABC"):
         assets.create(shell(cast.acme), name="twin", tags=[NewTag("rfid", value)])
@@ -60,12 +60,12 @@ def test_each_way_a_read_does_not_count_has_its_bucket(site: Site, cast: Cast) -
     assert execute("SELECT count(*) FROM position").fetchone() == (0,)
 
 
-def test_a_message_ends_where_its_best_read_ends(site: Site) -> None:
+def test_a_message_has_the_bucket_of_its_best_read(site: Site) -> None:
     pipeline().handle([message(csl(seen("30FF"), seen(site.epcs[0]), seen("30EE")))])
     assert buckets() == {"recorded": (1, 1), "unmatched_tag": (0, 2)}
 
 
-def test_a_poison_message_is_set_aside_with_its_bytes_and_the_next_one_counts(
+def test_a_poison_message_becomes_a_dead_letter_and_the_next_one_counts(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     works = batch_module.match_key
@@ -83,15 +83,13 @@ def test_a_poison_message_is_set_aside_with_its_bytes_and_the_next_one_counts(
     assert letter == (poison, "ZeroDivisionError: a bug", DOCK)
 
 
-def test_a_scan_list_of_which_nothing_can_be_read_is_set_aside_with_the_reason(site: Site) -> None:
+def test_an_unreadable_scan_list_becomes_a_dead_letter_with_the_reason(site: Site) -> None:
     pipeline().handle([message(b'{"reads":[{"tag":1.5}]}', AISLE)])
     assert buckets() == {"malformed": (1, 0)}
     assert "EPC is the number 1.5" in execute("SELECT reason FROM dead_letter").fetchone()[0]
 
 
-def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_was_fixed(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_requeued_dead_letter_counts_after_the_cause_is_fixed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> str:
         raise ZeroDivisionError("a bug")
 
@@ -102,26 +100,26 @@ def test_what_was_set_aside_counts_when_it_is_handed_in_again_after_the_cause_wa
     no, payload, received_at = execute("SELECT no, payload, received_at FROM dead_letter").fetchone()
     again = replace(message(payload, received_at=received_at), dead_letter_id=no)
     line.handle([again])
-    anew = execute("SELECT no FROM dead_letter").fetchall()  # the cause is still there: set aside anew
-    assert (len(anew), anew[0][0] != no) == (1, True)
+    letters = execute("SELECT no FROM dead_letter").fetchall()  # not fixed yet: stored again
+    assert (len(letters), letters[0][0] != no) == (1, True)
     monkeypatch.setattr(batch_module, "match_key", works)
     assets.attach_tag(shell(site.organization_id), site.assets[0], NewTag("rfid", "30BAD0"))
-    line.handle([replace(again, dead_letter_id=anew[0][0])])
+    line.handle([replace(again, dead_letter_id=letters[0][0])])
     assert location_of(site.assets[0]) == site.dock
     assert execute("SELECT count(*) FROM dead_letter").fetchone() == (0,)
     assert buckets() == {"recorded": (1, 1)}
 
 
 @pytest.mark.parametrize("change", ["format = 'of tomorrow'", "format = 'mapping', mapping = '{'"])
-def test_a_reader_whose_format_cannot_be_used_stops_no_other_reader(site: Site, change: str) -> None:
+def test_a_reader_with_an_unusable_format_does_not_affect_others(site: Site, change: str) -> None:
     execute(f"UPDATE reader SET {change} WHERE topic = ?", (AISLE,))
     pipeline().handle([message(b'{"reads":[]}', AISLE), message(csl(seen(site.epcs[0])))])
     assert buckets() == {"malformed": (1, 0), "recorded": (1, 1)}
     assert "cannot be used" in execute("SELECT reason FROM dead_letter").fetchone()[0]
 
 
-def test_a_transaction_holds_a_bounded_number_of_reads(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever else writes waits for it."""
+def test_a_transaction_has_a_limited_number_of_reads(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the limit, because other writers wait for the transaction."""
     monkeypatch.setattr(pipeline_module, "MOST_READS", 5)
     line = pipeline()
     batch = [message(csl(seen("30F0"), seen("30F1")), mid=mid) for mid in range(1, 6)]
@@ -131,9 +129,7 @@ def test_a_transaction_holds_a_bounded_number_of_reads(site: Site, monkeypatch: 
     assert buckets() == {"unmatched_tag": (5, 10), "repeat": (5, 0)}
 
 
-def test_a_message_with_more_reads_than_a_transaction_may_hold_is_set_aside(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_with_too_many_reads_becomes_a_dead_letter(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline_module, "MOST_READS", 2)
     pipeline().handle([message(csl(*map(seen, site.epcs))), message(csl(seen(site.epcs[0])))])
     assert buckets() == {"malformed": (1, 0), "recorded": (1, 1)}
@@ -141,9 +137,7 @@ def test_a_message_with_more_reads_than_a_transaction_may_hold_is_set_aside(
     assert execute("SELECT reason FROM dead_letter").fetchone() == (reason,)
 
 
-def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_counts_later_if_the_disk_is_full(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     line = pipeline()
     batch = [message(csl(seen(site.epcs[0])), mid=7)]
     with monkeypatch.context() as patch:
@@ -156,10 +150,10 @@ def test_a_store_that_is_full_changes_nothing_and_the_same_batch_counts_later(
     assert buckets() == {"recorded": (1, 1)}
 
 
-def test_a_store_that_turned_read_only_waits_and_the_same_batch_counts_later(site: Site) -> None:
+def test_a_batch_counts_later_if_the_disk_is_read_only(site: Site) -> None:
     line = pipeline()
     batch = [message(csl(seen(site.epcs[0])), mid=7), message(b"no JSON", mid=8)]
-    execute("PRAGMA query_only = 1")  # what SQLite answers when an SD card was mounted read-only
+    execute("PRAGMA query_only = 1")  # same error as for an SD card mounted read-only
     with pytest.raises(Unavailable, match="read-only"):
         line.handle(batch)
     execute("PRAGMA query_only = 0")
@@ -191,7 +185,7 @@ def test_without_smoothing_a_burst_of_buffered_messages_loses_no_move(site: Site
     assert [location_id for (location_id,) in rows] == [site.dock, site.aisle] * len(at_dock)
 
 
-def test_a_change_of_readers_and_tags_counts_from_the_next_batch(site: Site) -> None:
+def test_changes_of_readers_and_tags_apply_from_the_next_batch(site: Site) -> None:
     line = pipeline()
     line.handle([message(csl(seen("30FF")))])
     asset = assets.create(shell(site.organization_id), name="late", tags=[NewTag("rfid", "30FF")]).id
@@ -203,14 +197,14 @@ def test_a_change_of_readers_and_tags_counts_from_the_next_batch(site: Site) -> 
     assert buckets() == {"unmatched_tag": (2, 2), "recorded": (1, 1)}
 
 
-def test_a_deleted_location_gives_no_place(site: Site) -> None:
+def test_a_deleted_location_is_ignored(site: Site) -> None:
     line = pipeline()
     locations.delete(shell(site.organization_id), site.dock)
     line.handle([message(csl(seen(site.epcs[0])))])
     assert buckets() == {"no_location": (1, 1)}
 
 
-def test_one_organizations_tags_mean_nothing_on_anothers_reader(site: Site, cast: Cast) -> None:
+def test_tags_of_another_organization_are_unmatched(site: Site, cast: Cast) -> None:
     place = locations.create(shell(cast.rival), name="Theirs").id
     readers.add_reader(shell(cast.rival), name="theirs", topic="rival/reads", format="csl", location_id=place)
     pipeline().handle([message(csl(seen(site.epcs[0])), "rival/reads")])
@@ -218,7 +212,7 @@ def test_one_organizations_tags_mean_nothing_on_anothers_reader(site: Site, cast
     assert buckets() == {"unmatched_tag": (1, 1)}
 
 
-def test_a_topic_nobody_claims_is_kept_with_its_newest_message(site: Site) -> None:
+def test_an_unassigned_topic_is_kept_with_its_newest_message(site: Site) -> None:
     line = pipeline()
     line.handle([message(b"one", "who/knows"), message(b"two", "who/knows")])
     assert execute("SELECT topic, messages, sample FROM unassigned_topic").fetchall() == [("who/knows", 2, b"two")]
@@ -226,14 +220,14 @@ def test_a_topic_nobody_claims_is_kept_with_its_newest_message(site: Site) -> No
     assert execute("SELECT length(sample) FROM unassigned_topic").fetchone() == (65_536,)
 
 
-def test_what_a_reader_says_of_itself_is_only_text(site: Site, cast: Cast) -> None:
-    """It is shown on a technician's terminal, which would obey it."""
+def test_a_status_note_has_only_printable_characters(site: Site, cast: Cast) -> None:
+    """Check the note for control characters, which a terminal would execute."""
     readers.add_reader(shell(cast.acme), name="talker", topic="talker", format="smartreader")
     pipeline().handle([message(b'{"smartreader-status": "\\u001b[2J\\u009bok"}', "talker")])
     assert execute("SELECT note FROM reader_state").fetchall() == [("[2Jok",)]
 
 
-def test_an_unknown_tag_is_counted_by_reader_with_its_place(site: Site) -> None:
+def test_an_unknown_tag_is_counted_by_reader_with_its_location(site: Site) -> None:
     line = pipeline()
     line.handle([message(csl(seen("00ff01"), seen("30EE")))])
     line.handle([message(csl(seen("FF01")))])
@@ -244,7 +238,7 @@ def test_an_unknown_tag_is_counted_by_reader_with_its_place(site: Site) -> None:
     ]
 
 
-def test_every_recognised_message_is_a_sign_of_life(site: Site) -> None:
+def test_every_recognized_message_shows_that_the_reader_is_online(site: Site) -> None:
     line = pipeline()
     moment = clock.now()
     line.handle([message(csl(seen(site.epcs[0], port=2)), mid=3, received_at=moment)])
@@ -254,7 +248,7 @@ def test_every_recognised_message_is_a_sign_of_life(site: Site) -> None:
     assert execute("SELECT port, last_read_at FROM antenna_state").fetchall() == [(2, moment)]
 
 
-def test_two_identities_of_one_advertisement_are_one_sighting(cast: Cast) -> None:
+def test_two_identities_of_one_advertisement_are_one_read(cast: Cast) -> None:
     place = locations.create(shell(cast.acme), name="Hall").id
     readers.add_reader(shell(cast.acme), name="gateway", topic="gw", format="openmqttgateway", location_id=place)
     beacon = "5b2f0c1e-8d47-4f0a-9c33-71de20aa4b10:10:257"
@@ -268,7 +262,7 @@ def test_two_identities_of_one_advertisement_are_one_sighting(cast: Cast) -> Non
     assert buckets() == {"recorded": (1, 1)}
 
 
-def test_the_signal_threshold_of_the_reader_holds_for_antennas_without_their_own(site: Site) -> None:
+def test_antennas_inherit_the_signal_threshold_of_their_reader(site: Site) -> None:
     readers.change_reader(shell(site.organization_id), site.dock_reader, {"min_rssi": -55.0})
     readers.set_antenna(shell(site.organization_id), site.dock_reader, 4, Placement(site.aisle, None, True))
     line = pipeline()
@@ -280,13 +274,13 @@ def test_the_signal_threshold_of_the_reader_holds_for_antennas_without_their_own
 # Invariants ------------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_message_is_set_aside_like_any_other_and_can_be_looked_at(site: Site) -> None:
+def test_an_empty_message_becomes_a_dead_letter(site: Site) -> None:
     pipeline().handle([message(b"")])
     (letter,) = dead_letters.list_letters(site.organization_id, shown_bytes=100)
     assert (letter.payload, letter.size, letter.is_whole) == (b"", 0, True)
 
 
-def test_a_message_that_is_too_large_is_counted_as_that_and_never_read(site: Site) -> None:
+def test_a_message_that_is_too_large_is_counted_and_not_parsed(site: Site) -> None:
     pipeline().handle([replace(message(csl(seen(site.epcs[0]))), size=1_300_000)])
     assert buckets() == {"too_large": (1, 0)}
     (letter,) = dead_letters.list_letters(site.organization_id, shown_bytes=100)
@@ -294,13 +288,13 @@ def test_a_message_that_is_too_large_is_counted_as_that_and_never_read(site: Sit
     assert letter.reason.startswith("the message has 1,300,000 bytes")
 
 
-def test_a_message_that_is_too_large_on_a_topic_of_nobody_is_told_with_its_size(site: Site) -> None:
+def test_a_message_that_is_too_large_on_an_unassigned_topic_has_its_size(site: Site) -> None:
     pipeline().handle([replace(message(b"{", "site/new"), size=1_300_000)])
     (topic,) = unassigned_topics.list_topics(site.organization_id)
     assert (topic.topic, topic.size) == ("site/new", 1_300_000)
 
 
-def test_the_last_few_messages_of_an_unknown_shape_are_kept_for_each_reader(site: Site) -> None:
+def test_the_last_unrecognized_messages_of_each_reader_are_kept(site: Site) -> None:
     line = pipeline()
     line.handle([message(b'{"n":%d}' % number) for number in range(8)] + [message(b'{"x":1}', AISLE)])
     line.handle([message(b'{"n":8}'), message(csl())])
@@ -309,7 +303,7 @@ def test_the_last_few_messages_of_an_unknown_shape_are_kept_for_each_reader(site
     assert execute("SELECT count(*) FROM ignored_message").fetchone() == (6,)
 
 
-def test_an_unknown_beacon_is_listed_by_what_stays_and_not_by_its_address(site: Site) -> None:
+def test_an_unknown_beacon_is_listed_by_its_stable_identity(site: Site) -> None:
     beacon = "5b2f0c1e-8d47-4f0a-9c33-71de20aa4b10:10:257"
     advert = "0201061AFF4C0002155B2F0C1E8D474F0A9C3371DE20AA4B10000A0101C5"
     readers.add_reader(shell(site.organization_id), name="gate", topic="gate", format="gl_s10", location_id=site.dock)

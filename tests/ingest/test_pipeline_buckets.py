@@ -1,4 +1,4 @@
-"""Whatever comes, the buckets add up to it, and what comes again changes nothing."""
+"""Ledger: the buckets add up for any input, and redelivery changes nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ messages = st.lists(
 
 
 def count_reads(batch: Sequence[Message]) -> int:
-    """How many reads the parsers find in the messages that are parsed at all."""
+    """Return the number of reads in the parsable messages."""
     formats = {DOCK: "csl", AISLE: "edge"}
     total = 0
     for one in batch:
@@ -58,7 +58,7 @@ def count_reads(batch: Sequence[Message]) -> int:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages)
-def test_the_buckets_add_up_to_every_message_and_every_read(site: Site, batch: list[Message]) -> None:
+def test_the_buckets_add_up_to_all_messages_and_reads(site: Site, batch: list[Message]) -> None:
     before = buckets()
     pipeline().handle(batch)
     after = buckets()

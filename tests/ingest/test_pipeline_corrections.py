@@ -1,4 +1,4 @@
-"""An antenna had a wrong location: history, current location and what is decided next are corrected."""
+"""Location corrections: history, current location and later decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.ingest.site import GAP, Site, csl, location_of, message, pipeline, se
 
 
 def begin(site: Site) -> tuple[int, int]:
-    """The dock's antenna 2 is said to be in the yard, which it is not; a pallet goes past both. Returns the yard."""
+    """Assign antenna 2 of the dock to the yard by mistake, and move a pallet past both antennas. Returns the yard."""
     yard = locations.create(shell(site.organization_id), name="Yard").id
     readers.set_antenna(shell(site.organization_id), site.dock_reader, 2, Placement(yard, None, True))
     return yard, clock.now() // SECOND * SECOND - 600 * SECOND
@@ -47,17 +47,17 @@ def rows() -> list[tuple[int, int]]:
     ]
 
 
-def test_stays_at_a_wrong_location_become_one_at_the_right_one(site: Site) -> None:
+def test_stays_at_the_wrong_location_are_joined_at_the_right_one(site: Site) -> None:
     yard, start = begin(site)
     go_past(site, start)
     assert {location for _, location in rows()} == {site.dock, yard}
     assert location_of(site.assets[0]) == yard
     correction = Correction(site.dock_reader, 2, yard, site.dock, start, clock.now())
-    found = preview(site.organization_id, correction)
-    assert found.rows >= 2
-    assert (found.assets, found.current) == (1, 1)
+    effect = preview(site.organization_id, correction)
+    assert effect.rows >= 2
+    assert (effect.assets, effect.current) == (1, 1)
     assert location_of(site.assets[0]) == yard  # a preview changes nothing
-    assert correct(shell(site.organization_id), correction, GAP) == found
+    assert correct(shell(site.organization_id), correction, GAP) == effect
     assert rows() == [(start, site.dock)]
     assert location_of(site.assets[0]) == site.dock
     dwell, last = execute("SELECT dwell_started_at, last_seen_at FROM position").fetchone()
@@ -68,10 +68,8 @@ def test_stays_at_a_wrong_location_become_one_at_the_right_one(site: Site) -> No
 
 
 @pytest.mark.parametrize("bound", [1, location_corrections.READ_BYTES])
-def test_reads_that_follow_are_decided_from_corrected_ones(
-    site: Site, monkeypatch: pytest.MonkeyPatch, bound: int
-) -> None:
-    """Ingest does not remember the wrong location, in however many transactions its reads were corrected."""
+def test_later_decisions_use_corrected_reads(site: Site, monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
+    """Check that ingest forgets the wrong location, for any number of transactions."""
     monkeypatch.setattr(location_corrections, "READ_BYTES", bound)
     yard, start = begin(site)
     line = pipeline()
@@ -88,7 +86,7 @@ def test_reads_that_follow_are_decided_from_corrected_ones(
     assert rows() == [(start, site.dock)]
 
 
-def test_only_the_time_the_antenna_and_the_organization_that_are_named_are_corrected(site: Site, cast: Cast) -> None:
+def test_only_the_given_period_antenna_and_organization_are_corrected(site: Site, cast: Cast) -> None:
     yard, start = begin(site)
     go_past(site, start)
     before = rows()
@@ -107,7 +105,7 @@ def test_only_the_time_the_antenna_and_the_organization_that_are_named_are_corre
 
 
 def hurry_past(site: Site, start: int, visits: int, pause: int = 600) -> None:
-    """All assets: at antennas 1 and 2 by turns."""
+    """Read all assets alternately at antennas 1 and 2."""
     line = pipeline(is_smoothing=False)
     for number in range(visits):
         at = start + number * pause * SECOND
@@ -121,8 +119,8 @@ def all_rows() -> list[tuple[int, ...]]:
     ).fetchall()
 
 
-def test_each_transaction_goes_through_a_bounded_number_of_rows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So other writers never wait long, whether one asset has many rows or many have a few."""
+def test_each_transaction_has_a_limited_number_of_rows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the limit for one asset with many rows, and for many assets with few rows."""
     yard, start = begin(site)
     start -= 5 * HOUR
     hurry_past(site, start, 30)
@@ -132,9 +130,9 @@ def test_each_transaction_goes_through_a_bounded_number_of_rows(site: Site, monk
     real_relocate, real_writing = location_corrections.relocate, location_corrections.writing
 
     def relocate(*arguments: Any) -> tuple[int | None, int]:
-        found: tuple[int | None, int] = real_relocate(*arguments)
-        gone_through.append(found[1])
-        return found
+        progress: tuple[int | None, int] = real_relocate(*arguments)
+        gone_through.append(progress[1])
+        return progress
 
     @contextmanager
     def writing() -> Iterator[None]:
@@ -146,10 +144,10 @@ def test_each_transaction_goes_through_a_bounded_number_of_rows(site: Site, monk
     monkeypatch.setattr(location_corrections, "ROWS", 10)
     monkeypatch.setattr(location_corrections, "relocate", relocate)
     monkeypatch.setattr(location_corrections, "writing", writing)
-    found = correct(
+    effect = correct(
         shell(site.organization_id), Correction(site.dock_reader, 2, yard, site.aisle, start, clock.now()), GAP
     )
-    assert (found.rows, found.assets) == (45, 3)
+    assert (effect.rows, effect.assets) == (45, 3)
     assert sum(transactions) >= 90
     assert max(transactions) < 20
     assert yard not in {row[3] for row in all_rows()}
@@ -157,10 +155,10 @@ def test_each_transaction_goes_through_a_bounded_number_of_rows(site: Site, monk
 
 @pytest.mark.parametrize("is_joined", [False, True])
 @pytest.mark.parametrize("steps", range(1, 8))
-def test_after_a_crash_the_same_correction_does_what_is_left(
+def test_a_correction_can_be_repeated_after_a_crash(
     site: Site, monkeypatch: pytest.MonkeyPatch, steps: int, is_joined: bool
 ) -> None:
-    """Also where all stays turn out to be one."""
+    """Check a resumed correction, including one that joins all stays."""
     yard, start = begin(site)
     start -= 5 * HOUR
     hurry_past(site, start, 30, pause=200)
@@ -190,8 +188,8 @@ def test_after_a_crash_the_same_correction_does_what_is_left(
     assert preview(site.organization_id, correction) == Preview(0, 0, 0)
 
 
-def test_a_preview_looks_only_at_rows_of_the_time_that_is_asked_for(site: Site) -> None:
-    """By the keys of tracks and history: no statement goes through all of either."""
+def test_a_preview_reads_only_rows_of_the_period(site: Site) -> None:
+    """Check that no statement scans the whole track or history table."""
     for sql, count in ((late_reads._TRACKS_SINCE, 4), (late_reads._COUNT, 4)):
         plan = [row[3] for row in execute(f"EXPLAIN QUERY PLAN {sql}", (0,) * count)]
         scanned = [step for step in plan if step.startswith("SCAN") and "VIRTUAL TABLE" not in step]
@@ -215,7 +213,7 @@ def test_a_bounded_preview_ends_when_it_is_too_large(site: Site, monkeypatch: py
             assert preview(site.organization_id, correction) == whole
 
 
-def test_what_is_on_a_carrier_is_corrected_with_it(site: Site) -> None:
+def test_contents_of_a_carrier_are_corrected_with_it(site: Site) -> None:
     yard, start = begin(site)
     carrier, box = site.assets[0], site.assets[1]
     assert carriers.load(shell(site.organization_id), carrier, box, start - SECOND)

@@ -1,4 +1,4 @@
-"""Positions stay known from one batch to the next, as long as nobody else changes them."""
+"""Positions across batches, with changes by other writers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_scan_by_a_person_between_two_batches_counts(site: Site, is_in_this_th
     assert execute("SELECT history_rows FROM track").fetchone() == execute("SELECT count(*) FROM history").fetchone()
 
 
-def test_a_gap_that_is_changed_between_two_batches_leaves_history_whole(site: Site) -> None:
+def test_a_change_of_the_gap_keeps_the_history_consistent(site: Site) -> None:
     line, at = pipeline(), clock.now() - 600 * SECOND
     line.handle([message(csl(seen(site.epcs[0], at)))])
     line.use_gap(0)
@@ -57,7 +57,7 @@ def test_a_gap_that_is_changed_between_two_batches_leaves_history_whole(site: Si
     assert execute("SELECT history_rows FROM track").fetchone() == execute("SELECT count(*) FROM history").fetchone()
 
 
-def test_what_went_with_its_carrier_goes_on_from_there(site: Site) -> None:
+def test_an_asset_continues_from_the_location_of_its_carrier(site: Site) -> None:
     pallet, box = site.assets[:2]
     line, at = pipeline(), clock.now() - 600 * SECOND
     line.handle([message(csl(seen(site.epcs[0], at), seen(site.epcs[1], at)))])
@@ -71,9 +71,7 @@ def test_what_went_with_its_carrier_goes_on_from_there(site: Site) -> None:
     assert rows[0] == execute("SELECT count(*) FROM history WHERE position_no = ?", (rows[1],)).fetchone()[0] == 2
 
 
-def test_reads_that_are_kept_for_later_ones_are_bounded_by_their_bytes(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recent_reads_are_limited_in_bytes(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_reads, "KEPT_BYTES", 1_000)
     line, begin, most = pipeline(), clock.now() - 300 * SECOND, 0
     for second in range(60):

@@ -1,4 +1,4 @@
-"""Readers whose clocks are wrong, and readers that send late: history tells when things really happened."""
+"""Wrong clocks and buffered messages of readers: history has the real times."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def world(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.mark.parametrize("ahead", [-HOUR / SECOND, -5 * 86_400, -40, -3])
-def test_a_slow_clock_is_corrected_from_the_first_read_on(world: World, ahead: float) -> None:
+def test_a_slow_clock_is_corrected_from_the_first_read(world: World, ahead: float) -> None:
     world.send(live(0, 30), lambda _: ahead)
     world.send(live(30, 60, GATE))
     world.wait_until(75)
     assert is_near(world.stays(), [Stay("dock", 0, 29), Stay("gate", 30, 59)], within=0.2), world.stays()
     assert world.offset() == HERE(ahead, abs=0.2)
     assert sum(messages for messages, _ in buckets().values()) == 60
-    assert set(buckets()) <= {"recorded", "repeat"}  # inside a stay that is known, a late read is no news
+    assert set(buckets()) <= {"recorded", "repeat"}  # a late read within a recorded stay is a repeat
 
 
 @pytest.mark.parametrize("ahead", [3, 60, 3600, 40 * 86_400])
-def test_a_fast_clock_is_corrected_at_once(world: World, ahead: float) -> None:
+def test_a_fast_clock_is_corrected_immediately(world: World, ahead: float) -> None:
     world.send(live(0, 1), lambda _: ahead)
     assert is_near(world.stays(), [Stay("dock", 0, 0)], within=0.2)
     world.send(live(1, 30), lambda _: ahead)
@@ -54,7 +54,7 @@ def test_a_fast_clock_is_corrected_at_once(world: World, ahead: float) -> None:
     assert world.offset() == HERE(ahead, abs=0.2)
 
 
-def test_a_clock_that_is_right_is_believed_at_once(world: World) -> None:
+def test_a_correct_clock_is_accepted_immediately(world: World) -> None:
     world.send(live(0, 1), lambda _: 0.4)
     assert world.stays() == [Stay("dock", 0.4, 0.4)]
     assert execute("SELECT DISTINCT quality FROM history").fetchall() == [(Quality.READER,)]
@@ -70,7 +70,7 @@ def test_a_slow_gateway_that_sends_batches_is_corrected_within_seconds(world: Wo
     assert stay.ends == HERE(60, abs=7)
 
 
-def test_a_slow_reader_that_is_rarely_heard_is_corrected_from_its_first_message_on(world: World) -> None:
+def test_a_slow_reader_with_few_messages_is_corrected_from_its_first_message(world: World) -> None:
     for minute in range(0, 60, 10):
         world.send([Sent(60 * minute + 1, (60 * minute,))], lambda _: -3600)
         world.wait_until(60 * minute + 12)
@@ -79,7 +79,7 @@ def test_a_slow_reader_that_is_rarely_heard_is_corrected_from_its_first_message_
 
 
 def test_a_clock_that_drifts_is_followed(world: World) -> None:
-    """Half a second a minute, and an hour of it."""
+    """Check a drift of 0.5 s a minute for one hour."""
     world.send((Sent(second + 0.1, (second,)) for second in range(0, 3600, 5)), lambda at: -at / 120)
     world.send([Sent(3600.1, (3600,), GATE)])
     assert is_near(world.stays(), [Stay("dock", 0, 3595), Stay("gate", 3600, 3600)], within=2.6), world.stays()
@@ -99,8 +99,8 @@ def test_a_clock_that_steps_back_and_forth_is_followed_within_seconds(world: Wor
     assert is_near(world.stays(), [Stay("dock", 0, 179), Stay("gate", 180, 189)], within=0.2), world.stays()
 
 
-def test_a_buffer_that_is_emptied_keeps_its_times(world: World) -> None:
-    """The network was away for half an hour; what was read meanwhile comes within ten seconds, then life goes on."""
+def test_buffered_reads_keep_their_times(world: World) -> None:
+    """Check a network outage of 30 minutes, with all buffered reads sent within 10 s."""
     away = [Sent(1860 + number / 60, (60 + 3 * number,)) for number in range(600)]
     world.send([*live(0, 60), *away, *live(1870, 1880)])
     world.wait_until(1900)
@@ -109,33 +109,33 @@ def test_a_buffer_that_is_emptied_keeps_its_times(world: World) -> None:
     assert execute("SELECT DISTINCT quality FROM history").fetchall() == [(Quality.READER,)]
 
 
-def test_a_reader_that_begins_with_its_buffer_is_believed(world: World) -> None:
+def test_buffered_reads_of_a_new_reader_are_accepted(world: World) -> None:
     away = [Sent(1800 + number / 60, (3 * number,)) for number in range(600)]
     world.send([*away, *live(1810, 1820)])
     world.wait_until(1840)
     assert is_near(world.stays(), [Stay("dock", 0, 1819)], within=0.2), world.stays()
 
 
-def test_a_single_late_message_of_a_known_reader_is_late_and_not_its_clock(world: World) -> None:
+def test_a_single_late_message_does_not_change_the_offset(world: World) -> None:
     world.send([*live(0, 60), Sent(400, (70,)), *live(420, 430)])
     assert is_near(world.stays(), [Stay("dock", 0, 70), Stay("dock", 420, 429)], within=0.2), world.stays()
     assert world.offset() == HERE(0, abs=0.2)
 
 
-def test_a_box_that_falls_behind_blames_no_clock(world: World) -> None:
-    """Messages wait at the broker, longer and longer, up to two minutes."""
+def test_a_slow_box_does_not_change_offsets(world: World) -> None:
+    """Check messages with a delay that grows to two minutes."""
     world.send([Sent(second * 1.5, (second,)) for second in range(240)])
     world.wait_until(400)
     assert is_near(world.stays(), [Stay("dock", 0, 239)], within=0.2), world.stays()
 
 
-def test_one_crazy_read_does_no_harm(world: World) -> None:
+def test_one_absurd_time_is_ignored(world: World) -> None:
     world.send(live(0, 120), lambda at: 5 * 3600 if at == 60 else 0)
     world.wait_until(140)
     assert is_near(world.stays(), [Stay("dock", 0, 119)], within=0.2), world.stays()
 
 
-def test_devices_behind_a_wildcard_have_clocks_of_their_own(world: World) -> None:
+def test_devices_of_a_reader_with_a_wildcard_have_their_own_clocks(world: World) -> None:
     readers.remove_reader(shell(world.organization_id), world.readers["gate"].id)
     readers.change_reader(shell(world.organization_id), world.readers["dock"].id, {"topic": "site/+/reads/#"})
     right = [Sent(second + 0.1, (second,), "site/dock/reads/1") for second in range(20)]
@@ -145,7 +145,7 @@ def test_devices_behind_a_wildcard_have_clocks_of_their_own(world: World) -> Non
     assert is_near(world.stays(), [Stay("dock", 0, 19)], within=0.3), world.stays()
 
 
-def test_what_is_held_back_counts_as_waiting_and_is_there_after_a_restart(world: World) -> None:
+def test_held_messages_are_counted_as_held_and_survive_a_restart(world: World) -> None:
     world.send(live(0, 3), lambda _: -3600)
     assert buckets() == {"held": (3, 0)}
     assert world.stays() == []
@@ -160,14 +160,14 @@ def test_what_is_held_back_counts_as_waiting_and_is_there_after_a_restart(world:
     assert is_near(world.stays(), [Stay("dock", 0, 20)], within=0.2)
 
 
-def test_what_is_held_back_is_seen_by_whoever_watches_the_reader(world: World) -> None:
+def test_held_messages_appear_in_the_live_view(world: World) -> None:
     live_reads.watch(world.readers["dock"].id)
     world.send(live(0, 3), lambda _: -3600)
     assert buckets() == {"held": (3, 0)}
     assert [read.bucket for read in live_reads.watch(world.readers["dock"].id)][-1] == "held"
 
 
-def test_a_message_that_is_held_back_and_delivered_again_counts_once(world: World) -> None:
+def test_a_held_message_that_is_redelivered_counts_once(world: World) -> None:
     late = csl(seen(EPC, at=START - HOUR))
     for is_again in (False, True, True):
         world.pipeline.handle([Message(DOCK, late, START, 7, 1, is_redelivered=is_again)])
@@ -176,14 +176,14 @@ def test_a_message_that_is_held_back_and_delivered_again_counts_once(world: Worl
     assert buckets() == {"recorded": (1, 1), "repeat": (2, 0)}
 
 
-def test_what_a_reader_held_back_when_it_was_removed_is_of_no_reader(world: World) -> None:
+def test_held_messages_of_a_removed_reader_are_on_an_unassigned_topic(world: World) -> None:
     world.send(live(0, 1), lambda _: -3600)
     readers.remove_reader(shell(world.organization_id), world.readers["dock"].id)
     world.wait_until(15)
     assert buckets() == {"unknown_topic": (1, 0)}
 
 
-def test_a_poison_message_that_was_held_back_is_set_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_poison_message_becomes_a_dead_letter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.send(live(0, 2), lambda _: -3600)
     monkeypatch.setattr("edge.ingest.batch.judge", lambda *_: 1 / 0)
     world.wait_until(15)
@@ -191,14 +191,14 @@ def test_a_poison_message_that_was_held_back_is_set_aside(world: World, monkeypa
 
 
 @pytest.mark.parametrize(("setting", "begins"), [("receipt", 0.1), ("reader", -3600), ("auto", 0)])
-def test_a_technician_says_what_the_clock_is_worth(world: World, setting: str, begins: float) -> None:
+def test_the_clock_setting_is_respected(world: World, setting: str, begins: float) -> None:
     readers.change_reader(shell(world.organization_id), world.readers["dock"].id, {"clock_setting": setting})
     world.send(live(0, 1), lambda _: -3600)
     world.wait_until(15)
     assert world.stays()[0].begins == HERE(begins, abs=0.11)
 
 
-def test_how_many_are_held_back_is_bounded(world: World) -> None:
+def test_the_number_of_held_messages_is_limited(world: World) -> None:
     world.send((Sent(number / 1000, (number / 1000,)) for number in range(1500)), lambda _: -3600)
     assert execute("SELECT count(*) FROM held_message").fetchone()[0] <= 1_000
     world.wait_until(15)
@@ -206,7 +206,7 @@ def test_how_many_are_held_back_is_bounded(world: World) -> None:
     assert "held" not in buckets()
 
 
-def test_so_are_their_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_of_held_messages_are_limited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_clock, "MOST_HELD_BYTES", 5_000)
     for number in range(30):
         read = seen(EPC, at=world.now + (number - 3_600_000) * SECOND // 1000)
@@ -219,8 +219,8 @@ def test_so_are_their_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("back", [60, 3600])
-def test_what_is_held_back_when_the_clock_is_set_back_is_held_no_longer(world: World, back: int) -> None:
-    """Without a message to tell: the ten seconds would begin only when the clock is there again."""
+def test_held_messages_are_released_when_the_box_clock_is_set_back(world: World, back: int) -> None:
+    """Check the release without new messages after the box's clock was set back."""
     world.send([Sent(0, (0,))], lambda _: -3600)
     assert buckets() == {"held": (1, 0)}
     world.now -= back * SECOND
@@ -246,7 +246,7 @@ def fresh_world(folder: Path) -> Iterator[World]:
 def test_late_and_shuffled_messages_of_a_known_clock_give_the_same_history(
     tmp_path: Path, ahead: float, moves: list[bool], delays: list[int]
 ) -> None:
-    told = []
+    histories = []
     for is_late in (False, True):
         with fresh_world(tmp_path) as world:
             world.send([*live(0, 30), *live(0, 30, GATE)], lambda _: ahead)
@@ -259,5 +259,5 @@ def test_late_and_shuffled_messages_of_a_known_clock_give_the_same_history(
             ]
             world.send([*others, *pallet], lambda _: ahead)
             world.wait_until(500)
-            told.append(world.stays())
-    assert told[0] == told[1]
+            histories.append(world.stays())
+    assert histories[0] == histories[1]

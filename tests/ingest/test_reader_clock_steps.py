@@ -1,4 +1,4 @@
-"""A reader's clock that is set back by less than half a minute, and what only looks like that."""
+"""Steps of a reader's clock of less than 30 s, and cases that look similar."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.conftest import Cast
 from tests.ingest.clock_world import GATE, START, Sent, World, batched, live
 from tests.ingest.site import buckets
 
-OTHER = "30FF00000000000000000001"  # a tag of no asset, which tells the clock all the same
+OTHER = "30FF00000000000000000001"  # unmatched tag; its reads still measure the clock
 
 
 @pytest.fixture
 def world(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Its history has every read."""
+    """Site with a history of every read."""
     return World(cast.acme, monkeypatch, gap=0)
 
 
@@ -35,7 +35,7 @@ def right(_: float) -> float:
 
 
 def on_a_line(begins: int, ends: int, delay: Callable[[int], float]) -> Iterable[Sent]:
-    """A message each second, in their order."""
+    """Yield a message every second, in order."""
     arrivals = accumulate((second + delay(second) for second in range(begins, ends)), lambda a, b: max(a + 0.01, b))
     return [Sent(arrival, (second,)) for second, arrival in zip(range(begins, ends), arrivals, strict=True)]
 
@@ -60,15 +60,15 @@ def on_a_line(begins: int, ends: int, delay: Callable[[int], float]) -> Iterable
             right, 0, 11, id="ten messages delivered again",
         ),
         pytest.param([*live(0, 100), Sent(100.2, (92,), tag=OTHER)], right, 0, 1, id="an old one, then silence"),
-        # What is not told apart within seconds. See edge/ingest/reader_clock.py.
+        # Cases that are not distinguished within seconds, see edge/ingest/reader_clock.py.
         pytest.param(batched(0, 280, 10), set_back(8, at=140), 42, 1, id="batches of 10 s, set back by 8 s"),
         pytest.param(live(0, 140), set_back(5, at=30), 105, 0, id="set back in the first minute"),
     ],
 )  # fmt: skip
-def test_what_history_looks_like(
+def test_steps_in_history(
     world: World, messages: Iterable[Sent], ahead: Callable[[float], float], early: int, held: int
 ) -> None:
-    """`early`: how many reads history dates too early; `held`: after how many messages some were held back."""
+    """Check the history. `early`: reads recorded too early. `held`: messages after which some were on hold."""
     sent = sorted(messages)
     waits = 0
     for one in sent:
@@ -81,18 +81,18 @@ def test_what_history_looks_like(
 
 
 def errors(sent: Iterable[Sent]) -> list[float]:
-    """Of each read in history, by how many seconds its time is wrong."""
+    """Return the error of each recorded read in seconds."""
     made = {round(one.arrives * SECOND): one.made for one in sent}
     rows = execute("SELECT observed_at + delay, observed_at FROM history ORDER BY 1, 2").fetchall()
-    found = []
+    differences = []
     for arrived, group in groupby(rows, lambda row: row[0] - START):
-        told = [(at - START) / SECOND for _, at in group]
-        found += [one - other for one, other in zip(told, made[arrived], strict=False)]
-    return found
+        recorded = [(at - START) / SECOND for _, at in group]
+        differences += [one - other for one, other in zip(recorded, made[arrived], strict=False)]
+    return differences
 
 
-def test_a_read_after_the_step_is_not_taken_for_one_before_a_move(world: World) -> None:
-    """The pallet goes from the gate to the dock, of which the clock was set back shortly before."""
+def test_a_read_after_the_step_is_not_dated_before_a_move(world: World) -> None:
+    """Check a move from the gate to the dock shortly after the dock's clock was set back."""
     steady = [sent._replace(tag=OTHER) for sent in live(0, 130)]
     world.send([*steady, *live(95, 105, GATE), *(Sent(at + 0.2, (at,)) for at in range(106, 116))], set_back(20, at=90))
     assert {stay.location for stay in world.stays()[:10]} == {"gate"}
@@ -103,15 +103,15 @@ PERIODS = st.sampled_from([0.2, 0.5, 1.0, 1.5])
 
 
 @given(PERIODS, st.floats(3.5, 29), st.floats(0, 0.5), st.floats(-4000, 4000), st.randoms(use_true_random=False))
-def test_a_reader_that_sends_at_once_is_followed_within_seconds(
+def test_a_prompt_reader_is_followed_within_seconds(
     period: float, by: float, jitter: float, ahead: float, chance: Random
 ) -> None:
     reader = ReaderClock()
     for number in range(round(130 / period)):
         moment = number * period
         is_back = moment >= 120
-        told = ahead - (by if is_back else 0) - chance.uniform(0, jitter)
-        is_held = reader.observe(Sample(START + round(moment * SECOND), round(told * SECOND)), 100)
+        offset = ahead - (by if is_back else 0) - chance.uniform(0, jitter)
+        is_held = reader.observe(Sample(START + round(moment * SECOND), round(offset * SECOND)), 100)
         assert not is_held or (ahead < 0 and moment < 10) or 120 <= moment < 127
     assert reader.offset is not None
     assert abs(reader.offset / SECOND - (ahead - by)) <= jitter + 0.1
@@ -122,10 +122,10 @@ def test_a_reader_that_sends_at_once_is_followed_within_seconds(
     st.floats(0, 1),
     st.randoms(use_true_random=False),
 )
-def test_a_line_that_keeps_the_order_never_makes_a_clock_look_set_back(
+def test_jitter_without_reordering_never_looks_like_a_step_back(
     delays: list[tuple[float, int]], age: float, chance: Random
 ) -> None:
-    """However long what it carries takes, for how many seconds; until two minutes agree."""
+    """Check a connection with jitter that keeps the order of messages."""
     reader, arrives = ReaderClock(0), 0.0
     slow = [delay for delay, lasts in delays for _ in range(lasts)][:110]
     for second, delay in enumerate([0.0] * 70 + slow):

@@ -1,4 +1,4 @@
-"""What was delivered before is a repeat: by the broker, by the reader, after a crash."""
+"""Receipts: repeats by the broker, by the reader, and after a crash."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from tests.faults import failing_commits
 from tests.ingest.site import AISLE, Site, buckets, csl, everything_recorded, location_of, message, pipeline, seen
 
 
-def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_again(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A poison message split it, and after the first part the disk was full."""
+def test_a_partly_committed_batch_counts_once_after_a_retry(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check a batch that was split for a poison message before the disk was full."""
     line = pipeline()
     batch = [message(csl(seen(epc)), mid=mid) for mid, epc in enumerate([*site.epcs, "30BAD0"], start=1)]
     with monkeypatch.context() as patch:
@@ -36,8 +34,8 @@ def test_a_batch_that_was_committed_in_part_counts_once_when_it_is_handed_in_aga
 
 
 @pytest.mark.parametrize("is_timed", [False, True])
-def test_a_batch_whose_commit_failed_counts_once_when_it_is_handed_in_again(site: Site, is_timed: bool) -> None:
-    """Everything but the commit itself had worked, so that nothing of it may be remembered."""
+def test_a_batch_with_a_failed_commit_counts_once_after_a_retry(site: Site, is_timed: bool) -> None:
+    """Check that a failed commit leaves no receipts in memory."""
     line, at = pipeline(), clock.now() // 1000 * 1000 - SECOND if is_timed else None
     batch = [message(csl(seen(epc, at)), mid=mid) for mid, epc in enumerate(site.epcs, start=1)]
     counted = _counted_messages()
@@ -60,10 +58,8 @@ def _counted_messages() -> float:
 
 
 @pytest.mark.parametrize("mids", [(1, 2, 3), (1, 1, 1)])
-def test_a_reader_without_a_clock_that_says_the_same_again_has_read_the_tag_again(
-    site: Site, mids: tuple[int, ...]
-) -> None:
-    """Also under a packet id that is free again: only a message with the DUP flag is a redelivery."""
+def test_an_equal_message_of_a_reader_without_a_clock_is_a_new_read(site: Site, mids: tuple[int, ...]) -> None:
+    """Check that only the DUP flag marks a redelivery, even with the same packet ID."""
     line, begin = pipeline(), clock.now() - 600 * SECOND
     for minute, mid in enumerate(mids):
         line.handle([message(csl(seen(site.epcs[0])), mid=mid, received_at=begin + minute * 60 * SECOND)])
@@ -71,8 +67,8 @@ def test_a_reader_without_a_clock_that_says_the_same_again_has_read_the_tag_agai
     assert execute("SELECT last_seen_at FROM position").fetchone() == (begin + 120 * SECOND,)
 
 
-def test_what_was_committed_but_not_acknowledged_is_a_repeat_after_a_restart(site: Site) -> None:
-    """Readers without a clock: only the packet id tells a redelivery from the tag being seen again."""
+def test_a_committed_message_without_acknowledgement_is_a_repeat_after_a_restart(site: Site) -> None:
+    """Check readers without a clock, where only the packet ID distinguishes a redelivery from a new read."""
     at_aisle = b'{"reads":[{"tag":"%s"}]}' % site.epcs[0].encode()
     first = [message(csl(seen(site.epcs[0])), mid=1), message(at_aisle, AISLE, mid=2)]
     pipeline().handle(first)
@@ -84,24 +80,24 @@ def test_what_was_committed_but_not_acknowledged_is_a_repeat_after_a_restart(sit
 
 
 def test_a_message_delivered_again_within_its_batch_is_a_repeat(site: Site) -> None:
-    """The connection broke while it waited: the old copy and the new one are committed together."""
+    """Check a batch with both copies of a message after a lost connection."""
     first = message(csl(seen(site.epcs[0])), mid=1)
     pipeline().handle([first, replace(first, is_redelivered=True, received_at=first.received_at + SECOND)])
     assert buckets() == {"recorded": (1, 1), "repeat": (1, 0)}
 
 
-def test_a_packet_id_used_again_for_another_message_is_not_a_repeat(site: Site) -> None:
+def test_a_reused_packet_id_is_not_a_repeat(site: Site) -> None:
     line = pipeline()
     line.handle([message(csl(seen(site.epcs[0])), mid=1)])
     line.handle([message(csl(seen(site.epcs[1])), mid=1, is_redelivered=True)])
     assert buckets() == {"recorded": (2, 2)}
 
 
-def test_each_session_at_the_broker_has_packet_ids_of_its_own(site: Site) -> None:
+def test_each_session_has_its_own_packet_ids(site: Site) -> None:
     sent = [message(csl(seen(site.epcs[number])), mid=1) for number in range(2)]
     batch = [sent[0], replace(sent[1], session=15)]
     pipeline().handle(batch)
-    pipeline().handle([replace(one, is_redelivered=True) for one in batch])  # it has read the receipts from the store
+    pipeline().handle([replace(one, is_redelivered=True) for one in batch])  # loads the receipts from disk
     assert buckets() == {"recorded": (2, 2), "repeat": (2, 0)}
 
 
@@ -113,7 +109,7 @@ def test_a_timed_message_sent_twice_by_the_reader_is_a_repeat(site: Site) -> Non
     assert buckets() == {"recorded": (1, 2), "repeat": (1, 2)}
 
 
-def test_a_message_that_did_not_count_may_be_sent_again_after_the_cause_was_mended(site: Site) -> None:
+def test_a_message_that_did_not_count_may_be_sent_again_after_the_fix(site: Site) -> None:
     line, at = pipeline(), clock.now() - SECOND
     sent = csl(seen(site.epcs[0], at=at // 1000 * 1000), seen("30BAD0", at=at // 1000 * 1000))
     line.handle([message(sent, mid=7)])
@@ -126,7 +122,7 @@ def test_a_message_that_did_not_count_may_be_sent_again_after_the_cause_was_mend
 
 
 @pytest.mark.usefixtures("site")
-def test_what_was_recorded_stays_known_although_a_packet_id_under_which_it_had_not_counted_is_used_again() -> None:
+def test_a_recorded_message_stays_known_after_its_earlier_packet_id_is_reused() -> None:
     known, digest, other = Receipts(), b"d" * 16, b"o" * 16
     known.add([(0, 1, digest, False), (0, 2, digest, True), (0, 1, other, True)])
     assert known.has_recorded(digest)

@@ -1,4 +1,4 @@
-"""What came before a tag or a reader was set up counts once it is."""
+"""Replay of reads received before their tag or reader was set up."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def stays(asset_id: int) -> int:
     return number
 
 
-def test_a_tag_that_is_attached_takes_over_its_sightings(site: Site) -> None:
+def test_attaching_a_tag_replays_its_reads(site: Site) -> None:
     pipeline, at = line(), moment(minutes_ago=20)
     pipeline.handle([message(csl(seen(UNKNOWN, at=at), seen(site.epcs[0], at=at)), mid=1)])
     pipeline.handle([message(csl(seen(UNKNOWN, at=at + 10 * MINUTE)), mid=2)])
@@ -62,7 +62,7 @@ def test_a_tag_that_is_attached_takes_over_its_sightings(site: Site) -> None:
     assert execute("SELECT count(*) FROM replay").fetchone() == (0,)
 
 
-def test_it_does_so_after_a_restart_and_only_once(site: Site) -> None:
+def test_a_replay_runs_after_a_restart_and_only_once(site: Site) -> None:
     line().handle([message(csl(seen(UNKNOWN), seen(site.epcs[0])), mid=1)])
     attach(site, UNKNOWN)
     catch_up(line())
@@ -74,7 +74,7 @@ def test_it_does_so_after_a_restart_and_only_once(site: Site) -> None:
     assert counted == {"recorded": (1, 2)}
 
 
-def test_another_tag_that_still_waits_goes_on_waiting(site: Site) -> None:
+def test_other_unmatched_tags_are_still_kept(site: Site) -> None:
     pipeline = line()
     pipeline.handle([message(csl(seen(UNKNOWN), seen("30BAD1")), mid=1)])
     attach(site, UNKNOWN)
@@ -87,7 +87,7 @@ def test_another_tag_that_still_waits_goes_on_waiting(site: Site) -> None:
     assert buckets() == {"recorded": (1, 2)}
 
 
-def test_a_topic_that_is_set_up_takes_over_what_came_on_it(site: Site) -> None:
+def test_setting_up_a_topic_replays_its_messages(site: Site) -> None:
     pipeline = line()
     pipeline.handle([message(csl(seen(site.epcs[0]), seen(UNKNOWN)), "site/new/reads", mid=1)])
     assert buckets() == {"unknown_topic": (1, 0)}
@@ -98,7 +98,7 @@ def test_a_topic_that_is_set_up_takes_over_what_came_on_it(site: Site) -> None:
     assert [tag.value for tag in unknown_tags.list_tags(site.organization_id)] == [UNKNOWN]
 
 
-def test_an_antenna_that_is_placed_takes_over_its_reads(site: Site) -> None:
+def test_placing_an_antenna_replays_its_reads(site: Site) -> None:
     pipeline, actor = line(), shell(site.organization_id)
     readers.change_reader(actor, site.dock_reader, {"location_id": None})
     pipeline.handle([message(csl(seen(site.epcs[0], port=4)), mid=1)])
@@ -109,7 +109,7 @@ def test_an_antenna_that_is_placed_takes_over_its_reads(site: Site) -> None:
     assert buckets() == {"recorded": (1, 1)}
 
 
-def test_a_format_that_is_mended_takes_over_what_could_not_be_read(site: Site) -> None:
+def test_fixing_the_format_replays_unreadable_messages(site: Site) -> None:
     pipeline, actor = line(), shell(site.organization_id)
     mapped = b'{"tags":[{"tagId":"%s"}]}' % site.epcs[0].encode()
     pipeline.handle([message(mapped, AISLE, mid=1), message(b"3074;1", AISLE, mid=2), message(b"{", DOCK, mid=3)])
@@ -127,19 +127,19 @@ def test_a_format_that_is_mended_takes_over_what_could_not_be_read(site: Site) -
 
 
 def counted(reader_id: int) -> tuple[float, float]:
-    """(messages, reads) of a reader in the metrics, over all buckets."""
-    found = [0.0, 0.0]
+    """Return (messages, reads) of a reader in the metrics, over all buckets."""
+    totals = [0.0, 0.0]
     for line in metrics.exposition().decode().splitlines():
         for no, name in enumerate(("messages", "reads")):
             if line.startswith(f'edge_ingest_{name}_total{{bucket="') and f'reader="{reader_id}"' in line:
-                found[no] += float(line.rpartition(" ")[2])
-    return found[0], found[1]
+                totals[no] += float(line.rpartition(" ")[2])
+    return totals[0], totals[1]
 
 
-def test_a_message_that_is_read_again_is_one_message_in_the_metrics(site: Site) -> None:
+def test_a_replayed_message_is_counted_once_in_the_metrics(site: Site) -> None:
     pipeline, actor = line(), shell(site.organization_id)
     aisle = readers.add_reader(actor, name="new", topic="site/new/reads", format="edge", location_id=site.aisle).id
-    before = counted(aisle)  # ids repeat from test to test, and metrics are of the process
+    before = counted(aisle)  # metrics are global, and IDs repeat between tests
     sent = [b"3074%d;1" % number for number in range(4)] + [orjson.dumps({"reads": [{"tag": UNKNOWN}]})]
     pipeline.handle([message(payload, "site/new/reads", mid=no) for no, payload in enumerate(sent, start=1)])
     assert (counted(aisle)[0] - before[0], counted(aisle)[1] - before[1]) == (5, 1)
@@ -152,12 +152,12 @@ def test_a_message_that_is_read_again_is_one_message_in_the_metrics(site: Site) 
     assert messages - before[0] == 5
 
 
-def test_what_was_recorded_at_once_is_not_kept(site: Site) -> None:
+def test_recorded_messages_are_not_kept(site: Site) -> None:
     line().handle([message(csl(seen(site.epcs[0])), mid=1), message(csl(), mid=2)])
     assert execute("SELECT count(*) FROM raw_message").fetchone() == (0,)
 
 
-def test_no_message_that_fails_ends_the_catching_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_message_does_not_stop_the_replay(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = line()
     pipeline.handle([message(csl(seen(UNKNOWN)), mid=1)])
     pipeline.handle([message(csl(seen(UNKNOWN)), mid=2)])
@@ -171,7 +171,7 @@ def pack(reader_id: int, received_at: int, size: int) -> Pack:
     return Pack(None, reader_id, received_at, b"", b"x" * (size - kept_messages.ROW_BYTES))
 
 
-def test_the_window_is_bounded_for_each_reader_for_all_and_in_age(store: object) -> None:
+def test_kept_messages_are_limited_by_reader_in_total_and_by_age(store: object) -> None:
     now = clock.now()
     window = Window(10_000, HOUR)
 
@@ -189,9 +189,7 @@ def test_the_window_is_bounded_for_each_reader_for_all_and_in_age(store: object)
         assert kept() == [(9, 1)]
 
 
-def test_a_store_that_cannot_be_written_for_a_while_leaves_nothing_out(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replay_continues_after_the_disk_was_full(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = line()
     pipeline.handle([message(csl(seen(UNKNOWN)), mid=1)])
     asset = attach(site, UNKNOWN)

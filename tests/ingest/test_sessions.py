@@ -1,4 +1,4 @@
-"""Each reader has its own part of what the broker holds, and changes from one session to another lose nothing."""
+"""Sessions: each reader has its own share of the broker's queue, and moving between sessions loses nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.mosquitto
 
 ANYBODY = "topic readwrite #\n\nuser edge\n"
 EVERYTHING = "topic read #\ntopic readwrite edge/ping/#\n\nuser edge-session-1\n"
-SHARED = ANYBODY + EVERYTHING + "topic read site/a\n"  # both sessions get what is published there
+SHARED = ANYBODY + EVERYTHING + "topic read site/a\n"  # delivered to both sessions
 DIVIDED = ANYBODY + "topic deny site/a\n" + EVERYTHING + "topic read site/a\n"
 
 FIRST = Use(frozenset([1]))
@@ -51,7 +51,7 @@ def came(handler: Handler) -> list[tuple[str, int, bytes]]:
     return sorted((one.topic, one.session, one.payload) for one in handler.messages)
 
 
-def test_what_a_reader_publishes_comes_through_its_session_and_everything_else_through_the_first(
+def test_messages_of_a_reader_arrive_on_its_session_and_others_on_session_0(
     tmp_path: Path,
 ) -> None:
     handler = Handler()
@@ -62,7 +62,7 @@ def test_what_a_reader_publishes_comes_through_its_session_and_everything_else_t
     assert came(handler) == [("site/a", 1, b"1"), ("site/a", 1, b"2"), ("site/b", 0, b"1"), ("site/b", 0, b"2")]
 
 
-def test_both_sessions_hold_what_is_published_while_edge_is_away_and_are_acknowledged(tmp_path: Path) -> None:
+def test_both_sessions_queue_messages_while_edge_is_stopped(tmp_path: Path) -> None:
     with broker(tmp_path, DIVIDED) as running:
         with subscribed(running, Handler()):
             pass
@@ -78,7 +78,7 @@ def test_both_sessions_hold_what_is_published_while_edge_is_away_and_are_acknowl
     assert came(second) == [("site/b", 0, b"last")]
 
 
-def test_one_reader_cannot_use_up_what_the_broker_holds_for_the_others(tmp_path: Path) -> None:
+def test_one_reader_cannot_fill_the_queue_of_the_others(tmp_path: Path) -> None:
     handler = Handler()
     with broker(tmp_path, DIVIDED, "max_queued_messages 5\n") as running:
         with subscribed(running, Handler()):
@@ -90,8 +90,8 @@ def test_one_reader_cannot_use_up_what_the_broker_holds_for_the_others(tmp_path:
     assert [one for one in came(handler) if one[0] == "site/b"] == [("site/b", 0, n) for n in (b"1", b"2", b"3")]
 
 
-def test_a_reader_that_gets_a_session_loses_nothing_and_is_counted_once(tmp_path: Path) -> None:
-    """Also what was published just before the broker applied the new permissions, while edge was away."""
+def test_moving_a_reader_to_a_session_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """Check messages published just before the broker applied the new ACL, while edge was stopped."""
     before, between, after = Handler(), Handler(), Handler()
     waits = Use(frozenset([1]), {1: ["site/a"]})
     with broker(tmp_path, SHARED) as running:
@@ -112,7 +112,7 @@ def test_a_reader_that_gets_a_session_loses_nothing_and_is_counted_once(tmp_path
     assert came(after) == [("site/a", 1, b"3"), ("site/a", 1, b"4")]
 
 
-def test_a_session_that_is_refused_is_told_while_a_reader_needs_it(tmp_path: Path) -> None:
+def test_a_refused_session_is_reported_while_a_reader_needs_it(tmp_path: Path) -> None:
     with mosquitto(tmp_path, "max_connections 1\n") as running:
         one = Broker(f"mqtt://edge@127.0.0.1:{running.port}", "edge")
         subscriber = Subscriber(one, ["#"], Handler(), queue_size=9, batch_size=9, sessions=2)

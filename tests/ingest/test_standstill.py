@@ -1,4 +1,4 @@
-"""A reader's clock that stands still, and messages that are only sent again."""
+"""Stopped reader clocks, and repeated messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def world(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def send_stuck(world: World, begins: int, ends: int, shows: int, *, rssi_varies: bool = False, every: int = 1) -> None:
-    """A message at each of these seconds, whose read has the same time by the reader's clock."""
+    """Send a message at each of these seconds, all with the same reader time."""
     for second in range(begins, ends, every):
         world.wait_until(second)
         read = seen(EPC, at=shows, rssi=-50 - (second % 7 if rssi_varies else 0))
@@ -36,9 +36,7 @@ def kept_times(world: World) -> list[float]:
 
 @pytest.mark.parametrize("rssi_varies", [False, True])
 @pytest.mark.parametrize("before", [0, 2, 45 * 60, 5 * 86_400])
-def test_reads_of_a_clock_that_stands_still_count_at_the_time_of_receipt(
-    world: World, before: int, rssi_varies: bool
-) -> None:
+def test_reads_of_a_stopped_clock_count_at_the_time_of_receipt(world: World, before: int, rssi_varies: bool) -> None:
     send_stuck(world, 0, 300, START - before * SECOND, rssi_varies=rssi_varies)
     world.wait_until(400)
     recorded, _ = buckets()["recorded"]
@@ -50,7 +48,7 @@ def test_reads_of_a_clock_that_stands_still_count_at_the_time_of_receipt(
     assert "stopped at" in describe_clock("auto", state.clock_offset, state.clock_stands_at)
 
 
-def test_a_clock_that_stops_after_it_was_right_is_noticed(world: World) -> None:
+def test_a_clock_that_stops_later_is_detected(world: World) -> None:
     world.send(live(0, 100))
     send_stuck(world, 100, 400, START + 99 * SECOND)
     world.wait_until(500)
@@ -58,13 +56,13 @@ def test_a_clock_that_stops_after_it_was_right_is_noticed(world: World) -> None:
     assert kept_times(world)[-200:] == list(range(200, 400))
 
 
-def test_a_reader_that_is_rarely_heard_loses_nothing_either(world: World) -> None:
+def test_a_stopped_clock_with_few_messages_loses_no_reads(world: World) -> None:
     send_stuck(world, 0, 600, START - HOUR, every=12)
     world.wait_until(700)
     assert buckets()["recorded"][0] >= 49
 
 
-def test_a_clock_that_goes_on_is_believed_again(world: World) -> None:
+def test_a_clock_that_runs_again_is_accepted(world: World) -> None:
     send_stuck(world, 0, 60, START)
     world.wait_until(80)
     world.send(live(100, 200))
@@ -88,8 +86,8 @@ def test_a_message_sent_again_a_few_times_stays_one_read(world: World) -> None:
     assert buckets() == {"recorded": (110, 110), "repeat": (2, 2)}
 
 
-def test_an_old_buffer_that_is_sent_again_stays_what_it_was(world: World) -> None:
-    """Each of its messages five times, while the reader goes on."""
+def test_repeated_buffered_messages_change_nothing(world: World) -> None:
+    """Check messages that are sent five times while the clock runs."""
     world.send(live(0, 100))
     for number in range(100):
         old = csl(seen(EPC, at=START + number % 20 * SECOND))
@@ -100,7 +98,7 @@ def test_an_old_buffer_that_is_sent_again_stays_what_it_was(world: World) -> Non
     assert kept_times(world) == list(range(200))
 
 
-def test_a_redelivery_changes_nothing_while_a_clock_stands_still_also_after_a_restart(world: World) -> None:
+def test_a_redelivery_changes_nothing_while_a_clock_is_stopped(world: World) -> None:
     shows = START - DAY
     for second in range(20):
         world.wait_until(second)
@@ -119,8 +117,8 @@ def test_a_redelivery_changes_nothing_while_a_clock_stands_still_also_after_a_re
     assert sum(messages for messages, _ in buckets().values()) == 40
 
 
-def test_a_time_that_was_not_accepted_makes_no_repeat(world: World) -> None:
-    """A clock that was never set is not believed, so the same time again is another read."""
+def test_a_message_without_an_accepted_time_is_not_a_repeat(world: World) -> None:
+    """Check an unset clock: its time is not accepted, so an equal time is a new read."""
     readers.change_reader(shell(world.organization_id), world.readers["dock"].id, {"clock_setting": "reader"})
     send_stuck(world, 0, 30, SECOND)
     assert buckets() == {"recorded": (30, 30)}

@@ -1,4 +1,4 @@
-"""What was taken is committed before it is acknowledged, and whatever the broker does, the subscriber comes back."""
+"""Subscriber: commits before it acknowledges, and recovers from any failure of the broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOT_UTF8 = b"site/\xff"
 
 @pytest.fixture(params=["embedded", pytest.param("mosquitto", marks=pytest.mark.mosquitto)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A running broker, of either kind."""
+    """Start a broker of either kind."""
     if request.param == "mosquitto":
         with mosquitto(tmp_path) as broker:
             yield broker.url
@@ -47,7 +47,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         embedded.stop()
 
 
-def test_a_broker_that_was_stopped_leaves_no_thread_behind() -> None:
+def test_stopping_the_embedded_broker_ends_its_thread() -> None:
     def brokers() -> list[threading.Thread]:
         return [thread for thread in threading.enumerate() if thread.name == "broker"]
 
@@ -71,7 +71,7 @@ def test_messages_arrive_whole_and_in_order(url: str) -> None:
 
 @pytest.mark.mosquitto
 def test_large_messages_wait_at_the_broker_and_not_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One reader that sends the largest there are must not have the service killed for its memory."""
+    """Check the memory limit for a reader that sends the largest messages."""
     monkeypatch.setattr(writer, "QUEUE_BYTES", 2_000_000)
     handler = Handler()
     handler.is_open.clear()
@@ -87,7 +87,7 @@ def test_large_messages_wait_at_the_broker_and_not_in_memory(tmp_path: Path, mon
 
 
 @pytest.mark.mosquitto
-def test_what_the_broker_kept_while_we_were_away_is_taken(tmp_path: Path) -> None:
+def test_messages_queued_while_disconnected_are_received(tmp_path: Path) -> None:
     handler = Handler()
     with mosquitto(tmp_path) as broker:
         with subscribed(broker.url, handler) as subscriber:
@@ -98,7 +98,7 @@ def test_what_the_broker_kept_while_we_were_away_is_taken(tmp_path: Path) -> Non
     assert handler.payloads() == numbers(20)
 
 
-def test_stopping_commits_and_acknowledges_what_was_taken(url: str) -> None:
+def test_stop_commits_and_acknowledges_queued_messages(url: str) -> None:
     handler = Handler()
     with subscribed(url, handler) as subscriber:
         until_connected(subscriber)
@@ -114,7 +114,7 @@ def test_stopping_commits_and_acknowledges_what_was_taken(url: str) -> None:
     assert handler.payloads()[30:] == [b"next"]
 
 
-def test_a_retained_message_is_the_memory_of_the_broker_and_no_read(url: str, store: Path) -> None:
+def test_a_retained_message_is_not_a_read(url: str, store: Path) -> None:
     site = make_site(organizations.add_organization(shell(), "Acme").id)
     publish(url, csl(seen(site.epcs[0])), retain=True)
     with subscribed(url):
@@ -122,7 +122,7 @@ def test_a_retained_message_is_the_memory_of_the_broker_and_no_read(url: str, st
     assert buckets() == {"retained": (1, 0)}
 
 
-def test_no_message_stops_the_ones_after_it(url: str, store: Path) -> None:
+def test_no_message_blocks_the_next_one(url: str, store: Path) -> None:
     site = make_site(organizations.add_organization(shell(), "Acme").id)
     poison = [b"\xff\xfe{", b"[" * 100_000, b'{"tags":' + b"9" * 5000 + b"}", b"", b"\x00" * (2 * LARGEST_PAYLOAD)]
     with subscribed(url) as subscriber:
@@ -139,7 +139,7 @@ def test_no_message_stops_the_ones_after_it(url: str, store: Path) -> None:
 REASON_TOO_LARGE = "the message has 2,097,152 bytes; configure the reader to send at most 1 MiB"
 
 
-def test_a_topic_that_is_not_text_is_counted_like_any_other() -> None:
+def test_a_topic_that_is_not_utf_8_is_counted() -> None:
     handler = Handler()
     with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
         wait_for(lambda: subscriber.state().is_connected, SOON)
@@ -163,7 +163,7 @@ def test_an_acknowledgement_follows_the_commit() -> None:
     assert all(message.is_redelivered for message in handler.messages), "a part may have been committed"
 
 
-def test_a_full_disk_does_not_keep_the_service_from_stopping() -> None:
+def test_the_service_stops_with_a_full_disk() -> None:
     handler = Handler()
     handler.wrong = Unavailable("The disk is full")
     with FakeBroker() as broker:
@@ -183,8 +183,8 @@ def take_one_and_hang_up(broker: FakeBroker, subscriber: Subscriber, handler: Ha
     broker.hang_up()
 
 
-def test_what_was_taken_on_a_lost_connection_is_not_acknowledged_on_the_next() -> None:
-    """A packet id means something on its own connection only."""
+def test_messages_of_a_lost_connection_are_not_acknowledged_on_the_next() -> None:
+    """Check that packet IDs are valid only for their connection."""
     handler = Handler()
     with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
         take_one_and_hang_up(broker, subscriber, handler)
@@ -196,8 +196,8 @@ def test_what_was_taken_on_a_lost_connection_is_not_acknowledged_on_the_next() -
         assert broker.acknowledged == [2]
 
 
-def test_messages_to_itself_are_rare() -> None:
-    """One when it is connected, then one in ten seconds: each goes through the broker and back."""
+def test_pings_are_rare() -> None:
+    """Check the rate of pings: one after connecting, then one every 10 s."""
     with FakeBroker() as broker, subscribed(broker.url, Handler()) as subscriber:
         wait_for(lambda: subscriber.state().is_connected, SOON)
         began = time.monotonic()
@@ -207,8 +207,8 @@ def test_messages_to_itself_are_rare() -> None:
         assert broker.published <= 2 + (time.monotonic() - began) // 10
 
 
-def test_what_was_committed_and_comes_again_with_the_dup_flag_is_a_repeat(site: Site) -> None:
-    """The connection broke after the commit, and the acknowledgement was lost with it; the reader has no clock."""
+def test_a_committed_message_with_the_dup_flag_is_a_repeat(site: Site) -> None:
+    """Check an acknowledgement lost after the commit, for a reader without a clock."""
     read = delivery(csl(seen(site.epcs[0])), 1)
     with FakeBroker() as broker, subscribed(broker.url) as subscriber:
         for connection, one in enumerate([read, replace(read, is_redelivered=True)], start=1):
@@ -219,10 +219,10 @@ def test_what_was_committed_and_comes_again_with_the_dup_flag_is_a_repeat(site: 
     assert buckets() == {"recorded": (1, 1), "repeat": (1, 0)}
 
 
-def test_messages_that_come_together_keep_their_order_when_the_clock_is_set_back(
+def test_messages_keep_their_order_when_the_clock_is_set_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By less than a second, time goes on in microseconds; by more, the clock is followed."""
+    """Check a step back: below 1 s, time continues in microseconds; a larger step is followed."""
     handler, now = Handler(), clock.now()
     with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
         wait_for(lambda: subscriber.state().is_connected, SOON)
@@ -236,7 +236,7 @@ def test_messages_that_come_together_keep_their_order_when_the_clock_is_set_back
     assert times[4:] == [now - clock.HOUR, now - clock.HOUR + 1]
 
 
-def test_stopping_without_a_broker_commits_what_was_taken() -> None:
+def test_stop_without_a_broker_commits_queued_messages() -> None:
     handler = Handler()
     with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
         take_one_and_hang_up(broker, subscriber, handler)
@@ -246,24 +246,24 @@ def test_stopping_without_a_broker_commits_what_was_taken() -> None:
     assert broker.acknowledged == []
 
 
-def test_a_subscription_that_is_refused_is_told() -> None:
+def test_a_refused_subscription_is_reported() -> None:
     with FakeBroker(granted=REFUSED) as broker, subscribed(broker.url, Handler()) as subscriber:
         wait_for(lambda: "denied the subscription to #" in subscriber.state().problem, SOON)
 
 
-def test_a_sign_in_that_is_refused_is_told() -> None:
+def test_a_refused_login_is_reported() -> None:
     with FakeBroker(code=5) as broker, subscribed(broker.url, Handler()) as subscriber:
         wait_for(lambda: "refused the connection: Not authorized" in subscriber.state().problem, SOON)
 
 
-def test_a_broker_that_refuses_the_protocol_is_not_asked_for_an_older_one() -> None:
-    """The library would connect again by itself, at once and without a pause that grows."""
+def test_there_is_no_fallback_to_an_older_protocol() -> None:
+    """Check that paho does not reconnect by itself, which would skip the backoff."""
     with FakeBroker(code=1) as broker, subscribed(broker.url, Handler()):
         wait_for(lambda: len(broker.protocols) == 2, SOON)
         assert broker.protocols == [b"MQTT\x04"] * 2
 
 
-def test_a_broker_that_breaks_the_protocol_is_left_and_tried_again() -> None:
+def test_a_protocol_error_leads_to_a_reconnect() -> None:
     handler = Handler()
     with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
         wait_for(lambda: subscriber.state().is_connected, SOON)
@@ -273,11 +273,11 @@ def test_a_broker_that_breaks_the_protocol_is_left_and_tried_again() -> None:
         wait_for(lambda: broker.acknowledged == [1], SOON)
 
 
-def test_attempts_to_connect_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_attempts_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     class Stopping(threading.Event):
-        """Lets no time pass, and stops after six attempts."""
+        """Event that never waits and is set after six attempts."""
 
         def wait(self, timeout: float | None = None) -> bool:
             waits.append(timeout or 0.0)
@@ -301,7 +301,7 @@ def test_attempts_to_connect_become_rarer(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.mosquitto
-def test_a_broker_that_is_away_at_the_start_is_found_when_it_comes(tmp_path: Path) -> None:
+def test_a_broker_that_starts_later_is_connected(tmp_path: Path) -> None:
     broker = Mosquitto(tmp_path)
     with subscribed(broker.url, Handler()) as subscriber:
         wait_for(lambda: "cannot be reached" in subscriber.state().problem, SOON)
@@ -315,7 +315,7 @@ def test_a_broker_that_is_away_at_the_start_is_found_when_it_comes(tmp_path: Pat
 
 
 @pytest.mark.mosquitto
-def test_a_restart_of_the_broker_loses_and_doubles_nothing(tmp_path: Path, store: Path) -> None:
+def test_a_broker_restart_loses_and_repeats_nothing(tmp_path: Path, store: Path) -> None:
     site = make_site(organizations.add_organization(shell(), "Acme").id)
     with mosquitto(tmp_path) as broker, subscribed(broker.url) as subscriber:
         until_connected(subscriber)
@@ -328,8 +328,8 @@ def test_a_restart_of_the_broker_loses_and_doubles_nothing(tmp_path: Path, store
 
 
 @pytest.mark.mosquitto
-def test_over_tls_everything_arrives_too(tmp_path: Path) -> None:
-    """Decrypted bytes can wait where select does not see them."""
+def test_all_messages_arrive_over_tls(tmp_path: Path) -> None:
+    """Check data that TLS has decrypted but `select` does not report."""
     certificate, key, plain = tmp_path / "broker.crt", tmp_path / "broker.key", free_port()
     request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=broker"
     name = "subjectAltName=IP:127.0.0.1"
@@ -350,7 +350,7 @@ def test_over_tls_everything_arrives_too(tmp_path: Path) -> None:
 
 @pytest.mark.mosquitto
 def test_a_full_queue_leaves_the_rest_to_the_broker(tmp_path: Path) -> None:
-    """At most one more buffer is read than the queue holds."""
+    """Check that at most one buffer beyond the queue limit is read."""
     handler = Handler()
     sent = numbers(1_000, size=5_000)
     with mosquitto(tmp_path) as broker, subscribed(broker.url, handler, queue_size=50) as subscriber:
@@ -387,7 +387,7 @@ def test_reads_wait_at_the_broker_while_another_process_holds_the_database(
     ("url", "port"),
     [("mqtt://broker", 1883), ("mqtts://broker", 8883), ("mqtt://broker:1", 1), ("mqtts://broker:2", 2)],
 )
-def test_without_a_port_it_is_the_usual_one(monkeypatch: pytest.MonkeyPatch, url: str, port: int) -> None:
+def test_default_port(monkeypatch: pytest.MonkeyPatch, url: str, port: int) -> None:
     asked: list[int] = []
 
     def connect(_client: object, _host: str, at: int, **_: object) -> None:

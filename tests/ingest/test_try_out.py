@@ -1,4 +1,4 @@
-"""What a message would come to, before anything is saved."""
+"""Test of a message before the reader is saved."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ def test_each_read_is_shown_with_its_asset_its_location_and_its_bucket(site: Sit
         (csl(seen("30AA00000000000000000000")), "csl", "no_location"),
     ],
 )
-def test_a_message_without_reads_or_place_says_so(site: Site, payload: bytes, format_name: str, bucket: str) -> None:
+def test_the_bucket_of_a_message_without_reads_or_location(
+    site: Site, payload: bytes, format_name: str, bucket: str
+) -> None:
     assert try_out(site.organization_id, Attempt("t", payload, format_name)).bucket == bucket
 
 
-def test_nothing_of_another_organization_is_seen(site: Site, cast: Cast) -> None:
+def test_nothing_of_another_organization_is_visible(site: Site, cast: Cast) -> None:
     attempt = Attempt(DOCK, csl(seen(site.epcs[0])), "csl", reader_id=site.dock_reader)
     (one,) = try_out(cast.rival, attempt).reads
     assert (one.bucket, one.asset_id, one.location_id) == ("unmatched_tag", None, None)
@@ -56,7 +58,7 @@ def test_a_mapping_that_cannot_be_used_is_refused(site: Site) -> None:
         try_out(site.organization_id, Attempt("t", b"{}", "mapping", "{}"))
 
 
-def test_what_a_mapping_leaves_out_is_said(site: Site) -> None:
+def test_fields_missed_by_a_mapping_are_reported(site: Site) -> None:
     payload = orjson.dumps({"tags": [{"epc": epc, "rssi": "C3"} for epc in site.epcs]})
     mapping = '{"list_path": "tags", "tag_path": "epc", "antenna_path": "ant", "rssi_path": "rssi"}'
     trial = try_out(site.organization_id, Attempt("t", payload, "mapping", mapping, site.aisle))

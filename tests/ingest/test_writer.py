@@ -1,4 +1,4 @@
-"""When the writer commits: together what keeps coming, at once where the broker waits for acknowledgements."""
+"""Writer: batches continuous messages, and commits immediately if the broker waits for acknowledgements."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.service import wait_for
 
 
 class Commits:
-    """A writer that gathers for longer than a test takes, and how many messages it committed each time."""
+    """Writer with a gathering time longer than a test, and the sizes of its commits."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
         self.tried: list[Sequence[Message]] = []
-        self.failures = 0  # still to come
+        self.failures = 0  # number of commits that will fail
         self.most = 10_000  # messages in one commit
         self.stopping = threading.Event()
         self.writer = Writer(
@@ -52,17 +52,17 @@ def _for_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def commits() -> Iterator[Commits]:
-    found = Commits()
-    found.writer.thread.start()
-    found.put(1)
-    wait_for(lambda: found.sizes == [1], SOON)  # the first one after a pause goes at once
-    yield found
-    found.stopping.set()
-    found.writer.wake()
-    found.writer.thread.join(SOON)
+    commits = Commits()
+    commits.writer.thread.start()
+    commits.put(1)
+    wait_for(lambda: commits.sizes == [1], SOON)  # the first message after a pause is committed immediately
+    yield commits
+    commits.stopping.set()
+    commits.writer.wake()
+    commits.writer.thread.join(SOON)
 
 
-def test_messages_that_keep_coming_are_committed_together(commits: Commits) -> None:
+def test_continuous_messages_are_committed_together(commits: Commits) -> None:
     for _ in range(30):
         commits.put(10)
         commits.writer.note_pause(is_sure=False)
@@ -70,12 +70,12 @@ def test_messages_that_keep_coming_are_committed_together(commits: Commits) -> N
     wait_for(lambda: commits.sizes == [1, 300], SOON)
 
 
-def test_so_are_as_many_as_are_worth_a_commit(commits: Commits) -> None:
+def test_a_full_batch_is_committed_immediately(commits: Commits) -> None:
     commits.put(module.WORTH_A_COMMIT)
     wait_for(lambda: commits.sizes == [1, module.WORTH_A_COMMIT], SOON)
 
 
-def test_a_broker_that_waits_for_acknowledgements_is_known_by_how_many_it_waits_for(commits: Commits) -> None:
+def test_the_limit_of_unacknowledged_messages_is_detected(commits: Commits) -> None:
     commits.put(20)
     commits.writer.note_pause(is_sure=True)
     for number in range(3):
@@ -85,8 +85,8 @@ def test_a_broker_that_waits_for_acknowledgements_is_known_by_how_many_it_waits_
     wait_for(lambda: commits.sizes == [1] + [20] * 4, SOON)
 
 
-def test_what_is_tried_again_may_be_in_the_store_in_part(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that was split for a poison message: as redelivered, what was committed of it is known as a repeat."""
+def test_a_retried_batch_may_be_partly_committed(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the retry of a split batch: its messages are marked redelivered, so committed ones count as repeats."""
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
     commits.failures = 2
     commits.put(20)
@@ -101,7 +101,7 @@ def test_what_is_tried_again_may_be_in_the_store_in_part(commits: Commits, monke
     assert commits.writer.store_problem == ""
 
 
-def test_what_one_transaction_has_no_room_for_goes_into_the_next(commits: Commits) -> None:
+def test_messages_beyond_one_transaction_go_into_the_next(commits: Commits) -> None:
     commits.most = 8
     commits.put(20)
     commits.writer.note_pause(is_sure=True)
@@ -109,8 +109,8 @@ def test_what_one_transaction_has_no_room_for_goes_into_the_next(commits: Commit
     assert [message for batch in commits.tried[1:] for message in batch[:8]] == list(commits.tried[1])
 
 
-def test_a_batch_is_bounded_by_its_bytes_too(commits: Commits) -> None:
-    """Read, a message takes many times the memory of its bytes."""
+def test_a_batch_is_limited_in_bytes(commits: Commits) -> None:
+    """Check the limit in bytes, because a parsed message needs many times its size."""
     commits.put(30, b" " * (module.BATCH_BYTES // 4 + 1))
     commits.writer.note_pause(is_sure=True)
     commits.stopping.set()
@@ -118,10 +118,8 @@ def test_a_batch_is_bounded_by_its_bytes_too(commits: Commits) -> None:
     assert max(commits.sizes) == 4
 
 
-def test_what_was_set_aside_and_is_tried_again_makes_no_room_that_is_not_there(
-    commits: Commits, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was never counted as taken from the broker, so that it is not counted as done either."""
+def test_requeued_messages_do_not_change_the_queue_size(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the byte count: requeued messages were never added to it, so they must not be subtracted."""
     monkeypatch.setattr(module, "QUEUE_BYTES", 1_000)
     for number in range(1, 21):
         commits.writer.requeue(Message("dock", b" " * 1_000, 0, dead_letter_id=number))
@@ -137,14 +135,14 @@ def test_what_was_set_aside_and_is_tried_again_makes_no_room_that_is_not_there(
 def test_a_few_messages_are_committed_when_the_time_to_gather_is_over(
     commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are fewer than are worth a commit, and nothing says that no more come."""
+    """Check a batch below the minimum size without a pause signal."""
     monkeypatch.setattr(pace, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(pace, "BUSY_SECONDS", 0.0)
     commits.put(3)
     wait_for(lambda: commits.sizes == [1, 3], SOON)
 
 
-def test_that_the_broker_sends_nothing_more_is_noticed() -> None:
+def test_a_pause_of_the_broker_is_detected() -> None:
     with FakeBroker() as broker, subscribed(broker.url, Handler()) as subscriber:
         wait_for(lambda: subscriber.state().is_connected, SOON)
         for mid in range(1, 5):
@@ -152,7 +150,7 @@ def test_that_the_broker_sends_nothing_more_is_noticed() -> None:
             wait_for(lambda mid=mid: mid in broker.acknowledged, SOON)
 
 
-def test_only_messages_that_the_broker_waits_for_are_acknowledged(commits: Commits) -> None:
+def test_only_messages_with_qos_1_are_acknowledged(commits: Commits) -> None:
     commits.writer.put(Message("dock", b"{}", 0, mid=0, qos=0))
     commits.writer.put(Message("dock", b"{}", 0, mid=7, qos=1))
     commits.stopping.set()

@@ -1,4 +1,4 @@
-"""What was acknowledged is on disk, and nothing is recorded twice, whenever the process dies."""
+"""Crash test: acknowledged messages are on disk, and nothing is recorded twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READS, KILLS = 2_000, 3
 
 @pytest.mark.mosquitto
 def test_every_read_is_recorded_exactly_once_through_kills_at_random_moments(tmp_path: Path) -> None:
-    """The long version is tests/soak/crash.py."""
+    """Run a short version of tests/soak/crash.py."""
     seed = random.randrange(1_000_000)
     with mosquitto(tmp_path) as broker:
         outcome = crash.run(tmp_path, broker, READS, KILLS, seed)

@@ -1,4 +1,4 @@
-"""What being heard by an antenna means is what is said closest to it."""
+"""Antenna behavior: the most specific setting wins."""
 
 from __future__ import annotations
 

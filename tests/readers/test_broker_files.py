@@ -41,13 +41,13 @@ def reader(name: str, topic: str) -> Reader:
 
 
 def test_the_hash_is_the_one_mosquitto_writes() -> None:
-    written = (  # by mosquitto_passwd 2.0.11 for the password "secret"
+    written = (  # output of mosquitto_passwd 2.0.11 for the password "secret"
         "$7$101$cP/8mEMNDyN98wcn$76HPvLuGqFR9ihMr3hiYf7RwSc7h2h36cZjQ3ZYTrGBYTrXtL7JK1uq3CUCWuNLysG++Y207tN+6Sm3f43RshQ=="
     )
     assert hash_for_broker("secret", b64decode("cP/8mEMNDyN98wcn")) == written
 
 
-def test_each_reader_has_a_name_of_its_own_on_the_box(site: Path) -> None:
+def test_account_names_are_unique(site: Path) -> None:
     rival = add_organization(shell(), "Rival")
     first = reader("Dock 1", "a/1")
     second = Reader(shell(rival.id), add_reader(shell(rival.id), name="Dock 1", topic="rival/1", format="edge").id)
@@ -58,7 +58,7 @@ def test_each_reader_has_a_name_of_its_own_on_the_box(site: Path) -> None:
     assert set_account(*ours, password_hash="x", reserved=["gateway"]).name == "gateway-2"
 
 
-def test_readers_that_are_off_or_removed_have_no_account(site: Path) -> None:
+def test_disabled_and_removed_readers_have_no_account(site: Path) -> None:
     on, off, gone = reader("on", "a"), reader("off", "b"), reader("gone", "c")
     for who in (on, off, gone):
         set_account(*who, password_hash="x")
@@ -75,8 +75,8 @@ def test_files_are_written_only_when_something_changed(site: Path) -> None:
     assert "user dock\ntopic write site/dock/#\n" in (site / "broker" / "acl").read_text()
 
 
-def test_readers_get_a_session_each_in_two_steps(site: Path) -> None:
-    """First both sessions get their messages; the first one is denied them once everything from before has arrived."""
+def test_readers_get_their_own_session_in_two_steps(site: Path) -> None:
+    """Check both steps: both sessions receive the messages, then session 0 is denied them."""
     for name in ("dock", "gate", "ramp"):
         set_account(*reader(name, f"site/{name}/#"), password_hash=new_hash("secret"))
     assert not assign_sessions([])
@@ -106,7 +106,7 @@ def test_a_reader_whose_topics_may_include_those_of_edge_itself_stays_in_the_fir
 
 
 def rules(site: Path) -> dict[str, list[str]]:
-    """The lines of each account."""
+    """Return the ACL lines of each account."""
     write_files(site / "broker", OWN)
     blocks = (site / "broker" / "acl").read_text().split("user ")[1:]
     return {name: lines for name, *lines in (block.split("\n\n")[0].rstrip().splitlines() for block in blocks)}
@@ -120,13 +120,13 @@ def test_a_new_password_keeps_the_session(site: Path) -> None:
     assert [(row.session, row.password_hash) for row in list_accounts()] == [(3, "y")]
 
 
-def test_the_queue_of_the_broker_is_divided_into_as_many_parts_as_are_needed(site: Path) -> None:
-    parts = []
+def test_the_queue_of_the_broker_is_divided_as_needed(site: Path) -> None:
+    shares = []
     for number in range(18):
         set_account(*reader(f"reader {number}", f"site/{number}"), password_hash=new_hash("secret"))
         assign_sessions(range(1, SESSIONS))
-        parts.append(shares_of(list_accounts()))
-    assert parts == [2, 4, 4, *[8] * 4, *[16] * 11]
+        shares.append(shares_of(list_accounts()))
+    assert shares == [2, 4, 4, *[8] * 4, *[16] * 11]
 
 
 def test_a_topic_cannot_add_lines_to_the_rules(site: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_topic_cannot_add_lines_to_the_rules(site: Path) -> None:
         reader("sly", "a\ntopic readwrite #")
 
 
-def test_a_reader_whose_name_is_strange_gets_a_plain_account(site: Path) -> None:
+def test_special_characters_are_removed_from_account_names(site: Path) -> None:
     strange = [reader("Tor 7: S\u00fcd", "a"), reader("x" * 255, "b")]
     names = [set_account(*who, password_hash="x").name for who in strange]
     assert names == ["tor-7-s-d", "x" * 50]
@@ -160,7 +160,7 @@ def test_a_database_from_elsewhere_cannot_add_lines_to_the_rules(site: Path, col
     assert {file.name: file.read_text() for file in (site / "broker").iterdir()} == before
 
 
-def test_the_store_takes_no_account_name_that_ends_a_line(site: Path) -> None:
+def test_the_database_rejects_account_names_with_line_breaks(site: Path) -> None:
     set_account(*reader("dock", "site/dock/#"), password_hash="x")
     with pytest.raises(IntegrityError):
         execute("UPDATE broker_account SET name = 'dock' || char(10) || 'topic readwrite #'")
@@ -181,7 +181,7 @@ def test_links_in_the_folder_are_not_followed(site: Path, tmp_path: Path) -> Non
 
 @pytest.fixture
 def broker(site: Path) -> Iterator[int]:
-    """A real mosquitto with our files: `dock` may publish under site/dock/#."""
+    """Start mosquitto with our files; `dock` may publish under site/dock/#."""
     set_account(*reader("dock", "site/dock/#"), password_hash=new_hash("dock password"))
     write_files(site / "broker", OWN)
     with socket.socket() as probe:
@@ -202,25 +202,25 @@ def broker(site: Path) -> Iterator[int]:
 
 
 def connect(port: int, name: str, password: str) -> tuple[mqtt.Client, list[str]]:
-    """A client that went through its handshake; the list fills with topics it receives, or `refused`."""
-    heard: list[str] = []
+    """Return a client after CONNECT, and the list of its events: received topics, `refused`, ..."""
+    events: list[str] = []
     client = mqtt.Client(CallbackAPIVersion.VERSION2)
     client.username_pw_set(name, password)
-    client.on_connect = lambda *given: heard.append("refused" if given[3].is_failure else "connected")
-    client.on_subscribe = lambda *given: heard.append("subscribed" if given[3][0].value < 128 else "denied")
-    client.on_message = lambda *given: heard.append(given[2].topic)
-    client.on_publish = lambda *_: heard.append("published")
+    client.on_connect = lambda *given: events.append("refused" if given[3].is_failure else "connected")
+    client.on_subscribe = lambda *given: events.append("subscribed" if given[3][0].value < 128 else "denied")
+    client.on_message = lambda *given: events.append(given[2].topic)
+    client.on_publish = lambda *_: events.append("published")
     client.connect("127.0.0.1", port)
-    turn_until(client, heard, 1)
-    return client, heard
+    turn_until(client, events, 1)
+    return client, events
 
 
-def turn_until(client: mqtt.Client, heard: list[str], count: int) -> None:
+def turn_until(client: mqtt.Client, events: list[str], count: int) -> None:
     for _ in range(200):
-        if len(heard) >= count:
+        if len(events) >= count:
             return
         client.loop(0.05)
-    raise AssertionError(f"only {heard}")
+    raise AssertionError(f"only {events}")
 
 
 @pytest.mark.mosquitto

@@ -1,4 +1,4 @@
-"""What a wrong mapping leaves out is told to the people who set readers up, and to nobody else."""
+"""Remarks on fields that a mapping misses, visible only to the reader's organization."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def send(pipeline: Pipeline, number: int, **fields: object) -> None:
     pipeline.handle([message(payload, TOPIC)])
 
 
-def test_a_path_that_matches_nothing_is_told_once_there_are_enough_reads(cast: Cast, gate: int) -> None:
+def test_a_path_without_matches_is_reported_after_enough_reads(cast: Cast, gate: int) -> None:
     pipeline = Pipeline(GAP, 7)
     send(pipeline, 9)
     assert remarks_of(cast.acme, gate) == []
@@ -41,14 +41,14 @@ def test_a_path_that_matches_nothing_is_told_once_there_are_enough_reads(cast: C
     assert remarks_of_all() == [("gate", "antenna_path matched nothing in 30 of 30 reads")]
 
 
-def test_an_unreadable_field_is_told_with_the_last_example(cast: Cast, gate: int) -> None:
+def test_an_unreadable_field_is_reported_with_the_last_example(cast: Cast, gate: int) -> None:
     pipeline = Pipeline(GAP, 7)
     send(pipeline, 10, antena=1)
     send(pipeline, 10, antena=1, rssi="C3")
     assert remarks_of(cast.acme, gate) == ['rssi_path was unreadable in 10 of 20 reads: rssi is "C3", not a number']
 
 
-def test_another_mapping_begins_anew(cast: Cast, gate: int) -> None:
+def test_a_new_mapping_resets_the_counts(cast: Cast, gate: int) -> None:
     pipeline = Pipeline(GAP, 7)
     send(pipeline, 30)
     readers.change_reader(shell(cast.acme), gate, {"name": "south gate"})
@@ -77,7 +77,7 @@ def test_another_organization_sees_nothing_of_it(cast: Cast, gate: int) -> None:
         remarks_of(cast.rival, gate)
 
 
-def test_a_removed_reader_is_not_told_of(cast: Cast, gate: int) -> None:
+def test_a_removed_reader_is_not_reported(cast: Cast, gate: int) -> None:
     send(Pipeline(GAP, 7), 30)
     readers.remove_reader(shell(cast.acme), gate)
     assert remarks_of_all() == []

@@ -1,4 +1,4 @@
-"""From what a reader sent to the asset it is attached to: exact first, then by match key, never a guess."""
+"""Matching of tags to assets: exact value first, then match key."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def test_an_alias_counts_when_the_first_identity_is_unknown(cast: Cast) -> None:
     assert match(cast.acme, "ble", "C3:0A:11:4E:7F:21", f"{BEACON}:10:257") == asset
 
 
-def test_a_locations_label_is_no_asset(cast: Cast) -> None:
+def test_a_location_tag_is_not_an_asset(cast: Cast) -> None:
     locations.create(shell(cast.acme), name="Dock", tags=[NewTag("rfid", "10018")])
     assert match(cast.acme, "rfid", "10018") is NoAsset.LOCATION
     assert match(cast.acme, "rfid", "010018") is NoAsset.LOCATION
 
 
-def test_an_answer_is_remembered_only_until_a_tag_changes(cast: Cast) -> None:
+def test_matches_are_cached_until_a_tag_changes(cast: Cast) -> None:
     matcher = TagMatcher()
 
     def ask() -> int | NoAsset:

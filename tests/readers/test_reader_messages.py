@@ -1,4 +1,4 @@
-"""The last messages of each reader are kept for the trial of a release, seldom and bounded."""
+"""Sample messages of each reader for the trial of a release: at most one a minute, limited in size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MINUTE = 60 * SECOND
 START = 1_790_000_040 * SECOND
 
 
-def test_one_message_a_minute_is_kept_and_the_oldest_makes_room(store: Path, cast: Cast) -> None:
+def test_one_message_a_minute_is_kept_and_the_oldest_is_replaced(store: Path, cast: Cast) -> None:
     site = make_site(cast.acme)
     ingest = pipeline()
     payloads = [csl(seen(site.epcs[0], (START + number * MINUTE // 2) // 1000)) for number in range(12)]
@@ -27,7 +27,7 @@ def test_one_message_a_minute_is_kept_and_the_oldest_makes_room(store: Path, cas
     assert {message.topic for message in kept} == {DOCK}
 
 
-def test_what_has_no_reads_or_is_large_is_not_kept(store: Path, cast: Cast) -> None:
+def test_messages_without_reads_or_large_ones_are_not_kept(store: Path, cast: Cast) -> None:
     site = make_site(cast.acme)
     ingest = pipeline()
     large = csl(*[seen(site.epcs[0], START // 1000, port) for port in range(1, 400)])

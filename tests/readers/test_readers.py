@@ -1,4 +1,4 @@
-"""Readers: one topic, one reader, one organization."""
+"""Readers: topics are unique, and belong to one organization."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def add(organization_id: int, name: str = "dock", topic: str = "site/dock/reads"
 
 
 @pytest.mark.parametrize("other", ["rival", "rival/dock", "rival/+", "+/dock", "#", "+"])
-def test_a_topic_that_reaches_those_of_another_organization_is_refused_without_naming_it(
-    cast: Cast, other: str
-) -> None:
+def test_a_topic_that_overlaps_another_organization_is_rejected_without_its_name(cast: Cast, other: str) -> None:
     with pytest.raises(Conflict, match="another organization") as refused:
         add(cast.acme, topic=other)
     assert "rival" not in str(refused.value).replace(other, "")
@@ -35,13 +33,13 @@ def test_an_organization_with_a_prefix_stays_below_it(cast: Cast, other: str) ->
     assert add(cast.rival, topic="rival/#").topic == "rival/#"
 
 
-def test_a_topic_that_meets_one_of_our_own_readers_is_refused_by_name(cast: Cast) -> None:
+def test_a_topic_that_overlaps_another_reader_is_rejected_with_its_name(cast: Cast) -> None:
     add(cast.acme, name="dock 1")
     with pytest.raises(Conflict, match=r"the reader dock 1 \(site/dock/reads\)"):
         add(cast.acme, name="dock 2", topic="site/+/reads")
 
 
-def test_a_change_of_topic_is_held_to_the_same_rule(cast: Cast) -> None:
+def test_changed_topics_are_checked_as_well(cast: Cast) -> None:
     add(cast.acme)
     other = add(cast.rival, topic="rival/reads")
     with pytest.raises(Conflict):
@@ -68,7 +66,7 @@ def test_another_organizations_reader_does_not_exist(cast: Cast) -> None:
             act()
 
 
-def test_a_location_of_another_organization_is_no_place(cast: Cast) -> None:
+def test_a_location_of_another_organization_is_rejected(cast: Cast) -> None:
     theirs = locations.create(shell(cast.rival), name="Theirs").id
     with pytest.raises(Invalid, match="location_id does not name a location"):
         add(cast.acme, location_id=theirs)
@@ -77,7 +75,7 @@ def test_a_location_of_another_organization_is_no_place(cast: Cast) -> None:
         readers.set_antenna(shell(cast.acme), row.id, 1, Placement(theirs, None, True))
 
 
-def test_what_an_antenna_does_not_say_its_reader_says(cast: Cast) -> None:
+def test_an_antenna_inherits_settings_of_its_reader(cast: Cast) -> None:
     dock, aisle = (locations.create(shell(cast.acme), name=name).id for name in ("Dock", "Aisle"))
     row = add(cast.acme, location_id=dock, min_rssi=-65.0)
     readers.set_antenna(shell(cast.acme), row.id, 1, Placement(aisle, None, True))
@@ -89,7 +87,7 @@ def test_what_an_antenna_does_not_say_its_reader_says(cast: Cast) -> None:
     assert not any(place.is_enabled for place in readers.routes()[0].antennas.values())
 
 
-def test_every_change_that_matters_to_ingest_changes_the_version(cast: Cast) -> None:
+def test_every_change_relevant_to_ingest_changes_the_version(cast: Cast) -> None:
     dock = locations.create(shell(cast.acme), name="Dock").id
     seen = {readers.readers_version()}
     row = add(cast.acme, location_id=dock)
@@ -107,7 +105,7 @@ def test_every_change_that_matters_to_ingest_changes_the_version(cast: Cast) -> 
     assert len(seen) == len(steps) + 1
 
 
-def test_what_waits_at_another_organization_is_not_counted(cast: Cast) -> None:
+def test_items_of_another_organization_are_not_counted(cast: Cast) -> None:
     with writing():
         unassigned_topics.record([Unassigned("somewhere/1", 1, b"{}")])
         execute("UPDATE unassigned_topic SET organization_id = ?", (cast.rival,))

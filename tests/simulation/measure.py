@@ -1,4 +1,4 @@
-"""How well decided positions agree with the truth of a trace."""
+"""Compare decided positions with the true positions of a trace."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from tests.simulation.warehouse import Trace
 
-MOMENT = 0.001  # seconds; more than rounding, less than between two reads
-Decided = tuple[float, int]  # since when, location
+MOMENT = 0.001  # seconds; above rounding errors, below the interval of reads
+Decided = tuple[float, int]  # (start, location)
 
 
 class Score(NamedTuple):
-    """Seconds of truth and agreement, false moves, and the delay of each real move (inf: never seen).
+    """Result: seconds in total and in agreement, false moves, and the delay of each real move (inf: not detected).
 
-    `reads`: how many reads of any antenna it took to see each of those that were seen.
+    `reads`: number of reads before each detected move.
     """
 
     seconds: float
@@ -42,7 +42,7 @@ class Score(NamedTuple):
 
 
 def score(trace: Trace, decided: Sequence[Decided], end: float, passing: float) -> Score:
-    """Zones that were crossed in less than `passing` seconds need not be seen."""
+    """Compare a trace with decisions. Zones crossed in less than `passing` seconds may be missed."""
     first = decided[0][0] if decided else end
     stays = _stays(trace.truth, end)
     right = sum(

@@ -1,4 +1,4 @@
-"""How strongly an antenna hears a tag: distance, lobe, shadowing, fading, and what stands in between."""
+"""Radio model: distance, antenna pattern, shadowing, fading, obstacles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Point = tuple[float, float]
 
 
 class Antenna(NamedTuple):
-    """`facing` in degrees, None for one that hears all round; `location` is the number of its zone."""
+    """An antenna. `facing`: degrees, None if omnidirectional. `location`: number of its zone."""
 
     at: Point
     location: int
@@ -19,12 +19,12 @@ class Antenna(NamedTuple):
 
 
 class Radio(NamedTuple):
-    """One kind of tag and reader. Powers in dBm, spreads in dB, times in seconds.
+    """Radio parameters of a type of tag and reader. Powers in dBm, spreads in dB, times in seconds.
 
-    `slope` is the loss for each tenfold distance: 40 there and back for a passive tag, 20 to 30 for BLE indoors.
-    `shadow` differs from spot to spot and stays while the tag stays. `slow` comes and goes with what moves around,
-    within `slow_seconds`. `fast` is another for every read: reflections, and for BLE the three channels. `blocked` is
-    what somebody in between takes away, `blocked_every` seconds on average and for `blocked_for` seconds.
+    `slope`: loss per decade of distance, 40 for a passive tag (both ways), 20 to 30 for BLE indoors. `shadow`: depends
+    on the spot and is constant there. `slow`: fading by moving objects, within `slow_seconds`. `fast`: random for each
+    read (reflections, BLE channels). `blocked`: loss by a person in between, every `blocked_every` seconds on average,
+    for `blocked_for` seconds.
     """
 
     power_at_1m: float
@@ -42,13 +42,13 @@ class Radio(NamedTuple):
 RFID = Radio(-30, 40, -76, 3, 3, 2.0, 2.5, 15, 120, 4)
 BLE = Radio(-59, 24, -97, 4, 3, 4.0, 4.5, 8, 60, 5)
 
-LOBE = 12.0  # dB down at the edge of the beam, `BEAM` degrees off its axis
+LOBE = 12.0  # loss in dB at `BEAM` degrees off axis
 BEAM = 35.0
-BACK = 25.0  # dB down at the sides and the back
+BACK = 25.0  # loss in dB at the sides and back
 
 
 class Paths:
-    """The radio paths from one tag to every antenna, and how they change as time goes on."""
+    """Radio paths from one tag to each antenna, over time."""
 
     def __init__(self, radio: Radio, antennas: Mapping[int, Antenna], random: Random) -> None:
         self._radio = radio
@@ -60,7 +60,7 @@ class Paths:
         self.settle()
 
     def settle(self) -> None:
-        """The tag came to another spot."""
+        """Draw new shadowing after the tag moved to another spot."""
         self._shadow = {number: self._random.gauss(0, self._radio.shadow) for number in self._antennas}
 
     def go_on(self, now: float, seconds: float) -> None:
@@ -73,7 +73,7 @@ class Paths:
                 self._blocked_until[number] = now + random.expovariate(1 / radio.blocked_for)
 
     def strength(self, number: int, tag: Point, now: float) -> float | None:
-        """Of one try to read the tag; None when it is too weak."""
+        """Return the RSSI in dBm of one attempt to read the tag, None if it is too weak."""
         radio, antenna = self._radio, self._antennas[number]
         strength = radio.power_at_1m - radio.slope * math.log10(max(0.5, math.dist(antenna.at, tag)))
         strength -= lobe(antenna, tag)
@@ -84,7 +84,7 @@ class Paths:
 
 
 def lobe(antenna: Antenna, tag: Point) -> float:
-    """What the direction takes away."""
+    """Return the loss in dB for the direction."""
     if antenna.facing is None:
         return 0.0
     direction = math.degrees(math.atan2(tag[1] - antenna.at[1], tag[0] - antenna.at[0]))

@@ -1,4 +1,4 @@
-"""Readers of two makes that differ by 10 dB, with and without the offset that makes them comparable."""
+"""Readers of two makes that differ by 10 dB, with and without an RSSI offset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.simulation.radio import BLE, Antenna
 from tests.simulation.warehouse import WALK, Reading, Scenario, Trace, traces
 
 GAP = 300 * SECOND
-WEAKER_BY = 10.0  # dB, of every other reader
+WEAKER_BY = 10.0  # dB; applies to every second reader
 
 GRID = [(12.0 * column, 10.0 * line) for line in range(2) for column in range(3)]
 MAKES = Scenario(
@@ -25,7 +25,7 @@ MAKES = Scenario(
 
 
 def reported(trace: Trace) -> Trace:
-    """As the readers report it: those of the second make, which see as far, report less."""
+    """Return the reported reads: readers of the second make report less at the same range."""
     reads = [read._replace(strength=read.strength - WEAKER_BY * (read.antenna % 2)) for read in trace.reads]
     return trace._replace(reads=reads)
 
@@ -42,14 +42,14 @@ def decided(trace: Trace, offsets: Mapping[int, float]) -> list[Decided]:
 
 def share_right(offsets: Mapping[int, float], *, is_one_make: bool = False) -> Score:
     end = MAKES.hours * 3600
-    found = []
+    scores = []
     for trace in islice(traces(MAKES), MAKES.assets):
         read = trace if is_one_make else reported(trace)
-        found.append(score(trace, decided(read, offsets), end, MAKES.passing))
-    return total(found)
+        scores.append(score(trace, decided(read, offsets), end, MAKES.passing))
+    return total(scores)
 
 
-def test_an_offset_brings_two_makes_to_the_level_of_one() -> None:
+def test_an_offset_makes_two_makes_as_accurate_as_one() -> None:
     before = share_right({})
     after = share_right(dict.fromkeys((1, 3, 5), WEAKER_BY))
     one_make = share_right({}, is_one_make=True)

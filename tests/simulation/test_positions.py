@@ -1,4 +1,4 @@
-"""The simulated forklifts: few false moves, and real ones seen in time. `tests.bench.positions` measures more."""
+"""Simulated forklifts: few false moves, and timely real ones. `tests.bench.positions` measures more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.simulation.measure import score, total
 from tests.simulation.warehouse import scenarios, traces
 
 
-def test_forklifts_between_docks_are_followed_and_nothing_flaps() -> None:
+def test_forklifts_between_docks_are_followed_without_flapping() -> None:
     scenario = next(one for one in scenarios() if one.name.startswith("docks"))
     end = scenario.hours * 3600
     watched = list(islice(traces(scenario), 3))
@@ -20,7 +20,7 @@ def test_forklifts_between_docks_are_followed_and_nothing_flaps() -> None:
     assert after.share_right > 0.98
 
 
-def test_two_doors_that_both_hear_a_tag_do_not_flap_when_their_reader_names_whichever_heard_it_first() -> None:
+def test_two_doors_in_range_do_not_flap_if_the_reader_reports_only_the_first() -> None:
     scenario = next(one for one in scenarios() if one.name.startswith("two doors"))
     end = scenario.hours * 3600
     watched = list(islice(traces(scenario), 8))
@@ -41,7 +41,7 @@ def test_a_reader_that_repeats_a_tag_after_five_seconds_has_most_moves_in_histor
     assert not shown.false_moves
 
 
-def test_a_portal_beside_a_full_staging_area_sees_no_passages() -> None:
+def test_a_portal_next_to_a_full_staging_area_detects_no_passages() -> None:
     scenario = next(one for one in scenarios() if one.name.startswith("a portal beside"))
     end = scenario.hours * 3600
     watched = list(islice(traces(scenario), 4))

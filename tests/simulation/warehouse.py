@@ -1,4 +1,4 @@
-"""Tagged pallets in a warehouse: where each really is, and every read of it, in the order of time."""
+"""Simulated pallets in a warehouse: true positions and reads, in order of time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FORKLIFT = 2.5
 
 
 class Reading(NamedTuple):
-    """How readers hear: each antenna (or gateway) tries every `every` seconds with `chance` of success.
+    """Read pattern: each antenna (or gateway) tries every `every` seconds with a success rate of `chance`.
 
-    `quiet` is the time a reader keeps a tag to itself after it told of it, whichever of its antennas heard it, or
-    (`of_port`) only where the same antenna hears it again.
+    `quiet`: seconds after a read in which the reader does not report the tag again on any antenna. With `of_port`, this
+    applies to each antenna separately.
     """
 
     every: float
@@ -28,8 +28,9 @@ class Reading(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """`zones` are the centers of the locations; an antenna of the same number hears each. `portals` are doors that are
-    passed: an asset there is on its way, and that is where it is until it comes to its next zone.
+    """A simulated site. `zones`: centers of the locations, each with the antenna of the same number.
+
+    `portals`: doors that assets pass; an asset stays there until it reaches its next zone.
     """
 
     name: str
@@ -44,11 +45,11 @@ class Scenario(NamedTuple):
     stay: tuple[float, float]
     speed: float = FORKLIFT
     scatter: float = 1.2
-    passing: float = 5.0  # a zone that is crossed faster need not be seen
+    passing: float = 5.0  # zones crossed in less time may be missed
     portals: frozenset[int] = frozenset()
 
 
-class Heard(NamedTuple):
+class SimulatedRead(NamedTuple):
     at: float
     antenna: int
     location: int
@@ -56,13 +57,13 @@ class Heard(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """One asset: (since when, zone) as it really was, and what was heard of it."""
+    """Trace of one asset: true (start, zone), and its reads."""
 
     truth: Sequence[tuple[float, int]]
-    reads: Sequence[Heard]
+    reads: Sequence[SimulatedRead]
 
 
-OVERLAPPING = RFID._replace(sensitivity=-90)  # neighbours hear a tag, too
+OVERLAPPING = RFID._replace(sensitivity=-90)  # neighboring antennas also read a tag
 
 
 def scenarios() -> list[Scenario]:
@@ -121,8 +122,8 @@ def traces(scenario: Scenario, seed: int = 1) -> Iterator[Trace]:
 def _trace(scenario: Scenario, random: Random) -> Trace:
     paths = Paths(scenario.radio, scenario.antennas, random)
     truth: list[tuple[float, int]] = []
-    reads: list[Heard] = []
-    told: dict[int, float] = {}
+    reads: list[SimulatedRead] = []
+    reported_at: dict[int, float] = {}
     due = {number: random.uniform(0, scenario.reading.every) for number in scenario.antennas}
     beacon = random.uniform(0, scenario.reading.every)
     moment = 0.0
@@ -133,42 +134,42 @@ def _trace(scenario: Scenario, random: Random) -> Trace:
         zone = min(range(len(scenario.zones)), key=lambda number: math.dist(scenario.zones[number], at))
         if not truth or truth[-1][1] != zone:
             truth.append((moment, zone))
-        if scenario.tag_type == "ble":  # one advertisement, heard by several gateways at once
+        if scenario.tag_type == "ble":  # several gateways receive the same advertisement
             while beacon <= moment:
                 due = dict.fromkeys(due, beacon)
                 beacon += scenario.reading.every + random.uniform(0, 0.01)
-                reads += _heard(scenario, paths, at, moment, due, told, random)
+                reads += _reads(scenario, paths, at, moment, due, reported_at, random)
         else:
-            reads += _heard(scenario, paths, at, moment, due, told, random)
+            reads += _reads(scenario, paths, at, moment, due, reported_at, random)
     return Trace(truth, sorted(reads))
 
 
-def _heard(
+def _reads(
     scenario: Scenario,
     paths: Paths,
     at: Point,
     moment: float,
     due: dict[int, float],
-    told: dict[int, float],
+    reported_at: dict[int, float],
     random: Random,
-) -> Iterator[Heard]:
+) -> Iterator[SimulatedRead]:
     for number, antenna in scenario.antennas.items():
         while due[number] <= moment:
             when = due[number]
             due[number] += scenario.reading.every
-            teller = number if scenario.reading.of_port else scenario.reader_of[number]
-            if scenario.reading.quiet and when < told.get(teller, -math.inf) + scenario.reading.quiet:
+            reporter = number if scenario.reading.of_port else scenario.reader_of[number]
+            if scenario.reading.quiet and when < reported_at.get(reporter, -math.inf) + scenario.reading.quiet:
                 continue
             if random.random() > scenario.reading.chance:
                 continue
             strength = paths.strength(number, at, when)
             if strength is not None:
-                told[teller] = when
-                yield Heard(when, number, antenna.location, strength)
+                reported_at[reporter] = when
+                yield SimulatedRead(when, number, antenna.location, strength)
 
 
 def _way(scenario: Scenario, random: Random) -> Iterator[tuple[float, Point, bool]]:
-    """(moment, spot, whether the tag stands on a new spot), step by step."""
+    """Yield (time, spot, True if the tag has just stopped at a new spot)."""
     zone = random.choice([one for one in range(len(scenario.zones)) if one not in scenario.portals])
     at, moment, end = _spot(scenario, zone, random), 0.0, scenario.hours * 3600
     until = random.uniform(0, scenario.stay[1])
