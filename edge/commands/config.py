@@ -21,7 +21,7 @@ _NAME = click.Choice(list(CHANGEABLE))
 @click.group("config", invoke_without_command=True)
 @click.pass_context
 def config(context: click.Context) -> None:
-    """Print every setting with its value, where it came from, and what it is for."""
+    """Print every setting with its value, its source and its purpose."""
     if context.invoked_subcommand:
         return
     for value in shown(context.obj):

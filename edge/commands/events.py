@@ -32,7 +32,7 @@ _NETWORK = click.option(
 
 @click.group()
 def events() -> None:
-    """Notify other programs of what happens: webhooks and MQTT."""
+    """Notify other programs of events, by webhook or MQTT."""
 
 
 @events.command("add-webhook")
@@ -87,7 +87,7 @@ def add_mqtt(
 @events.command("list")
 @for_organization
 def list_destinations(organization_id: int) -> None:
-    """List the destinations, what each receives, and how delivery is going."""
+    """List the destinations with their event kinds and the state of delivery."""
     rows = store.list_destinations(organization_id)
     if not rows:
         click.echo("There are no destinations. Add one: edge events add-webhook NAME URL")

@@ -75,7 +75,7 @@ def restore(setup: Setup, file: Path | None, at: str | None, is_confirmed: bool,
 @click.command("trust-clock")
 @click.pass_obj
 def trust_clock(setup: Setup) -> None:
-    """Confirm that this box's clock is right, though far ahead of what was recorded, as after a long time off."""
+    """Confirm this box's clock if it is correct but far ahead of the recorded times, as after a long time off."""
     require_database(setup)
     clock.confirm(setup.config.data_dir)
     click.echo(f"It is {clock.rfc3339(clock.now())}. The clock is now trusted.")
@@ -97,7 +97,7 @@ def restore_drill(setup: Setup) -> None:
 @click.option("--yes", "is_confirmed", is_flag=True, help="Do not prompt.")
 @click.pass_obj
 def repair(setup: Setup, is_confirmed: bool) -> None:
-    """Repair a damaged database: what can be read of it, and the rest from the newest backup. Stop the service first.
+    """Repair a damaged database, filling gaps from the newest backup. Stop the service first.
 
     The damaged database is kept.
     """

@@ -29,9 +29,9 @@ def export_site(setup: Setup, file: Path) -> None:
 @click.option("--yes", "is_confirmed", is_flag=True, help="Do not prompt.")
 @click.pass_obj
 def import_site(setup: Setup, file: Path, is_confirmed: bool) -> None:
-    """Replace the database of this box by an export of any release. Stop the service first.
+    """Replace the database of this box with an export of any release. Stop the service first.
 
-    The present database is kept aside. What does not work changes nothing.
+    The present database is kept. If the import fails, nothing is changed.
     """
     data_dir = setup.config.data_dir
     if not is_confirmed:

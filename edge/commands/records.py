@@ -161,7 +161,7 @@ def list_locations(organization_id: int) -> None:
 @click.argument("kind", type=click.Choice([*(kind.value for kind in AntennaKind), "inherit"]))
 @for_actor
 def set_antennas(actor: Actor, key: str, kind: str) -> None:
-    """Say what a read by the antennas at a location, and below, means.
+    """Set how reads of the antennas at a location and below are used.
 
     zone: it is there if the evidence says so. portal: it passes, the first read counts unless it is a stray.
     direct: every read counts. inherit: as the location above says.
@@ -208,7 +208,7 @@ def list_assets(organization_id: int, search: str) -> None:
 @click.argument("key")
 @for_organization
 def explain_location(organization_id: int, key: str) -> None:
-    """Explain why an asset is where it is: what was heard, which rule decided, what is held back."""
+    """Explain why an asset is where it is: reads, deciding rule, and pending moves."""
     why = why_here(organization_id, asset_of(organization_id, key).id)
     if why is None:
         click.echo(f"{key} has never been seen")
@@ -254,7 +254,7 @@ def _lead(one: Competitor, reason: Reason | None) -> str:
 
 @click.group()
 def tag() -> None:
-    """Tags: what readers and scanners see of an asset or a location."""
+    """Tags, by which readers and scanners identify assets and locations."""
 
 
 @tag.command("add")

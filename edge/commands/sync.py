@@ -27,7 +27,7 @@ from edge.validation import values
 
 @click.group()
 def sync() -> None:
-    """One hub that shows what many sites see."""
+    """Connect sites to a hub that shows the data of all of them."""
 
 
 @sync.command("add-site")
@@ -36,7 +36,7 @@ def sync() -> None:
 @click.option("--url", required=True, help="Address at which the site reaches this hub, for example https://hub.lan.")
 @for_actor
 def add_site(actor: Actor, code: str, name: str, url: str) -> None:
-    """At the hub: add a site and print its one-time join code. CODE is put before the keys of its locations."""
+    """Add a site and print its one-time join code (on the hub). CODE becomes the prefix of its location keys."""
     check_address(url)
     secret = new_token()
     key, title = values.external_key("code", code), values.name("name", name)
@@ -50,7 +50,7 @@ def add_site(actor: Actor, code: str, name: str, url: str) -> None:
 @click.option("--url", required=True, help="Address at which the site reaches this hub.")
 @for_actor
 def new_code(actor: Actor, code: str, url: str) -> None:
-    """At the hub: print a join code for another box of the site CODE. Its use ends the key of the one before."""
+    """Print a join code for another box of the site CODE (on the hub). Using it revokes the key of the present box."""
     check_address(url)
     secret = new_token()
     site = sites.find_by_code(actor.organization_id, code)
@@ -70,7 +70,7 @@ def _join_code(url: str, secret: str) -> str:
 @click.argument("code", required=False)
 @for_actor
 def join(actor: Actor, code: str | None) -> None:
-    """At a site: report to a hub from now on, with a one-time CODE from its Sync page."""
+    """Start reporting to a hub, with a one-time CODE from its Sync page (on the site)."""
     here = hub_link.find()
     hub = _use_code(code, here.code if here and not here.stopped else "")
     if here and here.code == hub.code:
@@ -85,7 +85,7 @@ def join(actor: Actor, code: str | None) -> None:
 @click.argument("code", required=False)
 @for_actor
 def recover(actor: Actor, code: str | None) -> None:
-    """At a new box: get the records and the history of a site back from its hub, and continue as that site.
+    """Recover records and history of a site from its hub, and continue as that site (on a new box).
 
     On a fresh box, or one restored on other hardware, CODE is a new code from the hub's Sync page. If the same box was
     restored, no code is needed. If interrupted, run the same command again.
@@ -131,7 +131,7 @@ def _use_code(code: str | None, of_site: str = "") -> HubAccess:
 @sync.command("status")
 @for_organization
 def status(organization_id: int) -> None:
-    """How far the hub is, or how far its sites are."""
+    """Show the state of sync with the hub, or with the sites."""
     state = sync_state.site_state()
     if state:
         print_table(["", ""], state_rows(state))
@@ -156,7 +156,7 @@ def status(organization_id: int) -> None:
 @sync.command("pause")
 @for_actor
 def pause(actor: Actor) -> None:
-    """At a site: send nothing until `edge sync resume`. Changes wait here until then."""
+    """Pause sync until `edge sync resume` (on the site). Changes are queued meanwhile."""
     hub_link.steer(actor, "hub.paused", paused_at=clock.now())
     click.echo("Paused. Changes are kept and sent after: edge sync resume")
 
@@ -164,7 +164,7 @@ def pause(actor: Actor) -> None:
 @sync.command("resume")
 @for_actor
 def resume(actor: Actor) -> None:
-    """At a site: resume after `edge sync pause`."""
+    """Resume sync after `edge sync pause` (on the site)."""
     hub_link.steer(actor, "hub.resumed", paused_at=None)
     click.echo("Resumes within seconds.")
 
@@ -173,9 +173,9 @@ def resume(actor: Actor) -> None:
 @click.option("--wait", default=600, show_default=True, help="Seconds to wait for the result.")
 @for_actor
 def verify(actor: Actor, wait: int) -> None:
-    """At a site: compare all history with the hub's, and have the truth sent where it differs.
+    """Compare all history with the hub's and resend the differences (on the site).
 
-    The service does it, once nothing waits to be sent.
+    The service does this once all changes are sent.
     """
     began = clock.now()
     hub_link.steer(actor, "hub.verification_asked", is_verify_requested=1)
@@ -191,7 +191,7 @@ def verify(actor: Actor, wait: int) -> None:
 @sync.command("resend")
 @for_actor
 def resend(actor: Actor) -> None:
-    """At a site: send the hub everything again as it is here. What else the hub has of these assets, it drops."""
+    """Send all data to the hub again (on the site). The hub drops any other history of these assets."""
     hub_link.steer(actor, "hub.resent", restored_from=None)
     here = _here()
     change_feed.add_everything(here.organization_id)
@@ -202,7 +202,7 @@ def resend(actor: Actor) -> None:
 @click.confirmation_option(prompt="Stop reporting to the hub? The hub keeps the data it received")
 @for_actor
 def leave(actor: Actor) -> None:
-    """At a site: report to no hub any more. Assets that came from it stay, and are this box's own."""
+    """Stop reporting to the hub (on the site). Assets received from it stay and become this box's own."""
     _here()
     hub_link.end(actor)
     files.remove(_setup().config.data_dir)
@@ -212,7 +212,7 @@ def leave(actor: Actor) -> None:
 @sync.command("conflicts")
 @for_organization
 def conflicts(organization_id: int) -> None:
-    """Records of two boxes with one key or tag, and what could not be taken."""
+    """List conflicts of keys and tags between boxes, and items that could not be applied."""
     peers = [(0, "hub")] if hub_link.find() else [(row.no, row.code) for row in sites.list_sites(organization_id)]
     rows = [(name, row.item, row.reason) for peer, name in peers for row in sites.list_trouble(peer)]
     if not rows:

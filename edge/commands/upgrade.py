@@ -42,7 +42,7 @@ TOPIC = f"{TOPICS}/reads"
 @click.option("--before", type=click.Path(path_type=Path), help="Folder of the running release, for comparison.")
 @click.pass_context
 def try_release(context: click.Context, backup: Path, folder: Path, before: Path | None) -> None:
-    """Unpack BACKUP into FOLDER, run this release on it beside the site, and follow reads through it."""
+    """Unpack BACKUP into FOLDER, run this release on it, and follow reads through it while the site keeps running."""
     with _scratch(folder):
         archives.unpack(backup, folder / FILE_NAME)
         schema, seconds = _migrate(folder)

@@ -85,7 +85,7 @@ def print_offers(organization_id: int, reader_id: int, port: int | None, was_id:
 @click.option("--antenna", "number", help="This antenna only.")
 @for_actor
 def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
-    """Set what a read by a reader, or by one of its antennas, means, for example: edge reader kind dock1 portal
+    """Set how reads of a reader, or of one antenna, are used, for example: edge reader kind dock1 portal
 
     zone: the asset is there if the evidence says so. portal: it passes, the first read counts unless it is a stray.
     direct: every read counts. inherit: as the reader, or its location, says; if nobody does, a zone.

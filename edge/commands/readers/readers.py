@@ -114,7 +114,7 @@ def list_readers(organization_id: int) -> None:
 @click.argument("name")
 @for_organization
 def show_reader(organization_id: int, name: str) -> None:
-    """Show one reader: its settings, its antennas, and what became of its messages in the last 24 hours."""
+    """Show one reader: settings, antennas, and outcome of its messages in the last 24 hours."""
     row = reader_of(organization_id, name)
     state = status.statuses(organization_id).get(row.id)
     where = f"at {key_of(organization_id, row.location_id)}" if row.location_id else "no own location"
@@ -188,9 +188,9 @@ def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any)
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
 @for_organization
 def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
-    """Show what becomes of a message, before anything is saved.
+    """Show the outcome of a message without saving anything.
 
-    Without a message it is the last one of the reader that its format did not know. For example:
+    Without --file or --message, use the reader's last message that its format did not recognize. For example:
     edge reader try dock1 --file message.json --format zebra
     """
     row = reader_of(organization_id, name) if name else None
@@ -263,7 +263,7 @@ def show_mappings(name: str | None) -> None:
 @click.argument("name")
 @for_actor
 def remove_reader(actor: Actor, name: str) -> None:
-    """Remove a reader. What it recorded stays."""
+    """Remove a reader. Its recorded history is kept."""
     readers.remove_reader(actor, reader_of(actor.organization_id, name).id)
     click.echo(f"Removed reader {name}")
 
