@@ -73,7 +73,7 @@ def test_a_running_service_follows(edge: Shell, tmp_path: Path, monkeypatch: pyt
         wait_for(lambda: zone() == before, 20)
 
 
-def test_beside_the_service_a_command_leaves_the_write_ahead_log_where_it_is(edge: Shell, tmp_path: Path) -> None:
+def test_commands_do_not_checkpoint_while_the_service_runs(edge: Shell, tmp_path: Path) -> None:
     """Checkpointing from two processes can damage the file in SQLite before 3.51.3."""
     close_database()
     with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as service:

@@ -50,7 +50,7 @@ def test_a_broker_with_its_password(edge: Shell, tmp_path: Path) -> None:
     assert b"broker word" not in b"".join(file.read_bytes() for file in tmp_path.glob("edge.db*"))
 
 
-def test_what_cannot_be_is_said_and_changes_nothing(edge: Shell) -> None:
+def test_invalid_input_is_reported_and_changes_nothing(edge: Shell) -> None:
     for arguments, message in (
         (("add-webhook", "ERP", "http://erp.example/"), "https://"),
         (("add-webhook", "ERP", "https://erp.example/", "--on", "asset.exploded"), "asset.exploded is none of"),

@@ -86,7 +86,7 @@ def test_a_broken_release_is_reported_in_one_sentence(backup: Path, broken: str,
 
 
 def with_reader(backup: Path) -> Path:
-    """Return a backup with a reader whose messages are kept, and an asset that it read at the dock."""
+    """Return a backup with a reader that keeps its messages, and an asset that it read at the dock."""
     site = backup.parents[1]
     migrate.migrate(site)
     actor = shell(organizations.find_organization(None).id)
@@ -132,7 +132,7 @@ def test_a_release_that_drops_the_topic_of_a_reader_is_refused(backup: Path) -> 
     assert "of reader dock, 0 messages are counted as recorded, in the running release 3" in done.stderr
 
 
-def test_nothing_comes_in_until_an_upgrade_is_complete(backup: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_input_is_taken_until_an_upgrade_is_complete(backup: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rollback restores the previous database and would lose the input."""
     site, port = backup.parents[1], free_port()
     monkeypatch.setattr(serve, "set_up_log", lambda _: None)

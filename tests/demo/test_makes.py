@@ -46,7 +46,7 @@ def test_messages_parse_back_to_their_reads(name: str, reads: list[Sighting]) ->
 
 
 @pytest.mark.parametrize("name", sorted(MAKES))
-def test_nobody_would_take_a_message_for_another_make(name: str, reads: list[Sighting]) -> None:
+def test_messages_are_not_recognised_as_another_make(name: str, reads: list[Sighting]) -> None:
     batch = batches(reads, name)[-1]
     reader = batch[0].receiver.reader
     assert {recognise(reader.topic, payload).name for payload in MAKES[name].messages(reader, batch, 1)} == {name}

@@ -29,7 +29,7 @@ def test_stays_follow_each_other_from_the_beginning_on(route: list[Stop], place:
 
 
 @given(ROUTES, st.integers())
-def test_a_walk_goes_on_where_the_thing_was(route: list[Stop], seed: int) -> None:
+def test_a_walk_continues_at_the_last_location(route: list[Stop], seed: int) -> None:
     for place in {place for stop in route for place in stop.at}:
         first = next(walk(route, BEGIN, place, chance(seed)))
         assert (first.location, first.begin) == (place, BEGIN)

@@ -48,7 +48,7 @@ def test_a_kept_site_goes_on_with_new_credentials(tmp_path: Path) -> None:
         assert keys_in_force(second) == [second.access.client_id]
 
 
-def test_nothing_is_left_of_a_demo_that_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_demo_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.tempfile, "tempdir", str(tmp_path))
     with running_demo(None, free_port(0), free_port(0)):
         assert list(tmp_path.glob("edge-demo-*/edge.db"))

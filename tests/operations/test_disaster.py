@@ -63,7 +63,7 @@ def box(tmp_path: Path) -> Box:
     return Box(tmp_path)
 
 
-def test_everything_of_the_site_comes_back_and_nothing_else(box: Box) -> None:
+def test_an_import_restores_exactly_the_exported_site(box: Box) -> None:
     assert box.pack() == [
         "settings/edge.toml", "settings/signing.key", "settings/authority.key", "data/badges.key",
         "data/database.db.gz",
@@ -120,7 +120,7 @@ def test_a_file_that_was_cut_off_or_changed_is_refused(box: Box, part: float) ->
     ],
     ids=["another folder", "no manifest", "unknown", "other files", "large"],
 )
-def test_what_was_made_by_something_else_is_refused(box: Box, files: dict[str, bytes]) -> None:
+def test_files_of_other_programs_are_refused(box: Box, files: dict[str, bytes]) -> None:
     box.of(files)
     with pytest.raises(Corrupt):
         box.unpack()

@@ -68,7 +68,7 @@ def test_a_check_that_cannot_be_made_has_failed() -> None:
     assert not health.is_alive()
 
 
-def test_what_a_part_says_of_itself_tells_systemd_nothing_else(systemd: socket.socket) -> None:
+def test_a_check_cannot_inject_systemd_assignments(systemd: socket.socket) -> None:
     notifier(systemd).status("sync: the hub responded 500: x\nMAINPID=1")
     assert systemd.recv(200) == b"STATUS=sync: the hub responded 500: x\\nMAINPID=1"
 

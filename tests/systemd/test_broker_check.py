@@ -27,7 +27,7 @@ TOOLS = {
 
 
 class Computer:
-    """A stopped broker whose queue file holds messages for an absent subscriber."""
+    """A stopped broker with messages for an absent subscriber in its queue file."""
 
     def __init__(self, folder: Path) -> None:
         self.kept, self.warnings, self._tools = folder / "kept", folder / "edge" / "warnings", folder / "tools"

@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-mdns"
 
 @pytest.fixture
 def etc(tmp_path: Path) -> Path:
-    """Return /etc of a computer with avahi, whose `edge config` has unusual ports."""
+    """Return /etc of a computer with avahi and unusual ports in `edge config`."""
     if (
         not shutil.which("unshare")
         or subprocess.run([*ALONE, "mount -t tmpfs none /opt"], capture_output=True).returncode
@@ -98,6 +98,6 @@ def test_with_https_the_secure_ports_are_announced_too(etc: Path) -> None:
     ]
 
 
-def test_avahi_can_read_it_whoever_asks_for_it(etc: Path) -> None:
+def test_avahi_can_read_the_file_with_any_umask(etc: Path) -> None:
     """edge-https, which calls the script, has a umask that would make the file unreadable for avahi."""
     assert announce(etc, "umask 077;").stat().st_mode & 0o777 == 0o644

@@ -109,7 +109,7 @@ def test_a_reader_cannot_throw_the_service_off_by_its_client_id(broker: Running)
         client.close()
 
 
-def test_the_doctor_asks_the_broker_beside_the_service(broker: Running) -> None:
+def test_the_doctor_can_query_the_broker_while_the_service_runs(broker: Running) -> None:
     service = Client(broker.port, *OWN, "edge", clean=False)
     url = doctor_url(f"mqtt://edge@127.0.0.1:{broker.port}")
     assert url == f"mqtt://edge-doctor@127.0.0.1:{broker.port}"

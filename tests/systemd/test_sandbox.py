@@ -38,7 +38,7 @@ def confinement(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", EXCEPTIONS)
-def test_what_listens_beside_the_service_is_confined_as_it_is(name: str) -> None:
+def test_broker_and_web_server_have_the_sandbox_of_the_service(name: str) -> None:
     assert confinement("edge.service") - confinement(name) == EXCEPTIONS[name]
     assert "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX" in (SYSTEMD / name).read_text("utf-8")
 

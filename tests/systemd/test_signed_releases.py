@@ -159,7 +159,7 @@ def test_a_file_that_was_changed_is_not_left_in_the_folder_as_accepted(
     assert not (folder / "SHA256SUMS").exists()
 
 
-def test_a_changed_list_is_refused_whatever_it_lists(publisher: Publisher, bundle: Path) -> None:
+def test_a_changed_checksum_list_is_refused(publisher: Publisher, bundle: Path) -> None:
     def add_a_line(members: dict[str, tuple[tarfile.TarInfo, bytes]]) -> None:
         member, sums = members["SHA256SUMS"]
         members["SHA256SUMS"] = (member, sums + b"0" * 64 + b"  ./more\n")
@@ -292,7 +292,7 @@ def test_a_package_is_checked_before_apt_runs_it(publisher: Publisher, tmp_path:
     assert "was changed after" in refused(VERIFY, "--publisher", publisher.public, package)
 
 
-def test_nothing_of_the_folder_takes_part(publisher: Publisher, bundle: Path, tmp_path: Path) -> None:
+def test_files_of_the_working_directory_are_ignored(publisher: Publisher, bundle: Path, tmp_path: Path) -> None:
     hostile = tmp_path / "hostile"
     hostile.mkdir()
     for name in ("argparse", "base64", "hashlib", "tarfile", "subprocess", "sitecustomize", "openssl"):

@@ -216,7 +216,7 @@ def test_a_cut_of_power_while_a_worse_release_is_replaced_changes_nothing(comput
     assert computer.releases() == ["old"]
 
 
-def test_a_watch_that_somebody_ends_says_nothing_of_the_release(computer: Computer) -> None:
+def test_a_watch_ended_by_a_signal_is_no_verdict(computer: Computer) -> None:
     computer.upgrade("3")
     running = computer.releases()
     (computer.data.parent / "ended").touch()
@@ -347,7 +347,7 @@ def test_an_upgrade_that_was_killed_is_ended_before_the_next_one(computer: Compu
     assert computer.state() == NEW
 
 
-def test_until_the_service_stops_what_it_uses_stays_and_everything_else_is_in_place(computer: Computer) -> None:
+def test_all_slow_steps_run_before_the_service_stops(computer: Computer) -> None:
     """The downtime is only the final copy of the database and the start."""
     computer.upgrade("4", at="systemctl stop edge")
     release, service, script, schema, *rest = computer.state().split()

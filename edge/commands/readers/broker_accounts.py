@@ -39,7 +39,7 @@ def list_accounts(setup: Setup) -> None:
 @click.argument("socket")
 @click.pass_obj
 def leave_session(setup: Setup, socket: str) -> None:
-    """Create edge's sessions at a broker that lost them, before readers connect. Otherwise their reads would be lost."""
+    """Create edge's sessions at a broker that lost them. Reads published before that would be lost."""
     config = setup.config
     broker = Broker(config.mqtt_broker, config.mqtt_client_id)
     count = broker_accounts.SESSIONS if config.mqtt_accounts_dir else 1

@@ -100,7 +100,7 @@ def test_pages_and_broker_that_answer_are_well(examine: Examine, tmp_path: Path)
     assert examine("certificates", certificate, b"")[0] is Level.OK
 
 
-def test_an_expired_certificate_is_a_problem_of_whoever_shows_it(examine: Examine, tmp_path: Path) -> None:
+def test_an_expired_certificate_is_reported_for_its_port(examine: Examine, tmp_path: Path) -> None:
     certificate = made(tmp_path, days=-1)
     for check in ("https", "broker-tls"):
         level, text = examine(check, certificate, HEALTHY)

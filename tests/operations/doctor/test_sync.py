@@ -32,7 +32,7 @@ def joined(site: Path, organization_id: int) -> Path:
     return site
 
 
-def test_a_box_of_its_own_has_nothing_to_tell(subject: Subject) -> None:
+def test_a_box_without_sync_has_no_findings(subject: Subject) -> None:
     assert finding_of(subject, "hub") == (Level.OK, "reports to no hub")
     assert finding_of(subject, "sites") == (Level.OK, "is a hub without sites")
     assert not [name for name in figures(subject) if "sync" in name or "edge_site" in name]

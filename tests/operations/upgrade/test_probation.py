@@ -53,7 +53,7 @@ def test_a_dropped_reader_topic_is_a_fault() -> None:
     assert "reader dock of Acme has 0 messages" in said
 
 
-def test_a_gate_that_something_passed_just_before_the_upgrade_may_be_silent_after_it() -> None:
+def test_a_gate_may_be_silent_after_a_burst_before_the_upgrade() -> None:
     before = [Sample(100.0, {GATE: Tally(0, 0, 0)}), Sample(110.0, {GATE: Tally(100, 300, 300)})]
     probation = Probation(before, has_been_ready=True)
     idle = {GATE: Tally(100, 300, 300)}
