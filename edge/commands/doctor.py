@@ -16,7 +16,7 @@ from edge.commands.sync import state_rows
 from edge.config.settings import Config, Value, read_secret
 from edge.database import migrate
 from edge.errors import EdgeError, Unavailable
-from edge.formats.registry import proposed_filter, recognise
+from edge.formats.registry import proposed_filter, recognize
 from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
 from edge.operations.doctor import doctor as examination
@@ -124,7 +124,7 @@ def _subject(config: Config) -> Subject:
         broker_url=config.mqtt_broker,
         broker_settings=Path("/etc/mosquitto"),
         ask_broker=ask_broker,
-        recognise=recognise,
+        recognize=recognize,
         proposed_filter=proposed_filter,
         continuous_dir=config.backup_continuous_dir,
         accounts_dir=config.mqtt_accounts_dir,

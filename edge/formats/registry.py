@@ -159,14 +159,14 @@ def filter_for(format_name: str | None, topic: str) -> str:
 
 def proposed_filter(topic: str, payload: bytes) -> str:
     """Return the suggested topic filter for a message: all topics of the gateway if each tag has its own."""
-    return filter_for(recognise(topic, payload).name, topic)
+    return filter_for(recognize(topic, payload).name, topic)
 
 
 # Larger messages are not worth the time of a guess.
 _LARGEST_GUESSED = 262_144
 
 
-def recognise(topic: str, payload: bytes) -> Guess:
+def recognize(topic: str, payload: bytes) -> Guess:
     """Guess the format of a message, for suggestions only."""
     if len(payload) > _LARGEST_GUESSED or not payload.strip():
         return Guess()

@@ -10,7 +10,7 @@ from edge.demo.movement import Sighting
 from edge.demo.plan import Plan, Reader
 from edge.demo.site import tags
 from edge.formats.reads import Kind, Read
-from edge.formats.registry import FORMATS, recognise
+from edge.formats.registry import FORMATS, recognize
 from edge.records.tags import match_key
 from tests.demo.conftest import BEGIN
 
@@ -49,7 +49,7 @@ def test_messages_parse_back_to_their_reads(name: str, reads: list[Sighting]) ->
 def test_messages_are_not_recognised_as_another_make(name: str, reads: list[Sighting]) -> None:
     batch = batches(reads, name)[-1]
     reader = batch[0].receiver.reader
-    assert {recognise(reader.topic, payload).name for payload in MAKES[name].messages(reader, batch, 1)} == {name}
+    assert {recognize(reader.topic, payload).name for payload in MAKES[name].messages(reader, batch, 1)} == {name}
 
 
 def test_a_sign_of_life_is_one(plan: Plan) -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec import msgpack
 
 from edge.formats.reads import Guess, Kind, Malformed, Parsed, Read
-from edge.formats.registry import FORMATS, recognise
+from edge.formats.registry import FORMATS, recognize
 from tests.formats.reader_samples import ADVERT, BEACON, MAC, OTHER_MAC
 
 DEVICES = [
@@ -61,4 +61,4 @@ def test_a_value_of_an_extension_type_does_not_affect_others(payload):
 
 
 def test_the_format_is_recognized():
-    assert recognise("gateway", PACKED) == Guess("april_brother")
+    assert recognize("gateway", PACKED) == Guess("april_brother")

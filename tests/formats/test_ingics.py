@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge.formats.reads import Guess, Kind, Malformed, Parsed, Read
-from edge.formats.registry import FORMATS, recognise
+from edge.formats.registry import FORMATS, recognize
 from tests.formats.reader_samples import ADVERT, BEACON, MAC, OTHER_MAC
 
 ONE = f"$GPRP,C30A114E7F21,E1C8BC3DFF84,-58,{ADVERT},1772439330"
@@ -49,5 +49,5 @@ def test_other_messages_are_rejected(payload):
 
 
 def test_the_format_is_recognized():
-    assert recognise("some/topic", ONE.encode()) == Guess("ingics")
-    assert recognise("some/topic", f'{{"data": ["{ONE}"]}}'.encode()) == Guess("ingics")
+    assert recognize("some/topic", ONE.encode()) == Guess("ingics")
+    assert recognize("some/topic", f'{{"data": ["{ONE}"]}}'.encode()) == Guess("ingics")

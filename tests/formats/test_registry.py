@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from edge import formats
 from edge.formats.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
-from edge.formats.registry import FORMATS, recognise
+from edge.formats.registry import FORMATS, recognize
 from edge.validation.values import TAG_TYPES
 from tests.formats.reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
 
@@ -239,7 +239,7 @@ def test_a_megabyte_of_scans_is_parsed_completely(name):
     assert len(parse(name, orjson.dumps(sample.message) * times).reads) == times * len(sample.reads)
 
 
-def words_of_the_parsers() -> list[str]:
+def parser_literals() -> list[str]:
     """Return keys and values used by the parsers, for generated messages that pass their first checks."""
     sources = Path(formats.__file__).parent.glob("*.py")
     constants = [node for source in sources for node in ast.walk(ast.parse(source.read_text()))]
@@ -247,7 +247,7 @@ def words_of_the_parsers() -> list[str]:
     return sorted(text for text in texts if re.fullmatch(r"[\w@*-]+( \w+)?", text))
 
 
-WORDS = words_of_the_parsers()
+LITERALS = parser_literals()
 TIMES = r"[0-9]{1,4}[-/][0-9]{1,2}[-/][0-9]{1,2}[T &][0-9:.]{5,12}([+-][0-9:]{2,6}|Z)?"
 LEAVES = st.one_of(
     st.none(),
@@ -258,11 +258,11 @@ LEAVES = st.one_of(
     st.from_regex(r"[0-9A-F]{4,30}", fullmatch=True),
     st.from_regex(TIMES, fullmatch=True),
     st.sampled_from([EPC, MAC, UUID, ADVERT, MOMENT, -58, 1e308, "-6:00", "nan", "1e999", 3003, 3004, 3070]),
-    st.sampled_from(WORDS),
+    st.sampled_from(LITERALS),
 )
 MESSAGES = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=6),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(LITERALS), inner, max_size=6),
     max_leaves=20,
 )
 TOPICS = st.sampled_from([topic for topic, _ in PARSERS.values()] + ["", "/", "gw_status", "a/LWT", "rooms/x/status"])
@@ -314,9 +314,9 @@ def is_well_formed_read(read: Read) -> bool:
 )
 def test_any_bytes_give_a_valid_result_or_malformed(topic, payload):
     for own_topic, parser in PARSERS.values():
-        for heard_on in {topic, own_topic}:
+        for received_on in {topic, own_topic}:
             with suppress(Malformed):
-                parsed = parser(heard_on, payload)
+                parsed = parser(received_on, payload)
                 assert is_well_formed(parsed), parsed
 
 
@@ -336,4 +336,4 @@ def test_no_message_makes_a_parser_fail(name: str, payload: bytes) -> None:
     """Regression: the error rolled back a batch with messages of all readers, and broke pages."""
     with pytest.raises(Malformed, match="not readable"):
         FORMATS[name].parse("any/topic", payload)
-    recognise("any/topic", payload)
+    recognize("any/topic", payload)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edge.formats.examples import examples
 from edge.formats.reads import Guess
-from edge.formats.registry import FORMATS, recognise
+from edge.formats.registry import FORMATS, recognize
 from tests.formats.reader_samples import EPC, MAC, SAMPLES
 from tests.formats.test_registry import BROKEN, MESSAGES, TOPICS, every_format
 
@@ -17,19 +17,19 @@ from tests.formats.test_registry import BROKEN, MESSAGES, TOPICS, every_format
 @settings(max_examples=50)
 @given(topic=TOPICS, payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps)))
 def test_recognition_never_fails(topic, payload):
-    guess = recognise(topic, payload)
+    guess = recognize(topic, payload)
     assert guess.name in (None, *FORMATS)
     assert set(guess.candidates) <= set(FORMATS)
 
 
 @every_format
 def test_a_documented_message_is_recognized(name):
-    assert recognise(FORMATS[name].example_topic, orjson.dumps(SAMPLES[name].message)) == Guess(name)
+    assert recognize(FORMATS[name].example_topic, orjson.dumps(SAMPLES[name].message)) == Guess(name)
 
 
 @pytest.mark.parametrize("payload", [*BROKEN.values(), b"", b"null", b"{}", b"[5]", b'{"temperature":21.5}'])
 def test_other_messages_are_not_recognized(payload):
-    assert recognise("some/topic", payload) == Guess()
+    assert recognize("some/topic", payload) == Guess()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_other_messages_are_not_recognized(payload):
     ],
 )
 def test_an_ambiguous_message_has_several_candidates(message, perhaps):
-    guess = recognise("some/topic", orjson.dumps(message))
+    guess = recognize("some/topic", orjson.dumps(message))
     assert guess.name is None
     assert perhaps in guess.candidates
 
@@ -60,12 +60,12 @@ def test_an_ambiguous_message_has_several_candidates(message, perhaps):
     ],
 )
 def test_messages_without_reads_are_recognized(topic, payload, name):
-    assert recognise(topic, payload) == Guess(name)
+    assert recognize(topic, payload) == Guess(name)
 
 
 @pytest.mark.parametrize("example", examples().values(), ids=examples())
 def test_an_example_mapping_is_suggested_for_unknown_messages(example):
-    guess = recognise(example.topic, example.payload)
+    guess = recognize(example.topic, example.payload)
     assert guess.name is None
     assert guess.candidates or guess.mapping == example.title
 
@@ -74,20 +74,20 @@ def test_an_example_mapping_is_suggested_for_unknown_messages(example):
     "payload", [b"temperature,21.5", b"12", b'{"value":21.5,"quality":"GOOD"}', b'{"rssi":-70}', b"hello;7"]
 )
 def test_no_mapping_is_suggested_without_a_tag(payload):
-    assert recognise("site/device/state", payload) == Guess()
+    assert recognize("site/device/state", payload) == Guess()
 
 
 def test_common_plain_text_gives_only_candidates():
-    assert recognise("home/gateway/LWT", b"online") == Guess(None, ("openmqttgateway",))
-    assert recognise("espresense/rooms/dock/status", b"offline") == Guess(None, ("espresense",))
+    assert recognize("home/gateway/LWT", b"online") == Guess(None, ("openmqttgateway",))
+    assert recognize("espresense/rooms/dock/status", b"offline") == Guess(None, ("espresense",))
 
 
 def test_reads_rank_above_a_status_and_complete_parses_above_partial_ones():
     answer = {"response": 0, "id": MAC, "rssi": -70}
     half_minew = [{"id": MAC, "mac": MAC, "rssi": -70}, {"id": MAC, "rssi": -70}]
-    assert recognise("some/topic", orjson.dumps(answer)).candidates[0] == "openmqttgateway"
-    assert recognise("some/topic", orjson.dumps(half_minew)).candidates[0] == "openmqttgateway"
+    assert recognize("some/topic", orjson.dumps(answer)).candidates[0] == "openmqttgateway"
+    assert recognize("some/topic", orjson.dumps(half_minew)).candidates[0] == "openmqttgateway"
 
 
 def test_very_large_messages_are_not_guessed():
-    assert recognise("site/reader/reads", orjson.dumps(SAMPLES["csl"].message) + b" " * 300_000) == Guess()
+    assert recognize("site/reader/reads", orjson.dumps(SAMPLES["csl"].message) + b" " * 300_000) == Guess()

@@ -225,23 +225,23 @@ def turn_until(client: mqtt.Client, events: list[str], count: int) -> None:
 
 @pytest.mark.mosquitto
 def test_mosquitto_lets_a_reader_publish_under_its_topic_only_and_edge_alone_read(broker: int) -> None:
-    own, own_heard = connect(broker, *OWN)
+    own, own_events = connect(broker, *OWN)
     own.subscribe("#", 1)
-    turn_until(own, own_heard, 2)
-    dock, dock_heard = connect(broker, "dock", "dock password")
+    turn_until(own, own_events, 2)
+    dock, dock_events = connect(broker, "dock", "dock password")
     dock.publish("site/other", b"1", qos=1)
     dock.publish("site/dock/reads", b"2", qos=1)
-    turn_until(dock, dock_heard, 3)
-    turn_until(own, own_heard, 3)
-    assert own_heard == ["connected", "subscribed", "site/dock/reads"]
+    turn_until(dock, dock_events, 3)
+    turn_until(own, own_events, 3)
+    assert own_events == ["connected", "subscribed", "site/dock/reads"]
     dock.subscribe("#", 1)
-    turn_until(dock, dock_heard, 4)
+    turn_until(dock, dock_events, 4)
     dock.publish("site/dock/reads", b"3", qos=1)
-    turn_until(dock, dock_heard, 5)
-    turn_until(own, own_heard, 4)
-    assert "site/dock/reads" not in dock_heard
-    stranger, stranger_heard = connect(broker, "dock", "wrong")
-    assert stranger_heard == ["refused"]
+    turn_until(dock, dock_events, 5)
+    turn_until(own, own_events, 4)
+    assert "site/dock/reads" not in dock_events
+    stranger, stranger_events = connect(broker, "dock", "wrong")
+    assert stranger_events == ["refused"]
     for client in (own, dock, stranger):
         client.disconnect()
         client.loop(0.05)

@@ -25,7 +25,7 @@ from edge.clock import HOUR, SECOND
 from edge.database import migrate
 from edge.database.bounds import DEFAULT
 from edge.database.connection import FILE_NAME, close_database, execute, open_database
-from edge.formats.registry import FORMATS, check_format, recognise
+from edge.formats.registry import FORMATS, check_format, recognize
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.people import organizations
@@ -113,14 +113,14 @@ def _handle(pipeline: Pipeline, batch: list[Message], seed: int) -> float:
     try:
         pipeline.handle(batch)
         for message in batch[::GUESS_EVERY]:
-            recognise(message.topic, message.payload)
+            recognize(message.topic, message.payload)
     except Exception as error:
         raise AssertionError(f"seed {seed}: {_culprit(pipeline, batch)}") from error
     took = time.thread_time() - began
     if took > LONGEST_SECONDS:
         for message in batch:  # find the message that caused it
             began = time.thread_time()
-            recognise(message.topic, message.payload)
+            recognize(message.topic, message.payload)
             alone = time.thread_time() - began
             assert alone < LONGEST_SECONDS, f"seed {seed}: {alone:.1f} s for {message}"
     return took / len(batch)
@@ -130,7 +130,7 @@ def _culprit(pipeline: Pipeline, batch: list[Message]) -> Message | None:
     for message in batch:
         try:
             pipeline.handle([message])
-            recognise(message.topic, message.payload)
+            recognize(message.topic, message.payload)
         except Exception:  # noqa: BLE001  the test looks for any exception
             return message
     return None

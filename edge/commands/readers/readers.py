@@ -16,7 +16,7 @@ from edge.commands.readers.broker_accounts import make_account
 from edge.errors import Invalid
 from edge.formats.examples import examples
 from edge.formats.reads import Attempt, Guess
-from edge.formats.registry import CUSTOM, FORMATS, check_format, recognise
+from edge.formats.registry import CUSTOM, FORMATS, check_format, recognize
 from edge.ingest.try_out import try_out
 from edge.readers import dead_letters, ignored_messages, ledger, mapped_fields, readers, status, unassigned_topics
 from edge.readers.clocks import AUTO, describe_clock
@@ -197,7 +197,7 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
     topic, payload = _message_to_try(organization_id, row, options)
     format_name = options["format_name"] or (CUSTOM if options["mapping"] else row.format if row else None)
     if format_name is None:
-        guess = recognise(topic, payload)
+        guess = recognize(topic, payload)
         if guess.name is None:
             raise click.UsageError(f"Pass --format; possibly {', '.join(guess.candidates) or _mapping_of(guess)}")
         format_name = guess.name
@@ -211,7 +211,7 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
     for remark in trial.remarks:
         click.echo(f"Check the mapping: {remark}")
     if not trial.reads:
-        if other := _another_format(format_name, recognise(topic, payload)):
+        if other := _another_format(format_name, recognize(topic, payload)):
             click.echo(f"But {other}")
         return
     print_table(
@@ -270,7 +270,7 @@ def remove_reader(actor: Actor, name: str) -> None:
 
 def _print_ignored(organization_id: int, row: ReaderRow) -> None:
     for message in ignored_messages.list_messages(organization_id, row.id)[:1]:
-        guess = recognise(message.topic, message.payload)
+        guess = recognize(message.topic, message.payload)
         looks = f"; {other}" if (other := _another_format(row.format, guess)) else ""
         note = f" ({message.note})" if message.note else ""
         click.echo(

@@ -48,7 +48,7 @@ class Subject(NamedTuple):
     broker_settings: Path  # mosquitto's settings folder; may not exist
     # Returns the topics below $SYS with their values, or raises EdgeError.
     ask_broker: Callable[[], Mapping[str, str]]
-    recognise: Callable[[str, bytes], Guess]  # guesses the format of a message from its topic and payload
+    recognize: Callable[[str, bytes], Guess]  # guesses the format of a message from its topic and payload
     proposed_filter: Callable[[str, bytes], str]  # topic filter of a reader that sends such messages
     continuous_dir: Path | None = None  # where the continuous backup goes
     accounts_dir: Path | None = None  # where edge writes the broker accounts of readers

@@ -194,7 +194,7 @@ def formats(subject: Subject) -> Finding:
         return ok("all messages of the last day matched their reader's format")
     names = []
     for name, newest in ignored:
-        guess = subject.recognise(newest.topic, newest.payload)
+        guess = subject.recognize(newest.topic, newest.payload)
         names.append(f"{name} (looks like {guess.name})" if guess.name else name)
     return warning(
         f"readers sending messages in another format: {some(names)}",

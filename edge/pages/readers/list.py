@@ -72,7 +72,7 @@ def grouped_topics() -> list[tuple[Topic, Guess]]:
     topics = unassigned_topics.list_topics(current_session().organization_id)
     tag_parents = {parent for parent, count in Counter(map(_parent_of_tag, topics)).items() if count >= MANY_TAGS}
     for topic in topics:
-        guess = registry.recognise(topic.topic, topic.sample)
+        guess = registry.recognize(topic.topic, topic.sample)
         group = registry.filter_for(guess.name, topic.topic)
         if guess.name is None and (parent := _parent_of_tag(topic)) and parent in tag_parents:
             group = f"{parent}/+"

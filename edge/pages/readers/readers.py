@@ -89,7 +89,7 @@ def show_reader(reader_id: int) -> str:
         kind_names=KIND_NAMES,
         remarks=mapped_fields.remarks_of(current_session().organization_id, reader_id),
         ignored=[
-            (message, registry.recognise(message.topic, message.payload), readable(message.payload, message.size))
+            (message, registry.recognize(message.topic, message.payload), readable(message.payload, message.size))
             for message in ignored_messages.list_messages(current_session().organization_id, reader_id)
         ],
         unreadable=[
@@ -114,7 +114,7 @@ def new_reader_form() -> str:
     """Show the form. For an unassigned topic, format and mapping are filled in from its last message."""
     topic = request.args.get("topic", "")
     sample = unassigned_topics.find_topic(current_session().organization_id, topic)
-    guess = registry.recognise(topic, sample.sample) if sample else Guess()
+    guess = registry.recognize(topic, sample.sample) if sample else Guess()
     values = {"topic": topic, "format": guess.name or "", "is_enabled": "1"}
     if guess.mapping:
         values |= {"format": registry.CUSTOM, "mapping": examples.mappings_by_title().get(guess.mapping, "")}

@@ -29,7 +29,7 @@ def test_a_message_is_tried_with_the_settings_of_a_reader_and_with_others(edge: 
     assert "Result: recorded" in output
 
 
-def test_without_a_reader_the_format_is_recognised_or_asked_for(edge: Shell) -> None:
+def test_without_a_reader_the_format_is_recognized_or_required(edge: Shell) -> None:
     output = edge.ok("reader", "try", "--message", '{"type":"SIMPLE","data":{"idHex":"30aa"}}')
     assert "looks like zebra" in output
     code, output = edge("reader", "try", "--message", '{"mac":"C30A114E7F21","rssi":-70}')

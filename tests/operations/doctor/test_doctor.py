@@ -12,7 +12,7 @@ from edge import clock
 from edge.audit.actors import shell
 from edge.database.connection import execute, writing
 from edge.errors import Unavailable
-from edge.formats.registry import proposed_filter, recognise
+from edge.formats.registry import proposed_filter, recognize
 from edge.operations.backup import Rotation, list_backups, make_backup
 from edge.operations.doctor import box, doctor
 from edge.operations.doctor.findings import Level, Subject, ok
@@ -45,7 +45,7 @@ def subject(site: Path) -> Subject:
         broker_url="mqtt://edge@127.0.0.1:1883",
         broker_settings=site / "mosquitto",
         ask_broker=lambda: {"$SYS/broker/version": "mosquitto version 2.0.11"},
-        recognise=recognise,
+        recognize=recognize,
         proposed_filter=proposed_filter,
     )
 
