@@ -48,7 +48,7 @@ def test_revoking_asks_first_and_is_for_good(sign_in_as: SignIn, cast: Cast) -> 
     browser = sign_in_as(Role.ADMINISTRATOR)
     browser.post("/keys/new", {"name": "WMS", "assets": "read"})
     key = api_keys.list_keys(cast.acme)[0]
-    assert "stops working at once" in browser.get(f"/keys/{key.id}/revoke").text
+    assert "stop working immediately" in browser.get(f"/keys/{key.id}/revoke").text
     assert api_keys.list_keys(cast.acme)
     assert browser.post(f"/keys/{key.id}/revoke").status_code == 303
     assert api_keys.list_keys(cast.acme) == []
