@@ -54,7 +54,7 @@ def test_a_location_is_drawn_counted_found_and_opened(enter: Enter, site: Site, 
     for x, y in ((0.6, 0.2), (0.9, 0.2), (0.75, 0.7), (0.6, 0.2)):
         pull(page, x, y, x, y)
     page.click("#save")
-    expect(page.locator("#told")).to_have_text("Saved.")
+    expect(page.locator("#detail")).to_have_text("Saved.")
     shapes = {
         shape.location_id: shape.points
         for shape in floor_plans.shapes(site.organization_id, site.docks[0].parent_id or 0)
@@ -95,17 +95,17 @@ def test_a_location_is_drawn_with_a_finger(enter: Enter, site: Site, plan: str) 
 
     page.select_option("#spot", label=page.locator("#spot option", has_text="Dock 1").inner_text())
     touch((0.1, 0.1), (0.3, 0.4), (0.4, 0.6))
-    expect(page.locator("#told")).to_contain_text("Dock 1 is drawn")
+    expect(page.locator("#detail")).to_contain_text("Dock 1 is drawn")
     page.select_option("#spot", label=page.locator("#spot option", has_text="Rack A").inner_text())
     page.select_option("#kind", "polygon")
     for x, y in ((0.6, 0.2), (0.9, 0.2), (0.75, 0.8), (0.63, 0.27)):
         touch((x, y))
-    expect(page.locator("#told")).to_contain_text("Rack A is drawn")
+    expect(page.locator("#detail")).to_contain_text("Rack A is drawn")
     page.select_option("#spot", label=page.locator("#spot option", has_text="Dock 1").inner_text())
     assert page.locator("#plan polygon").count() == 2
     page.click("#undraw")
     page.click("#save")
-    expect(page.locator("#told")).to_have_text("Saved.")
+    expect(page.locator("#detail")).to_have_text("Saved.")
     [shape] = floor_plans.shapes(site.organization_id, site.docks[0].parent_id or 0)
     assert (shape.location_id, len(shape.points)) == (site.racks[0].id, 3)
 

@@ -180,10 +180,10 @@ def test_polish_counts_as_poles_do(scan_page: ScanPage, site: Site) -> None:
         scan(page, f"BC-{number:04}")
         outcome(page, "recorded", f"Pallet {number}")
         expect(page.locator("#count-total")).to_have_text(str(number))
-        told.append(page.inner_text("#count-told"))
+        told.append(page.inner_text("#count-detail"))
     assert told == ["skan", "skany", "skany", "skany", "skanów"]
     expect(page.locator("#link")).to_have_text("Wszystko zapisane")
-    expect(page.locator("#told")).to_have_text("Nigdy wcześniej nie widziane")
+    expect(page.locator("#detail")).to_have_text("Nigdy wcześniej nie widziane")
 
 
 def test_a_person_chooses_a_language_that_stays_also_without_a_connection(scan_page: ScanPage, server: Server) -> None:

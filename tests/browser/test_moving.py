@@ -37,7 +37,7 @@ def test_everything_at_a_location_is_moved_and_moved_back_by_one_undo(scan_page:
     on_the_way: list[Route] = []
     page.route("**/scan/batch", lambda route: on_the_way.append(route))
     with page.expect_request("**/scan/batch"):
-        page.click("button:has-text('Move 3 things')")
+        page.click("button:has-text('Move 3 assets')")
         expect(page.locator("#said")).to_contain_text("3 assets moved to Rack B")
     assert page.inner_text("#link") == "Sending · 3 kept", "nothing is said to be saved that only waits"
     on_the_way[0].continue_()
@@ -93,12 +93,12 @@ def test_a_retired_asset_is_reported_as_retired(scan_page: ScanPage, site: Site)
     page.click("text=Move everything")
     page.click(".choice-button:has-text('Rack B')")
     assets.delete(shell(site.organization_id), site.assets[1].id)
-    page.click("button:has-text('Move 2 things')")
+    page.click("button:has-text('Move 2 assets')")
     outcome(page, "refused", "Pallet 2")
-    expect(page.locator("#told")).to_have_text("This asset is retired")
+    expect(page.locator("#detail")).to_have_text("This asset is retired")
     scan(page, "ASSET-0002")
     outcome(page, "unknown", "Pallet 2")
-    expect(page.locator("#told")).to_have_text("This asset is retired")
+    expect(page.locator("#detail")).to_have_text("This asset is retired")
     assert location_of(site, 1) == "Rack B"
 
 
@@ -137,7 +137,7 @@ def test_a_load_and_an_unload_are_undone_with_their_scan(scan_page: ScanPage, si
     scan(page, "BC-0002")
     scan(page, "BC-0001")
     outcome(page, "refused", "Pallet 1")
-    expect(page.locator("#told")).to_have_text("The carrier is already on this asset")
+    expect(page.locator("#detail")).to_have_text("The carrier is already on this asset")
 
 
 def test_things_put_on_a_pallet_go_where_it_goes(scan_page: ScanPage, site: Site) -> None:

@@ -67,7 +67,7 @@ def test_a_tap_on_the_timeline_tells_what_hovering_does(enter: Enter, site: Site
         see(site, 1, dock)
     page = enter("vic", f"/assets/{site.assets[0].id}", viewport=PHONE, has_touch=True)
     page.locator(".strip-line g").last.tap()
-    expect(page.locator(".told")).to_contain_text("Dock 1")
+    expect(page.locator(".detail")).to_contain_text("Dock 1")
     expect(page.locator(".legend li")).to_have_text(["Dock 1", "Dock 2"])
 
 

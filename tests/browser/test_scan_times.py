@@ -63,7 +63,7 @@ def test_a_slow_radio_does_not_move_a_scan(scan_page: ScanPage, site: Site) -> N
     after = clock.now()
     with page.expect_response("**/scan/batch"):
         pass
-    expect(page.locator("#told")).to_contain_text("Was at Dock 1")
+    expect(page.locator("#detail")).to_contain_text("Was at Dock 1")
     assert location_of(site, 1) == "Rack A"
     assert [code for code, _ in times()] == ["BC-0001", "ASSET-0001"]
     assert all(before - clock.SECOND < at < after + clock.SECOND for _, at in times())
@@ -103,7 +103,7 @@ def test_scans_keep_their_times_and_order_when_the_clock_is_set_without_a_connec
     page.evaluate(SHIFTED, then)
     scan(page, "RACK-A")
     scan(page, "ASSET-0001")
-    expect(page.locator("#told")).to_have_text("At Rack A")
+    expect(page.locator("#detail")).to_have_text("At Rack A")
     scan(page, "BC-0002")
     outcome(page, "queued", "Pallet 2")
     after = clock.now()
@@ -124,7 +124,7 @@ def test_scans_of_an_unknown_clock_keep_their_order(scan_page: ScanPage, site: S
         page.evaluate(SHIFTED, ahead)
         scan(page, f"RACK-{name[-1]}")
         scan(page, code)
-        expect(page.locator("#told")).to_have_text(f"At {name}")
+        expect(page.locator("#detail")).to_have_text(f"At {name}")
     page.context.set_offline(False)
     saved(page)
     found = execute(

@@ -25,7 +25,7 @@ def test_location_then_things_one_after_the_other(scan_page: ScanPage, site: Sit
     page = scan_page(viewport=PHONE)
     scan(page, "BC-0001")
     outcome(page, "recorded", "Pallet 1")
-    expect(page.locator("#told")).to_have_text("Never seen before")
+    expect(page.locator("#detail")).to_have_text("Never seen before")
     expect(page.locator("#state")).to_have_text("Saved on the server")
     scan(page, "ASSET-0002")
     outcome(page, "recorded", "Pallet 2")
@@ -33,7 +33,7 @@ def test_location_then_things_one_after_the_other(scan_page: ScanPage, site: Sit
     outcome(page, "location", "Rack A")
     scan(page, "BC-0001")
     outcome(page, "recorded", "Pallet 1")
-    expect(page.locator("#told")).to_contain_text("Was at Dock 1")
+    expect(page.locator("#detail")).to_contain_text("Was at Dock 1")
     assert (location_of(site, 1), location_of(site, 2)) == ("Rack A", "Dock 1")
 
 
@@ -108,7 +108,7 @@ def test_already_scanned_unknown_and_refused_look_different(scan_page: ScanPage,
     look("unknown")
     scan(page, "(01)09506000134353(21)4711")
     look("refused")
-    expect(page.locator("#told")).to_contain_text("check digit")
+    expect(page.locator("#detail")).to_contain_text("check digit")
     assert len(seen) == 4
     for column in zip(*seen.values(), strict=True):
         assert len(set(column)) == 4, column
@@ -120,7 +120,7 @@ def test_undo_takes_the_last_scan_back(scan_page: ScanPage, site: Site) -> None:
     outcome(page, "recorded", "Pallet 1")
     scan(page, "RACK-A")
     scan(page, "BC-0001")
-    expect(page.locator("#told")).to_contain_text("Was at Dock 1")
+    expect(page.locator("#detail")).to_contain_text("Was at Dock 1")
     page.click("#undo")
     outcome(page, "undone", "Pallet 1")
     assert location_of(site, 1) == "Dock 1"

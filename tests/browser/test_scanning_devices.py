@@ -139,7 +139,7 @@ def test_attaching_tells_where_the_thing_was(scan_page: ScanPage) -> None:
     page.keyboard.press("Enter")
     page.click(".choice-button:has-text('Pallet 9')")
     outcome(page, "recorded", "Pallet 9")
-    expect(page.locator("#told")).to_contain_text("Was at Dock 1")
+    expect(page.locator("#detail")).to_contain_text("Was at Dock 1")
 
 
 def test_an_unknown_tag_that_is_taken_back_claims_no_position(scan_page: ScanPage) -> None:

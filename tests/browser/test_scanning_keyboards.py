@@ -77,7 +77,7 @@ def test_a_code_that_does_not_arrive_whole_is_refused(scan_page: ScanPage) -> No
     page = scan_page()
     page.keyboard.type("BC-0")
     outcome(page, "refused", "BC-0")
-    expect(page.locator("#told")).to_contain_text("Incomplete code")
+    expect(page.locator("#detail")).to_contain_text("Incomplete code")
     scan(page, "002")
     outcome(page, "refused", "002")
     scan(page, "BC-0002")

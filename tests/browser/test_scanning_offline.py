@@ -77,9 +77,9 @@ def test_what_is_here_is_told_with_and_without_a_connection(scan_page: ScanPage,
         page.click("#sheet-close")
         return text
 
-    assert told().splitlines()[0] == "4 things"
+    assert told().splitlines()[0] == "4 assets"
     scan(page, "HALL-1")
-    assert told().splitlines()[0] == "5 things"
+    assert told().splitlines()[0] == "5 assets"
     offline(page)
     assert "Data on this device" in told()
     expect(page.locator("#location-name")).to_have_text("Hall 1")
@@ -134,4 +134,4 @@ def test_gs1_codes_in_any_spelling_are_known_without_a_connection(scan_page: Sca
     for code in ("]C10180614141123459216789", "(00)106141412345678909", "https://id.gs1.org/8003/00614141123453567"):
         scan(page, code)
         outcome(page, "refused", code.removeprefix("]C1"))
-        expect(page.locator("#told")).to_contain_text("check digit")
+        expect(page.locator("#detail")).to_contain_text("check digit")

@@ -63,7 +63,7 @@ def test_a_location_is_checked_and_signed_off(scan_page: ScanPage, site: Site) -
     outcome(page, "counted", "Pallet 1")
     scan(page, "BC-0005")
     outcome(page, "surplus", "Pallet 5")
-    expect(page.locator("#told")).to_contain_text("Was at Rack A")
+    expect(page.locator("#detail")).to_contain_text("Was at Rack A")
     scan(page, "NOBODY-KNOWS")
     outcome(page, "unknown", "NOBODY-KNOWS")
     scan(page, "RACK-B")

@@ -74,7 +74,7 @@ document.addEventListener("change", (event) => {
 // What hovering over a timeline or a chart shows with a mouse, a tap shows with a finger.
 document.addEventListener("click", (event) => {
   const stay = event.target.closest(".strip-line g, .plot g");
-  if (stay) stay.closest("figure").querySelector(".told").textContent = stay.querySelector("title").textContent;
+  if (stay) stay.closest("figure").querySelector(".detail").textContent = stay.querySelector("title").textContent;
 });
 
 // A second click on a slow link sends nothing; the server would process the form only once, too.

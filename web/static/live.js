@@ -1,4 +1,4 @@
-// A live part of a page polls for its own content: `data-live` is its address, `data-every` the seconds between requests.
+// A live region of a page polls for its own content: `data-live` is its address, `data-every` the seconds between requests.
 // The server answers 304 while nothing has changed, so polling costs next to nothing and holds no connection. New content
 // is merged element by element: a row that stays keeps its focus, its selection and its position under the finger.
 
@@ -11,14 +11,14 @@ const OLD_AFTER = 10000; // ms without an answer until the page says that its da
 
 export function followLive() {
   const byAddress = new Map();
-  for (const part of document.querySelectorAll("[data-live]")) {
-    const [address] = part.dataset.live.split("#");
-    byAddress.set(address, [...(byAddress.get(address) || []), part]);
+  for (const region of document.querySelectorAll("[data-live]")) {
+    const [address] = region.dataset.live.split("#");
+    byAddress.set(address, [...(byAddress.get(address) || []), region]);
   }
-  if (byAddress.size) watch([...byAddress].map(([address, parts]) => follow(address, parts)));
+  if (byAddress.size) watch([...byAddress].map(([address, regions]) => follow(address, regions)));
 }
 
-/** Say since when the data is old, and stop the clocks, while one of the parts gets no answer. */
+/** Say since when the data is old, and stop the clocks, while one of the regions gets no answer. */
 function watch(followers) {
   const notice = document.querySelector("[data-live-state]");
   let shownAt = performance.now(); // nothing is asked for while the page is not shown
@@ -40,9 +40,9 @@ function watch(followers) {
   });
 }
 
-/** The address is that of the content of one part, or of a page that has all the parts, each by its id. */
-function follow(address, parts) {
-  const wait = Number(parts[0].dataset.every || 3) * 1000;
+/** The address is that of the content of one region, or of a page that has all the regions, each by its id. */
+function follow(address, regions) {
+  const wait = Number(regions[0].dataset.every || 3) * 1000;
   const follower = { answered: performance.now(), dataOf: siteNow(), onAnswer() {}, ask };
   let version = null;
   let timer = setTimeout(look, wait);
@@ -51,7 +51,7 @@ function follow(address, parts) {
   // Where the order itself changes, rows must not move away from under a finger that is about to tap one.
   let pointedAt = -Infinity;
   for (const kind of ["pointermove", "pointerdown"]) {
-    for (const part of parts) part.addEventListener(kind, () => { pointedAt = performance.now(); }, { passive: true });
+    for (const region of regions) region.addEventListener(kind, () => { pointedAt = performance.now(); }, { passive: true });
   }
 
   function ask() {
@@ -92,11 +92,11 @@ function follow(address, parts) {
   function take(newVersion, text) {
     const template = document.createElement("template");
     template.innerHTML = text;
-    const fresh = parts.map((part) => (part.dataset.live.includes("#") ? template.content.getElementById(part.id) : template.content));
+    const fresh = regions.map((region) => (region.dataset.live.includes("#") ? template.content.getElementById(region.id) : template.content));
     const isHeld = performance.now() - pointedAt < HOLD;
-    if (isHeld && parts.some((part, number) => order(part) !== order(fresh[number]))) return; // the next request has the old version
+    if (isHeld && regions.some((region, number) => order(region) !== order(fresh[number]))) return; // the next request has the old version
     version = newVersion;
-    parts.forEach((part, number) => fresh[number] && replace(part, fresh[number]));
+    regions.forEach((region, number) => fresh[number] && replace(region, fresh[number]));
   }
 
   return follower;
@@ -106,12 +106,12 @@ function order(root) {
   return [...(root?.querySelectorAll("[data-row]") || [])].map((row) => row.dataset.row).join();
 }
 
-function replace(part, fresh) {
-  const before = new Map([...part.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row.dataset.state]));
-  for (const row of part.querySelectorAll(".fresh")) row.classList.remove("fresh");
-  fitChildren(part, fresh);
-  renderTimes(part);
-  for (const row of part.querySelectorAll("[data-row]")) {
+function replace(region, fresh) {
+  const before = new Map([...region.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row.dataset.state]));
+  for (const row of region.querySelectorAll(".fresh")) row.classList.remove("fresh");
+  fitChildren(region, fresh);
+  renderTimes(region);
+  for (const row of region.querySelectorAll("[data-row]")) {
     const was = before.get(row.dataset.row);
     if (was === undefined || was === row.dataset.state) continue;
     row.classList.add("fresh");
@@ -119,9 +119,9 @@ function replace(part, fresh) {
   }
 }
 
-// Turn the children of `here` into those of `wanted`, keeping every element that can stay. `data-row` identifies rows.
-function fitChildren(here, wanted) {
-  const stays = new Set([...wanted.children].map((child) => child.dataset.row));
+// Turn the children of `here` into those of `target`, keeping every element that can stay. `data-row` identifies rows.
+function fitChildren(here, target) {
+  const stays = new Set([...target.children].map((child) => child.dataset.row));
   const rows = new Map();
   for (const child of [...here.children]) {
     if (!child.dataset.row) continue;
@@ -129,7 +129,7 @@ function fitChildren(here, wanted) {
     else child.remove();
   }
   let next = here.firstChild;
-  for (const fresh of [...wanted.childNodes]) {
+  for (const fresh of [...target.childNodes]) {
     while (next && isText(next) && !isText(fresh)) next = removed(next);
     const known = fresh.nodeType === Node.ELEMENT_NODE && fresh.dataset.row ? rows.get(fresh.dataset.row) : null;
     const old = known || (next && !next.dataset?.row && isAlike(next, fresh) ? next : null);

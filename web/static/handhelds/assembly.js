@@ -50,19 +50,19 @@ export function assembly({ onCode, onPart, onEmpty, isWhole, sendsEnter, learnEn
     const silence = now - at + 1; // timers are rounded
     const isLong = silence >= LONG_PAUSE;
     if (!isLong && (silence < PAUSE || sendsEnter())) return false;
-    const found = whole();
-    const isKnown = found[0].length >= SHORTEST && isWhole(...found);
+    const code = whole();
+    const isKnown = code[0].length >= SHORTEST && isWhole(...code);
     if (!isLong && !isKnown) return false;
     clear();
-    if (found[0].length < SHORTEST) return true;
-    if (!sendsEnter() || isKnown || found[0] === part.text) {
-      if (ended.bySilence || found[0] === part.text) learnEnter(false); // twice in a row
+    if (code[0].length < SHORTEST) return true;
+    if (!sendsEnter() || isKnown || code[0] === part.text) {
+      if (ended.bySilence || code[0] === part.text) learnEnter(false); // twice in a row
       part = { text: "", at: -Infinity };
       ended = { at: now, bySilence: true };
-      onCode(...found);
+      onCode(...code);
     } else {
-      part = { text: found[0], at: now };
-      onPart(...found);
+      part = { text: code[0], at: now };
+      onPart(...code);
     }
     return true;
   }
@@ -96,13 +96,13 @@ export function assembly({ onCode, onPart, onEmpty, isWhole, sendsEnter, learnEn
         if (isOfCode) learnEnter(true);
         return isOfCode;
       }
-      const found = whole();
-      const isRest = part.text && moment - part.at < REST_WITHIN && !found[0].startsWith(part.text);
+      const code = whole();
+      const isRest = part.text && moment - part.at < REST_WITHIN && !code[0].startsWith(part.text);
       clear();
       part = { text: "", at: -Infinity };
       ended = { at: moment, bySilence: false };
       learnEnter(true);
-      (isRest ? onPart : onCode)(...found);
+      (isRest ? onPart : onCode)(...code);
       return true;
     },
   };

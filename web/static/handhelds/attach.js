@@ -1,10 +1,10 @@
-// Attaches an unknown tag to an asset, or to a new one; for editors.
+// Attach an unmatched tag to an existing or new asset; for editors.
 
 import { askFor, button, choice, closeSheet, fill, message, openSheet, sheet } from "./sheets.js";
 import { ask, post } from "./sync.js";
 import { t } from "./texts.js";
 
-/** The two buttons under an unknown tag; `onDone` gets the server's answer. */
+/** The two buttons under an unmatched tag; `onDone` gets the server's answer. */
 export function attachButtons(entry, onDone) {
   return [
     button(t("Assign …"), () => openAttach(entry, onDone), "button"),

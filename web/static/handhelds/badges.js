@@ -1,4 +1,4 @@
-// Codes that may be somebody's badge. The device knows ten bits of each badge of the site, no badge: enough to ask the server
+// Codes that may be a badge. The device knows ten bits of each badge of the site, no badge: enough to ask the server
 // before it stores such a code.
 
 const KEPT = "edge-badges";

@@ -1,4 +1,4 @@
-// Tells what a scanner types into a field from what a person types: by its speed. Keys that hung now and then do not matter.
+// Distinguish a scanner's typing in a field from a person's by its speed. A few slow keys do not matter.
 
 import { LONG_PAUSE, SHORTEST } from "./assembly.js";
 
@@ -21,17 +21,17 @@ export function burst() {
         : { ...none, field, before: field.value, text: character, usual, at: moment };
     },
 
-    /** An input method inserted a whole text. */
+    /** Note a text inserted by an input method. */
     insert(field, text, moment) {
       one = { ...none, field, before: field.value, text, usual: text, at: moment, isInserted: text.length >= SHORTEST };
     },
 
-    /** What a scanner typed into the field, if it did; `moment` is the time of the Enter after it. */
+    /** Return what a scanner typed into the field, or null; `moment` is the time of the Enter after it. */
     ofScanner(field, moment) {
-      const found = one;
+      const burst = one;
       one = none;
-      if (field !== found.field || moment - found.at > LONG_PAUSE) return null;
-      return (found.isInserted ? moment - found.at <= FAST : found.fast >= FEWEST) ? found : null;
+      if (field !== burst.field || moment - burst.at > LONG_PAUSE) return null;
+      return (burst.isInserted ? moment - burst.at <= FAST : burst.fast >= FEWEST) ? burst : null;
     },
 
     isGoingOn: (field) => field === one.field && one.fast >= FEWEST,

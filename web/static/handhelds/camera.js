@@ -8,15 +8,15 @@ import { $, say } from "./show.js";
 import { t } from "./texts.js";
 
 const EVERY = 100; // ms between frames
-const SAME = 1500; // ms: a code that was in view until then is still the same scan
-const WIDEST = { video: 1280, photo: 2400 }; // pixels: more only takes longer
+const SAME = 1500; // ms: a code seen again within this time is the same scan
+const WIDEST = { video: 1280, photo: 2400 }; // pixels: more is slower without reading better
 
-let read = null; // finds the codes in a picture, once it is loaded
+let read = null; // reads the codes in a picture, once loaded
 let stream = null;
 let panel = null;
 const inView = new Map(); // code -> when it was seen last
 
-/** Start or stop reading; where the browser gives the page no video stream, take a photo. */
+/** Start or stop reading. Without a video stream, take a photo. */
 export async function toggleCamera() {
   if (panel) return stop();
   if (!navigator.mediaDevices || !navigator.mediaDevices.getUserMedia) return askForPhoto();
@@ -32,7 +32,7 @@ async function begin() {
     [stream, read] = [given, reader];
   } catch (error) {
     stop();
-    return say(told(error));
+    return say(detail(error));
   }
   const video = panel.querySelector("video");
   video.srcObject = stream;
@@ -43,7 +43,7 @@ async function begin() {
   look(video);
 }
 
-function told(error) {
+function detail(error) {
   if (error.name === "NotAllowedError") return t("Camera access denied. Allow it for this site in the browser settings");
   if (["NotFoundError", "NotReadableError", "OverconstrainedError"].includes(error.name)) return t("No camera is available on this device");
   return t("This browser cannot read codes from photos");
@@ -65,7 +65,7 @@ function showPanel() {
   video.muted = video.playsInline = true;
   const acts = part("camera-acts", "");
   acts.append(button(t("Stop camera"), stop, "button slim"));
-  panel.append(video, part("camera-told", t("Hold a code in front of the camera"), "p"), acts);
+  panel.append(video, part("camera-detail", t("Hold a code in front of the camera"), "p"), acts);
   $("result").before(panel);
   $("station").classList.add("filming");
   $("camera").setAttribute("aria-pressed", "true");
@@ -92,7 +92,7 @@ async function look(video) {
   }
 }
 
-/** A code that stays in view is one scan, however often it is found. */
+/** A code that stays in view is one scan, however often it is read. */
 function see(text) {
   const now = performance.now();
   const isNew = !(now - inView.get(text) < SAME);
@@ -125,13 +125,13 @@ async function loadReader() {
   const native = window.BarcodeDetector && await window.BarcodeDetector.getSupportedFormats();
   if (native && native.length) {
     const detector = new window.BarcodeDetector({ formats: native });
-    return async (picture) => (await detector.detect(picture)).map((found) => found.rawValue);
+    return async (picture) => (await detector.detect(picture)).map((result) => result.rawValue);
   }
   const { prepareZXingModule, readBarcodes } = await import("../vendor/zxing-wasm/reader/index.js");
   const locateFile = (name) => new URL(`../vendor/zxing-wasm/${name}`, import.meta.url).href;
   await prepareZXingModule({ overrides: { locateFile }, fireImmediately: true });
   return async (picture, widest) =>
-    (await readBarcodes(pixels(picture, widest), { maxNumberOfSymbols: 8 })).filter((found) => found.isValid).map((found) => found.text);
+    (await readBarcodes(pixels(picture, widest), { maxNumberOfSymbols: 8 })).filter((result) => result.isValid).map((result) => result.text);
 }
 
 function pixels(picture, widest) {

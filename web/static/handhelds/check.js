@@ -1,4 +1,4 @@
-// Check a location: begin or continue a stock-take, see what was found and what is missing, sign off.
+// Stock-takes: start or continue one, list present and missing assets, sign off.
 
 import { ago } from "../times.js";
 import { setLoading } from "./carrier.js";
@@ -43,21 +43,21 @@ async function beginForm(location) {
   box.type = "checkbox";
   box.checked = true;
   below.append(box, t("including sub-locations"));
-  const told = message("");
+  const detail = message("");
   const show = () => {
     const count = expectedAt(location, box.checked).length;
-    told.textContent = tn("{count} asset expected at {location}", "{count} assets expected at {location}", count, { location: location.name });
+    detail.textContent = tn("{count} asset expected at {location}", "{count} assets expected at {location}", count, { location: location.name });
   };
   box.addEventListener("change", show);
   show();
   const start = button(t("Start at {location}", { location: location.name }), async () => {
     await begin(location, box.checked);
-    await setLoading(null); // what is counted is not loaded
+    await setLoading(null); // a stock-take ends carrier mode
     closeSheet();
     await redraw();
     say(t("Scan everything here. Nothing is recorded until you sign off"));
   }, "button wide");
-  return [told, below, start];
+  return [detail, below, start];
 }
 
 async function offerOthers(list) {
@@ -70,14 +70,14 @@ async function offerOthers(list) {
       () => goOn(one),
     ))]);
   } catch (error) {
-    if (!error.state) throw error; // offline only what was begun here can continue
+    if (!error.state) throw error; // offline, only a stock-take started here can continue
   }
 }
 
 async function goOn(one) {
   await join(one);
   await setLoading(null);
-  await isCaughtUp(); // the others see that it is open here, too
+  await isCaughtUp(); // show the other devices that it is open here
   const location = locations.byId(one.location);
   if (location) await locations.choose(location, newId());
   closeSheet();
@@ -91,7 +91,7 @@ async function openLines() {
   showLines(await queue.recent(Infinity));
 }
 
-/** Fill the open sheet, and again whenever a scan or another device changes it. */
+/** Fill the open sheet; call again when a scan or another device changes it. */
 export function showLines(log) {
   const body = document.getElementById("take-lines");
   if (!take || !body) return closeSheet();
@@ -123,7 +123,7 @@ function group(name, lines) {
 
 function line(group, one) {
   const item = part("take-line", "", "li");
-  item.append(part("log-thing", one.name), part("log-told", [one.key, toldOf(group, one)].filter(Boolean).join(" · ")));
+  item.append(part("log-thing", one.name), part("log-detail", [one.key, detailOf(group, one)].filter(Boolean).join(" · ")));
   if (group === "missing") {
     const lost = take.lost.includes(one.id);
     const acts = part("row-acts", "");
@@ -133,7 +133,7 @@ function line(group, one) {
   return item;
 }
 
-function toldOf(group, one) {
+function detailOf(group, one) {
   const location = locations.byId(one.location);
   const when = one.seen ? ago(one.seen * 1000, siteNow()) : "";
   if (one.how === "reader") return location ? t("seen by a reader at {location}, {when}", { location: location.name, when }) : t("seen by a reader {when}", { when });
@@ -143,14 +143,14 @@ function toldOf(group, one) {
   return "";
 }
 
-/** What other devices hold is asked for first; without a connection it is what was known last. */
+/** Fetch the state of other devices first; without a connection, use the last known state. */
 async function confirm() {
   const isCurrent = await isCaughtUp();
   await redraw();
   if (take && sheet.name === "take") openSignOff(groupsOf(await queue.recent(Infinity)), await otherDevices(), isCurrent);
 }
 
-/** Ask what others have; false without a connection, or if it takes long. */
+/** Fetch the state of other devices. Returns false without a connection or after a timeout. */
 async function isCaughtUp() {
   if (link.state !== "ok") return false;
   const late = new Promise((resolve) => { setTimeout(resolve, PATIENCE, false); });
@@ -180,7 +180,7 @@ function openSignOff(groups, devices, isCurrent) {
     }, "button wide"));
 }
 
-/** A device that is connected reports every 10 s; one that does not may have counted since. */
+/** A connected device reports every 10 s; a silent one may have unsent scans. */
 const mayHold = ({ unsent, reported }) => unsent > 0 || siteNow() - reported > SILENT;
 
 function devicesPart(devices, isCurrent) {
@@ -188,12 +188,12 @@ function devicesPart(devices, isCurrent) {
   if (!devices.length) return stale;
   const list = part("moves", "", "ul");
   list.id = "other-devices";
-  list.append(...devices.map((one) => part("", toldOfDevice(one), "li")));
+  list.append(...devices.map((one) => part("", deviceText(one), "li")));
   const warning = message(t("Unsent scans of other devices are missing here. First check that those devices show “All saved”."));
   return [part("choices-head", t("Other devices"), "h3"), list, ...stale, ...(devices.some(mayHold) ? [warning] : [])];
 }
 
-function toldOfDevice(one) {
+function deviceText(one) {
   const values = { device: one.name, ago: ago(one.reported, siteNow()) };
   if (one.unsent) return tn("{device}: {count} unsent scan, last contact: {ago}", "{device}: {count} unsent scans, last contact: {ago}", one.unsent, values);
   if (mayHold(one)) return t("{device}: may have unsent scans, last contact: {ago}", values);

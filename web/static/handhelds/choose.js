@@ -8,9 +8,9 @@ import { t, tn } from "./texts.js";
 export function openLocations(title, onChoose) {
   const list = document.createElement("div");
   const show = (text) => {
-    const wanted = text.toLowerCase();
+    const query = text.toLowerCase();
     const { last, others } = recentFirst();
-    const fits = (one) => `${one.name} ${one.area || ""} ${one.key}`.toLowerCase().includes(wanted);
+    const fits = (one) => `${one.name} ${one.area || ""} ${one.key}`.toLowerCase().includes(query);
     const [recent, rest] = [last.filter(fits), others.filter(fits).slice(0, 200)];
     const button = (one) => choice(one.name, one.area || one.key, () => onChoose(one));
     fill(list, [
@@ -28,9 +28,9 @@ export function openLocations(title, onChoose) {
   show("");
   openSheet("locations", title, form, list);
   sheet.onCode = (code) => {
-    const found = find(code);
-    if (found) onChoose(found);
-    return Boolean(found);
+    const match = find(code);
+    if (match) onChoose(match);
+    return Boolean(match);
   };
 }
 
@@ -45,7 +45,7 @@ export function openHeld(held, onPlaced, onDiscard, title = t("Where were these 
   openSheet("held", title, ...[...groups].map(([id, items]) => group(id, items, onPlaced, onDiscard)));
 }
 
-/** The scans of which it is not proven who made them; `onClaimed(isMine)` when somebody says so. */
+/** Scans without a proven person; `onClaimed(isMine)` is called with the answer. */
 export function openWhose(items, onClaimed) {
   const list = part("log-list", "", "ol");
   list.append(...items.filter(({ code }) => code !== undefined).slice(0, 50).map((item) => logItem({ ...item, state: "unclear" })));

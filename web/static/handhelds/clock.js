@@ -5,7 +5,7 @@ import { newId } from "./catch.js";
 import * as queue from "./queue.js";
 import { signedIn } from "./session.js";
 
-const DRIFT = 1e-4; // by how much a device's clock may run fast or slow
+const DRIFT = 1e-4; // maximum relative drift of a device's clock
 const JUMP = 2000; // ms by which the clock differs from the time that has passed: somebody set it, or the device slept
 const MOST_ERAS = 20;
 
@@ -21,13 +21,13 @@ export async function load() {
   if (kept) ({ eras, sent } = kept);
 }
 
-/** The era of a scan that is made now. */
+/** Return the current era. */
 export function era() {
   if (Math.abs(Date.now() - performance.now() - base) > JUMP) begin();
   return current.id;
 }
 
-/** When something is made, and by whom. */
+/** Time, era and person of something made now. */
 export const stamp = (by = signedIn(), at = Date.now()) => ({ at, era: era(), session: null, person: null, organization: null, ...by });
 
 function begin() {

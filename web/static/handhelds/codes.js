@@ -17,11 +17,11 @@ export function cleaned(text) {
 
 /** `{ kind, key }` of a label's link, whichever address the box had when it was printed; null for any other code. */
 export function linkOf(code) {
-  const found = LINK.exec(code);
-  return found && { kind: found[1].toLowerCase() === "l" ? "location" : "asset", key: decoded(found[2]) };
+  const match = LINK.exec(code);
+  return match && { kind: match[1].toLowerCase() === "l" ? "location" : "asset", key: decoded(match[2]) };
 }
 
-/** Whether it looks like the label of a location, also where part of it was misread. */
+/** True if it looks like a location label, even if partly misread. */
 export function looksLikeLocation(code) {
   const link = linkOf(code);
   if (link) return link.kind === "location";
@@ -30,8 +30,8 @@ export function looksLikeLocation(code) {
 
 /** The one-time code of the link that enrols a device; "" for any other code. It is a secret. */
 export function enrolmentOf(code) {
-  const found = /\/enrol\/([\w-]{43})$/i.exec(code);
-  return found ? found[1] : "";
+  const match = /\/enrol\/([\w-]{43})$/i.exec(code);
+  return match ? match[1] : "";
 }
 
 function decoded(text) {

@@ -1,5 +1,5 @@
-// The device's own copy of all assets with their codes and last positions, so that names are shown, things are found and
-// locations are looked into without a connection. It comes in buckets; a bucket that changed is sent again.
+// The device's copy of all assets with codes and last locations, for showing names, searching and
+// listing locations without a connection. It is divided into buckets; changed buckets are sent again.
 
 import { linkOf } from "./codes.js";
 import { identity } from "./gs1.js";
@@ -8,7 +8,7 @@ import { post } from "./sync.js";
 
 const BUCKETS = 1024; // as on the server
 const NO_DIGEST = "--------";
-const SHIFT = 12 * 3600; // seconds, as on the server: another scan in it says nothing new
+const SHIFT = 12 * 3600; // seconds, as on the server: another scan within it is a repeat
 
 let buckets = []; // { no, digest, rows } by number
 const emptyIndex = () => ({ codes: new Map(), matching: new Map(), keys: new Map(), alike: new Map() });
@@ -30,7 +30,7 @@ export async function load() {
   if (about) ({ updatedAt, organization } = about);
 }
 
-/** Fetch what changed. The copy of another organization is never shown: it is replaced by a new one. */
+/** Fetch changes. The copy of another organization is never shown; it is replaced. */
 export async function refresh(me) {
   if (organization !== me.organization) {
     buckets = Array.from({ length: BUCKETS }, (_, no) => ({ no, digest: NO_DIGEST, rows: [] }));
@@ -53,7 +53,7 @@ export function* all() {
   for (const bucket of buckets) if (bucket) for (const row of bucket.rows) yield asset(row);
 }
 
-/** The asset a code stands for, by the rules of the server; undefined when it is unknown here or not clear. */
+/** Return the asset of a code by the server's rules; undefined if unknown or ambiguous. */
 export function find(code) {
   const link = linkOf(code);
   if (link) return link.kind === "asset" ? index.keys.get(link.key) || only(index.alike, link.key.toLowerCase()) : undefined;
@@ -74,24 +74,24 @@ export const byId = (id) => {
   return row && asset(row);
 };
 
-/** Those that have the text in name, key or a code. */
+/** Assets with the text in their name, key or codes. */
 export function search(text, most = 20) {
-  const wanted = text.toLowerCase();
-  const found = [];
+  const needle = text.toLowerCase();
+  const matches = [];
   for (const one of all()) {
-    if (`${one.name}\n${one.key}\n${one.codes.join("\n")}`.toLowerCase().includes(wanted)) found.push(one);
-    if (found.length >= most) break;
+    if (`${one.name}\n${one.key}\n${one.codes.join("\n")}`.toLowerCase().includes(needle)) matches.push(one);
+    if (matches.length >= most) break;
   }
-  return found;
+  return matches;
 }
 
-/** What is at one of these locations, by name. */
+/** Assets at these locations, sorted by name. */
 export function at(locationIds) {
-  const found = [...all()].filter((one) => locationIds.has(one.location));
-  return found.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
+  const matches = [...all()].filter((one) => locationIds.has(one.location));
+  return matches.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
 
-/** Whether this device scanned it at the location in this shift, and nobody has seen it elsewhere since. */
+/** True if this device scanned it at the location in this shift and it was not seen elsewhere since. */
 export function wasScannedAt(id, location) {
   const [last, now] = [scanned.get(id), byId(id)];
   return Boolean(last && now) && last.location === location && now.location === location && Date.now() / 1000 - last.at < SHIFT;

@@ -1,4 +1,4 @@
-// How much was scanned at this location in this session, and how much of it twice.
+// Number of scans and repeats at this location in this session.
 
 import { choice } from "./locations.js";
 import { signedIn } from "./session.js";
@@ -6,7 +6,7 @@ import { signedIn } from "./session.js";
 const COUNTED = ["queued", "recorded", "again", "unknown"];
 let since = Number(localStorage.getItem("edge-count-since")) || 0; // when it was restarted by hand
 
-/** `total` scans, `repeats` of them of something that was scanned here before. */
+/** `total` scans, of which `repeats` are repeats. */
 export function countOf(log) {
   const here = log.filter((entry) => isHere(entry) && COUNTED.includes(entry.state));
   const things = new Set(here.map((entry) => (entry.asset ? entry.asset.id : entry.code)));

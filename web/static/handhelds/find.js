@@ -1,4 +1,4 @@
-// Find an asset: where it is and where it was. Nothing is recorded here. Without a connection the device's copy is used.
+// Find an asset: current and past locations. Nothing is recorded. Without a connection the device's copy is used.
 
 import { ago, duration } from "../times.js";
 import { siteNow } from "./clock.js";
@@ -21,14 +21,14 @@ export async function find(text) {
   const answer = document.getElementById("answer");
   fill(answer, [message(t("Searching for {text} …", { text }))]);
   try {
-    fill(answer, told(text, await ask(`/scan/find?q=${encodeURIComponent(text)}`)));
+    fill(answer, detail(text, await ask(`/scan/find?q=${encodeURIComponent(text)}`)));
   } catch (error) {
     if (!error.state) throw error;
-    fill(answer, [...told(text, fromCopy(text)), message(asOf())]);
+    fill(answer, [...detail(text, fromCopy(text)), message(asOf())]);
   }
 }
 
-/** What the server would answer, from the device's copy. */
+/** Answer from the device's copy, as the server would. */
 function fromCopy(text) {
   const location = locations.find(text);
   const one = copy.find(text);
@@ -51,7 +51,7 @@ export function asOf() {
   return t("No connection. Data on this device: {ago}.", { ago: ago(copy.updatedAt) });
 }
 
-function told(text, { assets, location, total }) {
+function detail(text, { assets, location, total }) {
   if (location) {
     return [message(t("{name} is a location.", { name: location.name })), anchor(`/locations/${location.id}`, t("Open"))];
   }
@@ -62,16 +62,16 @@ function told(text, { assets, location, total }) {
 }
 
 function thing(one) {
-  const parts = [part("", one.name, "h3"), part("found-location", one.location || (one.seen_at ? t("The location is retired") : t("Never seen")), "p")];
-  if (one.seen_at) parts.push(message(since(one)));
+  const lines = [part("", one.name, "h3"), part("found-location", one.location || (one.seen_at ? t("The location is retired") : t("Never seen")), "p")];
+  if (one.seen_at) lines.push(message(since(one)));
   if (one.moves.length > 1) {
     const moves = part("moves", "", "ol");
     moves.append(...one.moves.slice(1).map((move) => part("", `${move.location}, ${ago(move.at, siteNow())}`, "li")));
-    parts.push(message(t("Previously:")), moves);
+    lines.push(message(t("Previously:")), moves);
   }
-  if (one.carrier) parts.push(message(t("On {carrier}", { carrier: one.carrier.name })));
-  if (one.load && one.load.length) parts.push(message(t("Carries {assets}", { assets: one.load.map(({ name }) => name).join(", ") })));
-  return [...parts, anchor(`/assets/${one.id}`, t("Open page"))];
+  if (one.carrier) lines.push(message(t("On {carrier}", { carrier: one.carrier.name })));
+  if (one.load && one.load.length) lines.push(message(t("Carries {assets}", { assets: one.load.map(({ name }) => name).join(", ") })));
+  return [...lines, anchor(`/assets/${one.id}`, t("Open page"))];
 }
 
 function since(one) {

@@ -96,12 +96,12 @@ function decoded(text) {
 }
 
 function ofLink(text) {
-  const parts = text.replace(/[?#].*$/, "").split("/").slice(3);
-  const start = parts.findIndex((part, at) => KEYS.includes(part) && (parts.length - at) % 2 === 0);
+  const segments = text.replace(/[?#].*$/, "").split("/").slice(3);
+  const start = segments.findIndex((part, at) => KEYS.includes(part) && (segments.length - at) % 2 === 0);
   if (start < 0) return null;
   const values = new Map();
   try {
-    for (let at = start; at < parts.length; at += 2) values.set(parts[at], decodeURIComponent(parts[at + 1]));
+    for (let at = start; at < segments.length; at += 2) values.set(segments[at], decodeURIComponent(segments[at + 1]));
   } catch {
     return null; // a percent sign that was misread
   }

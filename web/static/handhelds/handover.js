@@ -1,5 +1,5 @@
-// A device passes from one person to the next: nobody works on at the location, in the carrier mode or in the check of
-// somebody else without having chosen it.
+// Handover from one person to the next: the location, carrier mode and stock-take of
+// the previous person are not continued.
 
 import * as carrier from "./carrier.js";
 import { newId } from "./catch.js";
@@ -18,7 +18,7 @@ export async function load() {
   owner = (await queue.load("owner")) || (link.me && link.me.person) || null;
 }
 
-/** These are now the hands of `person`. */
+/** Pass the device to `person`. */
 export async function passTo({ person }) {
   if (person === owner) return;
   const isFirst = owner === null;

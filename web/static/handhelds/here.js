@@ -1,4 +1,4 @@
-// What is here: the assets at a location, from the server or, without a connection, from the device's copy.
+// Assets at a location, from the server or, without a connection, from the device's copy.
 
 import { ago } from "../times.js";
 import { siteNow } from "./clock.js";
@@ -28,11 +28,11 @@ export async function openHere(onOpen) {
 }
 
 function lines(ids, onOpen) {
-  const found = copy.at(ids);
-  const told = (one) => [one.key, one.seen ? t("last seen {ago}", { ago: ago(one.seen * 1000, siteNow()) }) : ""].filter(Boolean).join(" · ");
+  const assets = copy.at(ids);
+  const detail = (one) => [one.key, one.seen ? t("last seen {ago}", { ago: ago(one.seen * 1000, siteNow()) }) : ""].filter(Boolean).join(" · ");
   return [
-    part("list-count", tn("{count} asset", "{count} assets", found.length), "p"),
-    ...found.slice(0, MOST).map((one) => choiceButton(one.name, told(one), () => onOpen(one))),
+    part("list-count", tn("{count} asset", "{count} assets", assets.length), "p"),
+    ...assets.slice(0, MOST).map((one) => choiceButton(one.name, detail(one), () => onOpen(one))),
     ...(link.state === "ok" ? [] : [message(asOf())]),
   ];
 }

@@ -1,5 +1,5 @@
-// What this device says of stock-takes whenever it exchanges something: which one it has open, how many scans and undos of
-// which it has not sent, and since when. Who signs off on another device sees it.
+// State of stock-takes that this device reports with each exchange: which one is open, how many scans and undos of
+// each are unsent, and since when. Other devices show it at sign-off.
 
 import { newId } from "./catch.js";
 import * as clock from "./clock.js";
@@ -7,7 +7,7 @@ import * as queue from "./queue.js";
 
 let device = null;
 
-/** `take`: the id of the open one. What is not mentioned is not open here, and everything of it was sent. */
+/** `take`: id of the open stock-take. Others are not open here and completely sent. */
 export async function report() {
   const [waiting, take] = [await queue.waiting(), await queue.load("take")];
   const times = clock.siteTimes(waiting);
@@ -20,7 +20,7 @@ export async function report() {
   return { device: await ownId(), holds: [...holds.values()] };
 }
 
-/** The device's own id, because what it holds outlasts a session. */
+/** Id of the device. Unsent scans outlast a session. */
 export async function ownId() {
   device = device || (await queue.load("device"));
   if (!device) await queue.save("device", (device = newId()));

@@ -1,4 +1,4 @@
-// What a person can do besides scanning one thing after another.
+// Further actions of the scan page.
 
 import { setLoading, unloadAll } from "./carrier.js";
 import { openCheck } from "./check.js";
@@ -19,7 +19,7 @@ export function openJobs() {
     choiceButton(t("What is here?"), t("All assets at {location}", { location: location.name }), () => openHere(showThing)),
     choiceButton(t("Start a stock-take"), t("Find out what is here and what is missing"), openCheck),
     choiceButton(t("Move everything"), t("From {location} to another location", { location: location.name }), openMove),
-    ...(take ? [] : [ // what is counted is not loaded
+    ...(take ? [] : [ // no carrier mode during a stock-take
       choiceButton(t("Put onto a carrier"), t("Contents move with the pallet"), () => begin({ kind: "load", carrier: null })),
       choiceButton(t("Take off a carrier"), t("Scan each asset"), () => begin({ kind: "unload" })),
     ]),

@@ -6,7 +6,7 @@ import { ask } from "./sync.js";
 
 let known = [];
 let version = "";
-let recent = []; // ids of the locations chosen last, the newest first
+let recent = []; // ids of recently used locations, newest first
 
 /**
  * The current choice of location. Each choice has a new `id`, which every scan carries, so that it is known which scans were
@@ -19,14 +19,14 @@ export const all = () => known;
 
 export const byId = (id) => known.find((one) => one.id === id);
 
-/** The ids of a location and of everything below it. The list is in the order of the tree. */
+/** Ids of a location and its sub-locations. The list is in tree order. */
 export function withBelow(id) {
   const ids = new Set([id]);
   for (const one of known) if (ids.has(one.parent)) ids.add(one.id);
   return ids;
 }
 
-/** The ones chosen last, then the others in the order of the tree. */
+/** Recently used locations, then the others in tree order. */
 export function recentFirst() {
   const last = recent.map((id) => known.find((one) => one.id === id)).filter(Boolean);
   return { last, others: known.filter((one) => !last.includes(one)) };
@@ -88,8 +88,8 @@ export async function choose(location, id) {
 }
 
 /**
- * A label of no known location, or a code with two meanings (`question`): whatever is scanned from now on waits until
- * somebody assigns a location.
+ * A label of no known location, or a code with two meanings (`question`): later scans wait until
+ * a person assigns a location.
  */
 export async function becomeUnclear(label, id, question = null) {
   choice = { id, location: null, label, question };

@@ -17,7 +17,7 @@ import * as queue from "./queue.js";
 import { knowBy } from "./scanner.js";
 import { signedIn } from "./session.js";
 import { closeSheet, guardBack, sheet } from "./sheets.js";
-import { $, facts, say, showLink, showLocation, showResult } from "./show.js";
+import { $, resultOf, say, showLink, showLocation, showResult } from "./show.js";
 import { flush, greet, link, post, recount, start } from "./sync.js";
 import * as stock from "./take.js";
 import { t, tn } from "./texts.js";
@@ -40,14 +40,14 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
   if (mayBeOneOf(code, raw) && !(await isNoBadge(mayBeBadge(code) ? code : raw.typed.trim()))) return;
   if (raw && raw.isPart) {
     signal("refused");
-    return showResult({ outcome: "refused", thing: code, told: t("Incomplete code. Scan it again"), state: "" });
+    return showResult({ outcome: "refused", thing: code, detail: t("Incomplete code. Scan it again"), state: "" });
   }
   if (sheet.name === "find") return (await useTools()).find(code);
   if (sheet.onCode && sheet.onCode(code)) return;
   closeSheet();
   if (!by) {
     signal("refused");
-    return showResult({ outcome: "refused", thing: t("Sign in again"), told: t("{code} was not recorded", { code }), state: "" });
+    return showResult({ outcome: "refused", thing: t("Sign in again"), detail: t("{code} was not recorded", { code }), state: "" });
   }
   await passTo(by);
   if (code === lastCode.code && at - lastCode.at < SAME_SCAN) return;
@@ -63,29 +63,29 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
   }
   if (!thing && hasWrongCheckDigit(raw && PREFIXED.test(raw.typed) ? raw.typed : code)) {
     signal("refused");
-    const told = t("Wrong check digit: the code was misread or misprinted. Scan it again");
-    return showResult({ outcome: "refused", thing: code, told, state: "" });
+    const detail = t("Wrong check digit: the code was misread or misprinted. Scan it again");
+    return showResult({ outcome: "refused", thing: code, detail, state: "" });
   }
   const { choice } = locations;
   if (!choice.location && !choice.label && !choice.question) {
     signal("refused");
-    return showResult({ outcome: "refused", thing: t("Scan a location first"), told: t("{code} was not recorded", { code }), state: "" });
+    return showResult({ outcome: "refused", thing: t("Scan a location first"), detail: t("{code} was not recorded", { code }), state: "" });
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
   await keep(id, code, stamp(by, at), thing);
 }
 
-/** Unknown here, and perhaps somebody's badge: then it must not be stored. */
+/** True for an unknown code that may be a badge, which must not be stored. */
 function mayBeOneOf(code, raw) {
   const isPossible = mayBeBadge(code) || Boolean(raw && raw.typed && mayBeBadge(raw.typed));
   return isPossible && !copy.find(code) && !locations.find(code);
 }
 
-/** Ask the server. A badge signs in who it belongs to, like on the sign-in page. */
+/** Ask the server. A badge signs in its owner, as on the sign-in page. */
 async function isNoBadge(badge) {
-  const refuse = (told) => {
+  const refuse = (detail) => {
     signal("refused");
-    showResult({ outcome: "refused", thing: t("This may be a badge"), told, state: "" });
+    showResult({ outcome: "refused", thing: t("This may be a badge"), detail, state: "" });
     return false;
   };
   try {
@@ -108,7 +108,7 @@ async function isNoBadge(badge) {
   return false;
 }
 
-/** The code names both. The scan waits as one of the asset, by the link of its label, so that the server takes it for one. */
+/** The code matches both. The scan waits as an asset scan, stored as the link of its label for the server. */
 async function whichOne(id, code, made, location, thing) {
   await askWhich(id, code, location, thing);
   await keep(id, `${window.location.origin}/a/${encodeURIComponent(thing.key)}`, made, thing);
@@ -141,7 +141,7 @@ function isWhole(code) {
 async function readyToLoad(thing) {
   if (!thing) {
     signal("refused");
-    showResult({ outcome: "refused", thing: t("Unmatched tag"), told: t("Only known assets can be put onto a carrier or taken off it"), state: "" });
+    showResult({ outcome: "refused", thing: t("Unmatched tag"), detail: t("Only known assets can be put onto a carrier or taken off it"), state: "" });
     return false;
   }
   if (carrier.loading.kind === "load" && !carrier.loading.carrier) {
@@ -165,7 +165,7 @@ async function keep(id, code, made, thing) {
   } catch (error) {
     if (error.name === "ConstraintError") return; // kept already, just before the page was closed
     signal("refused");
-    return showResult({ outcome: "refused", thing: code, told: t("This device cannot store the scan: {reason}", { reason: error.message }), state: "" });
+    return showResult({ outcome: "refused", thing: code, detail: t("This device cannot store the scan: {reason}", { reason: error.message }), state: "" });
   }
   shown.id = item.id;
   signalled.set(item.id, outcome);
@@ -174,7 +174,7 @@ async function keep(id, code, made, thing) {
   flush();
 }
 
-/** What the server is going to answer, as far as this device knows. Without a connection nobody answers. */
+/** Predict the server's answer from local data. Without a connection there is no answer. */
 function foresee(item, thing) {
   if (item.held) return "unclear";
   if (item.take && thing) return item.expected ? "counted" : "surplus";
@@ -186,12 +186,12 @@ function foresee(item, thing) {
 /** Show a scan, and after a moment without the server's response that it is stored on the device only. */
 function announce(entry) {
   const late = () => {
-    if (shown.id === entry.id && signalled.has(entry.id)) showResult(facts(entry));
+    if (shown.id === entry.id && signalled.has(entry.id)) showResult(resultOf(entry));
     recount().catch(report);
   };
   const waits = link.state === "ok" && entry.state === "queued" && !(entry.take && entry.known);
   setTimeout(late, waits ? PATIENCE : 0);
-  if (waits) showResult(facts(entry), false);
+  if (waits) showResult(resultOf(entry), false);
 }
 
 /** Responses arrived: signal the worst of those that differ from what was signalled, show the newest. */
@@ -205,7 +205,7 @@ async function onAnswers(answers) {
   if (!results.length) return;
   if (results.some(({ result }) => result === "badge")) {
     signal("refused"); // it was not recognized as one here, and is no longer stored
-    showResult({ outcome: "refused", thing: t("This may be a badge"), told: "", state: "" });
+    showResult({ outcome: "refused", thing: t("This may be a badge"), detail: "", state: "" });
     greet().catch(() => {});
   }
   const log = await queue.recent(300);
@@ -215,7 +215,7 @@ async function onAnswers(answers) {
   for (const { id, result, reason } of results.filter((one) => one.result !== "badge")) {
     if (result === "refused" && !byId.has(id)) say(reason); // not a scan
     const entry = byId.get(id);
-    const [before, outcome] = [signalled.get(id), entry && result !== "undone" ? facts(entry).outcome : result];
+    const [before, outcome] = [signalled.get(id), entry && result !== "undone" ? resultOf(entry).outcome : result];
     if (signalled.delete(id) ? isNews(before, outcome) : NEEDS_ATTENTION.includes(result)) {
       news.push(outcome);
       isCorrection = isCorrection || Boolean(before) && before !== "queued" && outcome !== "again";
@@ -238,7 +238,7 @@ function isNews(before, outcome) {
 
 // Undo ----------------------------------------------------------------------------------------------------------
 
-/** The last scan; of things that were moved together, all. */
+/** Undo the last scan, or all scans of assets that were moved together. */
 async function undoLast() {
   const log = (await queue.recent(Infinity)).filter(isUndoable);
   if (log.length) await undo(log[0].group ? log.filter(({ group }) => group === log[0].group) : [log[0]]);
@@ -254,7 +254,7 @@ async function undo(entries) {
   flush();
 }
 
-/** What an earlier session left is the work of whoever is signed in, or is discarded. */
+/** Assign scans of an earlier session to the current person, or discard them. */
 async function claim(isMine) {
   await queue.claim(isMine ? signedIn() : null);
   closeSheet();
@@ -285,7 +285,7 @@ async function drawSheet(log) {
   if (sheet.name === "take") (await useTools()).showLines(log);
 }
 
-/** What a control opens is loaded with the tools; a connection that breaks meanwhile is reported. */
+/** Open a sheet on click; its module is loaded first, and a lost connection is reported. */
 function opens(id, open) {
   $(id).addEventListener("click", async () => {
     let loaded;
@@ -315,7 +315,7 @@ function wire() {
   opens("held", (tools) => openHeld(tools, link.held));
   opens("test", ({ openTest }) => { $("menu").open = false; openTest(); });
   $("mute").addEventListener("click", () => { setMuted(!isMuted()); showMute(); });
-  // A tap must not take the focus from the catcher, not even for a moment: what is inserted meanwhile would be lost.
+  // A tap must not take the focus from the catcher, not even for a moment: text inserted then would be lost.
   document.addEventListener("mousedown", (event) => {
     if (document.activeElement === $("catcher") && event.target.closest("button, summary")) event.preventDefault();
   });
@@ -351,7 +351,7 @@ function showMute() {
 
 function report(error) {
   signal("refused");
-  showResult({ outcome: "refused", thing: t("Error on this page"), told: String(error.message || error), state: "" });
+  showResult({ outcome: "refused", thing: t("Error on this page"), detail: String(error.message || error), state: "" });
 }
 
 /** Restore what the device stored. */
@@ -398,7 +398,7 @@ async function begin() {
   await catchUp();
 }
 
-/** Fetch what others found for the current stock-take. */
+/** Fetch the results of other devices for the current stock-take. */
 async function followOthers() {
   if (!stock.take || link.state !== "ok") return;
   try {

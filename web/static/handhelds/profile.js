@@ -12,7 +12,7 @@ function read() {
   try {
     return { ...NOTHING, ...JSON.parse(localStorage.getItem(KEPT)) };
   } catch {
-    return NOTHING; // edited by hand: as if nothing was learnt
+    return NOTHING; // edited by hand: start again
   }
 }
 
@@ -37,7 +37,7 @@ export function fromTest(typed, byKey) {
   return null;
 }
 
-/** The text of a code without what this scanner is known to put around it. */
+/** Remove this scanner's prefix and suffix from a code. */
 export function bare(typed, byKey) {
   let text = profile.layout === "us" && byKey ? byKey : typed;
   if (profile.prefix && text.startsWith(profile.prefix)) text = text.slice(profile.prefix.length);
@@ -53,7 +53,7 @@ const KEYS = {
 };
 const SHIFTED_DIGITS = ")!@#$%^&*(";
 
-/** What a key event means on a US keyboard; "" where that cannot be known. */
+/** Character of a key event on a US keyboard; "" if unknown. */
 export function usCharacter(event) {
   const { code, shiftKey } = event;
   if (/^Key[A-Z]$/.test(code)) {

@@ -69,10 +69,10 @@ function afterLabel(item, ended) {
   return end ? afterLabel({ ...item, ...end.fate }, ended.filter((one) => one !== end)) : item;
 }
 
-/** Many at once: all of them are kept, or none. */
+/** Store several items, or none if one fails. */
 export const addAll = (items) => work(["queue", "log"], "readwrite", (t) => items.forEach((item) => put(t, item)));
 
-/** Into the queue, whose number is the order of everything; the log has the same number. */
+/** Add to the queue. Its number orders everything, and the log has the same number. */
 function put(t, item) {
   t.objectStore("queue").add(item).onsuccess = ({ target: { result: no } }) => {
     if (item.undo) change(t, item.undo, (entry) => ({ ...entry, state: "undoing" }));
@@ -80,10 +80,10 @@ function put(t, item) {
   };
 }
 
-/** The oldest first. */
+/** Queued items, oldest first. */
 export const waiting = () => work(["queue"], "readonly", (t) => t.objectStore("queue").getAll());
 
-/** The server has answered: out of the queue, into the log, in one step. */
+/** Move answered items from the queue to the log in one transaction. */
 export const settle = (answers) => work(["queue", "log", "kept"], "readwrite", (t) => {
   for (const answer of answers) {
     byId(t, answer.id, (item) => {
@@ -102,8 +102,8 @@ export const settle = (answers) => work(["queue", "log", "kept"], "readwrite", (
 });
 
 /**
- * The code turned out to be the label of a location: what was scanned after it under the same choice was scanned there. In
- * a stock-take, which may not cover that location, somebody is asked.
+ * The code is the label of a location: assign that location to the later scans of the same choice. In
+ * a stock-take, which may not cover that location, ask the person.
  */
 function endChoice(t, label, location) {
   const fate = label.take
@@ -124,21 +124,21 @@ function endChoice(t, label, location) {
   };
 }
 
-/** The location was retired meanwhile, or it is not proven who made it: it waits until somebody says so. */
+/** Hold a scan whose location was retired or whose person is unclear. */
 function hold(t, item, held) {
   const changes = held.whose ? { held } : { locationId: null, locationName: "", held };
   t.objectStore("queue").put({ ...item, ...changes });
   change(t, item.undo || item.id, (entry) => ({ ...entry, ...changes, state: "unclear" }));
 }
 
-/** What is held because of its person was made by this one, or is discarded. */
+/** Assign scans held because of their person to this person, or discard them. */
 export const claim = (by) => work(["queue", "log"], "readwrite", (t) => forAll(t, ({ held }) => held && held.whose, (item, cursor) => {
   if (by) cursor.update({ ...item, ...by, held: null });
   else cursor.delete();
   change(t, item.undo || item.id, (entry) => ({ ...entry, ...by, held: null, state: by ? "queued" : item.undo ? entry.state : "undone" }));
 }));
 
-/** The held scans of a choice were assigned a location: they are sent like any other. */
+/** Assign a location to the held scans of a choice, so they are sent. */
 export const release = (choice, location) => work(["queue", "log"], "readwrite", (t) => {
   forHeld(t, choice, (item, cursor) => {
     const placed = { locationId: location.id, locationName: location.name, held: null };
@@ -147,7 +147,7 @@ export const release = (choice, location) => work(["queue", "log"], "readwrite",
   });
 });
 
-/** The held scans of a choice are discarded. They stay in the log as undone. */
+/** Discard the held scans of a choice. They stay in the log as undone. */
 export const discard = (choice) => work(["queue", "log"], "readwrite", (t) => {
   forHeld(t, choice, (item, cursor) => {
     cursor.delete();
@@ -155,19 +155,19 @@ export const discard = (choice) => work(["queue", "log"], "readwrite", (t) => {
   });
 });
 
-/** Take one scan out of the queue; false when it is not there any more because it was answered. */
+/** Remove one scan from the queue. Returns false if it was already answered. */
 export async function withdraw(id) {
-  let found = false;
+  let isRemoved = false;
   await work(["queue", "log"], "readwrite", (t) => byId(t, id, (item) => {
     if (!item.held) return; // it may be on its way
-    found = true;
+    isRemoved = true;
     t.objectStore("queue").delete(item.no);
     change(t, id, (entry) => ({ ...entry, held: null, state: "undone" }));
   }));
-  return found;
+  return isRemoved;
 }
 
-/** Leave no trace of a scan: it was no scan of a thing. */
+/** Delete a scan completely, for example the scan of a badge. */
 export const drop = (id) => work(["queue", "log"], "readwrite", (t) => byId(t, id, (item) => erase(t, item)));
 
 function erase(t, { no, id }) {
@@ -194,7 +194,7 @@ function change(t, id, made) {
   log.get(id).onsuccess = ({ target: { result } }) => { if (result) log.put(made(result)); };
 }
 
-/** The scans made last, newest first: in the order of the queue, since the clock of a device may be set back. */
+/** Recent scans, newest first, in queue order because the device's clock may be set back. */
 export async function recent(count = 30) {
   const all = await work(["log"], "readonly", (t) => t.objectStore("log").index("no").getAll());
   return all.reverse().slice(0, count);
@@ -202,7 +202,7 @@ export async function recent(count = 30) {
 
 export const update = (entry) => work(["log"], "readwrite", (t) => t.objectStore("log").put(entry));
 
-/** Keeps the log short; never drops what is still queued, nor what an open stock-take needs. */
+/** Trim the log. Never drops queued scans or scans of an open stock-take. */
 export async function tidy(take, keep = 500) {
   const isDone = (entry) => !["queued", "undoing", "unclear"].includes(entry.state) && !(take && entry.take === take);
   const old = (await recent(Infinity)).slice(keep).filter(isDone);

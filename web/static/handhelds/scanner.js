@@ -1,6 +1,6 @@
-// What a hardware scanner sends, whichever way it does: keys, text inserted at once by an input method, or a paste.
-// Keys are caught anywhere on the page, text by a field that holds the focus while nobody else needs it and that
-// opens no keyboard. What a scanner types into a field that a person uses is taken out of it again.
+// Input of a hardware scanner: keys, text inserted at once by an input method, or a paste.
+// Keys are caught anywhere on the page. Text is caught by a field that has the focus when no control needs it and
+// opens no keyboard. Scanner input in a field that a person uses is removed from it.
 
 import { assembly, LONG_PAUSE } from "./assembly.js";
 import { burst } from "./burst.js";
@@ -16,7 +16,7 @@ let showRaw = () => {};
 let isKnown = () => false;
 let fieldTimer = 0;
 let lastKey = "";
-let seen = ""; // of the catcher's content, what the codes have
+let seen = ""; // content of the catcher already passed on as codes
 const typing = burst();
 const codes = assembly({
   onCode: (text, usual) => finish(text, usual),
@@ -46,7 +46,7 @@ export function listen(field, onCode, onRaw) {
   keepFocus();
 }
 
-/** From now on `test` says whether the device knows a code, and no longer one that begins with it. */
+/** Set `test`: whether the device knows a code and no longer code with the same beginning. */
 export function knowBy(test) {
   isKnown = test;
 }
@@ -104,23 +104,23 @@ function onPaste(event) {
   for (const line of text.split(/[\r\n\t]+/)) finish(line, line);
 }
 
-/** A field in use: what arrives faster than a person types is a scan, and none of the field's business. */
+/** In a field in use, input faster than a person types is a scan and is removed from the field. */
 function onFieldKey(event) {
   const field = event.target;
   clearTimeout(fieldTimer);
   if (ENDS.includes(event.key)) {
-    const found = typing.ofScanner(field, event.timeStamp);
-    if (!found) return;
+    const burst = typing.ofScanner(field, event.timeStamp);
+    if (!burst) return;
     event.preventDefault();
     event.stopPropagation();
-    takeOut(field, found);
+    takeOut(field, burst);
   } else if (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.isComposing) {
     typing.key(field, event.key, usCharacter(event) || event.key, event.timeStamp);
     if (typing.isGoingOn(field)) fieldTimer = setTimeout(onSilentField, LONG_PAUSE, field);
   }
 }
 
-/** Of a scanner that sends no Enter, what the device knows. */
+/** For scanners that send no Enter: codes that the device knows. */
 function onSilentField(field) {
   const { text, usual } = typing.soFar();
   if (isKnown(cleaned(bare(text, usual)))) takeOut(field, typing.soFar());

@@ -91,9 +91,9 @@ export function button(text, onPress, className = "button plain") {
 }
 
 /** One option of several: its name, and below it what distinguishes it. */
-export function choice(name, told, onPress) {
+export function choice(name, detail, onPress) {
   const element = button("", onPress, "choice-button");
-  element.append(part("", name, "b"), part("", told));
+  element.append(part("", name, "b"), part("", detail));
   return element;
 }
 

@@ -41,11 +41,11 @@ export const wordOf = (state) => WORDS[state] || state;
 export const shapeOf = (state) => SHAPES[state] || "·";
 
 /** The large result. `flash`: over the whole screen for a moment, for somebody who looks from the corner of an eye. */
-export function showResult({ outcome, thing, told = "", state = STATES[outcome] || "", word = wordOf(outcome) }, flash = true) {
+export function showResult({ outcome, thing, detail = "", state = STATES[outcome] || "", word = wordOf(outcome) }, flash = true) {
   $("word").textContent = word;
   $("shape").textContent = SHAPES[outcome] || "";
   $("thing").textContent = thing;
-  $("told").textContent = told;
+  $("detail").textContent = detail;
   $("state").textContent = state;
   $("acts").textContent = "";
   const station = $("station");
@@ -58,36 +58,36 @@ export function showResult({ outcome, thing, told = "", state = STATES[outcome] 
 }
 
 /** The text for a scan in the log. */
-export function facts(entry) {
-  if (entry.take && ["queued", "counted"].includes(entry.state)) return countedFacts(entry);
+export function resultOf(entry) {
+  if (entry.take && ["queued", "counted"].includes(entry.state)) return countedResult(entry);
   const outcome = entry.state;
   const thing = (entry.asset && entry.asset.name) || entry.known || entry.code;
   const at = entry.locationName ? t("At {location}", { location: entry.locationName }) : "";
-  if (entry.held && entry.held.whose) return whoseFacts(outcome, thing, at);
-  if (outcome === "unknown" && entry.asset) return { outcome, thing: entry.asset.name, told: entry.reason };
-  if (outcome === "unknown") return { outcome, thing: entry.code, told: at };
-  if (outcome === "refused") return { outcome, thing, told: entry.reason || "" };
-  if (outcome === "undone") return undoneFacts(entry, thing);
+  if (entry.held && entry.held.whose) return unclaimedResult(outcome, thing, at);
+  if (outcome === "unknown" && entry.asset) return { outcome, thing: entry.asset.name, detail: entry.reason };
+  if (outcome === "unknown") return { outcome, thing: entry.code, detail: at };
+  if (outcome === "refused") return { outcome, thing, detail: entry.reason || "" };
+  if (outcome === "undone") return undoneResult(entry, thing);
   if (outcome === "location") {
-    return { outcome, thing: entry.location ? entry.location.name : entry.code, told: t("Now scan the assets here"), state: "" };
+    return { outcome, thing: entry.location ? entry.location.name : entry.code, detail: t("Now scan the assets here"), state: "" };
   }
-  if (outcome === "recorded" || outcome === "again") return { outcome, thing, told: before(entry) };
-  return { outcome, thing, told: at };
+  if (outcome === "recorded" || outcome === "again") return { outcome, thing, detail: before(entry) };
+  return { outcome, thing, detail: at };
 }
 
-/** A scan of a stock-take is classified at once, from what the device knows. */
-function countedFacts(entry) {
+/** Classify a stock-take scan immediately from local data. */
+function countedResult(entry) {
   const { asset, known, code } = entry;
   const isCertain = asset || known;
   if (!isCertain) {
     const outcome = entry.state === "counted" ? "unknown" : "queued";
-    return { outcome, thing: code, told: "", state: t("Will be added to the unmatched tags when the stock-take is signed off") };
+    return { outcome, thing: code, detail: "", state: t("Will be added to the unmatched tags when the stock-take is signed off") };
   }
   const outcome = (asset ? isExpected(asset.id) : entry.expected) ? "counted" : "surplus";
-  return { outcome, thing: asset ? asset.name : known, told: entry.was ? before(entry) : "", state: STATES[entry.state === "queued" ? "queued" : outcome] };
+  return { outcome, thing: asset ? asset.name : known, detail: entry.was ? before(entry) : "", state: STATES[entry.state === "queued" ? "queued" : outcome] };
 }
 
-/** Where the asset was before; empty for a repeated answer, which does not say. */
+/** Previous location; empty for a repeated answer, which does not contain it. */
 function before({ was, locationName }) {
   if (was === null) return t("Never seen before");
   if (!was) return t("At {location}", { location: locationName });
@@ -95,17 +95,17 @@ function before({ was, locationName }) {
   return was.name === locationName ? t("Was here, {when}", { when }) : t("Was at {location}, {when}", { location: was.name, when });
 }
 
-function whoseFacts(outcome, thing, at) {
-  return { outcome, thing, told: at, word: t("Who made it?"), state: t("Waiting until someone says who made it") };
+function unclaimedResult(outcome, thing, at) {
+  return { outcome, thing, detail: at, word: t("Who made it?"), state: t("Waiting until someone says who made it") };
 }
 
-function undoneFacts(entry, thing) {
+function undoneResult(entry, thing) {
   if (entry.asset) {
-    const told = t("Scan at {location} undone", { location: entry.locationName });
-    return { outcome: "undone", thing, told, state: t("Previous location restored") };
+    const detail = t("Scan at {location} undone", { location: entry.locationName });
+    return { outcome: "undone", thing, detail, state: t("Previous location restored") };
   }
-  const told = entry.locationName ? t("Scan of this code at {location} undone", { location: entry.locationName }) : "";
-  return { outcome: "undone", thing, told, state: t("No location changed") };
+  const detail = entry.locationName ? t("Scan of this code at {location} undone", { location: entry.locationName }) : "";
+  return { outcome: "undone", thing, detail, state: t("No location changed") };
 }
 
 export function showLog(entries) {
@@ -116,12 +116,12 @@ export function showLog(entries) {
 
 export function logItem(entry) {
   const item = document.createElement("li");
-  const { outcome, thing, word = wordOf(outcome) } = facts(entry);
+  const { outcome, thing, word = wordOf(outcome) } = resultOf(entry);
   item.dataset.outcome = outcome;
   const shape = part("log-shape", shapeOf(outcome));
   shape.setAttribute("aria-hidden", "true");
-  const told = [word, entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
-  item.append(shape, part("log-thing", thing), part("log-told", told));
+  const detail = [word, entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
+  item.append(shape, part("log-thing", thing), part("log-detail", detail));
   return item;
 }
 
@@ -134,21 +134,21 @@ export function showLocation({ location, label, question }) {
   $("location").classList.toggle("none", !location);
 }
 
-/** How many scans were made at this location, and how many of them of something that was scanned here before. */
+/** Show the number of scans and repeats at this location. */
 export function showCount({ total, repeats }) {
   $("count").hidden = !total;
   $("count-total").textContent = total;
-  $("count-told").textContent = repeats ? tn("{count} repeat", "{count} repeats", repeats) : tn("scan", "scans", total);
+  $("count-detail").textContent = repeats ? tn("{count} repeat", "{count} repeats", repeats) : tn("scan", "scans", total);
 }
 
-/** The current stock-take: how much was found, and the button that opens its lists. */
+/** Show the current stock-take's progress on the button that opens its lists. */
 export function showTake(take, groups) {
   $("take").hidden = !take;
   if (!take) return;
   $("take").textContent = t("Stock-take at {location}: {number} of {count} found", { location: take.name, number: groups.here.length, count: take.expected.length });
 }
 
-/** The carrier that is being loaded; a tap ends it. */
+/** Show the carrier mode; a tap ends it. */
 export function showLoading(loading) {
   $("loading").hidden = !loading;
   if (!loading) return;
@@ -180,7 +180,7 @@ export function showLink({ state, waiting, held, me }) {
   showHeld(held);
 }
 
-/** Scans without a location or a person: a bar that stays until somebody assigns one. */
+/** Show the bar of scans without a location or person until they are assigned. */
 function showHeld(held) {
   $("held").hidden = !held.length;
   const whose = held.filter((item) => item.held.whose).length;

@@ -1,4 +1,4 @@
-// A stock-take on this device: what should be at a location, and what was found of it so far. Its scans are in the log
+// A stock-take on this device: expected and scanned assets of a location. Its scans are in the log
 // and the queue like all others; signing off, cancelling and marking as lost go through the queue, too.
 
 import { stamp } from "./clock.js";
@@ -36,7 +36,7 @@ export function inScope(locationId) {
   return scope.has(locationId);
 }
 
-/** What should be there, as this device knows it. */
+/** Expected assets, as far as this device knows. */
 export const expectedAt = (location, withSublocations) =>
   copy.at(withSublocations ? withBelow(location.id) : new Set([location.id]));
 
@@ -48,13 +48,13 @@ export async function begin(location, withSublocations) {
   });
 }
 
-/** Continue one that was begun on another device. */
+/** Continue a stock-take started on another device. */
 export async function join({ id }) {
   const { location, name, with_sublocations, expected_ids, scans, seen, devices } = await ask(`/scan/stock-takes/${id}`);
   await keep({ id, location, name, with_sublocations, expected: expected_ids, others: scans, seen, lost: [], devices });
 }
 
-/** Fetch what other devices and readers found meanwhile. False when the stock-take has ended. */
+/** Fetch the results of other devices and readers. Returns false if the stock-take has ended. */
 export async function catchUp() {
   if (!take) return true;
   const [id, { is_open, scans, seen, devices }] = [take.id, await post(`/scan/stock-takes/${take.id}`, await holds.report())];
@@ -64,7 +64,7 @@ export async function catchUp() {
   return is_open;
 }
 
-/** Sign off what is on the screen: these groups, and what is known of these other devices. */
+/** Sign off the groups on the screen, with the known state of other devices. */
 export async function finish(groups, devices) {
   const lines = Object.fromEntries(Object.entries(groups).map(([name, group]) => [name, group.map((one) => (name === "unknown" ? one.name : [one.id, one.how]))]));
   lines.devices = devices.map(({ name, unsent, since, reported }) => [name, unsent, since, reported]);
@@ -77,7 +77,7 @@ export async function cancel() {
   await keep(null);
 }
 
-/** In the queue like the rest, so that the others do not wait for this device. */
+/** Add an act to the queue. */
 export async function setAside() {
   const { id } = take;
   await keep(null);
@@ -102,18 +102,18 @@ export function groupsOf(log) {
     ...own.filter((entry) => COUNTING.includes(entry.state)).map((entry) => [entry.asset && entry.asset.id, entry.code]),
     ...take.others.filter(([id]) => !ownIds.has(id)).map(([, code, asset]) => [asset, code]),
   ];
-  const found = new Set();
+  const scannedIds = new Set();
   const unknown = new Set();
   for (const [asset, code] of scans) {
     const id = asset || (copy.find(code) || {}).id;
-    if (id) found.add(id);
+    if (id) scannedIds.add(id);
     else unknown.add(code);
   }
   const seen = new Map(take.seen.map(([asset, location, at, byPerson]) => [asset, { location, seen: at / 1000, how: byPerson ? "person" : "reader" }]));
   const groups = { here: [], elsewhere: [], missing: [], unknown: [...unknown].map((code) => ({ name: code, key: "" })) };
-  for (const id of new Set([...take.expected, ...found])) {
-    const [group, facts] = judge(id, found.has(id), seen.get(id));
-    groups[group].push({ ...(copy.byId(id) || { id, name: String(id), key: "" }), ...facts });
+  for (const id of new Set([...take.expected, ...scannedIds])) {
+    const [group, details] = judge(id, scannedIds.has(id), seen.get(id));
+    groups[group].push({ ...(copy.byId(id) || { id, name: String(id), key: "" }), ...details });
   }
   for (const group of Object.values(groups)) group.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
   return groups;
@@ -126,7 +126,7 @@ function judge(id, isFound, seen) {
   return [inScope(seen.location) ? "here" : "elsewhere", seen];
 }
 
-/** The other devices that have it open or have scans of it: { name, unsent, since, reported }, as far as is known. */
+/** Other devices that have it open or have scans of it: { name, unsent, since, reported }. */
 export async function otherDevices() {
   const own = await holds.ownId();
   return (take.devices || []).filter(([id, , isOpen, unsent]) => id !== own && (isOpen || unsent))

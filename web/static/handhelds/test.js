@@ -25,11 +25,11 @@ function showProfile() {
     suffix && t("suffix “{text}” is removed", { text: suffix }),
     layout && t("keys are read as a US keyboard"),
   ].filter(Boolean);
-  const parts = learnt.length
+  const lines = learnt.length
     ? [message(t("Learned for this scanner: {list}.", { list: learnt.join(", ") })), button(t("Forget"), () => { forget(); showProfile(); })]
     : [message(t("If the text differs from the printed code, scan the test code. This device then learns what the scanner adds or changes.")),
       anchor("/scan/test-code", t("Show the test code"))];
-  fill(document.getElementById("profile"), parts);
+  fill(document.getElementById("profile"), lines);
 }
 
 /** `isText`: what arrived is part of the code, not a key that ends it. */

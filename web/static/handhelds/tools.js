@@ -1,4 +1,4 @@
-// What opens over the page. It is loaded after the page takes scans, so that it does not delay the first one.
+// Modules of sheets. They are loaded after the page accepts scans, to not delay the first scan.
 
 export { attachButtons } from "./attach.js";
 export { toggleCamera } from "./camera.js";

@@ -6,7 +6,7 @@ import { signal } from "./feedback.js";
 import * as queue from "./queue.js";
 import { signedIn } from "./session.js";
 import { fill } from "./sheets.js";
-import { $, facts, showCount, showLog, showLoading, showResult, showTake } from "./show.js";
+import { $, resultOf, showCount, showLog, showLoading, showResult, showTake } from "./show.js";
 import { link } from "./sync.js";
 import { groupsOf, take } from "./take.js";
 
@@ -23,7 +23,7 @@ export function drawWith(given) {
 
 export async function showEntry(entry, flash) {
   if (!entry) return;
-  showResult(facts(entry), flash);
+  showResult(resultOf(entry), flash);
   if (entry.state === "unknown" && link.me && link.me.may_edit) {
     const buttons = await later.attachButtons(entry, (answer) => onAttached(entry, answer));
     if (shown.id === entry.id) fill($("acts"), buttons);

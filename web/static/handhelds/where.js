@@ -1,4 +1,4 @@
-// The location that is scanned at, as it changes: by a label, by choice, by a label that nobody knows.
+// Changes of the current scan location: by a known label, by choice, or by an unknown label.
 
 import { signal } from "./feedback.js";
 import * as locations from "./locations.js";
@@ -14,26 +14,26 @@ import { redraw, shown } from "./view.js";
 export async function chooseLocation(location, id = newId()) {
   if (take && !inScope(location.id)) {
     signal("refused");
-    const told = t("Not part of the stock-take at {location}. Sign it off or pause it first", { location: take.name });
-    return showResult({ outcome: "refused", thing: location.name, told, state: "" });
+    const detail = t("Not part of the stock-take at {location}. Sign it off or pause it first", { location: take.name });
+    return showResult({ outcome: "refused", thing: location.name, detail, state: "" });
   }
   await locations.choose(location, id);
   closeSheet();
   showLocation(locations.choice);
   signal("location");
   shown.id = "";
-  showResult({ outcome: "location", thing: location.name, told: t("Now scan the assets here"), state: "" });
+  showResult({ outcome: "location", thing: location.name, detail: t("Now scan the assets here"), state: "" });
   await redraw();
 }
 
-/** A label nobody knows ends the location before it: what is scanned now would be saved at the wrong one. */
+/** An unknown label ends the previous location, since later scans would be saved at the wrong one. */
 export async function loseLocation(code) {
   await locations.becomeUnclear(code, newId());
   showLocation(locations.choice);
   signal("unclear");
   shown.id = "";
-  const told = t("{code} is not a known location. Scans wait until you choose one", { code });
-  showResult({ outcome: "unclear", thing: t("Location unclear"), told, state: "" });
+  const detail = t("{code} is not a known location. Scans wait until you choose one", { code });
+  showResult({ outcome: "unclear", thing: t("Location unclear"), detail, state: "" });
   await redraw();
 }
 
@@ -74,17 +74,17 @@ export async function refreshLocations() {
     await locations.becomeUnclear(location.name, newId()); // it was retired
     showLocation(locations.choice);
   }
-  const found = label && locations.find(label);
-  if (found) await chooseLocation(found, id);
+  const known = label && locations.find(label);
+  if (known) await chooseLocation(known, id);
   await releaseKnown();
 }
 
-/** Scans under a label that has become known meanwhile were made there: the page showed no other location. */
+/** Assign scans to a label that has since become known: the page showed no other location. */
 async function releaseKnown() {
   const labels = new Map(link.held.filter(({ held }) => held.label && !held.location).map((item) => [item.choice, item.held.label]));
   for (const [choice, label] of labels) {
-    const found = locations.find(label);
-    if (found) await place(choice, found);
+    const location = locations.find(label);
+    if (location) await place(choice, location);
   }
 }
 

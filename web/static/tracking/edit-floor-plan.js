@@ -1,7 +1,7 @@
 // Drawing locations on a floor plan, by mouse or finger. A shape is a list of corners in thousandths of the plan.
 
 const plan = document.getElementById("plan");
-const [spot, kind, save, undraw, told] = ["spot", "kind", "save", "undraw", "told"].map((id) => document.getElementById(id));
+const [spot, kind, save, undraw, detail] = ["spot", "kind", "save", "undraw", "detail"].map((id) => document.getElementById(id));
 const SVG = "http://www.w3.org/2000/svg";
 const { width, height } = plan.viewBox.baseVal;
 const CLOSE = 24; // pixels from the first corner, about half a fingertip: the shape is complete
@@ -39,12 +39,12 @@ function shape(points, name, state) {
   group.setAttribute("font-size", width / 64);
   const outline = document.createElementNS(SVG, "polygon");
   outline.setAttribute("points", points.map(([x, y]) => `${(x * width) / 1000},${(y * height) / 1000}`).join(" "));
-  const words = document.createElementNS(SVG, "text");
+  const label = document.createElementNS(SVG, "text");
   const middle = (index) => (Math.min(...points.map((one) => one[index])) + Math.max(...points.map((one) => one[index]))) / 2000;
-  words.setAttribute("x", middle(0) * width);
-  words.setAttribute("y", middle(1) * height);
-  words.textContent = name;
-  group.append(outline, words);
+  label.setAttribute("x", middle(0) * width);
+  label.setAttribute("y", middle(1) * height);
+  label.textContent = name;
+  group.append(outline, label);
   for (const [x, y] of state === "pending" ? points : []) {
     const corner = document.createElementNS(SVG, "circle");
     corner.setAttribute("cx", (x * width) / 1000);
@@ -63,7 +63,7 @@ function keep(points) {
 
 function changed(text) {
   save.disabled = false;
-  told.textContent = text;
+  detail.textContent = text;
   draw();
 }
 
@@ -93,7 +93,7 @@ plan.addEventListener("pointerup", (event) => {
   const isClosed = corners.length > 2 && pixels(corners[0], to) < CLOSE;
   if (isClosed) return keep(corners);
   corners.push(to);
-  told.textContent = corners.length < 3 ? "Tap the next corner." : "Tap the next corner, or the first one to end.";
+  detail.textContent = corners.length < 3 ? "Tap the next corner." : "Tap the next corner, or the first one to end.";
   draw(corners);
 });
 
@@ -115,10 +115,10 @@ save.addEventListener("click", async () => {
   const body = await answer?.json().catch(() => null);
   if (answer?.ok) {
     plan.dataset.updated = body.updated_at;
-    told.textContent = "Saved.";
+    detail.textContent = "Saved.";
   } else {
     save.disabled = false;
-    told.textContent = body?.error ?? "Not saved: no connection. Try again.";
+    detail.textContent = body?.error ?? "Not saved: no connection. Try again.";
   }
 });
 
