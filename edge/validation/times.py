@@ -48,7 +48,7 @@ def problem(text: str) -> str:
     """Return why a well-formed timestamp is invalid, or an empty string for text in another form."""
     if len(text) > _LONGEST or not _RFC3339.fullmatch(text):
         return ""
-    return ": this time does not exist or is outside the years 0001 to 9999 in UTC"
+    return ": this day or time does not exist, or is outside the years 0001 to 9999 in UTC"
 
 
 def is_sentinel(micros: int) -> bool:

@@ -136,7 +136,7 @@ def test_no_message_blocks_the_next_one(url: str, store: Path) -> None:
     assert largest == (KEPT_OF_LARGER, 2 * LARGEST_PAYLOAD, REASON_TOO_LARGE)
 
 
-REASON_TOO_LARGE = "the message has 2,097,152 bytes; configure the reader to send at most 1 MiB"
+REASON_TOO_LARGE = "the message has 2,097,152 bytes; set the reader to send at most 1 MiB"
 
 
 def test_a_topic_that_is_not_utf_8_is_counted() -> None:

@@ -106,7 +106,7 @@ def test_an_archive_that_would_fill_the_disk_is_not_unpacked(site: Path, monkeyp
     path.write_bytes(gzip.compress(bytes(raw), 1) + bytes(2_000_000))
     monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 200_000_000}))
     before = {file.name: file.stat().st_size for file in site.iterdir()}
-    with pytest.raises(Unavailable, match="make room"):
+    with pytest.raises(Unavailable, match="free disk space"):
         restore_backup(shell(), path, site)
     assert {file.name: file.stat().st_size for file in site.iterdir()} == before
 

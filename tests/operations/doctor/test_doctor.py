@@ -165,8 +165,8 @@ def test_a_port_that_closed_connections_hold_is_not_used_by_another_program(subj
             accepted.close()
             assert client.recv(1) == b""
         subject = subject._replace(http_listen=f"127.0.0.1:{address[1]}")
-        assert "no answer" in finding_of(subject._replace(http_listen="127.0.0.1:1"), "pages")[1]
-    assert "no answer" in finding_of(subject, "pages")[1]
+        assert "no response" in finding_of(subject._replace(http_listen="127.0.0.1:1"), "pages")[1]
+    assert "no response" in finding_of(subject, "pages")[1]
     with socket.create_server(address):
         assert "used by another program" in finding_of(subject, "pages")[1]
 
