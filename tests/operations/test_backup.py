@@ -141,7 +141,7 @@ def test_a_backup_of_a_newer_version_is_refused(site: Path) -> None:
 
 def test_a_full_disk_prevents_the_start_of_a_backup(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
-    with pytest.raises(Unavailable, match="make room"):
+    with pytest.raises(Unavailable, match="free disk space"):
         make_backup(site, site / "backups", KEPT)
     assert list((site / "backups").iterdir()) == []
 
