@@ -57,6 +57,14 @@ PROGRAMS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need another program than Python do not run by default, nor do those marked `slow`."""
+    for item in items:
+        if any(item.get_closest_marker(marker) for marker in PROGRAMS):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker, programs in PROGRAMS.items():
         missing = [program for program in programs if not shutil.which(program)]

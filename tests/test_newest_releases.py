@@ -12,6 +12,8 @@ import pytest
 
 from tests.conftest import lacks
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 TESTS_OF = {
     "waitress": ["tests/server/test_server.py", "tests/server/test_workers.py", "tests/api/test_hostile.py"],

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 AUDIT = Path(__file__).parents[1] / ".ci" / "audit"
 CLEAN = {"name": "flask", "version": "3.1.3", "vulns": []}
 HOLE = {

@@ -24,6 +24,8 @@ from tests.api.conftest import AGENT
 from tests.api.contract import DOCUMENT
 from tests.bench import api as bench
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = "generated_client"
 
 

@@ -11,9 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.api.conftest import AGENT
 from tests.bench import api as bench
 from tests.service import ROOT
+
+pytestmark = pytest.mark.slow
 
 EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "8")
 

@@ -22,7 +22,7 @@ from edge.records.location_tree import UNSET, Parent
 from edge.tracking import deletion
 from tests.audit.audited_acts import EXAMPLES, NOT_AUDITED, PART_OF_AN_ACT, WITH_AN_ACTOR_OF_THEIR_OWN
 from tests.audit.stage import Stage, set_stage
-from tests.audit.writers import EDGE, modules_of_the_database, names_used, writing_functions
+from tests.audit.writers import EDGE, functions_that_write, modules_of_the_database, names_used, writing_functions
 from tests.conftest import Cast
 
 
@@ -33,8 +33,8 @@ def stage(cast: Cast) -> Stage:
 
 def test_every_writing_function_is_audited_or_listed_with_a_reason() -> None:
     listed = {name for names in NOT_AUDITED.values() for name in names}
-    assert set(writing_functions()) - listed == set(EXAMPLES)
-    assert listed <= set(writing_functions())
+    assert set(functions_that_write()) - listed == set(EXAMPLES)
+    assert listed <= set(functions_that_write())
 
 
 def test_steps_of_an_act_are_called_only_by_database_modules() -> None:
@@ -69,7 +69,7 @@ def test_every_way_to_write_is_detected(way: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - set(WITH_AN_ACTOR_OF_THEIR_OWN)))
 def test_the_actor_is_the_first_argument(name: str) -> None:
-    assert writing_functions()[name].first_type == "Actor"
+    assert functions_that_write()[name].first_type == "Actor"
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 EDGE = Path(__file__).parents[2] / "edge"
@@ -56,9 +57,14 @@ def _runs_statements(path: Path) -> bool:
     return any(_RUNS_STATEMENTS.match(name) for name in imported)
 
 
-def writing_functions(paths: Sequence[Path] = ()) -> dict[str, Definition]:
-    """Return all public functions that change the database."""
-    modules = paths or modules_of_the_database()
+@cache
+def functions_that_write() -> dict[str, Definition]:
+    """Return all public functions of edge that change the database."""
+    return writing_functions(modules_of_the_database())
+
+
+def writing_functions(modules: Sequence[Path]) -> dict[str, Definition]:
+    """Return the public functions of these modules that change the database."""
     everything = {definition.name: definition for path in modules for definition in _definitions(path)}
     has_grown = True
     while has_grown:

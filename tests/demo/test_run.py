@@ -22,6 +22,8 @@ from edge.records.assets import AssetFilter
 from edge.tracking import report as tracking
 from edge.tracking.report import AssetLocationFilter
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Demo]:

@@ -19,6 +19,8 @@ from tests.events.receiver import Received, Receiver, wait_until
 from tests.mosquitto import free_port
 from tests.service import Service, wait_for
 
+pytestmark = pytest.mark.slow
+
 
 class Killed(BaseException):
     """Simulates a kill: no code runs after it."""

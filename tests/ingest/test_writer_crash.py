@@ -10,6 +10,8 @@ import pytest
 from tests.mosquitto import mosquitto
 from tests.soak import crash
 
+pytestmark = pytest.mark.slow
+
 READS, KILLS = 2_000, 3
 
 

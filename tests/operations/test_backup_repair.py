@@ -21,6 +21,8 @@ from edge.records import assets, locations
 from edge.records.tags import NewTag
 from tests.operations import damage
 
+pytestmark = pytest.mark.slow
+
 ASSETS = 500
 
 

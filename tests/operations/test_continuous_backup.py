@@ -20,6 +20,8 @@ from edge.operations.continuous_backup import ContinuousBackup
 from edge.people.organizations import add_organization, list_organizations
 from tests.service import wait_for
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def drive() -> Iterator[Path]:

@@ -13,6 +13,8 @@ import pytest
 
 from tests.conftest import lacks
 
+pytestmark = pytest.mark.slow
+
 SYSTEMD = Path(__file__).parents[2] / "systemd"
 # The script runs in its own mount namespace, because /opt of the machine must not change.
 ALONE = ["unshare", "--map-root-user", "--mount", "sh", "-euc"]

@@ -21,6 +21,8 @@ from edge.records import locations
 from edge.tracking import deletion
 from tests.conftest import Cast
 
+pytestmark = pytest.mark.slow
+
 BOUNDS = Bounds(unknown_tags=40, dead_letters=8, dead_letter_bytes=4_000, unassigned_topics=20)
 GAP = 300 * clock.SECOND
 HONEST, FLOODING = "site/honest", "site/flooding/#"

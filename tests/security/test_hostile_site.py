@@ -22,6 +22,8 @@ from tests.api.conftest import sign_up
 from tests.application import make_app
 from tests.sync.world import EPOCH, Hub, SiteBox
 
+pytestmark = pytest.mark.slow
+
 FORGED = '{}},{"id":1,"external_key":"FORGED","metadata":{}'
 GOOD = AssetRecord(5, "P-1", "Pallet", None, 1, "{}", EPOCH, None, EPOCH, EPOCH, None, [("rfid", "AA01")])
 NEVER = MAX_INT64

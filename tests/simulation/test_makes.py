@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
+import pytest
+
 from edge.clock import SECOND
 from edge.tracking.packed_reads import ALWAYS, Recent
 from edge.tracking.retrace import State, retrace
@@ -12,6 +14,8 @@ from edge.tracking.signal_strength import AntennaKind, weight_of
 from tests.simulation.measure import Decided, Score, score, total
 from tests.simulation.radio import BLE, Antenna
 from tests.simulation.warehouse import WALK, Reading, Scenario, Trace, traces
+
+pytestmark = pytest.mark.slow
 
 GAP = 300 * SECOND
 WEAKER_BY = 10.0  # dB; applies to every second reader

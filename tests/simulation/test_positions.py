@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pytest
+
 from tests.bench.positions import known_at, with_smoothing, without
 from tests.simulation.measure import score, total
 from tests.simulation.warehouse import scenarios, traces
+
+pytestmark = pytest.mark.slow
 
 
 def test_forklifts_between_docks_are_followed_without_flapping() -> None:

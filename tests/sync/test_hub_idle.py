@@ -13,6 +13,8 @@ from edge.database.connection import FILE_NAME
 from edge.sync.sender import Sender
 from tests.sync.world import EPOCH, SECOND, Box, Hub, SiteBox
 
+pytestmark = pytest.mark.slow
+
 CONFLICTS = 30
 CODES = ("BER", "HAM", "MUC")
 CONTACT = {  # signs of life: the only columns that an idle machine may change

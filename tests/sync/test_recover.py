@@ -25,6 +25,8 @@ from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
+pytestmark = pytest.mark.slow
+
 
 class NewBox(SiteBox):
     """A fresh installation that replaces a site."""

@@ -22,6 +22,8 @@ from edge.sync.sender import LinkError
 from edge.sync.store import hub_link, recovered_history, state
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_equal
 
+pytestmark = pytest.mark.slow
+
 
 class Crash(BaseException):
     """The process is gone."""

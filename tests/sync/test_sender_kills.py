@@ -27,6 +27,8 @@ from tests.sync import processes, tls
 from tests.sync.processes import Process
 from tests.sync.world import EPOCH, Hub, SiteBox, assert_equal
 
+pytestmark = pytest.mark.slow
+
 SECRET = "edge_" + "0" * 64
 
 

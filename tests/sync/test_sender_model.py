@@ -31,6 +31,8 @@ from edge.sync.store import recovered_history
 from edge.tracking import deletion
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, assert_equal
 
+pytestmark = pytest.mark.slow
+
 STEPS = 60
 CODES = ("BER", "HAM", "MUC")
 

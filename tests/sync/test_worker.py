@@ -23,6 +23,8 @@ from edge.sync.store import hub_link
 from tests.mosquitto import free_port
 from tests.service import ROOT, Service, wait_for
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "a long enough password\n"
 
 

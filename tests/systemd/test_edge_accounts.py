@@ -9,6 +9,8 @@ import pytest
 
 from tests.security.test_changed_wheel import ALONE
 
+pytestmark = pytest.mark.slow
+
 SYSTEMD = Path(__file__).parents[2] / "systemd"
 SETTINGS = "max_queued_messages 1600\nmax_queued_bytes 16000\n"
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.security.test_changed_wheel import ALONE, checkout
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["checkout"]
 
 SYSTEMD = Path(__file__).parents[2] / "systemd"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SYSTEMD = Path(__file__).parents[2] / "systemd"
 # The web server needs ports below 1024, which rules out PrivateUsers.
 EXCEPTIONS = {

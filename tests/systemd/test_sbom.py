@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SYSTEMD = Path(__file__).parents[2] / "systemd"
 WEB = SYSTEMD.parent / "web"
 WHEELS = {"Flask-3.1.3-py3-none-any.whl": b"a wheel", "ppf_datamatrix-0.2-py3-none-any.whl": b"another"}

@@ -18,6 +18,8 @@ from edge.runtime import readiness, serve
 from tests.mosquitto import free_port, mosquitto
 from tests.service import Service, wait_for
 
+pytestmark = pytest.mark.slow
+
 
 def test_systemd_hears_ready_signs_of_life_and_that_it_stops(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

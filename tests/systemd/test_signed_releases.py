@@ -15,6 +15,8 @@ import pytest
 from tests.security.test_changed_wheel import ALONE
 from tests.systemd.test_upgrade import FOLDERS, NEW, OLD, PROGRAMS, Computer, computer
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["computer"]
 
 SYSTEMD = Path(__file__).parents[2] / "systemd"

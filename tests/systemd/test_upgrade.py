@@ -12,6 +12,8 @@ import pytest
 from tests.conftest import lacks
 from tests.security.test_changed_wheel import ALONE
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-upgrade"
 FOLDERS = ("opt", "usr/local", "etc/systemd/system", "var/lib", "run")
 CHECKOUT = "var/lib/checkout"
