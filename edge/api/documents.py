@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import orjson
-import yaml
 from flask import Flask, Response
 
 JSON_PATH, YAML_PATH = "/api/openapi.json", "/api/openapi.yaml"
@@ -22,6 +21,8 @@ def register(app: Flask, make: Callable[[], dict[str, Any]]) -> None:
 
     @cache
     def as_yaml() -> bytes:
+        import yaml  # few clients ask for it
+
         return yaml.safe_dump(orjson.loads(as_json()), sort_keys=False, allow_unicode=True).encode()
 
     for path, content, media_type in (

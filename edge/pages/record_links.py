@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 
-import segno
 from flask import render_template, request
 from markupsafe import Markup
 
@@ -51,6 +50,8 @@ def page(name: str, key: str, link: str, back: str) -> str:
 
 def qr(text: str) -> Markup:
     """Return a scalable SVG. A fixed size would need a style attribute, which the Content-Security-Policy forbids."""
+    import segno  # first needed on the page of a record
+
     out = io.BytesIO()
     segno.make(text, error="m", micro=False).save(
         out, kind="svg", xmldecl=False, svgns=True, omitsize=True, border=4, light="#fff", svgclass="qr", lineclass=None

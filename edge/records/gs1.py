@@ -10,14 +10,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from epcpy.epc_schemes.base_scheme import GS1Element
-from epcpy.utils.common import ConvertException
-from epcpy.utils.parsers import epc_pure_identity_to_gs1_element, hex_to_tag_encodable, tag_uri_to_tag_encodable
-
 SEPARATOR = "\x1d"  # FNC1, the end of a value of variable length
 
 _SYMBOLOGY = re.compile(r"^\](?:C1|e0|d2|Q3|J1)")  # symbology identifiers of GS1 element strings
-_EPC_PREFIXES = ("(00)", "(01)", "(8003)", "(8004)")
 _PLAIN = re.compile(r"(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30})")
 _CHECKED = {"00": 18, "01": 14, "8003": 14}  # number of digits up to and including the check digit
 _MARKED = re.compile(
@@ -37,12 +32,16 @@ def identity(code: str) -> str | None:
     text = code.strip()
     try:
         if start := _URN.match(text):  # QR codes often use capitals only, because they are smaller
-            return _identity_of_epc_uri(start[0].lower() + text[start.end() :])
+            from edge.records import gs1_epcs
+
+            return gs1_epcs.of_uri(start[0].lower() + text[start.end() :])
         bare = text.upper().replace(" ", "").replace("-", "").removeprefix("0X").lstrip("0")
         if len(bare) >= _HEADERS.get(bare[:2], len(bare) + 1) and _HEX.fullmatch(bare):
-            return _identity_of_epc(hex_to_tag_encodable(bare))
+            from edge.records import gs1_epcs
+
+            return gs1_epcs.of_hex(bare)
         return _identity_of_barcode(text)
-    except (ConvertException, ValueError, IndexError, KeyError):
+    except (ValueError, IndexError, KeyError):
         return None
 
 
@@ -87,14 +86,3 @@ def _identity_of_barcode(text: str) -> str | None:
     if text.startswith("("):
         return gs1_barcodes.of_bracketed(text)
     return gs1_barcodes.of_message(message.lstrip(SEPARATOR))
-
-
-def _identity_of_epc_uri(uri: str) -> str | None:
-    is_tag = uri.startswith("urn:epc:tag:")
-    return _identity_of_epc(tag_uri_to_tag_encodable(uri) if is_tag else epc_pure_identity_to_gs1_element(uri))
-
-
-def _identity_of_epc(epc: object) -> str | None:
-    """Return the element string of an EPC. EPCs of these schemes always include a serial number."""
-    text = epc.gs1_element_string() if isinstance(epc, GS1Element) else ""
-    return text if text.startswith(_EPC_PREFIXES) else None

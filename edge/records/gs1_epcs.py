@@ -1,0 +1,35 @@
+"""GS1 identities of EPCs: the URI forms and the hexadecimal content of an RFID tag.
+
+`gs1` imports this module when it is needed.
+"""
+
+from __future__ import annotations
+
+from epcpy.epc_schemes.base_scheme import GS1Element
+from epcpy.utils.common import ConvertException
+from epcpy.utils.parsers import epc_pure_identity_to_gs1_element, hex_to_tag_encodable, tag_uri_to_tag_encodable
+
+_PREFIXES = ("(00)", "(01)", "(8003)", "(8004)")
+
+
+def of_uri(uri: str) -> str | None:
+    """Return the identity of `urn:epc:id:…` or `urn:epc:tag:…`. Raises ValueError, IndexError or KeyError."""
+    try:
+        is_tag = uri.startswith("urn:epc:tag:")
+        return _identity(tag_uri_to_tag_encodable(uri) if is_tag else epc_pure_identity_to_gs1_element(uri))
+    except ConvertException as error:
+        raise ValueError from error
+
+
+def of_hex(digits: str) -> str | None:
+    """Return the identity of a tag's EPC. Raises ValueError, IndexError or KeyError."""
+    try:
+        return _identity(hex_to_tag_encodable(digits))
+    except ConvertException as error:
+        raise ValueError from error
+
+
+def _identity(epc: object) -> str | None:
+    """Return the element string of an EPC. EPCs of these schemes always include a serial number."""
+    text = epc.gs1_element_string() if isinstance(epc, GS1Element) else ""
+    return text if text.startswith(_PREFIXES) else None
