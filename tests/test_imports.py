@@ -52,7 +52,6 @@ HOMES = {
     "pyrage": {"people.secrets", "operations.archives"},
     "reportlab": {"labels"},
     "sqlite3": {"database", "operations"},
-    "urllib3": {"sync.client"},
     "waitress": {"server", "runtime"},  # the runtime names its types
 }
 

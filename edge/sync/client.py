@@ -1,28 +1,22 @@
-"""HTTPS client of a site for its hub.
-
-Uses urllib3: it keeps the connection open, accepts a private certificate authority, does not follow redirects and has
-no dependencies.
-"""
+"""HTTPS client of a site for its hub."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
+from ssl import SSLError
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-import urllib3
-from urllib3.exceptions import HTTPError, SSLError
 
 from edge import __version__
 from edge.errors import SetupError
 from edge.sync import batch_format
+from edge.sync.hub_connection import HubConnection
 from edge.sync.sender import BatchRefused, LinkError, SecondBox, Stopped
 
-CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 60.0
-MAX_ANSWER = 64 * 1024 * 1024
 MAX_WAIT_SECONDS = 3600.0  # upper limit for the wait that the hub or a proxy asks for
 REFUSED_WAIT_SECONDS = 60.0  # a revoked key stays revoked, so retry slowly
 BATCH_TOO_MUCH = (400, 413, 422, 500)
@@ -47,14 +41,7 @@ class HubClient:
         check_address(url)
         self._url = url.rstrip("/")
         self._credentials = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
-        self._pool = urllib3.PoolManager(
-            maxsize=1,
-            retries=False,
-            cert_reqs="CERT_REQUIRED",
-            ca_certs=str(authority_file) if authority_file else None,
-            timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=ANSWER_SECONDS),
-            headers={"User-Agent": f"edge-site/{__version__}"},
-        )
+        self._connection = HubConnection(self._url, authority_file)
         self._token = ""
         self.sent = self.received = 0  # bytes
 
@@ -85,7 +72,7 @@ class HubClient:
         return _json(content, {"client_id", "client_secret", "code", "hub_name"})
 
     def close(self) -> None:
-        self._pool.clear()
+        self._connection.close()
 
     def _new_token(self) -> str:
         body = orjson.dumps(self._credentials)
@@ -103,25 +90,14 @@ class HubClient:
 
     def _send(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any, bytes]:
         try:
-            answer = self._pool.request(
-                "POST",
-                self._url + path,
-                body=body,
-                headers={**self._pool.headers, **headers},
-                redirect=False,
-                preload_content=False,
-            )
-            try:
-                content = answer.read(MAX_ANSWER)
-            finally:
-                answer.release_conn()
+            answer = self._connection.post(path, body, {"User-Agent": f"edge-site/{__version__}", **headers})
         except SSLError as error:
             raise LinkError(f"The hub's certificate was rejected: {_why_not_accepted(error)}") from error
-        except HTTPError as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise LinkError(f"The hub at {self._url} cannot be reached: {_short(error)}") from error
         self.sent += len(body)
-        self.received += len(content)
-        return answer.status, answer.headers, content
+        self.received += len(answer.content)
+        return answer.status, answer.headers, answer.content
 
 
 def check_address(url: str) -> None:
@@ -180,4 +156,4 @@ def _why_not_accepted(error: SSLError) -> str:
 
 
 def _short(error: Exception) -> str:
-    return str(getattr(error, "reason", None) or error).rpartition(": ")[2]
+    return str(error).rpartition(": ")[2] or type(error).__name__

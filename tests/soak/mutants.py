@@ -81,7 +81,7 @@ TESTS = (
 )  # fmt: skip
 LIBRARIES = (
     "hypothesis", "flask", "flask_babel", "waitress", "peewee", "msgspec", "orjson",
-    "paho.mqtt.client", "jwt", "pyrage", "urllib3", "biip", "epcpy", "jmespath", "yaml", "ulid", "prometheus_client",
+    "paho.mqtt.client", "jwt", "pyrage", "biip", "epcpy", "jmespath", "yaml", "ulid", "prometheus_client",
     "reportlab.pdfgen.canvas", "segno", "PIL.Image", "babel.dates", "click", "jsonschema",
 )  # fmt: skip
 LEAST_CAUGHT = 0.9

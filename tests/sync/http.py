@@ -10,6 +10,7 @@ from flask import Flask
 from edge.database.connection import FILE_NAME, close_database, open_database
 from edge.people.secrets import hash_secret
 from edge.sync.client import HubClient
+from edge.sync.hub_connection import Answer
 from edge.sync.store import sites
 from tests.application import make_app
 from tests.sync.world import Hub, SiteBox
@@ -18,40 +19,24 @@ SECRET = "edge_" + "0" * 64
 Send = Callable[..., Any]
 
 
-class Answer:
-    """An urllib3 response made from a Flask response."""
-
-    def __init__(self, status: int, headers: Any, content: bytes) -> None:
-        self.status, self.headers, self._content = status, headers, content
-
-    def read(self, _amount: int) -> bytes:
-        return self._content
-
-    def release_conn(self) -> None:
-        pass
-
-
 class Line:
-    """A replacement for urllib3's pool that passes requests to the hub, with its database open meanwhile."""
+    """A replacement for the connection that passes requests to the hub, with its database open meanwhile."""
 
     def __init__(self, app: Flask, hub: Hub, site: SiteBox) -> None:
-        self.headers = {"User-Agent": "edge-site/test"}
         self._app, self._hub, self._site = app, hub, site
         self.spoil: Callable[[Send], Send] = lambda send: send
 
-    def request(self, method: str, url: str, **options: Any) -> Any:
-        return self.spoil(self._request)(method, url, **options)
+    def post(self, path: str, body: bytes, headers: dict[str, str]) -> Any:
+        return self.spoil(self._post)(path, body, headers)
 
-    def _request(self, method: str, url: str, *, body: bytes, headers: dict[str, str], **_: Any) -> Answer:
+    def _post(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
         close_database()
         with self._hub.in_use():
-            answer = self._app.test_client().open(
-                url.removeprefix("https://hub"), method=method, data=body, headers=headers
-            )
+            answer = self._app.test_client().post(path, data=body, headers=headers)
         open_database(self._site.folder / FILE_NAME)
-        return Answer(answer.status_code, answer.headers, answer.data)
+        return Answer(answer.status_code, answer.headers, answer.data)  # type: ignore[arg-type]
 
-    def clear(self) -> None:
+    def close(self) -> None:
         pass
 
 
@@ -68,7 +53,7 @@ class Connected:
             assert joined.api_key_id
             self.client = HubClient("https://hub", joined.api_key_id, SECRET, None)
         self.line = Line(app, site.hub, site)
-        self.client._pool = self.line  # type: ignore[assignment]
+        self.client._connection = self.line  # type: ignore[assignment]
 
     def error_at_hub(self) -> str:
         """Return the reason of the last refusal, as shown on the hub's page."""

@@ -6,12 +6,12 @@ import json
 import random
 import zlib
 from collections.abc import Callable
+from http.client import IncompleteRead
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from urllib3.exceptions import NewConnectionError, ReadTimeoutError
 
 from edge import clock
 from edge.errors import Unavailable
@@ -21,9 +21,10 @@ from edge.records import assets
 from edge.sync import batch_format
 from edge.sync import sender as sender_side
 from edge.sync.client import HubClient
+from edge.sync.hub_connection import Answer
 from edge.sync.sender import BatchRefused, LinkError, Sender, Stopped
 from edge.sync.store import hub_link, incoming, sites, state
-from tests.sync.http import SECRET, Answer, Connected, Send
+from tests.sync.http import SECRET, Connected, Send
 from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
 
 
@@ -67,11 +68,11 @@ def test_the_hub_answers_after_its_commit(ber: SiteBox, monkeypatch: pytest.Monk
     answers = []
 
     def looking(send: Send) -> Send:
-        def answered(method: str, url: str, **options: Any) -> Any:
-            answer = send(method, url, **options)
-            if url.endswith("changes"):
+        def answered(path: str, *content: Any) -> Any:
+            answer = send(path, *content)
+            if path.endswith("changes"):
                 [on_disk] = ber.hub.rows(f"SELECT acked_seq FROM site WHERE no = {ber.site_no}")
-                answers.append((orjson.loads(answer.read(0))["cursor"][1], *on_disk))
+                answers.append((orjson.loads(answer.content)["cursor"][1], *on_disk))
             return answer
 
         return answered
@@ -86,7 +87,7 @@ def test_a_wrong_key(ber: SiteBox) -> None:
     link = Connected(ber)
     right = link.client
     link.client = HubClient("https://hub", right._credentials["client_id"], "edge_" + "1" * 64, None)
-    link.client._pool = link.line  # type: ignore[assignment]
+    link.client._connection = link.line  # type: ignore[assignment]
     assert "rejected the key of this site" in refused(link)
     link.client = right
     attempt(link)
@@ -151,9 +152,9 @@ def test_a_site_respects_the_maximum_request_size(ber: SiteBox, monkeypatch: pyt
     sizes: list[int] = []
 
     def measuring(send: Send) -> Send:
-        def answered(method: str, url: str, **options: Any) -> Any:
-            sizes.append(len(options["body"]))
-            return send(method, url, **options)
+        def answered(path: str, *content: Any) -> Any:
+            sizes.append(len(content[0]))
+            return send(path, *content)
 
         return answered
 
@@ -248,8 +249,8 @@ def test_refused_positions_are_retried_later(ber: SiteBox) -> None:
     ber.scan(ber.pallet, 2, EPOCH + 5 * HOUR + 60 * SECOND)  # same location: changes no row of history
 
     def refusing(send: Send) -> Send:
-        return lambda method, url, **options: (
-            Answer(400, {}, b'{"error": "no"}') if url.endswith("changes") else send(method, url, **options)
+        return lambda path, *content: (
+            Answer(400, {}, b'{"error": "no"}') if path.endswith("changes") else send(path, *content)
         )
 
     link.line.spoil = refusing
@@ -290,7 +291,7 @@ def test_an_answer_from_something_else_is_reported(ber: SiteBox, spoil: Callable
 
 @pytest.mark.parametrize(
     "fault",
-    [ReadTimeoutError(None, "", "Read timed out."), NewConnectionError(None, "Network is unreachable")],  # type: ignore[arg-type]
+    [TimeoutError("timed out"), OSError(101, "Network is unreachable"), IncompleteRead(b"{", 100)],
 )
 def test_a_broken_line_loses_nothing(ber: SiteBox, fault: Exception) -> None:
     link = Connected(ber)
@@ -309,9 +310,9 @@ def test_an_answer_without_required_keys_is_refused(ber: SiteBox) -> None:
     link = Connected(ber)
 
     def half(send: Send) -> Send:
-        def answered(method: str, url: str, **options: Any) -> Any:
-            real = send(method, url, **options)
-            return Answer(200, {}, b'{"applied": true}') if url.endswith("changes") else real
+        def answered(path: str, *content: Any) -> Any:
+            real = send(path, *content)
+            return Answer(200, {}, b'{"applied": true}') if path.endswith("changes") else real
 
         return answered
 

@@ -49,11 +49,11 @@ class Standing:
         self._chance = random.Random(3)
 
     def _count(self, send: Send) -> Send:
-        def counted(method: str, url: str, *, body: bytes, headers: dict[str, str], **options: Any) -> Any:
-            answer = send(method, url, body=body, headers=headers, **options)
+        def counted(path: str, body: bytes, headers: dict[str, str]) -> Any:
+            answer = send(path, body, headers)
             sent = len(body) + sum(len(name) + len(value) + 4 for name, value in headers.items())
-            received = len(answer.read(0)) + sum(len(name) + len(value) + 4 for name, value in answer.headers)
-            self.wire += sent + received + len(url) + 60 + TLS_AND_TCP
+            received = len(answer.content) + sum(len(name) + len(value) + 4 for name, value in answer.headers)
+            self.wire += sent + received + len("https://hub" + path) + 60 + TLS_AND_TCP
             self.requests += 1
             return answer
 

@@ -1,0 +1,82 @@
+"""The site's connection to its hub, over a socket."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import IncompleteRead
+
+import pytest
+
+from edge.sync.hub_connection import HubConnection
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+MOVED = b"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
+
+
+@contextmanager
+def hub(serve: Callable[[socket.socket], None]) -> Iterator[HubConnection]:
+    """Run a server in a thread and yield a connection to it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        connection = HubConnection(f"http://127.0.0.1:{listening.getsockname()[1]}/box/", None)
+        try:
+            yield connection
+        finally:
+            connection.close()
+            thread.join()
+
+
+def answering(*connections: list[bytes]) -> Callable[[socket.socket], None]:
+    """Return a server that accepts one connection for each list, and gives its answers there."""
+
+    def serve(listening: socket.socket) -> None:
+        for answers in connections:
+            with listening.accept()[0] as accepted:
+                for answer in answers:
+                    accepted.recv(10_000)
+                    accepted.sendall(answer)
+
+    return serve
+
+
+def test_the_connection_stays_open() -> None:
+    with hub(answering([ANSWER, ANSWER])) as connection:
+        assert [connection.post("/a", b"", {}).content for _ in range(2)] == [b"ok", b"ok"]
+
+
+def test_an_idle_connection_that_the_hub_closed_is_replaced() -> None:
+    with hub(answering([ANSWER], [ANSWER])) as connection:
+        assert connection.post("/a", b"", {}).status == 200
+        assert connection._connection
+        connection._connection.sock.recv(1, socket.MSG_PEEK)  # waits for the end
+        assert connection.post("/a", b"", {}).status == 200
+
+
+@pytest.mark.parametrize("answer", [ANSWER[:-1], ANSWER.replace(b"Content-Length: 2", b"Transfer-Encoding: chunked")])
+def test_an_answer_that_is_cut_short_is_an_error_and_the_next_request_connects_again(answer: bytes) -> None:
+    with hub(answering([answer], [ANSWER])) as connection:
+        with pytest.raises(IncompleteRead):
+            connection.post("/a", b"", {})
+        assert connection.post("/a", b"", {}).content == b"ok"
+
+
+def test_the_address_may_have_a_path() -> None:
+    received: list[bytes] = []
+
+    def serve(listening: socket.socket) -> None:
+        with listening.accept()[0] as accepted:
+            received.append(accepted.recv(10_000))
+            accepted.sendall(ANSWER)
+
+    with hub(serve) as connection:
+        connection.post("/sync/v1/hello", b"", {})
+    assert received[0].startswith(b"POST /box/sync/v1/hello HTTP/1.1\r\n")
+
+
+def test_redirects_are_not_followed() -> None:
+    with hub(answering([MOVED])) as connection:
+        assert connection.post("/a", b"secret", {}).status == 307
