@@ -146,7 +146,7 @@ def test_things_put_on_a_pallet_go_where_it_goes(scan_page: ScanPage, site: Site
     page.click("text=Put onto a carrier")
     expect(page.locator("#loading")).to_contain_text("scan the carrier first")
     scan(page, "BC-0001")
-    expect(page.locator("#loading")).to_contain_text("Loading Pallet 1")
+    expect(page.locator("#loading")).to_contain_text("Putting onto Pallet 1")
     scan(page, "BC-0002")
     scan(page, "BC-0003")
     outcome(page, "recorded", "Pallet 3")

@@ -179,7 +179,7 @@ def test_a_handheld_is_enrolled_and_people_sign_in_by_badge_and_pin(
     expect(page.locator("h1")).to_have_text("PIN of Pia")
     page.fill("#pin", "1111")
     page.keyboard.press("Enter")
-    expect(page.locator("[role=alert]")).to_contain_text("not right")
+    expect(page.locator("[role=alert]")).to_contain_text("Wrong PIN")
     page.fill("#pin", "4711")
     page.keyboard.press("Enter")
     page.wait_for_selector("body[data-ready]")

@@ -72,7 +72,7 @@ def test_what_is_here_is_told_with_and_without_a_connection(scan_page: ScanPage,
     def told() -> str:
         page.click("#jobs")
         page.click("text=What is here?")
-        expect(page.locator(".list-count")).to_contain_text("thing")
+        expect(page.locator(".list-count")).to_contain_text("asset")
         text = page.inner_text("#here-list")
         page.click("#sheet-close")
         return text
