@@ -43,6 +43,7 @@ HOMES = {
     "epcpy": {"records.gs1_epcs"},
     "flask": {"app", "api", "pages", "server", "services"},
     "flask_babel": {"pages"},
+    "flask_cors": {"api.cors"},
     "jmespath": {"formats"},
     "markdown_it": {"manual.markdown"},
     "paho": {"ingest", "events.mqtt", "demo"},  # the simulated readers of the demo publish like real ones
