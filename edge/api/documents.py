@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import orjson
 from flask import Flask, Response
+
+from edge.validation import json_text
 
 JSON_PATH, YAML_PATH = "/api/openapi.json", "/api/openapi.yaml"
 
@@ -17,13 +18,13 @@ def register(app: Flask, make: Callable[[], dict[str, Any]]) -> None:
 
     @cache
     def as_json() -> bytes:
-        return orjson.dumps(make())
+        return json_text.encode(make())
 
     @cache
     def as_yaml() -> bytes:
         import yaml  # few clients ask for it
 
-        return yaml.safe_dump(orjson.loads(as_json()), sort_keys=False, allow_unicode=True).encode()
+        return yaml.safe_dump(json_text.decode(as_json()), sort_keys=False, allow_unicode=True).encode()
 
     for path, content, media_type in (
         (JSON_PATH, as_json, "application/json"),

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
 from flask import Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from edge.api.middleware import request_context
 from edge.errors import Conflict, Corrupt, FieldError, Invalid, NotFound, OverQuota, TooLarge, Unavailable, Unreadable
+from edge.validation import json_text
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def body(kind: str, detail: str, instance: str, request_id: str, fields: Sequenc
     }
     if fields:
         error["fields"] = [_field_json(field) for field in fields]
-    return orjson.dumps({"error": error})
+    return json_text.encode({"error": error})
 
 
 def _response(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import orjson
 from flask import Blueprint, Flask, Response, current_app, request
 
 from edge.audit.actors import Actor
@@ -26,6 +25,7 @@ from edge.people.tokens import SCOPES_OF_ROLE
 from edge.records import locations
 from edge.records.locations import LocationFilter
 from edge.services import services
+from edge.validation import json_text
 
 MAX_KEY = 255
 _PARAMETERS = {"kind", "location_external_key", "last_event_id"}
@@ -156,5 +156,5 @@ def _refusal_response(error: EdgeError) -> Response:
 
 
 def _error_response(status: int, message: str, headers: dict[str, str]) -> Response:
-    content = orjson.dumps({"error": message})
+    content = json_text.encode({"error": message})
     return Response(content, status, {"Cache-Control": "no-store", **headers}, content_type="application/json")

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import orjson
 from flask import Response
 
+from edge.validation import json_text
 from edge.validation.query import DEFAULT_LIMIT
 
 PREFIX = "/api/v1"
@@ -20,13 +20,13 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 def one(data: Any, **extra: Any) -> Response:
     """Return `{data}` with further top-level fields."""
-    return Response(orjson.dumps({"data": data, **extra}), content_type="application/json")
+    return Response(json_text.encode({"data": data, **extra}), content_type="application/json")
 
 
 def created(data: Any, path: str) -> Response:
     """Return a 201 response with the Location of the new record. `path` starts after the API prefix."""
     headers = {"Location": f"{PREFIX}{path}"}
-    return Response(orjson.dumps({"data": data}), 201, headers, content_type="application/json")
+    return Response(json_text.encode({"data": data}), 201, headers, content_type="application/json")
 
 
 def page(render: Callable[[Row], Any], rows: Sequence[Row], total_count: int, query: Mapping[str, Any]) -> Response:
@@ -38,7 +38,7 @@ def page(render: Callable[[Row], Any], rows: Sequence[Row], total_count: int, qu
         except (ValueError, OverflowError, TypeError):
             log.error("Record %s is corrupt and was left out of a list. Run: edge doctor", row[0])
     content = {"data": data, **paging(query), "total_count": total_count}
-    return Response(orjson.dumps(content), content_type="application/json")
+    return Response(json_text.encode(content), content_type="application/json")
 
 
 def nothing() -> Response:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from edge import clock
 from edge.records.assets import AssetRow
 from edge.records.locations import LocationRow
 from edge.records.tags import TagRow
 from edge.tracking.report import AssetLocationRow, StayRow
+from edge.validation import json_text
 
 Shape = dict[str, Any]
 
@@ -25,7 +24,7 @@ def asset(row: AssetRow) -> Shape:
         "name": name,
         "description": description,
         "is_active": bool(is_active),
-        "metadata": orjson.Fragment(metadata),
+        "metadata": json_text.Raw(metadata),
         "valid_from": instant(valid_from),
         "valid_to": None if valid_to is None else instant(valid_to),
         "created_at": instant(created),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import orjson
 from flask import Blueprint, Flask, Response, g, request
 
 from edge.budget import MB, WORK
@@ -18,6 +17,7 @@ from edge.services import services
 from edge.sync import batch_format, hub
 from edge.sync.store import sites
 from edge.sync.store.sites import SecondBox, Site
+from edge.validation import json_text
 
 blueprint = Blueprint("sync", __name__, url_prefix="/sync/v1")
 
@@ -53,12 +53,12 @@ def join() -> Response:
     if not sites.is_hub():
         raise NotFound("this box is not a hub")
     try:
-        content = orjson.loads(_body(MAX_JOIN))
+        content = json_text.decode(_body(MAX_JOIN))
         code, environment = str(content["code"]), str(content["environment"])
     except TooLarge:
         _wrong_codes.take(address)
         raise
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+    except (json_text.NotJson, KeyError, TypeError) as error:
         _wrong_codes.take(address)
         raise Unreadable("send the code and the environment") from error
     own_environment = services().config.environment
@@ -168,7 +168,7 @@ def _body(max_size: int = batch_format.MAX_BODY) -> bytes:
 
 
 def _json(content: dict[str, Any]) -> Response:
-    return Response(orjson.dumps(content), headers={"Cache-Control": "no-store"}, content_type="application/json")
+    return Response(json_text.encode(content), headers={"Cache-Control": "no-store"}, content_type="application/json")
 
 
 def _error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from flask import Response, request
 
 from edge.api import oauth_client, responses
@@ -17,7 +16,7 @@ from edge.errors import FieldError, Invalid
 from edge.people import organizations, tokens
 from edge.people.tokens import Pair
 from edge.services import services
-from edge.validation import bodies
+from edge.validation import bodies, json_text
 from edge.validation.bodies import GRANTS
 
 TAG = "Access"
@@ -80,4 +79,4 @@ def _refresh(credentials: Mapping[str, Any], header: Client | None) -> Response:
 
 def _token_response(pair: Pair) -> Response:
     content = {**pair._asdict(), "token_type": "Bearer", "expires_in": tokens.LIFETIME_SECONDS}
-    return Response(orjson.dumps(content), headers={"Cache-Control": "no-store"}, content_type="application/json")
+    return Response(json_text.encode(content), headers={"Cache-Control": "no-store"}, content_type="application/json")

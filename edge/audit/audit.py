@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
-import orjson
-
 from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.database.connection import database, execute, execute_many, writing
 from edge.database.group_commit import write_in_group
+from edge.validation import json_text
 
 Result = TypeVar("Result")
 
@@ -94,7 +93,7 @@ class Act:
             *(actor.organization_id or None, clock.now()),
             *(actor.kind, actor.sender_id or actor.id or None, actor.sender_name or actor.name),
             *(actor.device_name or None, entry.action),
-            *(subject.kind, str(subject.id), subject.name, orjson.dumps(shortened(detail)).decode()),
+            *(subject.kind, str(subject.id), subject.name, json_text.text(shortened(detail))),
         )
 
     def note_changes(self, action: str, subject: Subject, differences: Mapping[str, Any]) -> None:
@@ -117,8 +116,8 @@ class Act:
         if row is None:
             self.note(action, subject, {**detail, "attempts": 1})
             return
-        attempts = orjson.loads(row[1])["attempts"] + 1
-        detail_json = orjson.dumps(shortened({**detail, "attempts": attempts})).decode()
+        attempts = json_text.decode(row[1])["attempts"] + 1
+        detail_json = json_text.text(shortened({**detail, "attempts": attempts}))
         execute("UPDATE audit SET detail = ? WHERE no = ?", (detail_json, row[0]))
         _thread.notes = _notes() + 1
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge.audit.actors import ActorKind
 from edge.database.connection import execute
 from edge.database.lists import Page
+from edge.validation import json_text
 
 BOX = "box"
 
@@ -86,7 +85,7 @@ def list_page(organization_id: int, filters: AuditFilter, *, limit: int, offset:
     values |= {"organization_id": owner, "limit": limit, "offset": offset}
     rows = execute(f"{_SELECT} {where} ORDER BY at DESC, no DESC LIMIT :limit OFFSET :offset", values)
     total = execute(f"SELECT count(*) FROM audit {where}", values).fetchone()[0]
-    return Page([AuditRow._make((*row[:-1], orjson.loads(row[-1]))) for row in rows], total)
+    return Page([AuditRow._make((*row[:-1], json_text.decode(row[-1]))) for row in rows], total)
 
 
 def _text(value: Any) -> str:
@@ -96,7 +95,7 @@ def _text(value: Any) -> str:
         return ", ".join(_text(one) for one in value)
     if value is None:
         return "none"
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else json_text.text(value)
 
 
 def recent(organization_id: int, limit: int = 100) -> list[AuditRow]:

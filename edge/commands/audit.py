@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 
 import click
-import orjson
 
 from edge import clock
 from edge.audit import trail
 from edge.audit.actors import ActorKind
 from edge.audit.trail import AuditFilter
 from edge.commands.context import Setup, for_organization, in_force, print_table
+from edge.validation import json_text
 
 
 @click.command()
@@ -45,7 +45,7 @@ def audit(
     rows = trail.list_page(organization_id, query, limit=limit).rows
     if as_json:
         for row in rows:
-            click.echo(orjson.dumps({**row._asdict(), "at": clock.rfc3339(row.at)}).decode())
+            click.echo(json_text.text({**row._asdict(), "at": clock.rfc3339(row.at)}))
         return
     print_table(
         ["WHEN", "WHO", "WHAT", "RECORD", "DETAILS"],

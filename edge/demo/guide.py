@@ -6,11 +6,10 @@ import shutil
 import sys
 from shlex import quote
 
-import orjson
-
 from edge.demo.run import HOST, USUAL_HTTP_PORT, USUAL_MQTT_PORT, Demo
 from edge.records import assets
 from edge.records.assets import AssetFilter, AssetRow
+from edge.validation import json_text
 
 MOVES = "FORK-001"  # a forklift moves most
 STANDS_STILL = "MESH-001"  # the simulation does not move it, so a message published by hand has a lasting effect
@@ -30,7 +29,7 @@ def token_command(demo: Demo) -> str:
         "client_id": demo.access.client_id,
         "client_secret": demo.access.client_secret,
     }
-    asked = f"curl -sS -A demo -H 'Content-Type: application/json' -d {quote(orjson.dumps(body).decode())}"
+    asked = f"curl -sS -A demo -H 'Content-Type: application/json' -d {quote(json_text.text(body))}"
     picked = """sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/'"""
     return f"TOKEN=$({asked} {demo.address}/api/v1/oauth/token | {picked})"
 
@@ -81,7 +80,7 @@ def _by_hand(demo: Demo, asset: AssetRow | None) -> str:
     epc = next((tag.value for tag in asset.tags if tag.tag_type == "rfid"), None) if asset else None
     if asset is None or epc is None:
         return ""
-    message = orjson.dumps({"tag": epc}).decode()
+    message = json_text.text({"tag": epc})
     return (
         f"Publish a read yourself: this moves {asset.name} to the returns desk.\n\n"
         f"  {publish_command(demo, message)}\n\n"

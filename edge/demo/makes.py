@@ -6,11 +6,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge.clock import rfc3339, to_datetime
 from edge.demo.movement import Sighting
 from edge.demo.plan import Reader
+from edge.validation import json_text
 
 Fields = dict[str, Any]
 
@@ -36,11 +35,11 @@ def _csl(reader: Reader, reads: Sequence[Sighting], _number: int) -> list[bytes]
         for sighting in reads
     ]
     head = {"sequenceNumber": 0, "rfidReaderName": reader.device, "pcEthernetMACAddress": ""}
-    return [orjson.dumps({**head, "numberOfTags": len(tags), "tags": tags})]
+    return [json_text.encode({**head, "numberOfTags": len(tags), "tags": tags})]
 
 
 def _csl_heartbeat(reader: Reader, at: int) -> bytes:
-    return orjson.dumps({"rfidReaderName": reader.device, "heartBeatFlag": "1", "timeStampOfHeartBeat": at})
+    return json_text.encode({"rfidReaderName": reader.device, "heartBeatFlag": "1", "timeStampOfHeartBeat": at})
 
 
 def _zebra(_reader: Reader, reads: Sequence[Sighting], number: int) -> list[bytes]:
@@ -49,7 +48,7 @@ def _zebra(_reader: Reader, reads: Sequence[Sighting], number: int) -> list[byte
         _zebra_tag(sighting, number + count) if sighting.receiver.antenna else _zebra_beacon(sighting, number + count)
         for count, sighting in enumerate(reads)
     ]
-    return [orjson.dumps(events if len(events) > 1 else events[0])]
+    return [json_text.encode(events if len(events) > 1 else events[0])]
 
 
 def _zebra_tag(sighting: Sighting, number: int) -> Fields:
@@ -91,13 +90,15 @@ def _zebra_heartbeat(reader: Reader, at: int) -> bytes:
     }
     data = {"radio_control": radio, "system": {"hostName": reader.device, "flash": None}, "userapps": []}
     timestamp = rfc3339(at).replace("Z", "+0000")
-    return orjson.dumps({"component": "RG", "data": data, "eventNum": 1, "timestamp": timestamp, "type": "heartbeat"})
+    return json_text.encode(
+        {"component": "RG", "data": data, "eventNum": 1, "timestamp": timestamp, "type": "heartbeat"}
+    )
 
 
 def _impinj(reader: Reader, reads: Sequence[Sighting], _number: int) -> list[bytes]:
     """One message for each read, with the default fields: EPC in base64url, RSSI in 1/100 dBm."""
     return [
-        orjson.dumps(
+        json_text.encode(
             {
                 "timestamp": _nine_digits(sighting.at),
                 "hostname": reader.device,
@@ -117,7 +118,7 @@ def _impinj(reader: Reader, reads: Sequence[Sighting], _number: int) -> list[byt
 
 def _impinj_status(reader: Reader, at: int) -> bytes:
     status = {"eventType": "inventoryStatus", "inventoryStatusEvent": {"inventoryStatus": "running"}}
-    return orjson.dumps({"timestamp": _nine_digits(at), "hostname": reader.device, **status})
+    return json_text.encode({"timestamp": _nine_digits(at), "hostname": reader.device, **status})
 
 
 def _gl_s10(reader: Reader, reads: Sequence[Sighting], _number: int) -> list[bytes]:
@@ -142,7 +143,7 @@ def _advertisement(sighting: Sighting) -> str:
 
 def _gl_s10_window(reader: Reader, at: int, entries: list[Fields]) -> bytes:
     head = {"dev_id": "ic7b031", "dev_ble_mac": reader.device, "dev_version": "3.0.3", "publish_ts": at // 1000}
-    return orjson.dumps({**head, "dev_list_len": len(entries), "dev_list": entries})
+    return json_text.encode({**head, "dev_list_len": len(entries), "dev_list": entries})
 
 
 def _nine_digits(at: int) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 from typing import NamedTuple
 
-import orjson
-
 from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.database.connection import writing
@@ -21,6 +19,7 @@ from edge.readers.readers import Placement
 from edge.records import assets, locations
 from edge.records.location_tree import NO_PARENT, Parent
 from edge.records.tags import NewTag
+from edge.validation import json_text
 
 ORGANIZATION = "Demo"
 EMAIL = "demo@example.com"
@@ -77,7 +76,7 @@ def _make(plan: Plan, valid_from: int) -> int:
                 actor,
                 name=item.name,
                 external_key=item.key,
-                metadata=orjson.dumps(item.metadata).decode(),
+                metadata=json_text.text(item.metadata),
                 valid_from=valid_from,
                 tags=tags(item),
             )

@@ -13,14 +13,13 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge import clock
 from edge.database.connection import execute, execute_many, writing
 from edge.database.triggers import EVENT_TRIGGERS
 from edge.events import log as events
 from edge.events.log import EventKind, NewEvent
 from edge.tracking import stays
+from edge.validation import json_text
 
 MOST_CANDIDATES = 1_000  # per transaction
 MOST_STAYS = 200  # per asset and transaction; the rest follows in the next
@@ -102,7 +101,7 @@ def stop() -> None:
 
 def is_running() -> bool:
     """Return True if all event triggers are installed."""
-    names = orjson.dumps(list(EVENT_TRIGGERS)).decode()
+    names = json_text.text(list(EVENT_TRIGGERS))
     row = execute(
         "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))",
         (names,),
@@ -185,7 +184,7 @@ _CHANGED_READERS = (
 
 
 def _report(asset_ids: Collection[int], changed_records: Collection[int], silence: Silence) -> None:
-    ids = orjson.dumps(sorted(asset_ids)).decode()
+    ids = json_text.text(sorted(asset_ids))
     assets = [_Asset(*row) for row in execute(_SELECT_ASSETS, (ids,))]
     reported = {row[0]: _Reported(bool(row[1]), *row[2:]) for row in execute(_SELECT_REPORTED, (ids,))}
     batches: list[_AssetEvents] = []
@@ -308,7 +307,7 @@ class _Locations:
     """Locations as shown in events, and their ancestors."""
 
     def __init__(self, ids: Collection[int | None]) -> None:
-        ids_json = orjson.dumps(sorted({one for one in ids if one is not None})).decode()
+        ids_json = json_text.text(sorted({one for one in ids if one is not None}))
         rows = execute(_SELECT_LOCATIONS, (ids_json,)).fetchall()
         self._parents: Mapping[int, int | None] = {row[0]: row[1] for row in rows}
         self._shown = {row[0]: {"id": row[0], "external_key": row[2], "name": row[3]} for row in rows}

@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge import clock
 from edge.database.connection import execute, execute_many, writing
+from edge.validation import json_text
 
 
 class EventKind(StrEnum):
@@ -90,7 +89,7 @@ class Filter(NamedTuple):
 def body(event: Event, kind: str) -> bytes:
     """Return the JSON body of an event, in the form recommended by Standard Webhooks."""
     event_json = {"id": event.id, "type": kind, "timestamp": clock.rfc3339(event.at), "data": event.data}
-    return orjson.dumps(event_json)
+    return json_text.encode(event_json)
 
 
 def add(events: Iterable[NewEvent]) -> None:
@@ -102,8 +101,8 @@ def add(events: Iterable[NewEvent]) -> None:
         [
             (
                 *(event.organization_id, event.kind, event.subject_id, event.at, made_at),
-                *(orjson.dumps(sorted(within)).decode() for within in (event.within, event.within_before)),
-                orjson.dumps(event.data).decode(),
+                *(json_text.text(sorted(within)) for within in (event.within, event.within_before)),
+                json_text.text(event.data),
             )
             for event in events
         ],
@@ -123,7 +122,7 @@ def newest_of(organization_id: int) -> Event | None:
 
 def with_numbers(organization_id: int, numbers: Collection[int]) -> dict[int, Event]:
     """Return the events with these numbers that are still in the log, by number."""
-    numbers_json = orjson.dumps(list(numbers)).decode()
+    numbers_json = json_text.text(list(numbers))
     events = _events(
         "WHERE organization_id = ? AND seq IN (SELECT value FROM json_each(?))", (organization_id, numbers_json)
     )
@@ -181,9 +180,9 @@ def _events(where: str, values: tuple[Any, ...]) -> list[Event]:
             EventKind(kind),
             subject,
             at,
-            frozenset(orjson.loads(within)),
-            frozenset(orjson.loads(before)),
-            orjson.loads(data),
+            frozenset(json_text.decode(within)),
+            frozenset(json_text.decode(before)),
+            json_text.decode(data),
         )
         for seq, nonce, kind, subject, at, within, before, data in rows
     ]

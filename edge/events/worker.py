@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
-
 from edge import clock
 from edge.database.connection import close_database
 from edge.database.instance import fingerprint
@@ -30,6 +28,7 @@ from edge.events.fair_queue import FairQueue
 from edge.events.mqtt import Broker
 from edge.events.webhook import Webhook
 from edge.people import secrets as sealed
+from edge.validation import json_text
 
 log = logging.getLogger(__name__)
 
@@ -245,4 +244,4 @@ class _Unusable:
 def _test_message() -> Message:
     event_id = f"evt_test_{secrets.token_hex(8)}"
     event_json = {"id": event_id, "type": "test", "timestamp": clock.rfc3339(clock.now()), "data": {}}
-    return Message(event_id, "test", {}, orjson.dumps(event_json))
+    return Message(event_id, "test", {}, json_text.encode(event_json))

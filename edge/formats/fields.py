@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
+from sys import float_info
 from typing import Any
 
 from edge.formats.reads import WallTime
@@ -26,6 +27,7 @@ SECOND = 1_000_000
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 _HIGHEST_ANTENNA = 65_535
 _LONGEST_RSSI = 16
+_LARGEST_ID = 2**64 - 1
 _STRONGEST = 1_000  # allows for readers with their own units, and fits the database column
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MICROSECOND = timedelta(microseconds=1)
@@ -55,7 +57,7 @@ def text(value: object, label: str) -> str | None:
     """
     if value is None:
         return None
-    if type(value) is int:
+    if type(value) is int and abs(value) <= _LARGEST_ID:
         return str(value)
     if not isinstance(value, str):
         raise Unreadable(f"{label} is {describe(value)}, not text")
@@ -74,7 +76,7 @@ def number(value: object, label: str) -> float | None:
             return None
         if _NUMBER.fullmatch(stripped):
             return float(stripped)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max:
         return float(value)
     raise Unreadable(f"{label} is {describe(value)}, not a number")
 
@@ -174,12 +176,16 @@ def describe(value: object) -> str:
     if isinstance(value, bool):
         return f"the boolean {str(value).lower()}"
     if isinstance(value, str):
-        return f'"{value}"' if len(value) <= 40 else f'"{value[:40]}…"'
+        return f'"{_shortened(value)}"'
     if isinstance(value, list):
         return "a list"
     if isinstance(value, dict):
         return "an object"
-    return "null" if value is None else str(value)
+    return "null" if value is None else _shortened(str(value))
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= 40 else f"{value[:40]}…"
 
 
 def one_line(status: object) -> str | None:

@@ -12,10 +12,9 @@ from functools import wraps
 from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
-import orjson
-
 from edge.formats.fields import Fields, Unreadable, describe
 from edge.formats.reads import Kind, Malformed, Parsed, Parser, Read
+from edge.validation import json_text
 from edge.validation.field_counts import FieldCount, add_counts
 
 IGNORED = Parsed(Kind.IGNORED)
@@ -63,12 +62,12 @@ def documents(payload: bytes) -> list[Any]:
     Removes surrounding bytes only once: repeated removal would need 1 GiB for 1 MiB of marks. Raises Malformed.
     """
     try:
-        value = orjson.loads(payload)
-    except orjson.JSONDecodeError:
+        value = json_text.decode(payload)
+    except json_text.NotJson:
         payload = bare(payload)
         try:
-            value = orjson.loads(payload)
-        except orjson.JSONDecodeError as error:
+            value = json_text.decode(payload)
+        except json_text.NotJson as error:
             return _concatenated(payload, error)
     if isinstance(value, dict):
         return [value]
@@ -141,8 +140,8 @@ def _added_fields(results: Iterable[Parsed]) -> dict[str, FieldCount]:
     return counts
 
 
-def _concatenated(payload: bytes, refusal: orjson.JSONDecodeError) -> list[Any]:
-    """Split concatenated values with json and parse each with orjson, which is as strict as for a single value."""
+def _concatenated(payload: bytes, refusal: json_text.NotJson) -> list[Any]:
+    """Split concatenated values with json and parse each as strictly as a single value."""
     try:
         text = payload.decode()
     except UnicodeDecodeError as error:
@@ -156,10 +155,10 @@ def _concatenated(payload: bytes, refusal: orjson.JSONDecodeError) -> list[Any]:
             raise Malformed(f"not JSON: {refusal}")
         try:
             _, end = _find_end(text, start)
-            value = orjson.loads(text[start:end])
+            value = json_text.decode(text[start:end])
         except RecursionError:
             raise Malformed("not readable JSON: nested too deep") from None
-        except JSONDecodeError as error:
+        except (JSONDecodeError, json_text.NotJson) as error:
             raise Malformed(f"not JSON: {error}") from None
         except ValueError:
             raise Malformed("not readable JSON: a number with too many digits") from None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge.errors import Invalid
 from edge.formats import (
     april_brother,
@@ -31,6 +29,7 @@ from edge.formats.framing import careful, documents
 from edge.formats.mapping import parser_for
 from edge.formats.mapping_settings import mapping_from
 from edge.formats.reads import Guess, Kind, Malformed, Parsed, Parser
+from edge.validation import json_text
 
 CUSTOM = "mapping"  # the format that an installer describes, see formats.mapping
 
@@ -128,7 +127,7 @@ def parser_of(format_name: str, mapping: str | None) -> Parser:
 
 
 def _settings_of(mapping: str | None) -> dict[str, Any]:
-    settings = orjson.loads(mapping or "{}")
+    settings = json_text.decode(mapping or "{}")
     if not isinstance(settings, dict):
         raise ValueError('it is not a JSON object, for example {"tag_path": "epc"}')
     return settings

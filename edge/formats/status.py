@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import orjson
-
 from edge.formats.fields import one_line
 from edge.formats.reads import Kind, Parsed
+from edge.validation import json_text
 
 _OFFLINE = frozenset({"offline", "disconnected", "lost", "dead", "down", "false", "0", "connection lost"})
 _FIELDS = ("status", "state", "connection", "online", "connected", "value")
@@ -21,8 +20,8 @@ def parse_status(_topic: str, payload: bytes) -> Parsed:
 def _status_of(payload: bytes) -> str:
     text = payload.decode("utf-8", "replace").strip(" \t\r\n\0\ufeff")
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        value = json_text.decode(text)
+    except json_text.NotJson:
         return text[:200].strip()
     if isinstance(value, dict):
         value = next((value[field] for field in _FIELDS if field in value), "")

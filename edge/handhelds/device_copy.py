@@ -10,9 +10,8 @@ from base64 import b64encode
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge.database.connection import execute, reading
+from edge.validation import json_text
 
 BUCKETS = 1024
 MAX_ASSETS = 20_000  # the most recently seen ones; more would load slowly on a handheld
@@ -48,7 +47,7 @@ def buckets(organization_id: int) -> list[Bucket]:
     rows_by_bucket: list[list[list[Any]]] = [[] for _ in range(BUCKETS)]
     with reading():
         for *row, codes in execute(_ASSETS, (organization_id,)):
-            rows_by_bucket[row[0] % BUCKETS].append([*row, sorted(orjson.loads(codes))])
+            rows_by_bucket[row[0] % BUCKETS].append([*row, sorted(json_text.decode(codes))])
     for rows in rows_by_bucket:
         rows.sort()
     return [Bucket(_digest(rows), rows) for rows in rows_by_bucket]
@@ -70,4 +69,4 @@ def changed_buckets(organization_id: int, digests: str) -> list[tuple[int, Bucke
 def _digest(rows: list[list[Any]]) -> str:
     if not rows:
         return EMPTY
-    return b64encode(blake2b(orjson.dumps(rows), digest_size=6).digest()).decode()
+    return b64encode(blake2b(json_text.encode(rows), digest_size=6).digest()).decode()

@@ -13,11 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, BinaryIO
 
-import orjson
-
 from edge import __version__, clock
 from edge.errors import Corrupt, SetupError
 from edge.operations import archives
+from edge.validation import json_text
 
 KIND = "edge disaster file"
 DATABASE = "database.db.gz"
@@ -67,12 +66,12 @@ def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
                 if content is None or member.name not in _allowed():
                     raise Corrupt(f"{file.name} has an unknown file: {member.name[:80]}")
                 if member.name == _MANIFEST:
-                    manifest = orjson.loads(content.read(_LARGEST))
+                    manifest = json_text.decode(content.read(_LARGEST))
                 else:
                     names[member.name] = _copy(content, folder / member.name)
         if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("files") != names:
             raise Corrupt(f"{file.name} is incomplete; copy it here again")
-    except (tarfile.TarError, orjson.JSONDecodeError, EOFError) as error:
+    except (tarfile.TarError, json_text.NotJson, EOFError) as error:
         raise Corrupt(f"{file.name} is damaged ({error}); copy it here again") from error
     return list(names)
 
@@ -101,7 +100,7 @@ def _write(stream: BinaryIO, settings: Path, data: BinaryIO) -> list[str]:
             "made_at": clock.rfc3339(clock.now()),
             "files": digests,
         }
-        text = orjson.dumps(manifest)
+        text = json_text.encode(manifest)
         _add(archive, _MANIFEST, len(text), io.BytesIO(text))
     return list(digests)
 

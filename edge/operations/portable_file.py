@@ -15,8 +15,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge import __version__, clock
 from edge.audit.actors import Actor
 from edge.database import migrate
@@ -25,6 +23,7 @@ from edge.database.instance import sync_folder
 from edge.errors import Corrupt, SetupError, Unavailable
 from edge.operations import backup, portable_records
 from edge.operations.portable_records import Record
+from edge.validation import json_text
 
 KIND = "edge export"
 _MANIFEST = "manifest.json"
@@ -63,7 +62,7 @@ def _write(archive: zipfile.ZipFile) -> dict[str, int]:
         digest, rows = sha256(), 0
         with archive.open(f"{table}.jsonl", "w", force_zip64=True) as lines:
             for record in records:
-                line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+                line = json_text.encode(record) + b"\n"
                 digest.update(line)
                 lines.write(line)
                 rows += 1
@@ -76,7 +75,7 @@ def _write(archive: zipfile.ZipFile) -> dict[str, int]:
         "ids": {"key": key.hex(), "count": count},
         "files": files,
     }
-    archive.writestr(_MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+    archive.writestr(_MANIFEST, json_text.indented(manifest))
     return {table: about["rows"] for table, about in files.items()}
 
 
@@ -121,7 +120,7 @@ def _opened(file: Path) -> zipfile.ZipFile:
 def _manifest(archive: zipfile.ZipFile, file: Path) -> dict[str, Any]:
     try:
         with archive.open(_MANIFEST) as text:
-            manifest = orjson.loads(text.read(_LONGEST_MANIFEST))
+            manifest = json_text.decode(text.read(_LONGEST_MANIFEST))
         number = manifest["format"]
         is_ours = manifest["kind"] == KIND and isinstance(number, int) and isinstance(manifest["files"], dict)
         bytes.fromhex(manifest["ids"]["key"])
@@ -173,8 +172,8 @@ def _lines(archive: zipfile.ZipFile, table: str) -> Iterable[bytes]:
 
 def _record(line: bytes, table: str) -> Record:
     try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
+        record = json_text.decode(line)
+    except json_text.NotJson as error:
         raise Corrupt(f"A record of {table} is not JSON ({error})") from error
     if not isinstance(record, dict):
         raise Corrupt(f"A record of {table} is not a JSON object")

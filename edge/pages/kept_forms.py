@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import orjson
 from flask import request
+
+from edge.validation import json_text
 
 # Fields that are never kept.
 SECRETS = {"csrf", "password", "again", "present", "pin", "badge", "code", "recovery"}
@@ -25,14 +26,14 @@ def keep() -> str:
     if not _is_from_here() or request.files:
         return ""
     fields = [(name, value) for name, value in request.form.items(multi=True) if name not in SECRETS]
-    text = orjson.dumps([request.path, fields]).decode()
+    text = json_text.text([request.path, fields])
     return text if len(text) <= LONGEST else ""
 
 
 def kept(text: str) -> KeptForm | None:
     """Parse the text written by `keep`. None for anything else."""
     try:
-        path, fields = orjson.loads(text)
+        path, fields = json_text.decode(text)
         form = KeptForm(path, [(name, value) for name, value in fields])
     except (ValueError, TypeError):
         return None

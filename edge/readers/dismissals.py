@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import orjson
-
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many
 from edge.errors import Conflict, NotFound
+from edge.validation import json_text
 from edge.validation.topics import matches
 
 MOST = 5_000  # of each kind in an organization; every batch of messages is checked against them
@@ -77,7 +76,7 @@ def dismissed_tags(keys: Iterable[tuple[int, str, str]]) -> set[tuple[int, str, 
     """Return the dismissed ones of (organization, type, match key)."""
     if not (keys := list(keys)):
         return set()
-    tags = orjson.dumps([(organization_id, f"{kind}:{key}", kind, key) for organization_id, kind, key in keys])
+    tags = json_text.encode([(organization_id, f"{kind}:{key}", kind, key) for organization_id, kind, key in keys])
     rows = execute(
         "SELECT d.organization_id, tag.value ->> 2, tag.value ->> 3 FROM json_each(?) tag "
         "CROSS JOIN dismissal d ON d.organization_id = tag.value ->> 0 AND d.kind = 'tag' "

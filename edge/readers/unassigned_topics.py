@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import orjson
-
 from edge.database.bounds import DEFAULT, hard_limit
 from edge.database.connection import execute, execute_many
 from edge.people.topic_owners import owner_finder
 from edge.readers import dismissals
+from edge.validation import json_text
 from edge.validation.topics import matches
 
 SAMPLE_BYTES = 65_536  # for each of up to 1,000 topics
@@ -78,7 +77,7 @@ def _with_room(owner: int | None, topics: set[str], most: int) -> set[str]:
         topic
         for (topic,) in execute(
             "SELECT topic FROM json_each(?) new CROSS JOIN unassigned_topic ON topic = new.value",
-            (orjson.dumps(list(topics)).decode(),),
+            (json_text.text(list(topics)),),
         )
     }
     if known == topics:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import orjson
-
 from edge.database.bounds import DEFAULT, hard_limit
 from edge.database.connection import execute, execute_many
 from edge.readers import dismissals
+from edge.validation import json_text
 
 
 class Sighting(NamedTuple):
@@ -61,7 +60,7 @@ def record(sightings: Sequence[Sighting], most: int = DEFAULT.unknown_tags) -> l
 
 def _with_room(organization_id: int, reader_id: int, tags: set[tuple[str, str]], most: int) -> set[tuple[str, str]]:
     """Return the tags already stored, and as many others as fit in the limit."""
-    known = set(execute(_KNOWN, (orjson.dumps(list(tags)).decode(), organization_id, reader_id)))
+    known = set(execute(_KNOWN, (json_text.text(list(tags)), organization_id, reader_id)))
     if known == tags:
         return known
     number = execute(
@@ -126,5 +125,5 @@ def drop(organization_id: int, keys: Iterable[tuple[str, str]]) -> None:
     execute(
         "DELETE FROM unknown_tag WHERE organization_id = ? "
         "AND (tag_type, match_key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))",
-        (organization_id, orjson.dumps(list(keys)).decode()),
+        (organization_id, json_text.text(list(keys))),
     )

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge.audit.actors import Actor
 from edge.audit.audit import Act, Entry, changed, non_empty
 from edge.database.connection import execute, execute_many
@@ -19,6 +17,7 @@ from edge.records import search, tagging, tags
 from edge.records.assets import INSERT_ASSET, AssetRow, audit_fields, subject_of
 from edge.records.external_keys import ASSET_KEYS, key_number, mint_key, moment, next_update
 from edge.records.tags import NewTag, PreparedTag
+from edge.validation import json_text
 
 
 class AssetPlan(NamedTuple):
@@ -79,13 +78,13 @@ def _new(asset_id: int, external_key: str, plan: AssetPlan) -> AssetRow:
 def is_current(organization_id: int, drafts: Sequence[Draft]) -> bool:
     """True if keys and tags are still free and the assets unchanged. Call in the writing transaction."""
     new_keys = [draft.after.external_key for draft in drafts if draft.before is None]
-    if execute(_TAKEN_KEYS, (orjson.dumps(new_keys).decode(), organization_id)).fetchone():
+    if execute(_TAKEN_KEYS, (json_text.text(new_keys), organization_id)).fetchone():
         return False
     new_tags = [(tag.row.tag_type, tag.row.value) for draft in drafts for tag in draft.new_tags]
-    if execute(_TAKEN_TAGS, (orjson.dumps(new_tags).decode(), organization_id)).fetchone():
+    if execute(_TAKEN_TAGS, (json_text.text(new_tags), organization_id)).fetchone():
         return False
     expected = {before.id: (before.updated_at, list(before.tags)) for before, _, _ in drafts if before}
-    query = execute(_CURRENT, (orjson.dumps(list(expected)).decode(),))
+    query = execute(_CURRENT, (json_text.text(list(expected)),))
     return {row[0]: (row[1], tags.from_json(row[2])) for row in query} == expected
 
 

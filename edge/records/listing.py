@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge import clock
 from edge.database.connection import database, execute, reading
 from edge.database.lists import any_of
 from edge.records.external_keys import effective, visible
 from edge.records.search import Match
 from edge.records.tags import Owner, TagRow, tags_as_json
+from edge.validation import json_text
 
 
 class Source(NamedTuple):
@@ -98,7 +97,7 @@ def _read_rows(source: Source, page: str, values: dict[str, Any]) -> tuple[int, 
         names.append(tags_as_json(source.tagged, "c0"))
     sql = f"SELECT {VERSION}, json_group_array(json_array({', '.join(names)})) FROM (SELECT {columns} {page})"
     version, text = execute(sql, values).fetchone()
-    return version, [_with_tags(row) for row in orjson.loads(text)] if source.tagged else orjson.loads(text)
+    return version, [_with_tags(row) for row in json_text.decode(text)] if source.tagged else json_text.decode(text)
 
 
 def _with_tags(row: list[Any]) -> list[Any]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-import orjson
-
 from edge.database.connection import execute, execute_many, writing
 from edge.database.search_text import folded_text
 from edge.records.tags import TagRow
+from edge.validation import json_text
 from edge.validation.values import MAX_DESCRIPTION, MAX_NAME
 
 Kind = Literal["asset", "location"]
@@ -109,7 +108,7 @@ def match(kind: Kind, organization_id: int, q: str, *, has_descriptions: bool = 
     condition = IN_TEXT_OR_DESCRIPTION if has_descriptions else IN_TEXT
     values = {"organization_id": organization_id, "kind": kind, "needle": needle}
     ids = _few_ids(condition, values, needle, has_descriptions=has_descriptions)
-    return Match(kind, None if ids is None else orjson.dumps(ids).decode(), condition, values)
+    return Match(kind, None if ids is None else json_text.text(ids), condition, values)
 
 
 def _phrase(needle: str) -> str:

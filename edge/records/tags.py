@@ -6,13 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-import orjson
-
 from edge.database.connection import execute, execute_many
 from edge.database.ids import new_ids
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import gs1
-from edge.validation import values
+from edge.validation import json_text, values
 
 Owner = Literal["asset", "location"]
 
@@ -148,7 +146,7 @@ def tags_as_json(owner: Owner, owner_id: str) -> str:
 
 def from_json(text: str) -> list[TagRow]:
     """Return the tags in the JSON array of `tags_as_json`."""
-    return [TagRow._make(tag) for tag in orjson.loads(text)]
+    return [TagRow._make(tag) for tag in json_text.decode(text)]
 
 
 def is_taken(organization_id: int, tag: NewTag) -> bool:

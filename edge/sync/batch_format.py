@@ -14,8 +14,6 @@ from itertools import accumulate, chain, islice, repeat
 from operator import add, gt
 from typing import Any, TypeVar
 
-import orjson
-
 from edge.budget import MB, cost_of, marks_in
 from edge.errors import TooLarge, Unreadable
 from edge.sync.store.exchange import (
@@ -32,7 +30,7 @@ from edge.sync.store.exchange import (
     TrackState,
 )
 from edge.tracking.evidence import Rule
-from edge.validation import times
+from edge.validation import json_text, times
 from edge.validation.values import MAX_NAME
 
 VERSION = 1
@@ -56,7 +54,7 @@ Row = TypeVar("Row", Origin, TrackState)
 
 def pack(content: object) -> bytes:
     """Return content as compressed JSON."""
-    return zlib.compress(orjson.dumps(content), LEVEL)
+    return zlib.compress(json_text.encode(content), LEVEL)
 
 
 def unpack(body: bytes) -> Any:
@@ -68,8 +66,8 @@ def unpack(body: bytes) -> Any:
             raise TooLarge("the body is too large when it is unpacked")
         if not stream.eof or stream.unused_data:
             raise Unreadable("the body has bytes after its compressed content")
-        return orjson.loads(text)
-    except (zlib.error, orjson.JSONDecodeError) as error:
+        return json_text.decode(text)
+    except (zlib.error, json_text.NotJson) as error:
         raise Unreadable(f"the body is invalid: {error}") from error
 
 

@@ -9,13 +9,12 @@ from ssl import SSLError
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-
 from edge import __version__
 from edge.errors import SetupError
 from edge.sync import batch_format
 from edge.sync.hub_connection import HubConnection
 from edge.sync.sender import BatchRefused, LinkError, SecondBox, Stopped
+from edge.validation import json_text
 
 MAX_WAIT_SECONDS = 3600.0  # upper limit for the wait that the hub or a proxy asks for
 REFUSED_WAIT_SECONDS = 60.0  # a revoked key stays revoked, so retry slowly
@@ -65,7 +64,7 @@ class HubClient:
 
     def join(self, secret: str, environment: str) -> Any:
         """Redeem a one-time join code and return the site's credentials."""
-        body = orjson.dumps({"code": secret, "environment": environment})
+        body = json_text.encode({"code": secret, "environment": environment})
         status, headers, content = self._send("/sync/v1/join", body, {"Content-Type": "application/json"})
         if status != HTTPStatus.OK:
             raise _error(status, headers, _detail(content), is_batch=False)
@@ -75,7 +74,7 @@ class HubClient:
         self._connection.close()
 
     def _new_token(self) -> str:
-        body = orjson.dumps(self._credentials)
+        body = json_text.encode(self._credentials)
         status, headers, content = self._send("/api/v1/oauth/token", body, {"Content-Type": "application/json"})
         if status == HTTPStatus.UNAUTHORIZED:
             raise LinkError(
@@ -125,17 +124,17 @@ def _seconds(text: str | None) -> float:
 def _detail(content: bytes) -> str:
     """Return the hub's error detail, or the start of a proxy's response."""
     try:
-        error = orjson.loads(content)["error"]
+        error = json_text.decode(content)["error"]
         return str(error["detail"] if isinstance(error, dict) else error)
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+    except (json_text.NotJson, KeyError, TypeError):
         return content[:200].decode(errors="replace")
 
 
 def _json(content: bytes, required: set[str]) -> Any:
     """Return the answer if it has the required keys. Captive portals and proxies answer with 200, too."""
     try:
-        answer = orjson.loads(content)
-    except orjson.JSONDecodeError:
+        answer = json_text.decode(content)
+    except json_text.NotJson:
         answer = None
     if not isinstance(answer, dict) or required - set(answer):
         raise LinkError("Another program, perhaps a proxy, responds at the hub's address")

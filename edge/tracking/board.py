@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from edge import clock
 from edge.database.connection import execute, reading
 from edge.database.lists import Page
 from edge.records import gs1, search
+from edge.validation import json_text
 
 
 class BoardFilter(NamedTuple):
@@ -134,7 +133,7 @@ def by_ids(organization_id: int, asset_ids: Sequence[int]) -> list[BoardRow]:
         "WHERE a.organization_id = ? AND a.deleted_at IS NULL AND a.id IN (SELECT value FROM json_each(?)) "
         "ORDER BY a.external_key"
     )
-    ids = orjson.dumps(list(asset_ids)).decode()
+    ids = json_text.text(list(asset_ids))
     return [BoardRow(*row) for row in execute(sql, (organization_id, ids))]
 
 

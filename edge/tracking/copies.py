@@ -6,9 +6,8 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import orjson
-
 from edge.database.connection import execute, execute_many
+from edge.validation import json_text
 
 # Retention ------------------------------------------------------------------------------------------------------
 
@@ -254,7 +253,7 @@ def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[
         execute(
             "SELECT position_no, observed_at, seq FROM json_each(?) JOIN history ON position_no = value ->> 0 "
             "AND observed_at BETWEEN value ->> 1 AND value ->> 2 WHERE observed_at + seen_for >= ?",
-            (orjson.dumps(ranges).decode(), ended_from),
+            (json_text.text(ranges), ended_from),
         )
     )
 

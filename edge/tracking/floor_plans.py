@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import orjson
-
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
@@ -14,6 +12,7 @@ from edge.clock import now
 from edge.database.connection import execute, execute_many, reading
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import locations
+from edge.validation import json_text
 
 MOST_SHAPES = 500
 MOST_POINTS = 60
@@ -71,7 +70,7 @@ def shapes(organization_id: int, plan_id: int) -> list[Shape]:
         "WHERE p.organization_id = ? AND s.plan_id = ?",
         (organization_id, plan_id),
     )
-    live = [Shape(location_id, [(x, y) for x, y in orjson.loads(points)]) for location_id, points in rows]
+    live = [Shape(location_id, [(x, y) for x, y in json_text.decode(points)]) for location_id, points in rows]
     return sorted(live, key=lambda shape: -_extent(shape.points))
 
 
@@ -82,7 +81,7 @@ def plans_of(organization_id: int, location_ids: Sequence[int]) -> list[int]:
         "JOIN location area ON area.id = p.location_id AND area.deleted_at IS NULL "
         "WHERE p.organization_id = ? AND s.location_id IN (SELECT value FROM json_each(?)) "
         "GROUP BY s.plan_id ORDER BY count(*) DESC, s.plan_id",
-        (organization_id, orjson.dumps(list(location_ids)).decode()),
+        (organization_id, json_text.text(list(location_ids))),
     )
     return [plan_id for (plan_id,) in rows]
 
@@ -135,7 +134,7 @@ def save_shapes(actor: Actor, location_id: int, drawn: Mapping[int, Sequence[Poi
         execute("DELETE FROM floor_shape WHERE plan_id = ?", (location_id,))
         execute_many(
             "INSERT INTO floor_shape (plan_id, location_id, points) VALUES (?, ?, ?)",
-            [(location_id, shown, orjson.dumps(points).decode()) for shown, points in drawn.items()],
+            [(location_id, shown, json_text.text(points)) for shown, points in drawn.items()],
         )
         execute("UPDATE floor_plan SET updated_at = ? WHERE location_id = ?", (moment, location_id))
         subject = _subject(locations.get(actor.organization_id, location_id))

@@ -9,11 +9,10 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
-import orjson
-
 from edge.database.connection import execute, reading, stream
 from edge.tracking import antenna_names
 from edge.tracking.board import BELOW
+from edge.validation import json_text
 
 Row = tuple[int, int, int, int, int]  # asset, track, observed_at, seq, source
 
@@ -198,6 +197,6 @@ def export_rows(
         "with_earlier": asset_id is not None or location_id is not None,
     }
     for (numbers,) in list(stream(_EXPORTED, {"organization_id": organization_id, "asset_id": asset_id})):
-        tracks = [stream(_EXPORT, {**values, "track": track}) for track in orjson.loads(numbers)]
+        tracks = [stream(_EXPORT, {**values, "track": track}) for track in json_text.decode(numbers)]
         for row in merge(*tracks, key=itemgetter(0, 1)):
             yield ExportRow(*row[2:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 
 from edge import clock
@@ -38,7 +38,7 @@ def site(acme: Api) -> dict[str, int]:
 
 def read(place: str, at: int, *epcs: str) -> Message:
     reads = [{"tag": epc, "time": clock.rfc3339(at)} for epc in epcs or (EPC,)]
-    return Message(f"site/{place}", orjson.dumps({"reads": reads}), at)
+    return Message(f"site/{place}", msgspec.json.encode({"reads": reads}), at)
 
 
 def row(acme: Api) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-import orjson
+import msgspec
 
 from edge import clock
 from edge.audit.actors import shell
@@ -97,7 +97,7 @@ def csl_messages(
             for epc in seen
         ]
         head = {"sequenceNumber": 0, "rfidReaderName": "cs463-dock1", "pcEthernetMACAddress": ""}
-        yield len(tags), orjson.dumps({**head, "numberOfTags": len(tags), "tags": tags})
+        yield len(tags), msgspec.json.encode({**head, "numberOfTags": len(tags), "tags": tags})
 
 
 def fill(broker: Mosquitto, epcs: list[str], count: int, began_at: int, contested: float) -> int:

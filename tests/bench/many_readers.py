@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-import orjson
+import msgspec
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
@@ -88,7 +88,7 @@ class Publisher:
         if self._random.random() < MOVE_CHANCE:
             self._move(epc)
         read = {"epc": epc, "antennaPort": 1, "rssi": self._random.randint(-70, -45), "timeStampOfRead": clock.now()}
-        self._client.publish(topic_of(reader), orjson.dumps({"tags": [read]}), qos=1)
+        self._client.publish(topic_of(reader), msgspec.json.encode({"tags": [read]}), qos=1)
         self.sent += 1
 
     def _move(self, epc: str) -> None:

@@ -24,7 +24,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 
 from edge import clock
 from edge.database import connection as database
@@ -171,7 +171,7 @@ class Pair:
         headers = {"Authorization": f"Bearer {token}", "User-Agent": AGENT, "Content-Type": "application/json"}
         body = None
         if not token:
-            body = orjson.dumps(
+            body = msgspec.json.encode(
                 {"grant_type": "client_credentials", "client_id": self._wms, "client_secret": READER_SECRET}
             )
         asked = urllib.request.Request(self.hub.http + path, body, headers)
@@ -181,7 +181,7 @@ class Pair:
     @contextmanager
     def api_clients(self, took: list[float]) -> Iterator[None]:
         """Make fifty requests a second."""
-        token = orjson.loads(self.ask("/api/v1/oauth/token"))["access_token"]
+        token = msgspec.json.decode(self.ask("/api/v1/oauth/token"))["access_token"]
         over = threading.Event()
 
         def ask() -> None:

@@ -68,3 +68,11 @@ def test_a_long_rssi_is_rejected_quickly(spelt):
     """Check the run time: a regular expression would need quadratic time, hours for 1 MiB."""
     with pytest.raises(Unreadable, match=r"rssi is .* not a number"):
         fields.rssi(spelt)
+
+
+@pytest.mark.parametrize("read", [lambda value: fields.text(value, "tag"), fields.antenna, fields.rssi])
+def test_an_integer_of_any_size_is_unreadable_and_shown_in_short(read):
+    """JSON has no largest integer: one of 400 digits is no float, and as text it would fill the log."""
+    with pytest.raises(Unreadable) as refused:
+        read(10**400)
+    assert len(str(refused.value)) < 80

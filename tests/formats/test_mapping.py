@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from dataclasses import FrozenInstanceError
 
-import orjson
+import msgspec
 import pytest
 
 from edge.formats.mapping import parser_for
@@ -14,7 +14,7 @@ from tests.formats.reader_samples import EPC, MAC, MOMENT, OTHER_EPC
 
 
 def parse(settings, message):
-    return parser_for(mapping_from(settings))("any/topic", orjson.dumps(message))
+    return parser_for(mapping_from(settings))("any/topic", msgspec.json.encode(message))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import orjson
+import msgspec
 import pytest
 
 from edge.formats.mapping import parser_for
@@ -16,7 +16,9 @@ SECONDS = MOMENT // 1_000_000
 
 def parse(settings: dict[str, object], *entries: dict[str, object]) -> Parsed:
     mapping = mapping_from({"list_path": "tags", "tag_path": "epc", **settings})
-    return parser_for(mapping)("site/reader", orjson.dumps({"tags": [{"epc": EPC, **entry} for entry in entries]}))
+    return parser_for(mapping)(
+        "site/reader", msgspec.json.encode({"tags": [{"epc": EPC, **entry} for entry in entries]})
+    )
 
 
 @pytest.mark.parametrize("key", ["antenna_path", "rssi_path", "reader_path", "time_path"])
@@ -124,5 +126,5 @@ def test_a_working_condition_is_not_reported() -> None:
 
 def test_messages_of_several_objects_are_counted_together() -> None:
     mapping = mapping_from({"tag_path": "epc", "antenna_path": "wrong"})
-    parsed = parser_for(mapping)("site/reader", orjson.dumps([{"epc": EPC}] * 3))
+    parsed = parser_for(mapping)("site/reader", msgspec.json.encode([{"epc": EPC}] * 3))
     assert list(remarks(parsed.fields)) == ["antenna_path matched nothing in 3 of 3 reads"]

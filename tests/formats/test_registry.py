@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +35,7 @@ every_parser = pytest.mark.parametrize("name", sorted(PARSERS.keys() - BINARY))
 
 def parse(name: str, message: Any) -> Parsed:
     topic, parser = PARSERS[name]
-    return parser(topic, message if isinstance(message, bytes) else orjson.dumps(message))
+    return parser(topic, message if isinstance(message, bytes) else msgspec.json.encode(message))
 
 
 def at(message: Any, path: tuple[str, ...]) -> Any:
@@ -112,7 +112,7 @@ def test_entries_that_are_not_objects_are_counted(name, stray):
 @every_format
 @pytest.mark.parametrize("between", [b"", b" ", b"\n", b"\r\n\t"])
 def test_concatenated_messages_are_parsed_in_order(name, between):
-    once = orjson.dumps(SAMPLES[name].message)
+    once = msgspec.json.encode(SAMPLES[name].message)
     assert parse(name, once + between + once).reads == SAMPLES[name].reads * 2
 
 
@@ -125,7 +125,7 @@ def test_an_array_of_messages_is_parsed_like_messages(name):
 
 @every_format
 def test_the_same_message_twice_gives_the_same_twice(name):
-    payload = orjson.dumps(SAMPLES[name].message)
+    payload = msgspec.json.encode(SAMPLES[name].message)
     assert parse(name, payload) == parse(name, payload)
 
 
@@ -186,20 +186,20 @@ AROUND = {
 @every_format
 @pytest.mark.parametrize(("before", "after"), AROUND.values(), ids=AROUND)
 def test_bytes_around_json_are_ignored(name, before, after):
-    assert parse(name, before + orjson.dumps(SAMPLES[name].message) + after).reads == SAMPLES[name].reads
+    assert parse(name, before + msgspec.json.encode(SAMPLES[name].message) + after).reads == SAMPLES[name].reads
 
 
 @every_format
 @pytest.mark.parametrize("order", ["utf-16", "utf-16-be"])
 def test_utf_16_with_a_mark_is_accepted(name, order):
-    text = ("" if order == "utf-16" else "\ufeff") + orjson.dumps(SAMPLES[name].message).decode()
+    text = ("" if order == "utf-16" else "\ufeff") + msgspec.json.encode(SAMPLES[name].message).decode()
     assert parse(name, text.encode(order)).reads == SAMPLES[name].reads
 
 
 @every_format
 def test_doubly_encoded_json_is_accepted(name):
-    text = orjson.dumps(SAMPLES[name].message).decode()
-    assert parse(name, orjson.dumps(text)).reads == SAMPLES[name].reads
+    text = msgspec.json.encode(SAMPLES[name].message).decode()
+    assert parse(name, msgspec.json.encode(text)).reads == SAMPLES[name].reads
 
 
 @every_format
@@ -235,8 +235,8 @@ def test_a_megabyte_of_garbage_has_no_reads(name, payload):
 @every_format
 def test_a_megabyte_of_scans_is_parsed_completely(name):
     sample = SAMPLES[name]
-    times = MEGABYTE // len(orjson.dumps(sample.message))
-    assert len(parse(name, orjson.dumps(sample.message) * times).reads) == times * len(sample.reads)
+    times = MEGABYTE // len(msgspec.json.encode(sample.message))
+    assert len(parse(name, msgspec.json.encode(sample.message) * times).reads) == times * len(sample.reads)
 
 
 def parser_literals() -> list[str]:
@@ -279,7 +279,7 @@ def twisted_samples(draw: st.DrawFn) -> bytes:
             return {key: twist(item) for key, item in value.items()}
         return [twist(item) for item in value] if isinstance(value, list) else value
 
-    return orjson.dumps(twist(draw(st.sampled_from([sample.message for sample in SAMPLES.values()]))))
+    return msgspec.json.encode(twist(draw(st.sampled_from([sample.message for sample in SAMPLES.values()]))))
 
 
 def is_well_formed(parsed: Parsed) -> bool:
@@ -310,7 +310,7 @@ def is_well_formed_read(read: Read) -> bool:
 @settings(max_examples=300)
 @given(
     topic=TOPICS,
-    payload=st.one_of(st.binary(max_size=60), MESSAGES.map(orjson.dumps), twisted_samples()),
+    payload=st.one_of(st.binary(max_size=60), MESSAGES.map(msgspec.json.encode), twisted_samples()),
 )
 def test_any_bytes_give_a_valid_result_or_malformed(topic, payload):
     for own_topic, parser in PARSERS.values():

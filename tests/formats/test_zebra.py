@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import orjson
+import msgspec
 import pytest
 
 from edge.formats.reads import Kind, Parsed, Read, WallTime
@@ -70,7 +70,7 @@ def test_antenna_and_rssi_are_optional(parse):
 
 @pytest.mark.parametrize("between", ["", " ", "\n"])
 def test_tags_advertisements_and_heartbeats_may_be_concatenated(parse, between):
-    run_together = between.join(orjson.dumps(message).decode() for message in (SIMPLE, HEARTBEAT, BLE)).encode()
+    run_together = between.join(msgspec.json.encode(message).decode() for message in (SIMPLE, HEARTBEAT, BLE)).encode()
     assert parse("zebra", run_together) == Parsed(Kind.READS, (TAG_READ, BLE_READ), note="antenna 2 disconnected")
 
 
@@ -224,6 +224,6 @@ def test_a_command_to_the_reader_is_ignored(parse):
 
 
 def test_a_batch_of_256_kilobytes_is_parsed_completely():
-    payload = orjson.dumps([event(reads=number) for number in range(1_700)])
+    payload = msgspec.json.encode([event(reads=number) for number in range(1_700)])
     assert len(payload) < 256_000
     assert len(FORMATS["zebra"].parse("t", payload).reads) == 1_700

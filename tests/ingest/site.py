@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 
 from edge import clock
 from edge.audit.actors import shell
@@ -52,7 +52,7 @@ def make_site(organization_id: int, count: int = 3) -> Site:
 
 
 def csl(*tags: dict[str, Any]) -> bytes:
-    return orjson.dumps({"tags": list(tags)})
+    return msgspec.json.encode({"tags": list(tags)})
 
 
 def seen(epc: str, at: int | None = None, port: int = 1, rssi: int = -50) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Thread
 
-import orjson
+import msgspec
 import pytest
 
 from edge import clock
@@ -17,7 +17,7 @@ from tests.ingest.site import AISLE, GAP, Site, csl, location_of, message, pipel
 
 
 def at_aisle(epc: str, at: int) -> bytes:
-    return orjson.dumps({"reads": [{"tag": epc, "time": clock.rfc3339(at)}]})
+    return msgspec.json.encode({"reads": [{"tag": epc, "time": clock.rfc3339(at)}]})
 
 
 @pytest.mark.parametrize("is_in_this_thread", [True, False])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import orjson
+import msgspec
 import pytest
 
 from edge.database.connection import execute
@@ -59,7 +59,7 @@ def test_a_mapping_that_cannot_be_used_is_refused(site: Site) -> None:
 
 
 def test_fields_missed_by_a_mapping_are_reported(site: Site) -> None:
-    payload = orjson.dumps({"tags": [{"epc": epc, "rssi": "C3"} for epc in site.epcs]})
+    payload = msgspec.json.encode({"tags": [{"epc": epc, "rssi": "C3"} for epc in site.epcs]})
     mapping = '{"list_path": "tags", "tag_path": "epc", "antenna_path": "ant", "rssi_path": "rssi"}'
     trial = try_out(site.organization_id, Attempt("t", payload, "mapping", mapping, site.aisle))
     assert [one.bucket for one in trial.reads] == ["recorded"] * 3

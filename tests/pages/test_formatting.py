@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
+import msgspec
 import pytest
 from flask import Flask
 
@@ -91,7 +91,9 @@ def test_a_window_at_the_ends_of_the_calendar_is_shown(
     app: Flask, sign_in_as: SignIn, cast: Cast, zone: str, window: dict[str, str]
 ) -> None:
     change(app, time_zone=zone)
-    asset = assets.create(shell(cast.acme), **decode(bodies.ASSET_CREATE, orjson.dumps({"name": "Safe", **window})))
+    asset = assets.create(
+        shell(cast.acme), **decode(bodies.ASSET_CREATE, msgspec.json.encode({"name": "Safe", **window}))
+    )
     answer = sign_in_as(Role.VIEWER).get(f"/assets/{asset.id}")
     assert answer.status_code == 200
     assert next(iter(window.values()))[:10] in answer.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import orjson
+import msgspec
 import pytest
 
 from edge.audit.actors import shell
@@ -22,12 +22,12 @@ MAPPING = {"tag_path": "epc", "antenna_path": "antena", "rssi_path": "rssi"}
 @pytest.fixture
 def gate(cast: Cast) -> int:
     actor = shell(cast.acme)
-    mapping = orjson.dumps(MAPPING).decode()
+    mapping = msgspec.json.encode(MAPPING).decode()
     return readers.add_reader(actor, name="gate", topic=TOPIC, format="mapping", mapping=mapping).id
 
 
 def send(pipeline: Pipeline, number: int, **fields: object) -> None:
-    payload = orjson.dumps([{"epc": "30AA", "antenna": 2, "rssi": -60, **fields}] * number)
+    payload = msgspec.json.encode([{"epc": "30AA", "antenna": 2, "rssi": -60, **fields}] * number)
     pipeline.handle([message(payload, TOPIC)])
 
 
@@ -53,7 +53,7 @@ def test_a_new_mapping_resets_the_counts(cast: Cast, gate: int) -> None:
     send(pipeline, 30)
     readers.change_reader(shell(cast.acme), gate, {"name": "south gate"})
     assert remarks_of(cast.acme, gate)
-    mapping = orjson.dumps(MAPPING | {"antenna_path": "antenna"}).decode()
+    mapping = msgspec.json.encode(MAPPING | {"antenna_path": "antenna"}).decode()
     readers.change_reader(shell(cast.acme), gate, {"mapping": mapping})
     assert remarks_of(cast.acme, gate) == []
     send(pipeline, 30)

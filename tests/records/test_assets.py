@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import threading
 
-import orjson
 import pytest
 
 from edge import clock
 from edge.audit.actors import shell
 from edge.errors import Conflict, Invalid, NotFound
-from edge.records import assets, listing
+from edge.records import assets
 from edge.records.assets import AssetFilter
 from edge.records.tags import NewTag
+from edge.validation import json_text
 from tests.conftest import Cast
 
 EVERY_ASSET = AssetFilter()
@@ -105,8 +105,8 @@ def test_a_list_has_long_metadata_without_parsing_it(cast: Cast, monkeypatch: py
     for key, metadata in given.items():
         assets.create(shell(cast.acme), name="x", external_key=key, metadata=metadata)
     parsed: list[str] = []
-    loads = orjson.loads
-    monkeypatch.setattr(listing.orjson, "loads", lambda text: parsed.append(text) or loads(text))  # type: ignore[func-returns-value]
+    decode = json_text.decode
+    monkeypatch.setattr(json_text, "decode", lambda text: parsed.append(text) or decode(text))  # type: ignore[func-returns-value]
     page = assets.list_page(cast.acme, EVERY_ASSET, limit=200)
     assert {row.external_key: row.metadata for row in page.rows} == given
     assert max(map(len, parsed)) < 2_000

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-import orjson
+import msgspec
 
 from edge import clock
 from edge.audit.actors import shell
@@ -66,7 +66,7 @@ def make_site() -> None:
         assets.create(actor, name=f"Asset {number}", tags=[NewTag(kind, value)])
     for name in FORMATS:
         readers.add_reader(actor, name=name, topic=f"fuzz/{name}/#", format=name, location_id=dock)
-    described = orjson.dumps(MAPPING).decode()
+    described = msgspec.json.encode(MAPPING).decode()
     check_format("mapping", described)
     readers.add_reader(actor, name="m", topic="fuzz/mapping/#", format="mapping", mapping=described, location_id=dock)
 

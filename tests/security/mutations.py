@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import orjson
-from msgspec import msgpack
+import msgspec
 
 from edge.formats.registry import FORMATS
 from tests.formats.reader_samples import SAMPLES
@@ -84,10 +83,10 @@ class Mutator:
     def _encoded(self, value: Any) -> bytes:
         kind = self._random.random()
         if kind < 0.1:
-            return msgpack.encode(value, enc_hook=str)
+            return msgspec.msgpack.encode(value, enc_hook=str)
         if kind < 0.15:
             return self._random.choice(self._lines)
-        return orjson.dumps(value, default=lambda _: "", option=orjson.OPT_NON_STR_KEYS)
+        return msgspec.json.encode(value, enc_hook=lambda _: "")
 
     def _changed(self, value: Any, depth: int) -> Any:
         """Replace, remove or repeat one value at a random place."""

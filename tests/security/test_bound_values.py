@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-import orjson
+import msgspec
 import peewee
 import pytest
 from flask import Flask
@@ -111,7 +111,7 @@ def test_messages_in_every_format(statements: set[str], store: object, cast: Cas
     statements.clear()
     for name in FORMATS:
         for payload in messages_of(name):
-            content = orjson.dumps(payload, default=lambda _: SENT)
+            content = msgspec.json.encode(payload, enc_hook=lambda _: SENT)
             pipeline.handle([Message(f"{SENT}/{name}/{SENT}'", content, clock.now())])
     pipeline.handle([Message(f"nobody/{SENT}", SENT.encode(), clock.now())])
     assert len(statements) > 10

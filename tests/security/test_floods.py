@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 
 from edge import clock
@@ -53,7 +53,7 @@ def box(cast: Cast) -> Box:
 
 
 def read(*tags: str, antenna: int = 1) -> bytes:
-    return orjson.dumps({"reads": [{"tag": tag, "antenna": antenna} for tag in tags]})
+    return msgspec.json.encode({"reads": [{"tag": tag, "antenna": antenna} for tag in tags]})
 
 
 def count(table: str, where: str = "1") -> int:

@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
+import msgspec
 
 from edge import clock
 from edge.audit.actors import shell
@@ -73,7 +73,7 @@ def numbered(reads: int) -> Iterator[bytes]:
     for number in range(reads):
         tag = {"epc": epc_of(number % TAGS), "antennaPort": 1, "rssi": -(number // TAGS) / 10}
         time_of_reader = {"timeStampOfRead": clock.now()} if number % 2 else {}
-        yield orjson.dumps({"tags": [{**tag, **time_of_reader}]})
+        yield msgspec.json.encode({"tags": [{**tag, **time_of_reader}]})
 
 
 def paced(payloads: Iterator[bytes], per_second: float) -> Iterator[bytes]:

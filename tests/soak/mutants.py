@@ -80,7 +80,7 @@ TESTS = (
     "tests/api/test_tracking.py",
 )  # fmt: skip
 LIBRARIES = (
-    "hypothesis", "flask", "flask_babel", "waitress", "peewee", "msgspec", "orjson",
+    "hypothesis", "flask", "flask_babel", "waitress", "peewee", "msgspec",
     "paho.mqtt.client", "jwt", "pyrage", "biip", "epcpy", "jmespath", "yaml", "ulid", "prometheus_client",
     "reportlab.pdfgen.canvas", "segno", "PIL.Image", "babel.dates", "click", "jsonschema",
 )  # fmt: skip

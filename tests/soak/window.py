@@ -17,7 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
+import msgspec
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
@@ -63,7 +63,7 @@ class Reader:
         number, began = self._first, time.monotonic()
         while not self._stopping.wait(max(0.0, began + (number - self._first) / self._rate - time.monotonic())):
             tag = {"epc": crash.epc_of(number % crash.TAGS), "antennaPort": 1, "rssi": -(number // crash.TAGS) / 10}
-            self._numbers[self._client.publish(crash.TOPIC, orjson.dumps({"tags": [tag]}), qos=1).mid] = number
+            self._numbers[self._client.publish(crash.TOPIC, msgspec.json.encode({"tags": [tag]}), qos=1).mid] = number
             number += 1
 
     def _confirm(self, *given: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 
 from edge import clock
@@ -93,7 +93,7 @@ def test_antenna_names_come_from_the_site(company: Company) -> None:
             readers.set_antenna(actor, hall.id, port, readers.Placement(dock, None, True))
         pipeline = Pipeline(GAP, 7, is_smoothing=False)
         for gate in gates:
-            read = orjson.dumps({"epc": "30AA", "antenna": gate})
+            read = msgspec.json.encode({"epc": "30AA", "antenna": gate})
             pipeline.handle([Message("ber/hall", read, clock.now())])
     company.settle()
     for box, asset_id in ((company.ber, asset), (company.hub, find(company.hub, "P-1"))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
+import msgspec
 import pytest
 
 from edge import clock
@@ -42,7 +42,7 @@ def add(cast: Cast, **given: Any) -> ReaderRow:
 
 
 def send(pipeline: Pipeline, read: dict[str, Any] | bytes, topic: str = TOPIC, **flags: bool) -> None:
-    payload = read if isinstance(read, bytes) else orjson.dumps(read)
+    payload = read if isinstance(read, bytes) else msgspec.json.encode(read)
     pipeline.handle([Message(topic, payload, clock.now(), **flags)])
 
 
@@ -97,7 +97,10 @@ def test_the_number_of_antenna_names_is_limited_and_further_reads_still_count(ca
     reader = add(cast, location_id=place)
     pipeline = Pipeline(GAP, 7)
     pipeline.handle(
-        [Message(TOPIC, orjson.dumps({"epc": "30AA", "antenna": f"a{number}"}), clock.now()) for number in range(300)]
+        [
+            Message(TOPIC, msgspec.json.encode({"epc": "30AA", "antenna": f"a{number}"}), clock.now())
+            for number in range(300)
+        ]
     )
     assert len(antenna_names.names_of(reader.id)) == MOST_PORTS
     assert place_of(asset) == "Hall"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import orjson
 from flask import Response, abort, g, jsonify, render_template, request
 from flask_babel import gettext
 
@@ -29,6 +28,7 @@ from edge.records import gs1, lookup
 from edge.services import services
 from edge.texts import N_
 from edge.tracking import board, carriers, location_board, report
+from edge.validation import json_text
 from edge.validation.values import MAX_NAME
 
 MAX_BATCH = 100
@@ -155,7 +155,7 @@ def scan_assets() -> Response:
     if not isinstance(digests, str):
         abort(400, "digests: the device's own, one after the other")
     buckets = device_copy.changed_buckets(current_session().organization_id, digests)
-    content = orjson.dumps([[no, bucket.digest, bucket.rows] for no, bucket in buckets])
+    content = json_text.encode([[no, bucket.digest, bucket.rows] for no, bucket in buckets])
     return compressed(content, "application/json")
 
 

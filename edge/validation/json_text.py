@@ -1,0 +1,39 @@
+"""JSON texts of plain values, and plain values of JSON texts.
+
+Request bodies of the API are read by `strict_json`, which also refuses double keys and keeps numbers as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw as Raw  # a JSON text that `encode` takes over as it is
+
+encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
+_decode: Callable[[bytes | str], Any] = msgspec.json.Decoder().decode
+
+
+class NotJson(ValueError):
+    """A text is not JSON, or it is nested too deep."""
+
+
+def text(value: Any) -> str:
+    """Return the JSON text of a value as a string."""
+    return encode(value).decode()
+
+
+def indented(value: Any) -> bytes:
+    """Return the JSON text of a value for people, with two spaces for each level."""
+    return msgspec.json.format(encode(value), indent=2)
+
+
+def decode(content: bytes | str) -> Any:
+    """Return the value of a JSON text. Integers may have any size. Raises NotJson."""
+    try:
+        return _decode(content)
+    except RecursionError:
+        raise NotJson("nested too deep") from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise NotJson(str(error)) from None
