@@ -71,5 +71,5 @@ def test_a_usual_port_that_is_taken_is_replaced_and_one_that_was_asked_for_is_no
         other.listen()
         taken = other.getsockname()[1]
         assert free_port(taken) not in (0, taken)
-        with pytest.raises(SetupError, match=f"Port {taken} is taken"), running_demo(None, http_port=taken):
+        with pytest.raises(SetupError, match=f"Port {taken} is in use"), running_demo(None, http_port=taken):
             pass
