@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
 from flask import Flask
+from jinja2 import Undefined
+from jinja2.utils import missing
 
 from edge.app import create_app
 from edge.config.live import LiveSettings
@@ -32,7 +35,23 @@ def make_services(**changes: Any) -> Services:
 
 
 def make_app(**changes: Any) -> Flask:
-    return create_app(make_services(**changes))
+    return _created(make_services(**changes))
+
+
+def _created(installed: Services) -> Flask:
+    """Create an application whose templates fail at an attribute that an object does not have."""
+    app = create_app(installed)
+    app.jinja_env.undefined = _NoAttribute
+    return app
+
+
+class _NoAttribute(Undefined):
+    """Jinja shows nothing for a missing attribute, so a page would lose a value silently when a field is renamed."""
+
+    def __init__(self, hint: str | None = None, obj: Any = missing, name: str | None = None, *rest: Any) -> None:
+        super().__init__(hint, obj, name, *rest)
+        if hint is None and obj is not missing and not isinstance(obj, Mapping | Undefined):
+            raise AssertionError(f"{type(obj).__name__} has no attribute {name}")
 
 
 def shared_app() -> Flask:
@@ -50,7 +69,7 @@ def shared_app() -> Flask:
 @cache
 def _shared() -> tuple[Flask, Services, Config]:
     installed = make_services()
-    return create_app(installed), installed, installed.config
+    return _created(installed), installed, installed.config
 
 
 def services_of(app: Flask) -> Services:

@@ -112,7 +112,7 @@ def test_a_site_shows_how_far_its_hub_is_and_can_be_paused(sign_in_as: SignIn, c
     hub_link.update(last_error="The hub cannot be reached <now>")
     browser = sign_in_as(Role.ADMINISTRATOR)
     page = browser.get("/sync").text
-    assert "site BER of The hub" in page
+    assert "Site BER of The hub" in page
     assert "cannot be reached &lt;now&gt;" in page
     browser.post("/sync/pause")
     here = hub_link.find()
