@@ -29,7 +29,7 @@ from edge.sync.store.exchange import (
     Stay,
     TrackState,
 )
-from edge.tracking.evidence import Rule
+from edge.tracking.decision_rule import Rule
 from edge.validation import json_text, times
 from edge.validation.values import MAX_NAME
 

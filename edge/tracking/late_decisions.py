@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge.clock import SECOND
-from edge.tracking.evidence import IDLE, LOOKS, OTHER_READER, STRAY_WINDOW
+from edge.tracking.decision_rule import IDLE, LOOKS, OTHER_READER, STRAY_WINDOW
 from edge.tracking.packed_reads import Recent
 from edge.tracking.retrace import BY_LATER_READS, first_from, is_after_pause
 from edge.tracking.signal_strength import Detection, Weight

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from edge.clock import SECOND
 from edge.database.connection import execute, execute_many, writing
 from edge.tracking.counted_reads import CountedRead, CountedReads
-from edge.tracking.evidence import Rule
+from edge.tracking.decision_rule import Rule
 from edge.tracking.retrace import Step
 from edge.tracking.signal_strength import NO_RSSI, Detection
 from edge.tracking.stays import (

@@ -3,7 +3,7 @@
 A scan is one sighting of one asset at one location. History stores stays instead of sightings: a row for every move,
 for every scan by a person, and for every time a fixed reader reads the asset again after `gap` (contract: Tracking).
 Rows are ordered by time of observation. Nearly every scan is the newest of its asset and at its current location, and
-needs no query. `evidence` decides the moves, for whole batches; a read that arrives too late for that goes to
+needs no query. `decision_rule` decides the moves, for whole batches; a read that arrives too late for that goes to
 `insert_late`.
 """
 
@@ -16,7 +16,7 @@ from edge.clock import SECOND
 from edge.database.connection import execute_many, writing
 from edge.tracking import held_back, recent_reads
 from edge.tracking.counted_reads import CountedReads
-from edge.tracking.evidence import IDLE, Rule, last_at
+from edge.tracking.decision_rule import IDLE, Rule, last_at
 from edge.tracking.late_decisions import (
     KnownRow,
     is_out_of_reach,

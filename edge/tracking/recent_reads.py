@@ -15,7 +15,7 @@ from struct import Struct
 from edge import metrics
 from edge.clock import SECOND
 from edge.database.connection import changes, execute
-from edge.tracking.evidence import IDLE
+from edge.tracking.decision_rule import IDLE
 from edge.tracking.held_back import HeldBack
 from edge.tracking.packed_reads import EXTRA_LOOKS, KEPT_LOOKS, Recent
 from edge.tracking.rssi_offsets import all_offsets

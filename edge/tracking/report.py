@@ -14,7 +14,7 @@ from edge.records import search
 from edge.records.external_keys import visible
 from edge.records.listing import ListQuery, Source, read_page, view
 from edge.tracking import antenna_names
-from edge.tracking.evidence import Rule
+from edge.tracking.decision_rule import Rule
 
 MAX_DURATION_SECONDS = 2**31 - 1
 

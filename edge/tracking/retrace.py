@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from edge.clock import SECOND
-from edge.tracking.evidence import (
+from edge.tracking.decision_rule import (
     ALWAYS_THERE,
     IDLE,
     OTHER_READER,

@@ -1,4 +1,4 @@
-"""Strength and weight of reads: the input of `evidence`."""
+"""Strength and weight of reads: the input of `decision_rule`."""
 
 from __future__ import annotations
 

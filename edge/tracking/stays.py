@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from edge.database.connection import execute, execute_many
-from edge.tracking.evidence import Rule
+from edge.tracking.decision_rule import Rule
 from edge.tracking.retrace import Step
 from edge.tracking.signal_strength import Detection, Weight
 

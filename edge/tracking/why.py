@@ -9,7 +9,7 @@ from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute, reading
 from edge.tracking import recent_reads, report
-from edge.tracking.evidence import LOOKS, Lead, Rule, decided_from, held_back, is_stray, last_at, lead, settles
+from edge.tracking.decision_rule import LOOKS, Lead, Rule, decided_from, held_back, is_stray, last_at, lead, settles
 from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.report import DecidedStay
 from edge.tracking.retrace import first_from, since_of

@@ -33,7 +33,7 @@ from edge.people.api_keys import SCOPES
 from edge.people.secrets import hash_secret, new_client_secret
 from edge.tracking import board, past
 from edge.tracking.board import BoardFilter
-from edge.tracking.evidence import Rule
+from edge.tracking.decision_rule import Rule
 from edge.tracking.flows import flow
 from edge.tracking.past import PastFilter
 from edge.tracking.stays import INSERT_ROW, Quality

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from edge.clock import SECOND
-from edge.tracking.evidence import Rule
+from edge.tracking.decision_rule import Rule
 from edge.tracking.packed_reads import ALWAYS, Recent
 from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.retrace import State, first_from, retrace

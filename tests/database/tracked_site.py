@@ -11,7 +11,7 @@ from edge.clock import SECOND
 from edge.database.connection import execute, writing
 from edge.readers import readers
 from edge.records import assets, locations
-from edge.tracking.evidence import Rule
+from edge.tracking.decision_rule import Rule
 from edge.tracking.positions import record, record_by_person, settle
 from edge.tracking.recent_reads import RecentReads, Sign
 from edge.tracking.signal_strength import Weight

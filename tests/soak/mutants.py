@@ -56,7 +56,7 @@ MODULES = (
     "edge/sync/store/outgoing.py",
     "edge/sync/store/recovered_history.py",
     "edge/tracking/carriers.py",
-    "edge/tracking/evidence.py",
+    "edge/tracking/decision_rule.py",
     "edge/tracking/late_reads.py",
     "edge/tracking/packed_reads.py",
     "edge/tracking/positions.py",

@@ -7,7 +7,7 @@ from edge.audit.actors import shell
 from edge.clock import SECOND
 from edge.readers import readers
 from edge.records import assets, locations
-from edge.tracking.evidence import Rule
+from edge.tracking.decision_rule import Rule
 from edge.tracking.positions import record, settle
 from edge.tracking.recent_reads import RecentReads
 from edge.tracking.signal_strength import Weight

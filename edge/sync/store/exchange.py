@@ -88,7 +88,7 @@ class Stay(NamedTuple):
     origin: int
     delay: int
     quality: int
-    rule: int  # reason; see edge.tracking.evidence.Rule
+    rule: int  # reason; see edge.tracking.decision_rule.Rule
     rssi: int | None
 
 

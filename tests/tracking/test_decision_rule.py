@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edge.clock import SECOND
 from edge.database.connection import writing
 from edge.tracking import recent_reads
-from edge.tracking.evidence import Lead, Rule, lead
+from edge.tracking.decision_rule import Lead, Rule, lead
 from edge.tracking.late_reads import take_back
 from edge.tracking.packed_reads import ALWAYS, Recent
 from edge.tracking.positions import reconsider, record, record_by_person
