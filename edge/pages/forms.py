@@ -158,9 +158,10 @@ def errors_of(error: EdgeError) -> Errors:
         return {fault.field: fault.message for fault in error.fields}
     if isinstance(error, Conflict):
         message = str(error)
-        return {"external_key" if message.startswith("external_key") else "": _sentence(message)}
+        return {"external_key" if message.startswith("external_key") else "": sentence(message)}
     raise error
 
 
-def _sentence(message: str) -> str:
+def sentence(message: str) -> str:
+    """Return an error message with a capital letter and a full stop, for pages."""
     return message[:1].upper() + message[1:] + "."

@@ -7,8 +7,9 @@ from functools import wraps
 from typing import Any
 
 from edge.errors import Conflict
+from edge.pages.forms import sentence
 from edge.pages.guard import current_session
-from edge.records.homes import home_name
+from edge.records.home_site import home_name, kept_elsewhere
 
 
 def at_home(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,7 +23,7 @@ def at_home(view: Callable[..., Any]) -> Callable[..., Any]:
             current_session().organization_id, ids["asset_id"] if "asset_id" in ids else ids["location_id"]
         )
         if home:
-            raise Conflict(f"This record is kept at {home}; change it there.")
+            raise Conflict(sentence(kept_elsewhere(home)))
         return view(**ids)
 
     return answer

@@ -39,7 +39,7 @@ def test_no_form_changes_it(sign_in_as: SignIn, cast: Cast, mirrored: Site) -> N
     form: dict[str, object] = {"name": "Mine", "external_key": "MINE", "tag_type": "ble", "value": "mine"}
     for path in ("edit", "retire", "restore", "tags", f"tags/{tag}/detach"):
         refused = browser.post(f"/assets/{mirrored.cage.id}/{path}", form)
-        assert (refused.status_code, "kept at BER; change it there" in refused.text) == (409, True)
+        assert (refused.status_code, "This record is kept at BER; change it there." in refused.text) == (409, True)
     for path in ("edit", "retire", "tags"):
         assert browser.post(f"/locations/{mirrored.dock.id}/{path}", form).status_code == 409
     assert browser.get(f"/assets/{mirrored.cage.id}/edit").status_code == 409

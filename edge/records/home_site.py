@@ -10,7 +10,12 @@ def check_home(record_id: int) -> None:
     """Raise Conflict if the home of the record is another box."""
     row = execute("SELECT home FROM mirror WHERE record_id = ?", (record_id,)).fetchone()
     if row:
-        raise Conflict(f"this record is kept at {row[0]}; change it there")
+        raise Conflict(kept_elsewhere(row[0]))
+
+
+def kept_elsewhere(home: str) -> str:
+    """Return the error message for a change of a record whose home is another box."""
+    return f"this record is kept at {home}; change it there"
 
 
 def home_name(organization_id: int, record_id: int) -> str | None:
