@@ -13,7 +13,7 @@ from edge.audit.audit import INSERT_ENTRY, Act, Entry, Subject
 from edge.database.connection import database, translating
 from edge.database.migrate import known_schema, newest_schema, schema_of
 from edge.errors import Corrupt
-from edge.sync.store.hub_link import RENEW_EPOCHS
+from edge.sync.store.epochs import RENEW_EPOCHS
 from edge.tracking.copies import KEEP_HUB_POSITIONS
 
 # More than the ids assigned between two backups; allows 9 million restores before the range of ids is used up.

@@ -16,7 +16,7 @@ from edge.errors import Conflict, EdgeError, Unreadable
 from edge.sync import batch_format
 from edge.sync.store import change_feed as feed
 from edge.sync.store import digests as compare
-from edge.sync.store import incoming, outgoing, site_copies, sites
+from edge.sync.store import epochs, incoming, outgoing, site_copies, sites
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.digests import Days, Digest, Scope
 from edge.sync.store.exchange import Cursor
@@ -55,9 +55,9 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
         raise OtherVersion(
             f"This hub speaks versions {list(batch_format.VERSIONS)} of sync; update the older of the two boxes"
         )
-    if mine.epoch is None or sites.is_retired(site.no, mine.epoch):
+    if mine.epoch is None or epochs.is_retired(site.no, mine.epoch):
         raise Retired(RETIRED)
-    sites.check_not_behind(seen)
+    epochs.check_not_behind(seen)
     if box:
         sites.admit(site, box)
     if site.epoch != mine.epoch:
@@ -86,9 +86,9 @@ RETIRED = (
 def changes(site: Site, body: bytes) -> dict[str, Any]:
     """Apply a batch if it directly follows the previous one. Raises Unreadable, TooLarge or Retired."""
     base, batch = batch_format.decode(body)
-    if base.epoch is None or sites.is_retired(site.no, base.epoch):
+    if base.epoch is None or epochs.is_retired(site.no, base.epoch):
         raise Retired(RETIRED)
-    sites.check_not_behind(batch.hub_seen)
+    epochs.check_not_behind(batch.hub_seen)
     taken = incoming.take(site.peer, base, batch, batch_format.next_chain(base.chain, body))
     sites.note_contact(site.no, batch.report, len(body))
     return {
@@ -107,10 +107,10 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
         seen = batch_format.hub_state(content.get("hub"))
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is invalid: {error!r:.200}") from error
-    sites.check_not_behind(seen)
+    epochs.check_not_behind(seen)
     with reading():
         until, following = feed.newest(), None
-        if epoch == sites.hub_epoch() and after >= feed.oldest_kept() - 1 and page is None:
+        if epoch == epochs.hub_epoch() and after >= feed.oldest_kept() - 1 and page is None:
             listed = feed.after(after, MAX_MASTERS)
             due = listed[: _fitting(site, [change.a for change in listed])]
             until = due[-1].seq if len(due) == MAX_MASTERS or len(due) < len(listed) else until
@@ -122,13 +122,13 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             ids = set(fitting)
         site_assets = outgoing.assets_for_site(site.organization_id, site.no, ids)
         answer = {
-            "epoch": sites.hub_epoch(),
+            "epoch": epochs.hub_epoch(),
             "until": until,
             "page": following,
             "assets": [tuple(record) for record in site_assets.assets],
             "yours": list(site_assets.yours),
         }
-    return {**answer, "state": list(sites.hub_state())}
+    return {**answer, "state": list(epochs.hub_state())}
 
 
 def _fitting(site: Site, asset_ids: list[int]) -> int:
@@ -191,7 +191,7 @@ def _pairs(digests_by_key: Mapping[int, Digest]) -> list[tuple[int, int, int]]:
 
 
 def _status(site: Site) -> dict[str, Any]:
-    present, state = incoming.cursor_of(site.no), sites.hub_state()
+    present, state = incoming.cursor_of(site.no), epochs.hub_state()
     return {
         "cursor": [present.epoch, present.acked_seq, present.chain.hex()],
         "time": clock.now(),

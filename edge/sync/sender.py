@@ -14,7 +14,7 @@ from edge.database.connection import reading, writing
 from edge.database.instance import fingerprint, running_box
 from edge.errors import EdgeError
 from edge.sync import batch_format
-from edge.sync.store import change_feed, hub_link, mirrors, outgoing
+from edge.sync.store import change_feed, epochs, hub_link, mirrors, outgoing
 from edge.sync.store import state as sync_state
 from edge.sync.store.change_feed import Change, Kind
 from edge.sync.store.exchange import HUB, Batch, Cursor, Needs
@@ -256,7 +256,7 @@ class Sender:
         since = clock.now() - (here.renewed_at or 0)
         if 0 <= since < RENEW_AGAIN:
             raise LinkError(NO_AGREEMENT, min(REFUSED_SECONDS, (RENEW_AGAIN - since) / clock.SECOND))
-        hub_link.renew_epoch()
+        epochs.renew_epoch()
         return False
 
     def _rewind(self, here: Target, hub: Cursor) -> None:

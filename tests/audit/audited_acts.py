@@ -92,11 +92,11 @@ NOT_AUDITED = {
         "mirrors.retry_conflicts",
         "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",
         "change_feed.add_asset",
-        "sites.admit", "sites.check_not_behind", "sites.hub_state", "hub_link.skip_ids", "recovered_history.join",
+        "sites.admit", "epochs.check_not_behind", "epochs.hub_state", "epochs.skip_ids", "recovered_history.join",
         "recovered_history.reserve_tracks", "recovered_history.take",
         "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "hub_link.acknowledge", "hub_link.count_bytes",
         "sites.note_refusal", "hub_link.drop_pending", "hub_link.continue_from", "hub_link.keep_pending",
-        "hub_link.renew_epoch", "hub_link.skip", "hub_link.trim", "hub_link.update",
+        "epochs.renew_epoch", "epochs.retire", "hub_link.skip", "hub_link.trim", "hub_link.update",
     },
     "outbound events: what happened, and how far each destination was told": {
         "progress.record_progress", "progress.record_test", "detection.log_changes",

@@ -13,7 +13,7 @@ from edge.operations.doctor import data
 from edge.operations.doctor.findings import Level
 from edge.records import assets, lookup
 from edge.sync import batch_format
-from edge.sync.store import sites
+from edge.sync.store import epochs, sites
 from edge.sync.store.exchange import AssetRecord, LocationRecord
 from edge.sync.store.record_checks import checked
 from edge.sync.store.record_copies import in_order
@@ -172,12 +172,12 @@ def test_names_in_a_greeting_are_short(hub: Hub, stolen: Stolen, changed: dict[s
 
 
 def test_a_site_restarts_sync_a_thousand_times(hub: Hub, stolen: Stolen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sites, "MOST_RETIRED", 3)
-    epochs = [f"e{n}" for n in range(5)]
-    for number, epoch in enumerate(epochs[:4]):
-        hub.answer(stolen.site_no, "hello", greeting(epoch, epochs[:number]))
+    monkeypatch.setattr(epochs, "MOST_RETIRED", 3)
+    names = [f"e{n}" for n in range(5)]
+    for number, epoch in enumerate(names[:4]):
+        hub.answer(stolen.site_no, "hello", greeting(epoch, names[:number]))
     with pytest.raises(Conflict, match="was replaced 3 times"):
-        hub.answer(stolen.site_no, "hello", greeting(epochs[4], epochs))
+        hub.answer(stolen.site_no, "hello", greeting(names[4], names))
     hub.answer(stolen.site_no, "hello", greeting(epochs[3], epochs))
 
 

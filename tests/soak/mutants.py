@@ -50,6 +50,7 @@ MODULES = (
     "edge/readers/kept_messages.py",
     "edge/readers/matching.py",
     "edge/sync/store/change_feed.py",
+    "edge/sync/store/epochs.py",
     "edge/sync/store/hub_link.py",
     "edge/sync/store/incoming.py",
     "edge/sync/store/mirrors.py",

@@ -8,13 +8,13 @@ import pytest
 
 from edge.database import connection
 from edge.sync import sender
-from edge.sync.store import sites
+from edge.sync.store import epochs
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(connection.PRAGMAS, "synchronous", "off")
-    for module in (sender, sites):  # tests restore copies more often than users do
+    for module in (sender, epochs):  # tests restore copies more often than users do
         monkeypatch.setattr(module, "RENEW_AGAIN", 0)
     yield
     connection.close_database()

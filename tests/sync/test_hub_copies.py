@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from edge.errors import Unavailable
 from edge.records import assets
 from edge.sync.sender import LinkError, Sender
-from edge.sync.store import conflicts, recovered_history, sites
+from edge.sync.store import conflicts, epochs, recovered_history
 from edge.sync.store.exchange import HubState
 from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal
 
@@ -98,13 +99,13 @@ def test_an_outdated_hub_skips_ids_before_accepting_data(company: Company) -> No
     company.settle()
     company.assert_settled()
     with company.hub.in_use():
-        present = sites.hub_epoch()
-        sites.check_not_behind(HubState(before[0][0], 10**9, "mark"))
-        assert sites.hub_epoch() == present, "an earlier epoch says nothing of this one"
+        present = epochs.hub_epoch()
+        epochs.check_not_behind(HubState(before[0][0], 10**9, "mark"))
+        assert epochs.hub_epoch() == present, "an earlier epoch says nothing of this one"
 
 
 def test_a_hub_copied_back_twice_starts_one_epoch_each_time(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sites, "RENEW_AGAIN", HOUR)
+    monkeypatch.setattr(epochs, "RENEW_AGAIN", HOUR)
     copied = company.hub.copy_files()
     for key in ("P-1", "P-2"):
         add_at_hub(company.hub, key)
@@ -117,16 +118,16 @@ def test_a_hub_copied_back_twice_starts_one_epoch_each_time(company: Company, mo
 def test_a_site_with_wrong_reports_cannot_make_the_hub_start_over_repeatedly(
     company: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sites, "RENEW_AGAIN", HOUR)
+    monkeypatch.setattr(epochs, "RENEW_AGAIN", HOUR)
     with company.hub.in_use():
-        sites.check_not_behind(HubState("no epoch of this hub", 1, "mark"))
-        present = sites.hub_epoch()
+        epochs.check_not_behind(HubState("no epoch of this hub", 1, "mark"))
+        present = epochs.hub_epoch()
     company.ber.settle()
     with company.ham.in_use():
         company.ham.rows("SELECT 1")
     company.hub.rows("SELECT 1")
-    with company.hub.in_use(), pytest.raises(sites.Unavailable, match="older than what this site has seen"):
-        sites.check_not_behind(HubState("nor this one", 1, "mark"))
+    with company.hub.in_use(), pytest.raises(Unavailable, match="older than what this site has seen"):
+        epochs.check_not_behind(HubState("nor this one", 1, "mark"))
     assert company.hub.rows("SELECT epoch FROM hub") == [(present,)]
 
 

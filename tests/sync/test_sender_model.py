@@ -260,7 +260,7 @@ def live(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_misha
     chance = random.Random(seed)
     monkeypatch.setattr("edge.sync.sender.MAX_ROWS", chance.choice([3, 10, 2000]))
     monkeypatch.setattr("edge.sync.sender.NOW_ROWS", chance.choice([2, 5000]))
-    for module in ("edge.sync.sender", "edge.sync.store.sites"):  # tests restore copies more often than users do
+    for module in ("edge.sync.sender", "edge.sync.store.epochs"):  # tests restore copies more often than users do
         monkeypatch.setattr(f"{module}.RENEW_AGAIN", 0)
     hub = Hub(folder / "hub", "hub")
     lives = [Life(SiteBox(folder / code, code, hub), chance) for code in CODES]

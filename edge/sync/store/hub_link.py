@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -12,11 +11,9 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many, writing
 from edge.errors import Conflict, NotFound
-from edge.sync.store import change_feed
+from edge.sync.store import change_feed, epochs
 from edge.sync.store.exchange import Cursor, HubState
-from edge.tracking import copies
 
-ID_LEAP = 1_000_000_000  # margin for ids assigned since a copy of the database was made
 EXACT_CHECKPOINTS = 1000  # newest checkpoints kept in full; older ones are thinned to one per hour
 
 
@@ -65,8 +62,8 @@ class Target(NamedTuple):
 
     @property
     def former(self) -> list[str]:
-        epochs: list[str] = json.loads(self.former_epochs)
-        return epochs
+        former: list[str] = json.loads(self.former_epochs)
+        return former
 
     @property
     def hub_state(self) -> HubState | None:
@@ -119,7 +116,7 @@ def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery
         execute(
             "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, joined_at, epoch, acked_seq) "
             "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (actor.organization_id, *hub, clock.now(), new_epoch(), change_feed.newest()),
+            (actor.organization_id, *hub, clock.now(), epochs.new_epoch(), change_feed.newest()),
         )
         if not is_recovery:
             change_feed.start(tracking=True)
@@ -140,7 +137,7 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
         execute("DELETE FROM told")
         update(
             **hub._asdict(),
-            epoch=new_epoch(),
+            epoch=epochs.new_epoch(),
             former_epochs=json.dumps([*target.former, target.epoch]),
             chain=b"",
             pending=None,
@@ -239,39 +236,6 @@ def continue_from(cursor: Cursor) -> None:
     """Set the cursor back to the hub's and resend all positions."""
     execute("DELETE FROM told")
     update(acked_seq=cursor.acked_seq, chain=cursor.chain, pending=None, pending_seq=None, board_at=None)
-
-
-def renew_epoch() -> None:
-    """Start a new epoch because this database is a copy and the hub has newer data; see `restored_from`."""
-    with writing():
-        for statement in RENEW_EPOCHS:
-            execute(statement)
-        execute("UPDATE target SET renewed_at = ?", (clock.now(),))
-        skip_ids()
-
-
-def skip_ids() -> None:
-    """Skip the ids that may have been assigned after a copy of the database was made."""
-    execute("UPDATE instance SET id_count = id_count + ?", (ID_LEAP,))
-
-
-# Skips numbers that may have been used after the copy was made.
-SKIP_NUMBERS = (
-    *copies.SKIP_TRACK_NUMBERS,
-    "INSERT INTO sqlite_sequence (name, seq) SELECT 'change', 0 "
-    "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'change')",  # the table has never had a row
-    f"UPDATE sqlite_sequence SET seq = seq + {copies.TRACK_LEAP} WHERE name = 'change'",
-)
-RENEW_EPOCHS = (
-    "UPDATE target SET former_epochs = json_insert(former_epochs, '$[#]', epoch), epoch = lower(hex(randomblob(8))), "
-    f"chain = x'', pending = NULL, pending_seq = NULL, restored_from = {copies.NEWEST_READ}",
-    "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
-    *SKIP_NUMBERS,
-)
-
-
-def new_epoch() -> str:
-    return secrets.token_hex(8)
 
 
 def count_bytes(sent: int, received: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -17,19 +16,13 @@ from edge.database.triggers import NEWEST_TRACK
 from edge.errors import Conflict, NotFound, Unavailable
 from edge.people.api_keys import SYNC_SCOPE, add_key, revoke_key
 from edge.records import locations
-from edge.sync.store import change_feed
-from edge.sync.store.exchange import Cursor, HubState
-from edge.sync.store.hub_link import SKIP_NUMBERS, new_epoch, skip_ids
+from edge.sync.store import change_feed, epochs
+from edge.sync.store.exchange import Cursor
 from edge.sync.store.mirrors import Peer
 from edge.tracking import copies
 
-log = logging.getLogger(__name__)
-
 JOIN_DAYS = 7
-MOST_RETIRED = 1_000  # epochs per site; each restore or copy starts one
-RENEW_AGAIN = 600 * clock.SECOND  # minimum interval, regardless of the sites' reports
 SILENT = 300 * clock.SECOND  # after this silence, another machine may report as the site
-MARKS = 10_000  # hub states kept for recognition
 RIVAL_SHOWN = 15 * 60 * clock.SECOND
 SECOND_BOX = (
     "another box reports as this site or did until recently. If this box was just started or restored, it "
@@ -101,7 +94,7 @@ def make_hub(actor: Actor) -> None:
         change_feed.start(tracking=False)
         for statement in NEWEST_TRACK.values():
             execute(statement)
-        if execute("INSERT OR IGNORE INTO hub (one, epoch) VALUES (1, ?)", (new_epoch(),)).rowcount:
+        if execute("INSERT OR IGNORE INTO hub (one, epoch) VALUES (1, ?)", (epochs.new_epoch(),)).rowcount:
             act.note("box.made_hub", Subject("box", 0, "this box"))
 
 
@@ -127,7 +120,7 @@ def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
         actor = actors.service(site.organization_id)
         _end_key(actor, site)
         if site.epoch:
-            _retire(site.no, site.epoch)
+            epochs.retire(site.no, site.epoch)
         key = add_key(actor, f"Site {site.code}", [SYNC_SCOPE], secret_hash)
         with acting(actor) as act:
             execute(
@@ -187,61 +180,6 @@ def list_sites(organization_id: int | None) -> list[Site]:
     return [Site(*row) for row in rows]
 
 
-def hub_epoch() -> str:
-    epoch: str = execute("SELECT epoch FROM hub").fetchone()[0]
-    return epoch
-
-
-def check_not_behind(seen: HubState | None) -> None:
-    """Renew this hub's epoch and skip ids if a site has seen a newer state of its database.
-
-    In that case the hub's files were copied back, and sites know ids that it assigned since. Raises Unavailable if that
-    happened recently, so that a site with wrong reports cannot make all others start over repeatedly.
-    """
-    if seen is None or not _is_behind(seen):
-        return
-    with writing():
-        if not _is_behind(seen):  # another request has just done it
-            return
-        now = clock.now()
-        renewed_at = execute("SELECT renewed_at FROM hub").fetchone()[0]
-        if renewed_at is not None and 0 <= now - renewed_at < RENEW_AGAIN:
-            wait = (RENEW_AGAIN - now + renewed_at) // clock.SECOND
-            raise Unavailable("the database of this hub is older than what this site has seen; wait", wait + 1)
-        own_epoch = hub_epoch()
-        log.warning("Sync: the files of this hub were copied back; it starts a new epoch and skips ids")
-        execute("UPDATE hub SET epoch = ?, renewed_at = ?", (new_epoch(), now))
-        if seen.epoch != own_epoch:  # unknown to this copy; the other sites will report it, too
-            execute("INSERT INTO former_hub_epoch (epoch) VALUES (?)", (seen.epoch,))
-        for statement in SKIP_NUMBERS:
-            execute(statement)
-        skip_ids()
-
-
-def hub_state() -> HubState:
-    """Return the state of this hub's database with a random mark, which identifies it when a site reports it."""
-    number = change_feed.newest()
-    sql = "SELECT mark FROM hub_mark WHERE number = ?"
-    if row := execute(sql, (number,)).fetchone():
-        return HubState(hub_epoch(), number, row[0])
-    with writing():
-        number = change_feed.newest()
-        execute("INSERT OR IGNORE INTO hub_mark (number, mark) VALUES (?, ?)", (number, new_epoch()))
-        execute(
-            "DELETE FROM hub_mark WHERE number <= (SELECT number FROM hub_mark ORDER BY 1 DESC LIMIT 1 OFFSET ?)",
-            (MARKS,),
-        )
-        return HubState(hub_epoch(), number, execute(sql, (number,)).fetchone()[0])
-
-
-def _is_behind(seen: HubState) -> bool:
-    if seen.epoch == hub_epoch():
-        known = execute("SELECT mark FROM hub_mark WHERE number = ?", (seen.number,)).fetchone()
-        oldest = execute("SELECT min(number) FROM hub_mark").fetchone()[0]
-        return known != (seen.mark,) if known else oldest is None or seen.number > oldest
-    return execute("SELECT 1 FROM former_hub_epoch WHERE epoch = ?", (seen.epoch,)).fetchone() is None
-
-
 def hub_horizon() -> int:
     horizon: int = execute("SELECT horizon FROM hub").fetchone()[0]
     return horizon
@@ -252,23 +190,6 @@ def is_hub() -> bool:
     return execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone() is not None
 
 
-def is_retired(site_no: int, epoch: str) -> bool:
-    """Return True if the epoch belongs to a replaced database of the site."""
-    return (
-        execute("SELECT 1 FROM retired_epoch WHERE site_no = ? AND epoch = ?", (site_no, epoch)).fetchone() is not None
-    )
-
-
-def _retire(site_no: int, epoch: str) -> None:
-    """Retire an epoch. Raises Conflict after too many, since they are kept forever."""
-    (count,) = execute("SELECT count(*) FROM retired_epoch WHERE site_no = ?", (site_no,)).fetchone()
-    if count >= MOST_RETIRED:
-        raise Conflict(
-            f"its database was replaced {MOST_RETIRED} times. Remove the site on the hub's Sync page and add it again"
-        )
-    execute("INSERT OR IGNORE INTO retired_epoch VALUES (?, ?, ?)", (site_no, epoch, clock.now()))
-
-
 def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool) -> None:
     """Let another database represent the site from its cursor on.
 
@@ -277,7 +198,7 @@ def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool)
     """
     with writing():
         if site.epoch and site.epoch != cursor.epoch:
-            _retire(site.no, site.epoch)
+            epochs.retire(site.no, site.epoch)
         if site.instance not in (None, instance) and not is_recovery:
             copies.release_numbers(site.no)
         execute(
