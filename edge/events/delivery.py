@@ -2,35 +2,28 @@
 
 A failed event is set aside together with later events of the same asset, and retried on its own, first after 1 s. Other
 events continue. After several failures in a row, or if the receiver asks for it, the destination pauses: seconds at
-first, at most one hour. After days without success the destination is disabled, and a refused event is given up.
-Attempts count as well as time, because a clock that jumps ahead by days must not give up after one failure.
+first, at most one hour. After days without success the destination is disabled, and a refused event is given up. The
+delays are in `retry_schedule`.
 
 If the process dies between sending and recording, events are sent again with the same ids in the same order.
 """
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from edge import clock
-from edge.events import log, progress
+from edge.events import log, progress, retry_schedule
 from edge.events.destinations import Destination
 from edge.events.log import Event
 from edge.events.progress import Attempt, Progress, Retry
 
 MOST_EVENTS = 200  # per round
 ROUND_SECONDS = 1.0
-FIRST_WAIT_SECONDS = 5.0
-LONGEST_WAIT_SECONDS = 3600.0
-GIVE_UP_AFTER = 5 * clock.DAY
-GIVE_UP_ATTEMPTS = 50  # at least; five days of uptime make twice as many
-FIRST_RETRY_SECONDS = 1.0  # for one event while the receiver accepts others
 MOST_SET_ASIDE = 300  # failed events and those queued behind them
-FAILURES_IN_A_ROW = 3  # after this many consecutive failures of different events
 
 
 class Round:
@@ -77,8 +70,8 @@ class Round:
                 if self._must_end():
                     return
                 event = events.get(retry.seq)
-                is_hopeless = _is_hopeless(retry.since, retry.attempts, now) and not self._fails_for_days(now)
-                if event is None or is_hopeless:
+                is_hopeless = retry_schedule.is_hopeless(retry.since, retry.attempts, now)
+                if event is None or (is_hopeless and not self._fails_for_days(now)):
                     self._give_up(retry)
                     continue
                 self._try_again(retry, event)
@@ -86,7 +79,7 @@ class Round:
     def _fails_for_days(self, now: int) -> bool:
         """Return True if the destination has failed for so long that it must be disabled."""
         attempts = self._failures + max((retry.attempts for retry in self._set_aside.values()), default=0)
-        return self._failing_since is not None and _is_hopeless(self._failing_since, attempts, now)
+        return self._failing_since is not None and retry_schedule.is_hopeless(self._failing_since, attempts, now)
 
     def _heads(self) -> list[Retry]:
         """Return the first set-aside event of each asset."""
@@ -102,7 +95,7 @@ class Round:
             del self._set_aside[retry.seq]
             return
         now, attempts = clock.now(), retry.attempts + 1
-        wait = _wait(attempts, FIRST_RETRY_SECONDS)
+        wait = retry_schedule.retry_delay(attempts)
         self._set_aside[retry.seq] = retry._replace(attempts=attempts, next_try_at=now + wait)
         if outcome.result is not Result.REFUSED and (
             outcome.result is Result.GONE or outcome.wait_seconds or self._fails_for_days(now)
@@ -147,12 +140,12 @@ class Round:
         if self._is_receiver_at_fault(outcome):
             self._stop_for_now(outcome)
             return False
-        self._set_aside[event.seq] = Retry(event.seq, event.subject_id, now, 1, now + _wait(1, FIRST_RETRY_SECONDS))
+        self._set_aside[event.seq] = Retry(event.seq, event.subject_id, now, 1, now + retry_schedule.retry_delay(1))
         return True
 
     def _is_receiver_at_fault(self, outcome: Outcome) -> bool:
         """Return False if the event itself may be the cause, so the next one is tried."""
-        return outcome.result is Result.GONE or outcome.wait_seconds > 0 or self._failures >= FAILURES_IN_A_ROW
+        return outcome.result is Result.GONE or outcome.wait_seconds > 0 or retry_schedule.is_failing(self._failures)
 
     def _wait_for_room(self) -> None:
         """Pause until the first set-aside event is due. This is not a receiver failure, so the pause does not grow."""
@@ -166,7 +159,7 @@ class Round:
         outcome, attempt = attempt_to_send(self._sender, message)
         self._attempts.append(attempt)
         if outcome.result is Result.DELIVERED:
-            if self._failures >= FAILURES_IN_A_ROW:
+            if retry_schedule.is_failing(self._failures):
                 self._hasten_retries(attempt.at)
             self._failures, self._failing_since, self._error = 0, None, None
         else:
@@ -186,12 +179,12 @@ class Round:
         self._is_over = True
         self._error = outcome.detail
         self._failing_since = self._failing_since or now
-        stops = self._failures - FAILURES_IN_A_ROW + 1
-        self._next_try_at = now + max(_wait(stops, FIRST_WAIT_SECONDS), int(outcome.wait_seconds * clock.SECOND))
+        pause = retry_schedule.destination_pause(self._failures)
+        self._next_try_at = now + max(pause, int(outcome.wait_seconds * clock.SECOND))
         if outcome.result is Result.GONE:
             self._disabled_reason = outcome.detail
         elif self._fails_for_days(now):
-            days = GIVE_UP_AFTER // clock.DAY
+            days = retry_schedule.GIVE_UP_AFTER // clock.DAY
             self._disabled_reason = f"no delivery succeeded for {days} days: {outcome.detail}"
 
     def _must_end(self) -> bool:
@@ -222,16 +215,6 @@ def attempt_to_send(sender: Sender, message: Message) -> tuple[Outcome, Attempt]
     took = int((time.monotonic() - began) * 1000)
     is_delivered = outcome.result is Result.DELIVERED
     return outcome, Attempt(at, took, message.id, message.kind, is_delivered, outcome.detail)
-
-
-def _is_hopeless(since: int, attempts: int, now: int) -> bool:
-    return attempts >= GIVE_UP_ATTEMPTS and now - since > GIVE_UP_AFTER
-
-
-def _wait(failures: int, first: float) -> int:
-    """Return the delay in µs: tripled after each failure, at most one hour, with jitter."""
-    seconds = min(first * 3 ** min(max(failures - 1, 0), 20), LONGEST_WAIT_SECONDS)
-    return int(seconds * random.uniform(0.8, 1.2) * clock.SECOND)  # noqa: S311  jitter needs no secure random numbers
 
 
 class Message(NamedTuple):

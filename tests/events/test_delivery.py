@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from edge import clock
-from edge.events import delivery, destinations, log, progress, worker
+from edge.events import delivery, destinations, log, progress, retry_schedule, worker
 from edge.events.delivery import Message, Outcome, Result, Round
 from edge.events.destinations import Destination
 from edge.events.worker import Worker
@@ -85,7 +85,7 @@ def test_a_refused_event_is_given_up_after_days_and_later_ones_continue(
     row, began = with_assets(warehouse, receiver, "BAD", "GOOD"), clock.now()
     bad = receiver.received
     receiver.answer = refuse("BAD")
-    attempts = [*range(0, 2 * delivery.GIVE_UP_ATTEMPTS, 2), 119]
+    attempts = [*range(0, 2 * retry_schedule.GIVE_UP_ATTEMPTS, 2), 119]
     for hours in attempts:
         travel_to(monkeypatch, began + hours * clock.HOUR)
         deliver(warehouse.again(row))
@@ -119,7 +119,7 @@ def test_a_clock_jump_ahead_gives_up_nothing(
 def test_events_behind_one_that_was_given_up_inherit_its_attempts(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "GIVE_UP_ATTEMPTS", 3)
+    monkeypatch.setattr(retry_schedule, "GIVE_UP_ATTEMPTS", 3)
     row, began = with_assets(warehouse, receiver), clock.now()
     travel_to(monkeypatch, began)
     bad = warehouse.add_asset("BAD")

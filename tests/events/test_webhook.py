@@ -6,7 +6,7 @@ import pytest
 
 from edge import clock
 from edge.database.instance import data_dir_file
-from edge.events import delivery, destinations, progress, webhook
+from edge.events import destinations, progress, retry_schedule, webhook
 from edge.events.worker import Worker
 from edge.outbound import Network
 from edge.people import secrets
@@ -149,7 +149,7 @@ def test_a_receiver_that_refuses_everything_is_paused(warehouse: Warehouse, rece
     make_events()
     receiver.answer = lambda _: 500
     deliver(warehouse.again(row))
-    assert len(receiver.received) == delivery.FAILURES_IN_A_ROW
+    assert len(receiver.received) == retry_schedule.FAILURES_IN_A_ROW
     assert warehouse.again(row).next_try_at > clock.now()
 
 
@@ -161,7 +161,7 @@ def test_a_failing_destination_is_disabled_after_days(
     make_events()
     receiver.answer = lambda _: 503
     began = clock.now()
-    for hours in (0, 1, *range(2, 2 * delivery.GIVE_UP_ATTEMPTS, 2), 6 * 24):
+    for hours in (0, 1, *range(2, 2 * retry_schedule.GIVE_UP_ATTEMPTS, 2), 6 * 24):
         monkeypatch.setattr(clock, "now", lambda hours=hours: began + hours * clock.HOUR)
         deliver(warehouse.again(row))
         assert (warehouse.again(row).disabled_at is not None) == (hours == 6 * 24)

@@ -62,7 +62,7 @@ def test_random_answers_lose_nothing_and_keep_the_order_of_each_asset(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for pause in ("FIRST_WAIT_SECONDS", "FIRST_RETRY_SECONDS"):
-        monkeypatch.setattr(f"edge.events.delivery.{pause}", 0.0)
+        monkeypatch.setattr(f"edge.events.retry_schedule.{pause}", 0.0)
     chance = random.Random(7)
     receiver.answer = lambda _: chance.choice([200, 200, 200, 400, 500, 503])
     row = warehouse.add_webhook(receiver.url)
