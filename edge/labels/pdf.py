@@ -20,7 +20,7 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
-from edge.labels.label import MARGIN, Code, Label, wrap
+from edge.labels.label_content import MARGIN, Code, Label, wrap
 from edge.labels.papers import Paper
 
 NAME_SIZES = (16, 14, 12, 11, 10, 9, 8, 7, 6, 5)  # points, tried in this order

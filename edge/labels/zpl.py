@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from edge.labels.label import Code, Label, code_128_modules, wrap
+from edge.labels.label_content import Code, Label, code_128_modules, wrap
 from edge.labels.papers import Paper
 
 DOTS_PER_MM = (8, 12, 24)  # 203, 300 and 600 dpi

@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.errors import EdgeError, Invalid
 from edge.labels import printer as network_printer
 from edge.labels import printers as store
-from edge.labels.label import Code, Label, check_fit
+from edge.labels.label_content import Code, Label, check_fit
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.labels.printers import LabelPrinter
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl

@@ -12,7 +12,7 @@ import zxingcpp
 
 from edge.errors import Invalid, Unavailable
 from edge.labels import printer, zpl
-from edge.labels.label import Code, Label, check_fit, wrap
+from edge.labels.label_content import Code, Label, check_fit, wrap
 from edge.labels.papers import PAPERS, Paper
 from edge.labels.pdf import labels_pdf
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl, text_width
