@@ -23,7 +23,6 @@ class Role(StrEnum):
 
 
 RANK = {Role.VIEWER: 0, Role.OPERATOR: 1, Role.EDITOR: 2, Role.ADMINISTRATOR: 3}
-MAX_WRONG_PINS = 20
 
 
 class PersonRow(NamedTuple):
@@ -95,7 +94,7 @@ def update_person(
         if is_promoted and "pin_hash" not in changes:
             after = after._replace(pin_hash=None)
         if after.pin_hash != before.pin_hash:
-            after = after._replace(wrong_pins=0)
+            after = after._replace(wrong_pins=0)  # see `pin_lockout`
         _check(after)
         if before.role == Role.ADMINISTRATOR and after.role != Role.ADMINISTRATOR:
             _keep_an_administrator(before)
@@ -108,11 +107,6 @@ def update_person(
             "person.changed", subject_of(after), {**changed(_audit_fields(before), _audit_fields(after)), **replaced}
         )
     return after
-
-
-def is_pin_locked(person: PersonRow) -> bool:
-    """True after MAX_WRONG_PINS wrong attempts, until the PIN is replaced."""
-    return person.wrong_pins >= MAX_WRONG_PINS
 
 
 def disable_person(actor: Actor, person_id: int) -> None:

@@ -11,7 +11,7 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute
 from edge.database.models import WebSession
-from edge.people import devices, people
+from edge.people import devices, people, pin_lockout
 from edge.people.devices import DeviceRow
 from edge.people.people import PersonRow
 
@@ -109,7 +109,7 @@ SELECT 1 FROM device_use WHERE device_id = :device_id AND began_at > :since AND 
 def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, is_wrong_pin: bool = False) -> None:
     """Record a wrong password, PIN or badge in the audit log, without the input, which may be a real password.
 
-    Wrong PINs are counted in the database, so parallel attempts are all counted; MAX_WRONG_PINS lock the PIN.
+    A wrong PIN also counts towards the lockout; see `pin_lockout`.
     """
     actor = actors.service(person.organization_id if person else actors.THE_BOX)
     subject = Subject("box", 0, "unknown person")
@@ -121,9 +121,7 @@ def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, 
     with acting(actor) as act:
         act.count("person.sign_in_refused", subject, {"address": address})
         if person is not None and is_wrong_pin:
-            count = "UPDATE person SET wrong_pins = wrong_pins + 1 WHERE id = ? RETURNING wrong_pins"
-            if execute(count, (person.id,)).fetchone()[0] == people.MAX_WRONG_PINS:
-                act.note("person.pin_locked", subject)
+            pin_lockout.count_wrong_pin(act, person)
 
 
 def end_session(person: Actor, token_hash: bytes) -> None:

@@ -14,7 +14,16 @@ from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.errors import SetupError
 from edge.limits import Buckets, client_network
-from edge.people import known_browsers, organizations, passwords, people, second_factor, second_factors, sessions
+from edge.people import (
+    known_browsers,
+    organizations,
+    passwords,
+    people,
+    pin_lockout,
+    second_factor,
+    second_factors,
+    sessions,
+)
 from edge.people.devices import DeviceRow
 from edge.people.people import PersonRow, Role
 from edge.people.secrets import hash_secret, new_token
@@ -60,7 +69,6 @@ WRONG_PASSWORD = N_("Wrong email or password")
 WRONG_BADGE = N_("This badge or name cannot sign in here")
 WRONG_PIN = N_("Wrong PIN")
 NO_PIN = N_("A PIN is required and you have none. Ask an administrator")
-PIN_LOCKED = N_("Too many wrong PINs. Ask an administrator for a new one")
 TOO_MANY = N_("Too many failed attempts")
 WRONG_CODE = N_("This code is wrong or already used")
 WRONG_RECOVERY_CODE = N_("This recovery code is wrong or already used")
@@ -231,8 +239,8 @@ def sign_in_on_device(
     if is_pin_required or person.pin_hash or person.role == Role.EDITOR:
         if person.pin_hash is None:
             return Refused(NO_PIN)
-        if people.is_pin_locked(person):
-            return Refused(PIN_LOCKED)
+        if pin_lockout.is_pin_locked(person):
+            return Refused(pin_lockout.PIN_LOCKED)
         if not pin:
             return Refused("", is_pin_missing=True, name=person.name)
         if not _matches(person.pin_hash, pin):

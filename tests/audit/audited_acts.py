@@ -80,7 +80,7 @@ NOT_AUDITED = {
         "search.stage", "search.index_record", "search.index_records", "tagging.attach", "tagging.attach_all",
         "tagging.attach_prepared", "tagging.detach", "tags.add_all", "tags.add_prepared",
         "tags.remove", "tags.remove_all", "topic_owners.reassign_topics", "unassigned_topics.forget",
-        "unknown_tags.drop", "unknown_tags.forget",
+        "unknown_tags.drop", "unknown_tags.forget", "pin_lockout.count_wrong_pin",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
         "change_feed.add_everything", "change_feed.add_names", "change_feed.add_range", "change_feed.claim",

@@ -10,7 +10,7 @@ from edge.audit.quotas import CAPS
 from edge.config.settings import Config
 from edge.pages import guard as pages_guard
 from edge.people.passwords import MIN_LENGTH
-from edge.people.people import MAX_WRONG_PINS
+from edge.people.pin_lockout import MAX_WRONG_PINS
 from edge.sync import batch_format
 from edge.tracking import recent_reads
 from edge.validation import body, values

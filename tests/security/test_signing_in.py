@@ -19,7 +19,8 @@ from edge.people import enrollment, known_browsers, passwords, people, tokens
 from edge.people import sessions as session_store
 from edge.people import sign_in as sessions
 from edge.people.passwords import hash_pin
-from edge.people.people import MAX_WRONG_PINS, PersonRow, Role
+from edge.people.people import PersonRow, Role
+from edge.people.pin_lockout import MAX_WRONG_PINS, PIN_LOCKED
 from edge.people.secrets import hash_secret
 from edge.people.sign_in import Refused, SignIn, sign_in, sign_in_on_device
 from tests.conftest import Cast
@@ -175,7 +176,7 @@ class TestPins:
             assert (isinstance(answer, Refused) and answer.reason) == sessions.WRONG_PIN, number
         locked = self.enter(cast, otto, "4711")
         assert isinstance(locked, Refused)
-        assert locked.reason == sessions.PIN_LOCKED
+        assert locked.reason == PIN_LOCKED
         people.update_person(shell(cast.acme), otto.id, pin_hash=hash_pin("0815", Role.OPERATOR))
         assert isinstance(self.enter(cast, otto, "0815"), SignIn)
         assert "person.pin_locked" in {row.action for row in trail.recent(cast.acme)}
