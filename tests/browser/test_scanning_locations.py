@@ -166,7 +166,7 @@ def test_in_a_check_that_does_not_cover_a_new_location_somebody_is_asked(scan_pa
     page.context.set_offline(False)
     page.evaluate("() => dispatchEvent(new Event('online'))")
     page.click("#held")
-    expect(page.locator("#sheet-body")).to_contain_text("the label of Gate 7, while Dock 1 was shown")
+    expect(page.locator("#sheet-body")).to_contain_text("the label of Gate 7, but Dock 1 was shown")
     expect(page.locator("#sheet button:text-is('At Gate 7')")).to_be_visible()
     page.click("#sheet button:text-is('At Dock 1')")
     saved(page)

@@ -194,7 +194,7 @@ def test_a_device_that_was_silent_is_named_and_one_that_set_it_aside_is_not(scan
     expect(one.locator("#other-devices")).to_contain_text("otto: may have unsent scans, last contact: 4 min")
     one.click("#sheet-close")
     other.click("#take")
-    other.click("text=Set aside")
+    other.click("text=Pause, to continue later")
     other.context.set_offline(False)
     wait_for("SELECT count(*) FROM stock_take_device", (1,))
     sign_off(one)

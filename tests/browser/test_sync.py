@@ -34,6 +34,6 @@ def test_a_conflict_ends_by_renaming_and_a_site_goes_after_a_question(enter: Ent
     page.get_by_role("link", name="Cancel").click()
     assert sites.list_sites(site.organization_id)
     page.get_by_role("link", name="Remove Hamburg").click()
-    page.get_by_role("button", name="Remove the site").click()
+    page.get_by_role("button", name="Remove site").click()
     expect(page.get_by_text("No sites yet")).to_be_visible()
     assert not sites.list_sites(site.organization_id)

@@ -96,11 +96,11 @@ def test_a_missing_drive_is_reported_and_used_once_it_is_back(
     monkeypatch.setattr(continuous_backup, "LOOK_SECONDS", 0.1)
     drive.rmdir()
     with following(site, drive) as backup:
-        wait_for(lambda: "is not there" in backup.check().detail, 10)
+        wait_for(lambda: "does not exist" in backup.check().detail, 10)
         drive.mkdir()
         wait_until_copied(backup, site, "Acme", drive, tmp_path / "look")
         shutil.rmtree(drive)
-        wait_for(lambda: "is not there" in backup.check().detail, 10)
+        wait_for(lambda: "does not exist" in backup.check().detail, 10)
         values = {metric.name: metric.samples[0].value for metric in backup.sample()}
         assert values["edge_continuous_backup_ok"] == 0
         assert names() == ["Acme"]  # the service keeps running
