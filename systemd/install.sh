@@ -95,14 +95,14 @@ open_bundle() {
   (cd "$scratch" && sha256sum --check --quiet --strict SHA256SUMS >/dev/null 2>&1) ||
     fail "$bundle is damaged, and nothing was changed: copy it here again, and compare its checksum with the one that make-bundle.sh printed"
   [[ -z $(cd "$scratch" && find . -type f ! -path ./SHA256SUMS ! -path ./SHA256SUMS.minisig | sort | comm -23 - <(sed 's/^[0-9a-f]*  //' SHA256SUMS | sort)) ]] ||
-    fail "$bundle holds files without a checksum, and nothing was changed: get it again from whoever made it"
+    fail "$bundle holds files without a checksum, and nothing was changed: get it again from the publisher"
   check_publisher
   cmp -s "$scratch/requirements.txt" "$here/requirements.txt" ||
     fail "$bundle was made for another release than this checkout, and nothing was changed: use the edge folder that is in it"
   local wheel target
   for wheel in "$scratch"/wheels/*; do
     grep -qF "sha256:$(sha256sum "$wheel" | cut -d' ' -f1)" "$here/requirements.txt" ||
-      fail "${wheel##*/} in $bundle is not the file this release was made with, and nothing was changed: get it again from whoever made it"
+      fail "${wheel##*/} in $bundle is not the file this release was made with, and nothing was changed: get it again from the publisher"
   done
   target=debian$(sed -n 's/^VERSION_ID="\{0,1\}\([0-9]*\).*/\1/p' /etc/os-release)
   [[ $(cat "$scratch/target") = "$target $(dpkg --print-architecture)" ]] ||
@@ -166,7 +166,7 @@ install_packages() {
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
   done
   if [[ ${#missing[@]} -gt 0 ]]; then
-    "${apt[@]}" update -qq || fail "the lists of Debian's packages cannot be had, and nothing was changed: is there a network? Without one: --offline FILE"
+    "${apt[@]}" update -qq || fail "cannot download Debian's package lists, and nothing was changed. Check the network, or use --offline FILE"
     DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   fi
   echo "ok"
@@ -382,10 +382,10 @@ summary() {
   cat <<NEXT
 Next:
   edge reader add ...        set up a reader;  edge account NAME  makes its account at the broker
-  edge doctor                says what is not right, and what to do
+  edge doctor                lists problems and their fixes
   edge-https show            the fingerprint to compare when a device asks whether to trust this box
   edge backup                makes a backup now; one is made every night
-  journalctl -u edge -f      what the service tells
+  journalctl -u edge -f      log of the service
 Labels carry $url for years. For another name (of your DNS): http.public_url, before you print any.
 Settings are in $settings/edge.toml; after a change: systemctl restart edge
 NEXT

@@ -71,7 +71,7 @@ def test_a_new_name_is_in_the_address_that_labels_carry(etc: Path) -> None:
         toml.write_text(f'[http]\npublic_url = "{before}"\n')
         done = rename(etc, "hall8")
         assert toml.read_text() == f'[http]\npublic_url = "{after}"\n', done.stderr
-        assert ("do not lead here any more" in done.stdout) == (before != after)
+        assert ("no longer work" in done.stdout) == (before != after)
 
 
 @pytest.mark.parametrize("name", ["hall_7", "-hall", "Hall", "a.b"])

@@ -203,7 +203,7 @@ def test_the_backup_of_an_upgrade_is_pinned_until_its_end(computer: Computer) ->
 def test_a_release_that_does_worse_is_replaced_by_the_one_before(computer: Computer) -> None:
     computer.upgrade("3")
     said = computer.watch(is_worse=True)
-    assert "reader dock has 0 messages. The release from before runs again, and nothing was lost." in said
+    assert "reader dock has 0 messages. The previous release runs again, and nothing was lost." in said
     assert computer.state() == OLD
     assert "reader dock has 0 messages" in (computer.data / "warnings/upgrade").read_text()
     assert computer.releases() == ["old"]
@@ -222,38 +222,38 @@ def test_a_watch_ended_by_a_signal_is_no_verdict(computer: Computer) -> None:
     computer.upgrade("3")
     running = computer.releases()
     (computer.data.parent / "ended").touch()
-    assert "the watch was ended" in computer.watch(is_worse=False)
+    assert "the watch was interrupted" in computer.watch(is_worse=False)
     assert computer.releases() == running
     (computer.data.parent / "ended").unlink()
-    assert "stays" in computer.watch(is_worse=False)
+    assert "is kept" in computer.watch(is_worse=False)
 
 
 def test_a_release_that_changed_the_database_stays_and_is_reported(computer: Computer) -> None:
     """The previous release cannot read the database, and its copy lacks all later input."""
     computer.upgrade("4")
-    assert "it stays" in computer.watch(is_worse=True)
+    assert "it is kept" in computer.watch(is_worse=True)
     assert computer.state() == NEW
-    assert "it stays" in (computer.data / "warnings/upgrade").read_text()
-    assert "cannot read the database" in computer.back()
+    assert "it is kept" in (computer.data / "warnings/upgrade").read_text()
+    assert "cannot read the current database" in computer.back()
     assert computer.state() == NEW
 
 
 @pytest.mark.parametrize("is_proved", [False, True])
-def test_the_release_from_before_returns_on_command(computer: Computer, is_proved: bool) -> None:
+def test_the_previous_release_returns_on_command(computer: Computer, is_proved: bool) -> None:
     computer.upgrade("3")
     if is_proved:
-        assert "stays" in computer.watch(is_worse=False)
+        assert "is kept" in computer.watch(is_worse=False)
     assert len(computer.releases()) == 2
     assert "Back to" in computer.back()
     assert computer.state() == OLD
     assert computer.releases() == ["old"]
-    assert "there is no release from before" in computer.back()
+    assert "there is no previous release" in computer.back()
 
 
 def test_an_upgrade_ends_the_probation_of_the_one_before(computer: Computer) -> None:
     computer.upgrade("3")
     computer.upgrade("4")
-    assert "stays" in computer.watch(is_worse=False)
+    assert "is kept" in computer.watch(is_worse=False)
     assert len(computer.releases()) == 2
 
 
@@ -266,7 +266,7 @@ def test_two_releases_of_one_second_have_folders_of_their_own(computer: Computer
 
 def test_a_release_that_does_not_start_is_reported_and_rolled_back(computer: Computer) -> None:
     """No reads are lost, including those during the copy of the database."""
-    assert "The release from before runs again, and nothing was lost." in computer.upgrade("4", broken=True)
+    assert "The previous release runs again, and nothing was lost." in computer.upgrade("4", broken=True)
     assert computer.state() == OLD
 
 
@@ -338,7 +338,7 @@ def test_the_installer_replaces_a_program_that_is_broken(computer: Computer, wor
 def test_a_copy_that_an_earlier_upgrade_left_is_never_put_back(computer: Computer) -> None:
     """Restoring it would lose all reads since then."""
     (computer.data / "edge.db.before-upgrade").write_text("3\n")
-    assert "The release from before runs again" in computer.upgrade("3", broken=True)
+    assert "The previous release runs again" in computer.upgrade("3", broken=True)
     assert computer.state() == OLD
 
 
