@@ -13,6 +13,8 @@ from edge.sync.store import conflicts, epochs, recovered_history
 from edge.sync.store.exchange import HubState
 from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal
 
+pytestmark = pytest.mark.slow
+
 
 class Company:
     def __init__(self, folder: Path) -> None:

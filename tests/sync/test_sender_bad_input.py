@@ -27,6 +27,8 @@ from edge.sync.store import hub_link, incoming, sites, state
 from tests.sync.http import SECRET, Connected, Send
 from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def ber(tmp_path: Path) -> SiteBox:

@@ -12,6 +12,8 @@ from edge.sync.store import change_feed, hub_link
 from edge.sync.store.exchange import Batch, Cursor
 from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def ber(tmp_path: Path) -> SiteBox:

@@ -7,6 +7,8 @@ import pytest
 from tests.conftest import Cast
 from tests.database.orders import differing, make_world
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 50), (1, 50), (2, 50), (3, 50), (1010, 100), (2043, 100)])
 def test_any_order_makes_the_same_history(cast: Cast, seed: int, count: int) -> None:
