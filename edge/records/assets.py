@@ -29,7 +29,7 @@ from edge.records.external_keys import (
     next_update,
     update,
 )
-from edge.records.home_site import check_home
+from edge.records.kept_elsewhere import check_home
 from edge.records.listing import ListQuery, Source, read_page, view
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, TagRow, from_json, is_taken

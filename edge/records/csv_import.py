@@ -15,7 +15,7 @@ from edge.errors import Conflict, EdgeError, Invalid
 from edge.records import assets, csv_import_assets, locations, lookup, search
 from edge.records.assets import AssetRow
 from edge.records.csv_import_assets import AssetPlan, Draft
-from edge.records.home_site import check_home
+from edge.records.kept_elsewhere import check_home
 from edge.records.location_tree import NO_PARENT, UNSET, Parent
 from edge.records.locations import LocationChanges, LocationRow
 from edge.records.tags import NewTag, is_taken

@@ -28,7 +28,7 @@ from edge.records.external_keys import (
     next_update,
     update,
 )
-from edge.records.home_site import check_home
+from edge.records.kept_elsewhere import check_home
 from edge.records.listing import ListQuery, Source, read_page, view
 from edge.records.location_tree import NO_PARENT, Parent, resolve
 from edge.records.tagging import tag_text

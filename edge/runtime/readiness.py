@@ -1,4 +1,7 @@
-"""Health checks of the running service, for /healthz, /readyz, the Status page and the watchdog."""
+"""Health checks of the running service, for /healthz, /readyz, the Status page and the watchdog.
+
+`runtime.serve` registers them, with those of other rooms.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from edge.pages.tracking import timeline
 from edge.people.people import Role
 from edge.records import assets, lookup
 from edge.records.assets import AssetRow
-from edge.records.home_site import home_name
+from edge.records.kept_elsewhere import home_name
 from edge.tracking import board, carriers, lost_assets, report
 from edge.tracking.board import BoardFilter
 from edge.tracking.why import why_here

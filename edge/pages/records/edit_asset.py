@@ -13,7 +13,7 @@ from edge.pages.double_submit import once
 from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.pages.records.home_site import at_home
+from edge.pages.records.kept_elsewhere import at_home
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.records import assets

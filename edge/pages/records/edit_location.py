@@ -14,7 +14,7 @@ from edge.pages.forms import MOST_DIGITS, Errors, Overtaken, errors_of, opened_w
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES
-from edge.pages.records.home_site import at_home
+from edge.pages.records.kept_elsewhere import at_home
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers.antenna_kinds import kind_of_location

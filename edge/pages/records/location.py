@@ -15,7 +15,7 @@ from edge.pages.paging import offset_asked
 from edge.pages.polling import fragment
 from edge.people.people import Role
 from edge.records import locations, lookup
-from edge.records.home_site import home_name
+from edge.records.kept_elsewhere import home_name
 from edge.records.locations import LocationRow
 from edge.services import services
 from edge.tracking import board, flows, location_board

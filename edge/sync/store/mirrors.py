@@ -16,7 +16,7 @@ from edge.database.ids import new_id
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.records import location_tree
 from edge.records.external_keys import moment
-from edge.records.home_site import home_of
+from edge.records.kept_elsewhere import home_of
 from edge.sync.store import change_feed, record_checks, record_copies
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record

@@ -10,10 +10,10 @@ def check_home(record_id: int) -> None:
     """Raise Conflict if the home of the record is another box."""
     row = execute("SELECT home FROM mirror WHERE record_id = ?", (record_id,)).fetchone()
     if row:
-        raise Conflict(kept_elsewhere(row[0]))
+        raise Conflict(refusal(row[0]))
 
 
-def kept_elsewhere(home: str) -> str:
+def refusal(home: str) -> str:
     """Return the error message for a change of a record whose home is another box."""
     return f"this record is kept at {home}; change it there"
 

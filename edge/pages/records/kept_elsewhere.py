@@ -9,7 +9,7 @@ from typing import Any
 from edge.errors import Conflict
 from edge.pages.forms import sentence
 from edge.pages.guard import current_session
-from edge.records.home_site import home_name, kept_elsewhere
+from edge.records.kept_elsewhere import home_name, refusal
 
 
 def at_home(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,7 +23,7 @@ def at_home(view: Callable[..., Any]) -> Callable[..., Any]:
             current_session().organization_id, ids["asset_id"] if "asset_id" in ids else ids["location_id"]
         )
         if home:
-            raise Conflict(sentence(kept_elsewhere(home)))
+            raise Conflict(sentence(refusal(home)))
         return view(**ids)
 
     return answer
