@@ -62,7 +62,7 @@ class _CheckedRow(NamedTuple):
 def check_records(
     organization_id: int, kind: str, records: Sequence[NewRecord], progress: Callable[[int], None]
 ) -> list[Outcome]:
-    """Return the outcome of each row without writing anything or taking the write lock.
+    """Dry run: return the outcome of each row without writing anything or taking the write lock.
 
     `progress` gets the number of rows checked so far.
     """
