@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Install edge on Debian 12 or later, or upgrade what is installed; running it again is harmless.
+# Install edge on Debian 12 or later, or upgrade an installed edge. It is safe to run it again.
 #
 #   sudo systemd/install.sh                    asks for the organization and its first administrator
 #   sudo systemd/install.sh --answers FILE     asks nothing; see systemd/answers.example
-#   sudo systemd/install.sh --check            looks whether this computer can take it, and changes nothing
-#   sudo systemd/install.sh --offline FILE     without internet, from a file that systemd/make-bundle.sh made
-#   sudo systemd/install.sh --publisher KEY    accept bundles of this publisher only, also later; with --offline this one, too
-#   sudo systemd/install.sh --http             without HTTPS, for a network that nobody else can reach
-#   sudo systemd/install.sh --restore FILE --identity KEYFILE    takes the place of the box that made a disaster file
+#   sudo systemd/install.sh --check            checks the requirements and changes nothing
+#   sudo systemd/install.sh --offline FILE     installs without internet, from a file of systemd/make-bundle.sh
+#   sudo systemd/install.sh --publisher KEY    accepts only bundles of this publisher, now and later
+#   sudo systemd/install.sh --http             no HTTPS, only for an isolated network
+#   sudo systemd/install.sh --restore FILE --identity KEYFILE    replaces the box that wrote the disaster file
 #   sudo systemd/install.sh --uninstall        removes the program, keeps settings, database and backups
-#   sudo systemd/install.sh --uninstall --purge    removes those, too
+#   sudo systemd/install.sh --uninstall --purge    also removes settings, database and backups
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -124,8 +124,8 @@ check_publisher() {
   local known=${publisher:-$settings/publisher.pub} tool
   for tool in python3 openssl; do
     command -v "$tool" >/dev/null && continue
-    [[ ! -f $known ]] || fail "$tool, which compares the signature of $bundle, is not installed, and nothing was changed: apt-get install $tool"
-    echo "WARNING: the publisher of the bundle is not verified, since $tool is not installed here yet" >&2
+    [[ ! -f $known ]] || fail "$tool, which verifies the signature of $bundle, is not installed, and nothing was changed: apt-get install $tool"
+    echo "WARNING: the publisher of the bundle is not verified because $tool is not installed yet" >&2
     return
   done
   "$here/edge-verify" --first --unsigned ${publisher:+--publisher "$publisher"} --unpacked "$scratch" || fail "nothing was changed"
@@ -177,7 +177,7 @@ open_disaster_file() {
   say "Disaster file"
   [[ -n $identity ]] || fail "--restore needs the owner's private key: --identity KEYFILE"
   [[ ! -f $data/edge.db && ! -f $settings/edge.toml ]] ||
-    fail "this computer has a site already; without it: $0 --uninstall --purge"
+    fail "this computer already has a site, which was not changed. To delete it: $0 --uninstall --purge"
   restored=$(mktemp -d)
   # shellcheck disable=SC2064  # expand now
   trap "rm -rf '$restored' '$scratch'" EXIT
@@ -317,7 +317,7 @@ broker_memory() {
 configure_broker() {
   say "Broker"
   if [[ $broker != *[@/]127.0.0.1:* && $broker != *[@/]localhost:* ]]; then
-    echo "$broker is not on this box, so mosquitto here is left alone"
+    echo "$broker is not on this box, so mosquitto on this box is not changed"
     return
   fi
   local memory
@@ -360,7 +360,7 @@ start_service() {
 run_service() {
   systemctl "$1" edge.service || {
     journalctl -u edge.service -n 20 --no-pager >&2
-    fail "the service did not start; see above, then run this again"
+    fail "the service did not start. Fix the error above, then run this again"
   }
 }
 
@@ -376,7 +376,7 @@ summary() {
   say "edge runs on this box and starts with it"
   url=${url:-$scheme://${addresses%%$'\n'*}$port}
   echo "  pages, API, labels   $url/"
-  for address in $addresses; do echo "  the same             $scheme://$address$port/   (for phones that do not know the name)"; done
+  for address in $addresses; do echo "  the same             $scheme://$address$port/   (for phones that cannot resolve the name)"; done
   for address in $addresses; do echo "  readers              mqtt://$address:$mqtt_port${tls_port:-}"; done
   "$program/venv/bin/segno" --compact --border 2 "$url/" 2>/dev/null || true
   cat <<NEXT
@@ -405,7 +405,7 @@ uninstall() {
     /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-{https,mdns,upgrade,verify}
   rmdir --ignore-fail-on-non-empty "$units/mosquitto.service.d" 2>/dev/null || true
   if [[ -f $data/sync-secret ]]; then
-    echo "this box was a site of a hub: remove the site on the hub's page Sync, or its key goes on working"
+    echo "this box was a site of a hub: remove the site on the hub's page Sync, or its key stays valid"
   fi
   rm -rf "${program:?}"
   systemctl daemon-reload

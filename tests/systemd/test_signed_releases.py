@@ -413,9 +413,9 @@ class TestInstaller:
     def test_what_a_bare_debian_lacks_comes_with_the_bundle(
         self, publisher: Publisher, unpacked: Path, tool: str
     ) -> None:
-        assert f"is not verified, since {tool} is not installed here yet" in self.check(unpacked, lacks=tool)
+        assert f"is not verified because {tool} is not installed yet" in self.check(unpacked, lacks=tool)
         said = self.check(unpacked, publisher.public, lacks=tool)
-        assert f"{tool}, which compares the signature of bundle.tar, is not installed, and nothing was changed" in said
+        assert f"{tool}, which verifies the signature of bundle.tar, is not installed, and nothing was changed" in said
         assert "pins" not in said
 
 
