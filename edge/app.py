@@ -15,7 +15,7 @@ from edge.api import event_stream as events
 from edge.api.middleware import is_api_path, request_context
 from edge.database.connection import domain_error, limit_statements
 from edge.errors import Unavailable
-from edge.logs import Access, write_access
+from edge.logs import Access, without_secret, write_access
 from edge.operations.upgrade.pending_upgrade import is_pending
 from edge.pages import blueprint, cookies
 from edge.pages.probes import probes
@@ -89,9 +89,8 @@ def _watch_requests(app: Flask, installed: Services) -> None:
 
 
 def _write_access(status: int, seconds: float, as_json: bool) -> None:
-    rule, context = request.url_rule, request_context()
-    has_secret = rule is not None and "code" in rule.arguments  # an enrolment code
-    path = rule.rule if rule and has_secret else request.path
+    context = request_context()
+    path = without_secret(request.path)
     access = Access(request.method, path, status, seconds * 1_000, context.request_id, context.actor)
     write_access(access, as_json)
 

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections import deque
 from typing import NamedTuple
+from urllib.parse import quote
 
 from edge import clock
 from edge.terminal import printable
@@ -72,7 +73,16 @@ def write_access(access: Access, as_json: bool) -> None:
     if as_json:
         _access_log.info(json.dumps(access._asdict()))
     else:
-        _access_log.info("%s %s %d %.1f ms %s %s", *access[:5], access.actor or "-")
+        # Spaces separate the fields, so none may come from the client.
+        path, request_id = quote(access.path), access.request_id.replace(" ", "_")
+        _access_log.info(
+            "%s %s %d %.1f ms %s %s", access.method, path, access.status, access.ms, request_id, access.actor or "-"
+        )
+
+
+def without_secret(path: str) -> str:
+    """Return the path of a request for the log: an enrollment code in it is replaced."""
+    return "/enrol/CODE" if path.lstrip("/").startswith("enrol/") else path
 
 
 def set_up_log(level: str) -> None:

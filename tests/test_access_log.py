@@ -67,9 +67,18 @@ def test_a_line_of_json_has_the_request_id_of_the_response(app: Flask, lines: li
 
 def test_enrolment_codes_stay_out_of_the_log(app: Flask, lines: list[str]) -> None:
     change(app, http_access_log="text")
-    app.test_client().get("/enrol/ABCD-EFGH")
-    assert "/enrol/<code>" in lines[0]
-    assert "ABCD" not in lines[0]
+    client = app.test_client()
+    client.get("/enrol/ABCD-EFGH")
+    client.get("/enrol/ABCD-EFGH/")
+    client.put("/enrol/ABCD-EFGH")
+    assert ["/enrol/CODE" in line for line in lines] == [True] * 3
+    assert "ABCD" not in "".join(lines)
+
+
+def test_a_client_cannot_add_fields_to_a_line_of_text(app: Flask, lines: list[str]) -> None:
+    change(app, http_access_log="text")
+    app.test_client().get("/x%20200%200.1%20ms%20ID%20person:1", headers={"X-Request-ID": "a person:1"})
+    assert len(lines[0].split()) == 7
 
 
 def test_a_long_path_is_cut_and_stays_on_one_line(app: Flask, lines: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -102,9 +103,9 @@ def recover(actor: Actor, code: str | None) -> None:
         recovered_history.begin(actor)
     here = _here()
     secret, authority = files.read(_setup().config.data_dir)
-    client = HubClient(here.url, here.client_id, secret, authority)
-    for line in get_back.recover(actor, client.call):
-        click.echo(line)
+    with closing(HubClient(here.url, here.client_id, secret, authority)) as client:
+        for line in get_back.recover(actor, client.call):
+            click.echo(line)
     click.echo("Recovery is complete and reporting continues: edge sync status. Set up the readers again.")
 
 
@@ -118,7 +119,8 @@ def _use_code(code: str | None, of_site: str = "") -> HubAccess:
     with tempfile.TemporaryDirectory() as folder:
         files.write(Path(folder), "", read.authority)
         _, authority = files.read(Path(folder))
-        answer = HubClient(read.url, "", "", authority).join(read.secret, config.environment)
+        with closing(HubClient(read.url, "", "", authority)) as client:
+            answer = client.join(read.secret, config.environment)
     if of_site not in ("", answer["code"]):
         raise Conflict(
             f"This box is the site {of_site}, and the code is of {answer['code']}. Leave first: edge sync leave. "

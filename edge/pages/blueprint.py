@@ -15,6 +15,7 @@ from werkzeug.routing import IntegerConverter
 from edge import clock
 from edge.api.middleware import request_context
 from edge.errors import EdgeError, Invalid, NotFound, OverQuota, TooLarge, Unavailable
+from edge.logs import without_secret
 from edge.pages import api_docs, audit, config, events, formatting, labels, languages, manual, operations, sync
 from edge.pages import operations as status
 from edge.pages.forms import MOST_DIGITS
@@ -179,7 +180,7 @@ def _problem(error: Exception) -> Problem:
         own_text = error.description if error.description != type(error).description else ""
         return Problem(error.code, title, own_text or text)
     request_id = request_context().request_id
-    log.error("Page failed: %s %s (%s)", request.method, request.path, request_id, exc_info=error)
+    log.error("Page failed: %s %s (%s)", request.method, without_secret(request.path), request_id, exc_info=error)
     return Problem(
         500,
         N_("Internal error"),

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from flask import Flask, Response, abort, current_app, request
 
+_MOVED = re.compile("^scan/")  # scripts of a scan page that was loaded from release 0.1 and is still open
 FOREVER = "public, max-age=31536000, immutable"
 _TYPES = {
     ".js": "text/javascript",
@@ -73,7 +74,7 @@ class Files:
         """Return a file. For the URL of another version, such as before an upgrade, it is the current one, not
         cached.
         """
-        file = self._files.get(name) or abort(404)
+        file = self._files.get(name) or self._files.get(_MOVED.sub("handhelds/", name)) or abort(404)
         response = Response(file.content, mimetype=file.mimetype)
         if file.is_compressible and request.accept_encodings["gzip"] > 0:
             response.set_data(_compressed(file.content))

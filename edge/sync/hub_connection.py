@@ -60,14 +60,18 @@ class HubConnection:
 
     def _connect(self) -> http.client.HTTPConnection:
         address = urlsplit(self._url)
-        host = address.hostname or ""
+        host = address.hostname or ""  # without the brackets of an IPv6 address, so the port must not be None
         if address.scheme == "https":
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, address.port, timeout=CONNECT_SECONDS, context=self._trust()
+                host, address.port or 443, timeout=CONNECT_SECONDS, context=self._trust()
             )
         else:
-            connection = http.client.HTTPConnection(host, address.port, timeout=CONNECT_SECONDS)
-        connection.connect()
+            connection = http.client.HTTPConnection(host, address.port or 80, timeout=CONNECT_SECONDS)
+        try:
+            connection.connect()
+        except OSError:
+            connection.close()  # TLS may have failed on an open socket
+            raise
         connection.sock.settimeout(ANSWER_SECONDS)
         return connection
 

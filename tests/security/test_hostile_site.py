@@ -178,7 +178,7 @@ def test_a_site_restarts_sync_a_thousand_times(hub: Hub, stolen: Stolen, monkeyp
         hub.answer(stolen.site_no, "hello", greeting(epoch, names[:number]))
     with pytest.raises(Conflict, match="was replaced 3 times"):
         hub.answer(stolen.site_no, "hello", greeting(names[4], names))
-    hub.answer(stolen.site_no, "hello", greeting(epochs[3], epochs))
+    hub.answer(stolen.site_no, "hello", greeting(names[3], names))
 
 
 def test_a_batch_has_a_bound_for_its_records(hub: Hub, stolen: Stolen, monkeypatch: pytest.MonkeyPatch) -> None:

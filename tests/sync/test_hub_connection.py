@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import IncompleteRead
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -80,3 +81,21 @@ def test_the_address_may_have_a_path() -> None:
 def test_redirects_are_not_followed() -> None:
     with hub(answering([MOVED])) as connection:
         assert connection.post("/a", b"secret", {}).status == 307
+
+
+@pytest.mark.parametrize(
+    ("url", "port"), [("http://[2001:db8::1]", 80), ("http://[2001:db8::1]:8080", 8080), ("http://hub.example/box", 80)]
+)
+def test_the_port_is_the_usual_one_unless_the_url_names_one(
+    url: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def connect(address: tuple[str, int], *_: object) -> socket.socket:
+        asked.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(ConnectionRefusedError):
+        HubConnection(url, None).post("/a", b"", {})
+    assert asked[0] == (urlsplit(url).hostname, port)

@@ -154,7 +154,7 @@ def test_retry_after_is_limited_to_an_hour(asked: str) -> None:
         thread = threading.Thread(target=_answer_once, args=(listening, answer))
         thread.start()
         client = HubClient(f"http://127.0.0.1:{listening.getsockname()[1]}", "id", "secret", None)
-        with pytest.raises(LinkError) as output:
+        with closing(client), pytest.raises(LinkError) as output:
             client.join("code", "production")
         thread.join()
     assert output.value.wait_seconds <= 3600

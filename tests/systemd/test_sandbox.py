@@ -75,3 +75,9 @@ def test_the_package_removes_the_answers_that_it_used(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     subprocess.run(["sh", "-c", here, "postinst", "configure"], check=True, env=environment)
     assert not answers.exists()
+
+
+@pytest.mark.parametrize("unit", sorted(path.name for path in SYSTEMD.glob("*.service")))
+def test_every_service_starts_something(unit: str) -> None:
+    """systemd refuses a unit without it, and nobody notices until the unit is needed."""
+    assert "\nExecStart=/" in (SYSTEMD / unit).read_text()

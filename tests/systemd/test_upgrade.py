@@ -110,9 +110,10 @@ class Computer:
         unit = SCRIPT.with_suffix(".service").read_text()
         conditions = [line.partition("=|")[2] for line in unit.splitlines() if line.startswith("ConditionPathExists")]
         is_left = " || ".join(f"test -e {path}" for path in conditions)
-        return self._run(
-            f"if {is_left}; then {SCRIPT} --resume; fi; test -e /var/lib/edge/running || systemctl start edge", at
+        resume = (
+            unit.partition("\nExecStart=")[2].partition("\n")[0].replace("/usr/local/sbin/edge-upgrade", str(SCRIPT))
         )
+        return self._run(f"if {is_left}; then {resume}; fi; test -e /var/lib/edge/running || systemctl start edge", at)
 
     def watch(self, *, is_worse: bool, at: str = "never") -> str:
         """Run the ten minutes of probation."""
