@@ -17,7 +17,6 @@ from edge.api.middleware import request_context
 from edge.errors import EdgeError, Invalid, NotFound, OverQuota, TooLarge, Unavailable
 from edge.logs import without_secret
 from edge.pages import api_docs, audit, config, events, formatting, labels, languages, manual, operations, sync
-from edge.pages import operations as status
 from edge.pages.forms import MOST_DIGITS
 from edge.pages.guard import has_role, identify, open_to_all, pages
 from edge.pages.handhelds import scan, stock_takes
@@ -37,23 +36,12 @@ from edge.tracking.stays import Quality
 log = logging.getLogger(__name__)
 
 VIEWS = (
-    *(sign_in, operations, board, asset, location, edit_asset, edit_location, scan, labels),
-    *(stock_takes, languages, second_factor),
-    *(
-        readers,
-        antennas,
-        location_corrections,
-        inbox,
-        status,
-        config,
-        api_keys,
-        people,
-        devices,
-        audit,
-        sync,
-        events,
-    ),
-    *(csv_import, exports, api_docs, manual, past, live_reads, floor_plans, trails),
+    *(sign_in, second_factor, people, devices, api_keys, languages),
+    *(board, past, trails, floor_plans, exports),
+    *(asset, location, edit_asset, edit_location, csv_import),
+    *(readers, antennas, live_reads, inbox, location_corrections),
+    *(scan, stock_takes),
+    *(operations, config, audit, labels, sync, events, api_docs, manual),
 )  # imported to register their views
 
 

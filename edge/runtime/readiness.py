@@ -1,6 +1,6 @@
 """Health checks of the running service, for /healthz, /readyz, the Status page and the watchdog.
 
-`runtime.serve` registers them, with those of other rooms.
+`runtime.serve` registers them, together with checks from other packages.
 """
 
 from __future__ import annotations

@@ -14,9 +14,8 @@ from edge.budget import MB
 from edge.database.connection import reading
 from edge.errors import Conflict, EdgeError, Unreadable
 from edge.sync import batch_format
-from edge.sync.store import change_feed as feed
+from edge.sync.store import change_feed, epochs, incoming, outgoing, site_copies, sites
 from edge.sync.store import digests as compare
-from edge.sync.store import epochs, incoming, outgoing, site_copies, sites
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.digests import Days, Digest, Scope
 from edge.sync.store.exchange import Cursor
@@ -109,9 +108,9 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
         raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     epochs.check_not_behind(seen)
     with reading():
-        until, following = feed.newest(), None
-        if epoch == epochs.hub_epoch() and after >= feed.oldest_kept() - 1 and page is None:
-            listed = feed.after(after, MAX_MASTERS)
+        until, following = change_feed.newest(), None
+        if epoch == epochs.hub_epoch() and after >= change_feed.oldest_kept() - 1 and page is None:
+            listed = change_feed.after(after, MAX_MASTERS)
             due = listed[: _fitting(site, [change.a for change in listed])]
             until = due[-1].seq if len(due) == MAX_MASTERS or len(due) < len(listed) else until
             ids = {change.a for change in due if change.kind == Kind.ASSET}

@@ -123,6 +123,14 @@ def test_own_files_are_served_without_comments_and_third_party_files_unchanged(a
     assert client.get(files.url(name)).data == (web_folder() / "static" / name).read_bytes()
 
 
+def test_a_scan_page_of_release_0_1_gets_the_scripts_that_have_moved(app: Flask) -> None:
+    client, files = app.test_client(), app.extensions["static_files"]
+    old = client.get("/static/0123456789ab/scan/tools.js")
+    assert (old.status_code, old.headers["Cache-Control"]) == (200, "no-cache")
+    assert old.data == client.get(files.url("handhelds/tools.js")).data
+    assert client.get("/static/0123456789ab/scan/no-such-file.js").status_code == 404
+
+
 def test_pages_run_no_script_but_their_own(sign_in_as: SignIn) -> None:
     answer = sign_in_as(Role.VIEWER).get("/")
     policy = answer.headers["Content-Security-Policy"]
