@@ -10,10 +10,9 @@ from typing import Any
 from flask import Flask, Response, g, request
 
 from edge import metrics, services
-from edge.api import envelope, routes, sync
-from edge.api import event_stream as events
+from edge.api import envelope, epcis, event_stream, feed, routes, sync
 from edge.api.middleware import is_api_path, request_context
-from edge.database.connection import domain_error, limit_statements
+from edge.database.connection import domain_error, hide_people, limit_statements
 from edge.errors import Unavailable
 from edge.logs import Access, without_secret, write_access
 from edge.operations.upgrade.pending_upgrade import is_pending
@@ -43,7 +42,9 @@ def create_app(installed: Services) -> Flask:
     blueprint.register(app)
     routes.register(app, installed)
     sync.register(app)
-    events.register(app, cookies.session_token)
+    event_stream.register(app, cookies.session_token)
+    feed.register(app)
+    epcis.register(app)
     app.register_error_handler(Exception, _on_error)
     return app
 
@@ -65,6 +66,7 @@ def _watch_requests(app: Flask, installed: Services) -> None:
     def begin() -> None:
         g.started = time.perf_counter()
         limit_statements(STATEMENT_SECONDS, for_all=request.method in _READING)
+        hide_people(True)  # until the guard of the pages or an endpoint knows that the caller may see them
         if request.method not in _READING and is_pending(installed.config.data_dir):
             raise Unavailable("An upgrade is being completed; try again in a few seconds")
 

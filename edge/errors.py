@@ -9,7 +9,6 @@ EdgeError
 ├── OverQuota         a person, key or organization added too much in a short time
 ├── Corrupt           stored data contradicts itself (a cycle in the location tree)
 ├── Unavailable       the database cannot be used now (disk full, locked, read-only, failing); retry later
-│   ├── Busy          the write did not start: another long transaction holds the lock
 │   └── Damaged       the database file is damaged and needs manual repair
 └── SetupError        the installation cannot run; the message says what to do
 """
@@ -73,10 +72,6 @@ class Unavailable(EdgeError):
     def __init__(self, message: str, retry_after_seconds: int = 5) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
-
-
-class Busy(Unavailable):
-    """Not started: another long transaction holds the write lock."""
 
 
 class Damaged(Unavailable):

@@ -12,7 +12,9 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
+from itertools import islice
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -52,6 +54,26 @@ class Buckets:
                 self._make_room(now)
             self._buckets[key] = (left, now)
         return self._budget(left)._replace(allowed=budget.allowed, retry_after=budget.retry_after)
+
+    def put_back(self, key: str, amount: float) -> None:
+        """Undo a `take`."""
+        with self._lock:
+            now = time.monotonic()
+            self._buckets[key] = (self._left(key, now) + min(amount, self._burst), now)
+
+    def levels(self) -> dict[str, float]:
+        """Return the tokens left in each bucket that is not full."""
+        with self._lock:
+            now = time.monotonic()
+            levels = {key: self._left(key, now) for key in self._buckets}
+        return {key: left for key, left in levels.items() if left < self._burst}
+
+    def restore(self, levels: Mapping[str, float], seconds: float) -> None:
+        """Set buckets to levels as of `seconds` ago."""
+        with self._lock:
+            now = time.monotonic()
+            for key, left in islice(levels.items(), MOST_KEYS):
+                self._buckets[key] = (min(self._burst, left + seconds * self._per_second), now)
 
     def charge(self, key: str, seconds: float) -> None:
         """Charge for CPU time at the refill rate. The debt is at most one minute."""

@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from edge.errors import Conflict
 from edge.handhelds import scans
 from edge.readers import kept_messages, unknown_tags
 from edge.records.locations import location_deleting
 from edge.records.tagging import tag_attached
 from edge.records.tags import NewTag, match_key
-from edge.tracking import pending_moves
+from edge.tracking import pending_moves, report
 
 
 def connect() -> None:
     """Connect all receivers. Repeated calls change nothing."""
     tag_attached.connect(_record_waiting_scans)
     tag_attached.connect(_replay_waiting_messages)
-    location_deleting.connect(_check_pending_moves)
+    location_deleting.connect(_check_unused)
 
 
 def _record_waiting_scans(_: Any, organization_id: int, tags: Sequence[NewTag]) -> None:
@@ -33,5 +34,7 @@ def _replay_waiting_messages(_: Any, organization_id: int, tags: Sequence[NewTag
     kept_messages.request_for_tags(organization_id, keys)
 
 
-def _check_pending_moves(_: Any, location_id: int) -> None:
+def _check_unused(_: Any, location_id: int) -> None:
+    if count := report.count_assets_at(location_id):
+        raise Conflict(f"location has {count} live asset(s) placed at it")
     pending_moves.check_none_to(location_id)

@@ -16,6 +16,8 @@ KEPT = 1_000  # lines
 LONGEST = 2_000  # characters per line
 LONGEST_PATH = 500  # characters
 
+_WITH_CODE = ("enrol", "w")
+
 _access_log = logging.getLogger("edge.access")
 
 
@@ -81,8 +83,9 @@ def write_access(access: Access, as_json: bool) -> None:
 
 
 def without_secret(path: str) -> str:
-    """Return the path of a request for the log: an enrollment code in it is replaced."""
-    return "/enrol/CODE" if path.lstrip("/").startswith("enrol/") else path
+    """Return the path of a request for the log: the code of an enrollment or a wall in it is replaced."""
+    folder, _, rest = path.lstrip("/").partition("/")
+    return f"/{folder}/CODE" if rest and folder in _WITH_CODE else path
 
 
 def set_up_log(level: str) -> None:

@@ -1,4 +1,4 @@
-"""Marks texts for translation. They are translated when shown, see `edge/pages/languages.py`."""
+"""Marks texts for translation. They are translated when shown, see `edge/pages/translation.py`."""
 
 from __future__ import annotations
 

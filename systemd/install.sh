@@ -21,7 +21,7 @@ units=/etc/systemd/system
 apt=(apt-get)
 
 main() {
-  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first='' disaster='' identity='' restored='' publisher=''
+  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first='' disaster='' identity='' restored='' publisher='' old_addresses=''
   while [[ $# -gt 0 ]]; do
     case $1 in
       --answers) answers=$(realpath -e "${2:?--answers needs a file}"); shift ;;
@@ -43,7 +43,7 @@ main() {
     uninstall "$purge"
     return
   fi
-  [[ -f $checkout/pyproject.toml ]] || fail "run it from a checkout: pyproject.toml is not in $checkout"
+  [[ -f $checkout/pyproject.toml || -f $checkout/pyvenv.cfg ]] || fail "run it from a checkout: pyproject.toml is not in $checkout"
   read_answers "$answers"
   check_machine "$check"
   if [[ -n $bundle ]]; then open_bundle; fi
@@ -52,7 +52,7 @@ main() {
   build_program
   if [[ -n $disaster ]]; then open_disaster_file; fi
   make_user
-  if [[ -n $disaster ]]; then put_settings_back; fi
+  if [[ -n $disaster ]]; then put_settings_back; take_names; fi
   write_settings
   install_program
   if [[ -n $disaster ]]; then put_data_back; fi
@@ -62,21 +62,25 @@ main() {
   if [[ -n $https ]]; then serve_https; fi
   start_service
   /usr/local/sbin/edge-mdns on
+  sync # after a power cut, files that are not on the disk yet are empty: the authority, its key, the settings of the broker
   summary
 }
 
 say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
+# In a session of its own: a program of the service's user could type commands into root's terminal.
+as_edge() { setsid --wait setpriv --reuid=edge --regid=edge --clear-groups --no-new-privs "$@"; }
 
 # Check for all conflicts before changing anything.
 check_machine() {
-  local ports="http=${http_port:-8080} mqtt=${mqtt_port:-1883}" output
+  local ports="http=${http_port:-8080} mqtt=${mqtt_port:-1883}" output offline=$bundle
   if [[ -f $settings/edge.toml ]]; then # already installed: its ports are its own
     ports=''
   elif [[ -n $https ]]; then
     ports+=" https=$https_port redirect=$redirect_port mqtts=$mqtts_port"
   fi
-  if output=$("$here/check-machine" ${bundle:+--offline} --ports "$ports"); then
+  if [[ -f $checkout/pyvenv.cfg ]]; then offline=yes; fi # dpkg has installed what the package needs
+  if output=$("$here/check-machine" ${offline:+--offline} --ports "$ports"); then
     if [[ -n $1 ]]; then printf '%s\n' "$output"; else grep '^NOTE' <<<"$output" || true; fi
     return
   fi
@@ -151,7 +155,10 @@ read_answers() {
       REDIRECT_PORT=*) redirect_port=$value ;;
       MQTTS_PORT=*) mqtts_port=$value ;;
       HTTPS_NAME=*) https_name=$value ;;
-      NETWORK_NAME=*) network_name=${value%.local} ;;
+      NETWORK_NAME=*)
+        network_name=$(name_of "$value")
+        is_name "$network_name" || fail "$1: NETWORK_NAME: $value is not a name: letters a to z, digits, hyphens"
+        ;;
       '' | '#'*) ;;
       *) fail "$1: not an answer: ${line%%=*}" ;;
     esac
@@ -160,7 +167,8 @@ read_answers() {
 
 install_packages() {
   say "Packages of Debian"
-  local package needed=(python3 python3-venv mosquitto ca-certificates avahi-daemon) missing=()
+  local package needed=(python3 mosquitto ca-certificates avahi-daemon) missing=()
+  if [[ ! -f $checkout/pyvenv.cfg ]]; then needed+=(python3-venv); fi
   if [[ -n $https ]]; then needed+=(caddy openssl); fi
   for package in "${needed[@]}"; do
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
@@ -192,10 +200,30 @@ put_settings_back() {
   local file
   for file in "$restored"/settings/*; do
     case ${file##*/} in
+      names) ;;
       *.crt | *.pub) install -m 0644 "$file" "$settings" ;;
       *) install -m 0600 "$file" "$settings" ;; # write_settings gives the service access to its files
     esac
   done
+}
+
+# Take the names of the old box, which the certificate, readers and labels use. A file of an earlier release has none; the
+# network name is then that of the labels.
+take_names() {
+  local line name='' network_name='' own
+  own=" $(ip -o addr show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4 }' | paste -sd ' ') "
+  while IFS= read -r line; do
+    case $line in
+      HOSTNAME=*) name=${line#*=} ;;
+      NETWORK_NAME=*) network_name=$(name_of "${line#*=}") ;;
+      ADDRESSES=*) for line in ${line#*=}; do [[ $own = *" $line "* ]] || old_addresses+=" $line"; done ;;
+    esac
+  done < <(cat "$restored/settings/names" 2>/dev/null || sed -nE 's|^public_url = "https?://([^/:"]*)\.local[/:"].*|NETWORK_NAME=\1|p' "$settings/edge.toml")
+  if is_name "${name%%.*}" && [[ $name =~ ^[A-Za-z0-9.-]+$ && $name != "$(hostname)" ]]; then
+    if grep -q '^127\.0\.1\.1' /etc/hosts; then sed -i "s/^127\.0\.1\.1.*/127.0.1.1 $name/" /etc/hosts; else echo "127.0.1.1 $name" >>/etc/hosts; fi
+    hostnamectl set-hostname "$name" 2>/dev/null || { echo "$name" >/etc/hostname && hostname "$name"; }
+  fi
+  if is_name "$network_name"; then "$here/edge-mdns" name "$network_name"; fi
 }
 
 # Written as the service, which owns the folder.
@@ -203,11 +231,11 @@ put_data_back() {
   local file name
   for file in "$restored"/data/*; do
     name=${file##*/}
-    runuser -u edge -- tee "$data/$name" <"$file" >/dev/null
-    runuser -u edge -- chmod 0600 "$data/$name"
+    as_edge tee "$data/$name" <"$file" >/dev/null
+    as_edge chmod 0600 "$data/$name"
   done
   /usr/local/bin/edge restore --yes "$data/database.db.gz"
-  runuser -u edge -- rm -f "$data/database.db.gz"
+  as_edge rm -f "$data/database.db.gz"
 }
 
 make_user() {
@@ -216,7 +244,7 @@ make_user() {
   [[ ! -L $data ]] || fail "$data is a link; put a folder there, or mount a disk at that place"
   install -d -o edge -g edge -m 0750 "$data"
   # The service owns this folder, so root creates nothing in it: a link could redirect it.
-  runuser -u edge -- mkdir -p -m 0750 "$data/broker"
+  as_edge mkdir -p -m 0750 "$data/broker"
 }
 
 # The first release is built before the user and the settings exist: a failed build leaves nothing behind. A broken
@@ -267,15 +295,21 @@ choose_name() {
   local proposal
   proposal=$(sed -n 's/^host-name=//p' /etc/avahi/avahi-daemon.conf)
   proposal=${proposal:-edge-$(head -c 4 /etc/machine-id)}
-  if [[ -z $network_name && -t 0 && -z $organization ]]; then
+  while [[ -z $network_name && -t 0 && -z $organization ]]; do
     read -rp "Name of this box in its network, which no other box there has [$proposal]: " network_name
-  fi
-  network_name=${network_name:-$proposal}
-  "$here/edge-mdns" name "${network_name%.local}"
+    network_name=$(name_of "${network_name:-$proposal}")
+    is_name "$network_name" || { echo "Not a name: letters a to z, digits, hyphens"; network_name=''; }
+  done
+  network_name=$(name_of "${network_name:-$proposal}")
+  "$here/edge-mdns" name "$network_name"
 }
 
+# Names in a network have no case.
+name_of() { local name=${1,,}; echo "${name%.local}"; }
+is_name() { local LC_ALL=C; [[ $1 =~ ^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$ ]]; }
+
 public_url() {
-  local name=${https_name:-${network_name%.local}.local}
+  local name=${https_name:-$network_name.local}
   if [[ -z $https ]]; then echo "http://$name:${http_port:-8080}"
   elif [[ $https_port = 443 ]]; then echo "https://$name"
   else echo "https://$name:$https_port"; fi
@@ -378,6 +412,9 @@ summary() {
   echo "  pages, API, labels   $url/"
   for address in $addresses; do echo "  the same             $scheme://$address$port/   (for phones that cannot resolve the name)"; done
   for address in $addresses; do echo "  readers              mqtt://$address:$mqtt_port${tls_port:-}"; done
+  if [[ -n $old_addresses ]]; then
+    echo "  The old box had the address$old_addresses. Give this box the same one if readers or handhelds use it"
+  fi
   "$program/venv/bin/segno" --compact --border 2 "$url/" 2>/dev/null || true
   cat <<NEXT
 Next:
@@ -394,15 +431,15 @@ NEXT
 uninstall() {
   say "Removing edge"
   local name
-  # The choice of HTTPS is a setting, and settings are kept.
-  if [[ -f $settings/https.conf ]]; then cp -p "$settings/https.conf" "$settings/https.conf.kept"; fi
-  [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off || true
-  if [[ -f $settings/https.conf.kept ]]; then mv -T "$settings/https.conf.kept" "$settings/https.conf"; fi
+  # The choice of HTTPS and the address on labels are settings, and settings are kept.
+  for name in https.conf edge.toml; do [[ ! -f $settings/$name ]] || cp -p "$settings/$name" "$settings/$name.kept"; done
+  [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off >/dev/null || true
+  for name in https.conf edge.toml; do [[ ! -f $settings/$name.kept ]] || mv -T "$settings/$name.kept" "$settings/$name"; done
   [[ ! -x /usr/local/sbin/edge-mdns ]] || /usr/local/sbin/edge-mdns off
   systemctl disable --quiet --now edge.service edge-{upgrade,probation}.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
   for name in "$here"/edge*.{service,timer,path}; do rm -f "${units:?}/${name##*/}"; done
   rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge{-tls,_share}.conf \
-    /etc/mosquitto/edge.passwd /etc/mosquitto/edge.acl /usr/local/bin/edge /usr/local/sbin/edge-{https,mdns,upgrade,verify}
+    /etc/mosquitto/edge.{passwd,acl,restart,clear} /usr/local/bin/edge /usr/local/sbin/edge-{disaster,https,mdns,upgrade,verify}
   rmdir --ignore-fail-on-non-empty "$units/mosquitto.service.d" 2>/dev/null || true
   if [[ -f $data/sync-secret ]]; then
     echo "this box was a site of a hub: remove the site on the hub's page Sync, or its key stays valid"

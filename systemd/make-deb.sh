@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
-# A Debian package for `apt install ./FILE`, from a bundle that make-bundle.sh made: its checkout and its wheels, while
-# mosquitto, caddy and Python come from Debian. It is for the release of Debian and the processor of the bundle.
+# Make a Debian package for `apt install ./FILE` from a bundle of make-bundle.sh. It has the installed program with all
+# libraries in /usr/lib/edge, so that no pip runs at the site and `dpkg --verify edge` finds changed files. mosquitto,
+# Caddy and Python come from Debian. The package is for the Debian release and the processor of the bundle, because
+# compiled libraries fit one version of Python only.
 #
 #   systemd/make-deb.sh BUNDLE [FOLDER [KEY]]
 #
-# KEY, of sign-release, signs the package; a site compares it first: edge-verify FILE && apt install ./FILE.
-# Installing it makes nothing but the command edge-setup, which asks for the site, unless /etc/edge/answers has the
-# answers. Each later version is tried on a copy of the site before it takes over, as by `edge upgrade`; if it does not
-# work, apt tells why and the one from before goes on. Settings are made once, kept by upgrades and by `apt remove`, and
-# removed with the data by `apt purge`.
+# Its version has the time of the commit, so each later commit is an upgrade for apt. KEY, of sign-release, signs the
+# package; a site verifies it first: edge-verify FILE && apt install ./FILE.
+# It only installs the command edge-setup, which asks for the site, unless /etc/edge/answers has the answers. Each later
+# version is tried on a copy of the site first, as by `edge upgrade`. If the trial fails, apt reports why and the previous
+# release continues. Settings are created once, kept by upgrades and by `apt remove`, and removed by `apt purge`.
 set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 fail() { printf 'make-deb.sh: %s\n' "$*" >&2; exit 1; }
 
 main() {
-  [[ $# -ge 1 && $1 != -* ]] || { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
-  local bundle folder=${2:-$PWD} key=${3:-} here scratch version debian arch file
-  here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+  [[ $# -ge 1 && $1 != -* ]] || { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
+  local bundle folder=${2:-$PWD} key=${3:-} scratch version debian arch file python
   bundle=$(realpath -e "$1")
   scratch=$(mktemp -d)
   # shellcheck disable=SC2064  # expand now
@@ -27,10 +30,17 @@ main() {
   read -r debian arch <"$scratch/bundle/target"
   version=$(sed -n 's/^__version__ = "\(.*\)"/\1/p' "$scratch/bundle/edge/edge/__init__.py")
   [[ -n $version ]] || fail "the version of the checkout in $bundle cannot be read"
-  file=$(realpath "$folder")/edge_$version~${debian}_$arch.deb
-  fill "$scratch/root" "$scratch/bundle"
-  describe "$scratch/root" "$version~$debian" "$arch"
+  version+=+$(sed -n 's/^made \(....\)-\(..\)-\(..\)T\(..\):\(..\).*/\1\2\3.\4\5/p' "$scratch/bundle/release")~$debian
+  case $debian in
+    debian12) python=3.11 ;;
+    debian13) python=3.13 ;;
+    *) fail "$bundle is for $debian, which is not known" ;;
+  esac
+  file=$(realpath "$folder")/edge_${version}_$arch.deb
+  fill "$scratch" "$python" "$arch"
+  describe "$scratch/root" "$version" "$arch" "$python"
   chmod -R go=rX "$scratch/root"
+  (cd "$scratch/root" && find usr -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums) # for dpkg --verify
   dpkg-deb --root-owner-group -Zxz -z1 --build "$scratch/root" "$file" >/dev/null
   cp "$scratch/bundle/sbom.cdx.json" "${file%.deb}.cdx.json"
   if [[ -n $key ]]; then "$here/sign-release" "$key" "$file"; fi
@@ -38,20 +48,56 @@ main() {
 }
 
 fill() {
-  local root=$1 bundle=$2
-  mkdir -p "$root"/{DEBIAN,usr/share/edge,usr/share/doc/edge,usr/sbin}
-  cp -r "$bundle/edge" "$root/usr/share/edge/checkout"
-  cp -r "$bundle/wheels" "$root/usr/share/edge/wheels"
-  cp "$bundle/release" "$root/usr/share/edge/checkout/"
+  local bundle=$1/bundle root=$1/root python=$2 release=$1/root/usr/lib/edge
+  mkdir -p "$root"/{DEBIAN,usr/share/doc/edge,usr/sbin} "$release/bin"
+  install_libraries "$1" "$release" "$python" "$3"
+  # A virtual environment, as Debian's Python would make it.
+  printf 'home = /usr/bin\ninclude-system-site-packages = false\nversion = %s\n' "$python" >"$release/pyvenv.cfg"
+  ln -s /usr/bin/python3 "$release/bin/python3"
+  ln -s python3 "$release/bin/python"
+  ln -s lib "$release/lib64"
+  cp -r "$bundle/edge/systemd" "$release/systemd"
+  rm -f "$release/systemd/answers"
+  cp "$bundle/release" "$release/"
   cp "$bundle/sbom.cdx.json" "$root/usr/share/doc/edge/"
   cat >"$root/usr/sbin/edge-setup" <<'SETUP'
 #!/bin/sh
 # Completes the installation of the package: asks for the organization and its first administrator. Options: install.sh.
-export PIP_NO_INDEX=1 PIP_FIND_LINKS=/usr/share/edge/wheels
-unset PIP_INDEX_URL PIP_EXTRA_INDEX_URL
-exec /usr/share/edge/checkout/systemd/install.sh "$@"
+exec /usr/lib/edge/systemd/install.sh "$@"
 SETUP
   chmod 755 "$root/usr/sbin/edge-setup"
+}
+
+# Install the wheels of the bundle for the Python of its Debian, which need not be the Python that runs this. Libraries
+# must have the hashes in requirements.txt.
+install_libraries() {
+  local scratch=$1 release=$2 python=$3 target=$2/lib/python$3/site-packages machine=x86_64 minor name own options platforms=()
+  if [[ $4 = arm64 ]]; then machine=aarch64; fi
+  for minor in $(seq 17 36); do platforms+=(--platform "manylinux_2_${minor}_$machine"); done
+  options=(--disable-pip-version-check -qqq install --no-deps --no-index --no-compile --target "$target" --only-binary :all:
+    --implementation cp --python-version "$python" --abi "cp${python/./}" --abi abi3 --abi none
+    "${platforms[@]}" --platform "manylinux2014_$machine" --platform any)
+  export PIP_NO_INDEX=1 PIP_FIND_LINKS=$scratch/bundle/wheels
+  unset PIP_INDEX_URL PIP_EXTRA_INDEX_URL
+  python3 -m pip --disable-pip-version-check -qqq wheel --no-deps --wheel-dir "$scratch/own" "$scratch/bundle/edge"
+  sed "s/ ; [^\\]*//" "$scratch/bundle/edge/systemd/requirements.txt" >"$scratch/requirements.txt"
+  own=$(echo "$scratch"/own/edge-*.whl)
+  echo "$own --hash=sha256:$(sha256sum "$own" | cut -d' ' -f1)" >>"$scratch/requirements.txt"
+  python3 -m pip "${options[@]}" --require-hashes --requirement "$scratch/requirements.txt"
+  mv "$target/bin/litestream" "$release/bin/"
+  # Programs find the Python beside them, wherever the folder is. One that is started through a link keeps its release.
+  for name in edge segno; do
+    {
+      cat <<'START'
+#!/bin/sh
+'''exec' "$(dirname "$(realpath "$0")")/python3" "$0" "$@"
+' '''
+START
+      tail -n +2 "$target/bin/$name"
+    } >"$release/bin/$name"
+    chmod 755 "$release/bin/$name"
+  done
+  rm -rf "${target:?}"/{bin,{hatchling,pathspec,pluggy,trove_classifiers}{,-*.dist-info}} # only used to build
 }
 
 describe() {
@@ -62,7 +108,7 @@ Version: $2
 Architecture: $3
 Maintainer: edge <edge@localhost>
 Installed-Size: $(du -sk "$1/usr" | cut -f1)
-Depends: python3, python3-venv, mosquitto, caddy, openssl, ca-certificates, avahi-daemon
+Depends: python3 (>= $4), python3 (<< ${4%.*}.$((${4#*.} + 1))~), mosquitto, caddy, openssl, ca-certificates, avahi-daemon
 Section: net
 Priority: optional
 Description: asset and location tracking for a warehouse

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import settings
 from werkzeug.routing import Rule
 
-from edge.audit import quotas
 from edge.audit.actors import shell
-from edge.database import migrate
-from edge.database.connection import FILE_NAME, close_database
+from edge.database import connection
+from edge.database.connection import close_database
+from edge.database.instance import signing_key
 from edge.people import organizations
+from tests.databases import Files, copy_files, files_of, make_database
 
-# How long an example takes says more about what else the machine does than about the code.
+# The duration of an example depends more on the load of the machine than on the code.
 settings.register_profile("edge", deadline=None)
 settings.load_profile("edge")
 
@@ -26,8 +27,8 @@ settings.load_profile("edge")
 def _compile_each_route_once() -> None:
     """Compiling the routes takes 65 of the 75 ms of `create_app`, and thousands of tests make an application each.
 
-    What is kept depends on nothing but the route: its arguments, the pattern, the converters, and the two functions
-    that build its URL.
+    The kept attributes depend on nothing but the route: its arguments, the pattern, the converters, and the two
+    functions that build its URL.
     """
     compile_rule = Rule.compile
     compiled: dict[tuple[str, str], dict[str, Any]] = {}
@@ -46,6 +47,20 @@ def _compile_each_route_once() -> None:
 
 
 _compile_each_route_once()
+
+SYNCHRONOUS = connection.PRAGMAS["synchronous"]  # of the service
+
+
+def _write_without_fsync() -> None:
+    """Waiting for the disk takes longer than most tests, and their databases need not survive a power cut.
+
+    Processes that tests start are not affected.
+    """
+    connection.PRAGMAS["synchronous"] = "off"
+    os.fsync = lambda _: None  # type: ignore[assignment]
+
+
+_write_without_fsync()
 
 PROGRAMS = {
     "mosquitto": ("mosquitto",),
@@ -73,8 +88,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def lacks(what: str) -> NoReturn:
-    """What a test needs is not there: it is skipped on a laptop and fails in CI, where nothing may be skipped."""
+    """Skip a test without its requirement, or fail it in CI, where nothing may be skipped."""
     (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs {what}")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than processors, since a quarter of the time the tests wait for threads, timers and disks."""
+    return (os.cpu_count() or 1) + 1
 
 
 class Cast(NamedTuple):
@@ -85,24 +105,34 @@ class Cast(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def new_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Making it takes longer than most tests, so that each of them gets a copy."""
+def new_database(tmp_path_factory: pytest.TempPathFactory) -> Files:
     folder = tmp_path_factory.mktemp("new")
-    migrate.migrate(folder)
-    close_database()
-    return (folder / FILE_NAME).read_bytes()
+    make_database(folder)
+    return files_of(folder)
+
+
+@pytest.fixture(scope="session")
+def database_with_cast(tmp_path_factory: pytest.TempPathFactory, new_database: Files) -> tuple[Files, Cast]:
+    folder = tmp_path_factory.mktemp("cast")
+    copy_files(new_database, folder)
+    acme, rival = (organizations.add_organization(shell(), name).id for name in ("Acme", "Rival"))
+    signing_key()
+    return files_of(folder), Cast(acme, rival)
 
 
 @pytest.fixture
-def store(tmp_path: Path, new_database: bytes) -> Iterator[Path]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A new, migrated database; the value is its data directory."""
-    (tmp_path / FILE_NAME).write_bytes(new_database)
-    migrate.migrate(tmp_path)
-    quotas.forget()
+    if "cast" in request.fixturenames:
+        files, _ = request.getfixturevalue("database_with_cast")
+    else:
+        files = request.getfixturevalue("new_database")
+    copy_files(files, tmp_path)
     yield tmp_path
     close_database()
 
 
 @pytest.fixture
-def cast(store: Path) -> Cast:
-    return Cast(organizations.add_organization(shell(), "Acme").id, organizations.add_organization(shell(), "Rival").id)
+def cast(store: Path, database_with_cast: tuple[Files, Cast]) -> Cast:
+    """Two organizations, which are in the database from the start."""
+    return database_with_cast[1]

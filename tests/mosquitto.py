@@ -14,7 +14,7 @@ from pathlib import Path
 START_SECONDS = 10.0
 MOST_LINES = 50_000
 
-# What systemd/mosquitto.conf sets for a site, without accounts.
+# Settings of systemd/mosquitto.conf for a site, without accounts.
 LIMITS = """
 allow_anonymous true
 queue_qos0_messages true
@@ -34,7 +34,7 @@ class Mosquitto:
     """Keeps sessions and queues in `folder` when it is stopped, and has them again when it is started."""
 
     def __init__(self, folder: Path, settings: str = "", tls: tuple[Path, Path] | None = None) -> None:
-        """`tls`: certificate and key. `settings` come last, so that they can add a listener."""
+        """`tls`: certificate and key. `settings` come last, because they may add a listener."""
         self.port = free_port()
         self.url = f"{'mqtts' if tls else 'mqtt'}://127.0.0.1:{self.port}"
         encryption = f"certfile {tls[0]}\nkeyfile {tls[1]}\n" if tls else ""

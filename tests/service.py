@@ -21,9 +21,9 @@ START_SECONDS = 20.0
 
 
 class Service:
-    """`edge serve` on a data directory; its log goes to `serve.log` beside the database, or elsewhere.
+    """`edge serve` on a data directory; its log goes to `serve.log` next to the database, or elsewhere.
 
-    After a `with` block no process is left, whatever happened in it.
+    After a `with` block no process is left, even after an exception.
     """
 
     def __init__(self, data_dir: Path, broker_url: str, log: Path | None = None, **settings: object) -> None:
@@ -39,7 +39,7 @@ class Service:
         flags = [f"--set={name}={value}" for name, value in everything.items()]
         self._edge = [sys.executable, "-m", "edge", *flags]
         self.process: subprocess.Popen[bytes] | None = None
-        self.environment: dict[str, str] = {}  # of the service, beside that of this process
+        self.environment: dict[str, str] = {}  # of the service, added to that of this process
         self.enter_group: Callable[[], None] | None = None  # called in the process of the service, before it begins
         self.patience = START_SECONDS  # until it ends
         self._logged_before = 0
@@ -64,7 +64,7 @@ class Service:
             )
 
     def run(self, *arguments: str) -> str:
-        """A command with the settings of the service; what it printed. Raises RuntimeError with it when it fails."""
+        """Run a command with the settings of the service and return its output. Raises RuntimeError if it fails."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run([*self._edge, *arguments], cwd=ROOT, env=environment, capture_output=True, check=False)
         if done.returncode:
@@ -111,7 +111,7 @@ class Service:
 
 
 class LedgerReader:
-    """What the database of a running service says, read as another process would."""
+    """Reads the database of a running service like another process."""
 
     def __init__(self, data_dir: Path) -> None:
         self._connection = sqlite3.connect(f"file:{data_dir / FILE_NAME}?mode=ro", uri=True, isolation_level=None)

@@ -70,8 +70,10 @@ def test_enrolment_codes_stay_out_of_the_log(app: Flask, lines: list[str]) -> No
     client = app.test_client()
     client.get("/enrol/ABCD-EFGH")
     client.get("/enrol/ABCD-EFGH/")
+    client.get("/w/ABCD-EFGH")
+    client.get("/w/ABCD-EFGH/now")
     client.put("/enrol/ABCD-EFGH")
-    assert ["/enrol/CODE" in line for line in lines] == [True] * 3
+    assert ["/CODE" in line for line in lines] == [True] * 5
     assert "ABCD" not in "".join(lines)
 
 
@@ -92,7 +94,7 @@ def test_a_page_that_fails_logs_the_request_id_that_it_shows(
     app: Flask, sign_in_as: SignIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     browser = sign_in_as(Role.VIEWER)
-    monkeypatch.setattr(board.location_board, "tree", lambda *_: 1 / 0)
+    monkeypatch.setattr(board, "first_steps", lambda *_: 1 / 0)
     response = browser.get("/")
     assert response.status_code == 500
     request_id = response.headers["X-Request-ID"]

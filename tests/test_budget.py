@@ -45,7 +45,7 @@ Connect = Callable[..., socket.socket]
 
 @pytest.fixture
 def connect(listener: BaseWSGIServer) -> Iterator[Connect]:
-    """Connections that hold little of what is sent to them."""
+    """Connections with small receive buffers."""
     opened = []
 
     def connect(address: str = "127.0.0.1") -> socket.socket:
@@ -164,7 +164,7 @@ def test_the_lines_of_a_head_are_bounded(connect: Connect) -> None:
 
 
 def test_memory_that_threads_have_freed_is_returned_to_the_system() -> None:
-    """Before, each thread that had opened images kept what they took."""
+    """Before, each thread that had opened images kept their memory."""
     program = """
 import threading
 from pathlib import Path

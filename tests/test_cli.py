@@ -1,4 +1,4 @@
-"""The `edge` command as a technician meets it: what it says, what it refuses, what it never does."""
+"""The `edge` command for a technician: output, refusals, and limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_init_again_says_what_exists_and_changes_nothing(edge: Shell) -> None:
 
 
 @pytest.mark.parametrize("password", ["", "short", "elevenchars"])
-def test_init_refuses_a_password_under_twelve_characters_and_can_be_run_again(bare: Shell, password: str) -> None:
+def test_init_refuses_a_short_password_and_can_be_run_again(bare: Shell, password: str) -> None:
     code, said = bare("init", "--org", "Acme", "--email", "boss@acme.test", typed=password)
     assert (code, said) == (1, "edge: password must be at least 12 characters\n")
     bare.ok("init", "--org", "Acme", "--email", "boss@acme.test", typed=PASSWORD)

@@ -1,4 +1,4 @@
-"""The lists of versions: what an installation gets is what was tested, and every file of it is known by its hash."""
+"""The lists of versions: an installation gets the tested versions, and every file has a known hash."""
 
 from __future__ import annotations
 

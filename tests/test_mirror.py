@@ -1,4 +1,4 @@
-"""Tests have the folder of what they test: those of `edge/tracking/stays.py` are in `tests/tracking`."""
+"""Tests are in the folder of the tested code: those of `edge/tracking/stays.py` are in `tests/tracking`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 EDGE = TESTS.parent / "edge"
 
-# What these test is more than a room: what people see, the whole application, what is installed.
+# These test more than one room: pages in a browser, the whole application, the installation.
 SUBJECTS = {"browser", "security", "simulation", "systemd", "soak", "bench"}
 
 

@@ -1,4 +1,4 @@
-"""What replaces the inside of a library works with its newest release, before a pin is moved to it."""
+"""Code that replaces internals of a library works with its newest release, before a pin is moved to it."""
 
 from __future__ import annotations
 

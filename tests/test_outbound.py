@@ -1,4 +1,4 @@
-"""Where a webhook may lead: the address that was judged is the one that is connected to, and TLS proves whose it is."""
+"""Destinations of webhooks: the checked address is the one that is connected to, and TLS proves its owner."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_nothing_goes_to_an_address_that_is_not_on_the_internet(monkeypatch: pyt
     assert names.connected_to == []
 
 
-def test_a_private_network_that_was_allowed_opens_neither_the_box_nor_the_clouds_secrets(
+def test_a_private_network_opens_neither_the_box_nor_cloud_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = told(monkeypatch, ["10.1.2.3"], ["127.0.0.1"], ["169.254.169.254"])
@@ -100,7 +100,7 @@ def test_a_private_network_that_was_allowed_opens_neither_the_box_nor_the_clouds
 
 
 class Probe(socket.socket):
-    """On a box with one address, 10.1.2.3: packets have it as their source, wherever they go."""
+    """On a box with one address, 10.1.2.3: packets to any destination have it as their source."""
 
     def connect(self, _address: object) -> None:
         pass

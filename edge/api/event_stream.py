@@ -41,6 +41,7 @@ class _Caller(NamedTuple):
     actor: Actor
     scopes: tuple[str, ...]
     may_listen: Callable[[], bool]
+    role: Role | None
 
 
 class _Refused(EdgeError):
@@ -74,7 +75,12 @@ def stream() -> Response:
     newest = log.newest_of(organization_id)
     first_frame = head(None if position else newest, is_lost=bool(last) and position is None)
     listener = Listener(
-        organization_id, filter_, position or (newest.seq if newest else log.newest()), caller.may_listen
+        organization_id,
+        caller.subject,
+        filter_,
+        position or (newest.seq if newest else log.newest()),
+        caller.may_listen,
+        caller.role,
     )
     return _stream_response(listener, first_frame)
 
@@ -96,7 +102,8 @@ def _stream_response(listener: Listener, first_frame: bytes) -> Response:
 
 def _pending_frames(listener: Listener) -> bytes:
     batch = log.after(listener.organization_id, listener.seq, MOST_EVENTS)
-    return b"".join(frame(event, kind) for event in batch if (kind := listener.event_filter.kind_of(event)))
+    visible = log.visible_to(listener.role, listener.organization_id, batch)
+    return b"".join(frame(event, kind) for event in visible if (kind := listener.event_filter.kind_of(event)))
 
 
 def _authenticate() -> _Caller:
@@ -109,13 +116,13 @@ def _authenticate() -> _Caller:
         if principal is None:
             raise _Refused(401, "The token is invalid or has expired", _CHALLENGE)
         may_listen = _validity(lambda: tokens.principal(environment, token))
-        return _Caller(principal.subject, principal.actor, principal.scopes, may_listen)
+        return _Caller(principal.subject, principal.actor, principal.scopes, may_listen, principal.role)
     cookie = session_token()
     session = find_session(cookie) if cookie else None
     if session is None:
         raise _Refused(401, "Sign in, or send Authorization: Bearer <token>", _CHALLENGE)
-    scopes = SCOPES_OF_ROLE[Role(session.role)]
-    return _Caller(f"person:{session.person_id}", actor_of(session), scopes, _validity(lambda: find_session(cookie)))
+    role, may_listen = Role(session.role), _validity(lambda: find_session(cookie))
+    return _Caller(f"person:{session.person_id}", actor_of(session), SCOPES_OF_ROLE[role], may_listen, role)
 
 
 def _validity(find: Callable[[], object]) -> Callable[[], bool]:

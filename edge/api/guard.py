@@ -105,14 +105,14 @@ def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> C
     current: Request = request._get_current_object()  # type: ignore[attr-defined]
     if operation.is_open:
         principal = ANONYMOUS
-        _take_from_budget(installed, f"address:{current.remote_addr}")
+        take_from_budget(installed, f"address:{current.remote_addr}")
     else:
-        principal = _principal(installed, current.environ)
+        principal = bearer(installed, current.environ)
         if operation.is_api_key_only and principal.api_key_id is None:
             raise unauthorized(NOT_VALID)
         if operation.scope and operation.scope not in principal.scopes:
             raise ApiError("forbidden", f"This operation requires the scope {operation.scope}")
-        _take_from_budget(installed, principal.subject)
+        take_from_budget(installed, principal.subject)
     media_type = _media_type(operation.media_types) if operation.media_types else ""
     parameters = query.decode(operation.query, current.query_string) if current.query_string else {}
     ids = {name: query.record_id(name, text) for name, text in path.items()}
@@ -125,7 +125,8 @@ def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> C
     return Call(principal, ids, parameters, content, create)
 
 
-def _principal(installed: Guard, environ: WSGIEnvironment) -> Principal:
+def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
+    """Return the bearer of the token. Raises ApiError."""
     header: str | None = environ.get("HTTP_AUTHORIZATION")
     if header is None:
         raise unauthorized(USE_BEARER if _has_token_elsewhere(environ) else "Missing authorization header")
@@ -146,7 +147,8 @@ def _has_token_elsewhere(environ: WSGIEnvironment) -> bool:
     return any(name.startswith("HTTP_") and _TOKEN.fullmatch(value) for name, value in environ.items())
 
 
-def _take_from_budget(installed: Guard, key: str) -> None:
+def take_from_budget(installed: Guard, key: str) -> None:
+    """Count a request. Raises ApiError if there were too many."""
     middleware.request_context().budget = budget = installed.buckets.take(key)
     if not budget.allowed:
         raise ApiError("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})

@@ -3,82 +3,129 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from edge import clock
 from edge.records.assets import AssetRow
 from edge.records.locations import LocationRow
 from edge.records.tags import TagRow
 from edge.tracking.report import AssetLocationRow, StayRow
-from edge.validation import json_text
-
-Shape = dict[str, Any]
+from edge.validation.json_text import Raw, Struct
 
 
-def asset(row: AssetRow) -> Shape:
+class Tag(Struct, gc=False):
+    id: int
+    tag_type: str
+    value: str
+
+
+class Asset(Struct, gc=False):
+    id: int
+    external_key: str
+    name: str
+    description: str | None
+    is_active: bool
+    metadata: Raw
+    valid_from: str
+    valid_to: str | None
+    created_at: str
+    updated_at: str
+    deleted_at: str | None
+    tags: list[Tag]
+
+
+class Location(Struct, gc=False):
+    id: int
+    external_key: str
+    name: str
+    description: str | None
+    is_active: bool
+    parent_id: int | None
+    parent_external_key: str | None
+    valid_from: str
+    valid_to: str | None
+    created_at: str
+    updated_at: str
+    deleted_at: str | None
+    tags: list[Tag]
+
+
+class AssetLocation(Struct, gc=False):
+    asset_id: int
+    asset_external_key: str
+    location_id: int | None
+    location_external_key: str | None
+    asset_deleted_at: str | None
+    asset_last_seen: str
+    dwell_started_at: str
+    dwell_seconds: int
+
+
+class Stay(Struct, gc=False):
+    event_observed_at: str
+    location_id: int | None
+    location_external_key: str | None
+    duration_seconds: int | None
+
+
+def asset(row: AssetRow) -> Asset:
     """Return the JSON object of an asset. Unpacking the row once is faster than reading its attributes."""
     record_id, key, name, description, is_active, metadata, valid_from, valid_to, created, updated, deleted, tags = row
-    return {
-        "id": record_id,
-        "external_key": key,
-        "name": name,
-        "description": description,
-        "is_active": bool(is_active),
-        "metadata": json_text.Raw(metadata),
-        "valid_from": instant(valid_from),
-        "valid_to": None if valid_to is None else instant(valid_to),
-        "created_at": instant(created),
-        "updated_at": instant(updated),
-        "deleted_at": None if deleted is None else instant(deleted),
-        "tags": [{"id": tag_id, "tag_type": tag_type, "value": value} for tag_id, tag_type, value in tags],
-    }
+    return Asset(
+        record_id,
+        key,
+        name,
+        description,
+        bool(is_active),
+        Raw(metadata),
+        instant(valid_from),
+        None if valid_to is None else instant(valid_to),
+        instant(created),
+        instant(updated),
+        None if deleted is None else instant(deleted),
+        [Tag(tag_id, tag_type, value) for tag_id, tag_type, value in tags],
+    )
 
 
-def location(row: LocationRow) -> Shape:
-    return {
-        "id": row.id,
-        "external_key": row.external_key,
-        "name": row.name,
-        "description": row.description,
-        "is_active": bool(row.is_active),
-        "parent_id": row.parent_id,
-        "parent_external_key": row.parent_external_key,
-        "valid_from": instant(row.valid_from),
-        "valid_to": _optional(row.valid_to),
-        "created_at": instant(row.created_at),
-        "updated_at": instant(row.updated_at),
-        "deleted_at": _optional(row.deleted_at),
-        "tags": [tag(item) for item in row.tags],
-    }
+def location(row: LocationRow) -> Location:
+    return Location(
+        row.id,
+        row.external_key,
+        row.name,
+        row.description,
+        bool(row.is_active),
+        row.parent_id,
+        row.parent_external_key,
+        instant(row.valid_from),
+        _optional(row.valid_to),
+        instant(row.created_at),
+        instant(row.updated_at),
+        _optional(row.deleted_at),
+        [tag(item) for item in row.tags],
+    )
 
 
-def tag(row: TagRow) -> Shape:
-    return {"id": row.id, "tag_type": row.tag_type, "value": row.value}
+def tag(row: TagRow) -> Tag:
+    return Tag(row.id, row.tag_type, row.value)
 
 
-def asset_location(row: AssetLocationRow) -> Shape:
+def asset_location(row: AssetLocationRow) -> AssetLocation:
     """Return one row of the report (spec: AssetLocationItem)."""
     asset_id, asset_key, location_id, location_key, deleted, last_seen, dwell_started = row
-    return {
-        "asset_id": asset_id,
-        "asset_external_key": asset_key,
-        "location_id": location_id,
-        "location_external_key": location_key,
-        "asset_deleted_at": None if deleted is None else instant(deleted),
-        "asset_last_seen": instant(last_seen),
-        "dwell_started_at": instant(dwell_started),
-        "dwell_seconds": (last_seen - dwell_started) // clock.SECOND,
-    }
+    return AssetLocation(
+        asset_id,
+        asset_key,
+        location_id,
+        location_key,
+        None if deleted is None else instant(deleted),
+        instant(last_seen),
+        instant(dwell_started),
+        (last_seen - dwell_started) // clock.SECOND,
+    )
 
 
-def stay(row: StayRow) -> Shape:
+def stay(row: StayRow) -> Stay:
     """Return one row of the history (spec: AssetHistoryItem)."""
-    return {
-        "event_observed_at": instant(row.observed_at),
-        "location_id": row.location_id,
-        "location_external_key": row.location_external_key,
-        "duration_seconds": row.duration_seconds,
-    }
+    return Stay(instant(row.observed_at), row.location_id, row.location_external_key, row.duration_seconds)
 
 
 instant: Callable[[int], str] = clock.rfc3339

@@ -16,6 +16,7 @@ from edge.people.secrets import hash_secret, new_client_secret
 from edge.services import services
 from edge.sync import batch_format, hub
 from edge.sync.store import sites
+from edge.sync.store.site_quotas import HistoryWaits
 from edge.sync.store.sites import SecondBox, Site
 from edge.validation import json_text
 
@@ -23,10 +24,14 @@ blueprint = Blueprint("sync", __name__, url_prefix="/sync/v1")
 
 _RESPONSE_MEMORY = 24 * MB  # at most, for records with their metadata
 MAX_JOIN = 1024  # bytes
+MAX_PREVIEW = MB // 2  # bytes of one page of records
+PREVIEW_MEMORY = 8 * MB  # for the objects of one page
+WRONG_CODE = "this code is invalid, used or expired. Create a new one on the hub's Sync page"
 MAX_REQUESTS_OF_SITE = 2  # at the same time; a site sends its requests one after another
 _MAX_MESSAGE = 1_000  # characters; the message is stored, shown, and may quote input from the site
 _running = ConcurrencyLimit(RESERVED + MAX_REQUESTS_OF_SITE)
 _wrong_codes = Buckets(burst=10, per_second=1 / 60)
+_previews = Buckets(burst=1000, per_second=2)  # pages by site
 
 
 class _Refused(EdgeError):
@@ -47,9 +52,7 @@ def register(app: Flask) -> None:
 def join() -> Response:
     """Exchange a join code for the site's credentials. Wrong codes are rate-limited by network."""
     address = client_network(request.remote_addr or "unknown")
-    wait = _wrong_codes.look(address).retry_after
-    if wait:
-        raise _Refused(429, f"Too many wrong codes; try again in {wait} s", {"Retry-After": str(wait)})
+    _check_codes(address)
     if not sites.is_hub():
         raise NotFound("this box is not a hub")
     try:
@@ -68,9 +71,43 @@ def join() -> Response:
     site = sites.join(hash_secret(code), hash_secret(secret))
     if site is None:
         _wrong_codes.take(address)
-        raise NotFound("this code is invalid, used or expired. Create a new one on the hub's Sync page")
+        raise NotFound(WRONG_CODE)
     name = organizations.get_organization(site.organization_id).name
-    return _json({"client_id": site.api_key_id, "client_secret": secret, "code": site.code, "hub_name": name})
+    return _json(
+        {
+            "client_id": site.api_key_id,
+            "client_secret": secret,
+            "code": site.code,
+            "hub_name": name,
+            "hub_id": sites.hub_id(),
+            "former_codes": sites.former_codes(site),
+        }
+    )
+
+
+@blueprint.post("/preview")
+def preview() -> Response:
+    """Say which records of a box would clash if it joined. The join code authenticates it and stays valid."""
+    address = client_network(request.remote_addr or "unknown")
+    _check_codes(address)
+    scheme, _, code = request.headers.get("Authorization", "").partition(" ")
+    site = sites.find_by_join_code(hash_secret(code.strip())) if scheme.lower() == "join" else None
+    if site is None:
+        _wrong_codes.take(address)
+        raise NotFound(WRONG_CODE)
+    budget = _previews.take(str(site.no))
+    if not budget.allowed:
+        wait = budget.retry_after
+        raise _Refused(429, f"Too many requests; try again in {wait} s", {"Retry-After": str(wait)})
+    name = organizations.get_organization(site.organization_id).name
+    return _run(site, _body(MAX_PREVIEW), lambda body: hub.preview(site, name, body), PREVIEW_MEMORY, MB)
+
+
+def _check_codes(address: str) -> None:
+    """Raise _Refused after too many wrong codes from a network."""
+    wait = _wrong_codes.look(address).retry_after
+    if wait:
+        raise _Refused(429, f"Too many wrong codes; try again in {wait} s", {"Retry-After": str(wait)})
 
 
 @blueprint.post("/hello")
@@ -109,18 +146,25 @@ def recover() -> Response:
 
 
 def _handle(handle: Callable[[Site, bytes], dict[str, Any]], max_unpacked: int, response_memory: int = 0) -> Response:
-    """Authenticate the site, reserve memory and run `handle`.
+    """Authenticate the site and run `handle` with the site and the body. Raises Unavailable; see `_run`."""
+    site = _site()
+    return _run(site, _body(), lambda body: handle(site, body), max_unpacked, response_memory)
 
-    The reserved memory covers the unpacked body and the response. The concurrency limit applies to the site and not to
-    the token, because a key can obtain any number of tokens. Raises Unavailable.
+
+def _run(
+    site: Site, body: bytes, handle: Callable[[bytes], dict[str, Any]], max_unpacked: int, response_memory: int
+) -> Response:
+    """Reserve memory for the unpacked body and the response, and run `handle`.
+
+    The concurrency limit applies to the site and not to the token, because a key can obtain any number of tokens.
+    Raises Unavailable.
     """
-    site, body = _site(), _body()
     caller = str(site.no)
     if not _running.acquire(caller):
         raise Unavailable("Earlier requests of this site are still running", 1)
     try:
         with WORK.holding(batch_format.cost(body, max_unpacked) + response_memory):
-            return _json(handle(site, body))
+            return _json(handle(body))
     finally:
         _running.release(caller)
 
@@ -134,6 +178,9 @@ def _refusal_response(error: EdgeError) -> Response:
         return _error_response(error.status, message, error.headers)
     if isinstance(error, SecondBox):
         headers = {"Retry-After": str(error.retry_after_seconds), batch_format.REASON: batch_format.SECOND_BOX}
+        return _error_response(503, message, headers)
+    if isinstance(error, HistoryWaits):
+        headers = {"Retry-After": str(error.retry_after_seconds), batch_format.REASON: batch_format.HISTORY_WAITS}
         return _error_response(503, message, headers)
     if isinstance(error, Unavailable):
         return _error_response(503, message, {"Retry-After": str(error.retry_after_seconds)})

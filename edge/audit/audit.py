@@ -7,6 +7,7 @@ refuses to commit a write without an audit entry. New records count toward the a
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -65,7 +66,7 @@ class Act:
     def note_all(self, entries: Iterable[Entry]) -> None:
         """Record several actions with one statement."""
         added_bytes = 0
-        created: set[str] = set()
+        created: Counter[str] = Counter()
 
         def rows() -> Iterator[tuple[Any, ...]]:
             nonlocal added_bytes
@@ -74,15 +75,16 @@ class Act:
                 kind, _, participle = entry.action.partition(".")
                 if participle in _CREATING_ACTIONS:
                     added_bytes += quotas.ROW_BYTES + len(row[-1])
-                    created.add(kind)
+                if participle in (*_CREATING_ACTIONS, "restored"):
+                    created[kind] += 1
                 yield row
 
         execute_many(INSERT_ENTRY, rows())
         _thread.notes = _notes() + 1
         if added_bytes:
             quotas.charge(self.actor, added_bytes)
-        for kind in created:
-            quotas.check_cap(self.actor, kind)
+        for kind, number in created.items():
+            quotas.check_cap(self.actor, kind, added=number)
 
     def row(self, entry: Entry) -> tuple[Any, ...]:
         """Return the values of `INSERT_ENTRY`."""

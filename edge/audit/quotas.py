@@ -1,12 +1,14 @@
 """Quotas for people and API keys: bytes added over time, and the number of records of some kinds.
 
 Every audited creation and every scan is charged here, through any interface. Shell, readers and hub are exempt. Without
-quotas, one operator could fill the disk within hours and force retention to delete history.
+quotas, one operator could fill the disk within hours and force retention to delete history. A cap also applies to
+records that sync brings.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +22,12 @@ DISK_NEARLY_FULL = (
 )
 MB = 1024 * 1024
 ROW_BYTES = 500  # bytes of a small record with its indexes and audit entry
-LINE_BYTES = 100  # bytes of one stock-take row
+LINE_BYTES = 100  # bytes of one row of a stock-take or expected list
 _LIMITED = (ActorKind.PERSON, ActorKind.API_KEY)
 _of_caller = Buckets(burst=200 * MB, per_second=20 * MB / 3600)
-_of_organization = Buckets(burst=1000 * MB, per_second=100 * MB / 3600)
+_of_key = Buckets(burst=1000 * MB, per_second=100 * MB / 3600)  # a program may import all records with their metadata
+_of_organization = Buckets(burst=2000 * MB, per_second=200 * MB / 3600)
+COUNT_EVERY = 1_000  # creations between two counts of a kind with many records
 
 
 class Cap(NamedTuple):
@@ -35,6 +39,16 @@ class Cap(NamedTuple):
 
 
 CAPS = {
+    "asset": Cap(
+        1_000_000,
+        "asset WHERE organization_id = ? AND deleted_at IS NULL",
+        "delete some first, or raise limits.assets",
+    ),
+    "location": Cap(
+        100_000,
+        "location WHERE organization_id = ? AND deleted_at IS NULL",
+        "delete some first, or raise limits.locations",
+    ),
     "key": Cap(
         500,
         "api_key WHERE organization_id = ? AND revoked_at IS NULL "
@@ -44,7 +58,28 @@ CAPS = {
     "person": Cap(5_000, "person WHERE organization_id = ? AND disabled_at IS NULL", "disable one first"),
     "device": Cap(1_000, "device WHERE organization_id = ? AND revoked_at IS NULL", "revoke one first"),
     "reader": Cap(2_000, "reader WHERE organization_id = ? AND deleted_at IS NULL", "remove one first"),
+    "door": Cap(500, "door WHERE organization_id = ? AND deleted_at IS NULL AND site_no IS NULL", "remove one first"),
+    "channel": Cap(50, "channel WHERE organization_id = ?", "remove one first"),
+    "output": Cap(20, "output WHERE organization_id = ?", "remove one first"),
+    "rule": Cap(50, "rule WHERE organization_id = ? AND deleted_at IS NULL", "remove one first"),
+    "expected_list": Cap(
+        20_000,
+        "expected_list WHERE organization_id = ?",
+        "they are deleted after retention.history_days; lower that setting",
+    ),
+    "open expected_list": Cap(
+        500,
+        "expected_list WHERE organization_id = ? AND signed_at IS NULL",
+        "sign off or delete one first",
+    ),
+    "muster_plan": Cap(200, "muster_plan WHERE organization_id = ?", "delete one first"),
+    "muster": Cap(5_000, "muster WHERE organization_id = ?", "shorten the time for which reports are kept"),
     "site": Cap(1_000, "site WHERE organization_id = ? AND removed_at IS NULL", "remove one first"),
+    "asset_note": Cap(20_000, "asset_note WHERE organization_id = ?", "delete some first"),
+    "asset_photo": Cap(2_000, "asset_photo WHERE organization_id = ?", "delete some first"),
+    "location_printer": Cap(200, "location_printer WHERE organization_id = ?", "remove one first"),
+    "wall": Cap(50, "wall WHERE organization_id = ?", "revoke one first"),
+    "saved_filter": Cap(100, "saved_filter WHERE organization_id = ?", "remove one first"),
     "floor_plan": Cap(200, "floor_plan WHERE organization_id = ?", "remove one first"),
     "stock_take": Cap(
         50_000,
@@ -59,6 +94,12 @@ CAPS = {
 }
 
 
+# Counting many records takes milliseconds, so a count allows up to COUNT_EVERY creations without another one. Records
+# deleted meanwhile are not noticed until the next count; other kinds are counted for each new record.
+_RARELY_COUNTED = ("asset", "location")
+_creations_left: dict[tuple[int, str], int] = {}  # until the next count, by organization and kind
+
+
 class _Reserve:
     """Disk space reserved for reads and scans."""
 
@@ -70,10 +111,33 @@ def keep_free(size: int) -> None:
     _Reserve.size = size
 
 
+def set_limits(limits: Mapping[str, int]) -> None:
+    """Change caps by kind."""
+    for kind, limit in limits.items():
+        CAPS[kind] = CAPS[kind]._replace(limit=limit)
+    _creations_left.clear()
+
+
 def forget() -> None:
-    """Reset all usage counters, as a restart does."""
-    _of_caller.clear()
-    _of_organization.clear()
+    """Reset all usage counters."""
+    for buckets in _buckets().values():
+        buckets.clear()
+    _creations_left.clear()
+
+
+def _buckets() -> dict[str, Buckets]:
+    return {"callers": _of_caller, "keys": _of_key, "organizations": _of_organization}
+
+
+def usage() -> dict[str, dict[str, float]]:
+    """Return the bytes left of each quota in use, by kind and key."""
+    return {name: buckets.levels() for name, buckets in _buckets().items()}
+
+
+def restore_usage(saved: Mapping[str, Mapping[str, float]], seconds: float) -> None:
+    """Restore a result of `usage` from `seconds` ago."""
+    for name, buckets in _buckets().items():
+        buckets.restore(saved.get(name, {}), seconds)
 
 
 def charge(actor: Actor, size: int, *, is_scan: bool = False) -> None:
@@ -85,21 +149,50 @@ def charge(actor: Actor, size: int, *, is_scan: bool = False) -> None:
         return
     if not is_scan:
         _check_disk()
-    caller = f"{actor.kind} {actor.sender_id or actor.id}"
-    for buckets, key in ((_of_caller, caller), (_of_organization, str(actor.organization_id))):
-        budget = buckets.take(key, size)
-        if not budget.allowed:
-            raise OverQuota(budget.retry_after)
+    of_sender = _of_key if actor.kind == ActorKind.API_KEY else _of_caller
+    caller, organization = f"{actor.kind} {actor.sender_id or actor.id}", str(actor.organization_id)
+    budget = of_sender.take(caller, size)
+    if not budget.allowed:
+        raise OverQuota(budget.retry_after)
+    budget = _of_organization.take(organization, size)
+    if not budget.allowed:
+        of_sender.put_back(caller, size)
+        raise OverQuota(budget.retry_after)
 
 
-def check_cap(actor: Actor, kind: str, more: int = 0) -> None:
-    """Raise Conflict if the organization exceeds its cap for `kind`. Call inside the transaction."""
-    cap = CAPS.get(kind)
-    if cap is None or actor.kind not in _LIMITED:
+def check_cap(actor: Actor, kind: str, more: int = 0, added: int = 1) -> None:
+    """Raise Conflict if the organization exceeds its cap for `kind`. Call inside the transaction.
+
+    `more`: records that will be added; `added`: records added since the last call.
+    """
+    if kind in CAPS and actor.kind in _LIMITED:
+        check_number(actor.organization_id, kind, more, added)
+
+
+def check_number(organization_id: int, kind: str, more: int = 0, added: int = 1) -> None:
+    """Like `check_cap`, whoever adds the records."""
+    if kind not in _RARELY_COUNTED:
+        _creations_until_count(organization_id, kind, more)
         return
-    count = execute(f"SELECT count(*) FROM {cap.rows}", (actor.organization_id,)).fetchone()[0]
-    if count + more > cap.limit:
-        raise Conflict(f"There are {cap.limit:,} of these already ({kind.replace('_', ' ')}); {cap.remedy}")
+    left = _creations_left.pop((organization_id, kind), 0) - added - more
+    if left < 0:
+        left = _creations_until_count(organization_id, kind, more)
+    _creations_left[organization_id, kind] = left
+
+
+def _creations_until_count(organization_id: int, kind: str, more: int) -> int:
+    """Count the records and return how many can be created before the next count. Raises Conflict over the cap."""
+    cap = CAPS[kind]
+    count = count_of(organization_id, kind) + more
+    if count > cap.limit:
+        raise Conflict(f"At most {cap.limit:,} are allowed ({kind.replace('_', ' ')}); {cap.remedy}")
+    return min(cap.limit - count, COUNT_EVERY)
+
+
+def count_of(organization_id: int, kind: str) -> int:
+    """Return the number of records that count for a cap."""
+    number: int = execute(f"SELECT count(*) FROM {CAPS[kind].rows}", (organization_id,)).fetchone()[0]
+    return number
 
 
 def _check_disk() -> None:

@@ -19,6 +19,7 @@ from edge.config.settings import Config, Value
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, open_database
 from edge.errors import NotFound, SetupError
+from edge.outbound import Network
 from edge.people import organizations, people
 from edge.people.people import PersonRow
 from edge.readers import readers
@@ -26,6 +27,14 @@ from edge.readers.readers import ReaderRow
 from edge.records import assets, locations
 from edge.records.assets import AssetFilter, AssetRow
 from edge.records.locations import LocationFilter, LocationRow
+
+NETWORK = click.option(
+    "--network",
+    type=click.Choice([network.value for network in Network]),
+    default=Network.INTERNET.value,
+    show_default=True,
+    help="Allowed networks: the internet, also private networks, also this box.",
+)
 
 
 class Setup(NamedTuple):

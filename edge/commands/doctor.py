@@ -21,15 +21,15 @@ from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
 from edge.operations.doctor import doctor as examination
 from edge.operations.doctor import findings as last_findings
+from edge.operations.doctor import https
 from edge.operations.doctor.findings import Level, Subject
 from edge.operations.doctor.machine import Machine
-from edge.operations.doctor.readers import DROPPED, RETAINED
 from edge.operations.support_bundle import write_bundle
-from edge.readers import broker_files
+from edge.readers import broker_files, broker_state
 from edge.sync.store import state as sync_state
 from edge.validation.topics import DOCTOR_TOPIC
 
-BROKER_TOPICS = ("$SYS/broker/version", DROPPED, RETAINED)
+BROKER_TOPICS = ("$SYS/broker/version", broker_state.DROPPED, *broker_state.MEMORY)
 _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM"}
 
 
@@ -48,7 +48,8 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, is_published: bool)
     open_file(setup)
     examined = []
     settings = _settings_in_force(setup)
-    for item in examination.examine(_subject(settings), examination.SLOW if is_published else ()):
+    subject = _subject(settings)
+    for item in examination.examine(subject, examination.SLOW if is_published else ()):
         examined.append(item)
         if not as_json:
             _print(item)
@@ -63,13 +64,13 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, is_published: bool)
         write_bundle(bundle, texts)
         click.echo(f"Wrote {bundle}", err=True)
     if is_published:
-        _publish(setup.config, examination.as_json(examined))
+        _publish(setup.config, examination.as_json(examined), https.first_end(subject))
     sys.exit(examination.exit_code(examined))
 
 
-def _publish(config: Config, findings: str) -> None:
+def _publish(config: Config, findings: str, certificate_ends_at: int | None) -> None:
     """Publish to this box's broker. An unreachable broker is a finding of its own, so it does not fail here."""
-    last_findings.keep(config.data_dir, findings)
+    last_findings.keep(config.data_dir, findings, certificate_ends_at)
     try:
         broker_probe.publish(_own_broker(config), DOCTOR_TOPIC, findings.encode(), retain=True)
     except Unavailable as error:
@@ -122,7 +123,7 @@ def _subject(config: Config) -> Subject:
         public_url=config.http_public_url,
         authority_file=config.http_authority_file,
         broker_url=config.mqtt_broker,
-        broker_settings=Path("/etc/mosquitto"),
+        broker_settings=broker_state.MOSQUITTO,
         ask_broker=ask_broker,
         recognize=recognize,
         proposed_filter=proposed_filter,
@@ -130,6 +131,7 @@ def _subject(config: Config) -> Subject:
         accounts_dir=config.mqtt_accounts_dir,
         tls_port=config.mqtt_tls_port,
         machine=Machine(),
+        record_limits=config.record_limits,
     )
 
 

@@ -8,10 +8,9 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import ask_password, for_actor, for_organization, location_id_of, print_table
+from edge.commands.context import NETWORK, ask_password, for_actor, for_organization, location_id_of, print_table
 from edge.errors import NotFound, Unavailable
-from edge.events import destinations as store
-from edge.events import validation as rules
+from edge.events import destinations, validation
 from edge.events.destinations import Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.outbound import Network
@@ -21,13 +20,6 @@ from edge.validation import values
 
 _ON = click.option("--on", "kinds", multiple=True, metavar="KIND", help=f"{', '.join(KINDS)}; repeat; default: all.")
 _LOCATION = click.option("--location", help="Key of a location: only events there or in its sub-locations.")
-_NETWORK = click.option(
-    "--network",
-    type=click.Choice([network.value for network in Network]),
-    default=Network.INTERNET.value,
-    show_default=True,
-    help="Allowed networks: the internet, also private networks, also this box.",
-)
 
 
 @click.group()
@@ -40,11 +32,11 @@ def events() -> None:
 @click.argument("url")
 @_ON
 @_LOCATION
-@_NETWORK
+@NETWORK
 @for_actor
 def add_webhook(actor: Actor, name: str, url: str, kinds: tuple[str, ...], location: str | None, network: str) -> None:
     """Send events to URL by POST, signed as Standard Webhooks specifies. Prints the secret once."""
-    checked = rules.webhook_url(url, is_on_internet=network == Network.INTERNET)
+    checked = validation.webhook_url(url, is_on_internet=network == Network.INTERNET)
     secret = new_webhook_secret()
     row = _add(actor, DestinationKind.WEBHOOK, name, checked, secret, kinds, location, network)
     click.echo(f"Added {row.name}. The receiver verifies signatures with this secret, shown only once:\n")
@@ -57,14 +49,14 @@ def add_webhook(actor: Actor, name: str, url: str, kinds: tuple[str, ...], locat
 @click.argument("url")
 @click.option(
     "--topic",
-    default=rules.DEFAULT_TOPIC,
+    default=validation.DEFAULT_TOPIC,
     show_default=True,
     help="Topic for events; {type}, {asset}, {location} and {reader} are replaced by the event's values.",
 )
 @click.option("--sign-in", "has_password", is_flag=True, help="Prompt for the password of the user in URL.")
 @_ON
 @_LOCATION
-@_NETWORK
+@NETWORK
 @for_actor
 def add_mqtt(
     actor: Actor,
@@ -77,8 +69,8 @@ def add_mqtt(
     network: str,
 ) -> None:
     """Publish events to the broker at URL, for example mqtts://edge@broker.example.com."""
-    checked = rules.broker_url(url, is_on_internet=network == Network.INTERNET)
-    template = rules.topic_template(topic)
+    checked = validation.broker_url(url, is_on_internet=network == Network.INTERNET)
+    template = validation.topic_template(topic)
     password = ask_password() if has_password else ""
     row = _add(actor, DestinationKind.MQTT, name, checked, password, kinds, location, network, template)
     click.echo(f"Added {row.name}. Try it: edge events test {_quoted(row.name)}")
@@ -88,13 +80,22 @@ def add_mqtt(
 @for_organization
 def list_destinations(organization_id: int) -> None:
     """List the destinations with their event kinds and the state of delivery."""
-    rows = store.list_destinations(organization_id)
+    rows = destinations.list_destinations(organization_id)
     if not rows:
         click.echo("There are no destinations. Add one: edge events add-webhook NAME URL")
         return
     head = ["NAME", "KIND", "TO", "EVENTS", "STATE", "DELIVERED", "WAITING", "LOST"]
     table = [
-        (row.name, row.kind, row.url, _chosen(row), _state(row), row.delivered, store.count_waiting(row), row.lost)
+        (
+            row.name,
+            row.kind,
+            row.url,
+            _chosen(row),
+            _state(row),
+            row.delivered,
+            destinations.count_waiting(row),
+            row.lost,
+        )
         for row in rows
     ]
     print_table(head, table)
@@ -106,7 +107,7 @@ def list_destinations(organization_id: int) -> None:
 def show(organization_id: int, name: str) -> None:
     """Show the newest delivery attempts to a destination."""
     row = _find(organization_id, name)
-    attempts = store.list_attempts(organization_id, row.no, 20)
+    attempts = destinations.list_attempts(organization_id, row.no, 20)
     table = [
         (clock.rfc3339(one.at), one.event_kind, one.event_id, f"{one.milliseconds} ms", one.detail) for one in attempts
     ]
@@ -121,10 +122,12 @@ def test(actor: Actor, name: str, wait: int) -> None:
     """Have the service send a test event, before anything else that waits, and print the result."""
     row = _find(actor.organization_id, name)
     began = clock.now()
-    store.request_test(actor, row.no)
+    destinations.request_test(actor, row.no)
     deadline = time.monotonic() + wait
     while time.monotonic() < deadline:
-        tried = [one for one in store.list_attempts(actor.organization_id, row.no, 5) if one.event_kind == "test"]
+        tried = [
+            one for one in destinations.list_attempts(actor.organization_id, row.no, 5) if one.event_kind == "test"
+        ]
         if tried and tried[0].at >= began:
             if not tried[0].is_delivered:
                 raise Unavailable(f"{row.name} did not accept it: {tried[0].detail}")
@@ -139,7 +142,7 @@ def test(actor: Actor, name: str, wait: int) -> None:
 @for_actor
 def enable(actor: Actor, name: str) -> None:
     """Resume a destination that was disabled."""
-    store.enable(actor, _find(actor.organization_id, name).no)
+    destinations.enable(actor, _find(actor.organization_id, name).no)
     click.echo("Resumes within seconds with the events still in the log.")
 
 
@@ -148,7 +151,7 @@ def enable(actor: Actor, name: str) -> None:
 @for_actor
 def disable(actor: Actor, name: str) -> None:
     """Stop sending to a destination for now."""
-    store.disable(actor, _find(actor.organization_id, name).no)
+    destinations.disable(actor, _find(actor.organization_id, name).no)
     click.echo("Disabled. To resume: edge events enable NAME")
 
 
@@ -159,7 +162,7 @@ def new_secret(actor: Actor, name: str) -> None:
     """Give a webhook another secret, or a broker another password. The old one stops working at once."""
     row = _find(actor.organization_id, name)
     secret = new_webhook_secret() if row.kind is DestinationKind.WEBHOOK else ask_password()
-    store.change_secret(actor, row.no, secrets.seal(secret))
+    destinations.change_secret(actor, row.no, secrets.seal(secret))
     if row.kind is DestinationKind.WEBHOOK:
         click.echo(secret)
 
@@ -170,7 +173,7 @@ def new_secret(actor: Actor, name: str) -> None:
 @for_actor
 def remove(actor: Actor, name: str) -> None:
     """Remove a destination."""
-    store.remove(actor, _find(actor.organization_id, name).no)
+    destinations.remove(actor, _find(actor.organization_id, name).no)
     click.echo("Removed.")
 
 
@@ -185,13 +188,15 @@ def _add(
     network: str,
     topic: str = "",
 ) -> Destination:
-    selection = Filter(rules.event_kinds(kinds or KINDS, KINDS), location_id_of(actor.organization_id, location))
+    selection = Filter(validation.event_kinds(kinds or KINDS, KINDS), location_id_of(actor.organization_id, location))
     title = values.name("name", name)
-    return store.add(actor, NewDestination(kind, title, url, secrets.seal(secret), selection, Network(network), topic))
+    return destinations.add(
+        actor, NewDestination(kind, title, url, secrets.seal(secret), selection, Network(network), topic)
+    )
 
 
 def _find(organization_id: int, name: str) -> Destination:
-    for row in store.list_destinations(organization_id):
+    for row in destinations.list_destinations(organization_id):
         if row.name == name:
             return row
     raise NotFound(f"There is no destination {name}. List all: edge events list")

@@ -12,8 +12,8 @@ from edge import clock
 from edge.commands.context import Setup, open_file, open_site, require_database, shell
 from edge.config.settings import Config
 from edge.errors import SetupError
-from edge.operations import archives
 from edge.operations import backup as backups
+from edge.operations import encryption
 from edge.operations import restore_drill as drill
 from edge.operations.files import hold
 from edge.operations.snapshots import CopySummary
@@ -154,7 +154,7 @@ def _parse_time(text: str, time_zone: str) -> int:
 @click.command("backup-key")
 def backup_key() -> None:
     """Make a pair of keys for encrypted copies of the backups. Neither of them is kept on this box."""
-    private, public = archives.new_key()
+    private, public = encryption.new_key()
     click.echo(f"{private}\n    Keep this key away from the box; without it the copies cannot be read.")
     click.echo(f'second_recipient = "{public}"\n    Add this to the settings under [backup].')
 

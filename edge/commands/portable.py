@@ -7,20 +7,29 @@ from pathlib import Path
 import click
 
 from edge.commands.context import Setup, open_site, shell
-from edge.operations import portable_file
+from edge.operations import portable_file, portable_records
 from edge.operations.files import hold
 
 
 @click.command("export")
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "number",
+    type=click.IntRange(1, portable_records.FORMAT),
+    default=portable_records.FORMAT,
+    show_default=True,
+    help="An earlier format, for an earlier release. 2 lacks outputs and musters, 1 also doors and rules.",
+)
 @click.pass_obj
-def export_site(setup: Setup, file: Path) -> None:
-    """Write assets, locations, tags, readers, people and history to FILE, a zip of JSON lines, while the service runs.
+def export_site(setup: Setup, file: Path, number: int) -> None:
+    """Write the records of the site and all history to FILE, a zip of JSON lines, while the service runs.
 
-    Passwords, PINs, badges, API keys and the readers' accounts are left out.
+    These are assets, locations, tags, readers, people, doors, rules and expected lists. Passwords, PINs, badges, API
+    keys, the readers' accounts and the secrets of channels are left out.
     """
     open_site(setup)
-    made = portable_file.write_export(file)
+    made = portable_file.write_export(file, number)
     click.echo(f"Wrote {file} ({made.size >> 10} KB): {_count_text(made.rows)}")
 
 
@@ -43,6 +52,7 @@ def import_site(setup: Setup, file: Path, is_confirmed: bool) -> None:
         "Exports contain no passwords. Add an administrator: edge user add --role administrator --email NEW@ADDRESS"
     )
     click.echo("Create reader accounts: edge account NAME. Create API keys: page API Keys")
+    click.echo("Channels with a password, token or webhook address are disabled: enter it again on the page Channels")
     if done.previous_database:
         click.echo(f"The previous database is {done.previous_database}; delete it once everything works.")
 

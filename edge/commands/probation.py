@@ -11,10 +11,10 @@ import click
 
 from edge import clock
 from edge.commands.context import Setup, open_file
+from edge.database.downgrade import downgrade
 from edge.errors import SetupError
-from edge.operations.files import replace_text
-from edge.operations.upgrade import probation_sources as sources
-from edge.operations.upgrade import trial
+from edge.operations.files import hold, replace_text
+from edge.operations.upgrade import probation_sources, trial
 from edge.operations.upgrade.probation import LOOK_SECONDS, Probation, Sample, Tally
 from edge.readers.ledger import hour_of
 
@@ -27,28 +27,40 @@ def note_reads(setup: Setup, file: Path) -> None:
     open_file(setup)
     before = _read(file)
     since_hour = before.since_hour if before else hour_of(clock.now()) - 1
-    readers = {name: list(tally) for name, tally in sources.tallies(since_hour).items()}
+    readers = {name: list(tally) for name, tally in probation_sources.tallies(since_hour).items()}
     first = [[sample.at, sample.readers] for sample in before.samples[:1]] if before else []
-    is_ready = sources.answer(f"{trial.address_of(setup.config.http_listen)}/readyz") is not None
+    is_ready = probation_sources.answer(f"{trial.address_of(setup.config.http_listen)}/readyz") is not None
     noted = {"since_hour": since_hour, "was_ready": is_ready, "samples": [*first, [time.monotonic(), readers]]}
     replace_text(file, json.dumps(noted))
 
 
 @click.command("watch-upgrade", hidden=True)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--seconds", type=float, default=600.0, help="Duration in seconds.")
+@click.option("--seconds", type=float, default=600.0, help="Seconds in which the service runs.")
 @click.pass_obj
 def watch_upgrade(setup: Setup, file: Path, seconds: float) -> None:
     """Watch the release that runs; fail with the reason as soon as it does worse than the one that FILE describes."""
     open_file(setup)
     before = _read(file) or _Noted(hour_of(clock.now()), False, [])
     probation = Probation(before.samples, before.has_been_ready)
-    base, until = trial.address_of(setup.config.http_listen), time.monotonic() + seconds
-    while time.monotonic() < until:
-        fault = probation.fault(sources.observe(base, before.since_hour))
+    base = trial.address_of(setup.config.http_listen)
+    while probation.watched_seconds < seconds:
+        fault = probation.fault(probation_sources.observe(base, before.since_hour))
         if fault:
             raise SetupError(fault)
-        time.sleep(min(LOOK_SECONDS, max(0.0, until - time.monotonic())))
+        time.sleep(min(LOOK_SECONDS, max(0.0, seconds - probation.watched_seconds)))
+
+
+@click.command("downgrade-database", hidden=True)
+@click.argument("schema", type=int)
+@click.pass_obj
+def downgrade_database(setup: Setup, schema: int) -> None:
+    """Change the database to that of an earlier release. Data that only newer releases have is dropped."""
+    with hold(setup.config.data_dir):
+        done = downgrade(setup.config.data_dir, schema)
+    rows = ", ".join(f"{name} ({count} rows)" for name, count in sorted(done.dropped.items()) if count)
+    changed = f"Changed the database from schema {done.schema_before} to {schema}; left out: {rows or 'nothing'}"
+    click.echo(". ".join([changed, *done.warnings]))  # one line, which edge-upgrade repeats
 
 
 class _Noted(NamedTuple):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from contextlib import closing
-from pathlib import Path
 
 import click
 
@@ -14,15 +12,21 @@ from edge.audit.actors import Actor
 from edge.commands.context import Setup, for_actor, for_organization, in_force, print_table
 from edge.errors import Conflict, NotFound, Unavailable
 from edge.people.secrets import hash_secret, new_token
+from edge.records import keys_in_bulk
 from edge.runtime.readiness import check_disk
-from edge.sync import files
+from edge.sync import enrollment, files
 from edge.sync import join as join_codes
+from edge.sync import preview as previews
 from edge.sync import recover as get_back
 from edge.sync.client import HubClient, check_address
-from edge.sync.store import change_feed, hub_link, recovered_history, sites
+from edge.sync.sender import LinkError
+from edge.sync.store import change_feed, hub_link, recovered_history, site_lifecycle, sites
+from edge.sync.store import conflicts as open_conflicts
 from edge.sync.store import state as sync_state
 from edge.sync.store.hub_link import HubAccess, Target
-from edge.sync.store.state import SiteState
+from edge.sync.store.site_health import PROBLEM, WARNING
+from edge.sync.store.state import SiteState, SiteStatus
+from edge.sync.verify import FULL
 from edge.validation import values
 
 
@@ -61,25 +65,148 @@ def new_code(actor: Actor, code: str, url: str) -> None:
     click.echo("\nOn its current box, if only the key was lost: edge sync join with the same code.")
 
 
+@sync.command("rename-site")
+@click.argument("code")
+@click.option("--code", "new_code", help="New code. The keys of its locations at this hub begin with it.")
+@click.option("--name", help="New name.")
+@for_actor
+def rename_site(actor: Actor, code: str, new_code: str | None, name: str | None) -> None:
+    """Change the name or the code of the site CODE (on the hub). A new code changes the keys of its locations."""
+    site = sites.find_by_code(actor.organization_id, code)
+    key = values.external_key("code", new_code if new_code is not None else site.code)
+    title = values.name("name", name if name is not None else site.name)
+    site = site_lifecycle.rename(actor, site.no, code=key, name=title)
+    click.echo(f"The site is {site.name} ({site.code}).")
+
+
+@sync.command("retire-site")
+@click.argument("code")
+@click.confirmation_option(prompt="Revoke the key of this site? Its records and history stay, read-only")
+@for_actor
+def retire_site(actor: Actor, code: str) -> None:
+    """Retire the site CODE (on the hub). It can return with a new code: edge sync new-code."""
+    site_lifecycle.retire(actor, sites.find_by_code(actor.organization_id, code).no)
+    click.echo(f"Retired {code}. Its records and history stay, read-only.")
+
+
+@sync.command("remove-site")
+@click.argument("code")
+@click.confirmation_option(prompt="Remove this site? Its records become the hub's")
+@for_actor
+def remove_site(actor: Actor, code: str) -> None:
+    """Remove the site CODE (on the hub). Its records become the hub's until a site with this code is added again."""
+    site_lifecycle.remove(actor, sites.find_by_code(actor.organization_id, code).no)
+    click.echo(f"Removed {code}.")
+
+
+@sync.command("merge-sites")
+@click.argument("code")
+@click.argument("into")
+@click.confirmation_option(prompt="Merge the sites? This cannot be undone")
+@for_actor
+def merge_sites(actor: Actor, code: str, into: str) -> None:
+    """Merge the site CODE into the site INTO (on the hub). If interrupted, run the same command again.
+
+    The records of CODE become the hub's, and its locations move below INTO. Records of a box that joined as both sites
+    are united with their history.
+    """
+    other = sites.find_by_code(actor.organization_id, into)
+    site_lifecycle.merge(actor, sites.find_by_code(actor.organization_id, code).no, other.no)
+    click.echo(f"Merged {code} into {into}.")
+
+
+@sync.command("merge-conflicts")
+@click.argument("code")
+@for_actor
+def merge_conflicts(actor: Actor, code: str) -> None:
+    """Merge the assets of the site CODE that have the same key, name and tag as the hub's (on the hub)."""
+    site, merged = sites.find_by_code(actor.organization_id, code), 0
+    while count := open_conflicts.merge_agreeing(actor, site.no):
+        merged += count
+    click.echo(f"Merged {merged} assets. Others with the same key or tag stay listed: edge sync conflicts")
+
+
 def _join_code(url: str, secret: str) -> str:
     authority = _setup().config.http_authority_file
     pem = authority.read_text("ascii") if authority and authority.is_file() else ""
     return join_codes.write(join_codes.JoinCode(url, secret, pem))
 
 
-@sync.command("join")
+@sync.command("preview")
 @click.argument("code", required=False)
 @for_actor
-def join(actor: Actor, code: str | None) -> None:
+def preview(actor: Actor, code: str | None) -> None:
+    """Show which records would clash if this box joined with CODE. Changes nothing; the code stays valid."""
+    comparison = enrollment.compare(actor.organization_id, join_codes.read(code or click.prompt("Join code")))
+    _print_preview(comparison)
+    if comparison.by_key:
+        click.echo(
+            f"\nTo change the keys before joining: edge sync prefix {comparison.code}- (all keys: --all). "
+            "To keep both: join; both records keep their scans, and the hub lists them as conflicts."
+        )
+
+
+def _print_preview(comparison: previews.Preview) -> None:
+    for line in previews.summary(comparison):
+        click.echo(line)
+    if comparison.shown:
+        rows = [
+            (row.kind, row.own.key, row.own.name, row.clash.home, row.clash.key, row.clash.name, row.clash.by)
+            for row in comparison.shown
+        ]
+        click.echo()
+        print_table(["KIND", "KEY HERE", "NAME HERE", "HOME", "KEY THERE", "NAME THERE", "SAME"], rows)
+    if comparison.total > len(comparison.shown):
+        click.echo(f"… and {comparison.total - len(comparison.shown)} more")
+
+
+@sync.command("prefix")
+@click.argument("prefix")
+@click.option("--all", "is_all", is_flag=True, help="Change the keys of all records, without asking a hub.")
+@for_actor
+def prefix(actor: Actor, prefix: str, is_all: bool) -> None:
+    """Put PREFIX before the keys that clash with a hub's, or before all keys (on the site, before it joins).
+
+    Clients of the API see the new keys. Without --all it asks for the join code.
+    """
+    if is_all:
+        records = keys_in_bulk.all_records(actor.organization_id)
+    else:
+        code = join_codes.read(click.prompt("Join code"))
+        records = list(enrollment.compare(actor.organization_id, code).clashing)
+    click.echo(previews.prefixed(keys_in_bulk.prefix_keys(actor, records, prefix)))
+
+
+@sync.command("join")
+@click.argument("code", required=False)
+@click.option("--yes", is_flag=True, help="Join also if keys clash with the hub's.")
+@for_actor
+def join(actor: Actor, code: str | None, yes: bool) -> None:
     """Start reporting to a hub, with a one-time CODE from its Sync page (on the site)."""
     here = hub_link.find()
+    code = code or click.prompt("Join code")
+    if here is None and not yes:
+        _ask_about_clashes(actor, code)
     hub = _use_code(code, here.code if here and not here.stopped else "")
-    if here and here.code == hub.code:
+    if here and here.code in (hub.code, *hub.former_codes):
         hub_link.renew_key(actor, hub)
     else:
         hub_link.begin(actor, hub, is_instead=here is not None)
     waiting = sync_state.waiting(change_feed.count_after(_here().acked_seq))
     click.echo(f"Joined {hub.hub_name} at {hub.url} as {hub.code}. {waiting} to be sent.")
+
+
+def _ask_about_clashes(actor: Actor, code: str) -> None:
+    """Show what would clash, and ask whether to join."""
+    try:
+        comparison = enrollment.compare(actor.organization_id, join_codes.read(code))
+    except LinkError as error:
+        click.echo(f"No preview: {error}", err=True)
+        click.confirm("Join without a preview?", abort=True)
+        return
+    if comparison.total:
+        _print_preview(comparison)
+        click.confirm("Join, and keep both records of each? The hub lists them as conflicts", abort=True)
 
 
 @sync.command("recover")
@@ -116,18 +243,23 @@ def _use_code(code: str | None, of_site: str = "") -> HubAccess:
     """
     read = join_codes.read(code or click.prompt("Join code"))
     config = _setup().config
-    with tempfile.TemporaryDirectory() as folder:
-        files.write(Path(folder), "", read.authority)
-        _, authority = files.read(Path(folder))
-        with closing(HubClient(read.url, "", "", authority)) as client:
-            answer = client.join(read.secret, config.environment)
-    if of_site not in ("", answer["code"]):
+    with enrollment.client(read) as client:
+        answer = client.join(read.secret, config.environment)
+    former_codes = tuple(map(str, answer.get("former_codes", ())))
+    if of_site not in ("", answer["code"], *former_codes):
         raise Conflict(
             f"This box is the site {of_site}, and the code is of {answer['code']}. Leave first: edge sync leave. "
             "The code is now used; create another one"
         )
     files.write(config.data_dir, answer["client_secret"], read.authority)
-    return HubAccess(read.url, answer["code"], answer["hub_name"], answer["client_id"])
+    return HubAccess(
+        read.url,
+        answer["code"],
+        answer["hub_name"],
+        answer["client_id"],
+        str(answer.get("hub_id", ""))[:64],
+        former_codes,
+    )
 
 
 @sync.command("status")
@@ -138,21 +270,49 @@ def status(organization_id: int) -> None:
     if state:
         print_table(["", ""], state_rows(state))
         return
+    statuses = sync_state.worst_first(sync_state.site_statuses(organization_id))
     rows = [
         (
             *(row.site.code, row.site.name, _when(row.site.last_contact_at), _when(row.board_at)),
             *(_when(row.history_until), row.waiting, row.trouble or "-"),
         )
-        for row in sync_state.site_statuses(organization_id)
+        for row in statuses
     ]
     if not rows:
         click.echo("This box is neither a hub nor a site. On a hub: edge sync add-site. On a site: edge sync join.")
         return
     print_table(["SITE", "NAME", "LAST HEARD", "POSITIONS AS OF", "HISTORY UNTIL", "WAITING", "TROUBLE"], rows)
+    click.echo()
+    health = [_health_row(row) for row in statuses]
+    print_table(
+        ["SITE", "STATE", "VERSION", "PROBLEMS", "WARNINGS", "CERTIFICATES", "BACKUP", "FREE", "READS/MIN"], health
+    )
     config = in_force(_setup())
     disk = check_disk(config.data_dir, config.low_disk_mb)
     if not disk.ok:
         click.echo(f"\nDisk of this hub: {disk.detail}. When it is full, the hub refuses data and the sites keep it.")
+
+
+def _health_row(row: SiteStatus) -> tuple[object, ...]:
+    """Return the health of a site as a row of the table, with the names of the doctor's checks."""
+    state = (
+        f"silent since {_when(row.site.last_contact_at)}" if row.is_silent else ("ok", "warning", "problem")[row.level]
+    )
+    if row.received is None:
+        return (row.site.code, state, "-", "-", "-", "-", "-", "-", "-")
+    health = row.received.health
+    now = clock.now() // clock.SECOND
+    ends, made, free = health.certificate_ends_at, health.backup_at, health.disk_free_mb
+    return (
+        row.site.code,
+        state,
+        health.version or "-",
+        *(", ".join(health.checks(level)) or "-" for level in (PROBLEM, WARNING)),
+        "-" if ends is None else "expired" if ends <= now else f"{(ends - now) // 86400} days",
+        "-" if made is None else f"{(now - made) // 3600} h old",
+        "-" if free is None else f"{free} MB",
+        "-" if health.reads_per_minute is None else health.reads_per_minute,
+    )
 
 
 @sync.command("pause")
@@ -173,14 +333,16 @@ def resume(actor: Actor) -> None:
 
 @sync.command("verify")
 @click.option("--wait", default=600, show_default=True, help="Seconds to wait for the result.")
+@click.option("--full", is_flag=True, help="Read all history at both ends instead of using stored digests.")
 @for_actor
-def verify(actor: Actor, wait: int) -> None:
-    """Compare all history with the hub's and resend the differences (on the site).
+def verify(actor: Actor, wait: int, *, full: bool) -> None:
+    """Compare history and records with the hub's and resend the differences (on the site).
 
-    The service does this once all changes are sent.
+    The service does this once all changes are sent. Days without a change since the last comparison are compared by
+    stored digests, unless you give --full.
     """
     began = clock.now()
-    hub_link.steer(actor, "hub.verification_asked", is_verify_requested=1)
+    hub_link.steer(actor, "hub.verification_asked", is_verify_requested=FULL if full else 1)
     for _ in range(wait):
         here = _here()
         if here.verified_at and here.verified_at > began:
@@ -204,11 +366,16 @@ def resend(actor: Actor) -> None:
 @click.confirmation_option(prompt="Stop reporting to the hub? The hub keeps the data it received")
 @for_actor
 def leave(actor: Actor) -> None:
-    """Stop reporting to the hub (on the site). Assets received from it stay and become this box's own."""
-    _here()
+    """Stop reporting to the hub (on the site). Assets received from it stay and become this box's own.
+
+    To return, join with a new code of the same site. Records and history keep their ids.
+    """
+    is_joined = hub_link.find() is not None
     hub_link.end(actor)
-    files.remove(_setup().config.data_dir)
-    click.echo("Left. The hub keeps the data it received until it removes the site.")
+    files.remove(_setup().config.data_dir)  # also after an earlier run that was interrupted
+    if not is_joined:
+        _not_joined()
+    click.echo("Left. The hub keeps the data it received. To return: a new code of this site, and edge sync join")
 
 
 @sync.command("conflicts")

@@ -17,7 +17,7 @@ import click
 from edge import clock, listeners
 from edge.audit import actors
 from edge.database import migrate
-from edge.database.connection import FILE_NAME, close_database, open_database
+from edge.database.connection import FILE_NAME, close_database, execute, open_database
 from edge.errors import SetupError
 from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
@@ -31,6 +31,7 @@ from edge.readers import readers
 from edge.readers.reader_messages import ReaderMessage, all_messages
 from edge.records import assets, locations
 from edge.records.tags import NewTag
+from edge.validation.topics import below, overlap
 
 TOPICS, TAG = "edge-trial", "E2801160600002054CC2096F"
 TOPIC = f"{TOPICS}/reads"
@@ -86,6 +87,7 @@ def _migrate(folder: Path) -> tuple[int, float]:
 def _make_synthetic() -> trial.Synthetic:
     """Create records for the trial in a separate organization, isolated from those of the site."""
     listeners.connect()
+    _remove_overlapping_readers()
     name = f"Trial {secrets.token_hex(4)}"
     organization_id = organizations.add_organization(actors.service(), name, TOPICS).id
     actor = actors.service(organization_id)
@@ -98,6 +100,16 @@ def _make_synthetic() -> trial.Synthetic:
     somebody = actors.person(organization_id, person.id, person.name)
     sessions.add_session(somebody, hash_secret(cookie), clock.now() + clock.HOUR)
     return trial.Synthetic(asset.external_key, location.external_key, key.id, secret, cookie)
+
+
+def _remove_overlapping_readers() -> None:
+    """Remove readers like `#` or `+/reads` from the copy. No other organization could use the trial's topics.
+
+    Their messages are not replayed.
+    """
+    for reader_id, *topics in execute("SELECT id, topic, status_topic FROM reader WHERE deleted_at IS NULL").fetchall():
+        if any(overlap(topic, below(TOPICS)) for topic in topics if topic):
+            execute("UPDATE reader SET deleted_at = ? WHERE id = ?", (clock.now(), reader_id))
 
 
 def _outcome_before(

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from edge.audit.actors import Actor
-from edge.config import changed_settings as store
+from edge.config import changed_settings
 from edge.config.changed_settings import ChangedSetting
 from edge.config.settings import Change, Config
 from edge.config.types import choices_of
@@ -92,7 +92,7 @@ class LiveSettings:
 
     def states(self) -> list[SettingState]:
         """Return all settings except secrets."""
-        changed = store.changed_settings()
+        changed = changed_settings.changed_settings()
         return [self._state(name, changed.get(name)) for name, item in _ITEMS.items() if not item.metadata["is_secret"]]
 
     def _state(self, name: str, changed: ChangedSetting | None) -> SettingState:
@@ -115,7 +115,7 @@ class LiveSettings:
 def in_force(base: Config) -> Config:
     """Return `base` with the changes from the database. Unknown and invalid ones are logged and ignored."""
     values = {}
-    for name, changed in store.changed_settings().items():
+    for name, changed in changed_settings.changed_settings().items():
         try:
             values[_ITEMS[name].name] = _cast(name, changed.value)
         except Invalid:
@@ -136,13 +136,13 @@ def change(base: Config, actor: Actor, name: str, raw: str) -> None:
     """Store a new value; `base` is without stored changes. Raises Invalid with instructions."""
     value, before = written(_cast(name, raw)), _value(in_force(base), name)
     if value != before:
-        store.change_setting(actor, name, value, before)
+        changed_settings.change_setting(actor, name, value, before)
 
 
 def reset(base: Config, actor: Actor, name: str) -> None:
     """Delete a stored value. Raises Invalid if the setting cannot be changed here."""
     _check(name)
-    store.reset_setting(actor, name, _value(base, name))
+    changed_settings.reset_setting(actor, name, _value(base, name))
 
 
 def written(value: Any) -> str:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from edge.clock import SECOND
-from edge.config import sources as config_sources
-from edge.config import types
+from edge.config import sources, types
 from edge.errors import SetupError
 
 DEFAULT_USER_AGENTS = (
@@ -199,7 +198,7 @@ class Config:
         "retention.history_days",
         400,
         types.whole(1, 36_500),
-        "days to keep history and stock-takes",
+        "days to keep history, stock-takes and expected lists",
         Change.AT_ONCE,
     )
     audit_days: int = _setting(
@@ -207,6 +206,13 @@ class Config:
         730,
         types.whole(1, 36_500),
         "days to keep the audit trail",
+        Change.AT_ONCE,
+    )
+    alert_days: int = _setting(
+        "retention.alert_days",
+        365,
+        types.whole(1, 36_500),
+        "days to keep alerts",
         Change.AT_ONCE,
     )
     audit_lines: int = _setting(
@@ -242,6 +248,21 @@ class Config:
         500,
         types.whole(0, 1_000_000),
         "minimum free disk space in MB; below it, the oldest history is deleted",
+        Change.AT_ONCE,
+    )
+
+    most_assets: int = _setting(
+        "limits.assets",
+        1_000_000,
+        types.whole(1, 100_000_000),
+        "maximum number of assets of an organization, except by commands",
+        Change.AT_ONCE,
+    )
+    most_locations: int = _setting(
+        "limits.locations",
+        100_000,
+        types.whole(1, 10_000_000),
+        "maximum number of locations of an organization, except by commands",
         Change.AT_ONCE,
     )
 
@@ -311,6 +332,20 @@ class Config:
         types.whole(1, 400),
         "days to keep sent changes, in case the hub is restored from a backup",
     )
+    sync_megabytes_of_site: int = _setting(
+        "sync.megabytes_of_site",
+        5_000,
+        types.whole(0, 10_000_000),
+        "megabytes that one site may add to this hub's database in 30 days; 0: no limit",
+        Change.AT_ONCE,
+    )
+    sync_reserve_mb: int = _setting(
+        "sync.reserve_mb",
+        1_000,
+        types.whole(0, 1_000_000),
+        "free disk space in MB below which this hub takes no new data from sites",
+        Change.AT_ONCE,
+    )
 
     @property
     def backup_folder(self) -> Path:
@@ -320,6 +355,11 @@ class Config:
     def has_reader_accounts(self) -> bool:
         """True if edge writes the broker's password and ACL files."""
         return bool(self.mqtt_accounts_dir and self.mqtt_password_file)
+
+    @property
+    def record_limits(self) -> dict[str, int]:
+        """The maximum number of records of an organization by kind."""
+        return {"asset": self.most_assets, "location": self.most_locations}
 
     @property
     def sighting_gap(self) -> int:
@@ -342,23 +382,23 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Sequence[str]
     `flags` have the form `NAME=VALUE`. Raises SetupError with the name of the setting and instructions.
     """
     casts = {item.metadata["name"]: item for item in fields(Config)}
-    sources: dict[str, tuple[Any, str]] = {}
+    all_sources: dict[str, tuple[Any, str]] = {}
     for source, values in (
-        (f"file {file}", config_sources.from_file(file) if file else {}),
-        ("environment", config_sources.from_environment(environment, list(casts))),
-        ("flag", config_sources.from_flags(flags)),
+        (f"file {file}", sources.from_file(file) if file else {}),
+        ("environment", sources.from_environment(environment, list(casts))),
+        ("flag", sources.from_flags(flags)),
     ):
         for name, raw in values.items():
             if name not in casts:
                 raise SetupError(f"{name} ({source}) is not a setting. `edge config` lists all settings.")
-            sources[name] = (raw, source)
+            all_sources[name] = (raw, source)
 
     chosen: dict[str, Any] = {}
     shown: list[Value] = []
     for name, item in casts.items():
         value, source = item.default, "default"
-        if name in sources:
-            raw, source = sources[name]
+        if name in all_sources:
+            raw, source = all_sources[name]
             try:
                 value = item.metadata["cast"](raw)
             except ValueError as error:

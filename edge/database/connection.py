@@ -1,8 +1,8 @@
 """The SQLite database: connections, transactions and error translation.
 
-Each thread has its own connection, opened on first use. Readers never wait for the writer (WAL). Writers queue for one
-fair lock in the process and use BEGIN IMMEDIATE: a transaction that reads and then writes would fail with "database is
-locked" after a write by another connection.
+Each thread has its own connection, opened on first use and closed when the thread ends. Readers never wait for the
+writer (WAL). Writers queue for one fair lock in the process and use BEGIN IMMEDIATE: a transaction that reads and then
+writes would fail with "database is locked" after a write by another connection.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import peewee
 
 from edge.database.fair_lock import FairLock
-from edge.errors import Busy, Damaged, Unavailable
+from edge.errors import Damaged, Unavailable
 
 FILE_NAME = "edge.db"
 BUSY_SECONDS = 10
-BEHIND_IMPORT_SECONDS = 1.0  # maximum wait of a request for a long transaction
 TOO_SLOW = (
     "The query took too long and was stopped. Use fewer days, a longer search text, more filters or a smaller offset"
 )
@@ -65,13 +64,54 @@ class _Limit(threading.local):
 _limit = _Limit()
 
 
+class _OfThread(threading.local):
+    """The connection of this thread, once it is open."""
+
+    closing: _Closing | None = None
+
+
+class _Closing:
+    """Closes the connection of a thread that ends, or that opens another one."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # the process ends before this thread
+            self._connection.close()
+
+
+_of_thread = _OfThread()
+
+
+class _Viewer(threading.local):
+    """Whether the statements of this thread leave out the positions of people."""
+
+    hides_people = False
+
+
+_viewer = _Viewer()
+
+
+def hide_people(is_hidden: bool) -> None:
+    """Set what `hides_people()` returns in SQL. It is True at the start of every request, False in other threads."""
+    _viewer.hides_people = is_hidden
+
+
+def are_people_hidden() -> bool:
+    return _viewer.hides_people
+
+
 class _Database(peewee.SqliteDatabase):
     def _connect(self) -> sqlite3.Connection:
         connection: sqlite3.Connection = super()._connect()  # type: ignore[misc]
+        _of_thread.closing = _Closing(connection)
         connection.set_progress_handler(_limit.is_over, _STEPS)
         connection.create_function(
             "casefold", 1, str.casefold, deterministic=True
         )  # SQLite's own function handles ASCII only
+        # Constant within a statement, so SQLite calls it once.
+        connection.create_function("hides_people", 0, are_people_hidden, deterministic=True)
         return connection
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
@@ -90,7 +130,6 @@ class _Database(peewee.SqliteDatabase):
 
 database: peewee.SqliteDatabase = _Database(None, pragmas=PRAGMAS, timeout=BUSY_SECONDS)
 _write_lock = FairLock()
-_long_writing = threading.Event()
 
 
 def open_database(path: Path, *, checkpoints: bool = True) -> None:
@@ -165,7 +204,7 @@ def writing() -> Iterator[None]:
     if database.in_transaction():
         yield
         return
-    with _holding_write_lock(), translating(), database.atomic("IMMEDIATE"):
+    with _write_lock.holding(), translating(), database.atomic("IMMEDIATE"):
         yield
 
 
@@ -175,34 +214,8 @@ def checkpoint(mode: str) -> None:
     Takes the writer lock: SQLite before 3.51.3 (Debian 12 and 13) can corrupt the file if another connection resets the
     WAL at the same moment.
     """
-    with _holding_write_lock():
+    with _write_lock.holding():
         execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
-
-
-@contextmanager
-def _holding_write_lock() -> Iterator[None]:
-    """Hold the write lock. A request does not wait for an import, since it would block a thread that readers need."""
-    with _write_lock.holding(BEHIND_IMPORT_SECONDS, _refuse_behind_import):
-        yield
-
-
-def _refuse_behind_import() -> None:
-    if _limit.seconds is not None and is_long_writing():
-        raise Busy("An import is running; try again in a few seconds", retry_after_seconds=5)
-
-
-@contextmanager
-def long_writing() -> Iterator[None]:
-    """Mark a long transaction: requests do not wait for it, and the watchdog does not treat waiters as stuck."""
-    _long_writing.set()
-    try:
-        yield
-    finally:
-        _long_writing.clear()
-
-
-def is_long_writing() -> bool:
-    return _long_writing.is_set()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 
@@ -21,12 +21,9 @@ class FairLock:
         self._waiting: deque[threading.Lock] = deque()  # one per waiting thread, released on its turn
 
     @contextmanager
-    def holding(self, look_after: float, may_wait: Callable[[], None]) -> Iterator[None]:
-        """Hold the lock while the block runs. `may_wait` is called every `look_after` seconds while waiting.
-
-        An exception from `may_wait` ends the wait.
-        """
-        self._acquire(look_after, may_wait)
+    def holding(self) -> Iterator[None]:
+        """Hold the lock while the block runs."""
+        self._acquire()
         try:
             yield
         finally:
@@ -37,7 +34,7 @@ class FairLock:
         """Return the number of waiting threads."""
         return len(self._waiting)
 
-    def _acquire(self, look_after: float, may_wait: Callable[[], None]) -> None:
+    def _acquire(self) -> None:
         with self._mutex:
             if not self._is_held:
                 self._is_held = True
@@ -46,9 +43,8 @@ class FairLock:
             turn.acquire()
             self._waiting.append(turn)
         try:
-            while not turn.acquire(timeout=look_after):
-                may_wait()
-        except BaseException:
+            turn.acquire()
+        except BaseException:  # Ctrl-C: nobody would release a lock that is granted to this thread
             self._give_up(turn)
             raise
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from edge.database.connection import database, writing
-from edge.errors import Busy, EdgeError, Unavailable
+from edge.errors import EdgeError, Unavailable
 
 Result = TypeVar("Result")
 
@@ -64,7 +64,7 @@ def _commit(batch: list[_Work]) -> None:
                 _attempt(work)
     except Exception as error:  # noqa: BLE001 -- raised again in the thread that asked for the write
         for work in batch:
-            _write_alone(work, error if len(batch) == 1 or isinstance(error, Busy) else None)
+            _write_alone(work, error if len(batch) == 1 else None)
     finally:
         for work in batch:
             work.is_done = True

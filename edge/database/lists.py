@@ -9,10 +9,14 @@ Row = TypeVar("Row")
 
 
 class Page(NamedTuple, Generic[Row]):
-    """One page of a list, and the number of rows in the whole list."""
+    """One page of a list, and the number of rows in the whole list.
+
+    Unless `is_counted`, that number is only a lower bound: there are more rows after this page.
+    """
 
     rows: list[Row]
     total_count: int
+    is_counted: bool = True
 
 
 class SortTerm(NamedTuple):

@@ -78,6 +78,11 @@ def newest_schema() -> int:
     return len(_steps())
 
 
+def steps_after(number: int, last: int) -> list[tuple[str, str]]:
+    """Return name and SQL of the steps from schema `number` to schema `last`."""
+    return _steps()[number:last]
+
+
 class SchemaObject(NamedTuple):
     """A table, index, trigger or view, as listed by SQLite."""
 
@@ -89,11 +94,14 @@ class SchemaObject(NamedTuple):
 
 def known_schema(number: int) -> tuple[set[SchemaObject], set[SchemaObject]]:
     """Return the required and the allowed objects of a schema; allowed ones include sync, events and Litestream."""
-    optional = (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values(), *OF_LITESTREAM)
     with closing(sqlite3.connect(":memory:")) as fresh:
         create_schema(fresh, number)
         always = schema_of(fresh)
-        for statement in optional:
+        tables = {item.name for item in always if item.kind == "table"}
+        for statement in (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values()):
+            if triggers.tables_of(statement) <= tables:  # a trigger without its table would stop every write
+                fresh.execute(statement)
+        for statement in OF_LITESTREAM:
             fresh.execute(statement)
         return always, schema_of(fresh)
 

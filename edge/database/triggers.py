@@ -1,4 +1,4 @@
-"""Optional triggers, which exist only while sync or outbound events need them.
+"""Optional triggers, which exist only while sync, outbound events or lists of many assets need them.
 
 They are part of the schema, and a backup with any other trigger is refused. To change one, add a migration that creates
 it again. No event trigger fires for reads that only change a last-seen time, since those are nearly all writes of an
@@ -6,6 +6,8 @@ ingest batch.
 """
 
 from __future__ import annotations
+
+import re
 
 _MASTER = {
     "change_asset_added": ("INSERT ON asset", "2, new.id, NULL"),
@@ -53,6 +55,75 @@ def _feed(events: dict[str, tuple[str, str]]) -> dict[str, str]:
 FEED_OF_HUB = _feed(_MASTER)
 FEED_OF_SITE = _feed({**_MASTER, **_TRACKING})
 
+_AGAIN_TRACKS = "INSERT INTO change (kind, a) SELECT 11, no FROM track WHERE asset_id = {0}.asset_id; "
+_AGAIN_PASSAGES = (
+    "INSERT INTO change (kind, a, b) SELECT 8, no, organization_id FROM passage WHERE asset_id = {0}.asset_id; "
+)
+_AGAIN_PEOPLE = (
+    "INSERT INTO change (kind, a) SELECT 11, no FROM tracked_person p CROSS JOIN track t ON t.asset_id = p.asset_id "
+    "WHERE t.organization_id = new.organization_id; "
+    "INSERT INTO change (kind, a, b) SELECT 8, no, organization_id FROM tracked_person p "
+    "CROSS JOIN passage g ON g.asset_id = p.asset_id WHERE g.organization_id = new.organization_id; "
+)
+_IS_NOT_FED_FOR_HUB = "WHEN new.site_no IS NOT NULL OR NOT EXISTS (SELECT 1 FROM target)"
+
+
+def _feed_of_readers(events: dict[str, tuple[str, str]]) -> dict[str, str]:
+    return {
+        name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body}END"
+        for name, (event, body) in events.items()
+    }
+
+
+# Triggers for the readers of the open feed (`edge.feed`), with those of sync that they share. `b` of a removed row is
+# its organization. Retention moves the horizon first here, too.
+FEED_OF_READERS = {
+    **_feed({**_MASTER, **{name: _TRACKING[name] for name in ("change_stay_added", "change_stay_changed")}}),
+    **_feed(
+        {
+            "feed_stay_removed": (
+                "DELETE ON history WHEN old.observed_at + old.seen_for >= (SELECT horizon FROM feed)",
+                "1, old.position_no, old.observed_at",
+            ),
+            "feed_track_removed": ("DELETE ON track", "6, old.no, old.organization_id"),
+            "feed_passage_added": (
+                f"INSERT ON passage {_IS_NOT_FED_FOR_HUB}",
+                "8, new.no, new.organization_id",
+            ),
+            "feed_passage_changed": (
+                f"UPDATE ON passage {_IS_NOT_FED_FOR_HUB}",
+                "8, new.no, new.organization_id",
+            ),
+            "feed_passage_removed": (
+                "DELETE ON passage WHEN old.at >= (SELECT horizon FROM feed)",
+                "8, old.no, old.organization_id",
+            ),
+            "feed_door_added": ("INSERT ON door", "9, new.id, NULL"),
+            "feed_door_changed": ("UPDATE ON door", "9, new.id, NULL"),
+            "feed_site_added": ("INSERT ON site", "10, new.no, NULL"),
+            "feed_site_changed": ("UPDATE OF code, name, removed_at ON site", "10, new.no, NULL"),
+            "feed_track_moved": (
+                "UPDATE OF asset_id, site_no ON track "
+                "WHEN new.asset_id <> old.asset_id OR new.site_no IS NOT old.site_no",
+                "11, new.no, NULL",
+            ),
+        }
+    ),
+    # Positions of people may begin or cease to be hidden.
+    **_feed_of_readers(
+        {
+            "feed_person_added": ("INSERT ON tracked_person", (_AGAIN_TRACKS + _AGAIN_PASSAGES).format("new")),
+            "feed_person_removed": ("DELETE ON tracked_person", (_AGAIN_TRACKS + _AGAIN_PASSAGES).format("old")),
+            # Two locations became one, so old stays change their location: readers start again with a copy.
+            "feed_source_moved": (
+                "UPDATE OF location_id ON source WHEN new.location_id <> old.location_id",
+                "DELETE FROM feed_mark; ",
+            ),
+            "feed_people_shown": ("INSERT ON people_setting", _AGAIN_PEOPLE),
+        }
+    ),
+}
+
 _NEWEST = (
     "UPDATE track SET is_newest = (no = (SELECT no FROM track AS other WHERE other.asset_id = track.asset_id "
     "ORDER BY other.last_seen_at DESC, other.no LIMIT 1)) WHERE asset_id = {0}; "
@@ -69,7 +140,165 @@ NEWEST_TRACK = {
     )
 }
 
-OPTIONAL = (*FEED_OF_SITE.values(), *NEWEST_TRACK.values())
+
+def _day_of(column: str) -> str:
+    """Return SQL for the day (UTC) of a time in µs, rounded down before 1970, too."""
+    return f"({column} - iif({column} < 0, 86399999999, 0)) / 86400000000"
+
+
+_SITE_OF = "(SELECT ifnull(site_no, 0) FROM track WHERE no = {0}.position_no)"
+_FORGET_DAY = "DELETE FROM history_digest WHERE site_no = {site} AND day = {day}; "
+_FORGET = {
+    row: _FORGET_DAY.format(site=_SITE_OF.format(row), day=_day_of(f"{row}.observed_at")) for row in ("old", "new")
+}
+_FORGET_TRACK = (
+    "DELETE FROM history_digest WHERE site_no IN (ifnull(old.site_no, 0), ifnull(new.site_no, 0)) "
+    f"AND day IN (SELECT {_day_of('observed_at')} FROM history WHERE position_no = new.no); "
+)
+_FORGET_SITE = (
+    "DELETE FROM history_digest WHERE site_no = {0}.peer "
+    "AND EXISTS (SELECT 1 FROM source WHERE location_id = {0}.local_id); "
+)
+
+# Triggers that drop the digest of a day when its history changes. A digest holds the site's ids of tracks and
+# locations, so a change of those drops it, too.
+DIGESTS = {
+    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body}END"
+    for name, event, body in (
+        ("digest_stay_added", "INSERT ON history", _FORGET["new"]),
+        ("digest_stay_changed", "UPDATE ON history", _FORGET["old"] + _FORGET["new"]),
+        ("digest_stay_removed", "DELETE ON history", _FORGET["old"]),
+        (
+            "digest_track_renumbered",
+            "UPDATE OF site_no, remote_no ON track "
+            "WHEN new.site_no IS NOT old.site_no OR new.remote_no IS NOT old.remote_no",
+            _FORGET_TRACK,
+        ),
+        ("digest_link_added", "INSERT ON link", _FORGET_SITE.format("new")),
+        ("digest_link_changed", "UPDATE ON link", _FORGET_SITE.format("old") + _FORGET_SITE.format("new")),
+        ("digest_link_removed", "DELETE ON link", _FORGET_SITE.format("old")),
+    )
+}
+
+# Digests of the hub's assets are stored by range of ids: the first bits, without these. See the table `copy_digest`.
+COPY_RANGE_BITS = 45
+
+_FORGET_COPY = (
+    f"DELETE FROM copy_digest WHERE range = {{0}} >> {COPY_RANGE_BITS} OR range IN "
+    f"(SELECT remote_id >> {COPY_RANGE_BITS} FROM link WHERE local_id = {{0}} AND peer = 0); "
+)
+_FORGET_COPY_OF_HUB = f"DELETE FROM copy_digest WHERE range = {{0}}.remote_id >> {COPY_RANGE_BITS}; "
+
+# Triggers that drop the digest of a range when an asset, its tags or its home change, at a hub and at a site.
+COPY_DIGESTS = {
+    f"copy_{table}_{verb}": f"CREATE TRIGGER IF NOT EXISTS copy_{table}_{verb} AFTER {event} ON {table} {when}BEGIN "
+    f"{''.join(body.format(row) for row in rows)}END"
+    for table, body, when_of in (
+        ("asset", _FORGET_COPY.replace("{0}", "{0}.id"), ""),
+        ("tag", _FORGET_COPY.replace("{0}", "{0}.asset_id"), "{0}.asset_id IS NOT NULL"),
+        ("mirror", _FORGET_COPY.replace("{0}", "{0}.record_id"), ""),
+        ("link", _FORGET_COPY_OF_HUB, "{0}.peer = 0"),
+        ("conflict", _FORGET_COPY_OF_HUB, "{0}.peer = 0"),
+    )
+    for verb, event, rows in (
+        ("added", "INSERT", ("new",)),
+        ("changed", "UPDATE", ("old", "new")),
+        ("removed", "DELETE", ("old",)),
+    )
+    for when in (f"WHEN {' OR '.join(when_of.format(row) for row in rows)} " if when_of else "",)
+}
+
+# Stays that have ended are also stored by cell, see the table `past_stay`. The cells of a level are this long, and so
+# are its longest stays; the last level has stays of any length.
+PAST_LEVELS = 16
+
+
+def past_width(level: int) -> int:
+    """Return the length of the cells of a level in µs: 64 s, and four times more for each level."""
+    return 64_000_000 << 2 * level
+
+
+def past_cell(begin: str, end: str) -> str:
+    """Return SQL for the cell of a stay."""
+    cases = "".join(
+        f"WHEN {end} - {begin} <= {past_width(level)} THEN {begin} / {past_width(level)} * {PAST_LEVELS} + {level} "
+        for level in range(PAST_LEVELS - 1)
+    )
+    last = PAST_LEVELS - 1
+    return f"CASE {cases}ELSE {begin} / {past_width(last)} * {PAST_LEVELS} + {last} END"
+
+
+_STAY_BEFORE = (
+    "(SELECT * FROM history WHERE position_no = {0}.position_no AND (observed_at, seq) < ({0}.observed_at, {0}.seq) "
+    "ORDER BY observed_at DESC, seq DESC LIMIT 1) h"
+)
+_NEXT_STAY = (
+    "(SELECT observed_at FROM history WHERE position_no = {0}.position_no "
+    "AND (observed_at, seq) > ({0}.observed_at, {0}.seq) ORDER BY observed_at, seq LIMIT 1) n"
+)
+
+
+def _remove_past(begin_and_source: str, end: str, tables: str) -> str:
+    row = begin_and_source
+    cell = past_cell(f"{row}.observed_at", end)
+    return (
+        "DELETE FROM past_stay WHERE (cell, source_no, observed_at, track_no) IN "
+        f"(SELECT {cell}, {row}.source_no, {row}.observed_at, {row}.position_no FROM {tables}); "
+    )
+
+
+def _add_past(row: str, end: str, tables: str) -> str:
+    cell = past_cell(f"{row}.observed_at", end)
+    return (
+        "INSERT OR REPLACE INTO past_stay (cell, source_no, observed_at, track_no, seen_until, until) "
+        f"SELECT {cell}, {row}.source_no, {row}.observed_at, {row}.position_no, {row}.observed_at + {row}.seen_for, "
+        f"{end} FROM {tables} WHERE {end} > {row}.observed_at; "
+    )
+
+
+def _past(row: str) -> tuple[str, str, str]:
+    """Return the tables of: this row and its next one; the row before it; the rows on both sides."""
+    before, following = _STAY_BEFORE.format(row), _NEXT_STAY.format(row)
+    return following, before, f"{before} CROSS JOIN {following}"
+
+
+_NEW_NEXT, _NEW_BEFORE, _NEW_SIDES = _past("new")
+_OLD_NEXT, _OLD_BEFORE, _OLD_SIDES = _past("old")
+
+# Keep the stays of `past_stay`. A stay ends where the next row of its track begins,
+# so a row also changes the stay before.
+PAST_STAYS = {
+    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body}END"
+    for name, event, body in (
+        (
+            "past_stay_added",
+            "INSERT ON history",
+            _remove_past("h", "n.observed_at", _NEW_SIDES)
+            + _add_past("h", "new.observed_at", _NEW_BEFORE)
+            + _add_past("new", "n.observed_at", _NEW_NEXT),
+        ),
+        (
+            "past_stay_changed",
+            "UPDATE OF seen_for, source_no ON history",
+            _remove_past("old", "n.observed_at", _OLD_NEXT) + _add_past("new", "n.observed_at", _NEW_NEXT),
+        ),
+        (
+            "past_stay_removed",
+            "DELETE ON history",
+            _remove_past("old", "n.observed_at", _OLD_NEXT)
+            + _remove_past("h", "old.observed_at", _OLD_BEFORE)
+            + _add_past("h", "n.observed_at", _OLD_SIDES),
+        ),
+    )
+}
+
+OPTIONAL = (
+    *{**FEED_OF_SITE, **FEED_OF_READERS}.values(),
+    *NEWEST_TRACK.values(),
+    *DIGESTS.values(),
+    *COPY_DIGESTS.values(),
+    *PAST_STAYS.values(),
+)
 
 
 _EVENTS = {
@@ -91,3 +320,8 @@ EVENT_TRIGGERS = {
     f"BEGIN INSERT INTO event_candidate (kind, key) VALUES ({values}); END"
     for name, (event, values) in _EVENTS.items()
 }
+
+
+def tables_of(statement: str) -> set[str]:
+    """Return the tables that a trigger of this file is on, reads or writes."""
+    return set(re.findall(r" (?:ON|INTO|FROM|UPDATE(?! O[FN])) (\w+)", statement))

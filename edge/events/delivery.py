@@ -48,8 +48,12 @@ class Round:
     def run(self) -> bool:
         """Send the due events. Returns True if more may be waiting."""
         self._count_dropped()
-        self._retry_set_aside()
-        has_more = self._send_new()
+        has_more = True
+        if self._set_aside and len(self._set_aside) < MOST_SET_ASIDE:
+            has_more = self._send_new(1)  # first, since each retry may take as long as the whole round
+        if not self._is_over:
+            self._retry_set_aside()
+            has_more = has_more and self._send_new()
         if self._is_noteworthy():
             progress.record_progress(self._row.no, self._progress())
         return has_more and not self._is_over
@@ -63,12 +67,13 @@ class Round:
 
     def _retry_set_aside(self) -> None:
         """Retry the first due event of each asset; after a success the asset's next event becomes due."""
-        now = clock.now()
+        now, has_retried = clock.now(), False
         while due := [retry for retry in self._heads() if progress.is_due(retry.next_try_at, now)]:
             events = log.with_numbers(self._row.organization_id, [retry.seq for retry in due])
             for retry in due:
-                if self._must_end():
-                    return
+                if self._must_end() and (has_retried or self._is_over or self._stopping.is_set()):
+                    return  # at least one retry in each round, since the new event may take as long as the round
+                has_retried = True
                 event = events.get(retry.seq)
                 is_hopeless = retry_schedule.is_hopeless(retry.since, retry.attempts, now)
                 if event is None or (is_hopeless and not self._fails_for_days(now)):
@@ -110,8 +115,10 @@ class Round:
         if following:
             self._set_aside[following.seq] = following._replace(attempts=max(following.attempts, retry.attempts))
 
-    def _send_new(self) -> bool:
+    def _send_new(self, most: int = MOST_EVENTS) -> bool:
+        """Send new events, at most `most`. Returns True if more may be waiting."""
         events = log.after(self._row.organization_id, self.seq, MOST_EVENTS)
+        before = len(self._attempts)
         for event in events:
             if self._must_end():
                 return True
@@ -119,6 +126,8 @@ class Round:
             if kind and not self._take(event, kind):
                 return False
             self.seq = event.seq
+            if len(self._attempts) - before >= most:
+                return True
         return len(events) == MOST_EVENTS
 
     def _take(self, event: Event, kind: str) -> bool:

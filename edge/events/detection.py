@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.database.connection import execute, execute_many, writing
 from edge.database.triggers import EVENT_TRIGGERS
+from edge.doors import passage_report
 from edge.events import log as events
 from edge.events.log import EventKind, NewEvent
-from edge.tracking import stays
+from edge.tracking import asset_values, stays
+from edge.tracking.asset_values import AssetValues
 from edge.validation import json_text
 
 MOST_CANDIDATES = 1_000  # per transaction
@@ -31,6 +33,8 @@ class Candidate(IntEnum):
     TRACK = 1  # number of a track
     GONE = 2  # an asset that lost its track
     RECORD = 3  # an asset with a new or changed record or tags
+    PASSAGE = 4  # number of a new or changed passage
+    VALUES = 5  # an asset with new sensor values
 
 
 class Silence(NamedTuple):
@@ -125,8 +129,71 @@ def log_changes(silence: Silence) -> int:
         tracks = [key for _, kind, key in candidates if kind == Candidate.TRACK]
         records = {key for _, kind, key in candidates if kind == Candidate.RECORD}
         gone = {key for _, kind, key in candidates if kind == Candidate.GONE}
+        passed = {key for _, kind, key in candidates if kind == Candidate.PASSAGE}
         _report({*stays.assets_of(tracks), *gone, *records}, records, silence)
+        _report_passages(passed)
+        _report_values({key for _, kind, key in candidates if kind == Candidate.VALUES})
     return len(candidates)
+
+
+def _report_values(asset_ids: Collection[int]) -> None:
+    """Log the latest sensor values of assets."""
+    if not asset_ids:
+        return
+    rows = [_Asset(*row) for row in execute(_SELECT_ASSETS, (json_text.text(sorted(asset_ids)),))]
+    locations = _Locations([row.location_id for row in rows])
+    latest = asset_values.of_assets(asset_ids)
+    new_events = []
+    for row in rows:
+        values = latest.get(row.id)
+        if values is None or row.deleted_at is not None:
+            continue
+        data = {
+            "asset": {"id": row.id, "external_key": row.external_key, "name": row.name},
+            "location": locations.shown(row.location_id),
+            "values": _shown_values(values),
+        }
+        at = max(values.battery_at or 0, values.temperature_at or 0, values.pressed_at or 0)
+        within = locations.within(row.location_id)
+        new_events.append(NewEvent(row.organization_id, EventKind.ASSET_MEASURED, row.id, at, within, (), data))
+    events.add(new_events)
+
+
+def _shown_values(values: AssetValues) -> dict[str, Any]:
+    times = {"battery_at": values.battery_at, "temperature_at": values.temperature_at, "pressed_at": values.pressed_at}
+    return {
+        "battery": values.battery,
+        "is_battery_low": values.battery is not None and values.battery <= asset_values.LOW,
+        "volts": None if values.millivolts is None else values.millivolts / 1000,
+        "temperature": None if values.temperature is None else values.temperature / 100,
+        **{name: None if at is None else clock.rfc3339(at) for name, at in times.items()},
+    }
+
+
+def _report_passages(numbers: Collection[int]) -> None:
+    """Log passages as they are now. One that late reads change is logged again, with a higher revision."""
+    rows = passage_report.passages_numbered(numbers)
+    locations = _Locations([row.location_id for row in rows])
+    events.add(
+        [
+            NewEvent(
+                *(row.organization_id, EventKind.ASSET_PASSED, row.asset_id, row.at),
+                *(locations.within(row.location_id), ()),
+                {
+                    "asset": {"id": row.asset_id, "external_key": row.asset_key, "name": row.asset_name},
+                    "location": locations.shown(row.location_id),
+                    "door": {"id": row.door_id, "name": row.door_name},
+                    "passage": {
+                        "id": row.no,
+                        "direction": row.direction.name.lower(),
+                        "confidence": row.confidence,
+                        "revision": row.revision,
+                    },
+                },
+            )
+            for row in rows
+        ]
+    )
 
 
 def log_unseen(silence: Silence, limit: int = MOST_CANDIDATES) -> int:

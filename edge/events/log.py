@@ -7,18 +7,22 @@ it; `destinations` lists the receivers.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from edge import clock
 from edge.database.connection import execute, execute_many, writing
+from edge.people.people import Role
+from edge.tracking import tracked_people
 from edge.validation import json_text
 
 
 class EventKind(StrEnum):
     ASSET_MOVED = "asset.moved"  # read at another location
     ASSET_ARRIVED = "asset.arrived"  # first read, read again after unseen, or entered the filter's location
+    ASSET_PASSED = "asset.passed"  # went through a door, or turned back in it
+    ASSET_MEASURED = "asset.measured"  # battery or temperature of its tag changed, or its button was pressed
     ASSET_UNSEEN = "asset.unseen"  # not read for the configured time
     ASSET_CREATED = "asset.created"
     ASSET_CHANGED = "asset.changed"  # its record or its tags
@@ -45,7 +49,10 @@ class NewEvent(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A logged event; see `NewEvent`."""
+    """A logged event; see `NewEvent`. `is_private`: where a person is, which the organization does not send.
+
+    `is_of_person` does not depend on that setting.
+    """
 
     seq: int
     nonce: str
@@ -55,6 +62,8 @@ class Event(NamedTuple):
     within: Collection[int]
     within_before: Collection[int]
     data: dict[str, Any]
+    is_private: bool = False
+    is_of_person: bool = False
 
     @property
     def id(self) -> str:
@@ -73,6 +82,8 @@ class Filter(NamedTuple):
 
         Entering the filter's location is an arrival.
         """
+        if event.is_private:
+            return None
         is_in = self._covers(event.within)
         if event.kind in (EventKind.ASSET_MOVED, EventKind.ASSET_ARRIVED):
             was_in = event.kind is EventKind.ASSET_MOVED and self._covers(event.within_before)
@@ -112,6 +123,22 @@ def add(events: Iterable[NewEvent]) -> None:
 def after(organization_id: int, seq: int, limit: int) -> list[Event]:
     """Return the oldest events after position `seq`."""
     return _events("WHERE organization_id = ? AND seq > ? ORDER BY seq LIMIT ?", (organization_id, seq, limit))
+
+
+def all_after(seq: int, limit: int) -> list[tuple[int, Event]]:
+    """Return the oldest events of all organizations after `seq`, each with its organization. For rules only."""
+    rows = execute("SELECT seq, organization_id FROM event WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit)).fetchall()
+    if not rows:
+        return []
+    sent = _events("WHERE seq > ? AND seq <= ? ORDER BY seq", (seq, rows[-1][0]))
+    return [(organization_id, event) for (_, organization_id), event in zip(rows, sent, strict=True)]
+
+
+def visible_to(role: Role | None, organization_id: int, batch: Sequence[Event]) -> Sequence[Event]:
+    """Return events as a person with this role may see them. None is an API key, which sees them as they are."""
+    if role is None or not tracked_people.setting(organization_id).is_hidden_from(role):
+        return batch
+    return [_without_location(event._replace(is_private=True)) if event.is_of_person else event for event in batch]
 
 
 def newest_of(organization_id: int) -> Event | None:
@@ -171,9 +198,20 @@ def drop_old(before: int, limit: int, most: int = MOST_ROWS) -> int:
         ).rowcount
 
 
+_IS_OF_PERSON = "subject_id IN (SELECT asset_id FROM tracked_person)"
+_IS_HIDDEN = (
+    "NOT EXISTS (SELECT 1 FROM people_setting s WHERE s.organization_id = event.organization_id AND s.is_in_api = 1)"
+)
+# Changes of the record of a person are sent, without the location.
+_RECORD_KINDS = frozenset({EventKind.ASSET_CREATED, EventKind.ASSET_CHANGED, EventKind.ASSET_DELETED})
+
+
 def _events(where: str, values: tuple[Any, ...]) -> list[Event]:
-    rows = execute(f"SELECT seq, nonce, kind, subject_id, at, within, within_before, data FROM event {where}", values)
-    return [
+    privacy = f"{_IS_OF_PERSON} AND {_IS_HIDDEN}, {_IS_OF_PERSON}"
+    rows = execute(
+        f"SELECT seq, nonce, kind, subject_id, at, within, within_before, data, {privacy} FROM event {where}", values
+    )
+    events = [
         Event(
             seq,
             nonce,
@@ -183,6 +221,18 @@ def _events(where: str, values: tuple[Any, ...]) -> list[Event]:
             frozenset(json_text.decode(within)),
             frozenset(json_text.decode(before)),
             json_text.decode(data),
+            bool(is_private),
+            bool(is_of_person),
         )
-        for seq, nonce, kind, subject, at, within, before, data in rows
+        for seq, nonce, kind, subject, at, within, before, data, is_private, is_of_person in rows
     ]
+    return [_without_location(event) if event.is_private else event for event in events]
+
+
+def _without_location(event: Event) -> Event:
+    """Return an event of a person whose location is private: without it, or still private if it says no more."""
+    if event.kind not in _RECORD_KINDS:
+        return event
+    return event._replace(
+        within=frozenset(), within_before=frozenset(), data={**event.data, "location": None}, is_private=False
+    )

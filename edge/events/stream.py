@@ -15,12 +15,14 @@ from edge.database.connection import close_database
 from edge.errors import EdgeError, Unavailable
 from edge.events import log as events
 from edge.events.log import Event, Filter
+from edge.people.people import Role
 
 log = logging.getLogger(__name__)
 
 ATTACH = "edge.attach"  # WSGI environment key of the handover, see `edge.server.channels`
 MOST = 100
 MAX_PER_ORGANIZATION = 60
+MAX_PER_CALLER = 20  # a person in all sessions, or an API key
 LOOK_SECONDS = 0.25
 CHECK_SECONDS = 1.0  # interval of permission checks
 PING_SECONDS = 15.0
@@ -40,9 +42,22 @@ class Channel(Protocol):
 
 
 class Listener:
-    """A client that receives the events after `seq` that pass the filter, while `may_listen()` is True."""
+    """A client that receives the events after `seq` that pass the filter, while `may_listen()` is True.
 
-    def __init__(self, organization_id: int, event_filter: Filter, seq: int, may_listen: Callable[[], bool]) -> None:
+    `role` is that of a signed-in person, None for an API key.
+    """
+
+    def __init__(
+        self,
+        organization_id: int,
+        caller: str,
+        event_filter: Filter,
+        seq: int,
+        may_listen: Callable[[], bool],
+        role: Role | None = None,
+    ) -> None:
+        self.caller = caller
+        self.role = role
         self.organization_id = organization_id
         self.event_filter = event_filter
         self.seq = seq
@@ -108,7 +123,8 @@ class Streams:
             if self._stopping.is_set():
                 raise Unavailable("The service is stopping")
             neighbors = sum(one.organization_id == listener.organization_id for one in self._listeners)
-            if len(self._listeners) >= MOST or neighbors >= MAX_PER_ORGANIZATION:
+            own = sum(one.caller == listener.caller for one in self._listeners)
+            if len(self._listeners) >= MOST or neighbors >= MAX_PER_ORGANIZATION or own >= MAX_PER_CALLER:
                 raise Unavailable("Too many streams are open; close one, or try again later", 30)
             self._listeners.append(listener)
 
@@ -145,7 +161,8 @@ class Streams:
         if key not in batches:
             batches[key] = events.after(*key, MOST_EVENTS)
         batch = batches[key]
-        matches = ((event, listener.event_filter.kind_of(event)) for event in batch)
+        visible = events.visible_to(listener.role, listener.organization_id, batch)
+        matches = ((event, listener.event_filter.kind_of(event)) for event in visible)
         if not listener.write(b"".join(frame(event, kind) for event, kind in matches if kind)):
             return False
         last = batch[-1].seq if batch else 0

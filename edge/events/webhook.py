@@ -38,34 +38,28 @@ def sign(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
-class Webhook:
-    def __init__(self, url: str, secret: str, network: Network, tls: ssl.SSLContext) -> None:
+class Poster:
+    """Posts to one URL, over a connection that is kept between requests. Used by one thread at a time."""
+
+    def __init__(self, url: str, network: Network, tls: ssl.SSLContext) -> None:
         address = urlsplit(url)
         is_encrypted = address.scheme == "https"
         self._host = address.hostname or ""
         self._port = address.port or (443 if is_encrypted else 80)
         self._path = (address.path or "/") + (f"?{address.query}" if address.query else "")
-        self._secret = secret
         self._network = network
         self._tls = tls if is_encrypted else None
         self._connection: _Connection | None = None
 
-    def send(self, message: Message) -> Outcome:
-        """Post one event. Only the response status matters; the body is read and discarded."""
-        timestamp = clock.now() // clock.SECOND
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": f"edge/{__version__}",
-            "webhook-id": message.id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": sign(self._secret, message.id, timestamp, message.body),
-        }
+    def post(self, body: bytes, headers: dict[str, str]) -> Outcome:
+        """Post JSON. Only the response status matters; the body is read and discarded."""
+        headers = {"Content-Type": "application/json", "User-Agent": f"edge/{__version__}", **headers}
         try:
             if self._connection is not None:
                 with contextlib.suppress(*_CLOSED_MEANWHILE):  # the receiver may have closed the idle connection
-                    return self._post(message.body, headers)
+                    return self._post(body, headers)
                 self.close()
-            return self._post(message.body, headers)
+            return self._post(body, headers)
         except (OSError, http.client.HTTPException, NotAllowed) as error:
             self.close()
             return Outcome(Result.FAILED, _fault(error))
@@ -95,6 +89,22 @@ class Webhook:
         if connection.is_cut or not answer.isclosed() or answer.will_close:
             self.close()
         return _outcome(answer.status, answer.getheader("Retry-After"))
+
+
+class Webhook(Poster):
+    def __init__(self, url: str, secret: str, network: Network, tls: ssl.SSLContext) -> None:
+        super().__init__(url, network, tls)
+        self._secret = secret
+
+    def send(self, message: Message) -> Outcome:
+        """Post one event, signed."""
+        timestamp = clock.now() // clock.SECOND
+        headers = {
+            "webhook-id": message.id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": sign(self._secret, message.id, timestamp, message.body),
+        }
+        return self.post(message.body, headers)
 
 
 class _Connection(http.client.HTTPConnection):

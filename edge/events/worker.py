@@ -12,14 +12,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from edge import clock
 from edge.database.connection import close_database
 from edge.database.instance import fingerprint
 from edge.errors import EdgeError, SetupError
-from edge.events import destinations as store
-from edge.events import detection, progress
+from edge.events import destinations, detection, progress
 from edge.events import log as events
 from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
 from edge.events.destinations import Destination, DestinationKind
@@ -27,12 +26,13 @@ from edge.events.detection import Silence
 from edge.events.fair_queue import FairQueue
 from edge.events.mqtt import Broker
 from edge.events.webhook import Webhook
-from edge.people import secrets as sealed
+from edge.people.secrets import unseal
 from edge.validation import json_text
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
+FOLLOWED_SECONDS = 0.05  # with a follower, which has to be quick
 IDLE_SECONDS = 1.0  # without destinations
 READERS_SECONDS = 10.0
 UNSEEN_SECONDS = 30.0
@@ -43,17 +43,28 @@ UNEXPECTED_SECONDS = 60.0
 SENDERS = 4
 
 
-class Pace(NamedTuple):
+class EventsPace(NamedTuple):
     """Silence thresholds, and how long events are kept (µs)."""
 
     silence: Silence
     keep: int
 
 
-class Worker:
-    def __init__(self, pace: Pace, authority_file: Path | None = None) -> None:
+class Follower(Protocol):
+    """Reads the log in the same thread, right after new events."""
+
+    def is_needed(self) -> bool: ...
+
+    def follow(self) -> None: ...
+
+    def rest(self) -> None: ...
+
+
+class EventsWorker:
+    def __init__(self, pace: EventsPace, authority_file: Path | None = None, follower: Follower | None = None) -> None:
         """Create the threads. `authority_file` has certificates to trust in addition to the system's."""
         self._pace = pace
+        self._follower = follower
         self._tls = ssl.create_default_context()
         if authority_file:
             self._tls.load_verify_locations(authority_file)
@@ -64,11 +75,11 @@ class Worker:
         self._passed: dict[int, _Passed] = {}
         self._senders: dict[int, tuple[tuple[str, bytes], Sender]] = {}
         self._due: dict[str, float] = {}
-        self._fault = ""
+        self._fault = self._follower_fault = ""
         self._threads = [threading.Thread(target=self._run, name="events", daemon=True)]
         self._threads += [threading.Thread(target=self._send, name=f"events-{n}", daemon=True) for n in range(SENDERS)]
 
-    def use_pace(self, pace: Pace) -> None:
+    def use_pace(self, pace: EventsPace) -> None:
         """Apply new settings from the next round on."""
         self._pace = pace
 
@@ -88,7 +99,7 @@ class Worker:
         """Return the current fault of the threads, or an empty text."""
         if not all(thread.is_alive() for thread in self._threads):
             return "a thread has stopped; restart the service"
-        return self._fault
+        return self._fault or self._follower_fault
 
     def _run(self) -> None:
         wait = LOOK_SECONDS
@@ -107,24 +118,52 @@ class Worker:
 
     def _look(self) -> float:
         """Run all due tasks once. Returns the seconds until the next round."""
-        rows = store.enabled()
+        rows = destinations.enabled()
         self._every("trim", TRIM_SECONDS, self._trim)
-        if not rows:
+        is_followed = self._is_followed()
+        if not rows and not is_followed:
             if detection.is_running():
                 detection.stop()
-                log.info("Events: the last destination was removed; event logging stopped")
+                log.info("Events: no destination and no rule is enabled; event logging stopped")
             return IDLE_SECONDS
         if not detection.is_running():
             detection.start(self._pace.silence)
             log.info("Events: event logging started")
         self._make()
+        if is_followed:
+            self._follow()
         self._close_removed({row.no for row in rows})
         newest, retries, now = events.newest(), progress.retries_due(), clock.now()
         for row in rows:
             if row.kind is not DestinationKind.STREAM and self._is_due(row, newest, retries, now):
                 self._busy.add(row.no)
                 self._turns.put(row)
-        return LOOK_SECONDS
+        return FOLLOWED_SECONDS if is_followed else LOOK_SECONDS
+
+    def _is_followed(self) -> bool:
+        if self._follower is None:
+            return False
+        if self._follower.is_needed():
+            return True
+        self._follower.rest()
+        self._follower_fault = ""
+        return False
+
+    def _follow(self) -> None:
+        """Let the follower read the log. Its faults do not delay deliveries."""
+        if self._follower is None or time.monotonic() < self._due.get("follower", 0):
+            return
+        try:
+            self._follower.follow()
+        except EdgeError as error:
+            self._note(str(error))
+            self._due["follower"] = time.monotonic() + UNEXPECTED_SECONDS / 10
+        except Exception as error:
+            log.exception("Rules failed unexpectedly; trying again in a minute")
+            self._follower_fault = repr(error)
+            self._due["follower"] = time.monotonic() + UNEXPECTED_SECONDS
+        else:
+            self._follower_fault = ""
 
     def _make(self) -> None:
         while detection.has_candidates() and detection.log_changes(self._pace.silence):
@@ -185,7 +224,7 @@ class Worker:
         one = Round(row._replace(seq=max(row.seq, passed.seq)), sender, self._stopping, is_note_due=is_note_due)
         has_more = one.run()
         self._passed[row.no] = _Passed(one.seq, time.monotonic() if is_note_due else passed.noted_at)
-        next_row = store.find_enabled(row.no) if has_more else None
+        next_row = destinations.find_enabled(row.no) if has_more else None
         return None if self._stopping.is_set() else next_row
 
     def _sender(self, row: Destination) -> Sender:
@@ -202,7 +241,7 @@ class Worker:
 
     def _new_sender(self, row: Destination) -> Sender:
         try:
-            secret = sealed.unseal(row.secret)
+            secret = unseal(row.secret)
         except SetupError as error:
             return _Unusable(str(error))
         if row.kind is DestinationKind.WEBHOOK:

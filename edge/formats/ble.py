@@ -12,11 +12,13 @@ from collections.abc import Iterator
 
 from edge.formats.fields import Unreadable, describe, number, rssi
 from edge.formats.reads import Read, WallTime
+from edge.formats.sensor_values import SensorValues, of_structures
 
 Identities = tuple[str, ...]
 
 _MAC = re.compile(r"(?:[0-9A-Fa-f]{2}[:_-]?){5}[0-9A-Fa-f]{2}|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}")
 _TWO_BYTES_HEX = re.compile(r"0x[0-9A-Fa-f]{1,4}")
+_SERVICE = re.compile(r"(?:0x)?(?:0000)?([0-9A-Fa-f]{4})(?:-0000-1000-8000-00805[fF]9[bB]34[fF][bB])?")
 _UUID = re.compile(r"[0-9a-f]{32}")
 _NAMESPACE = re.compile(r"[0-9a-f]{20}")
 _INSTANCE = re.compile(r"[0-9a-f]{12}")
@@ -31,7 +33,13 @@ _EDDYSTONE_SERVICE = bytes.fromhex("AAFE")
 _EDDYSTONE_UID_FRAME = 0x00
 
 
-def sighting(address: object, others: Identities, strength: object, observed_at: int | WallTime | None) -> Read:
+def sighting(
+    address: object,
+    others: Identities,
+    strength: object,
+    observed_at: int | WallTime | None,
+    sensors: SensorValues | None = None,
+) -> Read:
     """Return the read of one advertisement. Its value is the MAC, or without a MAC the first other identity.
 
     Raises Unreadable without any identity, or for a malformed MAC.
@@ -40,11 +48,11 @@ def sighting(address: object, others: Identities, strength: object, observed_at:
         if not others:
             raise Unreadable("neither a MAC nor a beacon identity")
         value, *rest = others
-        return Read("ble", value, tuple(rest), None, rssi(strength), observed_at)
+        return Read("ble", value, tuple(rest), None, rssi(strength), observed_at, None, sensors)
     known = mac(address)
     if known is None:
         raise Unreadable(f"{describe(address)} is not a MAC")
-    return Read("ble", known, others, None, rssi(strength), observed_at)
+    return Read("ble", known, others, None, rssi(strength), observed_at, None, sensors)
 
 
 def mac(sent: object) -> str | None:
@@ -96,6 +104,22 @@ def advertised(*raw: object) -> Identities:
             elif kind == _SERVICE_DATA and data.startswith(_EDDYSTONE_SERVICE):
                 identities |= dict.fromkeys(_of_eddystone_frame(data[2:]))
     return tuple(identities)
+
+
+def sensors_in(*raw: object) -> SensorValues | None:
+    """Return the sensor values in raw advertisements, None if there are none."""
+    for advertisement in raw:
+        if advertisement and (values := of_structures(_structures(_bytes(advertisement)))):
+            return values
+    return None
+
+
+def sensors_of_service(service: object, data: object) -> SensorValues | None:
+    """Return the sensor values in the data (hex) of a service such as `0xfcd2` or a longer UUID."""
+    match = _SERVICE.fullmatch(service.strip()) if isinstance(service, str) else None
+    if match is None:
+        return None
+    return of_structures(iter([(_SERVICE_DATA, bytes.fromhex(match[1])[::-1] + _bytes(data))]))
 
 
 def company_data(advertisement: object, company: int) -> bytes:

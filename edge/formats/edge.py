@@ -3,7 +3,8 @@
     {"reads": [{"tag": "3074257BF7194E4000001A85", "type": "rfid", "antenna": 1, "rssi": -58.5,
                 "time": "2026-03-02T08:15:30.412Z"}]}
 
-Only `tag` is required. `type` is `rfid` (the default), `ble` or `barcode`. `antenna` is a whole number from 1, `rssi`
+`battery` (percent) or `volts`, `temperature` (°C) and `button` (true when pressed) are sensor values of the tag. Only
+`tag` is required. `type` is `rfid` (the default), `ble` or `barcode`. `antenna` is a whole number from 1, `rssi`
 is in dBm, and `time` is RFC 3339 with a zone, or whole milliseconds since 1970. A single read or an array of reads may
 be sent without the enclosing object. `{"status": "online"}` is a heartbeat, `{"status": "offline"}` a last will.
 Unknown fields are ignored.
@@ -11,9 +12,12 @@ Unknown fields are ignored.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from edge.formats.fields import MILLISECOND, Fields, Unreadable, antenna, describe, first, instant, rssi
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each, single
 from edge.formats.reads import Malformed, Parsed, Read
+from edge.formats.sensor_values import SensorValues, of_numbers
 from edge.formats.tag_values import value
 from edge.validation.values import TAG_TYPES
 
@@ -63,7 +67,16 @@ def _read(read: Fields) -> Read:
         antenna(read.get("antenna")),
         rssi(read.get("rssi")),
         _time(read.get("time")),
+        None,
+        _sensors(read),
     )
+
+
+def _sensors(read: Fields) -> SensorValues | None:
+    values = of_numbers(read.get("battery"), read.get("volts"), read.get("temperature"))
+    if read.get("button") is not True:
+        return values
+    return replace(values, is_pressed=True) if values else SensorValues(is_pressed=True)
 
 
 def _time(sent: object) -> int | None:

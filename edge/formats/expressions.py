@@ -11,15 +11,17 @@ from typing import Any
 
 import jmespath
 from jmespath.exceptions import JMESPathError
-from jmespath.functions import Functions
 from jmespath.parser import ParsedResult
 from jmespath.visitor import TreeInterpreter
+
+from edge.formats.functions import MappingFunctions, cost_of_match
 
 Expression = ParsedResult
 
 # Steps for one message. Twelve expressions per read take about 3 steps per byte that they evaluate.
 STEPS, STEPS_PER_BYTE, MOST_STEPS = 2_000, 2, 500_000
 _CHARACTERS = 8  # characters of text per step
+_COMPARED = 200  # characters that a regular expression compares per step
 # Errors of expressions, such as a slice with step 0, infinity as an integer, `lt` of text and a number.
 _FAULTS = (JMESPathError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -70,7 +72,7 @@ class _Interpreter(TreeInterpreter):  # type: ignore[misc, unused-ignore]
     def __init__(self, steps: int) -> None:
         super().__init__()
         self._left = steps
-        self._library = Functions()
+        self._library = MappingFunctions()
         counting = {name: self._counting(compare) for name, compare in self.COMPARATOR_FUNC.items()}
         self.COMPARATOR_FUNC = counting  # type: ignore[misc]  # per instance, to count the steps of this message
 
@@ -98,7 +100,15 @@ class _Interpreter(TreeInterpreter):  # type: ignore[misc, unused-ignore]
         arguments = [self._counted(self.visit(child, value)) for child in node["children"]]
         if node["value"] == "join":
             self._count_separators(*arguments)
-        return self._library.call_function(node["value"], arguments)
+        if node["value"] == "match" and [type(argument) for argument in arguments] == [str, str]:
+            self._spend(cost_of_match(*arguments) // _COMPARED)
+        if node["value"] == "zip":
+            self._spend(max((len(one) for one in arguments if isinstance(one, list)), default=0) * len(arguments))
+        return self._counted_text(self._library.call_function(node["value"], arguments), node["value"])
+
+    def _counted_text(self, value: Any, function: str) -> Any:
+        """Count what a function has unpacked from a text. Other results are not larger than the arguments."""
+        return self._counted(value) if function in ("json", "split", "items") else value
 
     def _count_separators(self, *arguments: Any) -> None:
         if [type(argument) for argument in arguments] == [str, list]:

@@ -38,4 +38,10 @@ def _read(scan: Fields) -> Read:
     ) + ble.eddystone(scan.get("nid"), scan.get("sid"))
     raw = ble.advertised(scan.get("data1"), scan.get("data2"))
     others = tuple(dict.fromkeys(decoded + raw))
-    return ble.sighting(scan.get("dmac"), others, scan.get("rssi"), instant(scan.get("time"), MILLISECOND))
+    return ble.sighting(
+        scan.get("dmac"),
+        others,
+        scan.get("rssi"),
+        instant(scan.get("time"), MILLISECOND),
+        ble.sensors_in(scan.get("data1"), scan.get("data2")),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,8 @@ from edge.formats.fields import (
     describe,
     instant,
     number,
+    of_clock,
+    plausible,
     rssi,
     text,
 )
@@ -28,9 +31,11 @@ from edge.formats.mapping_settings import Mapping
 from edge.formats.optional_fields import OptionalFields
 from edge.formats.paths import Path, Scope
 from edge.formats.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
+from edge.formats.sensor_values import SensorValues, of_numbers
+from edge.validation import json_text
 from edge.validation.values import TAG_TYPES
 
-_MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND}
+_MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND, "ns": MICROSECOND / 1000}
 _WORD = 4  # hex digits of the PC word, and of the CRC
 _LONGEST_NAME = 100
 _OURS = range(1_262_304_000 * SECOND, 4_102_444_800 * SECOND)  # 2010 to 2099: unambiguous among the units of time
@@ -41,12 +46,47 @@ def parser_for(mapping: Mapping) -> Parser:
 
     def parse(topic: str, payload: bytes) -> Parsed:
         levels = topic.split("/")
-        values = payloads.values(payload, mapping.payload, mapping.delimiter, mapping.columns)
+        room = payloads.Room()  # for all its parts, so that a short message cannot take minutes
+        values = payloads.values(payload, mapping.payload, mapping.delimiter, mapping.columns, room)
         evaluator = Evaluator(len(payload))
-        results = [_message(mapping, Scope(value, (), value, levels, evaluator)) for value in values]
+        scopes = [Scope(value, (), value, levels, evaluator) for value in values]
+        results = [result for scope in scopes for result in _envelope(mapping, scope, room)]
+        if not results:
+            return Parsed(Kind.IGNORED)
         return results[0] if len(results) == 1 else together(results)
 
     return careful(parse)
+
+
+def _envelope(mapping: Mapping, envelope: Scope, room: payloads.Room) -> list[Parsed]:
+    """Parse a message, or the messages in a field of it, for which it is the entry around them. Raises Malformed."""
+    path = mapping.content_path
+    if path is None:
+        return [_message(mapping, envelope)]
+    try:
+        sent = path.find(envelope)
+    except Unreadable as reason:
+        raise Malformed(str(reason)) from None
+    if sent is None:
+        return [Parsed(Kind.IGNORED, note=f"nothing at {path.written}{_fields_of('message', envelope.entry)}")]
+    contents = payloads.values(_bytes_of(sent), mapping.payload, mapping.delimiter, mapping.columns, room)
+    around = (envelope.entry,)
+    return [_message(mapping, envelope._replace(entry=value, message=value, around=around)) for value in contents]
+
+
+def _bytes_of(sent: object) -> bytes:
+    """Return the bytes of a message in a field: JSON as it is or as text, or anything in base64, perhaps gzip."""
+    if not isinstance(sent, str):
+        return json_text.encode(sent)
+    text = sent.strip()
+    if text[:1] in ("{", "["):
+        return text.encode()
+    try:
+        return b64decode(
+            text + "=" * (-len(text) % 4), altchars="-_" if set(text) & {"-", "_"} else None, validate=True
+        )
+    except (binascii.Error, ValueError):
+        return text.encode()
 
 
 def _message(mapping: Mapping, message: Scope) -> Parsed:
@@ -114,7 +154,30 @@ def _read(mapping: Mapping, scope: Scope, fields: OptionalFields) -> Read | None
     port, name = port_and_name or (None, reader)
     strength = fields.read("rssi_path", mapping.rssi_path, scope, rssi)
     time = fields.read("time_path", mapping.time_path, scope, partial(_time, unit=mapping.time_unit))
-    return Read(tag_type, value, others, port, strength, time, name)
+    return Read(tag_type, value, others, port, strength, time, name, _sensors(mapping, scope, fields))
+
+
+def _sensors(mapping: Mapping, scope: Scope, fields: OptionalFields) -> SensorValues | None:
+    """Return the mapped sensor values, else those in the advertisement."""
+    battery = fields.read("battery_path", mapping.battery_path, scope, partial(number, label="battery"))
+    volts = fields.read("volts_path", mapping.volts_path, scope, partial(number, label="volts"))
+    celsius = fields.read("temperature_path", mapping.temperature_path, scope, partial(number, label="temperature"))
+    pressed = fields.read("button_path", mapping.button_path, scope, _is_pressed)
+    values = of_numbers(battery, volts, celsius)
+    if pressed:
+        return replace(values, is_pressed=True) if values else SensorValues(is_pressed=True)
+    if values is None and mapping.advertisement_path:
+        return ble.sensors_in(mapping.advertisement_path.find(scope))
+    return values
+
+
+def _is_pressed(sent: object) -> bool:
+    """Return True for true, a positive count and most words, as devices send them."""
+    if isinstance(sent, str):
+        return sent.strip().lower() not in ("", "0", "false", "no", "none", "off", "released")
+    if isinstance(sent, bool | int | float):
+        return sent > 0
+    raise Unreadable(f"button is {describe(sent)}, not true or false")
 
 
 def _identities(mapping: Mapping, tag_type: str, tag: object, beacons: ble.Identities) -> tuple[str, tuple[str, ...]]:
@@ -195,6 +258,8 @@ def _tag_type(sent: object) -> str:
 
 def _time(sent: object, unit: str) -> int | WallTime | None:
     """Parse a time. Raises Unreadable if a number is plausible (2010 to 2099) only in another unit."""
+    if "%" in unit:
+        return _formatted_time(sent, unit)
     count = _count_of(sent)
     if count is not None:
         fitting = [name for name, micros in _MICROSECONDS.items() if _OURS.start <= count * micros < _OURS.stop]
@@ -202,8 +267,23 @@ def _time(sent: object, unit: str) -> int | WallTime | None:
             meant = "ISO 8601" if unit == "iso" else f"in {unit}"
             raise Unreadable(f"time is {describe(sent)}, not {meant}: set time_unit to {fitting[0]}")
         if unit == "iso":
-            raise Unreadable(f"time is {describe(sent)}, not ISO 8601: set time_unit to s, ms or us")
-    return instant(sent, _MICROSECONDS.get(unit, MILLISECOND))
+            raise Unreadable(f"time is {describe(sent)}, not ISO 8601: set time_unit to s, ms, us or ns")
+        if unit == "ns":
+            return plausible(
+                int(sent) // 1000 if isinstance(sent, int | str) and count.is_integer() else int(count) // 1000
+            )
+    return instant(sent, int(_MICROSECONDS.get(unit, MILLISECOND)) or MICROSECOND)
+
+
+def _formatted_time(sent: object, written: str) -> int | WallTime | None:
+    """Parse a time in a format of strptime. Without a zone it is local time."""
+    stamp = text(sent, "time")
+    if stamp is None:
+        return None
+    try:
+        return of_clock(datetime.strptime(stamp, written))
+    except ValueError:
+        raise Unreadable(f"time is {describe(sent)}, not like {written}") from None
 
 
 def _count_of(sent: object) -> float | None:

@@ -11,11 +11,13 @@ from edge.formats.paths import Path, path_from
 from edge.formats.payloads import KINDS
 from edge.validation.values import TAG_TYPES
 
-TIME_UNITS: Final = ("s", "ms", "us", "iso")
+TIME_UNITS: Final = ("s", "ms", "us", "ns", "iso")
 ENCODINGS: Final = ("text", "base64")
 STRIPPABLE: Final = ("pc", "crc")
 
 _COMPANY = re.compile(r"(?:0x)?([0-9A-Fa-f]{4})(?:\[([0-9]{1,3}):([0-9]{1,3})\])?")
+_TIME_CODES = frozenset("YymdHIMSfpzjbB%")  # of strptime that do not depend on anything else
+_TIME_ADVICE = f"{', '.join(TIME_UNITS)}, or a format such as %d.%m.%Y %H:%M:%S"
 _MOST_LISTS = 4
 _MOST_NAMES = 50
 _LONGEST_TEXT = 100
@@ -32,6 +34,7 @@ class CompanyData(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Mapping:
     """Locations of the fields in a message. Without `list_path`, the message is one read or an array of reads.
+    With `content_path` the message is in a field of its envelope.
 
     `tag_type` applies to all reads unless `tag_type_path` is set. Messages without `required_key` (a path from the
     message) have no reads, for example heartbeats and alarms. Entries that fail `condition` are not reads.
@@ -48,6 +51,7 @@ class Mapping:
     minor_path: Path | None = None
     advertisement_path: Path | None = None
     company_data: CompanyData | None = None
+    content_path: Path | None = None
     list_path: tuple[Path, ...] = ()
     required_key: Path | None = None
     condition: Path | None = None
@@ -56,6 +60,10 @@ class Mapping:
     rssi_path: Path | None = None
     time_path: Path | None = None
     time_unit: str = "iso"
+    battery_path: Path | None = None
+    volts_path: Path | None = None
+    temperature_path: Path | None = None
+    button_path: Path | None = None
     payload: str = "json"
     delimiter: str = ","
     columns: tuple[str, ...] = ()
@@ -68,12 +76,17 @@ _PATHS = (
     "major_path",
     "minor_path",
     "advertisement_path",
+    "content_path",
     "required_key",
     "condition",
     "reader_path",
     "antenna_path",
     "rssi_path",
     "time_path",
+    "battery_path",
+    "volts_path",
+    "temperature_path",
+    "button_path",
 )
 KEYS = tuple(Mapping.__dataclass_fields__)
 
@@ -90,7 +103,7 @@ def mapping_from(settings: dict[str, Any]) -> Mapping:
         raise ValueError("tag_path is missing: write the path of the tag in a read, for example epc")
     time_unit = settings.get("time_unit")
     if paths["time_path"] and time_unit is None:
-        raise ValueError(f"time_unit is missing: write one of {', '.join(TIME_UNITS)}")
+        raise ValueError(f"time_unit is missing: write one of {_TIME_ADVICE}")
     has_tag = paths["tag_path"] is not None  # otherwise only beacons are possible
     return Mapping(
         **paths,
@@ -100,7 +113,7 @@ def mapping_from(settings: dict[str, Any]) -> Mapping:
         epc_strip=_names("epc_strip", settings.get("epc_strip"), STRIPPABLE),
         company_data=_company(settings.get("company_data")),
         list_path=_lists(settings.get("list_path")),
-        time_unit=_choice("time_unit", time_unit, TIME_UNITS, "iso"),
+        time_unit=_time_unit(time_unit),
         payload=_choice("payload", settings.get("payload"), KINDS, "json"),
         delimiter=_delimiter(settings.get("delimiter")),
         columns=_names("columns", settings.get("columns")),
@@ -114,6 +127,17 @@ def _lists(written: object) -> tuple[Path, ...]:
         raise ValueError(f"list_path has {len(several)} lists within each other: write {_MOST_LISTS} at most")
     paths = [path_from("list_path", path) for path in several]
     return tuple(path for path in paths if path)
+
+
+def _time_unit(written: object) -> str:
+    """Parse a unit, or a format such as `%d.%m.%Y %H:%M:%S`."""
+    if isinstance(written, str) and "%" in written and len(written) <= _LONGEST_TEXT:
+        if unknown := [code for code in re.findall("%(.?)", written) if code not in _TIME_CODES]:
+            raise ValueError(f"time_unit has %{unknown[0]}: write codes such as %Y-%m-%d %H:%M:%S.%f")
+        return written
+    if written is None or written == "" or written in TIME_UNITS:
+        return str(written or "iso")
+    raise ValueError(f"time_unit is {describe(written)}: write one of {_TIME_ADVICE}")
 
 
 def _choice(key: str, written: object, choices: tuple[str, ...], default: str) -> str:

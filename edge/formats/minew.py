@@ -7,6 +7,7 @@ from edge.formats.fields import MILLISECOND, Fields, instant
 from edge.formats.framing import IGNORED, bare, collect, documents
 from edge.formats.payloads import is_text
 from edge.formats.reads import Kind, Malformed, Parsed, Read
+from edge.formats.sensor_values import SensorValues, of_numbers
 
 _BINARY_HEADS = (b"\xbb\x00", b"\xbb\x01", b"\xbb\x02")
 _BINARY_NOTE = "binary message: on the gateway's page set the upload format to JSON-LONG or JSON-RAW"
@@ -36,4 +37,10 @@ def _read(scan: Fields) -> Read | None:
         return None
     decoded = ble.ibeacon(scan.get("ibeaconUuid"), scan.get("ibeaconMajor"), scan.get("ibeaconMinor"))
     others = decoded or ble.advertised(scan.get("rawData"))
-    return ble.sighting(scan.get("mac"), others, scan.get("rssi"), instant(scan.get("timestamp"), MILLISECOND))
+    observed_at = instant(scan.get("timestamp"), MILLISECOND)
+    return ble.sighting(scan.get("mac"), others, scan.get("rssi"), observed_at, _sensors(scan))
+
+
+def _sensors(scan: Fields) -> SensorValues | None:
+    """Return the sensor values. A battery of 0 means that the tag does not send it."""
+    return of_numbers(scan.get("battery") or None, None, scan.get("temperature")) or ble.sensors_in(scan.get("rawData"))

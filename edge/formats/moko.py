@@ -49,9 +49,12 @@ def _read(entry: Fields) -> Read:
     if not isinstance(scan, dict):
         raise Unreadable(f"value is {describe(scan)}, not an object")
     decoded = ble.ibeacon(scan.get("uuid"), scan.get("major"), scan.get("minor"))
-    raw = ble.advertised(first(scan, "raw data", "raw", "adv_data"), scan.get("rsp_data"))
+    advertisement = first(scan, "raw data", "raw", "adv_data"), scan.get("rsp_data")
+    raw = ble.advertised(*advertisement)
     others = tuple(dict.fromkeys(decoded + raw))
-    return ble.sighting(scan.get("mac"), others, scan.get("rssi"), _time(scan.get("timestamp")))
+    return ble.sighting(
+        scan.get("mac"), others, scan.get("rssi"), _time(scan.get("timestamp")), ble.sensors_in(*advertisement)
+    )
 
 
 def _time(stamp: object) -> int | WallTime | None:

@@ -9,6 +9,7 @@ from edge.formats import ble
 from edge.formats.fields import Fields, first
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, bare, each, single
 from edge.formats.reads import Parsed, Read
+from edge.formats.sensor_values import of_numbers
 
 _WILL = {b"online": STATUS, b"offline": OFFLINE}
 _NO_SCANS = frozenset(("SYStoMQTT", "undecoded", "commands"))
@@ -42,4 +43,7 @@ def _read(device: Fields) -> Read:
     decoded = ble.ibeacon(first(device, "uuid") or name, device.get("major"), device.get("minor"))
     raw = ble.of_manufacturer_data(device.get("manufacturerdata"))
     frame = ble.of_service_data(device.get("servicedatauuid"), device.get("servicedata"))
-    return ble.sighting(address, tuple(dict.fromkeys(decoded + raw + frame)), device["rssi"], None)
+    sensors = of_numbers(device.get("batt"), device.get("volt"), device.get("tempc")) or ble.sensors_of_service(
+        device.get("servicedatauuid"), device.get("servicedata")
+    )
+    return ble.sighting(address, tuple(dict.fromkeys(decoded + raw + frame)), device["rssi"], None, sensors)

@@ -1,8 +1,9 @@
-"""Decode custom payloads: JSON, lines of text (CSV), or MessagePack."""
+"""Decode custom payloads: JSON, lines of text (CSV), or MessagePack, each also compressed with gzip."""
 
 from __future__ import annotations
 
 import csv
+import zlib
 from typing import Any, NamedTuple
 
 from msgspec import msgpack
@@ -11,6 +12,8 @@ from edge.formats.framing import bare, documents
 from edge.formats.reads import Malformed
 
 KINDS = ("json", "lines", "msgpack")
+MOST_UNZIPPED = 1_048_576  # bytes, like the largest message
+_GZIP = b"\x1f\x8b"
 HEADER = "header"  # instead of column names: the first line of each message has the names
 
 
@@ -21,11 +24,38 @@ class Extension(NamedTuple):
     content: bytes
 
 
-def values(payload: bytes, kind: str, delimiter: str = ",", columns: tuple[str, ...] = ()) -> list[Any]:
-    """Return the values of a message. `kind`: one of KINDS; the other arguments are for lines. Raises Malformed."""
+class Room:
+    """Bytes that one message may still unpack from gzip."""
+
+    def __init__(self) -> None:
+        self.left = MOST_UNZIPPED
+
+
+def values(
+    payload: bytes, kind: str, delimiter: str = ",", columns: tuple[str, ...] = (), room: Room | None = None
+) -> list[Any]:
+    """Return the values of a message. `kind`: one of KINDS; `delimiter` and `columns`: for lines. Raises Malformed."""
+    payload = unzipped(payload, room or Room())
     if kind == "lines":
         return _lines(payload, delimiter, columns)
     return _unpacked(payload) if kind == "msgpack" else _documents(payload)
+
+
+def unzipped(payload: bytes, room: Room) -> bytes:
+    """Return the content of a gzip file, and anything else as it is. Raises Malformed."""
+    if not payload.startswith(_GZIP):
+        return payload
+    most = max(room.left, 1)  # 0 would be no limit
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        content = stream.decompress(payload, most)
+    except zlib.error as error:
+        raise Malformed(f"not gzip: {str(error)[:100]}") from None
+    if not stream.eof:
+        too_large = len(content) >= most
+        raise Malformed(f"more than {MOST_UNZIPPED:,} bytes after gzip" if too_large else "the gzip data is incomplete")
+    room.left -= len(content)
+    return content
 
 
 def _documents(payload: bytes) -> list[Any]:

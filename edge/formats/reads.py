@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from edge.formats.sensor_values import SensorValues
 from edge.validation.field_counts import FieldCount
 
 
@@ -33,7 +34,7 @@ class Read(Struct, frozen=True, gc=False):
     `value`: as sent by the reader. `aliases`: other identities of the same advertisement, such as the iBeacon in
     addition to the MAC; any registered one matches. `antenna`: port from 1, None if unknown or if `antenna_name` is
     set. `rssi`: in dBm, None if unknown. `observed_at`: the reader's time in microseconds since the epoch, a `WallTime`
-    without a zone, None without a time.
+    without a zone, None without a time. `sensors`: None without sensor values.
     """
 
     tag_type: str
@@ -43,6 +44,7 @@ class Read(Struct, frozen=True, gc=False):
     rssi: float | None = None
     observed_at: int | WallTime | None = None
     antenna_name: str | None = None
+    sensors: SensorValues | None = None
 
 
 class Parsed(Struct, frozen=True, gc=False, eq=False):

@@ -31,4 +31,6 @@ def _message(address: str, scan: Fields) -> Parsed:
 def _read(address: str, scan: Fields) -> Read:
     """Parse an advertisement. `ts` is in seconds; a gateway without a set clock sends a counter `cnt` instead."""
     others = ble.advertised(scan.get("data"))
-    return ble.sighting(address, others, scan.get("rssi"), instant(scan.get("ts"), SECOND))
+    return ble.sighting(
+        address, others, scan.get("rssi"), instant(scan.get("ts"), SECOND), ble.sensors_in(scan.get("data"))
+    )

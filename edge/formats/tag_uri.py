@@ -10,6 +10,10 @@ import re
 from typing import NamedTuple
 
 _TAG = re.compile(r"urn:epc:tag:([a-z]+-96):([0-7])\.([0-9.]{1,60})")
+_PURE = re.compile(
+    r"urn:epc:id:(?:(?:sgtin|grai):[0-9]{6,12}\.[0-9]{1,7}\.[!-z]{1,28}|sscc:[0-9]{6,12}\.[0-9]{5,11}|"
+    r"giai:[0-9]{6,12}\.[!-z]{1,24})"
+)
 _RAW = re.compile(r"urn:epc:raw:[0-9]{1,4}\.x([0-9A-F]{1,128})", re.IGNORECASE)
 
 # Bits of a company prefix with 12 to 6 digits; the index is the partition.
@@ -31,6 +35,14 @@ _SCHEMES = {
     "grai-96": _Scheme(0x33, 44, 12, 38),
     "giai-96": _Scheme(0x34, 82, 0, 0),
 }
+
+
+def is_pure_identity(uri: str) -> bool:
+    """True for a URI such as `urn:epc:id:sgtin:0614141.812345.6789`.
+
+    It lacks the filter value and the size of the tag, so it has no hex form. Assets are matched by their GS1 identity.
+    """
+    return _PURE.fullmatch(uri) is not None
 
 
 def hex_of(uri: str) -> str | None:

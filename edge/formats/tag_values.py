@@ -25,7 +25,7 @@ def value(tag_type: str, sent: object) -> str:
 
 
 def epc(sent: object) -> str:
-    """Return an EPC in hex, without separators and without `0x`. Raises Unreadable.
+    """Return an EPC in hex, without separators and without `0x`; a pure identity stays a URI. Raises Unreadable.
 
     A whole number is an EPC without letters that was sent unquoted. A float has lost digits and is rejected.
     """
@@ -57,6 +57,8 @@ _cached_epc = lru_cache(maxsize=4096)(_epc)
 
 def _of_uri(uri: str) -> str:
     digits = tag_uri.hex_of(uri)
+    if digits is None and tag_uri.is_pure_identity(uri):
+        return uri
     if digits is None:
         raise Unreadable(f"{describe(uri)} is not a tag URI with all its bits, such as urn:epc:tag:sgtin-96:3.0614141…")
     return digits

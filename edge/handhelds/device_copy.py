@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from edge.database.connection import execute, reading
+from edge.tracking.shown_positions import SHOWN
 from edge.validation import json_text
 
 BUCKETS = 1024
@@ -25,7 +26,7 @@ SELECT a.id, a.external_key, a.name, p.location_id, p.dwell_started_at / 1000000
        (SELECT json_group_array(code) FROM (
             SELECT value AS code FROM tag WHERE asset_id = a.id AND deleted_at IS NULL
             UNION SELECT gs1_key FROM tag WHERE asset_id = a.id AND deleted_at IS NULL AND gs1_key IS NOT NULL))
-FROM asset a LEFT JOIN position p ON p.asset_id = a.id
+FROM asset a LEFT JOIN {SHOWN} p ON p.asset_id = a.id
 WHERE a.organization_id = ? AND a.deleted_at IS NULL
 ORDER BY p.last_seen_at DESC, a.id LIMIT {MAX_ASSETS}
 """

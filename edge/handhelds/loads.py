@@ -7,7 +7,7 @@ from typing import NamedTuple
 from edge.database.connection import execute
 from edge.records import lookup
 from edge.texts import N_
-from edge.tracking import carriers, late_reads, positions, recent_reads, stays
+from edge.tracking import carriers, late_reads, positions, recent_reads, report, stays
 from edge.tracking.stays import Quality, Scan
 
 
@@ -81,9 +81,8 @@ def _follow_carrier(organization_id: int, asset_id: int, carrier_id: int, since:
         positions.record([carried], gap=0)
         carriers.follow([carried], gap=0)
     execute(
-        "UPDATE carrier_load SET location_id = (SELECT location_id FROM position WHERE asset_id = ?) "
-        "WHERE asset_id = ? AND unloaded_at IS NULL",
-        (carrier_id, asset_id),
+        "UPDATE carrier_load SET location_id = ? WHERE asset_id = ? AND unloaded_at IS NULL",
+        (report.current_location(carrier_id), asset_id),
     )
 
 

@@ -24,7 +24,7 @@ from edge.records import gs1, lookup, tags
 from edge.records.lookup import RecordRef
 from edge.records.tags import NewTag
 from edge.texts import N_
-from edge.tracking import board, carriers, late_reads, positions
+from edge.tracking import board, carriers, late_reads, positions, report
 from edge.tracking.stays import Quality, Scan
 from edge.validation.values import MAX_TEXT
 
@@ -86,6 +86,7 @@ def one_batch() -> AbstractContextManager[None]:
 
 def submit(sender: Actor, batch: Sequence[Submitted], received_at: int) -> list[Answer]:
     """Record a batch in order, in one transaction. Repeated scans change nothing. Raises OverQuota."""
+    gs1.identify_before_writing(scan.code for scan in batch if len(scan.code) <= MAX_TEXT)
     with writing():
         return [_submit_one(sender, scan, received_at) for scan in batch]
 
@@ -218,7 +219,7 @@ def _unknown(organization_id: int, scan_id: str, code: str) -> Answer:
 
 def _undo_scan(sender: Actor, row: StoredScan, record: RecordRef | None, now: int, gap: int) -> None:
     with acting(sender) as act:
-        HandheldScan.update(undone_at=now).where(HandheldScan.id == row.id).execute()
+        execute("UPDATE handheld_scan SET undone_at = ? WHERE id = ?", (now, row.id))
         if row.asset_id is not None and row.seq is not None:
             late_reads.take_back(row.asset_id, row.observed_at, row.seq, gap)
             positions.reconsider(row.asset_id, row.observed_at)
@@ -373,14 +374,16 @@ def _store(
 
 def _is_scanned_again(scan: Submitted, asset_id: int) -> bool:
     """True if a person scanned the asset here during the shift and it has not left since."""
-    row = execute(
-        "SELECT scan.location_id, position.location_id, position.dwell_started_at <= scan.observed_at "
-        "FROM handheld_scan scan JOIN position ON position.asset_id = scan.asset_id "
-        "WHERE scan.asset_id = ? AND scan.observed_at BETWEEN ? AND ? AND scan.undone_at IS NULL "
-        "ORDER BY scan.observed_at DESC LIMIT 1",
+    before = execute(
+        "SELECT location_id, observed_at FROM handheld_scan "
+        "WHERE asset_id = ? AND observed_at BETWEEN ? AND ? AND undone_at IS NULL ORDER BY observed_at DESC LIMIT 1",
         (asset_id, scan.observed_at - AGAIN_WITHIN, scan.observed_at),
     ).fetchone()
-    return row is not None and row == (scan.location_id, scan.location_id, 1)
+    position = report.current_position(asset_id)
+    if before is None or position is None:
+        return False
+    location_id, observed_at = before
+    return bool(location_id == position.location_id == scan.location_id and position.dwell_started_at <= observed_at)
 
 
 def _asset(organization_id: int, asset_id: int) -> RecordRef | None:

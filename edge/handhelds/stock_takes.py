@@ -19,8 +19,8 @@ from edge.database.connection import execute, execute_many, reading, writing
 from edge.handhelds import scans as handheld
 from edge.handhelds.scans import Answer, Result, Submitted
 from edge.records import location_tree, lookup
-from edge.tracking import board
-from edge.tracking.report import scanned_last
+from edge.tracking import board, report
+from edge.tracking.report import CurrentPosition
 
 MAX_EXPECTED = 20_000  # assets; the size of the copy on a device
 MAX_SCANS = 50_000  # per stock-take, against broken devices; further scans are recorded immediately
@@ -125,7 +125,8 @@ def begin(
         if added.rowcount:
             execute(
                 "INSERT INTO stock_take_expected (stock_take_id, asset_id) SELECT ?, asset.id FROM json_each(?) item "
-                "JOIN asset ON asset.id = item.value AND asset.organization_id = ? WHERE true ON CONFLICT DO NOTHING",
+                "JOIN asset ON asset.id = item.value AND asset.organization_id = ? "
+                "WHERE asset.id NOT IN (SELECT asset_id FROM tracked_person) ON CONFLICT DO NOTHING",
                 (stock_take_id, json.dumps(list(expected[:MAX_EXPECTED])), sender.organization_id),
             )
         return True
@@ -177,7 +178,9 @@ def undo_scan(sender: Actor, scan_id: str) -> None:
         execute(sql, (scan_id, sender.person_id, sender.sender_id, sender.device_id, sender.organization_id))
 
 
-def report(organization_id: int, device: str, name: str, reports: Sequence[DeviceReport], reported_at: int) -> None:
+def record_reports(
+    organization_id: int, device: str, name: str, reports: Sequence[DeviceReport], reported_at: int
+) -> None:
     """Replace the reports of a device. It reports all stock-takes that it has open or for which it has unsent scans.
 
     `reported_at` is in microseconds.
@@ -303,14 +306,13 @@ def progress(organization_id: int, stock_take_id: str) -> Progress | None:
             "JOIN person ON person.id = scan.person_id WHERE scan.stock_take_id = ? ORDER BY scan.observed_at",
             (stock_take_id,),
         ).fetchall()
-        last_seen = execute(
-            "SELECT position.asset_id, position.location_id, position.last_seen_at "
-            "FROM stock_take_expected expected JOIN position ON position.asset_id = expected.asset_id "
-            "WHERE expected.stock_take_id = ? AND position.last_seen_at >= ?",
-            (stock_take_id, take.started_at),
-        ).fetchall()
-        scanned = scanned_last([asset_id for asset_id, *_ in last_seen])
-        seen = [(*row, row[0] in scanned) for row in last_seen]
+        read_since = {
+            asset_id: position
+            for asset_id, position in report.current_positions(expected).items()
+            if position.last_seen_at >= take.started_at
+        }
+        scanned = report.scanned_last(read_since)
+        seen = [(no, one.location_id, one.last_seen_at, no in scanned) for no, one in read_since.items()]
         devices = execute(
             "SELECT device, name, is_open, unsent, unsent_since, reported_at FROM stock_take_device "
             "WHERE stock_take_id = ? ORDER BY name, device",
@@ -323,15 +325,22 @@ def sheet(organization_id: int, stock_take_id: str) -> list[Line]:
     """Return the lines of a signed-off stock-take, by result and name."""
     sql = (
         "SELECT line.result, line.asset_id, ifnull(asset.external_key, ''), ifnull(asset.name, ''), line.code, "
-        "line.how, location.name, line.seen_at, "
-        "iif(ifnull(position.last_seen_at, 0) < lost.marked_at, lost.marked_at, NULL) "
+        "line.how, location.name, line.seen_at, lost.marked_at "
         "FROM stock_take_line line JOIN stock_take take ON take.id = line.stock_take_id "
         "LEFT JOIN asset ON asset.id = line.asset_id LEFT JOIN location ON location.id = line.location_id "
         "LEFT JOIN lost_asset lost ON lost.asset_id = line.asset_id AND line.result = 'missing' "
-        "LEFT JOIN position ON position.asset_id = line.asset_id "
         "WHERE line.stock_take_id = ? AND take.organization_id = ? ORDER BY line.no"
     )
-    return [Line(*row) for row in execute(sql, (stock_take_id, organization_id))]
+    with reading():
+        lines = [Line(*row) for row in execute(sql, (stock_take_id, organization_id))]
+        current = report.current_positions([line.asset_id for line in lines if line.lost_at and line.asset_id])
+    return [_without_lost_mark(line, current.get(line.asset_id or 0)) for line in lines]
+
+
+def _without_lost_mark(line: Line, position: CurrentPosition | None) -> Line:
+    """Remove the mark if the asset was read since it was reported lost."""
+    is_read_since = line.lost_at is not None and position is not None and position.last_seen_at >= line.lost_at
+    return line._replace(lost_at=None) if is_read_since else line
 
 
 def devices_at_sign_off(organization_id: int, stock_take_id: str) -> list[OtherDevice]:
@@ -352,14 +361,14 @@ _EXPECTED = "SELECT asset_id FROM stock_take_expected WHERE stock_take_id = ?"
 _LineValues = tuple[str, int | None, str, str, int | None, int | None]  # result, asset, code, how, location, seen at
 
 _ASSETS = """
-SELECT asset.id, position.location_id, position.last_seen_at, expected.asset_id IS NOT NULL, scanned.code
+SELECT asset.id, expected.asset_id IS NOT NULL, scanned.code
 FROM asset
-LEFT JOIN position ON position.asset_id = asset.id
 LEFT JOIN stock_take_expected expected ON expected.asset_id = asset.id AND expected.stock_take_id = :id
 LEFT JOIN (SELECT asset_id, min(code) AS code FROM stock_take_scan WHERE stock_take_id = :id GROUP BY asset_id) scanned
     ON scanned.asset_id = asset.id
 WHERE asset.organization_id = :organization_id AND asset.deleted_at IS NULL
     AND (expected.asset_id IS NOT NULL OR scanned.asset_id IS NOT NULL)
+    AND asset.id NOT IN (SELECT asset_id FROM tracked_person)
 ORDER BY asset.name, asset.id
 """
 
@@ -368,8 +377,12 @@ def _current_lines(organization_id: int, take: StockTake) -> list[_LineValues]:
     """Compute the lines from the current data, before the scans of the stock-take are recorded."""
     scope = _scope(take)
     rows = execute(_ASSETS, {"id": take.id, "organization_id": organization_id}).fetchall()
-    scanned = scanned_last([row[0] for row in rows])
-    lines = [_classify(take, scope, *row, is_by_person=row[0] in scanned) for row in rows]
+    asset_ids = [row[0] for row in rows]
+    current, scanned = report.current_positions(asset_ids), report.scanned_last(asset_ids)
+    lines = [
+        _classify(take, scope, asset_id, current.get(asset_id), is_expected, code, is_by_person=asset_id in scanned)
+        for asset_id, is_expected, code in rows
+    ]
     unknown = execute(
         "SELECT DISTINCT code FROM stock_take_scan WHERE stock_take_id = ? AND asset_id IS NULL ORDER BY code",
         (take.id,),
@@ -382,24 +395,25 @@ def _signed_lines(organization_id: int, take: StockTake, signed: SignedResult) -
     """Return the lines of the signed result, with the last location of each asset."""
     ids = [asset_id for result in _ASSET_RESULTS for asset_id, _ in signed.assets.get(result, [])]
     values = {"id": take.id, "organization_id": organization_id, "assets": json.dumps(ids)}
-    assets = {asset_id: row for asset_id, *row in execute(_SIGNED_ASSETS, values)}
+    codes = dict(execute(_SIGNED_ASSETS, values).fetchall())
+    current = report.current_positions(codes)
     lines: list[_LineValues] = []
     for result in _RESULTS:
         if result == "unknown":
             lines += [("unknown", None, code, "scan", None, None) for code in signed.unknown]
         for asset_id, how in signed.assets.get(result, []):
-            if asset_id in assets:
-                code, location_id, seen_at = assets[asset_id]
-                lines.append((result, asset_id, code or "", how, location_id, seen_at))
+            if asset_id in codes:
+                position = current.get(asset_id)
+                seen = (position.location_id, position.last_seen_at) if position else (None, None)
+                lines.append((result, asset_id, codes[asset_id] or "", how, *seen))
     return lines
 
 
 _ASSET_RESULTS = ("missing", "elsewhere", "here")
 _SIGNED_ASSETS = """
-SELECT asset.id, (SELECT min(code) FROM stock_take_scan WHERE stock_take_id = :id AND asset_id = asset.id),
-       position.location_id, position.last_seen_at
+SELECT asset.id, (SELECT min(code) FROM stock_take_scan WHERE stock_take_id = :id AND asset_id = asset.id)
 FROM json_each(:assets) item JOIN asset ON asset.id = item.value AND asset.organization_id = :organization_id
-LEFT JOIN position ON position.asset_id = asset.id
+WHERE asset.id NOT IN (SELECT asset_id FROM tracked_person)
 """
 
 
@@ -421,14 +435,14 @@ def _classify(
     take: StockTake,
     scope: set[int],
     asset_id: int,
-    location_id: int | None,
-    seen_at: int | None,
+    position: CurrentPosition | None,
     is_expected: bool,
     code: str | None,
     *,
     is_by_person: bool,
 ) -> _LineValues:
     """Return the line of an asset. Assets that arrived during the count are here, those that left are elsewhere."""
+    location_id, seen_at = (position.location_id, position.last_seen_at) if position else (None, None)
     is_seen_since_start = seen_at is not None and seen_at >= take.started_at
     is_inside = location_id in scope
     if code is not None:

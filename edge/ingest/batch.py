@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from edge import metrics
 from edge.clock import SECOND
 from edge.database.bounds import Bounds
+from edge.doors.passages import DoorReads
 from edge.formats.reads import Kind, Parsed, Read
+from edge.formats.sensor_values import SensorValues
 from edge.ingest.messages import Earlier, Opened
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
@@ -18,6 +20,7 @@ from edge.readers import (
     ledger,
     live_reads,
     mapped_fields,
+    sled_scans,
     status,
     unassigned_topics,
     unknown_tags,
@@ -27,11 +30,14 @@ from edge.readers.ignored_messages import IgnoredMessage
 from edge.readers.ledger import Bucket, Tally
 from edge.readers.matching import NoAsset, TagMatcher
 from edge.readers.readers import Placement, Route
+from edge.readers.sled_owners import owner_at
+from edge.readers.sled_scans import SledRead
 from edge.readers.status import ReaderStatus
 from edge.readers.unassigned_topics import Unassigned
 from edge.readers.unknown_tags import Sighting
 from edge.records.tags import match_key
-from edge.tracking import carriers
+from edge.tracking import asset_values, carriers
+from edge.tracking.asset_values import NewValues
 from edge.tracking.positions import record
 from edge.tracking.recent_reads import RecentReads, Sign
 from edge.tracking.signal_strength import weight_of
@@ -49,8 +55,10 @@ _RECORDED, _REPEAT, _IGNORED = Bucket.RECORDED, Bucket.REPEAT, Kind.IGNORED
 class Batch:
     """Results of one batch: scans, tallies, dead letters, reader states. Written together by `write`."""
 
-    def __init__(self, matcher: TagMatcher, timekeeper: Timekeeper, bounds: Bounds) -> None:
+    def __init__(self, matcher: TagMatcher, timekeeper: Timekeeper, bounds: Bounds, doors: DoorReads, gap: int) -> None:
         self._matcher = matcher
+        self._gap = gap
+        self._doors = None if doors.is_idle else doors
         self._timekeeper = timekeeper
         self._bounds = bounds
         self._scans: list[Scan] = []
@@ -69,7 +77,9 @@ class Batch:
         self._messages: Counter[Tally] = Counter()
         self._reads: Counter[Tally] = Counter()
         self._fields: dict[int, dict[str, FieldCount]] = {}  # results of the optional mapping paths, by reader
+        self._values: list[NewValues] = []
         self._live: list[live_reads.LiveRead] = []  # reads of watched readers
+        self._has_sled_scans = False
         self._reversed_messages: Counter[Tally] = Counter()  # earlier outcomes to subtract, as negative numbers
         self._reversed_reads: Counter[Tally] = Counter()
         self._recounted_messages: Counter[Tally] = Counter()  # already included in the metrics
@@ -136,13 +146,18 @@ class Batch:
     def has_scans(self) -> bool:
         return bool(self._scans)
 
-    def write(self, gap: int, recent: RecentReads | None) -> None:
+    def write(self, recent: RecentReads | None) -> None:
         """Write everything and set the buckets of each message and its reads."""
+        if recent and self._has_sled_scans:
+            recent.note_scans()
         messages: list[tuple[int, int, Bucket]] = []
         reads: list[tuple[int, int, Bucket]] = []
-        news = [_RECORDED if is_news else _REPEAT for is_news in self._record(gap, recent)]
+        news = [_RECORDED if is_news else _REPEAT for is_news in self._record(recent)]
         seen = (scan for scan, bucket in zip(self._scans, news, strict=True) if bucket is _RECORDED)
-        carried = carriers.follow(seen, gap)
+        if self._doors is not None:
+            self._doors.record()
+        asset_values.record(self._values)
+        carried = carriers.follow(seen, self._gap)
         if recent and carried:
             recent.forget_positions(carried)
         self._timekeeper.recorded(max([scan.observed_at for scan in self._scans], default=0))
@@ -173,10 +188,10 @@ class Batch:
         mapped_fields.record(self._fields)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
 
-    def _record(self, gap: int, recent: RecentReads | None) -> list[bool]:
+    def _record(self, recent: RecentReads | None) -> list[bool]:
         received_at = max([opened.received_at for opened in self._opened], default=0)
         signs = [(*key, only) for key, only in self._signs.items()]
-        return record(self._scans, gap, recent, signs + self._goodbyes, received_at)
+        return record(self._scans, self._gap, recent, signs + self._goodbyes, received_at)
 
     def _live_reads(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:
@@ -263,6 +278,17 @@ class Batch:
         """Return the bucket of a read, or the index of its new scan."""
         route = line.route
         placement, asset, bucket = judge(route, read, self._matcher)
+        if read.sensors and isinstance(asset, int):
+            self._note_values(route, read.sensors, asset, stamp)
+        owner = owner_at(route.owners, stamp.observed_at) if route.owners else None
+        if owner and isinstance(asset, int):
+            self._has_sled_scans = True
+            times = (stamp.observed_at, opened.received_at, read.rssi)
+            sled_read = SledRead(route.organization_id, route.reader_id, asset, read.value, *times)
+            return sled_scans.record(sled_read, owner, self._gap, is_again=opened.earlier is not None)
+        if self._doors is not None and isinstance(asset, int):
+            strength = None if read.rssi is None else read.rssi + placement.rssi_offset
+            self._doors.note(route.reader_id, read.antenna, asset, stamp.observed_at, strength)
         if bucket is None and isinstance(asset, int) and placement.location_id is not None:
             self._scans.append(
                 Scan(
@@ -283,6 +309,15 @@ class Batch:
         if isinstance(asset, NoAsset):
             return self._unmatched(opened, line, read, asset, placement)
         return bucket or Bucket.NO_LOCATION
+
+    def _note_values(self, route: Route, sent: SensorValues, asset_id: int, stamp: Stamp) -> None:
+        degrees = None if sent.temperature is None else round(sent.temperature * 100)
+        self._values.append(
+            NewValues(
+                *(route.organization_id, asset_id, stamp.observed_at, sent.battery, sent.millivolts, degrees),
+                is_pressed=sent.is_pressed,
+            )
+        )
 
     def _unmatched(self, opened: Opened, line: Line, read: Read, reason: NoAsset, placement: Placement) -> Bucket:
         is_counted = opened.earlier is not None and bool(opened.earlier.reads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 
@@ -42,6 +43,8 @@ class EmbeddedBroker:
             asyncio.run_coroutine_threadsafe(self._broker.shutdown(), self._loop).result(STOP_SECONDS)
         except TimeoutError:
             logging.getLogger(__name__).warning("The embedded broker did not close within %s seconds", STOP_SECONDS)
+        with contextlib.suppress(TimeoutError):  # a task ignores that it is canceled
+            asyncio.run_coroutine_threadsafe(_cancel_tasks(), self._loop).result(STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(STOP_SECONDS)
         if not self._thread.is_alive():
@@ -56,3 +59,11 @@ class EmbeddedBroker:
             loop=self._loop,
         )
         await self._broker.start()
+
+
+async def _cancel_tasks() -> None:
+    """Cancel all other tasks of this loop and wait for their end."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -7,12 +7,14 @@ Every message ends in exactly one bucket of the ledger, and so does every read. 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edge import clock, metrics
 from edge.clock import SECOND
 from edge.database.bounds import DEFAULT, Bounds
 from edge.database.connection import execute, writing
+from edge.doors.passages import DoorReads
 from edge.errors import Unavailable
 from edge.formats.reads import Malformed, Parsed
 from edge.ingest import held_messages
@@ -24,12 +26,13 @@ from edge.ingest.receipts import Receipts, digest_of
 from edge.ingest.replay import Entry, Replays, entries_of, packs_of
 from edge.ingest.routing import Line, Router
 from edge.ingest.timing import Timekeeper, times_of
-from edge.readers import dead_letters
+from edge.readers import dead_letters, sled_scans
 from edge.readers.clocks import READER, known_clocks
 from edge.readers.kept_messages import Pack, Window
 from edge.readers.ledger import Bucket
 from edge.readers.matching import TagMatcher
 from edge.readers.reader_messages import Keeper, ReaderMessage
+from edge.records import gs1
 from edge.tracking import carriers, report
 from edge.tracking.positions import settle
 from edge.tracking.recent_reads import RecentReads
@@ -40,6 +43,8 @@ log = logging.getLogger(__name__)
 # Limit for a transaction and for a single message, because other writers wait for the lock. A read takes 20 to 50
 # microseconds, so 5,000 reads take less than 250 ms.
 MOST_READS = 5_000
+MOST_PARSING = 0.25  # seconds of processor time in a transaction: small gzip messages may unpack to much without reads
+SLED_COST = 12  # a new read of a sled is a scan and takes as long as 12 reads of other readers, 400 microseconds
 QUIET = 3 * SECOND // 2  # time without a scan after which the wall clock is used
 LAG = 1  # seconds that a read may take to arrive
 # Enum members as globals: in Python 3.11 an Enum lookup costs as much as a function call.
@@ -69,6 +74,7 @@ class Pipeline:
         self._bounds = bounds
         self._recent = RecentReads() if is_smoothing else None
         self._router = Router()
+        self._doors = DoorReads()
         self._matcher = TagMatcher()
         self._receipts = Receipts()
         self._window = window
@@ -113,6 +119,7 @@ class Pipeline:
     def _refresh(self) -> None:
         """Reload state that changed in the database. First step of each transaction."""
         self._router.refresh()
+        self._doors.refresh()
         self.timekeeper.serve(self._router.organizations)
         if self._recent:
             version = execute("SELECT recent_reads FROM version").fetchone()[0]
@@ -129,19 +136,21 @@ class Pipeline:
     def _forget(self) -> None:
         """Discard in-memory state after a rollback; it is reloaded from the database."""
         self._router.forget()
+        self._doors.forget()
         if self._recent:
             self._recent.forget()
 
     def _commit(self, messages: Sequence[Message], poison: str = "") -> int:
+        gs1.load_epc_library()  # not at startup, because a site without reads never needs it
         with metrics.commit_seconds.time(), writing():
             self._refresh()
             opened = self._open_first(messages, poison)
             messages = messages[: len(opened)]
             self._matcher.prepare(_identities(opened))
-            batch = Batch(self._matcher, self.timekeeper, self._bounds)
+            batch = Batch(self._matcher, self.timekeeper, self._bounds, self._doors, self._gap)
             for item in opened:
                 batch.add(item)
-            batch.write(self._gap, self._recent)
+            batch.write(self._recent)
             if self._window:
                 self._window.keep(packs_of(opened))
             self._keeper.keep(_samples_for_trial(opened))
@@ -166,7 +175,7 @@ class Pipeline:
 
         Called repeatedly while ingest is idle. Raises Unavailable.
         """
-        if self._read_held() or self._settle():
+        if self._read_held() or self._settle() or self._recount_sleds():
             return True
         if self._window is None:
             return False
@@ -215,14 +224,30 @@ class Pipeline:
             raise
         return recent.is_due(until)
 
+    def _recount_sleds(self) -> bool:
+        """Compare some reads of sleds with a choice of a location that arrived late. Returns True if there were any."""
+        if not sled_scans.is_recount_due():
+            return False
+        try:
+            with writing():
+                self._refresh()
+                sled_scans.recount_some(self._gap)
+                if self._recent:
+                    self._recent.note_scans()
+                self._finish()
+        except Unavailable:
+            self._forget()
+            raise
+        return True
+
     def _replay(self, no: int, pack: Pack, window: Window) -> None:
         self._refresh()
         opened = [self._open_again(entry) for entry in entries_of(pack)]
         self._matcher.prepare(_identities(opened))
-        batch = Batch(self._matcher, self.timekeeper, self._bounds)
+        batch = Batch(self._matcher, self.timekeeper, self._bounds, self._doors, self._gap)
         for item in opened:
             batch.add(item)
-        batch.write(self._gap, self._recent)
+        batch.write(self._recent)
         window.remove(no, pack)
         window.keep(packs_of(opened))
 
@@ -255,20 +280,22 @@ class Pipeline:
                 self.handle(again)
 
     def _open_first(self, messages: Sequence[Message], poison: str) -> list[Opened]:
-        """Open messages until the transaction has its maximum number of reads. Opens at least one."""
+        """Open messages until the transaction has its maximum of reads or parsing. Opens at least one."""
         in_batch: dict[tuple[int, int], bytes] = {}
         opened_messages: list[Opened] = []
-        room = MOST_READS
+        room, ends = MOST_READS, time.thread_time() + MOST_PARSING
         for message in messages:
             opened = self._open(message, poison, in_batch)
             if opened.parsed:
-                room -= len(opened.parsed.reads)
+                room -= _cost(opened.line, opened.parsed)
                 if opened_messages and room < 0:
                     break
                 if opened.bucket is None and opened.line:
                     self._set_times(opened, opened.line, opened.parsed)
             in_batch[message.session, message.mid] = opened.digest
             opened_messages.append(opened)
+            if time.thread_time() > ends:
+                break
         return opened_messages
 
     def _open(self, message: Message, poison: str, in_batch: Mapping[tuple[int, int], bytes]) -> Opened:
@@ -389,15 +416,21 @@ def _earlier_outcome(line: Line | None, message: Message) -> Earlier | None:
     return Earlier(line.route.reader_id, Bucket.MALFORMED, [], []) if line and message.dead_letter_id else None
 
 
+def _cost(line: Line | None, parsed: Parsed) -> int:
+    """Return how much of a transaction the reads of a message take, at most `MOST_READS` in all."""
+    return len(parsed.reads) * (SLED_COST if line and line.route.owners else 1)
+
+
 def _parse(line: Line, message: Message, poison: str) -> Parsed:
     if poison:
         raise Malformed(poison)
     parsed = line.parse(message.topic, message.payload)
     if parsed.skipped and not parsed.reads:
         raise Malformed(parsed.note or "no entry could be read")
-    if len(parsed.reads) > MOST_READS:
+    if _cost(line, parsed) > MOST_READS:
+        most = MOST_READS // SLED_COST if line.route.owners else MOST_READS
         raise Malformed(
-            f"the message has {len(parsed.reads):,} reads; set the reader to publish at most {MOST_READS:,} at once"
+            f"the message has {len(parsed.reads):,} reads; set the reader to publish at most {most:,} at once"
         )
     return line.numbered(parsed)
 

@@ -49,7 +49,7 @@ class ReaderClock:
         self._newest_read_at = newest_read_at
         self.is_contested = False  # the box's clock may have jumped instead
         self._standstill = Standstill(stands_at)
-        self._last = offset  # difference of the last message that was not late
+        self._last = offset or 0  # difference of the last message that was not late; set with the offset
         self._held: list[Sample] = []
         self._held_bytes = 0
         self._buffered: Sample | None = None  # first of the late messages that are assumed to be buffered
@@ -112,7 +112,7 @@ class ReaderClock:
         """Return True for a late message. A steadily growing delay is not late: the box or the network is slow."""
         if sample.ahead >= self._in_time_from:
             return False
-        if self.offset is None or self._last is None:
+        if self.offset is None:
             return sample.ahead < -NOTICEABLE
         return sample.ahead < min(self.offset, self._last) - USUAL_AGE or self._goes_back(sample, self.offset)
 

@@ -6,12 +6,12 @@ from hashlib import blake2b
 from struct import Struct
 
 from edge.ingest import stored_receipts
-from edge.readers.broker_accounts import SESSIONS
 
 DIGEST_BYTES = 16
 PACKET_IDS = 65_536
 # For each additional session. The broker resends messages in flight, at most 2,000.
 PLACES_OF_SESSION = 8_192
+_MORE_PLACES = 256
 _ENTRY = Struct(f">HB{DIGEST_BYTES}s")  # packet ID; session << 1 | is_recorded; digest
 
 
@@ -24,9 +24,8 @@ class Receipts:
     """Digests of the last committed messages by packet ID. Call `keep` in the transaction and `add` after it."""
 
     def __init__(self) -> None:
-        places = PACKET_IDS + (SESSIONS - 1) * PLACES_OF_SESSION
-        self._digests = [b""] * places
-        self._was_recorded = bytearray(places)
+        self._digests: list[bytes] = []  # grow with the packet IDs in use: all places together take 1.6 MB
+        self._was_recorded = bytearray()
         self._recorded: set[bytes] = set()
         self._count = 0
         for number, entries in stored_receipts.load():
@@ -34,7 +33,8 @@ class Receipts:
             self._count = number
 
     def has(self, session: int, mid: int, digest: bytes) -> bool:
-        return self._digests[_place(session, mid)] == digest
+        place = _place(session, mid)
+        return place < len(self._digests) and self._digests[place] == digest
 
     def has_recorded(self, digest: bytes) -> bool:
         return digest in self._recorded
@@ -48,6 +48,10 @@ class Receipts:
         digests, was_recorded, recorded = self._digests, self._was_recorded, self._recorded
         for session, mid, digest, is_recorded in committed:
             place = _place(session, mid)
+            if place >= len(digests):
+                more = place + 1 - len(digests) + _MORE_PLACES
+                digests += [b""] * more
+                was_recorded += bytes(more)
             if was_recorded[place]:  # otherwise the message may have been recorded under another packet ID
                 recorded.discard(digests[place])
             digests[place], was_recorded[place] = digest, is_recorded

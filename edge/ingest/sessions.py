@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -95,17 +95,40 @@ def deliveries(client: Client) -> list[Delivery]:
     return taken
 
 
+class Attempts:
+    """Spaces out the connection attempts of all additional sessions, since each may block the network thread.
+
+    One session is tried per turn. After a failure all others wait, too: they share a broker.
+    """
+
+    def __init__(self) -> None:
+        self._due_at: dict[int, float] = {}  # of each session
+        self._paused_until = 0.0
+
+    def next(self, sessions: Iterable[Session]) -> Session | None:
+        """Return the session to connect now, if any: the one that has waited longest."""
+        now = time.monotonic()
+        if now < self._paused_until:
+            return None
+        due = [one for one in sessions if not one.wire and self._due_at.get(one.number, 0.0) <= now]
+        return min(due, key=lambda one: self._due_at.get(one.number, 0.0), default=None)
+
+    def done(self, session: Session) -> None:
+        """Note an attempt."""
+        self._due_at[session.number] = until = time.monotonic() + RECONNECT_SECONDS
+        if not session.wire:
+            self._paused_until = until
+
+
 class Session:
     """An additional session. Use only on the network thread, while session 0 is connected."""
 
     def __init__(self, broker: Broker, number: int, topics: Sequence[str]) -> None:
         self.number = number
-        self.connection = 0  # number of the connection, unique within the process
         self.is_ready = False  # connected, and subscribed
         self.problem = "not connected yet"
         self._broker = broker.of_session(number)
         self._topics = topics
-        self._due = 0.0
         self._client = make_client(self._broker)
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe
@@ -116,12 +139,9 @@ class Session:
         """Socket of the session, None if disconnected."""
         return self._client.wire if self._client.socket() else None
 
-    def connect_if_due(self, number: Callable[[], int]) -> None:
-        """Connect if disconnected for long enough. `number` returns the next connection number."""
-        now = time.monotonic()
-        if self.wire or now < self._due:
-            return
-        self._due, self.connection = now + RECONNECT_SECONDS, number()
+    def connect(self, connection: int) -> None:
+        """Connect under this number, which is unique within the process. May block for `CONNECT_SECONDS`."""
+        self.connection = connection
         try:
             connect(self._client, self._broker)
         except OSError as error:
@@ -134,6 +154,14 @@ class Session:
         except OSError as error:
             self.lost(str(error))
             return []
+
+    def flush(self) -> None:
+        """Send what the socket did not take before. A broken connection ends this session only."""
+        if wire := self.wire:
+            try:
+                wire.flush()
+            except OSError as error:
+                self.lost(str(error))
 
     def acknowledge(self, done: Iterable[tuple[int, int]]) -> None:
         """Acknowledge committed messages of this connection and keep it alive. `done`: see `Writer.take_done`."""

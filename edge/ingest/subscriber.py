@@ -26,7 +26,7 @@ from edge import clock
 from edge.clock import SECOND
 from edge.ingest.messages import Message
 from edge.ingest.mqtt_framing import Delivery, Wire
-from edge.ingest.sessions import REFUSED, Broker, Client, Session, connect, deliveries, make_client
+from edge.ingest.sessions import REFUSED, Attempts, Broker, Client, Session, connect, deliveries, make_client
 from edge.ingest.writer import Writer
 from edge.validation.topics import DOCTOR_TOPIC, matches
 
@@ -93,7 +93,10 @@ class Subscriber:
         self._connections = itertools.count(1)
         self._connection = 0
         self._additional = [Session(broker, number, topics) for number in range(1, sessions)]
+        self._attempts = Attempts()
         self._use = Use()
+        self._is_own: Callable[[str], bool] = lambda _: False
+        self._marker = self._marker_sent = self._marker_seen = 0  # see `drain`
         self._is_connected = False
         self._problem = "not connected yet"
         self._refusal = ""  # reason why the broker refused the connection
@@ -131,6 +134,22 @@ class Subscriber:
     def use_sessions(self, use: Use) -> None:
         """Set the assignment of the additional sessions, starting with the next message. Thread-safe."""
         self._use = use
+
+    def drain(self, seconds: float) -> bool:
+        """Return True if everything that waited for session 0 at the broker has arrived and is committed. Thread-safe.
+
+        An empty queue here is no proof: the broker may hold more. It delivers messages in order, so this publishes one
+        and waits for it.
+        """
+        self._marker += 1
+        marker, deadline = self._marker, time.monotonic() + seconds
+        self._wake()
+        while self._is_connected and time.monotonic() < deadline:
+            if self._marker_seen == marker and not self._writer.queued() and not self._writer.in_hand:
+                return True
+            if self._stopping.wait(PAUSE_SECONDS):
+                break
+        return False
 
     def state(self) -> State:
         now = time.monotonic()
@@ -208,8 +227,9 @@ class Subscriber:
             if self._wake_read.fileno() in readable:
                 self._wake_read.recv(4096)
             taken = self._take() if has_room else 0
-            for one in wires:
-                one.flush()
+            wire.flush()
+            for session in self._additional:
+                session.flush()
             self._acknowledge()
             self._ping()
             self._client.loop_misc()
@@ -228,9 +248,11 @@ class Subscriber:
         return not select.select([self._wake_read.fileno()], [], [], PAUSE_SECONDS)[0]
 
     def _additional_wires(self) -> Iterator[Wire]:
-        """Connect the additional sessions when due, and yield their connections. Session 0 must be connected."""
+        """Connect at most one additional session, and yield the connections. Session 0 must be connected."""
+        if self._is_connected and (due := self._attempts.next(self._additional)):
+            due.connect(next(self._connections))
+            self._attempts.done(due)
         for session in self._additional if self._is_connected else ():
-            session.connect_if_due(self._connections.__next__)
             if wire := session.wire:
                 yield wire
 
@@ -260,6 +282,10 @@ class Subscriber:
     def _ping(self) -> None:
         """Publish a message to ourselves to check the round trip through the broker."""
         now = time.monotonic()
+        if self._is_connected and self._marker_sent != self._marker:
+            self._marker_sent = self._marker
+            # With QoS 0 it would overtake messages that wait for acknowledgements.
+            self._client.publish(self._ping_topic, str(self._marker_sent).encode(), qos=1)
         if self._is_connected and now - self._ping_sent >= PING_EVERY_SECONDS:
             self._ping_sent = now
             self._client.publish(self._ping_topic, b"", qos=0)
@@ -310,16 +336,22 @@ class Subscriber:
             log.warning("MQTT: %s", problem)
         self._is_connected, self._problem = False, problem
 
+    def ignore(self, is_own: Callable[[str], bool]) -> None:
+        """Ignore topics on which edge itself publishes, for brokers that deliver them to edge."""
+        self._is_own = is_own
+
     def _is_for_ingest(self, topic: str, session: int) -> bool:
         if session:
             return not any(matches(ignored, topic) for ignored in self._use.ignored.get(session, ()))
         if topic == self._ping_topic:
             self._ping_seen = time.monotonic()
-        return topic not in (self._ping_topic, DOCTOR_TOPIC)  # published by edge itself
+        return topic not in (self._ping_topic, DOCTOR_TOPIC) and not self._is_own(topic)  # published by edge itself
 
     def _enqueue(self, delivery: Delivery, received_at: int, session: int, connection: int) -> None:
         topic = delivery.topic.decode("utf-8", "replace")
         if not self._is_for_ingest(topic, session):
+            if topic == self._ping_topic and delivery.payload == str(self._marker_sent).encode():
+                self._marker_seen = self._marker_sent
             if delivery.qos:  # some brokers raise it to the QoS of the subscription
                 self._writer.put_done(delivery.mid, connection)
             return

@@ -6,27 +6,29 @@ A square code is at the left of the text, a bar code above it. Name and key use 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
-from functools import cache, partial
-from itertools import groupby
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 import reportlab
 import segno
 from ppf.datamatrix import DataMatrix
-from reportlab.graphics.barcode import createBarcodeDrawing
+from reportlab.graphics.barcode.code128 import Code128
 from reportlab.lib.units import mm
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
-from edge.labels.label_content import MARGIN, Code, Label, wrap
+from edge.labels.fonts import east_asian_font
+from edge.labels.label_content import MARGIN, Code, Label, code_128_module, wrap
 from edge.labels.papers import Paper
 
 NAME_SIZES = (16, 14, 12, 11, 10, 9, 8, 7, 6, 5)  # points, tried in this order
 KEY_SIZES = (11, 10, 9, 8, 7, 6, 5, 4)
 LEADING = 1.15
 MATRIX_QUIET_ZONE = 2  # modules; the margin of the label and the gap to the text add at least two
+_DARK = re.compile(rb"\x01+")
 GAP = 1.5  # mm between code and text, at least
 
 # Debian's fonts cover more characters than those of reportlab.
@@ -34,6 +36,9 @@ _FONTS = {
     "Label": ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "Vera.ttf"),
     "Label-Bold": ("/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf", "VeraBd.ttf"),
 }
+_EAST_ASIAN_FONT = "Label-East-Asian"
+PLACEHOLDER = "\u25a1"  # for characters that no font has, such as emoji; drawn as a square where the font lacks it, too
+_JOINERS = re.compile("[\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")  # parts of one emoji
 
 
 def labels_pdf(labels: Sequence[Label], paper: Paper, code: Code, *, skip: int = 0) -> bytes:
@@ -42,6 +47,7 @@ def labels_pdf(labels: Sequence[Label], paper: Paper, code: Code, *, skip: int =
     out = io.BytesIO()
     canvas = Canvas(out, pagesize=(paper.page[0] * mm, paper.page[1] * mm), pageCompression=1)
     canvas.setTitle("Labels")
+    mask = None  # the best one of eight for the first link; trying all for each of them takes most of the time
     for number, label in enumerate(labels, skip):
         position = number % paper.per_page
         if position == 0 and number > skip:
@@ -49,48 +55,61 @@ def labels_pdf(labels: Sequence[Label], paper: Paper, code: Code, *, skip: int =
         row, column = divmod(position, paper.columns)
         left = (paper.left + column * paper.across) * mm
         bottom = (paper.page[1] - paper.top - row * paper.down - paper.height) * mm
-        _draw(canvas, label, code, left, bottom, paper)
+        mask = _draw(canvas, label, code, left, bottom, paper, mask)
     canvas.save()
     return out.getvalue()
 
 
-def _draw(canvas: Canvas, label: Label, code: Code, left: float, bottom: float, paper: Paper) -> None:
+def _draw(
+    canvas: Canvas, label: Label, code: Code, left: float, bottom: float, paper: Paper, mask: int | None
+) -> int | None:
+    """Draw a label. Return the mask of its QR code."""
     width, height = (paper.width - 2 * MARGIN) * mm, (paper.height - 2 * MARGIN) * mm
     left, bottom = left + MARGIN * mm, bottom + MARGIN * mm
     if code is Code.CODE_128:
         bars = height * 0.45
-        drawing = createBarcodeDrawing(
-            "Code128", value=label.content(code), width=width, height=bars, humanReadable=False, quiet=True
-        )
-        drawing.drawOn(canvas, left, bottom + height - bars)
+        _draw_bars(canvas, label.content(code), left + width / 2, bottom + height - bars, paper.width, bars)
         _write(canvas, label, left, bottom, width, height - bars - 1 * mm)
-        return
+        return None
     side = min(height, width * 0.5)
-    matrix = _matrix(label.content(code), code)
-    module = side / (len(matrix) + 2 * MATRIX_QUIET_ZONE)
-    _draw_matrix(canvas, matrix, left, bottom + (height - side) / 2, module)
+    rows, mask = _matrix(label.content(code), code, mask)
+    module = side / (len(rows) + 2 * MATRIX_QUIET_ZONE)
+    _draw_matrix(canvas, rows, left, bottom + (height - side) / 2, module)
     beside = side + max(GAP * mm, MATRIX_QUIET_ZONE * module)
     _write(canvas, label, left + beside, bottom, width - beside, height)
+    return mask
 
 
-def _matrix(content: str, code: Code) -> Sequence[Sequence[int]]:
-    if code is Code.QR:
-        return segno.make(content, error="m", micro=False).matrix
-    return DataMatrix(content).matrix  # type: ignore[no-any-return]
+def _matrix(content: str, code: Code, mask: int | None) -> tuple[list[bytes], int | None]:
+    """Return the rows of a square code, with 1 for dark, and the mask of a QR code."""
+    if code is Code.DATA_MATRIX:
+        return [bytes(row) for row in DataMatrix(content).matrix], None
+    made = segno.make(content, error="m", micro=False, mask=mask)
+    return [bytes(row) for row in made.matrix], made.mask
 
 
-def _draw_matrix(canvas: Canvas, matrix: Sequence[Sequence[int]], left: float, bottom: float, module: float) -> None:
+def _draw_matrix(canvas: Canvas, rows: Sequence[bytes], left: float, bottom: float, module: float) -> None:
     """Draw all dark modules as one path, with one rectangle for each run: fast to create and to print."""
-    left, top = left + MATRIX_QUIET_ZONE * module, bottom + (len(matrix) + MATRIX_QUIET_ZONE) * module
-    path = canvas.beginPath()
-    for row, modules in enumerate(matrix, 1):
-        column = 0
-        for is_dark, run in groupby(modules):
-            length = sum(1 for _ in run)
-            if is_dark:
-                path.rect(left + column * module, top - row * module, length * module, module)
-            column += length
-    canvas.drawPath(path, stroke=0, fill=1)
+    left, top = left + MATRIX_QUIET_ZONE * module, bottom + (len(rows) + MATRIX_QUIET_ZONE) * module
+    rectangles = [
+        f"{run.start()} {number} {run.end() - run.start()} 1 re"
+        for number, row in enumerate(rows)
+        for run in _DARK.finditer(row)
+    ]
+    canvas.saveState()
+    canvas.transform(module, 0, 0, -module, left, top)  # modules as units, from the top
+    canvas.addLiteral(" ".join([*rectangles, "f"]))
+    canvas.restoreState()
+
+
+def _draw_bars(canvas: Canvas, content: str, middle: float, bottom: float, label_width: float, height: float) -> None:
+    code = Code128(content, quiet=False, humanReadable=False, barWidth=1)
+    module = code_128_module(content, label_width) * mm
+    canvas.saveState()
+    canvas.translate(middle - code.width * module / 2, bottom)
+    canvas.scale(module, height / code.height)
+    code.drawOn(canvas, 0, 0)
+    canvas.restoreState()
 
 
 def _write(canvas: Canvas, label: Label, left: float, bottom: float, width: float, height: float) -> None:
@@ -104,20 +123,53 @@ def _write(canvas: Canvas, label: Label, left: float, bottom: float, width: floa
     total = len(key_lines) * key_size * LEADING + len(name_lines) * name_size * LEADING
     top = bottom + (height + total) / 2
     for font, size, lines in (("Label-Bold", name_size, name_lines), ("Label", key_size, key_lines)):
-        canvas.setFont(font, size)
         for line in lines:
             top -= size * LEADING
-            canvas.drawString(left, top + size * (LEADING - 1), line)
+            _draw_line(canvas, line, font, size, left, top + size * (LEADING - 1))
+
+
+def _draw_line(canvas: Canvas, line: str, font: str, size: int, left: float, baseline: float) -> None:
+    for part, own_font in _parts(line, font):
+        canvas.setFont(own_font, size)
+        canvas.drawString(left, baseline, part)
+        left += pdfmetrics.stringWidth(part, own_font, size)
+
+
+def _width(line: str, font: str, size: int) -> float:
+    return sum(pdfmetrics.stringWidth(part, own_font, size) for part, own_font in _parts(line, font))
+
+
+@lru_cache(maxsize=4096)
+def _parts(line: str, font: str) -> tuple[tuple[str, str], ...]:
+    """Split a line into parts with their fonts. A character that no font has becomes the placeholder."""
+    if line.isascii():
+        return ((line, font),)
+    parts: list[tuple[str, str]] = []
+    for letter in _JOINERS.sub("", line):
+        shown, own_font = next(
+            ((letter, name) for name in (font, _EAST_ASIAN_FONT) if _has(name, letter)), (PLACEHOLDER, font)
+        )
+        if parts and parts[-1][1] == own_font:
+            shown = parts.pop()[0] + shown
+        parts.append((shown, own_font))
+    return tuple(parts)
+
+
+def _has(font: str, letter: str) -> bool:
+    if font not in pdfmetrics.getRegisteredFontNames():
+        return False
+    registered = pdfmetrics.getFont(font)
+    return isinstance(registered, TTFont) and ord(letter) in registered.face.charToGlyph
 
 
 def _fit(text: str, font: str, sizes: Sequence[int], width: float, height: float) -> tuple[int, list[str]]:
     for size in sizes:
-        lines = wrap(text, width, partial(pdfmetrics.stringWidth, fontName=font, fontSize=size))
+        lines = wrap(text, width, partial(_width, font=font, size=size))
         if len(lines) * size * LEADING <= height:
             return size, lines
     size = sizes[-1]
     most = max(int(height / (size * LEADING)), 1)
-    lines = wrap(text, width, partial(pdfmetrics.stringWidth, fontName=font, fontSize=size))[:most]
+    lines = wrap(text, width, partial(_width, font=font, size=size))[:most]
     return size, [*lines[:-1], lines[-1][:-1] + "…"]
 
 
@@ -126,3 +178,5 @@ def _fonts() -> None:
     own = Path(reportlab.__file__).parent / "fonts"
     for name, (system, bundled) in _FONTS.items():
         pdfmetrics.registerFont(TTFont(name, system if Path(system).is_file() else str(own / bundled)))
+    if path := east_asian_font():
+        pdfmetrics.registerFont(TTFont(_EAST_ASIAN_FONT, path))

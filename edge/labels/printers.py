@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge import clock
+from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute
+from edge.errors import NotFound
 
 
 class LabelPrinter(NamedTuple):
@@ -16,6 +19,63 @@ class LabelPrinter(NamedTuple):
     address: str
     paper: str
     dots_per_mm: int
+
+
+class LocationPrinter(NamedTuple):
+    """A label printer for the labels of a location and its sub-locations."""
+
+    location_id: int
+    location_name: str
+    printer: LabelPrinter
+
+
+def location_printers(organization_id: int) -> list[LocationPrinter]:
+    """Return the printers at live locations, by name."""
+    rows = execute(
+        "SELECT location.id, location.name, one.address, one.paper, one.dots_per_mm FROM location_printer one "
+        "JOIN location ON location.id = one.location_id AND location.deleted_at IS NULL "
+        "WHERE one.organization_id = ? ORDER BY location.name, location.id",
+        (organization_id,),
+    )
+    return [LocationPrinter(row[0], row[1], LabelPrinter(*row[2:])) for row in rows]
+
+
+def nearest_printer(organization_id: int, places: Sequence[int]) -> LabelPrinter | None:
+    """Return the printer of the first place with one, otherwise that of the organization.
+
+    `places` are a location and its ancestors.
+    """
+    printers = {one.location_id: one.printer for one in location_printers(organization_id)}
+    return next((printers[place] for place in places if place in printers), None) or find_printer(organization_id)
+
+
+def set_location_printer(actor: Actor, location_id: int, printer: LabelPrinter) -> None:
+    """Store the printer of a location. Its values must be validated. Raises NotFound and Conflict."""
+    with acting(actor) as act:
+        live = "SELECT name FROM location WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
+        location = execute(live, (location_id, actor.organization_id)).fetchone()
+        if location is None:
+            raise NotFound("no such location")
+        execute(
+            "INSERT INTO location_printer (location_id, organization_id, address, paper, dots_per_mm, updated_at) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (location_id) DO UPDATE SET address = excluded.address, "
+            "paper = excluded.paper, dots_per_mm = excluded.dots_per_mm, updated_at = excluded.updated_at",
+            (location_id, actor.organization_id, *printer, clock.now()),
+        )
+        quotas.check_cap(actor, "location_printer")
+        act.note("label_printer.changed", _subject(printer), {**printer._asdict(), "location": location[0]})
+
+
+def remove_location_printer(actor: Actor, location_id: int) -> None:
+    """Remove the printer of a location, if it has one."""
+    with acting(actor) as act:
+        row = execute(
+            "DELETE FROM location_printer WHERE location_id = ? AND organization_id = ? "
+            "RETURNING address, paper, dots_per_mm",
+            (location_id, actor.organization_id),
+        ).fetchone()
+        if row:
+            act.note("label_printer.deleted", _subject(LabelPrinter(*row)), {"location": location_id})
 
 
 def find_printer(organization_id: int) -> LabelPrinter | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from edge.labels.label_content import Code, Label, code_128_modules, wrap
+from edge.labels.label_content import QUIET_ZONE, Code, Label, code_128_bars, wrap
 from edge.labels.papers import Paper
 
 DOTS_PER_MM = (8, 12, 24)  # 203, 300 and 600 dpi
@@ -60,7 +60,7 @@ def _symbol(content: str, code: Code, width: int, height: int, dots: int) -> tup
     margin, data = MARGIN * dots, _hexadecimal(content)
     if code is Code.CODE_128:
         bars = height * 2 // 5
-        module = max((width - 2 * margin) // code_128_modules(content), 1)
+        module = max((width - 2 * margin) // (code_128_bars(content) + 2 * QUIET_ZONE), 1)
         top = margin + bars + dots
         symbol = f"^FO{margin + 10 * module},{margin}^BY{module}^BCN,{bars},N,N,N^FH^FD{data}^FS"
         return symbol, _Box(margin, top, width - 2 * margin, height - top - margin)

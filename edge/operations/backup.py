@@ -10,16 +10,18 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
 from edge.database.connection import FILE_NAME
 from edge.database.instance import sync_folder
-from edge.database.repair import Recovered, recover
 from edge.errors import Corrupt, SetupError, Unavailable
 from edge.operations import archives, continuous_backup, kept_backups
 from edge.operations.snapshots import CopySummary, copy_database, inspect_copy, move_ids_forward, note_origin
+
+if TYPE_CHECKING:
+    from edge.database.repair import Recovered
 
 _NAME = re.compile(r"edge-(\d{8}T\d{6}Z)\.db\.gz(\.age)?")
 _TIME = "%Y%m%dT%H%M%SZ"
@@ -182,6 +184,8 @@ def repair_database(
     try:
         fresh.unlink(missing_ok=True)
         origin, unusable = _unpack_newest(copy, folders, continuous_dir)
+        from edge.database.repair import recover  # only here: most boxes never need it
+
         recovered = recover(present, fresh, copy if origin else None)
         summary = inspect_copy(fresh)
         move_ids_forward(fresh, present)
@@ -276,7 +280,9 @@ def _copy_to_second(path: Path, second: SecondFolder, rotation: Rotation) -> str
         if not second.folder.is_dir():
             raise FileNotFoundError(f"{second.folder} does not exist; check that the disk is plugged in and mounted")
         if second.recipient:
-            archives.encrypt(path, unfinished, second.recipient)
+            from edge.operations import encryption  # only here: its library stays in memory
+
+            encryption.encrypt(path, unfinished, second.recipient)
         else:
             shutil.copyfile(path, unfinished)
         _sync(unfinished)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, NamedTuple
 
 from edge import __version__, clock
 from edge.errors import Corrupt, SetupError
-from edge.operations import archives
+from edge.operations import encryption
 from edge.validation import json_text
 
 KIND = "edge disaster file"
@@ -25,13 +26,26 @@ SETTINGS = (
     *("edge.toml", "mqtt.password", "signing.key", "https.conf", "authority.crt", "authority.key", "publisher.pub"),
 )
 KEYS = ("badges.key", "events.key", "sync-secret", "sync-authority.crt")
+NAMES = "settings/names"  # how readers and phones reach the box
 NEEDED = ("settings/edge.toml", "settings/signing.key", f"data/{DATABASE}")
 _MANIFEST = "manifest.json"
 _LARGEST = 1_048_576  # bytes, for each file except the database
 _CHUNK = 1_048_576
 
 
-def pack(settings: Path, data: BinaryIO, target: Path, recipient: str) -> list[str]:
+class Names(NamedTuple):
+    """Names and addresses of a box in its network."""
+
+    hostname: str = ""
+    network_name: str = ""  # without .local
+    addresses: Sequence[str] = ()
+
+    def text(self) -> str:
+        addresses = " ".join(self.addresses)
+        return f"HOSTNAME={self.hostname}\nNETWORK_NAME={self.network_name}\nADDRESSES={addresses}\n"
+
+
+def pack(settings: Path, data: BinaryIO, target: Path, recipient: str, names: Names) -> list[str]:
     """Write the complete file or nothing. Returns the names of its entries. Raises SetupError if one is missing.
 
     `data` is a tar stream with the keys and the newest backup. They belong to the service's user, who reads them.
@@ -40,17 +54,17 @@ def pack(settings: Path, data: BinaryIO, target: Path, recipient: str) -> list[s
     try:
         with unfinished.open("wb") as file:
             os.fchmod(file.fileno(), 0o600)
-            with archives.encrypting(file, recipient) as stream:
-                names = _write(stream, settings, data)
+            with encryption.encrypting(file, recipient) as stream:
+                entries = _write(stream, settings, data, names)
             file.flush()
             os.fsync(file.fileno())
-        missing = [name for name in NEEDED if name not in names]
+        missing = [name for name in NEEDED if name not in entries]
         if missing:
             raise SetupError(f"{', '.join(missing)} cannot be read, so another box could not replace this one")
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
-    return names
+    return entries
 
 
 def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
@@ -59,7 +73,7 @@ def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
     for part in ("settings", "data"):
         (folder / part).mkdir(mode=0o700)
     try:
-        with archives.decrypting(file, identity) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        with encryption.decrypting(file, identity) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             manifest = None
             for member in archive:
                 content = archive.extractfile(member)
@@ -77,16 +91,24 @@ def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
 
 
 def _allowed() -> set[str]:
-    return {_MANIFEST, f"data/{DATABASE}", *(f"settings/{name}" for name in SETTINGS), *(f"data/{key}" for key in KEYS)}
+    return {
+        _MANIFEST,
+        NAMES,
+        f"data/{DATABASE}",
+        *(f"settings/{name}" for name in SETTINGS),
+        *(f"data/{key}" for key in KEYS),
+    }
 
 
-def _write(stream: BinaryIO, settings: Path, data: BinaryIO) -> list[str]:
+def _write(stream: BinaryIO, settings: Path, data: BinaryIO, names: Names) -> list[str]:
     digests: dict[str, str] = {}
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for name in SETTINGS:
             if (settings / name).is_file():
                 text = (settings / name).read_bytes()
                 digests[f"settings/{name}"] = _add(archive, f"settings/{name}", len(text), io.BytesIO(text))
+        text = names.text().encode()
+        digests[NAMES] = _add(archive, NAMES, len(text), io.BytesIO(text))
         with tarfile.open(fileobj=data, mode="r|") as given:
             for member in given:
                 name = Path(member.name).name

@@ -23,7 +23,10 @@ class Job(NamedTuple):
 
 
 class Housekeeper:
-    def __init__(self, jobs: Sequence[Job], name: str = "housekeeper") -> None:
+    """`name` is that of the thread and of the health check."""
+
+    def __init__(self, name: str, jobs: Sequence[Job]) -> None:
+        self._name = name
         self._jobs = jobs
         self._faults: dict[str, str] = {}
         self._stopping = threading.Event()
@@ -38,9 +41,9 @@ class Housekeeper:
 
     def check(self) -> Check:
         if not self._thread.is_alive():
-            return Check("housekeeping", False, "its thread has stopped; restart the service")
+            return Check(self._name, False, "its thread has stopped; restart the service")
         faults = "; ".join(f"{name}: {fault}" for name, fault in self._faults.items())
-        return Check("housekeeping", not faults, faults or "done on time")
+        return Check(self._name, not faults, faults or "done on time")
 
     def _run(self) -> None:
         due = {job.name: time.monotonic() for job in self._jobs}
@@ -57,13 +60,13 @@ class Housekeeper:
         except (EdgeError, OSError) as error:
             self._note(job, str(error))
         except Exception as error:
-            log.exception("Housekeeping: %s failed unexpectedly", job.name)
+            log.exception("%s: %s failed unexpectedly", self._name, job.name)
             self._faults[job.name] = repr(error)
         else:
             if self._faults.pop(job.name, None):
-                log.info("Housekeeping: %s works again", job.name)
+                log.info("%s: %s works again", self._name, job.name)
 
     def _note(self, job: Job, fault: str) -> None:
         if self._faults.get(job.name) != fault:
-            log.error("Housekeeping: %s failed: %s", job.name, fault)
+            log.error("%s: %s failed: %s", self._name, job.name, fault)
         self._faults[job.name] = fault

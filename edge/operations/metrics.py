@@ -15,7 +15,12 @@ from edge.events import destinations
 from edge.operations.backup import newest_backup
 from edge.operations.doctor import findings
 from edge.operations.stats import reader_figures
-from edge.sync.store import state as sync_state
+from edge.rules.channels import channels, outbox
+from edge.rules.outputs import outputs
+from edge.sync.store import state
+from edge.sync.store.site_health import PROBLEM, WARNING
+from edge.sync.store.state import SiteStatus
+from edge.tracking import asset_values
 
 
 def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, float]]) -> Iterable[Metric]:
@@ -27,6 +32,9 @@ def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, f
     yield from _readers()
     yield from _sync()
     yield from _events()
+    yield from _channels()
+    yield from _outputs()
+    yield from _batteries()
 
 
 def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:
@@ -53,20 +61,20 @@ def _readers() -> Iterable[Metric]:
 
 def _sync() -> Iterable[Metric]:
     """Yield the gauges of sync; none without a hub and without sites."""
-    state = sync_state.site_state()
-    if state:
-        here = state.here
-        yield GaugeMetricFamily("edge_sync_running", "1 unless paused, stopped or recovering", _is_on(state.mode))
-        yield GaugeMetricFamily("edge_sync_waiting_changes", "Changes the hub does not have yet", state.waiting)
-        yield GaugeMetricFamily("edge_sync_set_aside", "Changes the hub cannot accept", state.set_aside)
+    current = state.site_state()
+    if current:
+        here = current.here
+        yield GaugeMetricFamily("edge_sync_running", "1 unless paused, stopped or recovering", _is_on(current.mode))
+        yield GaugeMetricFamily("edge_sync_waiting_changes", "Changes the hub does not have yet", current.waiting)
+        yield GaugeMetricFamily("edge_sync_set_aside", "Changes the hub cannot accept", current.set_aside)
         for name, moment in (("board", here.board_at), ("commit", here.last_commit_at), ("error", here.last_error_at)):
             at = (moment or 0) / SECOND
             yield GaugeMetricFamily(f"edge_sync_{name}_timestamp_seconds", "See `edge sync status`; 0: never", at)
         traffic = GaugeMetricFamily("edge_sync_bytes_today", "Since midnight UTC", labels=["direction"])
-        traffic.add_metric(["sent"], state.sent_today)
-        traffic.add_metric(["received"], state.received_today)
+        traffic.add_metric(["sent"], current.sent_today)
+        traffic.add_metric(["received"], current.received_today)
         yield traffic
-    reported = sync_state.site_statuses(None)
+    reported = state.site_statuses(None)
     if reported:
         contact = GaugeMetricFamily("edge_site_heard_timestamp_seconds", "Last contact; 0: never", labels=["site"])
         waiting = GaugeMetricFamily("edge_site_waiting_changes", "Reported by the site", labels=["site"])
@@ -76,6 +84,37 @@ def _sync() -> Iterable[Metric]:
             waiting.add_metric([row.site.code], row.waiting)
             unsettled.add_metric([row.site.code], row.conflicts + row.set_aside)
         yield from (contact, waiting, unsettled)
+        yield from _sites_health(reported)
+
+
+def _sites_health(reported: list[SiteStatus]) -> Iterable[Metric]:
+    """Yield what the sites report of themselves. Unknown values are left out."""
+    label = ["site"]
+    info = GaugeMetricFamily("edge_site_info", "Releases of the sites", labels=["site", "version"])
+    silent = GaugeMetricFamily("edge_site_silent", "1 if the site should have reported", labels=label)
+    by_level = GaugeMetricFamily("edge_site_doctor_findings", "Findings of its doctor", labels=["site", "level"])
+    gauges = {
+        "certificate_ends_at": (
+            "edge_site_certificate_end_timestamp_seconds",
+            "End of its first certificate to expire",
+        ),
+        "backup_at": ("edge_site_backup_timestamp_seconds", "Time of its newest backup"),
+        "disk_free_mb": ("edge_site_disk_free_megabytes", "Free space on its disk"),
+        "reads_per_minute": ("edge_site_reads_per_minute", "Average of the last hour or two"),
+    }
+    figures = {name: GaugeMetricFamily(of, text, labels=label) for name, (of, text) in gauges.items()}
+    for row in reported:
+        silent.add_metric([row.site.code], row.is_silent)
+        if row.received is None:
+            continue
+        health = row.received.health
+        info.add_metric([row.site.code, health.version], 1)
+        for name, level in (("warning", WARNING), ("problem", PROBLEM)):
+            by_level.add_metric([row.site.code, name], len(health.checks(level)))
+        for name, family in figures.items():
+            if (value := getattr(health, name)) is not None:
+                family.add_metric([row.site.code], value)
+    yield from (info, silent, by_level, *figures.values())
 
 
 def _is_on(mode: str) -> int:
@@ -97,4 +136,43 @@ def _events() -> Iterable[Metric]:
             gauges["waiting"].add_metric(named, destinations.count_waiting(row))
             gauges["lost"].add_metric(named, row.lost)
             gauges["enabled"].add_metric(named, row.disabled_at is None)
+    yield from gauges.values()
+
+
+def _batteries() -> Iterable[Metric]:
+    known = GaugeMetricFamily("edge_asset_batteries", "Assets that send their battery", labels=["organization"])
+    low = GaugeMetricFamily("edge_asset_batteries_low", "Assets with a low battery", labels=["organization"])
+    for organization_id, number, low_number in asset_values.count_low():
+        known.add_metric([str(organization_id)], number)
+        low.add_metric([str(organization_id)], low_number)
+    yield from (known, low)
+
+
+def _outputs() -> Iterable[Metric]:
+    labels = ["output", "name", "organization"]
+    gauges = {
+        "on": GaugeMetricFamily("edge_output_on", "1 while an output is switched on", labels=labels),
+        "failing": GaugeMetricFamily("edge_output_failing", "1 while it cannot be switched", labels=labels),
+    }
+    for row in outputs.all_outputs():
+        named = [str(row.no), row.name, str(row.organization_id)]
+        gauges["on"].add_metric(named, row.is_on)
+        gauges["failing"].add_metric(named, row.failing_since is not None)
+    yield from gauges.values()
+
+
+def _channels() -> Iterable[Metric]:
+    labels = ["channel", "name", "organization"]
+    gauges = {
+        "sent": GaugeMetricFamily("edge_channel_sent", "Messages a channel accepted", labels=labels),
+        "waiting": GaugeMetricFamily("edge_channel_waiting", "Messages not sent yet", labels=labels),
+        "lost": GaugeMetricFamily("edge_channel_lost", "Messages given up", labels=labels),
+        "failing": GaugeMetricFamily("edge_channel_failing", "1 while attempts fail", labels=labels),
+    }
+    for row in channels.all_channels():
+        named = [str(row.no), row.name, str(row.organization_id)]
+        gauges["sent"].add_metric(named, row.sent)
+        gauges["waiting"].add_metric(named, outbox.count_waiting(row.no))
+        gauges["lost"].add_metric(named, row.lost)
+        gauges["failing"].add_metric(named, row.failing_since is not None)
     yield from gauges.values()

@@ -37,15 +37,18 @@ class Exported(NamedTuple):
     size: int
 
 
-def write_export(file: Path) -> Exported:
-    """Write the records of the open site to `file`, completely or not at all. Raises Conflict on a hub."""
-    portable_records.check_exportable()
+def write_export(file: Path, number: int = portable_records.FORMAT) -> Exported:
+    """Write the records of the open site to `file`, completely or not at all. Raises Conflict on a hub.
+
+    An earlier format `number` leaves out the records that it does not have.
+    """
+    portable_records.check_exportable(number)
     unfinished = file.with_name(f"{file.name}.part")
     try:
         with unfinished.open("wb") as target:
             os.fchmod(target.fileno(), 0o600)
             with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-                rows = _write(archive)
+                rows = _write(archive, number)
             target.flush()
             os.fsync(target.fileno())
         unfinished.replace(file)
@@ -55,10 +58,10 @@ def write_export(file: Path) -> Exported:
     return Exported(rows, file.stat().st_size)
 
 
-def _write(archive: zipfile.ZipFile) -> dict[str, int]:
+def _write(archive: zipfile.ZipFile, number: int) -> dict[str, int]:
     files: dict[str, dict[str, Any]] = {}
     key, count = portable_records.ids()
-    for table, records in portable_records.read_tables():
+    for table, records in portable_records.read_tables(number):
         digest, rows = sha256(), 0
         with archive.open(f"{table}.jsonl", "w", force_zip64=True) as lines:
             for record in records:
@@ -69,7 +72,7 @@ def _write(archive: zipfile.ZipFile) -> dict[str, int]:
         files[table] = {"rows": rows, "sha256": digest.hexdigest()}
     manifest = {
         "kind": KIND,
-        "format": portable_records.FORMAT,
+        "format": number,
         "made_by": f"edge {__version__}",
         "made_at": clock.rfc3339(clock.now()),
         "ids": {"key": key.hex(), "count": count},

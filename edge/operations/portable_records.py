@@ -1,7 +1,10 @@
 """Rows that `edge export` writes and `edge import` reads, in a format independent of the schema.
 
-It omits secrets (password, PIN and badge hashes, API keys, broker accounts, devices) and computed or short-lived rows.
-Each change of FIELDS requires a new FORMAT and a converter from the previous format.
+It omits secrets (password, PIN and badge hashes, API keys, broker accounts, devices, walls, the secrets of channels),
+photos, and computed or short-lived rows such as alerts.
+
+Each change of FIELDS requires a new FORMAT and a converter from the previous format. An earlier format is written by
+leaving out the tables and fields that it does not have (FIRST_FORMATS, FIRST_FORMATS_OF_FIELDS).
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from edge import clock
 from edge.database.connection import execute, execute_many, reading, writing
 from edge.errors import Conflict, Corrupt
 from edge.records import gs1, search, tags
 from edge.records.search import Searchable
 from edge.records.tags import TagRow
 
-FORMAT = 1
+FORMAT = 3
 Record = dict[str, Any]
 Converter = Callable[[str, Record], Iterable[tuple[str, Record]]]
 
@@ -24,6 +28,11 @@ Converter = Callable[[str, Record], Iterable[tuple[str, Record]]]
 FIELDS: dict[str, tuple[str, ...]] = {
     "organization": ("id", "name", "created_at", "topic_prefix"),
     "person": ("id", "organization_id", "email", "name", "role", "language", "created_at", "updated_at", "disabled_at"),
+    # Before the assets: triggers keep the positions of people apart.
+    "people_setting": (
+        *("organization_id", "key_prefix", "metadata_name", "metadata_value", "seen_by", "muster_by", "is_in_api"),
+        *("history_days", "report_days", "is_on_walls"),
+    ),
     "location": (
         *("id", "organization_id", "parent_id", "external_key", "key_number", "name", "description", "is_active"),
         *("valid_from", "valid_to", "created_at", "updated_at", "deleted_at"),
@@ -54,13 +63,77 @@ FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "carrier_load": ("asset_id", "loaded_at", "carrier_id", "loaded_by", "location_id", "unloaded_at"),
     "lost_asset": ("asset_id", "organization_id", "marked_at", "marked_by"),
+    "door": ("id", "organization_id", "name", "location_id", "created_at", "deleted_at"),
+    "door_antenna": ("no", "door_id", "side", "reader_id", "port"),
+    "passage": (
+        *("no", "organization_id", "door_id", "asset_id", "at", "direction", "confidence", "inner_reads"),
+        *("outer_reads", "since", "until", "decided_at", "revision"),
+    ),
+    "channel": (
+        *("no", "organization_id", "kind", "name", "settings", "has_secret", "network", "digest", "quiet_from"),
+        *("quiet_until", "is_sent_when_over", "created_at", "disabled_at"),
+    ),
+    "rule": (
+        *("no", "organization_id", "name", "asset_kind", "asset_name", "asset_value", "kind", "location_id", "door_id"),
+        *("direction", "reader_id", "span", "number", "days", "from_minute", "until_minute", "channels", "created_at"),
+        *("changed_at", "disabled_at", "deleted_at", "outputs", "musters"),
+    ),
+    "output": (
+        *("no", "organization_id", "name", "form", "device", "relay", "topic", "on_payload", "off_payload", "seconds"),
+        *("created_at", "disabled_at"),
+    ),
+    "muster_plan": ("id", "organization_id", "name", "chosen", "chosen_name", "chosen_value", "created_at"),
+    "muster_plan_point": ("plan_id", "location_id"),
+    "muster_plan_person": ("plan_id", "asset_id"),
+    "muster": (
+        *("id", "organization_id", "plan_id", "name", "is_drill", "started_at", "started_by", "ended_at", "ended_by"),
+        "note",
+    ),
+    "muster_point": ("muster_id", "location_id", "name"),
+    "muster_reader": ("muster_id", "reader_id"),
+    "muster_person": (
+        *("muster_id", "asset_id", "asset_key", "name", "seen_before", "ticked_at", "ticked_by", "result", "how"),
+        *("place", "seen_at"),
+    ),
+    "asset_note": ("id", "organization_id", "asset_id", "person_id", "text", "made_at", "received_at"),
+    "expected_list": (
+        *("id", "organization_id", "name", "door_id", "direction", "location_id", "created_at", "created_by"),
+        *("started_at", "signed_at", "signed_by"),
+    ),
+    "expected_item": ("list_id", "asset_id"),
+    "expected_line": ("list_id", "no", "result", "asset_id", "asset_key", "name", "how", "seen_at", "other"),
 }
-CONVERTERS: dict[int, Converter] = {}  # from each older format to the next one
+# Tables that earlier formats do not have.
+FIRST_FORMATS = dict.fromkeys(
+    (
+        *("people_setting", "door", "door_antenna", "passage", "channel", "rule"),
+        *("expected_list", "expected_item", "expected_line"),
+    ),
+    2,
+) | dict.fromkeys(
+    (
+        *("output", "muster_plan", "muster_plan_point", "muster_plan_person", "muster", "muster_point"),
+        *("muster_reader", "muster_person", "asset_note"),
+    ),
+    3,
+)
+FIRST_FORMATS_OF_FIELDS = {("rule", "outputs"): 3, ("rule", "musters"): 3, ("people_setting", "is_on_walls"): 3}
+CONVERTERS: dict[int, Converter] = {  # from each older format to the next one
+    1: lambda table, record: [(table, record)],
+    2: lambda table, record: [(table, record)],
+}
+_EXPRESSIONS = {"has_secret": "length(secret) > 0"}  # of fields that are not columns
+_HAS_PEOPLE = "SELECT 1 FROM people_setting WHERE key_prefix <> '' OR metadata_name <> ''"
 _AT_ONCE = 1_000
 
 
-def check_exportable() -> None:
-    """Raise Conflict on a hub, whose history belongs to its sites."""
+def check_exportable(number: int = FORMAT) -> None:
+    """Raise Conflict on a hub, whose history belongs to its sites, or if a format lacks the protection of people."""
+    if number < FIRST_FORMATS["people_setting"] and execute(_HAS_PEOPLE).fetchone():
+        raise Conflict(
+            f"Format {number} cannot tell which assets are people, and everybody could see their positions: export "
+            f"without --format"
+        )
     if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
         raise Conflict("This box is a hub: create an export at each site, and use edge backup here")
 
@@ -71,11 +144,14 @@ def ids() -> tuple[bytes, int]:
     return key, count
 
 
-def read_tables() -> Iterator[tuple[str, Iterator[Record]]]:
-    """Yield each table with its records, in one consistent view. Consume the records before the next table."""
+def read_tables(number: int = FORMAT) -> Iterator[tuple[str, Iterator[Record]]]:
+    """Yield each table of a format with its records, in one consistent view. Consume them before the next table."""
     with reading():
-        for table, fields in FIELDS.items():
-            rows = execute(f"SELECT {', '.join(fields)} FROM {table}")
+        for table, every in FIELDS.items():
+            if FIRST_FORMATS.get(table, 1) > number:
+                continue
+            fields = tuple(one for one in every if FIRST_FORMATS_OF_FIELDS.get((table, one), 1) <= number)
+            rows = execute(f"SELECT {', '.join(_EXPRESSIONS.get(field, field) for field in fields)} FROM {table}")
             yield table, (dict(zip(fields, row, strict=True)) for row in rows)
 
 
@@ -129,6 +205,8 @@ def _check(table: str, record: Mapping[str, Any]) -> None:
 
 def _add_computed(table: str, record: Record) -> Record:
     """Add the fields that this release computes."""
+    if table == "channel":
+        return _without_secret(record)
     if table != "tag":
         return record
     keys = {
@@ -136,6 +214,14 @@ def _add_computed(table: str, record: Record) -> Record:
         "gs1_key": gs1.identity(str(record.get("value"))),
     }
     return record | keys
+
+
+def _without_secret(record: Mapping[str, Any]) -> Record:
+    """Disable a channel whose password, token or address is not in the export, until somebody enters it again."""
+    channel = {field: value for field, value in record.items() if field != "has_secret"} | {"secret": b""}
+    if record.get("has_secret") and channel.get("disabled_at") is None:
+        channel["disabled_at"] = clock.now()
+    return channel
 
 
 def _insert(batch: Iterable[tuple[str, Record]]) -> None:

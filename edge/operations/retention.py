@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from edge import clock
 from edge.database.bounds import Bounds
 from edge.database.connection import checkpoint
-from edge.tracking import copies
-from edge.tracking import deletion as store
+from edge.expected_lists import old_lists
+from edge.muster import musters
+from edge.readers import sled_scans, sleds
+from edge.records import asset_notes, asset_photos
+from edge.rules import alerts
+from edge.tracking import asset_values, copies, deletion, tracked_people
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +35,7 @@ class Limits(NamedTuple):
     audit_lines: int
     bounds: Bounds
     low_disk_bytes: int
+    alert_days: int = 365
 
 
 def sweep(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
@@ -38,9 +44,13 @@ def sweep(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
     `now` (µs) must be safe for deleting, see counted_time. `pause` waits between two steps and returns whether to stop.
     """
     _drop_too_old(limits, now, pause)
-    _drop_old_audit(limits, now, pause)
+    _drop_old_musters(now, pause)
+    _drop_older("audit", deletion.newest_audit(), limits.audit_days, deletion.drop_audit, now, pause)
+    _drop_older("alerts", alerts.newest(), limits.alert_days, alerts.drop_old, now, pause)
     _drop_too_many(limits, pause)
-    _repeat(lambda: store.drop_expired(now), pause)
+    _repeat(lambda: deletion.drop_expired(now), pause)
+    _repeat(lambda: sleds.drop_old_choices(now), pause)
+    _repeat(lambda: sled_scans.drop_old_reads(now), pause)
     if disk_free + _unused_bytes() < limits.low_disk_bytes:
         _make_room(limits, now, disk_free, pause)
     give_back(pause)
@@ -48,41 +58,56 @@ def sweep(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
 
 def give_back(pause: Pause) -> None:
     """Shrink the database file by its unused pages."""
-    while store.free_pages()[0] > SPARE_PAGES:
-        store.shrink()
+    while deletion.free_pages()[0] > SPARE_PAGES:
+        deletion.shrink()
         if pause():
             return
     checkpoint("PASSIVE")  # the file shrinks only at a checkpoint
 
 
 def _drop_too_old(limits: Limits, now: int, pause: Pause) -> None:
-    newest = store.newest_scan()
+    newest = deletion.newest_scan()
     if newest is None:
         return
     # Relative to the newest scan: a clock that jumped ahead deletes no history.
     before = min(now, newest) - limits.history_days * clock.DAY
     steps = {
-        "history": lambda: store.drop_history(before),
-        "records": lambda: store.drop_old_records(before),
-        "stock_take_rows": lambda: store.drop_stock_takes(before),
+        "history": lambda: deletion.drop_history(before),
+        "records": lambda: deletion.drop_old_records(before),
+        "stock_take_rows": lambda: deletion.drop_stock_takes(before),
+        "sensor_values": lambda: asset_values.drop_old(before),
+        "expected_list_rows": lambda: old_lists.drop_expected_lists(before),
+        "notes": lambda: asset_notes.drop_old(before),
+        "photos": lambda: asset_photos.drop_old(before),
     }
     _drop(f"older than {limits.history_days} days", steps, pause)
+    for organization_id, age in tracked_people.history_limits():
+        people_before = min(now, newest) - age
+        step = partial(deletion.drop_history_of_people, organization_id, people_before)
+        _drop(f"people, older than {age // clock.DAY} days", {"rows_of_people": step}, pause)
 
 
-def _drop_old_audit(limits: Limits, now: int, pause: Pause) -> None:
-    newest = store.newest_audit()
+def _drop_old_musters(now: int, pause: Pause) -> None:
+    for organization_id, age in tracked_people.report_limits():
+        step = partial(musters.drop_old, organization_id, now - age)
+        _drop(f"older than {age // clock.DAY} days", {"musters": step}, pause)
+
+
+def _drop_older(name: str, newest: int | None, days: int, drop: Callable[[int], int], now: int, pause: Pause) -> None:
+    """Delete rows that are older than some days before the newest one, so that a wrong clock deletes nothing."""
     if newest is None:
         return
-    before = min(now, newest) - limits.audit_days * clock.DAY
-    _drop(f"older than {limits.audit_days} days", {"audit": lambda: store.drop_audit(before)}, pause)
+    before = min(now, newest) - days * clock.DAY
+    _drop(f"older than {days} days", {name: lambda: drop(before)}, pause)
 
 
 def _drop_too_many(limits: Limits, pause: Pause) -> None:
     steps = {
-        "audit": lambda: store.drop_audit_over(limits.audit_lines),
-        "dead_letters": lambda: store.drop_dead_letters(limits.bounds),
-        "unknown_tags": lambda: store.drop_unknown_tags(limits.bounds.unknown_tags),
-        "unassigned_topics": lambda: store.drop_unassigned_topics(limits.bounds.unassigned_topics),
+        "audit": lambda: deletion.drop_audit_over(limits.audit_lines),
+        "dead_letters": lambda: deletion.drop_dead_letters(limits.bounds),
+        "alerts": alerts.drop_over,
+        "unknown_tags": lambda: deletion.drop_unknown_tags(limits.bounds.unknown_tags),
+        "unassigned_topics": lambda: deletion.drop_unassigned_topics(limits.bounds.unassigned_topics),
     }
     _drop("above the limit", steps, pause)
 
@@ -97,7 +122,7 @@ def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
         _drop(f"only {disk_free >> 20} MB of disk space were free", {name: step}, pause)
         if disk_free + _unused_bytes() >= limits.low_disk_bytes:
             return
-    if store.ended_stock_takes():
+    if deletion.ended_stock_takes():
         return  # the next round deletes their next slice
     oldest = copies.oldest_end()
     if oldest is None:
@@ -105,22 +130,26 @@ def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
         return
     before = oldest + max(now - oldest, 0) // SLICES + 1
     log.warning("Only %d MB of disk are free: deleting the oldest history", disk_free >> 20)
-    _drop(f"only {disk_free >> 20} MB of disk space were free", {"history": lambda: store.drop_history(before)}, pause)
+    _drop(
+        f"only {disk_free >> 20} MB of disk space were free", {"history": lambda: deletion.drop_history(before)}, pause
+    )
 
 
 def _before_history() -> Iterator[tuple[str, Step]]:
     """Yield the steps that precede history when the disk is low; `_drop_too_many` has bounded everything else."""
-    yield "raw_messages", store.drop_raw_messages
-    ended = store.ended_stock_takes()
+    yield "raw_messages", deletion.drop_raw_messages
+    oldest_photos = asset_photos.oldest_slice()
+    yield "photos", lambda: asset_photos.drop_old(oldest_photos)
+    ended = deletion.ended_stock_takes()
     slice_of_them = ended[: len(ended) // SLICES + 1]
-    yield "stock_take_rows", lambda: store.drop_these_stock_takes(slice_of_them)
+    yield "stock_take_rows", lambda: deletion.drop_these_stock_takes(slice_of_them)
 
 
 def _drop(reason: str, steps: Mapping[str, Step], pause: Pause) -> None:
     counts = {name: _repeat(step, pause) for name, step in steps.items()}
     dropped = {name: count for name, count in counts.items() if count}
     if dropped:
-        store.record_dropped(reason, dropped)
+        deletion.record_dropped(reason, dropped)
         log.info("Dropped %s: %s", ", ".join(f"{count} {name}" for name, count in dropped.items()), reason)
 
 
@@ -134,5 +163,5 @@ def _repeat(step: Step, pause: Pause) -> int:
 
 
 def _unused_bytes() -> int:
-    pages, size = store.free_pages()
+    pages, size = deletion.free_pages()
     return pages * size

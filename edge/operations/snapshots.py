@@ -13,8 +13,8 @@ from edge.audit.audit import INSERT_ENTRY, Act, Entry, Subject
 from edge.database.connection import database, translating
 from edge.database.migrate import known_schema, newest_schema, schema_of
 from edge.errors import Corrupt
-from edge.sync.store.epochs import RENEW_EPOCHS
-from edge.tracking.copies import KEEP_HUB_POSITIONS
+from edge.sync.store.epochs import renew_epochs
+from edge.tracking import copies
 
 # More than the ids assigned between two backups; allows 9 million restores before the range of ids is used up.
 ID_LEAP = 1_000_000_000
@@ -55,7 +55,8 @@ def inspect_copy(path: Path) -> CopySummary:
                 raise Corrupt(f"{path.name} is damaged: rows refer to rows that do not exist")
             if copy.execute("SELECT one FROM instance").fetchone() is None:
                 raise Corrupt(f"{path.name} is incomplete")
-            summary = CopySummary(schema, *copy.execute(_SUMMARY).fetchone())
+            organizations, assets, is_site = copy.execute(_SUMMARY).fetchone()
+            summary = CopySummary(schema, organizations, assets, copies.newest_read(copy.execute) or None, is_site)
     except sqlite3.DatabaseError as error:
         raise Corrupt(f"{path.name} is not a database of edge ({error})") from error
     return summary
@@ -72,7 +73,7 @@ def _check_schema(path: Path, copy: sqlite3.Connection, schema: int) -> None:
 
 _SUMMARY = """
     SELECT (SELECT count(*) FROM organization), (SELECT count(*) FROM asset WHERE deleted_at IS NULL),
-           (SELECT max(last_seen_at) FROM position), (SELECT count(*) FROM target)
+           (SELECT count(*) FROM target)
 """
 
 
@@ -100,8 +101,8 @@ def move_ids_forward(path: Path, present: Path) -> None:
         id_key, count = copy.execute("SELECT id_key, id_count FROM instance").fetchone()
         count = max(count, _id_count(present, id_key))
         copy.execute("UPDATE instance SET id_count = ?", (count + ID_LEAP,))
-        for statement in (*RENEW_EPOCHS, KEEP_HUB_POSITIONS):
-            copy.execute(statement)
+        renew_epochs(copy.execute)
+        copies.keep_hub_positions(copy.execute)
         copy.commit()
 
 

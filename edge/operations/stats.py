@@ -71,13 +71,24 @@ def unplaced_antennas(since: int) -> list[tuple[str, str]]:
     return execute(_UNPLACED, (since,)).fetchall()
 
 
+def sleds_without_operator() -> list[str]:
+    """Return the sleds of people who can no longer scan, and of revoked handhelds."""
+    return [name for (name,) in execute(_WITHOUT_OPERATOR)]
+
+
+_WITHOUT_OPERATOR = """
+    SELECT reader.name FROM sled JOIN reader ON reader.id = sled.reader_id AND reader.is_enabled
+    LEFT JOIN person ON person.id = sled.person_id AND person.disabled_at IS NULL AND person.role <> 'viewer'
+    LEFT JOIN device ON device.id = sled.device_id AND device.revoked_at IS NULL
+    WHERE person.id IS NULL AND device.id IS NULL ORDER BY reader.name
+"""
 _UNPLACED = """
     SELECT reader.name, ifnull(antenna_name.name, state.port) FROM antenna_state AS state
     JOIN reader ON reader.id = state.reader_id AND reader.deleted_at IS NULL AND reader.is_enabled
     LEFT JOIN antenna ON antenna.reader_id = state.reader_id AND antenna.port = state.port
     LEFT JOIN antenna_name ON antenna_name.reader_id = state.reader_id AND antenna_name.port = state.port
     LEFT JOIN location ON location.id = ifnull(antenna.location_id, reader.location_id)
-    WHERE state.last_read_at >= ? AND ifnull(antenna.is_enabled, 1)
+    WHERE state.last_read_at >= ? AND ifnull(antenna.is_enabled, 1) AND reader.id NOT IN (SELECT reader_id FROM sled)
       AND (location.id IS NULL OR location.deleted_at IS NOT NULL)
     ORDER BY reader.name, state.port
 """
@@ -110,9 +121,14 @@ def unreadable_readers(received_since: int) -> list[str]:
     return [name for (name,) in rows]
 
 
-def messages_received(since: int) -> int:
-    number: int = execute("SELECT ifnull(sum(messages), 0) FROM ledger WHERE hour >= ?", (since // HOUR,)).fetchone()[0]
-    return number
+def messages_by_session(since: int) -> dict[int, int]:
+    """Return the number of messages by edge's session at the broker, which has a queue for each."""
+    rows = execute(
+        "SELECT ifnull(session, 0), sum(messages) FROM ledger LEFT JOIN broker_account USING (reader_id) "
+        "WHERE hour >= ? GROUP BY 1",
+        (since // HOUR,),
+    )
+    return dict(rows.fetchall())
 
 
 def administrators() -> int:

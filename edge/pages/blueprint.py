@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from flask import Flask, Response, g, jsonify, render_template, request
-from flask_babel import gettext
 from jinja2 import FileSystemLoader
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
@@ -16,18 +15,39 @@ from edge import clock
 from edge.api.middleware import request_context
 from edge.errors import EdgeError, Invalid, NotFound, OverQuota, TooLarge, Unavailable
 from edge.logs import without_secret
-from edge.pages import api_docs, audit, config, events, formatting, labels, languages, manual, operations, sync
+from edge.pages import (
+    api_docs,
+    audit,
+    config,
+    epcis,
+    events,
+    formatting,
+    labels,
+    languages,
+    manual,
+    operations,
+    sync,
+    translation,
+)
+from edge.pages.check_names import check_name
+from edge.pages.doors import doors
+from edge.pages.expected_lists import expected_lists
 from edge.pages.forms import MOST_DIGITS
 from edge.pages.guard import has_role, identify, open_to_all, pages
-from edge.pages.handhelds import scan, stock_takes
+from edge.pages.handhelds import expected_lists as handheld_lists
+from edge.pages.handhelds import parcels, scan, stock_takes
 from edge.pages.help import help_address
+from edge.pages.muster import musters
 from edge.pages.notices import NOTICES
-from edge.pages.people import api_keys, devices, people, second_factor, sign_in
-from edge.pages.readers import antennas, inbox, live_reads, location_corrections, readers
-from edge.pages.records import asset, csv_import, edit_asset, edit_location, location
+from edge.pages.people import api_keys, devices, people, positions, second_factor, sign_in
+from edge.pages.readers import antennas, inbox, live_reads, location_corrections, readers, sleds
+from edge.pages.records import asset, asset_notes, bulk, csv_import, edit_asset, edit_location, loans, location
+from edge.pages.rules import alerts, channels, outputs, rules, saved_filters
 from edge.pages.security_headers import CONTENT_SECURITY_POLICY
 from edge.pages.static_files import load_static_files, static_files, web_folder
-from edge.pages.tracking import board, exports, floor_plans, past, trails
+from edge.pages.tracking import board, exports, floor_plans, home, past, trails
+from edge.pages.translation import gettext
+from edge.pages.walls import screen, walls
 from edge.people.people import Role
 from edge.services import services
 from edge.texts import N_
@@ -36,12 +56,14 @@ from edge.tracking.stays import Quality
 log = logging.getLogger(__name__)
 
 VIEWS = (
-    *(sign_in, second_factor, people, devices, api_keys, languages),
-    *(board, past, trails, floor_plans, exports),
-    *(asset, location, edit_asset, edit_location, csv_import),
-    *(readers, antennas, live_reads, inbox, location_corrections),
-    *(scan, stock_takes),
-    *(operations, config, audit, labels, sync, events, api_docs, manual),
+    *(sign_in, second_factor, people, positions, devices, api_keys, languages),
+    *(home, board, past, trails, floor_plans, exports),
+    *(asset, asset_notes, loans, location, edit_asset, edit_location, bulk, csv_import),
+    *(readers, antennas, live_reads, inbox, location_corrections, sleds),
+    *(expected_lists, musters),
+    *(saved_filters, rules, alerts, channels, outputs, doors, scan, stock_takes, handheld_lists, parcels),
+    *(walls, screen),
+    *(operations, config, audit, labels, sync, events, epcis, api_docs, manual),
 )  # imported to register their views
 
 
@@ -59,11 +81,13 @@ def register(app: Flask) -> None:
         unseen=formatting.unseen,
         at=formatting.at,
         moment=formatting.moment,
+        day=formatting.day,
         rfc3339=clock.rfc3339,
         lasting=formatting.lasting,
         duration=formatting.duration,
         count=formatting.count,
-        fact=formatting.fact,
+        rate=formatting.rate,
+        check_name=check_name,
         size=formatting.size,
         offset=formatting.clock_offset,
     )
@@ -76,8 +100,12 @@ def register(app: Flask) -> None:
         ROLES=formatting.ROLES,
         services=services,
         help_address=help_address,
+        open_alerts=alerts.open_alerts,
+        open_musters=musters.open_musters,
+        may_muster=musters.may_muster,
+        title_of_muster=musters.title_of,
     )
-    languages.register(app)
+    translation.register(app)
     app.url_map.converters["int"] = _Whole
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.register_blueprint(pages)
@@ -147,6 +175,9 @@ def error_page(error: Exception) -> Response:
                 response.headers[name] = value
     if isinstance(error, Unavailable | OverQuota):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
+    if request.path.startswith("/w/"):  # nobody is there to load it again
+        response.headers.setdefault("Refresh", str(screen.RETRY_SECONDS))
+        response.headers["Referrer-Policy"] = "no-referrer"
     return secure(response)
 
 

@@ -58,6 +58,21 @@ def coming_and_going(spans: Sequence[Span], names: Sequence[str]) -> Chart:
     return Chart("Arrivals and departures", about, bars, f"{most:,} arrived", f"{most:,} left", middle, _labels(names))
 
 
+def up_and_down(title: str, about: str, numbers: Sequence[tuple[int, int]], names: Sequence[str]) -> Chart:
+    """Return the first number of each period as a bar upward, and the second one downward, on the same scale."""
+    most = max(1, *(max(pair) for pair in numbers))
+    middle = HEIGHT / 2 if any(down for _, down in numbers) else HEIGHT
+    bars = []
+    for number, (pair, name) in enumerate(zip(numbers, names, strict=True)):
+        x, width = _slot(number, len(numbers))
+        for color, count in enumerate(pair):
+            if count:
+                height = max(count / most * middle, LEAST_HEIGHT)
+                y = middle - height if color == 0 else middle
+                bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {count:,}"))
+    return Chart(title, about, bars, f"{most:,}", f"{most:,}" if middle < HEIGHT else "0", middle, _labels(names))
+
+
 def presence(spans: Sequence[Span], names: Sequence[str]) -> Chart:
     """Return the average number of assets in each period."""
     means = [mean(span) for span in spans]

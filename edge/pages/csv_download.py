@@ -1,17 +1,20 @@
-"""CSV downloads, streamed."""
+"""Downloads of tables: CSV, streamed, or an Excel file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from flask import Response, request, stream_with_context
+from flask import Response, abort, request, send_file, stream_with_context
 
-from edge import clock
 from edge.pages.guard import until_received
+from edge.pages.translation import gettext
 from edge.services import services
-from edge.validation import csv_text
+from edge.tracking.exports import local_time
+from edge.validation import csv_text, xlsx
 
+XLSX = "xlsx"  # instead of a separator
+XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
 
@@ -23,8 +26,25 @@ def csv_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -
     return until_received(Response(chunks, mimetype="text/csv", headers=headers))
 
 
+def table_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
+    """Return an Excel file if the query has `separator=xlsx`, else CSV. `name` is that of the CSV file."""
+    if request.args.get("separator") != XLSX:
+        return csv_file(name, heading, rows)
+    if not xlsx.is_available():
+        abort(400, f"{gettext('Excel files need an extra on the box:')} pip install '{xlsx.EXTRA}'")
+    file = xlsx.write(heading, _at_most(rows))
+    return send_file(file, XLSX_TYPE, as_attachment=True, download_name=f"{name.removesuffix('.csv')}.xlsx")
+
+
+def _at_most(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    for number, row in enumerate(rows):
+        if number >= csv_text.MOST_ROWS:
+            abort(400, gettext("This table has too many rows for an Excel file. Choose CSV."))
+        yield row
+
+
 def times(*moments: int | None) -> Iterator[str]:
     """Format times in the time zone of the site, with the offset from UTC."""
     zone = services().zone
     for moment in moments:
-        yield clock.to_datetime(moment).astimezone(zone).isoformat(" ", "seconds") if moment is not None else ""
+        yield local_time(moment, zone)

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.errors import Conflict, Invalid
-from edge.events import destinations as store
-from edge.events import validation as rules
+from edge.errors import EdgeError, Invalid
+from edge.events import destinations, validation
 from edge.events.destinations import Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, EventKind, Filter
 from edge.outbound import Network
+from edge.pages.destination_actions import add_actions
 from edge.pages.double_submit import once
+from edge.pages.forms import Errors, errors_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.people import secrets
@@ -27,6 +28,8 @@ MAX_PASSWORD = 200
 KIND_TITLES = {
     EventKind.ASSET_MOVED: "moves to another location",
     EventKind.ASSET_ARRIVED: "is seen for the first time, seen again, or enters the location below",
+    EventKind.ASSET_PASSED: "passes a door or turns back in it",
+    EventKind.ASSET_MEASURED: "sends another battery or temperature, or its button is pressed",
     EventKind.ASSET_UNSEEN: "has not been seen for a while",
     EventKind.ASSET_CREATED: "is created",
     EventKind.ASSET_CHANGED: "or its tags are changed",
@@ -40,11 +43,11 @@ KIND_TITLES = {
 @require_role(Role.ADMINISTRATOR)
 def list_event_destinations() -> str:
     organization_id = current_session().organization_id
-    rows = store.list_destinations(organization_id)
+    rows = destinations.list_destinations(organization_id)
     names = location_board.names(organization_id)
     return render_template(
         "events/destinations.html",
-        rows=[(row, store.count_waiting(row), names.get(row.location_id or 0)) for row in rows],
+        rows=[(row, destinations.count_waiting(row), names.get(row.location_id or 0)) for row in rows],
         all_kinds=len(KINDS),
     )
 
@@ -54,7 +57,7 @@ def list_event_destinations() -> str:
 def new_event_destination_form() -> str:
     kind = request.args.get("kind", "")
     kind = kind if kind in (DestinationKind.WEBHOOK, DestinationKind.MQTT) else DestinationKind.WEBHOOK
-    return _form(kind, {}, {"topic": rules.DEFAULT_TOPIC}, list(KINDS))
+    return _form(kind, {}, {"topic": validation.DEFAULT_TOPIC}, list(KINDS))
 
 
 @pages.post(f"{PATH}/new")
@@ -66,11 +69,9 @@ def new_event_destination() -> str | tuple[str, int] | AnyResponse:
     kind = DestinationKind.MQTT if form.get("kind") == DestinationKind.MQTT else DestinationKind.WEBHOOK
     secret = new_webhook_secret() if kind is DestinationKind.WEBHOOK else form.get("password", "")
     try:
-        row = store.add(actor(), _entered(kind, secret, form, kinds))
-    except Invalid as error:
-        return _form(kind, {fault.field: fault.message for fault in error.fields}, form, kinds), 400
-    except Conflict as error:
-        return _form(kind, {"name": str(error)}, form, kinds), 409
+        row = destinations.add(actor(), _entered(kind, secret, form, kinds))
+    except EdgeError as error:
+        return _form(kind, errors_of(error), form, kinds), 400
     if kind is DestinationKind.WEBHOOK:
         return _secret_page(row, secret)
     return done(f"{PATH}/{row.no}", "made")
@@ -80,55 +81,30 @@ def new_event_destination() -> str | tuple[str, int] | AnyResponse:
 @require_role(Role.ADMINISTRATOR)
 def event_destination(no: int) -> str:
     organization_id = current_session().organization_id
-    row = store.get(organization_id, no)
+    row = destinations.get(organization_id, no)
     names = location_board.names(organization_id)
     return render_template(
         "events/destination.html",
         row=row,
-        waiting=store.count_waiting(row),
+        waiting=destinations.count_waiting(row),
         location_name=names.get(row.location_id or 0),
-        attempts=store.list_attempts(organization_id, no),
+        attempts=destinations.list_attempts(organization_id, no),
         titles=KIND_TITLES,
     )
 
 
-@pages.post(f"{PATH}/<int:no>/test")
-@require_role(Role.ADMINISTRATOR)
-def test_event_destination(no: int) -> AnyResponse:
-    store.request_test(actor(), no)
-    return done(f"{PATH}/{no}", "tested")
-
-
-@pages.post(f"{PATH}/<int:no>/enable")
-@require_role(Role.ADMINISTRATOR)
-def enable_event_destination(no: int) -> AnyResponse:
-    store.enable(actor(), no)
-    return done(f"{PATH}/{no}", "destination-enabled")
-
-
-@pages.post(f"{PATH}/<int:no>/disable")
-@require_role(Role.ADMINISTRATOR)
-def disable_event_destination(no: int) -> AnyResponse:
-    store.disable(actor(), no)
-    return done(f"{PATH}/{no}", "destination-disabled")
+add_actions(PATH, "destination", destinations)
 
 
 @pages.post(f"{PATH}/<int:no>/secret")
 @require_role(Role.ADMINISTRATOR)
 def new_event_secret(no: int) -> str | tuple[str, int] | AnyResponse:
     """Generate a new secret for a webhook, or save the entered password for a broker."""
-    row = store.get(current_session().organization_id, no)
+    row = destinations.get(current_session().organization_id, no)
     is_webhook = row.kind is DestinationKind.WEBHOOK
     secret = new_webhook_secret() if is_webhook else _password(request.form)
-    store.change_secret(actor(), no, secrets.seal(secret))
+    destinations.change_secret(actor(), no, secrets.seal(secret))
     return _secret_page(row, secret) if is_webhook else done(f"{PATH}/{no}", "changed")
-
-
-@pages.post(f"{PATH}/<int:no>/remove")
-@require_role(Role.ADMINISTRATOR)
-def remove_event_destination(no: int) -> AnyResponse:
-    store.remove(actor(), no)
-    return done(PATH, "destination-removed")
 
 
 def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds: list[str]) -> NewDestination:
@@ -137,12 +113,12 @@ def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds:
     is_on_internet = network is Network.INTERNET
     name, url, topic = values.name("name", form.get("name", "").strip()), form.get("url", "").strip(), ""
     if kind is DestinationKind.WEBHOOK:
-        url = rules.webhook_url(url, is_on_internet=is_on_internet)
+        url = validation.webhook_url(url, is_on_internet=is_on_internet)
     else:
-        url = rules.broker_url(url, is_on_internet=is_on_internet)
-        topic = rules.topic_template(form.get("topic", "").strip())
+        url = validation.broker_url(url, is_on_internet=is_on_internet)
+        topic = validation.topic_template(form.get("topic", "").strip())
         secret = _password(form)
-    event_filter = Filter(rules.event_kinds(kinds, KINDS), _location(form.get("location_id", "")))
+    event_filter = Filter(validation.event_kinds(kinds, KINDS), _location(form.get("location_id", "")))
     return NewDestination(kind, name, url, secrets.seal(secret), event_filter, network, topic)
 
 
@@ -161,7 +137,7 @@ def _location(text: str) -> int | None:
     return int(text)
 
 
-def _form(kind: str, errors: Mapping[str, str], entered: Mapping[str, str], kinds: list[str]) -> str:
+def _form(kind: str, errors: Errors, entered: Mapping[str, str], kinds: list[str]) -> str:
     return render_template(
         "events/new-destination.html",
         kind=kind,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 
 from markupsafe import Markup
@@ -19,7 +18,6 @@ ROLES = {
 }
 
 
-SHORT_NUMBER = 1e15  # larger floats are not exact
 WORTH_SHOWING = 10 * 60 * clock.SECOND  # same value in `times.js`
 
 
@@ -81,6 +79,11 @@ def moment(micros: int) -> str:
     return f"{shown:%Y-%m-%d %H:%M}".rjust(len("2026-03-02 08:15"), "0")
 
 
+def day(micros: int) -> str:
+    """Format as `2026-03-02` in the time zone of the site."""
+    return moment(micros)[:-6]
+
+
 def lasting(since: int) -> Markup:
     """Format a duration that the browser continues to count."""
     exact = clock.rfc3339(since)
@@ -93,13 +96,9 @@ def count(number: float) -> str:
     return f"{int(number) if number == int(number) else number:,}"
 
 
-def fact(value: object) -> str:
-    """Format a metadata value. Integers are unchanged, because they may be years or serial numbers."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float) and abs(value) < SHORT_NUMBER:
-        return count(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def rate(number: float) -> str:
+    """Format a number per minute as a whole number; `<1` if it is less than one but not zero."""
+    return "<1" if 0 < number < 1 else count(round(number))
 
 
 def size(octets: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeGuard, TypeVar
 from flask import abort, request
 
 from edge.errors import Conflict, EdgeError, Invalid
+from edge.pages.translation import gettext
 from edge.validation.body import Body, judge
 from edge.validation.values import MAX_TEXT
 
@@ -36,6 +37,12 @@ def typable(entered: str) -> str:
     """Remove characters that records cannot contain: control characters and lone surrogates."""
     whole_letters = entered.encode("utf-8", "ignore").decode()
     return "".join(letter for letter in whole_letters if letter >= " " and letter != "\x7f").strip()
+
+
+def multiline(entered: str) -> str:
+    """Return a text without characters that records cannot contain, with its line breaks."""
+    whole_letters = entered.encode("utf-8", "ignore").decode().replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(letter for letter in whole_letters if (letter >= " " and letter != "\x7f") or letter == "\n").strip()
 
 
 def search_text(entered: str) -> str:
@@ -160,6 +167,17 @@ def errors_of(error: EdgeError) -> Errors:
         message = str(error)
         return {"external_key" if message.startswith("external_key") else "": sentence(message)}
     raise error
+
+
+def translated_errors_of(error: EdgeError) -> Errors:
+    """Return the messages of `errors_of` in the language of the page, as far as they are translated."""
+    return {field: _translated(message) for field, message in errors_of(error).items()}
+
+
+def _translated(message: str) -> str:
+    """Translate a message, which may have got a full stop for the page."""
+    text = message.removesuffix(".")
+    return gettext(text) + message[len(text) :]
 
 
 def sentence(message: str) -> str:

@@ -12,21 +12,23 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect, render_template, request
-from flask_babel import gettext
 from werkzeug.exceptions import Forbidden, TooManyRequests
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.api.middleware import request_context
 from edge.audit.actors import Actor
+from edge.database.connection import hide_people
 from edge.errors import Unavailable
 from edge.limits import client_network
 from edge.pages import cookies, kept_forms
+from edge.pages.translation import gettext
 from edge.people import enrollment, sign_in
 from edge.people.devices import DeviceRow
 from edge.people.people import RANK, Role
 from edge.people.secrets import new_token
 from edge.people.sessions import SessionRow, actor_of
 from edge.services import services
+from edge.tracking import tracked_people
 
 MAX_BODY = 1024 * 1024  # of forms and scans, also without a session
 MAX_UPLOAD = 7 * 1024 * 1024  # of tables and drawings, with a session; app.js checks it before sending
@@ -103,6 +105,7 @@ def identify() -> None:
     g.session = sign_in.find(cookie) if cookie else None
     if g.session:
         request_context().actor = f"person:{g.session.person_id}"
+        hide_people(tracked_people.setting(g.session.organization_id).is_hidden_from(g.session.role))
     if g.session is None:
         cookie = cookies.read(cookies.FORM)
         g.new_form_cookie = cookie = cookie or new_token()

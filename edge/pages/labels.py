@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, urlencode
 from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.errors import EdgeError, Invalid
-from edge.labels import printer as network_printer
-from edge.labels import printers as store
-from edge.labels.label_content import Code, Label, check_fit
+from edge.errors import Conflict, EdgeError, Invalid, NotFound
+from edge.labels import printer, printers
+from edge.labels.fonts import EAST_ASIAN_PACKAGE, east_asian_font
+from edge.labels.label_content import Code, Label, check_fit, needs_east_asian_font
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.labels.printers import LabelPrinter
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl
@@ -74,13 +74,13 @@ def _alone() -> Iterator[None]:
 @pages.post("/labels/print")
 @require_role(Role.OPERATOR)
 def print_labels() -> AnyResponse | tuple[str, int]:
-    printer = store.find_printer(current_session().organization_id) or abort(404)
-    chosen, paper = _labels() or abort(404), PAPERS[printer.paper]
+    chosen_printer = printers.find_printer(current_session().organization_id) or abort(404)
+    chosen, paper = _labels() or abort(404), PAPERS[chosen_printer.paper]
     try:
         with _alone():
-            check_fit(chosen, paper, _code(), printer.dots_per_mm)
-            document = labels_zpl(chosen, paper, _code(), printer.dots_per_mm)
-        network_printer.send(printer.address, document)
+            check_fit(chosen, paper, _code(), chosen_printer.dots_per_mm)
+            document = labels_zpl(chosen, paper, _code(), chosen_printer.dots_per_mm)
+        printer.send(chosen_printer.address, document)
     except Invalid as error:
         return _page(_form_error(error)), 400
     except EdgeError as error:
@@ -88,37 +88,68 @@ def print_labels() -> AnyResponse | tuple[str, int]:
     return redirect("/labels?" + urlencode([*_selection(), ("done", "printed")]), 303)
 
 
+def print_asset_label(organization_id: int, places: Sequence[int], name: str, external_key: str) -> bool:
+    """Print the label of an asset on the nearest printer. Returns False if there is none.
+
+    `places` as in `nearest_printer`. Raises Invalid and Unavailable.
+    """
+    nearest = printers.nearest_printer(organization_id, places)
+    if nearest is None:
+        return False
+    label = Label(name, external_key, record_links.asset_link(external_key))
+    paper = PAPERS[nearest.paper]
+    with _alone():
+        check_fit([label], paper, Code.QR, nearest.dots_per_mm)
+        document = labels_zpl([label], paper, Code.QR, nearest.dots_per_mm)
+    printer.send(nearest.address, document)
+    return True
+
+
 @pages.get("/labels/printer")
 @require_role(Role.ADMINISTRATOR)
 def label_printer_form() -> str:
-    printer = store.find_printer(current_session().organization_id)
-    return _printer_page(printer._asdict() if printer else {"paper": "roll-102x51", "dots_per_mm": 8}, {})
+    chosen_printer = printers.find_printer(current_session().organization_id)
+    return _printer_page(chosen_printer._asdict() if chosen_printer else {"paper": "roll-102x51", "dots_per_mm": 8}, {})
 
 
 @pages.post("/labels/printer")
 @require_role(Role.ADMINISTRATOR)
 def set_label_printer() -> AnyResponse | tuple[str, int]:
-    """Save the label printer. An empty address removes it."""
+    """Save the label printer, or that of a location. An empty address removes it."""
+    location_id = request.form.get("location", 0, type=whole)
     try:
-        printer = _entered_printer()
+        chosen_printer = _entered_printer()
+        if location_id and chosen_printer:
+            printers.set_location_printer(actor(), location_id, chosen_printer)
     except Invalid as error:
         return _printer_page(request.form, errors_of(error)), 400
-    if printer is None:
-        store.remove_printer(actor())
+    except NotFound:
+        return _printer_page(request.form, {"location": "This location no longer exists"}), 400
+    except Conflict as error:
+        return _printer_page(request.form, {"": str(error)}), 409
+    if location_id:
+        if chosen_printer is None:
+            printers.remove_location_printer(actor(), location_id)
+        return done("/labels/printer", "changed" if chosen_printer else "dropped")
+    if chosen_printer is None:
+        printers.remove_printer(actor())
         return done("/labels/printer", "dropped")
-    store.set_printer(actor(), printer)
+    printers.set_printer(actor(), chosen_printer)
     return done("/labels/printer", "changed")
 
 
 @pages.post("/labels/printer/test")
 @require_role(Role.ADMINISTRATOR)
 def print_test_label() -> AnyResponse | tuple[str, int]:
-    printer = store.find_printer(current_session().organization_id) or abort(404)
+    chosen_printer = printers.find_printer(current_session().organization_id) or abort(404)
     label = Label("Label printer test", "TEST-0001", record_links.asset_link("TEST-0001"))
     try:
-        network_printer.send(printer.address, labels_zpl([label], PAPERS[printer.paper], Code.QR, printer.dots_per_mm))
+        printer.send(
+            chosen_printer.address,
+            labels_zpl([label], PAPERS[chosen_printer.paper], Code.QR, chosen_printer.dots_per_mm),
+        )
     except EdgeError as error:
-        return _printer_page(printer._asdict(), {"address": str(error)}), 503
+        return _printer_page(chosen_printer._asdict(), {"address": str(error)}), 503
     return done("/labels/printer", "printed")
 
 
@@ -165,16 +196,18 @@ def _selection() -> list[tuple[str, str]]:
 
 
 def _page(errors: Errors) -> str:
+    labels = _labels()
     return render_template(
         "labels/labels.html",
-        labels=_labels(),
+        labels=labels,
+        missing_font="" if east_asian_font() or not needs_east_asian_font(labels) else EAST_ASIAN_PACKAGE,
         selection=_selection(),
         papers=[(name, paper.title) for name, paper in PAPERS.items()],
         paper=request.values.get("paper", DEFAULT_PAPER),
         codes=list(CODES.items()),
         code=_code(),
         most=MOST,
-        printer=store.find_printer(current_session().organization_id),
+        printer=printers.find_printer(current_session().organization_id),
         errors=errors,
         has_no_address=record_links.has_no_address(),
     )
@@ -186,7 +219,7 @@ def _entered_printer() -> LabelPrinter | None:
     if not address:
         return None
     host, separator, port = address.rpartition(":")
-    host, port = (host, port) if separator else (address, str(network_printer.PORT))
+    host, port = (host, port) if separator else (address, str(printer.PORT))
     is_host = 0 < len(host) < 254 and all(letter.isalnum() or letter in ".-" for letter in host)
     if not (is_host and host.isascii() and port.isascii() and port.isdigit() and 1024 <= int(port[:6]) <= 65535):
         raise Invalid.one("address", "invalid_value", "Enter an address like 192.168.1.50 or 192.168.1.50:9100")
@@ -202,6 +235,8 @@ def _printer_page(values: Any, errors: Errors) -> str:
         values=values,
         errors=errors,
         papers=[(name, paper.title) for name, paper in PAPERS.items() if paper.per_page == 1],
+        at_locations=printers.location_printers(current_session().organization_id),
+        locations=location_board.tree(current_session().organization_id),
         dots=[(8, "203 dpi"), (12, "300 dpi"), (24, "600 dpi")],
-        printer=store.find_printer(current_session().organization_id),
+        printer=printers.find_printer(current_session().organization_id),
     )

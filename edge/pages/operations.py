@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Sequence
 from hashlib import sha256
 
 from flask import Response, abort, render_template, request, send_file
 
 from edge import clock, logs
+from edge.config.live import SettingState
 from edge.operations import backup, downloads, stats
 from edge.operations.backup import Backup
 from edge.operations.upgrade import pending_upgrade
@@ -20,6 +22,21 @@ from edge.people import organizations
 from edge.people.people import Role
 from edge.services import services
 from edge.tracking import deletion
+
+GENERAL = "General"
+GROUPS = {
+    "ingest": "Reads and positions",
+    "retention": "How long data is kept",
+    "backup": "Backups",
+    "pages": "Pages",
+    "sync": "Sync",
+    "events": "Events",
+    "limits": "Limits",
+    "rate": "Limits",
+    "http": "Network",
+    "mqtt": "Broker",
+    "": GENERAL,
+}  # sections of the settings file
 
 _PORT = re.compile(r":[0-9]*$")
 
@@ -60,19 +77,32 @@ def _fingerprint(pem: str) -> str:
 @require_role(Role.EDITOR)
 def show_status() -> str:
     sees_box = may_see_the_box()
+    checks = services().health.checks()
+    settings = services().settings.states() if sees_box else []
     return render_template(
         "operations/status.html",
-        checks=services().health.checks(),
+        checks=checks,
+        problems=sorted(((check, vital) for check, vital in checks if not check.ok), key=lambda one: not one[1]),
         storage=stats.storage(),
         dropped=deletion.last_dropped(5),
         counts=stats.counts(current_session().organization_id),
         sees_box=sees_box,
         is_upgrading=pending_upgrade.is_pending(services().config.data_dir),
         backups=_backups() if sees_box else (),
-        settings=services().settings.states() if sees_box else (),
+        settings=_grouped(settings),
+        differing=sum(not setting.is_default for setting in settings),
         log_lines=logs.HANDLER.lines() if sees_box else (),
         is_shared=has_role(Role.ADMINISTRATOR) and not sees_box,
     )
+
+
+def _grouped(settings: Sequence[SettingState]) -> list[tuple[str, list[SettingState]]]:
+    """Return the settings by group, those that can be changed here first."""
+    groups: dict[str, list[SettingState]] = {title: [] for title in dict.fromkeys(GROUPS.values())}
+    for setting in sorted(settings, key=lambda one: not one.is_changeable):
+        groups[GROUPS.get(setting.name.partition(".")[0], GENERAL)].append(setting)
+    shown = [(title, group) for title, group in groups.items() if group]
+    return sorted(shown, key=lambda one: not one[1][0].is_changeable)
 
 
 @pages.post("/status/backups/<name>")

@@ -6,7 +6,6 @@ Responses are compressed, because the radio of a handheld is slower than the box
 from __future__ import annotations
 
 import gzip
-import mimetypes
 import re
 from functools import cache
 from hashlib import sha256
@@ -22,17 +21,28 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
     ".svg": "image/svg+xml",
     ".wasm": "application/wasm",
+    ".css": "text/css",
+    ".png": "image/png",
+    ".md": "text/markdown",
 }
 # Comments are removed: one seventh of the size. Only comments on lines of their own are certainly not part of a string.
 _COMMENTS = re.compile(rb"(?m)^ *(?://.*|/\*(?s:.*?)\*/ *)\n")
 _COMMENTED = {".js", ".css"}
+_INDENTATION = re.compile(rb"(?m)^ +")
 _COMPRESSIBLE = {".js", ".css", ".svg", ".webmanifest", ".wasm"}
 
 
+_MOST_KEPT = 200_000  # bytes
+
+
 class File(NamedTuple):
-    content: bytes
+    path: Path
     mimetype: str
     is_compressible: bool
+    kept: bytes | None  # None: a large file, read when it is needed
+
+    def content(self) -> bytes:
+        return self.path.read_bytes() if self.kept is None else self.kept
 
 
 def web_folder() -> Path:
@@ -54,7 +64,7 @@ class Files:
         }
         digest = sha256()
         for name, file in self._files.items():
-            digest.update(name.encode() + b"\0" + sha256(file.content).digest())
+            digest.update(name.encode() + b"\0" + sha256(file.content()).digest())
         for path in sorted(path for path in templates.rglob("*") if path.is_file()):
             digest.update(path.relative_to(templates).as_posix().encode() + b"\0" + sha256(path.read_bytes()).digest())
         self.version = digest.hexdigest()[:12]
@@ -68,17 +78,19 @@ class Files:
         return list(self._files)
 
     def text(self, name: str) -> str:
-        return self._files[name].content.decode()
+        return self._files[name].content().decode()
 
     def answer(self, version: str, name: str) -> Response:
         """Return a file. For the URL of another version, such as before an upgrade, it is the current one, not
         cached.
         """
         file = self._files.get(name) or self._files.get(_MOVED.sub("handhelds/", name)) or abort(404)
-        response = Response(file.content, mimetype=file.mimetype)
+        response = Response(mimetype=file.mimetype)
         if file.is_compressible and request.accept_encodings["gzip"] > 0:
-            response.set_data(_compressed(file.content))
+            response.set_data(_compressed(file))
             response.headers["Content-Encoding"] = "gzip"
+        else:
+            response.set_data(file.content())
         response.headers["Vary"] = "Accept-Encoding"
         response.headers["Cache-Control"] = FOREVER if version == self.version else "no-cache"
         return response
@@ -101,13 +113,16 @@ def _read(path: Path) -> File:
     content = path.read_bytes()
     if path.suffix in _COMMENTED and "vendor" not in path.parts:
         content = _COMMENTS.sub(b"", content)
-    mimetype = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return File(content, mimetype, path.suffix in _COMPRESSIBLE)
+        if not any(line.count(b"`") % 2 for line in content.splitlines()):  # a template of several lines stays
+            content = _INDENTATION.sub(b"", content)
+    mimetype = _TYPES.get(path.suffix, "application/octet-stream")
+    kept = content if len(content) <= _MOST_KEPT else None
+    return File(path, mimetype, path.suffix in _COMPRESSIBLE, kept)
 
 
 @cache
-def _compressed(content: bytes) -> bytes:
-    return gzip.compress(content, 9, mtime=0)
+def _compressed(file: File) -> bytes:
+    return gzip.compress(file.content(), 9, mtime=0)
 
 
 LEAST_COMPRESSED = 2000  # bytes

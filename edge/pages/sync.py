@@ -8,7 +8,8 @@ from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
-from edge.errors import Conflict, Invalid
+from edge.errors import Conflict, EdgeError, Invalid, Unavailable
+from edge.limits import Buckets
 from edge.pages.double_submit import once
 from edge.pages.forms import whole
 from edge.pages.guard import actor, current_session, pages, require_role
@@ -16,14 +17,18 @@ from edge.pages.notices import done
 from edge.pages.paging import offset_asked
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_token
+from edge.records import keys_in_bulk
 from edge.services import services
-from edge.sync import join
+from edge.sync import enrollment, join, preview
 from edge.sync.join import JoinCode
-from edge.sync.store import conflicts, hub_link, sites
-from edge.sync.store import state as sync_state
+from edge.sync.preview import Preview
+from edge.sync.store import conflicts, hub_link, site_lifecycle, sites, state
 from edge.sync.store.exchange import HUB
 from edge.sync.store.sites import Site
 from edge.validation import values
+
+PREVIEW_SECONDS = 15.0  # for a page; the shell compares all
+_previews = Buckets(burst=10, per_second=1 / 6)
 
 
 @pages.get("/sync")
@@ -65,8 +70,135 @@ def ask_to_remove_site(site_no: int) -> str:
 @pages.post("/sync/sites/<int:site_no>/remove")
 @require_role(Role.ADMINISTRATOR)
 def remove_site(site_no: int) -> AnyResponse:
-    sites.remove_site(actor(), site_no)
+    site_lifecycle.remove(actor(), site_no)
     return done("/sync", "site-removed")
+
+
+@pages.post("/sync/preview")
+@require_role(Role.ADMINISTRATOR)
+def preview_join() -> str | tuple[str, int]:
+    """Show which records would clash if this box joined a hub. Changes nothing."""
+    return _preview_page()
+
+
+@pages.post("/sync/prefix")
+@require_role(Role.ADMINISTRATOR)
+def prefix_keys() -> str | tuple[str, int]:
+    """Put a prefix before the keys that clash, or before all keys, and compare again."""
+    organization_id = current_session().organization_id
+    _check_may_compare()
+    try:
+        prefix = values.external_key("prefix", request.form.get("prefix", "").strip())
+        if request.form.get("which") == "all":
+            records = keys_in_bulk.all_records(organization_id)
+        else:
+            records = list(_compare(organization_id).clashing)
+        result = keys_in_bulk.prefix_keys(actor(), records, prefix)
+    except Invalid as error:
+        return _preview_page({fault.field: fault.message for fault in error.fields})
+    except EdgeError as error:
+        return _page({"join_code": _why_no_preview(error)}, request.form), 400
+    return _preview_page(result=preview.prefixed(result))
+
+
+def _compare(organization_id: int) -> Preview:
+    if not _previews.take(str(organization_id)).allowed:
+        raise Unavailable("too many comparisons; try again in a minute", 60)
+    code = join.read(request.form.get("join_code", ""))
+    if not code.url.startswith("https://"):  # a page must not reach other programs on this machine
+        raise Invalid.one("join_code", "invalid_value", "the hub's address must begin with https://")
+    return enrollment.compare(organization_id, code, PREVIEW_SECONDS)
+
+
+def _check_may_compare() -> None:
+    """Raise Conflict if this box has a hub or is one: its keys are known there."""
+    if hub_link.find() or sites.is_hub():
+        raise Conflict("this box is a hub or reports to one already")
+
+
+def _preview_page(errors: dict[str, str] | None = None, result: str = "") -> str | tuple[str, int]:
+    organization_id = current_session().organization_id
+    _check_may_compare()
+    try:
+        comparison = _compare(organization_id)
+    except EdgeError as error:
+        return _page({"join_code": f"{result} {_why_no_preview(error)}".strip()}, {}), 400
+    page = render_template(
+        "sync/preview.html",
+        preview=comparison,
+        lines=preview.summary(comparison),
+        join_code=request.form["join_code"],
+        prefix=request.form.get("prefix", f"{comparison.code}-"),
+        errors=errors or {},
+        result=result,
+    )
+    return (page, 400) if errors else page
+
+
+def _why_no_preview(error: EdgeError) -> str:
+    """Return why there is no preview, without the text that the other machine has sent."""
+    if isinstance(error, Invalid):
+        return error.fields[0].message
+    if isinstance(error, Unavailable):
+        return str(error)
+    return "The hub did not respond, or the code is invalid, used or expired. Details: edge sync preview in a shell"
+
+
+@pages.get("/sync/sites/<int:site_no>/edit")
+@require_role(Role.ADMINISTRATOR)
+def edit_site(site_no: int) -> str:
+    return _site_page(site_no, {})
+
+
+@pages.post("/sync/sites/<int:site_no>/edit")
+@require_role(Role.ADMINISTRATOR)
+def save_site(site_no: int) -> AnyResponse | tuple[str, int]:
+    """Change name and code of a site."""
+    try:
+        code = values.external_key("code", request.form.get("code", "").strip())
+        name = values.name("name", request.form.get("name", "").strip())
+        site_lifecycle.rename(actor(), site_no, code=code, name=name)
+    except Invalid as error:
+        return _site_page(site_no, {fault.field: fault.message for fault in error.fields}), 400
+    except Conflict as error:
+        return _site_page(site_no, {"code": str(error)}), 409
+    return done("/sync", "changed")
+
+
+@pages.post("/sync/sites/<int:site_no>/retire")
+@require_role(Role.ADMINISTRATOR)
+def retire_site(site_no: int) -> AnyResponse:
+    site_lifecycle.retire(actor(), site_no)
+    return done("/sync", "site-retired")
+
+
+@pages.post("/sync/sites/<int:site_no>/merge-into")
+@require_role(Role.ADMINISTRATOR)
+def merge_site(site_no: int) -> AnyResponse | tuple[str, int]:
+    """Merge a site into another one, after its code was typed."""
+    site = sites.get_site(current_session().organization_id, site_no)
+    if request.form.get("confirm", "").strip() != site.code:
+        return _site_page(site_no, {"confirm": f"Enter {site.code} to confirm"}), 400
+    try:
+        site_lifecycle.merge(actor(), site_no, whole(request.form.get("into", "")))
+    except ValueError:
+        return _site_page(site_no, {"into": "Choose a site"}), 400
+    except Conflict as error:
+        return _site_page(site_no, {"into": str(error)}), 409
+    return done("/sync", "sites-merged")
+
+
+def _site_page(site_no: int, errors: dict[str, str]) -> str:
+    organization_id = current_session().organization_id
+    site = sites.get_site(organization_id, site_no)
+    others = [(other.no, f"{other.name} ({other.code})") for other in sites.list_sites(organization_id)]
+    return render_template(
+        "sync/edit-site.html",
+        site=site,
+        others=[other for other in others if other[0] != site.no],
+        errors=errors,
+        values=request.form,
+    )
 
 
 @pages.post("/sync/sites/<int:site_no>/merge")
@@ -122,15 +254,15 @@ def verify() -> AnyResponse:
 
 def _page(errors: dict[str, str], entered: object) -> str:
     organization_id = current_session().organization_id
-    state = sync_state.site_state()
-    if state and state.here.organization_id != organization_id:
-        state = None
-    reported = sync_state.site_statuses(organization_id)
+    current = state.site_state()
+    if current and current.here.organization_id != organization_id:
+        current = None
+    reported = state.worst_first(state.site_statuses(organization_id))
     return render_template(
         "sync/sync.html",
-        state=state,
-        here=state.here if state else None,
-        aside=sites.list_trouble(HUB) if state else [],
+        state=current,
+        here=current.here if current else None,
+        aside=sites.list_trouble(HUB) if current else [],
         sites=reported,
         set_aside=[(row.site, sites.list_set_aside(row.site.no)) for row in reported if row.set_aside],
         disk=next((check for check, _ in services().health.checks() if check.name == "disk"), None),

@@ -14,6 +14,8 @@ from edge.errors import Invalid, NotFound
 from edge.validation.values import MAX_NAME
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write", "tracking:read")
+FEED_SCOPE = "feed:read"  # for the open feed; only for keys, and not part of the v1 API
+KEY_SCOPES = (*SCOPES, FEED_SCOPE)  # for keys that people create
 SYNC_SCOPE = "sync:write"  # only for keys of sites, which joining creates; sessions never have it
 
 
@@ -37,7 +39,7 @@ def add_key(
     """Create a key. Raises Invalid for a bad name, scope or expiry."""
     moment = clock.now()
     _check(name, scopes, expires_at, moment)
-    ordered = tuple(scope for scope in (*SCOPES, SYNC_SCOPE) if scope in scopes)
+    ordered = tuple(scope for scope in (*KEY_SCOPES, SYNC_SCOPE) if scope in scopes)
     key_id = str(uuid.uuid4())
     row = KeyRow(key_id, actor.organization_id, name, ordered, actor.person_id, moment, expires_at, None, None)
     with acting(actor) as act:
@@ -74,7 +76,7 @@ def _check(name: str, scopes: Sequence[str], expires_at: int | None, moment: int
         raise Invalid.one("name", "too_long", f"At most {MAX_NAME} characters", max_length=MAX_NAME)
     if not scopes:
         raise Invalid.one("scopes", "required", "Choose at least one scope")
-    if not set(scopes) <= {*SCOPES, SYNC_SCOPE}:
-        raise Invalid.one("scopes", "invalid_value", "Unknown scope", allowed_values=list(SCOPES))
+    if not set(scopes) <= {*KEY_SCOPES, SYNC_SCOPE}:
+        raise Invalid.one("scopes", "invalid_value", "Unknown scope", allowed_values=list(KEY_SCOPES))
     if expires_at is not None and expires_at <= moment:
         raise Invalid.one("expires_at", "invalid_value", "The expiry must be in the future")

@@ -16,9 +16,8 @@ from edge.audit.actors import Actor
 from edge.database.instance import signing_key
 from edge.errors import Conflict
 from edge.people import people, second_factors
-from edge.people import secrets as sealed
 from edge.people.people import PersonRow
-from edge.people.secrets import hash_secret
+from edge.people.secrets import hash_secret, seal, unseal
 
 STEP_SECONDS, DIGITS = 30, 6  # the only values that all apps support
 _WINDOW = 1  # accepted difference between the clocks of phone and box, in steps
@@ -52,7 +51,7 @@ def matching_step(secret: bytes, code: str, now: int) -> int | None:
 def begin(actor: Actor) -> str:
     """Return a new secret for the actor's app. `confirm` activates it. Raises Conflict if one is active."""
     secret = base64.b32encode(secrets.token_bytes(_SECRET_BYTES)).decode()
-    second_factors.begin(actor, sealed.seal(secret))
+    second_factors.begin(actor, seal(secret))
     return secret
 
 
@@ -121,7 +120,7 @@ def _signature(claim: str, person: PersonRow) -> str:
 
 
 def _plain(secret: bytes) -> bytes:
-    return base64.b32decode(sealed.unseal(secret))
+    return base64.b32decode(unseal(secret))
 
 
 def _new_recovery_code() -> str:

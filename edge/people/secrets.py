@@ -10,11 +10,13 @@ from __future__ import annotations
 import base64
 import secrets
 from hashlib import sha256
-
-import pyrage
+from typing import TYPE_CHECKING
 
 from edge.database.instance import data_dir_file, make_key
 from edge.errors import SetupError
+
+if TYPE_CHECKING:
+    import pyrage  # loaded when used: most boxes never seal a secret
 
 CLIENT_SECRET_PREFIX = "edge_"  # noqa: S105 -- a public prefix, for secret scanners
 WEBHOOK_PREFIX = "whsec_"
@@ -45,12 +47,16 @@ KEY_NAME = "events.key"
 
 def seal(secret: str) -> bytes:
     """Encrypt a secret for storage. Raises SetupError if the key file cannot be read."""
+    import pyrage
+
     sealed: bytes = pyrage.encrypt(secret.encode(), [_key().to_public()])
     return sealed
 
 
 def unseal(sealed: bytes) -> str:
     """Decrypt a sealed secret. Raises SetupError if it was sealed with another key."""
+    import pyrage
+
     try:
         secret: bytes = pyrage.decrypt(sealed, [_key()])
     except pyrage.DecryptError as error:
@@ -61,6 +67,8 @@ def unseal(sealed: bytes) -> str:
 
 
 def _key() -> pyrage.x25519.Identity:
+    import pyrage
+
     file = data_dir_file(KEY_NAME)
     if not file.exists():
         make_key(file, str(pyrage.x25519.Identity.generate()))

@@ -33,6 +33,8 @@ from edge.texts import N_
 # account is kept per client, so attackers on other networks cannot lock out its owner.
 _by_account = Buckets(burst=10, per_second=1 / 60)
 _by_client = Buckets(burst=60, per_second=1 / 10)
+# Wrong PINs on a handheld, for all people together. Without this limit, a thief could lock everybody's PINs.
+_pins_of_device = Buckets(burst=40, per_second=40 / 86_400)
 _V4_BITS = 24
 
 _MAX_EMAIL = 255  # characters; limits the memory of the counters
@@ -243,7 +245,11 @@ def sign_in_on_device(
             return Refused(pin_lockout.PIN_LOCKED)
         if not pin:
             return Refused("", is_pin_missing=True, name=person.name)
+        pins = _pins_of_device.look(str(device.id))
+        if pins.retry_after:
+            return Refused(TOO_MANY, pins.retry_after)
         if not _matches(person.pin_hash, pin):
+            _pins_of_device.take(str(device.id))
             sessions.refuse(person, device, address, is_wrong_pin=True)
             attempts.count_wrong()
             return Refused(WRONG_PIN, is_pin_missing=True, name=person.name)

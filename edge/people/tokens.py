@@ -95,7 +95,8 @@ def _session_principal(claims: dict[str, Any]) -> Principal | None:
         return None
     allowed = SCOPES_OF_ROLE[Role(session.role)]
     scopes = tuple(scope for scope in claims["scopes"] if scope in allowed)
-    return Principal(f"person:{session.person_id}", session.organization_id, scopes, None, sessions.actor_of(session))
+    actor = sessions.actor_of(session)
+    return Principal(f"person:{session.person_id}", session.organization_id, scopes, None, actor, Role(session.role))
 
 
 def _access_token(environment: str, grant: refresh_tokens.Grant) -> str:
@@ -151,10 +152,11 @@ SCOPES_OF_ROLE = {
 
 
 class Principal(NamedTuple):
-    """The bearer of a valid token. `api_key_id` is None for a person's session."""
+    """The bearer of a valid token. `api_key_id` is None for a person's session, `role` for an API key."""
 
     subject: str
     organization_id: int
     scopes: tuple[str, ...]
     api_key_id: str | None
     actor: Actor
+    role: Role | None = None

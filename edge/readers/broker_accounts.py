@@ -12,6 +12,7 @@ from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.database.connection import execute, execute_many, writing
 from edge.database.models import BrokerAccount
+from edge.readers import output_topics
 from edge.readers.readers import get_reader, subject_of
 
 LONGEST_NAME = 50  # characters, without the number that may be appended
@@ -42,13 +43,28 @@ def names_of_sessions(own: str) -> list[str]:
     return [session_name(own, number) for number in range(SESSIONS)]
 
 
+def is_assignment_due(ready: Collection[int]) -> bool:
+    """Return True if `assign_sessions` would change anything."""
+    return any(_changes(list_accounts(), ready))
+
+
 def assign_sessions(ready: Collection[int]) -> bool:
     """Assign each reader its own session, or the least used one. Returns True if anything changed.
 
-    `ready`: connected sessions. Call only while session 0 has no queued messages: assignments of an earlier call are
-    then settled, because all older messages have arrived.
+    `ready`: connected sessions. Call only when session 0 is drained: assignments of an earlier call are then settled,
+    because all older messages have arrived.
     """
-    rows = list_accounts()
+    settled, assigned = _changes(list_accounts(), ready)
+    if not settled and not assigned:
+        return False
+    with writing():
+        execute_many("UPDATE broker_account SET is_settled = 1 WHERE reader_id = ?", settled)
+        execute_many("UPDATE broker_account SET session = ?, is_settled = 0 WHERE reader_id = ?", assigned)
+    return True
+
+
+def _changes(rows: list[BrokerAccountRow], ready: Collection[int]) -> tuple[list[tuple[int]], list[tuple[int, int]]]:
+    """Return the readers to settle, and the new sessions with their readers."""
     settled = [(row.reader_id,) for row in rows if row.session in ready and not row.is_settled]
     used = Counter(row.session for row in rows)
     assigned = []
@@ -57,12 +73,7 @@ def assign_sessions(ready: Collection[int]) -> bool:
             number = min(ready, key=lambda session: (used[session], session))
             used[number] += 1
             assigned.append((number, row.reader_id))
-    if not settled and not assigned:
-        return False
-    with writing():
-        execute_many("UPDATE broker_account SET is_settled = 1 WHERE reader_id = ?", settled)
-        execute_many("UPDATE broker_account SET session = ?, is_settled = 0 WHERE reader_id = ?", assigned)
-    return True
+    return settled, assigned
 
 
 def _shares_own_topics(row: BrokerAccountRow) -> bool:
@@ -91,6 +102,17 @@ def list_accounts() -> list[BrokerAccountRow]:
     return [BrokerAccountRow(*row) for row in execute(_LIVE)]
 
 
+def count_settled() -> int:
+    """Return the number of readers that session 0 no longer receives."""
+    return sum(1 for row in list_accounts() if row.is_settled)
+
+
+def end_sessions() -> None:
+    """Give all readers back to session 0, which must be able to read their topics."""
+    with writing():
+        execute("UPDATE broker_account SET session = 0, is_settled = 0")
+
+
 _LIVE = """
     SELECT reader_id, broker_account.name, password_hash, topic, status_topic, session, is_settled
     FROM broker_account JOIN reader ON reader.id = reader_id
@@ -102,7 +124,7 @@ def _free_name(reader_name: str, reserved: Collection[str]) -> str:
     """Return a short name that is easy to type on a reader, unique across organizations."""
     plain = re.sub(r"[^a-z0-9]+", "-", reader_name.lower())[:LONGEST_NAME].strip("-") or "reader"
     name, number = plain, 1
-    while name in reserved or BrokerAccount.get_or_none(BrokerAccount.name == name):
+    while name in reserved or output_topics.is_account_taken(name):
         number += 1
         name = f"{plain}-{number}"
     return name

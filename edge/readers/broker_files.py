@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from edge import clock
 from edge.audit.actors import Actor
 from edge.errors import Corrupt, SetupError
 from edge.readers.broker_accounts import BrokerAccountRow, list_accounts, names_of_sessions, set_account
-from edge.validation.topics import DOCTOR_TOPIC, check_filter
+from edge.readers.output_topics import DeviceAccount, command_topics, list_device_accounts
+from edge.validation.topics import DOCTOR_TOPIC, check_filter, check_plain
 
+RESTART_EVERY = 600 * clock.SECOND
 _ROUNDS = 101  # default of mosquitto; sufficient for random passwords
 _NAME = re.compile("[a-z0-9-]{1,64}")
 _HASH = re.compile(r"\$7\$[0-9]{1,9}\$[A-Za-z0-9+/=]{4,64}\$[A-Za-z0-9+/=]{4,128}")
@@ -45,13 +48,30 @@ def doctor_url(broker_url: str) -> str:
     return url._replace(netloc=f"{doctor_name(own_account(broker_url, '').name)}@{host}").geturl()
 
 
+def outputs_name(own_name: str) -> str:
+    """Return the account name that publishes the commands of outputs, and nothing else."""
+    return f"{own_name}-outputs"
+
+
+def outputs_url(broker_url: str) -> str:
+    """Return the URL of the broker with the account that publishes the commands of outputs."""
+    url = urlsplit(broker_url)
+    host = url.netloc.rpartition("@")[2]
+    return url._replace(netloc=f"{outputs_name(own_account(broker_url, '').name)}@{host}").geturl()
+
+
 def issue_account(actor: Actor, reader_id: int, broker: str) -> tuple[BrokerAccountRow, str]:
     """Return the reader's account with a new password, which is not stored in plain text.
 
     `broker`: URL of the broker. The password is valid after the next `write_files`. Raises NotFound.
     """
     password, own = new_password(), own_account(broker, "").name
-    return set_account(actor, reader_id, new_hash(password), (*names_of_sessions(own), doctor_name(own))), password
+    return set_account(actor, reader_id, new_hash(password), reserved_names(own)), password
+
+
+def reserved_names(own: str) -> tuple[str, ...]:
+    """Return the account names that belong to edge. `own`: the name of its main account."""
+    return (*names_of_sessions(own), doctor_name(own), outputs_name(own))
 
 
 def new_password() -> str:
@@ -79,17 +99,30 @@ def write_files(folder: Path, own: OwnAccount) -> bool:
         raise SetupError(f"{folder} is a link. Remove it; a folder is made there.")
     folder.mkdir(parents=True, exist_ok=True, mode=0o750)
     accounts = [_checked(account) for account in list_accounts()]
+    devices = [_checked_device(device) for device in list_device_accounts()]
     contents = {
-        "passwd": _password_file(own, accounts),
-        "acl": _acl_file(own, accounts),
+        "passwd": _password_file(own, accounts, devices),
+        "acl": _acl_file(own, accounts, devices, [check_plain(topic) for topic in command_topics()]),
         "shares": f"{shares_of(accounts)}\n",
     }
     changed = [name for name, content in contents.items() if _read(folder / name) != content]
     for name in changed:
         _replace(folder / name, contents[name])
     if changed or not (folder / "accounts").exists():
-        _replace(folder / "accounts", "".join(f"{account.name}\n" for account in accounts))
+        names = [*(account.name for account in accounts), *(device.name for device in devices)]
+        _replace(folder / "accounts", "".join(f"{name}\n" for name in names))
     return bool(changed)
+
+
+def ask_for_restart(folder: Path) -> bool:
+    """Ask for a restart of the broker, which deletes retained messages. Returns False within `RESTART_EVERY` of one."""
+    file, now = folder / "restart", clock.now()
+    asked = _read(file) or ""
+    if asked.isdecimal() and abs(now - int(asked)) < RESTART_EVERY:
+        return False
+    _replace(file, str(now))
+    _replace(folder / "accounts", _read(folder / "accounts") or "")  # watched by a systemd unit
+    return True
 
 
 def _checked(account: BrokerAccountRow) -> BrokerAccountRow:
@@ -103,16 +136,23 @@ def _checked(account: BrokerAccountRow) -> BrokerAccountRow:
     return account
 
 
+def _checked_device(device: DeviceAccount) -> DeviceAccount:
+    if not (_NAME.fullmatch(device.name) and _HASH.fullmatch(device.password_hash)):
+        raise Corrupt(f"edge did not create the broker account {device.name!r}; remove the output of {device.topic!r}")
+    check_plain(device.topic)
+    return device
+
+
 def shares_of(accounts: Sequence[BrokerAccountRow]) -> int:
     """Return the number of shares of the broker's queue: a power of two, so it rarely changes."""
     in_use = len({account.session for account in accounts} | {0})
     return 1 << (in_use - 1).bit_length()
 
 
-def _password_file(own: OwnAccount, accounts: list[BrokerAccountRow]) -> str:
-    names = [*names_of_sessions(own.name), doctor_name(own.name)]
-    lines = [(name, _own_hash(name, own.password)) for name in names]
+def _password_file(own: OwnAccount, accounts: list[BrokerAccountRow], devices: list[DeviceAccount]) -> str:
+    lines = [(name, _own_hash(name, own.password)) for name in reserved_names(own.name)]
     lines += [(account.name, account.password_hash) for account in accounts]
+    lines += [(device.name, device.password_hash) for device in devices]
     return "".join(f"{name}:{password_hash}\n" for name, password_hash in lines)
 
 
@@ -121,15 +161,24 @@ def _own_hash(name: str, password: str) -> str:
     return hash_for_broker(password, sha256(f"{name}:{password}".encode()).digest()[:12])
 
 
-def _acl_file(own: OwnAccount, accounts: list[BrokerAccountRow]) -> str:
+def _acl_file(
+    own: OwnAccount, accounts: list[BrokerAccountRow], devices: list[DeviceAccount], commands: list[str]
+) -> str:
+    """Return the permissions. Only one account publishes on the topics `commands` of outputs, and each device reads its
+    own.
+    """
     settled = [account for account in accounts if account.is_settled]
     elsewhere = "".join(f"topic deny {topic}\n" for account in settled for topic in account.topics)
+    elsewhere += "".join(f"topic deny {topic}\n" for topic in commands)
     blocks = [f"user {own.name}\n{elsewhere}topic read #\ntopic read $SYS/#\ntopic readwrite edge/ping/#\n"]
     for number, name in enumerate(names_of_sessions(own.name)):
         topics = [topic for account in accounts if account.session == number for topic in account.topics]
         if number:
             blocks.append(f"user {name}\n" + "".join(f"topic read {topic}\n" for topic in topics))
     blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\ntopic write {DOCTOR_TOPIC}\n"]
+    switches = "".join(f"topic write {topic}\n" for topic in commands)
+    blocks += [f"user {outputs_name(own.name)}\n{switches}"] if commands else []
+    blocks += [f"user {device.name}\ntopic read {device.topic}\n" for device in devices]
     for account in accounts:
         allowed = "".join(f"topic write {topic}\n" for topic in account.topics)
         blocks.append(f"user {account.name}\n{allowed}")

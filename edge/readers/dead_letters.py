@@ -123,7 +123,7 @@ def requeue(actor: Actor, no: int) -> DeadLetter:
     """Return a dead letter to pass to ingest, which deletes it after processing. Raises NotFound."""
     with acting(actor) as act:
         letter = find(actor.organization_id, no)
-        act.note("dead_letter.retried", _subject(letter), {"reason": letter.reason})
+        act.note("dead_letter.requeued", _subject(letter), {"reason": letter.reason})
     return letter
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.database.connection import execute, reading
 from edge.readers.readers import get_reader
-from edge.tracking import recent_reads
+from edge.tracking import recent_reads, report
 from edge.tracking.recent_reads import KEPT_FOR
 from edge.tracking.rssi_offsets import LARGEST, offsets_of
 
@@ -60,7 +60,7 @@ def proposals(organization_id: int, reader_id: int) -> list[Proposal]:
         for asset_id, _, source_no, rssi in islice(recent_reads.newest_first(since), MOST_READS):
             if rssi is not None and source_no in sources:
                 strengths[source_no][asset_id].append(rssi)
-        here = dict(execute("SELECT asset_id, location_id FROM position WHERE organization_id = ?", (organization_id,)))
+        here = report.locations_of_assets(organization_id)
     usual = {
         no: _usual(of_assets, offsets.of(sources[no].reader_id, sources[no].port))
         for no, of_assets in strengths.items()

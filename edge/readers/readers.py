@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -16,9 +16,10 @@ from edge.database.ids import new_id
 from edge.database.models import Antenna, Location, Reader, rows
 from edge.errors import Conflict, Invalid, NotFound
 from edge.people.topic_owners import check_owned
-from edge.readers import kept_messages, unassigned_topics
+from edge.readers import kept_messages, output_topics, unassigned_topics
 from edge.readers.antenna_kinds import all_kinds
 from edge.readers.clocks import AUTO, check_clock
+from edge.readers.sled_owners import Owner, all_owners
 from edge.records import locations
 from edge.tracking.rssi_offsets import all_offsets
 from edge.tracking.signal_strength import AntennaKind
@@ -70,7 +71,7 @@ class Placement(Struct, frozen=True):
 
 
 class Route(Struct, frozen=True):
-    """A reader for ingest. A deleted location is None. `antennas`: placement by port."""
+    """A reader for ingest. A deleted location is None. `antennas`: placement by port. `owners`: of a sled."""
 
     reader_id: int
     organization_id: int
@@ -81,6 +82,7 @@ class Route(Struct, frozen=True):
     clock_setting: str
     placement: Placement
     antennas: Mapping[int, Placement]
+    owners: Sequence[Owner] = ()
 
 
 def add_reader(
@@ -263,7 +265,7 @@ def readers_version() -> int:
 
 def routes() -> list[Route]:
     """Return the live readers of all organizations. For ingest only."""
-    kinds, offsets = all_kinds(), all_offsets()
+    kinds, offsets, owners = all_kinds(), all_offsets(), all_owners()
     antennas: dict[int, dict[int, Placement]] = {}
     for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNAS):
         antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
@@ -279,7 +281,8 @@ def routes() -> list[Route]:
             port: replace(one, kind=kinds.of(reader_id, port, one.location_id), rssi_offset=offsets.of(reader_id, port))
             for port, one in own.items()
         }
-        all_routes.append(Route(reader_id, owner, topic, status_topic, name, mapping, clock_setting, whole, own))
+        settings = (topic, status_topic, name, mapping, clock_setting)
+        all_routes.append(Route(reader_id, owner, *settings, whole, own, owners.get(reader_id, ())))
     return all_routes
 
 
@@ -320,6 +323,8 @@ def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
                 is_own = owner == organization_id
                 reader = f"the reader {name} ({other})" if is_own else "a reader of another organization"
                 raise Conflict(f"topic {topic} overlaps with the topic of {reader}; each reader needs its own topic")
+    if any(overlap(topic, other) for other in output_topics.command_topics()):
+        raise Conflict(f"topic {topic} overlaps with the topic of an output; choose another topic")
 
 
 def _check_location(organization_id: int, location_id: int | None) -> None:

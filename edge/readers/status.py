@@ -32,7 +32,7 @@ class ReaderState(NamedTuple):
 
     `messages` and `reads`: in the last `minutes` (this hour and the previous one, or since setup). `not_understood`:
     number of those messages that its format does not recognize or cannot parse. `unplaced`: number of active antennas
-    without a location.
+    without a location; the operator of a sled chooses it.
     """
 
     id: int
@@ -142,7 +142,8 @@ SELECT r.id, r.name, r.topic, r.format, r.is_enabled, l.id, l.name, s.last_heard
        max(1, (:now - max(:since, r.created_at)) / 60000000),
        (SELECT count(*) FROM antenna_state h LEFT JOIN antenna a ON a.reader_id = h.reader_id AND a.port = h.port
         LEFT JOIN location p ON p.id = ifnull(a.location_id, r.location_id) AND p.deleted_at IS NULL
-        WHERE h.reader_id = r.id AND p.id IS NULL AND ifnull(a.is_enabled, 1)),
+        WHERE h.reader_id = r.id AND p.id IS NULL AND ifnull(a.is_enabled, 1)
+          AND r.id NOT IN (SELECT reader_id FROM sled)),
        s.clock_stands_at
 FROM reader r
 LEFT JOIN location l ON l.id = r.location_id AND l.deleted_at IS NULL
@@ -159,6 +160,18 @@ def list_states(organization_id: int) -> list[ReaderState]:
     since = (hour_of(now) - 1) * clock.HOUR
     rows = execute(_STATES, {"organization_id": organization_id, "now": now, "since": since})
     return [ReaderState._make(row) for row in rows.fetchall()]
+
+
+def reads_per_minute(organization_id: int) -> int:
+    """Return the average of all readers of an organization in this hour and the previous one."""
+    now = clock.now()
+    first = hour_of(now) - 1
+    reads: int = execute(
+        "SELECT ifnull(sum(b.reads), 0) FROM reader r JOIN ledger b ON b.reader_id = r.id AND b.hour >= ? "
+        "WHERE r.organization_id = ? AND r.deleted_at IS NULL",
+        (first, organization_id),
+    ).fetchone()[0]
+    return reads * 60 * clock.SECOND // max(now - first * clock.HOUR, 1)
 
 
 _ANTENNAS = """

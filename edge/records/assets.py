@@ -190,7 +190,7 @@ def list_page(
 
 def _with_long_metadata(organization_id: int, rows: Sequence[AssetRow]) -> list[AssetRow]:
     ids = [row.id for row in rows if row.metadata is None]
-    sql = "SELECT id, metadata FROM asset WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))"
+    sql = "SELECT id, metadata FROM asset WHERE +organization_id = ? AND id IN (SELECT value FROM json_each(?))"
     metadata_by_id = dict(execute(sql, (organization_id, json.dumps(ids))))
     return [row if row.metadata is not None else row._replace(metadata=metadata_by_id[row.id]) for row in rows]
 
@@ -322,11 +322,7 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
         if asset.deleted_at is None:
             return asset
         check_home(asset_id)
-        if is_key_taken(ASSET_KEYS, actor.organization_id, asset.external_key):
-            raise Conflict(f"Another asset now has the key {asset.external_key}")
-        for tag in asset.tags:
-            if is_taken(actor.organization_id, NewTag(tag.tag_type, tag.value)):
-                raise Conflict(f"The tag {tag.tag_type}:{tag.value} now belongs to another record")
+        check_restorable(actor.organization_id, asset)
         row = asset._replace(deleted_at=None, updated_at=next_update(asset.updated_at))
         update("asset", asset_id, {"deleted_at": None, "updated_at": row.updated_at})
         execute("UPDATE tag SET deleted_at = NULL WHERE asset_id = ? AND deleted_at = ?", (asset_id, asset.deleted_at))
@@ -334,3 +330,12 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
         act.note("asset.restored", Subject("asset", asset_id, f"{row.name} ({row.external_key})"))
         search.index_record("asset", actor.organization_id, row, row.tags)
         return row
+
+
+def check_restorable(organization_id: int, asset: AssetRow) -> None:
+    """Raise Conflict if the key or a tag of a retired asset is now taken."""
+    if is_key_taken(ASSET_KEYS, organization_id, asset.external_key):
+        raise Conflict(f"Another asset now has the key {asset.external_key}")
+    for tag in asset.tags:
+        if is_taken(organization_id, NewTag(tag.tag_type, tag.value)):
+            raise Conflict(f"The tag {tag.tag_type}:{tag.value} now belongs to another record")

@@ -8,6 +8,7 @@ serial number, such as a plain GTIN, identify a product and have no identity.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 SEPARATOR = "\x1d"  # FNC1, the end of a value of variable length
@@ -43,6 +44,20 @@ def identity(code: str) -> str | None:
         return _identity_of_barcode(text)
     except (ValueError, IndexError, KeyError):
         return None
+
+
+def identify_before_writing(codes: Iterable[str]) -> None:
+    """Parse codes ahead of the transaction that looks them up, where the results are then in the cache.
+
+    The first code of a kind loads a library, for up to 0.1 s in which others would wait for the write lock.
+    """
+    for code in codes:
+        identity(code)
+
+
+def load_epc_library() -> None:
+    """Load the library for EPCs, which takes 25 ms, ahead of a transaction that may need it."""
+    from edge.records import gs1_epcs  # noqa: F401  only loaded
 
 
 def printable(code: str) -> str:

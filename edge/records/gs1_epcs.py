@@ -33,3 +33,20 @@ def _identity(epc: object) -> str | None:
     """Return the element string of an EPC. EPCs of these schemes always include a serial number."""
     text = epc.gs1_element_string() if isinstance(epc, GS1Element) else ""
     return text if text.startswith(_PREFIXES) else None
+
+
+def pure_identity(value: str) -> str | None:
+    """Return the EPC URI, such as `urn:epc:id:sgtin:…`, of a tag's value in hexadecimal digits or as URI.
+
+    Element strings and Digital Links do not say how long the company prefix is, so they have none.
+    """
+    text = value.strip()
+    try:
+        if text.lower().startswith("urn:epc:id:"):
+            return text
+        is_tag = text.lower().startswith("urn:epc:tag:")
+        epc = tag_uri_to_tag_encodable(text) if is_tag else hex_to_tag_encodable(text.upper())
+        uri: str = epc.epc_uri
+        return uri if uri.startswith("urn:epc:id:") else None
+    except (ConvertException, ValueError, IndexError, KeyError, AttributeError):
+        return None

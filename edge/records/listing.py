@@ -6,8 +6,9 @@ validity window opens or closes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -62,7 +63,7 @@ def view(query: ListQuery, q: str) -> AbstractContextManager[None]:
 
 def read_page(
     source: Source, query: ListQuery, match: Match | None, order: str, limit: int, offset: int
-) -> tuple[list[list[Any]], int]:
+) -> tuple[list[Sequence[Any]], int]:
     """Return the rows of one page, and the number of rows in the whole list."""
     tables, conditions, values = source.tables, " AND ".join(query.conditions), query.values
     if match and match.ids is not None:
@@ -86,7 +87,7 @@ def read_page(
     return rows, count_list(tables, windowed, conditions, values, version, include_deleted=query.include_deleted)
 
 
-def _read_rows(source: Source, page: str, values: dict[str, Any]) -> tuple[int, list[list[Any]]]:
+def _read_rows(source: Source, page: str, values: dict[str, Any]) -> tuple[int, list[Sequence[Any]]]:
     """Read the rows as one JSON text, with the version of the records.
 
     sqlite3 releases the GIL for each fetched row; with many parallel requests that costs more than the query.
@@ -97,12 +98,21 @@ def _read_rows(source: Source, page: str, values: dict[str, Any]) -> tuple[int, 
         names.append(tags_as_json(source.tagged, "c0"))
     sql = f"SELECT {VERSION}, json_group_array(json_array({', '.join(names)})) FROM (SELECT {columns} {page})"
     version, text = execute(sql, values).fetchone()
-    return version, [_with_tags(row) for row in json_text.decode(text)] if source.tagged else json_text.decode(text)
+    return version, _tagged_rows(text, len(source.columns)) if source.tagged else json_text.decode(text)
 
 
-def _with_tags(row: list[Any]) -> list[Any]:
-    row[-1] = [TagRow._make(tag) for tag in row[-1]]
-    return row
+def _tagged_rows(text: str, columns: int) -> list[Sequence[Any]]:
+    try:
+        return _tagged_rows_decoder(columns)(text)
+    except json_text.NotJson:  # a damaged tag, which leaves out only its row
+        return [[*row, [TagRow._make(tag) for tag in row_tags]] for *row, row_tags in json_text.decode(text)]
+
+
+@cache
+def _tagged_rows_decoder(columns: int) -> Callable[[str], list[Sequence[Any]]]:
+    """Return a decoder that makes the tags of each row while it parses; that halves the time of decoding a page."""
+    row: Any = tuple.__class_getitem__((*[Any] * columns, list[TagRow]))
+    return json_text.decoder(list[row])
 
 
 _MAX_CACHED = 1000

@@ -269,7 +269,8 @@ def edit(
 def delete(actor: Actor, location_id: int) -> None:
     """Soft-delete a location and its tags.
 
-    Raises NotFound, and Conflict if it has live descendants or assets, or a receiver of `location_deleting` refuses.
+    Raises NotFound, and Conflict if it has live descendants, or a receiver of `location_deleting` refuses: it has
+    assets or pending moves.
     """
     with acting(actor) as act:
         current = get(actor.organization_id, location_id)
@@ -277,9 +278,6 @@ def delete(actor: Actor, location_id: int) -> None:
         descendants = location_tree.count_descendants(location_id)
         if descendants:
             raise Conflict(f"location has {descendants} live descendant location(s)")
-        placed = _count_placed(location_id)
-        if placed:
-            raise Conflict(f"location has {placed} live asset(s) placed at it")
         if not location_deleting.receivers:
             raise RuntimeError("nothing receives location_deleting: edge.listeners.connect was not called")
         location_deleting.send(location_id=location_id)
@@ -324,16 +322,6 @@ def _audit_fields(row: LocationRow) -> dict[str, Any]:
         "valid_from": clock.rfc3339(row.valid_from),
         "valid_to": row.valid_to and clock.rfc3339(row.valid_to),
     }
-
-
-def _count_placed(location_id: int) -> int:
-    """Return the number of live assets at the location."""
-    sql = (
-        "SELECT count(*) FROM position JOIN asset ON asset.id = position.asset_id "
-        "WHERE position.location_id = ? AND asset.deleted_at IS NULL"
-    )
-    count: int = execute(sql, (location_id,)).fetchone()[0]
-    return count
 
 
 def _by_ids(ids: Sequence[int]) -> list[LocationRow]:

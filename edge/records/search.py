@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import execute, execute_many
 from edge.database.search_text import folded_text
 from edge.records.tags import TagRow
 from edge.validation import json_text
@@ -23,8 +23,6 @@ _PHRASE_LENGTH = 24  # characters sent to the index; longer phrases are slower a
 _OF_KIND = "s.organization_id = :organization_id AND s.kind = :kind"
 IN_TEXT = f"{_OF_KIND} AND instr(s.text, :needle)"
 IN_TEXT_OR_DESCRIPTION = f"{_OF_KIND} AND (instr(s.text, :needle) OR instr(s.description, :needle))"
-_STAGED = 0  # organization id of staged records; no organization has it
-_BATCH = 200  # records per transaction of 20 to 40 ms
 _MAX_FOLDED = 3  # characters that case folding can make of one
 
 
@@ -72,31 +70,6 @@ def index_records(kind: Kind, organization_id: int, records: Iterable[tuple[Any,
             for row, tags in records
         ),
     )
-
-
-def stage(kind: Kind, records: Sequence[tuple[Any, Sequence[TagRow]]]) -> None:
-    """Add records that will be written soon to the index, invisible until then.
-
-    Indexing is the most expensive step of an import. Short transactions let others write in between. Call
-    `drop_staged` afterwards or if the import fails.
-    """
-    for first in range(0, len(records), _BATCH):
-        with writing():
-            index_records(kind, _STAGED, records[first : first + _BATCH])
-
-
-def drop_staged() -> None:
-    """Delete staged records that were never written, for example after a power failure."""
-    ids = [row[0] for row in execute("SELECT id FROM searchable WHERE organization_id = ?", (_STAGED,))]
-    for first in range(0, len(ids), _BATCH):
-        batch = [(record_id,) for record_id in ids[first : first + _BATCH]]
-        with writing():
-            execute_many(
-                "INSERT INTO trigram (trigram, rowid, text, description) "
-                "SELECT 'delete', id, text, description FROM searchable WHERE id = ?",
-                batch,
-            )
-            execute_many("DELETE FROM searchable WHERE id = ?", batch)
 
 
 def match(kind: Kind, organization_id: int, q: str, *, has_descriptions: bool = True) -> Match:

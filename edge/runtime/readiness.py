@@ -6,18 +6,24 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from edge import clock
-from edge.database.connection import execute, is_long_writing
+from edge.database.connection import execute
 from edge.events import destinations
-from edge.events import worker as events
 from edge.events.stream import Streams
+from edge.events.worker import EventsWorker
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
 from edge.operations.health import Check
-from edge.sync import worker as sync
+from edge.people import organizations
+from edge.rules.channels import channels
+from edge.rules.channels.worker import ChannelsWorker
+from edge.rules.outputs import outputs
+from edge.rules.outputs.worker import OutputsWorker
 from edge.sync.store.state import site_trouble
+from edge.sync.worker import SyncWorker
 
 WRITER_STUCK_SECONDS = 30.0
 ROUND_TRIP_LOST_SECONDS = 120.0  # the subscriber itself reconnects much earlier
@@ -34,8 +40,6 @@ def check_ingest(subscriber: Subscriber) -> Check:
     state = subscriber.state()
     if not state.is_running:
         return Check("ingest", False, "a thread has stopped; restart the service")
-    if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS and is_long_writing():
-        return Check("ingest", True, "messages wait at the broker while an import is written")
     if state.seconds_since_commit_progress > WRITER_STUCK_SECONDS:
         return Check("ingest", False, "the writer is stuck; restart the service")
     if state.store_problem:
@@ -88,7 +92,7 @@ def check_clock(pipeline: Pipeline) -> Check:
     )
 
 
-def check_sync(worker: sync.Worker) -> Check:
+def check_sync(worker: SyncWorker) -> Check:
     """Fail only if the thread has ended. An unreachable hub is not fatal; changes are queued."""
     if not worker.is_alive():
         return Check("sync", False, "the thread has stopped; restart the service")
@@ -96,9 +100,31 @@ def check_sync(worker: sync.Worker) -> Check:
     return Check("sync", not trouble, trouble or "up to date, or no hub")
 
 
-def check_events(worker: events.Worker, streams: Streams) -> Check:
+def check_events(worker: EventsWorker, streams: Streams) -> Check:
     """Fail only if the thread has ended. An unreachable receiver is not fatal; events are queued."""
     if not streams.is_alive():
         return Check("events", False, "the thread of the live streams has stopped; restart the service")
-    trouble = worker.trouble() or "; ".join(destinations.troubles())
+    trouble = worker.trouble() or _of_organizations(destinations.troubles())
     return Check("events", not trouble, trouble or "all destinations accept events, or there are none")
+
+
+def check_channels(worker: ChannelsWorker) -> Check:
+    """Fail if a channel has failed for an hour; its messages wait meanwhile."""
+    trouble = worker.trouble() or _of_organizations(channels.troubles())
+    return Check("channels", not trouble, trouble or "all channels send, or there are none")
+
+
+def check_outputs(worker: OutputsWorker) -> Check:
+    """Fail if an output could not be switched for a minute."""
+    trouble = worker.trouble() or _of_organizations(outputs.troubles())
+    return Check("outputs", not trouble, trouble or "all outputs can be switched, or there are none")
+
+
+def _of_organizations(troubles: Sequence[str]) -> str:
+    """Join troubles that name records. If several organizations use the box, give only their number.
+
+    Editors of all organizations see the checks, and rules send them.
+    """
+    if troubles and len(organizations.list_organizations()) > 1:
+        return f"{len(troubles)} failing; see their pages, or run sudo edge doctor"
+    return "; ".join(troubles)

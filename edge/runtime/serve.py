@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -17,29 +17,32 @@ from edge import clock, listeners, metrics
 from edge.app import create_app
 from edge.audit import quotas
 from edge.budget import return_freed_memory
+from edge.bulk import slices
 from edge.clock import DAY, HOUR, SECOND
 from edge.config import settings
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
 from edge.database.bounds import Bounds
 from edge.database.connection import checkpoint, close_database
-from edge.database.instance import use_signing_key
+from edge.database.instance import fingerprint, use_signing_key
 from edge.database.migrate import migrate
 from edge.errors import SetupError, Unavailable
 from edge.events.detection import Silence
 from edge.events.stream import Streams
-from edge.events.worker import Pace as EventsPace
-from edge.events.worker import Worker as EventsWorker
+from edge.events.worker import EventsPace, EventsWorker
+from edge.feed import cursors
 from edge.ingest import broker_probe
+from edge.ingest.output_commands import OutputCommands
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.sessions import Broker
 from edge.ingest.subscriber import State, Subscriber, Use
 from edge.limits import ConcurrencyLimit
 from edge.logs import set_up_log
-from edge.operations import integrity, retention
+from edge.operations import integrity, own_health, retention, saved_quotas
 from edge.operations import metrics as stats
 from edge.operations.continuous_backup import ContinuousBackup
 from edge.operations.counted_time import CountedTime
+from edge.operations.doctor import findings
 from edge.operations.doctor.machine import Machine
 from edge.operations.files import hold
 from edge.operations.health import Check, Health, Watchdog, persisted_warnings
@@ -47,26 +50,41 @@ from edge.operations.jobs import Housekeeper, Job
 from edge.operations.own_address import own_address
 from edge.operations.systemd import Notifier
 from edge.operations.upgrade.pending_upgrade import StartedAfterUpgrade, is_pending
-from edge.readers import broker_files, ledger
-from edge.readers.broker_accounts import SESSIONS, assign_sessions, list_accounts
+from edge.readers import broker_files, broker_state, ledger
+from edge.readers.broker_accounts import SESSIONS, assign_sessions, count_settled, is_assignment_due, list_accounts
 from edge.readers.kept_messages import Window
+from edge.rules import box_faults, saved_filters
+from edge.rules.channels.worker import ChannelsWorker
+from edge.rules.engine import Engine
+from edge.rules.outputs.worker import OutputsWorker
 from edge.runtime import readiness
 from edge.runtime.stop_signal import stop_on_signal
 from edge.server import server as http
 from edge.services import Services
-from edge.sync.worker import Pace
-from edge.sync.worker import Worker as SyncWorker
+from edge.sync.store import site_quotas
+from edge.sync.worker import SyncPace, SyncWorker
+from edge.tracking import past_index
 
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
 HTTP_STUCK_SECONDS = 60.0
 ACCOUNTS_SECONDS = 60.0
-DROPS_SECONDS = 300.0
+DRAIN_SECONDS = 2.0  # wait for the messages of session 0
+BROKER_SECONDS = 60.0
+QUOTAS_SECONDS = 300.0
+FAULTS_SECONDS = 60.0
+PAST_INDEX_SECONDS = 300.0
+CHANNELS_SECONDS = 1.0  # maximum delay until a first channel or output works
+BULK_SECONDS = 1.0  # maximum delay until a bulk change begins
 SETTINGS_SECONDS = 1.0  # maximum delay until a change made in the shell takes effect
 STEP_PAUSE_SECONDS = 0.05
+OUTPUTS_CLIENT = "edge-outputs"
 MANY_READS = 200  # sync pauses while more messages are queued
 COLLECT_AFTER = 50_000  # objects; a batch of ingest allocates half as many, almost none of them in cycles
+
+
+Notifies = ChannelsWorker | OutputsWorker  # started with the first channel or output
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -99,10 +117,12 @@ def running(config: Config) -> Iterator[str]:
         health.register(readiness.check_database)
 
         subscriber = _start_ingest(live, health, stack)
-        _start_upkeep(live, subscriber, health, stack)
+        channels = _start_channels(live, health, stack)
+        outputs = _start_outputs(config, subscriber, health, stack)
+        _start_upkeep(live, subscriber, [channels, outputs], health, stack)
         _start_continuous_backup(config, health, stack)
         _start_sync(config, subscriber, health, stack)
-        streams = _start_events(live, health, stack)
+        streams = _start_events(live, outputs, health, stack)
         services = Services(
             live,
             health,
@@ -143,9 +163,9 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
         queue_size=config.ingest_queue,
         batch_size=config.ingest_batch,
         catch_up=pipeline.catch_up,
-        sessions=SESSIONS if _has_accounts(config) else 1,
+        sessions=SESSIONS if _has_sessions(config) else 1,
     )
-    if _has_accounts(config):
+    if _has_sessions(config):
         subscriber.use_sessions(_use_of_sessions())
     ingest = StartedAfterUpgrade(config.data_dir, subscriber.start, subscriber.stop)
     health.register(lambda: readiness.check_ingest(subscriber) if ingest.is_started else readiness.WAITS_FOR_UPGRADE)
@@ -181,7 +201,9 @@ def _broker(config: Config, stack: ExitStack) -> Broker:
     return Broker(f"mqtt://{config.mqtt_listen}", config.mqtt_client_id)
 
 
-def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, stack: ExitStack) -> None:
+def _start_upkeep(
+    live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifies], health: Health, stack: ExitStack
+) -> None:
     """Start retention, the broker files of readers, and metrics that are computed on demand."""
     config = live.config
     stack.enter_context(
@@ -192,18 +214,37 @@ def _start_upkeep(live: LiveSettings, subscriber: Subscriber, health: Health, st
     background = integrity.BackgroundCheck(config.data_dir, config.backup_folder)
     health.register(background.check, is_vital=False)
     # In its own thread, because it takes minutes.
-    checker = Housekeeper([Job("integrity", integrity.EVERY_SECONDS, background.run)], name="integrity")
+    checker = Housekeeper("integrity", [Job("integrity", integrity.EVERY_SECONDS, background.run)])
     checker.start()
     stack.callback(checker.stop)
     quotas.keep_free(config.low_disk_mb << 20)
     stack.callback(quotas.keep_free, 0)
     live.follow(lambda changed: quotas.keep_free(changed.low_disk_mb << 20))
-    housekeeper = Housekeeper(_jobs(live, subscriber))
+    _limit_sites(config)
+    stack.callback(site_quotas.set_limits, 0, 0)
+    live.follow(_limit_sites)
+    quotas.set_limits(config.record_limits)
+    live.follow(lambda changed: quotas.set_limits(changed.record_limits))
+    saved_quotas.load(config.data_dir)
+    stack.callback(saved_quotas.save, config.data_dir)
+    faults = Job("faults", FAULTS_SECONDS, lambda _: _record_faults(config, health))
+    housekeeper = Housekeeper("housekeeping", [*_jobs(live, subscriber, notifiers), faults])
     health.register(housekeeper.check, is_vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), is_vital=False)
     health.register(lambda: readiness.check_disk(config.data_dir, live.config.low_disk_mb), is_vital=False)
     housekeeper.start()
     stack.callback(housekeeper.stop)
+    # In its own thread, because a job takes seconds to minutes. It continues jobs that a crash interrupted.
+    bulk_worker = Housekeeper("bulk_changes", [Job("bulk changes", BULK_SECONDS, slices.run_jobs)])
+    health.register(bulk_worker.check, is_vital=False)
+    bulk_worker.start()
+    stack.callback(bulk_worker.stop)
+
+
+def _limit_sites(config: Config) -> None:
+    """Limit what sites add to this hub. The reserve is at least the space below which retention deletes history."""
+    reserve = max(config.sync_reserve_mb, config.low_disk_mb) if config.sync_reserve_mb else 0
+    site_quotas.set_limits(config.sync_megabytes_of_site << 20, reserve << 20)
 
 
 def _start_continuous_backup(config: Config, health: Health, stack: ExitStack) -> None:
@@ -218,18 +259,25 @@ def _start_continuous_backup(config: Config, health: Health, stack: ExitStack) -
 
 def _start_sync(config: Config, subscriber: Subscriber, health: Health, stack: ExitStack) -> None:
     """Start the sync worker. It starts without a hub, too, because `edge sync join` must not need a restart."""
-    pace = Pace(config.sync_interval_seconds, config.sync_megabytes_a_day << 20, config.sync_keep_days)
-    worker = SyncWorker(config.data_dir, pace, lambda: subscriber.state().queued > MANY_READS)
+    pace = SyncPace(config.sync_interval_seconds, config.sync_megabytes_a_day << 20, config.sync_keep_days)
+    worker = SyncWorker(
+        config.data_dir,
+        pace,
+        lambda: subscriber.state().queued > MANY_READS,
+        lambda organization_id: own_health.read(config.data_dir, config.backup_folder, organization_id),
+    )
     health.register(lambda: readiness.check_sync(worker), is_vital=False)
     worker.start()
     stack.callback(worker.stop)
 
 
-def _start_events(live: LiveSettings, health: Health, stack: ExitStack) -> Streams:
+def _start_events(live: LiveSettings, outputs: OutputsWorker, health: Health, stack: ExitStack) -> Streams:
     """Start the event worker. It starts without destinations, too, because adding one must not need a restart."""
     config = live.config
     settings.check_authority(config.events_authority_file, "events.authority_file")
-    worker = EventsWorker(_events_pace(config), config.events_authority_file)
+    engine = Engine(clock.zone(config.time_zone), outputs.wake)
+    live.follow(lambda changed: engine.use_zone(clock.zone(changed.time_zone)))
+    worker = EventsWorker(_events_pace(config), config.events_authority_file, engine)
     live.follow(lambda changed: worker.use_pace(_events_pace(changed)))
     streams = Streams()
     health.register(lambda: readiness.check_events(worker, streams), is_vital=False)
@@ -237,6 +285,35 @@ def _start_events(live: LiveSettings, health: Health, stack: ExitStack) -> Strea
     stack.callback(worker.stop)
     streams.start()
     return streams
+
+
+def _start_channels(live: LiveSettings, health: Health, stack: ExitStack) -> ChannelsWorker:
+    """Prepare the worker of the channels. Housekeeping starts its thread once there are some."""
+    config = live.config
+    zone, authority_file = lambda: clock.zone(live.config.time_zone), config.events_authority_file
+    worker = ChannelsWorker(zone, authority_file, saved_filters.enqueue_due)
+    health.register(lambda: readiness.check_channels(worker), is_vital=False)
+    stack.callback(worker.stop)
+    return worker
+
+
+def _start_outputs(config: Config, subscriber: Subscriber, health: Health, stack: ExitStack) -> OutputsWorker:
+    """Prepare the worker of the outputs. Housekeeping starts its thread once there are some."""
+
+    def connect() -> OutputCommands:
+        url, password_file = config.mqtt_broker, config.mqtt_password_file
+        if url == "embedded":
+            return OutputCommands(Broker(f"mqtt://{config.mqtt_listen}", OUTPUTS_CLIENT), is_version_5=False)
+        ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
+        password = settings.read_secret(password_file, "mqtt.password_file") if password_file else None
+        own = broker_files.outputs_url(url) if config.has_reader_accounts else url
+        return OutputCommands(Broker(own, f"{OUTPUTS_CLIENT}-{fingerprint()}", password, ca_file))
+
+    worker = OutputsWorker(connect)
+    subscriber.ignore(worker.is_topic)
+    health.register(lambda: readiness.check_outputs(worker), is_vital=False)
+    stack.callback(worker.stop)
+    return worker
 
 
 def _events_pace(config: Config) -> EventsPace:
@@ -263,19 +340,35 @@ def _bounds(config: Config) -> Bounds:
 
 def _limits(config: Config) -> retention.Limits:
     return retention.Limits(
-        config.history_days, config.audit_days, config.audit_lines, _bounds(config), config.low_disk_mb << 20
+        config.history_days,
+        config.audit_days,
+        config.audit_lines,
+        _bounds(config),
+        config.low_disk_mb << 20,
+        config.alert_days,
     )
 
 
-def _jobs(live: LiveSettings, subscriber: Subscriber) -> list[Job]:
+def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifies]) -> list[Job]:
     config = live.config
     counted = CountedTime(config.data_dir, lambda: clock.is_vouched(config.data_dir))
 
     def sweep(pause: Callable[[float], bool]) -> None:
         free = shutil.disk_usage(config.data_dir).free
         retention.sweep(_limits(live.config), counted.now(), free, lambda: pause(STEP_PAUSE_SECONDS))
+        cursors.forget_silent(clock.now())
 
-    jobs = [Job("settings", SETTINGS_SECONDS, lambda _: live.refresh()), Job("retention", SWEEP_SECONDS, sweep)]
+    def start_notifiers(_: object) -> None:
+        for worker in notifiers:
+            worker.start_if_needed()
+
+    jobs = [
+        Job("settings", SETTINGS_SECONDS, lambda _: live.refresh()),
+        Job("notifiers", CHANNELS_SECONDS, start_notifiers),
+        Job("retention", SWEEP_SECONDS, sweep),
+        Job("index of past positions", PAST_INDEX_SECONDS, past_index.maintain),
+        Job("quotas", QUOTAS_SECONDS, lambda _: saved_quotas.save(config.data_dir)),
+    ]
     if config.mqtt_accounts_dir and config.mqtt_password_file:
         folder = config.mqtt_accounts_dir
         own = broker_files.own_account(
@@ -287,32 +380,57 @@ def _jobs(live: LiveSettings, subscriber: Subscriber) -> list[Job]:
             broker_files.write_files(folder, own)
 
         jobs.append(Job("accounts of readers", ACCOUNTS_SECONDS, update))
-        jobs.append(Job("drops of the broker", DROPS_SECONDS, lambda _: _record_drops(config, own.password)))
+        jobs.append(Job("state of the broker", BROKER_SECONDS, lambda _: _check_broker(config, own.password)))
     return jobs
 
 
-def _record_drops(config: Config, password: str) -> None:
-    """Count messages that the broker has dropped. Ignores an unreachable broker, which has a check of its own."""
+def _record_faults(config: Config, health: Health) -> None:
+    """Let rules know the faults on the Status page and the problems of the last run of the doctor."""
+    if not box_faults.is_needed():
+        return
+    failed = [f"{check.name}: {check.detail}" for check, _ in health.checks() if not check.ok]
+    levels = findings.last(config.data_dir).levels
+    found = sorted(name for name, level in levels.items() if level == findings.LEVELS[findings.Level.PROBLEM])
+    box_faults.record("; ".join([*failed, *(f"edge doctor: {name}" for name in found)]))
+
+
+def _check_broker(config: Config, password: str) -> None:
+    """Count messages that the broker has dropped, and have its memory cleared if readers fill it.
+
+    Ignores an unreachable broker, which has a check of its own.
+    """
     ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
     asked = Broker(broker_files.doctor_url(config.mqtt_broker), "", password, ca_file)
-    dropped = ""
+    values: dict[str, str] = {}
     with suppress(Unavailable):
-        dropped = broker_probe.ask(asked, [broker_probe.DROPPED]).get(broker_probe.DROPPED, "")
+        values = broker_probe.ask(asked, [broker_state.DROPPED, *broker_state.MEMORY])
+    dropped = values.get(broker_state.DROPPED, "")
     more = ledger.note_dropped(int(dropped)) if dropped.isdecimal() else 0
     if more:
         log.warning("The broker has dropped %d messages because its queue was full. Run: edge doctor", more)
+    folder = config.mqtt_accounts_dir
+    is_full = broker_state.is_filled_by_readers(values, broker_state.settings(broker_state.MOSQUITTO))
+    if is_full and folder and broker_files.ask_for_restart(folder):
+        log.warning("A reader fills the memory of the broker, which restarts to free it. Run: edge doctor")
 
 
-def _has_accounts(config: Config) -> bool:
-    return config.has_reader_accounts and config.mqtt_broker != "embedded"
+def _has_sessions(config: Config) -> bool:
+    """Return True if edge has more than one session at the broker.
+
+    Also if `mqtt.accounts_dir` was removed: the permissions at the broker still deny session 0 the readers' topics, so
+    without the other sessions their reads would be lost. The doctor reports it.
+    """
+    if config.mqtt_broker == "embedded":
+        return False
+    return config.has_reader_accounts or (config.mqtt_password_file is not None and count_settled() > 0)
 
 
 def _assign_sessions(subscriber: Subscriber) -> None:
-    """Reassign readers to sessions. Only while no message is queued: changed subscriptions could lose it, see
+    """Reassign readers to sessions. Only while session 0 is drained: changed subscriptions could lose messages, see
     `ingest.sessions`.
     """
-    state = subscriber.state()
-    if state.is_connected and not state.queued and not state.in_hand and assign_sessions(state.sessions):
+    ready = subscriber.state().sessions
+    if is_assignment_due(ready) and subscriber.drain(DRAIN_SECONDS) and assign_sessions(ready):
         subscriber.use_sessions(_use_of_sessions())
 
 

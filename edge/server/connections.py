@@ -55,16 +55,17 @@ def connection_to_close(channels: Iterable[Any], newcomer: Any, trusted: str) ->
     """Return the connection to close in favor of a new one, or None if there is room.
 
     That is the longest-idle one, or the newcomer if all others are active. `trusted` is the network of the proxy,
-    which is not limited.
+    which is not limited. A streamed response has no request, but is not idle. Streams have limits of their own, see
+    `edge.events.stream`, and do not count toward the limit of an address.
     """
     others = [channel for channel in channels if channel is not newcomer and not channel.will_close]
     if newcomer.network != trusted:
-        neighbors = [channel for channel in others if channel.network == newcomer.network]
+        neighbors = [one for one in others if one.network == newcomer.network and one.listener is None]
         if len(neighbors) >= MOST_OF_ADDRESS:
             return _longest_idle(neighbors) or newcomer
     return _longest_idle(others) or newcomer if len(others) >= MOST else None
 
 
 def _longest_idle(channels: list[Any]) -> Any:
-    idle = [channel for channel in channels if not channel.requests]
+    idle = [channel for channel in channels if not channel.requests and channel.listener is None]
     return min(idle, key=lambda channel: channel.waiting_since, default=None)

@@ -15,7 +15,11 @@ from operator import add, gt
 from typing import Any, TypeVar
 
 from edge.budget import MB, cost_of, marks_in
+from edge.doors.passage_copies import SentDoor, SentPassage
+from edge.doors.passage_rule import Direction
 from edge.errors import TooLarge, Unreadable
+from edge.sync import health_lane
+from edge.sync.store import site_health
 from edge.sync.store.exchange import (
     AntennaName,
     AssetRecord,
@@ -37,6 +41,8 @@ VERSION = 1
 VERSIONS = (1,)  # supported versions, newest first
 REASON = "X-Sync-Reason"  # response header with the reason of a refusal
 SECOND_BOX = "second-box"
+HISTORY_WAITS = "history-waits"  # the hub takes only current locations for now
+ASK = "ask"  # a hub that `accepts` it returns the assets that a site asks for by id
 SEEN = "seen"  # a hub that `accepts` it takes last-seen times alone and batches without changes
 MAX_BODY = 4 * 1024 * 1024
 MAX_INFLATED = 32 * 1024 * 1024
@@ -47,6 +53,7 @@ MAX_BATCH_MEMORY = 64 * MB  # memory for the objects of one batch
 MAX_REQUEST_MEMORY = 4 * MB  # memory for any other request
 _MAX_INT = 2**63 - 1
 _RULES = frozenset(Rule)
+_DIRECTIONS = frozenset(Direction)
 _PIECE = 256 * 1024
 
 Row = TypeVar("Row", Origin, TrackState)
@@ -121,6 +128,9 @@ def encode(base: Cursor, batch: Batch) -> bytes:
             **({"seen": _pairs(batch.seen)} if batch.seen else {}),
             **({"born": _pairs(batch.created_at_by_ref.items())} if batch.created_at_by_ref else {}),
             **({"hub": tuple(batch.hub_seen)} if batch.hub_seen else {}),
+            **({"doors": [tuple(door) for door in batch.doors]} if batch.doors else {}),
+            **({"passages": [tuple(passage) for passage in batch.passages]} if batch.passages else {}),
+            **health_lane.content(batch.health),
         }
     )
 
@@ -155,6 +165,9 @@ def decode(body: bytes) -> tuple[Cursor, Batch]:
             tuple((no, at) for no, at in _unpaired(content.get("seen", ((), ()))) if times.is_representable(at)),
             dict(_unpaired(content.get("born", ((), ())))),
             hub_state(content.get("hub")),
+            site_health.checked(content.get("health")),
+            tuple(_door(*row) for row in content.get("doors", ())),
+            tuple(filter(_is_sound_passage, map(_passage, content.get("passages", ())))),
         )
         return Cursor(str(epoch), _whole(acked), bytes.fromhex(chain)), batch
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
@@ -200,6 +213,25 @@ def _is_sound_stay(stay: Stay) -> bool:
     )
 
 
+def _door(no: Any, location: Any, name: Any) -> SentDoor:
+    return SentDoor(_whole(no), None if location is None else _whole(location), short_name(name))
+
+
+def _passage(row: Sequence[Any]) -> SentPassage:
+    return SentPassage(*_whole_numbers(row))
+
+
+def _is_sound_passage(one: SentPassage) -> bool:
+    """Return False for values that would break the lists that show them."""
+    return (
+        all(map(times.is_representable, (one.at, one.since, one.until, one.decided_at)))
+        and one.since <= one.until
+        and one.direction in _DIRECTIONS
+        and 0 <= one.confidence <= 1000
+        and min(one.no, one.inner_reads, one.outer_reads, one.revision) >= 0
+    )
+
+
 def _each(values: Iterable[int], counts: Iterable[int]) -> Iterable[int]:
     """Repeat the value of each patch for each of its rows."""
     return chain.from_iterable(map(repeat, values, counts))
@@ -238,7 +270,7 @@ def asset_records(rows: Iterable[Sequence[Any]]) -> list[AssetRecord]:
 
 
 def _names(pairs: Iterable[Sequence[Any]]) -> dict[int, str]:
-    return {_whole(remote_id): _name(name) for remote_id, name in pairs}
+    return {_whole(remote_id): short_name(name) for remote_id, name in pairs}
 
 
 def _pairs(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -256,21 +288,21 @@ def hub_state(value: Any) -> HubState | None:
     if value is None:
         return None
     epoch, number, mark = value
-    return HubState(_name(epoch), _whole(number), _name(mark))
+    return HubState(short_name(epoch), _whole(number), short_name(mark))
 
 
 def _antenna(reader: Any, port: Any, name: Any) -> AntennaName:
-    return AntennaName(_whole(reader), _whole(port), _name(name))
+    return AntennaName(_whole(reader), _whole(port), short_name(name))
 
 
 def checked_report(report: Any) -> dict[str, int]:
     """Return a site's status report of at most `MOST_REPORTED` numbers. Raises TypeError or ValueError."""
     if len(report) > MOST_REPORTED:
         raise ValueError("a report with too many numbers")
-    return {_name(name): _whole(value) for name, value in report.items()}
+    return {short_name(name): _whole(value) for name, value in report.items()}
 
 
-def _name(name: Any) -> str:
+def short_name(name: Any) -> str:
     """Return a name from another machine as one line, cut to the maximum length."""
     return "".join(letter if letter.isprintable() else " " for letter in str(name)[:MAX_NAME]).strip()
 

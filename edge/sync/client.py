@@ -13,7 +13,7 @@ from edge import __version__
 from edge.errors import SetupError
 from edge.sync import batch_format
 from edge.sync.hub_connection import HubConnection
-from edge.sync.sender import BatchRefused, LinkError, SecondBox, Stopped
+from edge.sync.sender import BatchRefused, HistoryWaits, LinkError, SecondBox, Stopped
 from edge.validation import json_text
 
 MAX_WAIT_SECONDS = 3600.0  # upper limit for the wait that the hub or a proxy asks for
@@ -70,6 +70,14 @@ class HubClient:
             raise _error(status, headers, _detail(content), is_batch=False)
         return _json(content, {"client_id", "client_secret", "code", "hub_name"})
 
+    def preview(self, secret: str, body: bytes) -> Any:
+        """Ask which records would clash, with a join code that is not redeemed by this."""
+        headers = {"Authorization": f"Join {secret}", "Content-Type": "application/octet-stream"}
+        status, answer_headers, content = self._send("/sync/v1/preview", body, headers)
+        if status != HTTPStatus.OK:
+            raise _error(status, answer_headers, _detail(content), is_batch=False)
+        return _json(content, {"clashes", "code", "hub_name", "hub_id"})
+
     def close(self) -> None:
         self._connection.close()
 
@@ -114,6 +122,8 @@ def _error(status: int, headers: Any, detail: str, *, is_batch: bool) -> Excepti
         return BatchRefused(f"the hub responded {status}: {detail}")
     if headers.get(batch_format.REASON) == batch_format.SECOND_BOX:
         return SecondBox(f"The hub rejected this box: {detail}", _seconds(headers.get("Retry-After")))
+    if headers.get(batch_format.REASON) == batch_format.HISTORY_WAITS:
+        return HistoryWaits(f"The hub takes no new data now: {detail}", _seconds(headers.get("Retry-After")))
     return LinkError(f"The hub responded {status}: {detail}", _seconds(headers.get("Retry-After")))
 
 

@@ -6,15 +6,27 @@ Answers are dictionaries sent as JSON; see `edge.api.sync` for the routes.
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from edge import clock
 from edge.budget import MB
 from edge.database.connection import reading
-from edge.errors import Conflict, EdgeError, Unreadable
+from edge.errors import Conflict, EdgeError, Unavailable, Unreadable
 from edge.sync import batch_format
-from edge.sync.store import change_feed, epochs, incoming, outgoing, site_copies, sites
+from edge.sync.store import (
+    change_feed,
+    clashes,
+    copy_digests,
+    epochs,
+    incoming,
+    outgoing,
+    record_digests,
+    site_copies,
+    site_health,
+    sites,
+)
 from edge.sync.store import digests as compare
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.digests import Days, Digest, Scope
@@ -26,6 +38,10 @@ from edge.validation.values import MAX_INT64
 
 MAX_ROWS = 5000  # changes per batch
 MAX_DAYS = 50  # days compared by track per response
+MAX_BUCKETS = 4  # buckets of records compared by record per response
+DIGEST_SECONDS = 5.0  # per response; the site asks again for the rest
+WHOLE_SECONDS = 20.0  # for a site of an earlier release, which expects all days; the next answer continues
+DIGEST_RETRY_SECONDS = 60
 MAX_MASTERS = 1000  # master data changes per response
 LONGEST_NAME = 64  # characters of an epoch or instance; ours have 16
 LONGEST_CHAIN = 32  # bytes
@@ -64,7 +80,8 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
             raise Retired(RETIRED)
         sites.begin_epoch(site, instance, _beginning(site, mine), is_recovery=bool(content.get("recovering")))
     sites.note_contact(site.no, report, received)
-    return {"version": version, "accepts": [batch_format.SEEN], **_status(site)}
+    site_health.keep(site.no, site_health.checked(content.get("health")))
+    return {"version": version, "accepts": [batch_format.SEEN, batch_format.ASK], **_status(site)}
 
 
 def _beginning(site: Site, mine: Cursor) -> Cursor:
@@ -90,6 +107,7 @@ def changes(site: Site, body: bytes) -> dict[str, Any]:
     epochs.check_not_behind(batch.hub_seen)
     taken = incoming.take(site.peer, base, batch, batch_format.next_chain(base.chain, body))
     sites.note_contact(site.no, batch.report, len(body))
+    site_health.keep(site.no, batch.health)
     return {
         **_status(site),
         "applied": taken.is_applied,
@@ -99,18 +117,25 @@ def changes(site: Site, body: bytes) -> dict[str, Any]:
 
 
 def masters(site: Site, content: Any) -> dict[str, Any]:
-    """Return the assets changed since the site's last request, or all assets page by page if that is unknown."""
+    """Return the assets changed since the site's last request, or all assets page by page if that is unknown.
+
+    A page of all has live assets only. So the site asks for other assets that it knows, by `ids`.
+    """
     try:
         after, epoch, page = _number(content["after"]), content["epoch"], content["page"]
         page = None if page is None else _number(page)
         seen = batch_format.hub_state(content.get("hub"))
+        asked = [_number(number) for number in content.get("ids", ())]
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     epochs.check_not_behind(seen)
     with reading():
-        until, following = change_feed.newest(), None
-        if epoch == epochs.hub_epoch() and after >= change_feed.oldest_kept() - 1 and page is None:
-            listed = change_feed.after(after, MAX_MASTERS)
+        until, following, is_full = change_feed.newest_record(), None, False
+        if asked:
+            asked = asked[: _fitting(site, asked[:MAX_MASTERS])]
+            ids = set(asked)
+        elif epoch == epochs.hub_epoch() and after >= change_feed.oldest_kept() - 1 and page is None:
+            listed = change_feed.records_listed(after, MAX_MASTERS)
             due = listed[: _fitting(site, [change.a for change in listed])]
             until = due[-1].seq if len(due) == MAX_MASTERS or len(due) < len(listed) else until
             ids = {change.a for change in due if change.kind == Kind.ASSET}
@@ -118,7 +143,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             all_ids = outgoing.asset_ids_after(site.organization_id, page or 0, MAX_MASTERS)
             fitting = all_ids[: _fitting(site, all_ids)]
             following = fitting[-1] if len(fitting) == MAX_MASTERS or len(fitting) < len(all_ids) else None
-            ids = set(fitting)
+            ids, is_full = set(fitting), True
         site_assets = outgoing.assets_for_site(site.organization_id, site.no, ids)
         answer = {
             "epoch": epochs.hub_epoch(),
@@ -126,6 +151,8 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             "page": following,
             "assets": [tuple(record) for record in site_assets.assets],
             "yours": list(site_assets.yours),
+            **({"after": page or 0} if is_full else {}),
+            **({"asked": len(asked), "own": outgoing.own_assets(site.no, ids)} if asked else {}),
         }
     return {**answer, "state": list(epochs.hub_state())}
 
@@ -135,18 +162,93 @@ def _fitting(site: Site, asset_ids: list[int]) -> int:
 
 
 def digests(site: Site, content: Any) -> dict[str, Any]:
-    """Return the digests of the site's history: by day, or by track for the given days."""
+    """Return digests of the site's data: of its history by day, by track for the given days, or of its records.
+
+    A site that sends `is_partial` accepts an answer that ends early, at the day `until`. Digests of days are stored;
+    `is_full` computes them again.
+    """
     try:
         first, last = (_day(day) for day in content["range"])
         days = [_day(day) for day in content["days"]]
-    except (KeyError, TypeError, ValueError) as error:
+        buckets = {_number(bucket) for bucket in content.get("buckets", ())}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     scope = Scope(site.organization_id, site.no)
+    if content.get("of") == "records":
+        with reading():
+            if not buckets:
+                return {"records": _pairs(record_digests.by_bucket(scope, site.code))}
+            chosen = sorted(buckets)[:MAX_BUCKETS]
+            return {"buckets": chosen, "records": record_digests.in_buckets(scope, site.code, chosen)}
+    if content.get("of") == "copies":
+        return _copies(site, content, sorted(buckets))
+    if days:
+        return {"days": _by_track(scope, days)}
+    if content.get("is_full"):
+        compare.forget(scope)
+    first = max(first, sites.hub_horizon() // clock.DAY + 1 if sites.hub_horizon() else first)
+    is_partial = content.get("is_partial")
+    kept = compare.kept_by_day(scope, Days(first, last), DIGEST_SECONDS if is_partial else WHOLE_SECONDS)
+    if kept.until < last and not is_partial:
+        raise Unavailable("Computing the digests takes longer; try again", DIGEST_RETRY_SECONDS)
+    return {"first_day": first, "digests": _pairs(kept.by_day), "until": kept.until}
+
+
+def _copies(site: Site, content: Any, ranges: list[int]) -> dict[str, Any]:
+    """Return digests of the assets that the site copies, by range of ids, or the hashes of all assets in some ranges.
+
+    Assets that have changed since the site asked for changes, or that are in conflict, are not compared.
+    """
+    try:
+        first, after = _number(content["first"]), _number(content["after"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
+    owner = site.organization_id
     with reading():
-        if days:
-            return {"days": [[day, *_pairs(compare.by_track(scope, day))] for day in days[:MAX_DAYS]]}
-        first = max(first, sites.hub_horizon() // clock.DAY + 1 if sites.hub_horizon() else first)
-        return {"first_day": first, "digests": _pairs(compare.by_day(scope, Days(first, last)))}
+        changed = change_feed.assets_after(after, MAX_MASTERS) if content.get("epoch") == epochs.hub_epoch() else None
+        unsettled = copy_digests.unsettled(owner)
+    if changed is None or len(unsettled) > copy_digests.MOST_UNSETTLED:
+        return {"copies": None}
+    if not ranges:
+        if content.get("is_full"):
+            copy_digests.forget(owner)
+        by_range, until = copy_digests.by_range(
+            owner, copy_digests.read_hub, max(first, 0), unsettled, site.no, DIGEST_SECONDS
+        )
+        return {"copies": _pairs(by_range), "until": until, "without": unsettled}
+    chosen, rows = [number for number in ranges if 0 <= number < copy_digests.RANGES][:MAX_BUCKETS], []
+    for number in chosen:
+        with reading():
+            hashes = copy_digests.in_range(owner, copy_digests.read_hub, number)
+        copy_digests.check(owner, number, hashes)
+        rows += [(ref, value) for ref, home, value in hashes if home != site.no]
+    return {"buckets": chosen, "copies": rows, "without": [*unsettled, *changed]}
+
+
+def _by_track(scope: Scope, days: list[int]) -> list[list[Any]]:
+    """Return the digests by track for the leading days, at least for one, that are ready in time."""
+    ends_at, answered = time.monotonic() + DIGEST_SECONDS, []
+    for day in days[:MAX_DAYS]:
+        with reading():
+            digests_by_track = compare.by_track(scope, day)
+        compare.check(scope, day, digests_by_track)
+        answered.append([day, *_pairs(digests_by_track)])
+        if time.monotonic() > ends_at:
+            break
+    return answered
+
+
+def preview(site: Site, hub_name: str, body: bytes) -> dict[str, Any]:
+    """Return which of the box's records would clash. Changes nothing."""
+    records = clashes.checked(batch_format.unpack(body))
+    with reading():
+        clashing = clashes.find(site, records)
+    return {
+        "code": site.code,
+        "hub_name": hub_name,
+        "hub_id": sites.hub_id(),
+        "clashes": [tuple(clash) for clash in clashing],
+    }
 
 
 def recover(site: Site, content: Any) -> dict[str, Any]:
@@ -161,7 +263,12 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
     with reading():
         rest, last_track = page(site.peer, *after), copies.last_track(site.no)
     body = batch_format.encode(site.cursor, rest.batch)
-    return {"batch": base64.b64encode(body).decode(), "after": rest.after, "last_track": last_track}
+    return {
+        "batch": base64.b64encode(body).decode(),
+        "after": rest.after,
+        "last_track": last_track,
+        "parts": list(_SECTIONS),  # earlier hubs have no passages
+    }
 
 
 _SECTIONS: dict[str, tuple[Callable[..., CopyPage], int]] = {  # length of a position in each section
@@ -169,6 +276,7 @@ _SECTIONS: dict[str, tuple[Callable[..., CopyPage], int]] = {  # length of a pos
     "assets": (site_copies.assets, 1),
     "tracks": (site_copies.tracks, 1),
     "history": (lambda peer, *after: site_copies.history(peer, after), 3),
+    "passages": (site_copies.passages, 1),
 }
 
 
@@ -199,6 +307,9 @@ def _status(site: Site) -> dict[str, Any]:
         "masters": [state.epoch, state.number],
         "state": list(state),
         "has_rival": sites.has_rival(site),
+        "hub_id": sites.hub_id(),
+        "code": site.code,
+        "merged_at": sites.merged_at(site.no),
     }
 
 

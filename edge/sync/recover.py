@@ -16,7 +16,14 @@ from edge.sync.store import hub_link, recovered_history
 from edge.sync.store.exchange import Batch
 from edge.sync.store.recovered_history import Progress
 
-_FIRST = {"locations": recovered_history.START.after, "assets": [0], "tracks": [0], "history": [0, -(2**62), 0]}
+_FIRST = {
+    "locations": recovered_history.START.after,
+    "assets": [0],
+    "tracks": [0],
+    "history": [0, -(2**62), 0],
+    "passages": [0],
+}
+_OF_EVERY_HUB = ("locations", "assets", "tracks", "history")
 _NEXT = {part: Progress(following, _FIRST[following]) for part, following in pairwise(_FIRST)}
 
 
@@ -32,6 +39,8 @@ def recover(actor: Actor, call: Call) -> Iterator[str]:
         counts[at.part] += _COUNTED[at.part](batch)
         yield f"{at.part}: {counts[at.part]}"
         following = Progress(at.part, answer["after"]) if answer["after"] else _NEXT.get(at.part)
+        if following and following.part not in answer.get("parts", _OF_EVERY_HUB):
+            following = None
         if following is None:
             recovered_history.take(_here(), batch, at)
             break
@@ -44,6 +53,7 @@ _COUNTED: dict[str, Callable[[Batch], int]] = {
     "assets": lambda batch: len(batch.assets),
     "tracks": lambda batch: len(batch.tracks),
     "history": lambda batch: sum(len(patch.stays) for patch in batch.patches),
+    "passages": lambda batch: len(batch.passages),
 }
 
 

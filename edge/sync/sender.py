@@ -6,20 +6,23 @@ messages and from crashes on either side.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from edge import clock
 from edge.database.connection import reading, writing
 from edge.database.instance import fingerprint, running_box
+from edge.database.sliced_writing import write_in_slices
 from edge.errors import EdgeError
 from edge.sync import batch_format
-from edge.sync.store import change_feed, epochs, hub_link, mirrors, outgoing
-from edge.sync.store import state as sync_state
+from edge.sync.health_lane import HealthLane, content
+from edge.sync.store import change_feed, conflicts, epochs, hub_link, mirrors, outgoing, record_copies, sites, state
 from edge.sync.store.change_feed import Change, Kind
-from edge.sync.store.exchange import HUB, Batch, Cursor, Needs
+from edge.sync.store.exchange import HUB, Batch, Cursor, Needs, Peer
 from edge.sync.store.hub_link import Target
-from edge.sync.store.mirrors import Peer, set_aside
+from edge.sync.store.refused_data import set_aside
+from edge.sync.store.site_health import SiteHealth
 
 NOW_ROWS = 5000  # positions per batch
 SILENCE = 180 * clock.SECOND  # poll interval without data to send
@@ -44,6 +47,10 @@ class SecondBox(LinkError):
     """Another machine reports as this site; retry and report it."""
 
 
+class HistoryWaits(LinkError):
+    """The hub takes only current locations for now, since its disk or the quota of this site is full."""
+
+
 class BatchRefused(EdgeError):
     """The hub cannot accept this batch; it may accept half of it."""
 
@@ -63,10 +70,19 @@ class Sent(NamedTuple):
 class Sender:
     """A session with the hub. Persistent state is kept in the store."""
 
-    def __init__(self, call: Call, seen_every: int = 0) -> None:
-        """Start a session. `seen_every` (µs): minimum interval of last-seen updates for assets that do not move."""
+    def __init__(
+        self, call: Call, seen_every: int = 0, interval_seconds: float = 0, health: HealthLane | None = None
+    ) -> None:
+        """Start a session. `seen_every` (µs): minimum interval of last-seen updates for assets that do not move.
+
+        `interval_seconds`: pause between rounds, which the hub needs to recognize a silent site.
+        """
         self._call = call
         self._seen_every = seen_every
+        self._interval_seconds = math.ceil(interval_seconds)
+        self._health = health
+        if health:
+            health.begin_session()
         self._accepts: list[str] = []  # optional features of the hub
         self._is_lane_clear = True  # True if the last batch had all due positions
         self._max_rows = MAX_ROWS
@@ -81,18 +97,24 @@ class Sender:
         """Do the handshake. Raises LinkError, or Stopped if this machine may no longer report as the site."""
         for _ in range(2):
             here = _target()
-            answer = self._call("hello", batch_format.pack(_greeting(here)))
+            health = self._health.due(here.organization_id) if self._health else None
+            greeting = {**_greeting(here), "report": self._report(here, here.acked_seq), **content(health)}
+            answer = self._call("hello", batch_format.pack(greeting))
+            self._note_delivered(health)
             self._accepts = answer.get("accepts", [])
             self._note_answer(answer)
             if self._reconcile(here, _cursor(answer)):
                 return
         raise LinkError(NO_AGREEMENT)
 
-    def push(self, *, with_history: bool = True) -> Sent:
-        """Send the next batch if there is one. Without history, it contains positions only."""
+    def push(self, *, with_history: bool = True, with_new: bool = True) -> Sent:
+        """Send the next batch if there is one. Without history, it contains positions only.
+
+        Without new data, these are positions that the hub knows, so they need no space there. Raises HistoryWaits.
+        """
         here = _target()
         if here.pending is None:
-            self._prepare(here, with_history=with_history or batch_format.SEEN not in self._accepts)
+            self._prepare(here, with_history=with_history, with_new=with_new)
             here = _target()
         if here.pending is None:
             if clock.now() - (here.last_contact_at or 0) > SILENCE:
@@ -105,11 +127,18 @@ class Sender:
         except BatchRefused as error:
             self._take_less(here, str(error))
             return Sent(0, False)
+        except HistoryWaits as error:  # the hub has the cursor that this batch follows, so it has nothing of it
+            hub_link.drop_pending()
+            hub_link.update(history_waits=str(error))
+            raise
+        if here.history_waits is not None and with_history:
+            hub_link.update(history_waits=None)
         for entry in answer["aside"]:
             item, _, reason = entry.partition(": ")
             set_aside(0, item, reason)
+        self._note_delivered(self._pending_batch.health if self._pending_batch else None)
         self._note_answer(answer)
-        self._settle(here, answer)
+        self._settle(here, answer, with_new=with_new)
         return Sent(rows, is_all and change_feed.newest() <= _target().acked_seq, answer["wait_ms"] / 1000)
 
     def _send(self, body: bytes) -> Any:
@@ -119,17 +148,23 @@ class Sender:
 
     def pull(self) -> None:
         """Fetch changed assets of the hub and of other sites."""
-        here = _target()
-        while self._page is not None or [here.hub_epoch, here.master_seq] != self._hub_masters:
-            question = {
-                "after": here.master_seq,
-                "epoch": here.hub_epoch,
-                "page": self._page,
-                "hub": _seen(here),
-            }
+        here, has_news = _target(), False
+        while [here.hub_epoch, here.master_seq] != self._hub_masters:  # also between the pages of one question
+            question = {"after": here.master_seq, "epoch": here.hub_epoch, "page": self._page, "hub": _seen(here)}
             answer = self._call("masters", batch_format.pack(question))
+            if "after" in answer:  # a page of all live assets; copies that it does not list may have been deleted
+                listed = {int(row[0]) for row in answer["assets"]}
+                known = record_copies.live_copies(int(answer["after"]), answer["page"])
+                self._ask(here, [number for number in known if number not in listed])
             self._keep_masters(here, answer)
-            here = _target()
+            here, has_news = _target(), True
+        if has_news:
+            self._ask(here, conflicts.copies_in_conflict(MAX_RECORDS))
+
+    def _ask(self, here: Target, numbers: list[int]) -> None:
+        """Fetch assets by the hub's ids. Some may be this site's own ones, after the hub has merged two sites."""
+        if batch_format.ASK in self._accepts:
+            fetch_assets(here, self._call, numbers)
 
     def _keep_masters(self, here: Target, answer: Any) -> None:
         peer = Peer(HUB, here.organization_id, here.hub_name)
@@ -137,9 +172,10 @@ class Sender:
             self._paging_until = int(answer["until"])
         with writing():
             mirrors.adopt(peer, [(int(hub_id), int(own)) for hub_id, own in answer["yours"]])
-            mirrors.apply(peer, batch_format.asset_records(answer["assets"]), ())
-            if state := _hub_state(answer):
-                hub_link.update(**state)
+        write_in_slices(mirrors.apply_in_steps(peer, batch_format.asset_records(answer["assets"]), (), []))
+        with writing():
+            if current := _hub_state(answer):
+                hub_link.update(**current)
             if answer["page"] is None:
                 hub_link.update(hub_epoch=answer["epoch"], master_seq=self._paging_until)
         self._page = answer["page"]
@@ -149,19 +185,40 @@ class Sender:
     def _note_answer(self, answer: Any) -> None:
         self._hub_masters = answer["masters"]
         now = clock.now()
+        if (merged_at := answer.get("merged_at")) is not None:  # the hub kept records of two sites as they were
+            here = _target()
+            if (here.verified_at or 0) < now - answer["time"] + merged_at:
+                # A full comparison that somebody asked for stays one. Fetch all assets again, too.
+                hub_link.update(is_verify_requested=max(here.is_verify_requested, 1), hub_epoch=None)
         hub_link.update(
             clock_offset=answer["time"] - now,
             last_contact_at=now,
             rival_at=now if answer.get("has_rival") else None,
+            **{name: batch_format.short_name(answer[name]) for name in ("hub_id", "code") if answer.get(name)},
             **_hub_state(answer),
         )
 
-    def _settle(self, here: Target, answer: Any) -> None:
+    def _report(self, here: Target, until_seq: int) -> dict[str, int]:
+        """Return the state of sync that the hub shows: progress, clock offset and interval."""
+        return {
+            "waiting": change_feed.count_after(until_seq),
+            "board_at": here.board_at or 0,
+            "history_until": state.history_until(here) or 0,
+            "clock_offset": here.clock_offset or 0,
+            sites.INTERVAL: self._interval_seconds,
+        }
+
+    def _note_delivered(self, health: SiteHealth | None) -> None:
+        if self._health:
+            self._health.delivered(health)
+
+    def _settle(self, here: Target, answer: Any, *, with_new: bool) -> None:
         present = _cursor(answer)
         if answer["applied"]:
             self._acknowledge(here, present)
             self._max_rows = min(answer["max_rows"], self._max_rows * 2)
-            self._needs = Needs()
+            if with_new:
+                self._needs = Needs()
             self._asked.clear()
             return
         needs = Needs(**{name: tuple(map(int, ids)) for name, ids in answer["needs"].items()})
@@ -178,40 +235,55 @@ class Sender:
         self._asked.add(tuple(needs))
         self._needs = Needs(*(sorted({*old, *new}) for old, new in zip(self._needs, needs, strict=True)))
 
-    def _prepare(self, here: Target, *, with_history: bool) -> None:
-        """Read the due changes and store them as the pending batch."""
+    def _prepare(self, here: Target, *, with_history: bool, with_new: bool) -> None:
+        """Read the due changes and store them as the pending batch.
+
+        A hub of an earlier release accepts no batch without changes. Without history, it gets one change at a time.
+        Records that the hub asked for wait until it takes new data, and so do positions that need them.
+        """
+        is_numbered = with_history or batch_format.SEEN not in self._accepts
+        max_rows = self._max_rows if with_history else 1
         since = clock.now() - (here.board_at or 0)
         is_seen_due = not 0 <= since < self._seen_every
         with reading():
             moment, until = clock.now(), change_feed.newest()
-            due = _with_few_records(change_feed.after(here.acked_seq, self._max_rows)) if with_history else []
+            due = _with_few_records(change_feed.after(here.acked_seq, max_rows)) if is_numbered else []
             contents = outgoing.Contents(here.organization_id, here.horizon)
-            contents.need(self._needs)
+            if with_new:
+                contents.need(self._needs)
             for change in due:
-                contents.add(change, self._max_rows)
+                contents.add(change, max_rows)
             max_seen = NOW_ROWS if self._max_rows >= MAX_ROWS else self._max_rows
             due_tracks = outgoing.DueTracks()
             if is_seen_due:
-                due_tracks = outgoing.due_tracks(here.organization_id, max_seen, MAX_RECORDS)
+                due_tracks = outgoing.due_tracks(here.organization_id, max_seen, MAX_RECORDS if with_new else 0)
             contents.add_tracks(due_tracks.changed)
-            is_up_to_date = with_history and (due[-1].seq if due else here.acked_seq) == until
+            is_up_to_date = is_numbered and (due[-1].seq if due else here.acked_seq) == until
             if is_up_to_date and batch_format.SEEN in self._accepts:
                 contents.add_seen(due_tracks.seen)
             else:
                 contents.add_tracks(due_tracks.seen)  # their location may be among the waiting changes
             self._is_lane_clear = due_tracks.is_all or not is_seen_due
-            is_nothing_due = not due_tracks.changed and not due_tracks.seen and not any(self._needs)
+            is_nothing_due = not (due_tracks.changed or due_tracks.seen or (with_new and any(self._needs)))
             if is_nothing_due and (until == here.acked_seq or not with_history):
                 return
-            last = here.acked_seq if not with_history else due[-1].seq if due else until
+            last = here.acked_seq if not is_numbered else due[-1].seq if due else until
             batch = contents.batch(last)
-        if with_history and batch.until_seq == here.acked_seq:  # last-seen times only
+        if not with_new:
+            batch = _without(self._needs, batch)
+            if not batch.tracks:
+                return
+        if is_numbered and batch.until_seq == here.acked_seq:  # last-seen times only
             claimed = change_feed.claim(here.acked_seq)
             if claimed is None:
-                self._prepare(here, with_history=True)
+                self._prepare(here, with_history=with_history, with_new=with_new)
                 return
             batch = batch._replace(until_seq=claimed)
-        batch = batch._replace(report=_report(here, batch.until_seq), hub_seen=here.hub_state)
+        batch = batch._replace(
+            report=self._report(here, batch.until_seq),
+            hub_seen=here.hub_state,
+            health=self._health.due(here.organization_id) if self._health and with_history else None,
+        )
         body = batch_format.encode(here.cursor, batch)
         with writing():
             for piece in contents.rest:
@@ -234,12 +306,14 @@ class Sender:
         if self._max_rows >= 1:
             return
         self._max_rows = 1
-        first = change_feed.after(here.acked_seq, 1)
+        # The refused batch may have had positions only; a change that came later was not in it.
+        refused_until = here.acked_seq if here.pending_seq is None else here.pending_seq
+        first = [change for change in change_feed.after(here.acked_seq, 1) if change.seq <= refused_until]
         if not first:
             raise LinkError(f"the hub rejected the current locations: {reason}", REFUSED_SECONDS)
         for change in first:
             with writing():
-                set_aside(0, f"change {change.seq}, {Kind(change.kind).name.lower()} {change.a}", reason)
+                set_aside(0, f"change {change.seq}, {Kind(abs(change.kind)).name.lower()} {change.a}", reason)
                 hub_link.skip(change.seq)
 
     def _reconcile(self, here: Target, hub: Cursor) -> bool:
@@ -265,7 +339,26 @@ class Sender:
             hub_link.continue_from(hub)
             if hub.acked_seq + 1 < change_feed.oldest_kept():
                 change_feed.add_names(here.organization_id)
-                hub_link.update(is_verify_requested=1)
+                hub_link.update(is_verify_requested=max(here.is_verify_requested, 1))
+
+
+def fetch_assets(here: Target, call: Call, numbers: list[int]) -> None:
+    """Fetch assets by the hub's ids. Some may be this site's own ones, after the hub has merged two sites."""
+    peer = Peer(HUB, here.organization_id, here.hub_name)
+    while numbers:
+        question = {"after": 0, "epoch": None, "page": None, "hub": _seen(here), "ids": numbers[:MAX_RECORDS]}
+        answer = call("masters", batch_format.pack(question))
+        with writing():
+            mirrors.take_back(peer, [(int(hub_id), int(own)) for hub_id, own in answer["own"]])
+            mirrors.adopt(peer, [(int(hub_id), int(own)) for hub_id, own in answer["yours"]])
+        write_in_slices(mirrors.apply_in_steps(peer, batch_format.asset_records(answer["assets"]), (), []))
+        numbers = numbers[max(1, int(answer["asked"])) :]
+
+
+def _without(needs: Needs, batch: Batch) -> Batch:
+    """Return the batch without positions that the hub cannot store before it has these records."""
+    unknown = {*needs.locations, *needs.tracks}
+    return batch._replace(tracks=[state for state in batch.tracks if unknown.isdisjoint((state.no, state.location))])
 
 
 def _with_few_records(due: list[Change]) -> list[Change]:
@@ -296,7 +389,6 @@ def _greeting(here: Target) -> dict[str, Any]:
         "hub": _seen(here),
         "box": running_box(),
         "recovering": here.recovering is not None,
-        "report": _report(here, here.acked_seq),
     }
 
 
@@ -306,18 +398,10 @@ def _seen(here: Target) -> list[Any] | None:
 
 def _hub_state(answer: Any) -> dict[str, Any]:
     """Return the columns for the hub's state in an answer; empty for hubs of earlier releases."""
-    state = batch_format.hub_state(answer.get("state"))
-    return {"hub_seen_epoch": state.epoch, "hub_seen": state.number, "hub_seen_mark": state.mark} if state else {}
-
-
-def _report(here: Target, until_seq: int) -> dict[str, int]:
-    """Return the status that the hub shows: progress and clock offset."""
-    return {
-        "waiting": change_feed.count_after(until_seq),
-        "board_at": here.board_at or 0,
-        "history_until": sync_state.history_until(here) or 0,
-        "clock_offset": here.clock_offset or 0,
-    }
+    current = batch_format.hub_state(answer.get("state"))
+    return (
+        {"hub_seen_epoch": current.epoch, "hub_seen": current.number, "hub_seen_mark": current.mark} if current else {}
+    )
 
 
 def _cursor(answer: Any) -> Cursor:

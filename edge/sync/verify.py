@@ -1,21 +1,30 @@
-"""`edge sync verify`: compares the history of site and hub, and resends the site's rows where they differ."""
+"""`edge sync verify`: compares history and records of site and hub.
+
+Where they differ, the site's data is sent again, and the hub's assets are fetched again.
+"""
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 from edge import clock
 from edge.database.connection import reading, writing
 from edge.sync import batch_format
-from edge.sync.sender import Call
-from edge.sync.store import change_feed, digests, hub_link
+from edge.sync.sender import Call, fetch_assets
+from edge.sync.store import change_feed, copy_digests, digests, hub_link, record_digests
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
+from edge.sync.store.record_digests import RecordDigest
 from edge.tracking import copies
 
-SAME = "Site and hub have the same history."
-SLICE_DAYS = 14  # per nightly step
+SAME = "Site and hub have the same history and the same records."
+FULL = 2  # value of `is_verify_requested` that computes all digests again
+SLICE_DAYS = 14  # per nightly step with a hub that stores no digests
+SLICE_SECONDS = 5.0  # per nightly step
 MAX_DAYS = 50  # per round; the rest follows in the next
+MAX_COPIES = 5_000  # fetched by one comparison
+NO_DAYS = Days(1, 0)
 
 
 class Difference(NamedTuple):
@@ -29,32 +38,159 @@ class Difference(NamedTuple):
         return f"{clock.rfc3339(self.day * clock.DAY)[:10]} {self.asset_key}"
 
 
-def compare(here: Target, call: Call, days: Days = ALL_DAYS) -> list[Difference]:
+class RecordDifference(NamedTuple):
+    """A record of this site that the hub does not have in the same state, or that only the hub has."""
+
+    kind: int
+    ref: int
+    key: str | None  # None: unknown here
+
+    def __str__(self) -> str:
+        return f"{change_feed.Kind(self.kind).name.lower()} {self.key or f'{self.ref} (only at the hub)'}"
+
+
+class CopyDifference(NamedTuple):
+    """An asset of the hub whose copy here differs, or that only one of the two has live. It is fetched again."""
+
+    ref: int
+    key: str | None  # None: unknown here
+
+    def __str__(self) -> str:
+        return f"copy of asset {self.key or f'{self.ref} of the hub'}"
+
+
+AnyDifference = Difference | RecordDifference | CopyDifference
+
+
+class _Part(NamedTuple):
+    differences: list[Difference]
+    until: int  # last day compared
+    is_stored: bool  # True if the hub stores digests, so asking for many days is cheap
+
+
+def compare(here: Target, call: Call, days: Days = ALL_DAYS, *, is_full: bool = False) -> list[AnyDifference]:
     """Return the differences. Call only while no changes wait, since data in transit would differ, too."""
+    is_whole = is_full
+    if is_full:
+        digests.forget(Scope(here.organization_id, None))
+        copy_digests.forget(here.organization_id)
+    differences: list[AnyDifference] = []
+    begin, is_stored = days.first, is_full
+    while begin <= days.last and len(differences) < MAX_DAYS:
+        part = _compare_part(here, call, Days(begin, days.last if is_stored else _slice_end(begin)), is_full=is_full)
+        differences += part.differences
+        begin, is_stored, is_full = part.until + 1, part.is_stored, False
+    return [*differences, *_compare_records(here, call), *_compare_copies(here, call, is_full=is_whole)]
+
+
+def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False) -> _Part:
+    """Compare these days, or the leading ones if that takes long."""
     scope = Scope(here.organization_id, None)
     first_day = max(days.first, here.horizon // clock.DAY + 1 if here.horizon else days.first)
     question = {"range": (first_day, days.last), "days": []}
-    answer = call("digests", batch_format.pack(question))
-    with reading():
-        ours = digests.by_day(scope, Days(int(answer["first_day"]), days.last))
-    differing_days = digests.differing(ours, _digests(answer["digests"]))[:MAX_DAYS]
-    if not differing_days:
-        return []
-    answer = call("digests", batch_format.pack({**question, "days": differing_days}))
+    answer = call("digests", batch_format.pack({**question, "is_partial": True, "is_full": is_full}))
+    is_stored = "until" in answer
+    theirs_until = int(answer.get("until", days.last))
+    kept = digests.kept_by_day(scope, Days(int(answer["first_day"]), theirs_until), SLICE_SECONDS)
+    theirs = {day: digest for day, digest in _digests(answer["digests"]).items() if day <= kept.until}
+    differing_days = digests.differing(kept.by_day, theirs)[:MAX_DAYS]
+    differences: list[Difference] = []
+    while differing_days:
+        answer = call("digests", batch_format.pack({**question, "days": differing_days}))
+        differences += _differing_tracks(here, scope, answer["days"])
+        differing_days = differing_days[max(len(answer["days"]), 1) :]
+    return _Part(differences, max(kept.until, days.first), is_stored)
+
+
+def _differing_tracks(here: Target, scope: Scope, theirs_by_day: Any) -> list[Difference]:
     differences = []
-    with reading():
-        changed = change_feed.tracks_after(here.acked_seq)  # since the comparison began
-        for day, *theirs in answer["days"]:
-            tracks = set(digests.differing(digests.by_track(scope, day), _digests(theirs))) - changed
+    changed: set[int] = set()
+    for day, *theirs in theirs_by_day:
+        with reading():
+            ours = digests.by_track(scope, day)
+            changed |= change_feed.tracks_after(here.acked_seq)  # since the comparison began
+            tracks = set(digests.differing(ours, _digests(theirs))) - changed
             names = copies.asset_keys(tracks)
-            differences += [Difference(day, track, names.get(track, f"track {track}")) for track in sorted(tracks)]
+        digests.check(scope, day, ours)
+        differences += [Difference(day, track, names.get(track, f"track {track}")) for track in sorted(tracks)]
     return differences
 
 
-def repair(here: Target, differences: list[Difference]) -> str:
+def _compare_records(here: Target, call: Call) -> list[RecordDifference]:
+    """Compare the records whose home is this site. After a restore, the hub may have newer ones: see `recover`."""
+    question = {"range": NO_DAYS, "days": [], "of": "records"}
+    scope = Scope(here.organization_id, None)
+    theirs = call("digests", batch_format.pack(question)).get("records")
+    if theirs is None or here.restored_from is not None:  # a hub of an earlier release compares none
+        return []
+    with reading():
+        ours = record_digests.by_bucket(scope)
+    buckets = digests.differing(ours, _digests(theirs))
+    if not buckets:
+        return []
+    differing: set[RecordDigest] = set()
+    while buckets:
+        answer = call("digests", batch_format.pack({**question, "buckets": buckets}))
+        answered = {*map(int, answer["buckets"]), buckets[0]}
+        with reading():
+            ours_in_them = set(record_digests.in_buckets(scope, "", answered))
+        differing |= ours_in_them ^ {RecordDigest(*map(int, row)) for row in answer["records"]}
+        buckets = [bucket for bucket in buckets if bucket not in answered]
+    with reading():
+        changed = change_feed.records_after(here.acked_seq)
+        kinds = {record.ref: record.kind for record in differing if record.ref not in changed}
+        keys = record_digests.keys_of(scope, kinds)
+    return [RecordDifference(kind, ref, keys.get(ref)) for ref, kind in sorted(kinds.items())]
+
+
+def _compare_copies(here: Target, call: Call, *, is_full: bool = False) -> list[CopyDifference]:
+    """Compare the hub's assets with their copies here, and fetch those that differ. Call after all changes arrived."""
+    question = {"range": NO_DAYS, "days": [], "of": "copies", "after": here.master_seq, "epoch": here.hub_epoch}
+    first, ranges, without = 0, list[int](), set[int]()
+    while first < copy_digests.RANGES:
+        answer = call("digests", batch_format.pack({**question, "first": first, "is_full": is_full}))
+        if answer.get("copies") is None:  # a hub of an earlier release, or with changes that must arrive first
+            return []
+        is_full = False
+        without |= set(map(int, answer["without"]))
+        ours, until = copy_digests.by_range(
+            here.organization_id, copy_digests.read_site, first, without, -1, SLICE_SECONDS
+        )
+        until = min(until, int(answer["until"]))
+        differing_ranges = digests.differing(ours, _digests(answer["copies"]))
+        ranges += [number for number in differing_ranges if number <= until]
+        first = max(until, first) + 1
+    differing: set[int] = set()
+    while ranges:
+        answer = call("digests", batch_format.pack({**question, "first": 0, "buckets": ranges}))
+        if answer.get("copies") is None:
+            return []
+        theirs = {(int(ref), int(value)) for ref, value in answer["copies"]}
+        answered = {*map(int, answer["buckets"]), ranges[0]}
+        for number in answered:
+            with reading():
+                hashes = copy_digests.in_range(here.organization_id, copy_digests.read_site, number)
+            copy_digests.check(here.organization_id, number, hashes)
+            theirs ^= {(ref, value) for ref, _, value in hashes}
+        differing |= {ref for ref, _ in theirs}.difference(map(int, answer["without"]))
+        ranges = [number for number in ranges if number not in answered]
+    refs = sorted(differing)[:MAX_COPIES]
+    fetch_assets(here, call, refs)
+    keys = copy_digests.keys_of_copies(refs)
+    return [CopyDifference(ref, keys.get(ref)) for ref in refs]
+
+
+def _slice_end(begin: int) -> int:
+    """Return the last day to ask a hub for that stores no digests."""
+    oldest = (copies.oldest_end() or clock.now()) // clock.DAY
+    until = max(begin, oldest) + SLICE_DAYS - 1
+    return until if until < clock.now() // clock.DAY else ALL_DAYS.last
+
+
+def repair(here: Target, differences: list[AnyDifference]) -> str:
     """Resend the differences and return a summary for people."""
     sent, summary = _resend(here, differences)
-    is_incomplete = len(differences) >= MAX_DAYS and sent
+    is_incomplete = sum(isinstance(one, Difference) for one in differences) >= MAX_DAYS and sent
     hub_link.update(
         verified_at=clock.now(), verify_result=summary, is_verify_requested=int(is_incomplete), verify_from=None
     )
@@ -69,16 +205,23 @@ def is_due(here: Target) -> bool:
 def next_slice(here: Target, call: Call) -> str:
     """Compare the next days and resend differences. Returns a summary, or an empty text without differences."""
     begin = here.verify_from if here.verify_from is not None else ALL_DAYS.first
-    today = clock.now() // clock.DAY
-    oldest = (copies.oldest_end() or clock.now()) // clock.DAY
-    until = max(begin, oldest) + SLICE_DAYS - 1
-    differences = compare(here, call, Days(begin, until if until < today else ALL_DAYS.last))
+    differences: list[AnyDifference] = []
+    is_stored, ends_at = False, time.monotonic() + SLICE_SECONDS
+    while True:
+        part = _compare_part(here, call, Days(begin, ALL_DAYS.last if is_stored else _slice_end(begin)))
+        differences += part.differences
+        begin, is_stored = part.until + 1, part.is_stored
+        if begin > ALL_DAYS.last or not is_stored or time.monotonic() > ends_at or len(differences) >= MAX_DAYS:
+            break
+    is_last = begin > ALL_DAYS.last
+    if is_last:
+        differences += [*_compare_records(here, call), *_compare_copies(here, call)]
     _, summary = _resend(here, differences)
     count = len(differences) + (here.verify_differences if here.verify_from is not None else 0)
     if differences:
         hub_link.update(verify_result=summary)
-    if until < today:
-        hub_link.update(verify_from=until + 1, verify_differences=count)
+    if not is_last:
+        hub_link.update(verify_from=begin, verify_differences=count)
     else:
         hub_link.update(verify_from=None, verify_differences=0, verified_at=clock.now())
         if not count:
@@ -86,28 +229,35 @@ def next_slice(here: Target, call: Call) -> str:
     return summary if differences else ""
 
 
-def _resend(here: Target, differences: list[Difference]) -> tuple[int, str]:
+def _resend(here: Target, differences: list[AnyDifference]) -> tuple[int, str]:
     """Resend differences; returns their number and a summary.
 
     After a restore, the hub may have more data than the site: nothing of that time is sent until somebody decides.
     """
     unsure = here.restored_from // clock.DAY if here.restored_from is not None else 10**9
-    sent = [difference for difference in differences if difference.day < unsure]
-    kept = [difference for difference in differences if difference.day >= unsure]
+    history = [difference for difference in differences if isinstance(difference, Difference)]
+    sent: list[AnyDifference] = [difference for difference in history if difference.day < unsure]
+    kept = [difference for difference in history if difference.day >= unsure]
+    sent += [one for one in differences if isinstance(one, RecordDifference) and one.key is not None]
     summary = SAME
     if differences:
         named = "; ".join(map(str, differences[:20])) + ("; …" if len(differences) > 20 else "")
         summary = f"{len(differences)} {'difference' if len(differences) == 1 else 'differences'}: {named}."
     if sent:
         summary += f" Sent again: {len(sent)}."
+    if fetched := sum(isinstance(one, CopyDifference) for one in differences):
+        summary += f" Fetched again: {fetched}."
     if kept:
         summary += (
             f" Newer than the backup restored here: {len(kept)}. The hub keeps them: "
             "`edge sync recover` fetches them, `edge sync resend` deletes them at the hub."
         )
     with writing():
-        for difference in sent:
-            change_feed.add_range(difference.track, difference.day * clock.DAY, (difference.day + 1) * clock.DAY - 1)
+        for one in sent:
+            if isinstance(one, RecordDifference):
+                change_feed.add_record(one.kind, one.ref)
+            elif isinstance(one, Difference):
+                change_feed.add_range(one.track, one.day * clock.DAY, (one.day + 1) * clock.DAY - 1)
     return len(sent), summary
 
 

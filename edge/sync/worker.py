@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import EdgeError, SetupError, Unavailable
-from edge.sync import files, verify
+from edge.sync import files, health_lane, verify
 from edge.sync.client import MAX_WAIT_SECONDS, HubClient
-from edge.sync.sender import LinkError, SecondBox, Sender, Stopped
+from edge.sync.health_lane import HealthLane
+from edge.sync.sender import HistoryWaits, LinkError, SecondBox, Sender, Sent, Stopped
 from edge.sync.store import change_feed, hub_link
 from edge.sync.store.hub_link import Target
+from edge.sync.store.site_health import SiteHealth
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +33,10 @@ TRIM_SECONDS = 600.0
 TRIM_ROWS = 10_000
 GIVE_WAY = 39  # pause factor while reads wait: sync gets 1/40 of a core
 MAX_FEED_OF_HUB = 1_000_000  # master data changes kept
-MAX_FEED = 5_000_000  # waiting changes; digests detect those beyond it
+MAX_FEED = 5_000_000  # changes that wait for a hub or for readers of the open feed, about 110 MB
 
 
-class Pace(NamedTuple):
+class SyncPace(NamedTuple):
     """Send interval, daily limit in bytes (0: none), and days to keep acknowledged changes."""
 
     interval_seconds: float
@@ -42,11 +44,19 @@ class Pace(NamedTuple):
     keep_days: int
 
 
-class Worker:
-    def __init__(self, data_dir: Path, pace: Pace, has_reads_waiting: Callable[[], bool]) -> None:
+class SyncWorker:
+    def __init__(
+        self,
+        data_dir: Path,
+        pace: SyncPace,
+        has_reads_waiting: Callable[[], bool],
+        read_health: Callable[[int], SiteHealth] | None = None,
+    ) -> None:
         self._data_dir = data_dir
         self._pace = pace
         self._has_reads_waiting = has_reads_waiting
+        every = health_lane.EVERY_METERED if pace.bytes_a_day else health_lane.EVERY
+        self._health = HealthLane(read_health, every) if read_health else None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
         self._client: HubClient | None = None
@@ -54,6 +64,7 @@ class Worker:
         self._session_key = ""  # client id and URL of the session
         self._has_gone_well = False
         self._trimmed_at = time.monotonic()
+        self._hub_full_until = 0.0  # of the monotonic clock; until then the hub gets current locations only
 
     def start(self) -> None:
         self._thread.start()
@@ -94,6 +105,17 @@ class Worker:
                 wait = UNEXPECTED_SECONDS
         self._hang_up()
 
+    def _push(self, sender: Sender, *, is_used_up: bool) -> Sent | None:
+        """Send the next batch. Returns None if the hub takes only current locations for now."""
+        is_hub_full = time.monotonic() < self._hub_full_until
+        try:
+            sent = sender.push(with_history=not is_used_up and not is_hub_full, with_new=not is_hub_full)
+        except HistoryWaits as error:
+            self._hub_full_until = time.monotonic() + max(error.wait_seconds, POSITIONS_SECONDS)
+            log.warning("Sync: %s", error)
+            return None
+        return None if is_hub_full else sent
+
     def _round(self) -> float:
         """Run one round. Returns the seconds until the next."""
         here = hub_link.find()
@@ -105,7 +127,7 @@ class Worker:
         self._trim(here)
         is_used_up = 0 < self._pace.bytes_a_day <= _spent_today(here)
         sender = self._session(here)
-        sent = sender.push(with_history=not is_used_up)
+        sent = self._push(sender, is_used_up=is_used_up)
         if is_used_up:
             self._count()
             self._note(
@@ -114,11 +136,16 @@ class Worker:
             )
             return POSITIONS_SECONDS
         self._count()
+        if sent is None:
+            sender.pull()
+            self._count()
+            return self._pace.interval_seconds
         if not sent.is_all:
             return sent.wait_seconds
         sender.pull()
         if here.is_verify_requested and self._client:
-            summary = verify.repair(here, verify.compare(here, self._client.call))
+            is_full = here.is_verify_requested == verify.FULL
+            summary = verify.repair(here, verify.compare(here, self._client.call, is_full=is_full))
             log.info("Sync: %s", summary)
         elif self._client and verify.is_due(here) and (summary := verify.next_slice(here, self._client.call)):
             log.warning("Sync: %s", summary)
@@ -132,7 +159,8 @@ class Worker:
             self._hang_up()
             secret, authority = files.read(self._data_dir)
             self._client = HubClient(here.url, here.client_id, secret, authority)
-            sender = Sender(self._client.call, SEEN_EVERY_METERED if self._pace.bytes_a_day else SEEN_EVERY)
+            seen_every = SEEN_EVERY_METERED if self._pace.bytes_a_day else SEEN_EVERY
+            sender = Sender(self._client.call, seen_every, self._pace.interval_seconds, self._health)
             sender.connect()
             if here.last_error:
                 log.info("Sync: connection to the hub restored")
@@ -167,8 +195,9 @@ class Worker:
 
     def _trim_hub(self) -> None:
         """Drop old master data changes. A site that asks for older ones gets all master data, page by page."""
-        while change_feed.newest() - change_feed.oldest_kept() > MAX_FEED_OF_HUB and not self._stopping.wait(0.05):
-            change_feed.trim(change_feed.newest() - MAX_FEED_OF_HUB, TRIM_ROWS)
+        most = MAX_FEED if change_feed.is_open() else MAX_FEED_OF_HUB
+        while change_feed.newest() - change_feed.oldest_kept() > most and not self._stopping.wait(0.05):
+            change_feed.trim(change_feed.newest() - most, TRIM_ROWS)
 
     def _note(self, fault: str, stopped: str | None = None, *, is_rival: bool = False) -> None:
         """Log and record a fault. A failing store must not end the thread."""

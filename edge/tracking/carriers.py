@@ -7,14 +7,15 @@ own elsewhere counts as unloaded, even without a scan.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from edge.audit.actors import Actor
 from edge.database.connection import execute, writing
-from edge.tracking import late_reads, positions, stays
+from edge.tracking import late_reads, positions, report, stays
+from edge.tracking.report import CurrentPosition
 from edge.tracking.stays import Quality, Scan
 
 DEEPEST = 8  # a box on a pallet on a trolley; more is a mistake
@@ -27,8 +28,6 @@ class Carried(NamedTuple):
     asset_id: int
     loaded_at: int
     location_id: int | None
-    asset_location_id: int | None
-    asset_seen_at: int | None
 
 
 def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
@@ -45,8 +44,8 @@ def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
             unload(asset_id, at)
             execute(
                 "INSERT INTO carrier_load (asset_id, loaded_at, carrier_id, loaded_by, location_id, unloaded_at) "
-                "VALUES (?, ?, ?, ?, (SELECT location_id FROM position WHERE asset_id = ?), ?)",
-                (asset_id, at, carrier_id, actor.person_id, carrier_id, ends_at),
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (asset_id, at, carrier_id, actor.person_id, report.current_location(carrier_id), ends_at),
             )
             _catch_up(actor.organization_id, carrier_id, at)
         return True
@@ -86,9 +85,11 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
     by_carrier = {scan.asset_id: scan for scan in seen}
     if not by_carrier:
         return set()
-    carried = [late for scan in by_carrier.values() for late in _carried_late(scan)]
-    for one in _on(by_carrier):
-        scan = _carried_scan(by_carrier[one.carrier_id], one)
+    carried = _carried_late(by_carrier.values())
+    load = _on(by_carrier)
+    current = report.current_positions({*by_carrier, *(one.asset_id for one in load)})
+    for one in load:
+        scan = _carried_scan(by_carrier[one.carrier_id], one, current)
         if scan is not None:
             carried.append(scan)
             execute(
@@ -108,12 +109,21 @@ def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
         follow(carried, gap=0)
 
 
-def _carried_late(scan: Scan) -> list[Scan]:
-    """Return scans of the load for a person's scan of a carrier that arrived after newer ones."""
-    if scan.quality not in (Quality.HANDHELD, Quality.CARRIED):
-        return []  # late reads are weighed together with earlier ones
-    newest = execute("SELECT last_seen_at FROM position WHERE asset_id = ?", (scan.asset_id,)).fetchone()
-    return _carried_then(scan) if newest and newest[0] > scan.observed_at else []
+def _carried_late(seen: Iterable[Scan]) -> list[Scan]:
+    """Return scans of the load for scans of carriers by people that arrived after newer ones.
+
+    Late reads are weighed together with earlier ones.
+    """
+    by_people = [scan for scan in seen if scan.quality in (Quality.HANDHELD, Quality.CARRIED)]
+    if not by_people:
+        return []
+    positions_now = report.current_positions({scan.asset_id for scan in by_people})
+    return [
+        carried
+        for scan in by_people
+        if (now := positions_now.get(scan.asset_id)) and now.last_seen_at > scan.observed_at
+        for carried in _carried_then(scan)
+    ]
 
 
 def _carried_then(scan: Scan) -> list[Scan]:
@@ -134,9 +144,8 @@ def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> No
     for asset_id, seq in carried if depth <= DEEPEST else []:
         late_reads.take_back(asset_id, observed_at, seq, gap)
         execute(
-            "UPDATE carrier_load SET location_id = (SELECT location_id FROM position WHERE asset_id = ?) "
-            "WHERE asset_id = ? AND unloaded_at IS NULL",
-            (carrier_id, asset_id),
+            "UPDATE carrier_load SET location_id = ? WHERE asset_id = ? AND unloaded_at IS NULL",
+            (report.current_location(carrier_id), asset_id),
         )
         take_back(asset_id, observed_at, gap, depth + 1)
 
@@ -165,9 +174,8 @@ def on(organization_id: int, carrier_id: int) -> list[tuple[int, str]]:
 _LOADED = "loaded_at <= ?1 AND ifnull(unloaded_at, ?1 + 1) > ?1"  # at the time in parameter 1
 _ANY = "SELECT 1 FROM carrier_load WHERE unloaded_at IS NULL LIMIT 1"
 _ON = """
-SELECT carried.carrier_id, carried.asset_id, carried.loaded_at, carried.location_id, own.location_id, own.last_seen_at
+SELECT carried.carrier_id, carried.asset_id, carried.loaded_at, carried.location_id
 FROM carrier_load carried JOIN asset ON asset.id = carried.asset_id AND asset.deleted_at IS NULL
-LEFT JOIN position own ON own.asset_id = carried.asset_id
 WHERE carried.unloaded_at IS NULL AND carried.carrier_id IN (SELECT value FROM json_each(?))
 """
 
@@ -176,19 +184,23 @@ def _on(carriers: Iterable[int]) -> list[Carried]:
     return [Carried(*row) for row in execute(_ON, (json.dumps(list(carriers)),)).fetchall()]
 
 
-def _carried_scan(scan: Scan, one: Carried) -> Scan | None:
+def _carried_scan(scan: Scan, one: Carried, current: Mapping[int, CurrentPosition]) -> Scan | None:
     """Return a scan of an asset at its carrier's location; None if it is known there or was unloaded unreported."""
-    now = execute("SELECT location_id, last_seen_at FROM position WHERE asset_id = ?", (one.carrier_id,)).fetchone()
-    if now is None:
+    carrier, own = current.get(one.carrier_id), current.get(one.asset_id)
+    if carrier is None:
         return None
-    location_id, seen_at = now
-    if one.asset_seen_at is not None and one.asset_location_id not in (one.location_id, location_id):
-        unload(one.asset_id, max(one.asset_seen_at, one.loaded_at))
+    if own and own.location_id not in (one.location_id, carrier.location_id):
+        unload(one.asset_id, max(own.last_seen_at, one.loaded_at))
         return None
-    if one.asset_seen_at is not None and one.asset_seen_at >= seen_at:
+    if own and own.last_seen_at >= carrier.last_seen_at:
         return None
     return replace(
-        scan, asset_id=one.asset_id, location_id=location_id, observed_at=seen_at, quality=Quality.CARRIED, rssi=None
+        scan,
+        asset_id=one.asset_id,
+        location_id=carrier.location_id,
+        observed_at=carrier.last_seen_at,
+        quality=Quality.CARRIED,
+        rssi=None,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from edge.database.connection import execute, execute_many
+from edge.database.sliced_writing import ROWS_OF_STEP
 from edge.validation import json_text
 
 # Retention ------------------------------------------------------------------------------------------------------
@@ -21,6 +22,16 @@ def oldest_end() -> int | None:
 def tracks_ended_before(before: int, limit: int) -> list[int]:
     """Return tracks with a stay that ended before a time and is not the newest of its asset."""
     rows = execute(f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?", (before, limit))
+    return [no for (no,) in rows]
+
+
+def people_tracks_ended_before(organization_id: int, before: int, limit: int) -> list[int]:
+    """Return the same of people whom this box read itself: a hub's copies follow the site."""
+    rows = execute(
+        "SELECT no FROM tracked_person JOIN track USING (asset_id) WHERE organization_id = ? AND site_no IS NULL "
+        f"AND history_rows > 1 AND {_FIRST_END} < ? LIMIT ?",
+        (organization_id, before, limit),
+    )
     return [no for (no,) in rows]
 
 
@@ -60,37 +71,64 @@ DigestRow = tuple[int, int, int, int, int, int, int, int, int | None]
 
 
 def rows_for_digest(organization_id: int, site_no: int | None, since: int, until: int) -> Iterator[DigestRow]:
-    """Yield rows of this machine, or on a hub of one site, in storage order, with the site's track numbers."""
-    tracks = execute(
-        "SELECT no, ifnull(remote_no, no) FROM track "
-        "WHERE organization_id = ?1 AND site_no IS ?2 AND ifnull(remote_no, 1) > 0",
-        (organization_id, site_no),
-    ).fetchall()
-    for no, remote_no in tracks:
-        for row in execute(_FOR_DIGEST, (no, since, until)):
-            yield remote_no, *row
+    """Yield rows of this machine, or on a hub of one site, in any order, with the site's track numbers."""
+    sql = _FOR_DIGEST.format(_SCOPE[site_no is not None])
+    yield from execute(sql, (organization_id, site_no or 0, since, until))
 
 
+def extent(organization_id: int, site_no: int | None) -> tuple[int, int] | None:
+    """Return the begin of the oldest and of the newest stay of this machine, or on a hub of one site."""
+    oldest, newest = execute(_EXTENT.format(_SCOPE[site_no is not None]), (organization_id, site_no or 0)).fetchone()
+    return None if oldest is None else (oldest, newest)
+
+
+# Two texts, because an index of the tracks serves only the second.
+_SCOPE = {
+    False: "t.organization_id = ?1 AND t.site_no IS NULL AND ?2 = 0",
+    True: "t.organization_id = ?1 AND t.site_no = ?2 AND t.remote_no > 0",
+}
 _FOR_DIGEST = """
-SELECT observed_at, seq, seen_for, source_no, delay, quality, rule, rssi FROM history
-WHERE position_no = ? AND observed_at BETWEEN ? AND ?
+SELECT ifnull(t.remote_no, t.no), h.observed_at, h.seq, h.seen_for, h.source_no, h.delay, h.quality, h.rule, h.rssi
+FROM track t CROSS JOIN history h ON h.position_no = t.no AND h.observed_at BETWEEN ?3 AND ?4 WHERE {0}
+"""
+_EXTENT = """
+SELECT min((SELECT observed_at FROM history WHERE position_no = t.no ORDER BY observed_at LIMIT 1)),
+       max((SELECT observed_at FROM history WHERE position_no = t.no ORDER BY observed_at DESC LIMIT 1))
+FROM track t WHERE {0}
 """
 
 # Numbers of tracks --------------------------------------------------------------------------------------------------
 
 # Track numbers that may have been used since a copy of the database was made.
 TRACK_LEAP = 1_000_000
-# For a database file that was copied, run on a connection of its own: skip those numbers, find the newest read, and
-# regard all positions as reported to the hub.
-SKIP_TRACK_NUMBERS = (
-    "INSERT INTO sqlite_sequence (name, seq) SELECT 'track', 0 "
-    "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'track')",  # there never was a track
-    f"UPDATE sqlite_sequence SET seq = seq + {TRACK_LEAP} WHERE name = 'track'",
-)
-NEWEST_READ = "(SELECT ifnull(max(last_seen_at), 0) FROM track)"
-KEEP_HUB_POSITIONS = (
-    "INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)"
-)
+
+# Runs a statement: on this database or, with the method of a connection, on the file of a copy.
+Execute = Callable[..., Any]
+
+
+def skip_track_numbers(run: Execute) -> None:
+    """Skip the track numbers that may have been used since the database was copied."""
+    run(
+        "INSERT INTO sqlite_sequence (name, seq) SELECT 'track', 0 "
+        "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'track')"  # there never was a track
+    )
+    run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'track'", (TRACK_LEAP,))
+
+
+def newest_read(run: Execute) -> int:
+    """Return the time of the newest read of all tracks, 0 if there is none."""
+    newest: int = run("SELECT ifnull(max(last_seen_at), 0) FROM track").fetchone()[0]
+    return newest
+
+
+def keep_hub_positions(run: Execute) -> None:
+    """Regard all positions as reported to the hub."""
+    run("INSERT OR REPLACE INTO told SELECT no, last_seen_at FROM track WHERE EXISTS (SELECT 1 FROM target)")
+
+
+def read_positions(run: Execute) -> dict[int, int]:
+    """Return the current location of each asset."""
+    return dict(run("SELECT asset_id, location_id FROM position"))
 
 
 def reserve_tracks(last_track: int) -> None:
@@ -166,14 +204,15 @@ def last_seen(organization_id: int, numbers: set[int]) -> list[tuple[int, int]]:
     ).fetchall()
 
 
-def unreported(organization_id: int, limit: int) -> list[tuple[int, bool, bool]]:
+def unreported(organization_id: int, limit: int, *, with_new: bool = True) -> list[tuple[int, bool, bool]]:
     """Return tracks with a last-seen time that the hub does not have, the one reported longest ago first.
 
-    Each comes with two flags: the hub does not know it; the hub may have newer data after a restore here.
+    Each comes with two flags: the hub does not know it; the hub may have newer data after a restore here. `with_new`
+    includes tracks that it does not know.
     """
     return execute(
         "SELECT no, told.track_no IS NULL, told.last_seen_at <= (SELECT restored_from FROM target) "
-        "FROM track LEFT JOIN told ON told.track_no = track.no "
+        f"FROM track {'LEFT ' if with_new else ''}JOIN told ON told.track_no = track.no "
         "WHERE organization_id = ? AND site_no IS NULL AND told.last_seen_at IS NOT track.last_seen_at "
         "ORDER BY told.last_seen_at, no LIMIT ?",
         (organization_id, limit),
@@ -209,6 +248,16 @@ def site_tracks(site_no: int, remote_numbers: Sequence[int]) -> dict[int, SiteTr
     return {remote_no: SiteTrack(no, asset_id, tuple(values)) for remote_no, no, asset_id, *values in rows}
 
 
+def count_site_tracks(site_no: int, asset_ids: Collection[int]) -> dict[int, int]:
+    """Return the number of tracks that a site has of each of these assets, released ones included."""
+    rows = execute(
+        "SELECT asset_id, count(*) FROM json_each(?) JOIN track ON asset_id = value AND ifnull(site_no, 0) = ? "
+        "GROUP BY asset_id",
+        (json_text.text(sorted(asset_ids)), site_no),
+    )
+    return dict(rows.fetchall())
+
+
 def add_site_track(
     organization_id: int, site_no: int, remote_no: int, asset_id: int, values: tuple[int, ...]
 ) -> SiteTrack:
@@ -236,15 +285,55 @@ def release_number(track: int) -> None:
     execute("UPDATE track SET remote_no = -no WHERE no = ?", (track,))
 
 
-def release_numbers(site_no: int) -> None:
-    """Keep the history of all tracks of a site whose new machine restarts the numbers."""
-    execute("UPDATE track SET remote_no = -no WHERE site_no = ? AND remote_no > 0", (site_no,))
+def release_numbers(site_no: int) -> Iterator[None]:
+    """Keep the history of all tracks of a site whose new machine restarts the numbers. Runs in steps of few tracks."""
+    while execute(_RELEASE_NUMBERS, (site_no, ROWS_OF_STEP)).rowcount:
+        yield
 
 
-def delete_tracks(numbers: Iterable[int]) -> None:
-    for no in numbers:
-        execute("DELETE FROM history WHERE position_no = ?", (no,))
-        execute("DELETE FROM track WHERE no = ?", (no,))
+_RELEASE_NUMBERS = (
+    "UPDATE track SET remote_no = -no WHERE no IN (SELECT no FROM track WHERE site_no = ? AND remote_no > 0 LIMIT ?)"
+)
+
+
+def delete_track(no: int) -> None:
+    """Delete a track without rows."""
+    execute("DELETE FROM track WHERE no = ?", (no,))
+
+
+def drop_repeated_rows(site_no: int, other_no: int, limit: int) -> int:
+    """Delete the rows that one box has sent as two sites, from the first of the two. Returns the number of tracks.
+
+    The first site keeps the older rows, which the box no longer had when it joined as the second. Call until it
+    returns 0.
+    """
+    tracks = execute(
+        "SELECT t.no, o.no FROM track t JOIN track o ON o.site_no = ?2 AND o.remote_no = t.remote_no "
+        "AND o.asset_id = t.asset_id WHERE t.site_no = ?1 AND t.remote_no > 0 LIMIT ?3",
+        (site_no, other_no, limit),
+    ).fetchall()
+    for no, other in tracks:
+        execute(_DROP_REPEATED, (no, other))
+        release_number(no)
+        newest = execute(
+            "SELECT location_id, observed_at + seen_for, observed_at, observed_at, seq, rule FROM history "
+            "JOIN source ON source.no = source_no WHERE position_no = ? ORDER BY observed_at DESC, seq DESC LIMIT 1",
+            (no,),
+        ).fetchone()
+        if newest is None:
+            execute("DELETE FROM track WHERE no = ?", (no,))
+            continue
+        update_tracks([(*newest, no)])
+        execute(_RECOUNT, (no,))
+    return len(tracks)
+
+
+_DROP_REPEATED = """
+DELETE FROM history WHERE position_no = ?1 AND EXISTS (
+    SELECT 1 FROM history o JOIN source s ON s.no = o.source_no JOIN source own ON own.no = history.source_no
+    WHERE o.position_no = ?2 AND o.observed_at = history.observed_at AND o.seq = history.seq
+    AND s.remote_reader IS own.remote_reader AND s.port IS own.port AND s.remote_person IS own.remote_person)
+"""
 
 
 def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[Key]:
@@ -258,26 +347,53 @@ def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[
     )
 
 
+def count_within(ranges: Sequence[tuple[int, int, int]], most: int) -> int:
+    """Return the number of rows that begin in these ranges, at most `most`."""
+    number: int = execute(
+        "SELECT count(*) FROM (SELECT 1 FROM json_each(?) JOIN history ON position_no = value ->> 0 "
+        "AND observed_at BETWEEN value ->> 1 AND value ->> 2 LIMIT ?)",
+        (json_text.text(ranges), most),
+    ).fetchone()[0]
+    return number
+
+
+def keys_after(track: int, after: tuple[int, int], until: int, limit: int) -> list[tuple[int, int, int]]:
+    """Return the next rows of a track that begin until then: begin, number, end."""
+    return execute(
+        "SELECT observed_at, seq, observed_at + seen_for FROM history WHERE position_no = ? "
+        "AND (observed_at, seq) > (?, ?) AND observed_at <= ? ORDER BY observed_at, seq LIMIT ?",
+        (track, *after, until, limit),
+    ).fetchall()
+
+
 _INSERT = (
     "INSERT OR {0} INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_DELETE = "DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?"
 _RECOUNT = "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no) WHERE no = ?"
 
 
 def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, ...]]) -> None:
-    """Delete rows, and insert or replace others. Call `count_rows` afterwards."""
-    execute_many("DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?", gone)
+    """Delete rows, and insert or replace others. Call `count_rows` afterwards.
+
+    REPLACE fires no triggers for deletion, so rows with another source are deleted first.
+    """
+    execute_many(_DELETE, gone)
+    execute_many(f"{_DELETE} AND source_no <> ?", [(*key, values[1]) for key, values in new_rows.items()])
     execute_many(_INSERT.format("REPLACE"), [(*key, *values) for key, values in new_rows.items()])
 
 
-def count_rows(more: Mapping[int, int], recounted: Collection[int]) -> None:
-    """Update row counts. Tracks patched over a range are recounted, because a repair must also correct the count."""
+def count_rows(more: Mapping[int, int]) -> None:
+    """Add to row counts."""
     execute_many(
         "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",
-        [(rows, no) for no, rows in more.items() if rows and no not in recounted],
+        [(rows, no) for no, rows in more.items() if rows],
     )
-    execute_many(_RECOUNT, [(no,) for no in recounted])
+
+
+def recount(tracks: Collection[int]) -> None:
+    execute_many(_RECOUNT, [(no,) for no in tracks])
 
 
 # From a hub back to a new machine of a site ---------------------------------------------------------------------------
@@ -371,6 +487,6 @@ def recover_position(no: int, values: tuple[int, ...]) -> None:
 
 
 def recover_rows(rows: Sequence[tuple[int | None, ...]]) -> None:
-    """Add the missing ones of these rows."""
+    """Add the missing ones of these rows. A row without a track or a source is left out."""
     execute_many(_INSERT.format("IGNORE"), rows)
     execute_many(_RECOUNT, [(no,) for no in {row[0] for row in rows}])

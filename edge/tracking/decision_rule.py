@@ -13,10 +13,8 @@ soonest. The challenger wins once its sum is large enough.
   it needs a smaller sum: two or three reads decide.
 * A location that is silent for `GONE_AFTER` intervals, and for long enough to prove its absence, no longer competes.
   The next read elsewhere is a move at once.
-* A lead below `MARGIN` is ignored, and a look counts for at most `LOOK_LIMIT`, which is less than the sum needed. So a
-  single read decides only without overlap: a sparse reader reads the asset at a location that was in no look before,
-  `here` is due and silent, and the read is at most `WEAKER_BY` below the usual reads at `here`. Reads through walls and
-  reflections are weaker than that.
+* A lead below `MARGIN` is ignored, and a look counts for at most `LOOK_LIMIT`, which is less than the sum needed. So no
+  single read of a zone decides while `here` may still read the asset.
 * If two RFID antennas overlap, a reader that suppresses repeated reads reports only the antenna that was first. A miss
   of the other one is then mostly chance: misses count half, and the full sum is needed. This applies between readers
   only: of two antennas of one reader, the other one reads the asset next.
@@ -60,7 +58,7 @@ GONE_AFTER = 10  # steps
 GONE_EVIDENCE = 60.0  # dB, of misses
 WEAKER_BY = 10.0  # dB
 OVERLAP_LOOKS = 3  # looks with the challenger before the last one with `here`
-KNOWN_LOOKS = 3  # earlier detections that show that a location does not overlap
+KNOWN_LOOKS = 3  # detections that show how often a location reads the asset
 SPARSE_SECONDS = 3  # seconds between looks
 LOOKS = 24  # number of looks that decide
 LEAST_PACE, MOST_PACE, USUAL_PACE = 1, 30, 5  # seconds; `USUAL_PACE` until there are enough gaps
@@ -90,7 +88,7 @@ class Rule(IntEnum):
     DIRECT = 5
     AGAIN = 6  # no move: read again after a gap
     PERSON = 7
-    NEW = 8  # read at a new location, and missed at the previous one
+    NEW = 8  # in old rows only: one read at a new location, missed at the previous one
     SETTLED = 9  # read there last; the reader of the previous location was online and missed it
 
 
@@ -150,8 +148,6 @@ def decide(
         return Decision(challenger, Rule.SILENT)
     if collected >= needed:
         return Decision(challenger, Rule.STRONGER, collected)
-    if not staying and _is_new(detections, end, here, challenger, readers):
-        return Decision(challenger, Rule.NEW)
     return None
 
 
@@ -271,32 +267,6 @@ def began_with(detections: Sequence[Detection], end: int, here: int, one: Detect
     return one
 
 
-def _is_new(detections: Sequence[Detection], end: int, here: int, one: Detection, readers: ReaderOutages) -> bool:
-    """Return True if a single read decides against `here`, which is silent in the second of `detections[end - 1]`."""
-    before = end - 1
-    while before >= 0 and detections[before].second == one.second:
-        before -= 1
-    if (
-        one.rssi is None
-        or one.weight != Weight.RFID_ZONE
-        or before < 0
-        or one.second - detections[before].second < SPARSE_SECONDS
-    ):
-        return False
-    window = detections[decided_from(detections, end) : before + 1]
-    stayed = [other for other in window if other.location_id == here]
-    if not stayed or len(window) < KNOWN_LOOKS or any(other.location_id == one.location_id for other in window):
-        return False
-    last = stayed[-1]
-    if readers.reader_of(last.source_no) == readers.reader_of(one.source_no):
-        return False
-    if readers.outages(last.source_no, last.second, one.second):
-        return False
-    due = last.second + pace([other.second for other in stayed[-GAPS - 1 :]])
-    usual = sorted(other.strength for other in stayed)[len(stayed) // 2]
-    return one.second >= due and one.strength >= usual - WEAKER_BY
-
-
 class Lead(NamedTuple):
     """Sum collected by a challenger, and the sum it needs (dB). None if `here` no longer competes."""
 
@@ -380,7 +350,6 @@ class _Presence:
         self.outages = outages  # of its reader
         self.looks = 0  # looks
         self._first = self._last = self.second = 0
-        self._strength = self._miss = 0.0
         self._step = 0  # 0: not measured since the last detection
         self.weight: int = Weight.RFID_ZONE
 

@@ -12,7 +12,7 @@ from edge.audit.audit import Subject, acting
 from edge.database.bounds import Bounds
 from edge.database.connection import execute, execute_many, reading, writing
 from edge.records import idempotency
-from edge.tracking import copies
+from edge.tracking import copies, report
 
 # About a millisecond of writing each, to keep the ingest writer's wait short.
 ROWS = 500
@@ -21,8 +21,8 @@ RAW_MESSAGES = 10  # packs of up to a megabyte
 
 
 def newest_scan() -> int | None:
-    newest: int | None = execute("SELECT max(last_seen_at) FROM position").fetchone()[0]
-    return newest
+    """Return the time of the newest scan on this machine."""
+    return report.newest_scan() or None
 
 
 def drop_history(before: int, limit: int = ROWS) -> int:
@@ -34,11 +34,47 @@ def drop_history(before: int, limit: int = ROWS) -> int:
             _report_unsent_history(before)
             execute("UPDATE target SET horizon = max(horizon, ?)", (before,))
             execute("UPDATE hub SET horizon = max(horizon, ?)", (before,))
+            execute("UPDATE former_hub SET horizon = max(horizon, ?)", (before,))
+            execute("UPDATE feed SET horizon = max(horizon, ?)", (before,))
         for track in tracks:
             dropped += copies.delete_rows_before(track, before, limit - dropped)
             if dropped >= limit:
                 break
     return dropped
+
+
+def drop_history_of_people(organization_id: int, before: int, limit: int = ROWS) -> int:
+    """Delete stays, scans and passages of people that ended before a time; a hub deletes its copies of the stays."""
+    dropped = 0
+    tracks = copies.people_tracks_ended_before(organization_id, before, limit)  # outside the transaction, as below
+    if tracks:
+        with writing():
+            for track in tracks:
+                dropped += copies.delete_rows_before(track, before, limit - dropped)
+                if dropped >= limit:
+                    return dropped
+    for table, key, sql in _OF_PEOPLE:
+        rows = execute(sql, (organization_id, before, limit)).fetchall()
+        if rows:
+            with writing():
+                execute_many(f"DELETE FROM {table} WHERE {key} = ?", rows)
+        dropped += len(rows)
+    return dropped
+
+
+# Table, primary key, search. CROSS JOIN: by the index of the assets, since most rows are not of people.
+_OF_PEOPLE = (
+    (
+        *("handheld_scan", "id"),
+        "SELECT scan.id FROM tracked_person p CROSS JOIN handheld_scan scan ON scan.asset_id = p.asset_id "
+        "WHERE scan.organization_id = ? AND scan.received_at < ? LIMIT ?",
+    ),
+    (
+        *("passage", "no"),
+        "SELECT passage.no FROM tracked_person p CROSS JOIN passage ON passage.asset_id = p.asset_id "
+        "WHERE passage.organization_id = ? AND passage.at < ? AND passage.site_no IS NULL LIMIT ?",
+    ),
+)
 
 
 def _report_unsent_history(before: int) -> None:
@@ -119,7 +155,9 @@ _UNASSIGNED_TOPICS = """
 
 
 def drop_old_records(before: int, limit: int = ROWS) -> int:
-    """Delete records as old as the deleted history: people's scans, hours of the ledger, past loads of carriers."""
+    """Delete records as old as the deleted history: people's scans, hours of the ledger, past loads of carriers,
+    passages.
+    """
     return sum(_drop_records(table, key, age, before, limit) for table, key, age in _WITH_HISTORY)
 
 
@@ -128,6 +166,7 @@ _WITH_HISTORY = (  # table, primary key, age column
     ("device_use", ("no",), "ended_at"),
     ("ledger", ("reader_id", "hour", "bucket"), f"hour * {clock.HOUR} + {clock.HOUR} - 1"),
     ("carrier_load", ("asset_id", "loaded_at"), "unloaded_at"),
+    ("passage", ("no",), "at"),
 )
 
 
@@ -222,8 +261,11 @@ _DROP_AUDIT_OVER = """
 """
 
 
+BULK_JOBS_KEPT = 7 * clock.DAY  # after their end
+
+
 def drop_expired(now: int, limit: int = ROWS) -> int:
-    """Delete expired sessions, refresh tokens and idempotent answers, and token families without tokens."""
+    """Delete expired sessions, refresh tokens, idempotent answers and bulk jobs, and token families without tokens."""
     with writing():
         dropped = sum(
             execute(f"DELETE FROM {table} WHERE token_hash IN"
@@ -231,7 +273,29 @@ def drop_expired(now: int, limit: int = ROWS) -> int:
             for table in ("web_session", "refresh_token")
         )  # fmt: skip
         dropped += idempotency.drop_expired(now, limit)
+        dropped += _drop_bulk_jobs(now - BULK_JOBS_KEPT, limit)
         return dropped + execute(_DROP_FAMILIES, (now - clock.DAY, limit)).rowcount
+
+
+def _drop_bulk_jobs(before: int, limit: int) -> int:
+    """Delete the assets and rows of finished jobs first, then the jobs without any."""
+    dropped = execute(
+        "DELETE FROM bulk_job_asset WHERE (job_id, asset_id) IN ("
+        "SELECT a.job_id, a.asset_id FROM bulk_job j JOIN bulk_job_asset a ON a.job_id = j.id "
+        "WHERE j.finished_at < ? LIMIT ?)",
+        (before, limit),
+    ).rowcount
+    dropped += execute(
+        "DELETE FROM bulk_job_row WHERE (job_id, line) IN ("
+        "SELECT r.job_id, r.line FROM bulk_job j JOIN bulk_job_row r ON r.job_id = j.id "
+        "WHERE j.finished_at < ? LIMIT ?)",
+        (before, limit),
+    ).rowcount
+    jobs = (
+        "DELETE FROM bulk_job WHERE finished_at < ? AND NOT EXISTS (SELECT 1 FROM bulk_job_asset WHERE job_id = id) "
+        "AND NOT EXISTS (SELECT 1 FROM bulk_job_row WHERE job_id = id)"
+    )
+    return dropped + execute(jobs, (before,)).rowcount
 
 
 _DROP_FAMILIES = """

@@ -86,6 +86,41 @@ def plans_of(organization_id: int, location_ids: Sequence[int]) -> list[int]:
     return [plan_id for (plan_id,) in rows]
 
 
+class Drawn(NamedTuple):
+    """A plan with the shape of one location on it."""
+
+    plan: Plan
+    shape: Shape
+    name: str  # of the location
+
+
+MOST_LEVELS = 100  # of the tree; parents that form a circle end here
+
+_DRAWN = f"""
+WITH RECURSIVE above (id, level) AS (
+    SELECT :location_id, 0
+    UNION ALL
+    SELECT l.parent_id, level + 1 FROM above JOIN location l ON l.id = above.id
+    WHERE l.parent_id IS NOT NULL AND level < {MOST_LEVELS}
+)
+SELECT p.location_id, area.name, p.width, p.height, p.updated_at, s.location_id, s.points, own.name
+FROM above CROSS JOIN floor_shape s ON s.location_id = above.id
+JOIN floor_plan p ON p.location_id = s.plan_id AND p.organization_id = :organization_id
+JOIN location area ON area.id = p.location_id AND area.deleted_at IS NULL
+JOIN location own ON own.id = s.location_id AND own.deleted_at IS NULL
+ORDER BY above.level, p.location_id LIMIT 1
+"""
+
+
+def drawn_location(organization_id: int, location_id: int) -> Drawn | None:
+    """Return the plan that shows a location, with its shape or that of the nearest drawn area around it."""
+    row = execute(_DRAWN, {"organization_id": organization_id, "location_id": location_id}).fetchone()
+    if row is None:
+        return None
+    points = [(x, y) for x, y in json_text.decode(row[6])]
+    return Drawn(Plan(*row[:5]), Shape(row[5], points), row[7])
+
+
 def set_image(actor: Actor, location_id: int, image: bytes, media_type: str, size: tuple[int, int]) -> None:
     """Add the plan, or replace its drawing and keep the shapes. Raises NotFound."""
     with acting(actor) as act:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
+from edge import clock
 from edge.database.connection import execute, reading, stream
 from edge.tracking import antenna_names
 from edge.tracking.board import BELOW
+from edge.tracking.shown_positions import is_shown
 from edge.validation import json_text
 
 Row = tuple[int, int, int, int, int]  # asset, track, observed_at, seq, source
@@ -29,13 +32,13 @@ class Span(NamedTuple):
 
 
 # The stay of each asset at the start, and every row since then, in index order to avoid sorting.
-_ROWS = """
+_ROWS = f"""
 SELECT t.asset_id, t.no, h.observed_at, h.seq, h.source_no
 FROM track t INDEXED BY track_asset
 CROSS JOIN history h ON h.position_no = t.no AND h.observed_at < :until AND h.observed_at >= ifnull((
     SELECT observed_at FROM history WHERE position_no = t.no AND observed_at <= :since
     ORDER BY observed_at DESC LIMIT 1), :since)
-WHERE t.organization_id = :organization_id
+WHERE t.organization_id = :organization_id AND {is_shown("t")}
 ORDER BY t.asset_id
 """
 
@@ -50,6 +53,35 @@ def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[S
         inside = {row[0] for row in execute(_INSIDE, values)}
         rows = execute(_ROWS, {**values, "since": edges[0], "until": edges[-1]})
         return _spans(_changes(rows, inside), edges)
+
+
+class Stay(NamedTuple):
+    """A stay of an asset; `until` is when it was last seen there."""
+
+    asset_id: int
+    since: int
+    until: int
+    location_id: int
+
+
+_STAYS = f"""
+SELECT t.asset_id, h.observed_at,
+       iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for), s.location_id
+FROM track t INDEXED BY track_asset
+CROSS JOIN history h ON h.position_no = t.no AND h.observed_at >= ifnull((
+    SELECT observed_at FROM history WHERE position_no = t.no AND observed_at <= :since
+    ORDER BY observed_at DESC LIMIT 1), :since)
+CROSS JOIN source s ON s.no = h.source_no
+WHERE t.organization_id = :organization_id AND {is_shown("t")}
+ORDER BY t.asset_id
+"""
+
+
+def stays_since(organization_id: int, since: int) -> Iterator[list[Stay]]:
+    """Yield the stays of each asset since a time, oldest first, with the one in progress at that time."""
+    rows = stream(_STAYS, {"organization_id": organization_id, "since": since})
+    for _, own in groupby(rows, itemgetter(0)):
+        yield sorted((Stay(*row) for row in own), key=itemgetter(1))
 
 
 _INSIDE = f"{BELOW.rstrip()} SELECT no FROM source WHERE location_id IN (SELECT id FROM below)"
@@ -104,14 +136,14 @@ class Passage(NamedTuple):
 
 
 # History is stored by asset, so this reads only the assets seen since then.
-_PASSAGES = """
+_PASSAGES = f"""
 WITH since AS (
     SELECT p.asset_id, h.position_no, h.observed_at, h.seq, s.location_id,
            lag(s.location_id) OVER (PARTITION BY p.asset_id ORDER BY h.observed_at, h.seq) AS previous
     FROM track p
     CROSS JOIN history h ON h.position_no = p.no AND h.observed_at >= :since
     CROSS JOIN source s ON s.no = h.source_no
-    WHERE p.organization_id = :organization_id AND p.last_seen_at >= :since
+    WHERE p.organization_id = :organization_id AND p.last_seen_at >= :since AND {is_shown("p")}
 ),
 step AS (
     SELECT asset_id, observed_at, seq, location_id,
@@ -137,6 +169,54 @@ def passages(organization_id: int, location_id: int, since: int, limit: int = 10
     return [Passage(at, bool(came), *rest) for at, came, *rest in execute(_PASSAGES, values)]
 
 
+class Moves(NamedTuple):
+    """Number of moves from one location to another in one hour. `hour` counts from the beginning.
+
+    `origin_id` None: assets seen for the first time.
+    """
+
+    hour: int
+    origin_id: int | None
+    location_id: int
+    number: int
+
+
+# Only tracks with a row since then, and of each the stay in progress before it, to know where it came from. Python
+# compares neighbors, because a window function of SQLite would sort the rows again.
+_MOVED = f"""
+SELECT t.asset_id, t.no, h.observed_at, h.seq, h.source_no
+FROM track t INDEXED BY track_asset
+CROSS JOIN history h ON h.position_no = t.no AND h.observed_at >= ifnull((
+    SELECT observed_at FROM history WHERE position_no = t.no AND observed_at < :since
+    ORDER BY observed_at DESC LIMIT 1), :since)
+WHERE t.organization_id = :organization_id AND t.row_at >= :since AND t.is_retired = 0 AND {is_shown("t")}
+ORDER BY t.asset_id
+"""
+
+
+def moves_by_hour(organization_id: int, since: int) -> list[Moves]:
+    """Return the moves of live assets since a time."""
+    with reading():
+        location_of = dict(
+            execute("SELECT no, location_id FROM source WHERE organization_id = ?", (organization_id,)).fetchall()
+        )
+        rows = execute(_MOVED, {"organization_id": organization_id, "since": since})
+        counts = Counter(_moves(rows, location_of, since))
+    return [Moves(*key, number) for key, number in counts.items()]
+
+
+def _moves(rows: Iterable[Row], location_of: Mapping[int, int], since: int) -> Iterator[tuple[int, int | None, int]]:
+    """Yield hour, origin and location of each move."""
+    for _, own in groupby(rows, itemgetter(0)):
+        origin: int | None = None
+        for _, _, at, _, source_no in _in_order(own):
+            location_id = location_of[source_no]
+            if location_id != origin:
+                if at >= since:
+                    yield (at - since) // clock.HOUR, origin, location_id
+                origin = location_id
+
+
 class ExportRow(NamedTuple):
     """One stay of an asset; `until` is when it was last seen there."""
 
@@ -153,9 +233,9 @@ class ExportRow(NamedTuple):
 
 # The tracks of each asset, in the order of the file. Each track is read in its stored order, because sorting would hold
 # the whole history in memory.
-_EXPORTED = """
+_EXPORTED = f"""
 SELECT json_group_array(t.no) FROM track t JOIN asset a ON a.id = t.asset_id
-WHERE t.organization_id = :organization_id AND (:asset_id IS NULL OR t.asset_id = :asset_id)
+WHERE t.organization_id = :organization_id AND {is_shown("t")} AND (:asset_id IS NULL OR t.asset_id = :asset_id)
 GROUP BY a.external_key ORDER BY a.external_key
 """
 _IDS_BELOW = f"{BELOW} SELECT json_group_array(id) FROM below"

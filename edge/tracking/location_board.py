@@ -8,6 +8,7 @@ from typing import NamedTuple
 from edge.database.connection import execute, reading
 from edge.database.lists import Page
 from edge.tracking.board import BOARD_COLUMNS, BoardRow
+from edge.tracking.shown_positions import SHOWN
 
 
 class Branch(NamedTuple):
@@ -29,25 +30,32 @@ SELECT l.id, l.external_key, l.name, l.is_active, p.id
 FROM location l LEFT JOIN location p ON p.id = l.parent_id AND p.deleted_at IS NULL
 WHERE l.organization_id = ? AND l.deleted_at IS NULL ORDER BY l.name, l.id
 """
-_COUNTS = """
-SELECT position.location_id, count(*) FROM position JOIN asset ON asset.id = position.asset_id
-WHERE position.organization_id = ? AND asset.deleted_at IS NULL GROUP BY position.location_id
+_COUNTS = f"""
+SELECT l.id, (SELECT count(*) FROM {SHOWN} t WHERE t.location_id = l.id AND t.is_retired = 0)
+FROM location l WHERE l.organization_id = ?
 """
+
+
+class Choice(NamedTuple):
+    """A live location in the tree, to choose from."""
+
+    id: int
+    name: str
+    depth: int
+
+
+def choices(organization_id: int) -> list[Choice]:
+    """Return all live locations in the order of the tree, without the counts, which take longer."""
+    rows = execute(_LOCATIONS, (organization_id,)).fetchall()
+    return [Choice(row[0], row[2], depth) for row, depth in _depth_first(_by_parent(rows))]
 
 
 def tree(organization_id: int) -> list[Branch]:
     """Return all live locations depth first, siblings by name. Cycles (made by hand) are left out."""
     with reading():
         counts = dict(execute(_COUNTS, (organization_id,)).fetchall())
-        rows = execute(_LOCATIONS, (organization_id,)).fetchall()
-    by_parent: dict[int | None, list[tuple[int, str, str, int, int | None]]] = {}
-    for row in rows:
-        by_parent.setdefault(row[4], []).append(row)
-    order, stack = [], [(row, 0) for row in reversed(by_parent.get(None, []))]
-    while stack:
-        row, depth = stack.pop()
-        order.append((row, depth))
-        stack += [(child, depth + 1) for child in reversed(by_parent.get(row[0], []))]
+        by_parent = _by_parent(execute(_LOCATIONS, (organization_id,)).fetchall())
+    order = _depth_first(by_parent)
     below = {row[0]: counts.get(row[0], 0) for row, _ in order}
     for row, _ in reversed(order):
         if row[4] is not None:
@@ -56,6 +64,49 @@ def tree(organization_id: int) -> list[Branch]:
         Branch(key, code, name, bool(on), parent, depth, counts.get(key, 0), below[key], len(by_parent.get(key, ())))
         for (key, code, name, on, parent), depth in order
     ]
+
+
+class Oldest(NamedTuple):
+    """The earliest arrival and the earliest last read among the assets at a location or below."""
+
+    dwell_started_at: int
+    last_seen_at: int
+
+
+_OLDEST = f"""
+SELECT location_id, min(dwell_started_at), min(last_seen_at) FROM {SHOWN}
+WHERE organization_id = ? AND is_retired = 0 AND location_id IS NOT NULL GROUP BY location_id
+"""
+
+
+def oldest(organization_id: int, branches: Sequence[Branch]) -> dict[int, Oldest]:
+    """Return the oldest stays by location, for those with assets. `branches` is the whole tree, parents first."""
+    found = {row[0]: Oldest(*row[1:]) for row in execute(_OLDEST, (organization_id,))}
+    for branch in reversed(branches):
+        own = found.get(branch.id)
+        if own is not None and branch.parent_id is not None:
+            above = found.get(branch.parent_id, own)
+            found[branch.parent_id] = Oldest(*map(min, own, above))
+    return found
+
+
+Row = tuple[int, str, str, int, int | None]
+
+
+def _by_parent(rows: Sequence[Row]) -> dict[int | None, list[Row]]:
+    by_parent: dict[int | None, list[Row]] = {}
+    for row in rows:
+        by_parent.setdefault(row[4], []).append(row)
+    return by_parent
+
+
+def _depth_first(by_parent: dict[int | None, list[Row]]) -> list[tuple[Row, int]]:
+    order, stack = [], [(row, 0) for row in reversed(by_parent.get(None, []))]
+    while stack:
+        row, depth = stack.pop()
+        order.append((row, depth))
+        stack += [(child, depth + 1) for child in reversed(by_parent.get(row[0], []))]
+    return order
 
 
 def names(organization_id: int) -> dict[int, str]:
@@ -121,9 +172,9 @@ def with_codes(organization_id: int) -> list[LocationCodes]:
     ]
 
 
-_HERE = """
-FROM position p JOIN asset a ON a.id = p.asset_id JOIN location l ON l.id = p.location_id
-WHERE p.location_id = :location_id AND p.organization_id = :organization_id AND a.deleted_at IS NULL
+_HERE = f"""
+FROM {SHOWN} p CROSS JOIN asset a ON a.id = p.asset_id CROSS JOIN location l ON l.id = p.location_id
+WHERE p.location_id = :location_id AND p.organization_id = :organization_id AND p.is_retired = 0
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute
+from edge.tracking.shown_positions import SHOWN
 
 
 def mark_lost(sender: Actor, asset_id: int, at: int, *, is_lost: bool) -> bool:
@@ -26,9 +27,9 @@ def mark_lost(sender: Actor, asset_id: int, at: int, *, is_lost: bool) -> bool:
 
 
 def lost_since(organization_id: int, asset_id: int) -> int | None:
-    """Return the time of the mark if the asset has not been seen since."""
+    """Return the time of the mark if the asset has not been seen since, as far as this request may show it."""
     sql = (
-        "SELECT lost.marked_at FROM lost_asset lost LEFT JOIN position ON position.asset_id = lost.asset_id "
+        f"SELECT lost.marked_at FROM lost_asset lost LEFT JOIN {SHOWN} position ON position.asset_id = lost.asset_id "
         "WHERE lost.organization_id = ? AND lost.asset_id = ? AND ifnull(position.last_seen_at, 0) < lost.marked_at"
     )
     row = execute(sql, (organization_id, asset_id)).fetchone()

@@ -5,11 +5,16 @@ History is stored by asset, so both use its primary key: one lookup per asset, o
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from edge.database.connection import execute, reading
-from edge.database.lists import Page
+from edge.database import triggers
+from edge.database.connection import execute
 from edge.tracking.board import BELOW, matches_text
+from edge.tracking.shown_positions import is_shown
+from edge.validation import json_text
 
 MOST_ROWS = 5000  # of history, per query
 
@@ -60,20 +65,23 @@ class Stay(NamedTuple):
     sightings: int
 
 
-# At a hub an asset has several tracks. With max(), SQLite takes the other columns from the row with the maximum.
+# At a hub an asset has several tracks. With max(), SQLite takes the other columns from the row with the maximum. A
+# track without a newer stay is where it was then, so its history is not read.
 _THEN = """
-SELECT t.asset_id, t.no, max(h.observed_at) AS observed_at, h.seq, s.location_id,
-       min(:at, iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for))
-           AS last_seen_at
-FROM track t
-CROSS JOIN history h ON h.position_no = t.no AND (h.observed_at, h.seq) = (
+SELECT t.asset_id, t.no, max(iif(t.row_at <= :at, t.row_at, h.observed_at)) AS observed_at,
+       iif(t.row_at <= :at, t.row_seq, h.seq) AS seq, iif(t.row_at <= :at, t.location_id, s.location_id) AS location_id,
+       min(:at, iif(t.row_at <= :at, t.last_seen_at, h.observed_at + h.seen_for)) AS last_seen_at
+FROM {0}track t {1}
+LEFT JOIN history h ON t.row_at > :at AND h.position_no = t.no AND (h.observed_at, h.seq) = (
     SELECT observed_at, seq FROM history
     WHERE position_no = t.no AND observed_at <= :at ORDER BY observed_at DESC, seq DESC LIMIT 1
 )
-CROSS JOIN source s ON s.no = h.source_no
-WHERE t.organization_id = :organization_id
+LEFT JOIN source s ON s.no = h.source_no
+WHERE t.organization_id = :organization_id AND (t.row_at <= :at OR h.observed_at IS NOT NULL) AND {2}
 GROUP BY t.asset_id
 """
+_OF_ALL = _THEN.format("", "NOT INDEXED", is_shown("t"))
+_OF_SOME = _THEN.format("json_each(:of_assets) k CROSS JOIN ", "ON t.asset_id = k.value", is_shown("t"))
 # The first row after the last one elsewhere. It may be old, so only the rows of the page are looked up.
 _ARRIVED = """
 (SELECT own.observed_at FROM history own WHERE own.position_no = shown.no AND (own.observed_at, own.seq) > (
@@ -86,14 +94,6 @@ _ARRIVED = """
 _FIRST = "(SELECT min(own.observed_at) FROM history own WHERE own.position_no = shown.no)"
 
 
-def board_at(organization_id: int, filters: PastFilter, *, limit: int, offset: int = 0) -> Page[PastRow]:
-    """Return all assets that had been seen by that moment and were not retired then."""
-    with reading():
-        sql, values = past_statement(organization_id, filters)
-        rows = execute(sql, {**values, "limit": limit, "offset": offset}).fetchall()
-    return Page([past_row(row) for row in rows], rows[0][0] if rows else 0)
-
-
 def past_row(row: tuple[Any, ...]) -> PastRow:
     """Convert a row of `past_statement`."""
     _, *columns = row
@@ -101,10 +101,26 @@ def past_row(row: tuple[Any, ...]) -> PastRow:
     return PastRow(*columns)
 
 
-def past_statement(organization_id: int, filters: PastFilter) -> tuple[str, dict[str, Any]]:
-    """Return the rows as SQL, with the total count first, and the parameters except `limit` and `offset`."""
+class Among(NamedTuple):
+    """Some assets, and a condition on their past positions `p`."""
+
+    asset_ids: Sequence[int]
+    condition: str = "1"
+    values: Mapping[str, Any] = {}
+
+
+def past_statement(organization_id: int, filters: PastFilter, among: Among | None = None) -> tuple[str, dict[str, Any]]:
+    """Return the rows as SQL, with the total count first, and the parameters except `limit` and `offset`.
+
+    Without `among`, the rows are of all assets of the organization, and all positions are computed.
+    """
     conditions = ["a.organization_id = :organization_id", "(a.deleted_at IS NULL OR a.deleted_at > :at)"]
     values: dict[str, Any] = {"organization_id": organization_id, "at": filters.at}
+    then = _OF_ALL
+    if among is not None:
+        then = _OF_SOME
+        conditions.append(among.condition)
+        values |= {"of_assets": json_text.text(list(among.asset_ids)), **among.values}
     start = "WITH"
     if filters.q:
         matches, text_values = matches_text(organization_id, filters.q)
@@ -114,27 +130,155 @@ def past_statement(organization_id: int, filters: PastFilter) -> tuple[str, dict
         start = f"{BELOW},"
         conditions.append("p.location_id IN (SELECT id FROM below)")
         values["location_id"] = filters.location_id
-    order = SORTS.get(filters.sort.removeprefix("-"), SORTS[DEFAULT_SORT])
     return (
-        f"{start} p AS MATERIALIZED ({_THEN}), shown AS ("
+        f"{start} p AS MATERIALIZED ({then}), shown AS ("
         "SELECT count(*) OVER () AS total, a.id AS id, a.external_key AS external_key, a.name AS name, "
         "l.external_key AS location_key, l.name AS location_name, l.deleted_at IS NULL AS is_live, a.deleted_at, p.* "
-        "FROM p JOIN asset a ON a.id = p.asset_id JOIN location l ON l.id = p.location_id "
-        f"WHERE {' AND '.join(conditions)} "
-        f"ORDER BY {order.format('DESC' if filters.sort.startswith('-') else '')}, a.id LIMIT :limit OFFSET :offset) "
+        "FROM p CROSS JOIN asset a ON a.id = p.asset_id JOIN location l ON l.id = p.location_id "
+        f"WHERE {' AND '.join(conditions)} ORDER BY {order_of(filters.sort)}, a.id LIMIT :limit OFFSET :offset) "
         "SELECT total, id, external_key, name, location_id, location_key, location_name, is_live, "
         f"ifnull({_ARRIVED}, {_FIRST}), last_seen_at, deleted_at FROM shown"
     ), values
 
 
-_ROWS = """
+def order_of(sort: str) -> str:
+    """Return the ORDER BY of a sort, without the last column, the id."""
+    column = SORTS.get(sort.removeprefix("-"), SORTS[DEFAULT_SORT])
+    return column.format("DESC" if sort.startswith("-") else "")
+
+
+# Assets that may have been at a location, or may have been seen last at a time, from the table `past_stay` and the
+# newest rows of the tracks. Whether they were is for `past_statement`, which computes their positions.
+
+# In the table, a stay is in the cell of its begin. Cells of a level are as long as its longest stays, so a stay that
+# lasts at a moment began in the cell of that moment or in the one before.
+_LEVELS = range(triggers.PAST_LEVELS)
+
+
+def _cells(at: int) -> list[tuple[int, int]]:
+    """Return the cells of stays that last at a moment, and the longest stay of each in µs."""
+    widths = [triggers.past_width(level) for level in _LEVELS]
+    return [
+        (number * triggers.PAST_LEVELS + level, width)
+        for level, width in enumerate(widths)
+        for number in (at // width - 1, at // width)
+    ]
+
+
+_ADD_ENDED = f"""
+INSERT OR IGNORE INTO past_stay (cell, source_no, observed_at, track_no, seen_until, until)
+SELECT {triggers.past_cell("observed_at", "until")}, source_no, observed_at, position_no, observed_at + seen_for, until
+FROM (
+    SELECT *, lead(observed_at) OVER (PARTITION BY position_no ORDER BY observed_at, seq) AS until
+    FROM history WHERE position_no > ? AND position_no <= ?
+) WHERE until > observed_at
+"""
+
+
+_NEXT_TRACKS = """
+SELECT max(no) FROM (
+    SELECT no, sum(history_rows) OVER (ORDER BY no) - history_rows AS before FROM (
+        SELECT no, history_rows FROM track WHERE no > ?1 ORDER BY no LIMIT ?2
+    )
+) WHERE before < ?2
+"""
+
+
+def add_ended_stays(last_track: int, rows: int) -> int | None:
+    """Add about this many stays of the tracks after this one to the table. Return the last track, None at the end."""
+    until: int | None = execute(_NEXT_TRACKS, (last_track, rows)).fetchone()[0]
+    if until is not None:
+        execute(_ADD_ENDED, (last_track, until))
+    return until
+
+
+_MAY_HAVE_BEEN_AT = """
+SELECT DISTINCT asset_id FROM (
+    SELECT t.asset_id FROM json_each(:locations) l CROSS JOIN source s ON s.location_id = l.value
+    CROSS JOIN json_each(:cells) c CROSS JOIN past_stay p ON p.cell = c.value AND p.source_no = s.no
+    AND p.observed_at <= :at AND p.until > :at CROSS JOIN track t ON t.no = p.track_no
+    UNION ALL
+    SELECT t.asset_id FROM json_each(:locations) l
+    CROSS JOIN track t ON t.location_id = l.value AND t.is_newest = 1 AND t.row_at <= :at
+    UNION ALL
+    SELECT t.asset_id FROM json_each(:locations) l
+    CROSS JOIN track t ON t.location_id = l.value AND t.is_newest = 0 AND t.row_at <= :at
+) LIMIT :limit
+"""
+
+
+def may_have_been_at(location_ids: Sequence[int], at: int, limit: int) -> list[int]:
+    """Return at most `limit` assets, among them all that were at these locations unless there are more."""
+    values = {
+        "locations": json_text.text(list(location_ids)),
+        "cells": json_text.text([cell for cell, _ in _cells(at)]),
+        "at": at,
+        "limit": limit,
+    }
+    return [asset_id for (asset_id,) in execute(_MAY_HAVE_BEEN_AT, values)]
+
+
+_MAY_HAVE_BEEN_SEEN = """
+SELECT DISTINCT asset_id FROM (
+    SELECT t.asset_id FROM json_each(:cells) c CROSS JOIN past_stay p ON p.cell = c.value
+    AND p.seen_until >= :at AND p.until > :at AND p.observed_at <= :at CROSS JOIN track t ON t.no = p.track_no
+    UNION ALL
+    SELECT asset_id FROM track
+    WHERE organization_id = :organization_id AND is_newest = 1 AND last_seen_at >= :at AND row_at <= :at
+    UNION ALL
+    SELECT asset_id FROM track
+    WHERE organization_id = :organization_id AND is_newest = 0 AND last_seen_at >= :at AND row_at <= :at
+) LIMIT :limit
+"""
+
+
+def may_have_been_seen(organization_id: int, at: int, limit: int) -> list[int]:
+    """Return at most `limit` assets, among them all that were seen before and after a moment at one location."""
+    cells = json_text.text([cell for cell, _ in _cells(at)])
+    values = {"organization_id": organization_id, "cells": cells, "at": at, "limit": limit}
+    return [asset_id for (asset_id,) in execute(_MAY_HAVE_BEEN_SEEN, values)]
+
+
+_ENDED = """
+SELECT p.seen_until, p.track_no FROM past_stay p
+WHERE p.cell = ? AND p.seen_until > ? AND p.seen_until < ? AND p.until > ? AND p.observed_at <= ?
+ORDER BY p.seen_until {0}
+"""
+_ENDED_NOW = """
+SELECT last_seen_at, no FROM track WHERE organization_id = ? AND is_newest = {1} AND last_seen_at < ?
+ORDER BY last_seen_at {0}
+"""
+
+
+def last_seen_before(organization_id: int, at: int, *, descending: bool) -> Iterator[tuple[int, int]]:
+    """Yield the times before a moment when an asset may have been seen last, in order, each with its track."""
+    order = "DESC" if descending else ""
+    cursors = [execute(_ENDED.format(order), (cell, at - width, at, at, at)) for cell, width in _cells(at)]
+    cursors += [execute(_ENDED_NOW.format(order, is_newest), (organization_id, at)) for is_newest in (0, 1)]
+    return heapq.merge(*cursors, key=itemgetter(0), reverse=descending)
+
+
+def assets_of(tracks: Sequence[int]) -> list[int]:
+    """Return the assets of tracks."""
+    sql = "SELECT DISTINCT t.asset_id FROM json_each(?) k CROSS JOIN track t ON t.no = k.value"
+    return [asset_id for (asset_id,) in execute(sql, (json_text.text(list(tracks)),))]
+
+
+def is_larger_than(organization_id: int, count: int) -> bool:
+    """Return whether more assets than this have a position."""
+    sql = "SELECT count(*) FROM (SELECT 1 FROM track WHERE organization_id = ? AND is_newest = 1 LIMIT ?)"
+    tracks: int = execute(sql, (organization_id, count + 1)).fetchone()[0]
+    return tracks > count
+
+
+_ROWS = f"""
 SELECT l.id, l.external_key, l.name, l.deleted_at IS NULL, h.observed_at,
        iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for)
 FROM track t
 JOIN history h ON h.position_no = t.no
 JOIN source s ON s.no = h.source_no
 JOIN location l ON l.id = s.location_id
-WHERE t.organization_id = :organization_id AND t.asset_id = :asset_id AND h.observed_at < :until
+WHERE t.organization_id = :organization_id AND t.asset_id = :asset_id AND {is_shown("t")} AND h.observed_at < :until
   AND h.observed_at >= ifnull((
       SELECT observed_at FROM history WHERE position_no = t.no AND observed_at <= :since
       ORDER BY observed_at DESC LIMIT 1), :since)

@@ -60,6 +60,7 @@ class RecentReads:
         self._reads: list[bytes] = []
         self._signs: list[bytes] = []
         self._is_stale = True
+        self._has_other_changes = False
         self._newest = 0
         self._swept_at = 0
 
@@ -67,7 +68,8 @@ class RecentReads:
         """Load changes by other threads. Call first in each transaction."""
         self._reads.clear()
         self._signs.clear()
-        is_changed = self._is_stale or changes() != self._unchanged
+        is_changed = self._is_stale or self._has_other_changes or changes() != self._unchanged
+        self._has_other_changes = False
         if self._is_stale:
             self.sources.clear()
             self.readers = load_readers()
@@ -92,6 +94,11 @@ class RecentReads:
     def forget(self) -> None:
         """Reload everything after a rollback, since memory may hold reads that are not on disk."""
         self._is_stale = True
+
+    def note_scans(self) -> None:
+        """Drop all cached positions after scans by people in this transaction, which may also hold back reads."""
+        self.positions.clear()
+        self._has_other_changes = True
 
     def forget_positions(self, asset_ids: Collection[int]) -> None:
         """Drop the cached positions of assets that other code changes in this transaction."""

@@ -15,6 +15,7 @@ from edge.records.external_keys import visible
 from edge.records.listing import ListQuery, Source, read_page, view
 from edge.tracking import antenna_names
 from edge.tracking.decision_rule import Rule
+from edge.tracking.shown_positions import SHOWN, is_shown
 
 MAX_DURATION_SECONDS = 2**31 - 1
 
@@ -26,7 +27,7 @@ SORTABLE = {
 DEFAULT_SORT = (SortTerm("asset_last_seen", descending=True),)
 _LISTED = Source(
     ("p.asset_id", "a.external_key", "l.id", "l.external_key", "a.deleted_at", "p.last_seen_at", "p.dwell_started_at"),
-    "position p JOIN asset a ON a.id = p.asset_id LEFT JOIN location l ON l.id = p.location_id "
+    f"{SHOWN} p JOIN asset a ON a.id = p.asset_id LEFT JOIN location l ON l.id = p.location_id "
     f"AND {visible('l', include_deleted=False)}",
     "a",
     "p.asset_id",
@@ -124,7 +125,7 @@ def _tracks(organization_id: int, asset_id: int) -> tuple[list[int], int]:
     At a hub each site that saw the asset has a track; otherwise there is at most one.
     """
     selected = execute(
-        "SELECT t.no, t.history_rows FROM asset a LEFT JOIN track t ON t.asset_id = a.id "
+        f"SELECT t.no, t.history_rows FROM asset a LEFT JOIN track t ON t.asset_id = a.id AND {is_shown('t')} "
         "WHERE a.id = ? AND a.organization_id = ? AND a.deleted_at IS NULL",
         (asset_id, organization_id),
     ).fetchall()
@@ -173,6 +174,89 @@ def newest_scan() -> int:
     """Return the time of the newest scan on this machine, 0 if there is none."""
     newest: int | None = execute("SELECT max(last_seen_at) FROM position").fetchone()[0]
     return newest or 0
+
+
+class CurrentPosition(NamedTuple):
+    """Where an asset is, since when, and when its newest stay was first seen."""
+
+    location_id: int
+    last_seen_at: int
+    dwell_started_at: int
+    row_at: int
+
+
+def current_positions(asset_ids: Collection[int]) -> dict[int, CurrentPosition]:
+    """Return the current position of each of these assets that has one."""
+    rows = execute(
+        "SELECT asset_id, location_id, last_seen_at, dwell_started_at, row_at FROM position "
+        "WHERE asset_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(asset_ids)),),
+    )
+    return {asset_id: CurrentPosition(*columns) for asset_id, *columns in rows}
+
+
+def current_position(asset_id: int) -> CurrentPosition | None:
+    row = execute(
+        "SELECT location_id, last_seen_at, dwell_started_at, row_at FROM position WHERE asset_id = ?", (asset_id,)
+    ).fetchone()
+    return CurrentPosition(*row) if row else None
+
+
+class Sighting(NamedTuple):
+    """Where an asset was read last, and where it was before. `quality` is that of the time when the stay began."""
+
+    location_id: int
+    location_name: str
+    last_seen_at: int
+    row_at: int
+    quality: int
+    before_location_id: int | None
+    before_until: int | None
+
+
+_SIGHTINGS = """
+SELECT t.asset_id, t.location_id, l.name, t.last_seen_at, t.row_at, h.quality, s.location_id,
+       b.observed_at + b.seen_for
+FROM json_each(?) k CROSS JOIN track t ON t.asset_id = k.value AND t.is_newest = 1
+JOIN location l ON l.id = t.location_id
+LEFT JOIN history h ON h.position_no = t.no AND h.observed_at = t.row_at AND h.seq = t.row_seq
+LEFT JOIN history b ON b.position_no = t.no AND (b.observed_at, b.seq) = (
+    SELECT observed_at, seq FROM history WHERE position_no = t.no AND (observed_at, seq) < (t.row_at, t.row_seq)
+    ORDER BY observed_at DESC, seq DESC LIMIT 1
+)
+LEFT JOIN source s ON s.no = b.source_no
+"""
+
+
+def sightings(asset_ids: Collection[int]) -> dict[int, Sighting]:
+    """Return the newest sighting of each of these assets that has one."""
+    rows = execute(_SIGHTINGS, (json.dumps(list(asset_ids)),))
+    return {asset_id: Sighting(*columns) for asset_id, *columns in rows}
+
+
+def current_location(asset_id: int) -> int | None:
+    position = current_position(asset_id)
+    return position.location_id if position else None
+
+
+def locations_of_assets(organization_id: int) -> dict[int, int]:
+    """Return the current location of each asset."""
+    return dict(execute("SELECT asset_id, location_id FROM position WHERE organization_id = ?", (organization_id,)))
+
+
+def has_positions(organization_id: int) -> bool:
+    sql = "SELECT 1 FROM position WHERE organization_id = ? LIMIT 1"
+    return execute(sql, (organization_id,)).fetchone() is not None
+
+
+def count_assets_at(location_id: int) -> int:
+    """Return the number of live assets at a location, without those in its sublocations."""
+    sql = (
+        "SELECT count(*) FROM position JOIN asset ON asset.id = position.asset_id "
+        "WHERE position.location_id = ? AND asset.deleted_at IS NULL"
+    )
+    count: int = execute(sql, (location_id,)).fetchone()[0]
+    return count
 
 
 class Move(NamedTuple):
@@ -225,7 +309,8 @@ ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
 def moves(organization_id: int, asset_id: int, *, before: int | None = None, limit: int = 50) -> list[Move]:
     """Return the stays of an asset, newest first, that began before `before`; on a hub, those of all sites."""
     numbers = execute(
-        "SELECT no FROM track WHERE asset_id = ? AND organization_id = ?", (asset_id, organization_id)
+        f"SELECT no FROM track t WHERE asset_id = ? AND organization_id = ? AND {is_shown('t')}",
+        (asset_id, organization_id),
     ).fetchall()
     values = {"before": 2**62 if before is None else before, "limit": limit}
     merged = [Move(*row) for (no,) in numbers for row in execute(_MOVES, {**values, "track": no})]
@@ -233,7 +318,7 @@ def moves(organization_id: int, asset_id: int, *, before: int | None = None, lim
 
 
 class DecidedStay(NamedTuple):
-    """A stay with the rule that decided it, and the antenna that read it."""
+    """A stay with the rule that decided it, and the antenna that read it, or the sled by which a person scanned it."""
 
     at: int
     location_id: int
@@ -243,6 +328,7 @@ class DecidedStay(NamedTuple):
     reader: str | None
     antenna: int | str | None
     site: str | None
+    sled: str | None
 
     @property
     def by(self) -> str | None:
@@ -253,14 +339,17 @@ class DecidedStay(NamedTuple):
 
 _DECIDED = f"""
 SELECT h.observed_at, s.location_id, l.name, h.rule, h.delay, ifnull(r.name, n.name), {antenna_names.SHOWN},
-       site.name
+       site.name, (SELECT sled.name FROM handheld_scan hs
+                   JOIN reader sled ON sled.id = CAST(substr(hs.id, 6) AS INTEGER)
+                   WHERE hs.asset_id = t.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq
+                     AND hs.id GLOB 'sled:*' AND hs.undone_at IS NULL AND t.site_no IS NULL)
 FROM track t
 JOIN history h ON h.position_no = t.no JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
 LEFT JOIN reader r ON r.id = s.reader_id
 LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
 {antenna_names.JOINED}
 LEFT JOIN site ON site.no = t.site_no
-WHERE t.asset_id = ? AND t.organization_id = ? AND t.is_newest = 1
+WHERE t.asset_id = ? AND t.organization_id = ? AND t.is_newest = 1 AND {is_shown("t")}
 ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?
 """
 

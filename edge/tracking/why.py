@@ -28,6 +28,7 @@ EXPLANATIONS = {
     Rule.PERSON: "a person scanned it there",
     Rule.SETTLED: "it was read there last and no longer at the previous location, although that reader was online",
 }
+BY_SLED = "the sled {sled} read it there: the location that its operator had chosen"
 LATE = 10 * SECOND  # reported as late from this delay on
 LOOKED_BACK = 300 * SECOND  # before the explained row; rarer reads do not compete
 
@@ -53,7 +54,7 @@ class Competitor(NamedTuple):
 class Reason(NamedTuple):
     """A row of history: its begin, location and rule, and the evidence at the time.
 
-    `by` is the reader with its antenna; `delay` is the delay of its receipt.
+    `by` is the reader with its antenna; `delay` is the delay of its receipt. `sled`: a person scanned with it.
     """
 
     at: int
@@ -63,12 +64,14 @@ class Reason(NamedTuple):
     competitors: Sequence[Competitor]
     by: str | None = None
     delay: int = 0
+    sled: str | None = None
 
     @property
     def text(self) -> str:
         late = f"reported {self.delay // SECOND} s late" if self.delay >= LATE else None
         source = ", ".join(part for part in (self.by, late) if part)
-        return f"{EXPLANATIONS[self.rule]} ({source})" if source else EXPLANATIONS[self.rule]
+        explanation = BY_SLED.format(sled=self.sled) if self.sled else EXPLANATIONS[self.rule]
+        return f"{explanation} ({source})" if source else explanation
 
     def is_winner(self, one: Competitor) -> bool:
         """Return True if the asset moved there for a reason other than the lead."""
@@ -129,7 +132,7 @@ def why_here(organization_id: int, asset_id: int) -> Why | None:
     for row, before in zip(rows[:MOVES], [*rows[1:], None], strict=False):
         end = _decided(detections, row, before, readers)
         weighed = _weigh(detections[:end], before, names, readers)
-        reasons.append(Reason(row.at, row.location_id, row.name, Rule(row.rule), weighed, row.by, row.delay))
+        reasons.append(Reason(row.at, row.location_id, row.name, Rule(row.rule), weighed, row.by, row.delay, row.sled))
     now = _weigh(detections, rows[0], names, readers)
     return Why(
         reasons, now, rows[0].site, _waiting(detections, rows[0], names, readers), _rejected(detections, rows[0], names)

@@ -33,6 +33,24 @@ class Line(NamedTuple):
     fault: str = ""
 
 
+class RawRow(NamedTuple):
+    """One row of a file, with its cells in the order of the columns."""
+
+    number: int
+    cells: tuple[str, ...]
+    fault: str = ""
+
+    def line(self, names: Sequence[str]) -> Line:
+        """Return the row with the names of its columns. Columns without a name are left out."""
+        padded = self.cells + ("",) * (len(names) - len(self.cells))
+        return Line(self.number, {name: cell for name, cell in zip(names, padded, strict=False) if name}, self.fault)
+
+
+class RawTable(NamedTuple):
+    heading: Sequence[str]
+    rows: Sequence[RawRow]
+
+
 def decode(data: bytes) -> str:
     """Return the text in its most likely encoding."""
     return decode_any(data).text
@@ -73,10 +91,10 @@ class _Source:
         self._row = 0
 
 
-def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int = MOST_ROWS) -> list[Line]:
-    """Return the rows below the heading, without blank ones.
+def table_of(text: str, most: int = MOST_ROWS) -> RawTable:
+    """Return the heading and the rows below it, without blank ones.
 
-    Raises Invalid for a wrong heading, and as soon as there are more than `most` rows.
+    Raises Invalid as soon as there are more than `most` rows.
     """
     if "\0" in text:
         raise _unusable("The file is not a text file. Save the table as CSV")
@@ -86,9 +104,8 @@ def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int 
     try:
         if _named_separator(text):
             next(reader)
-        names = [name.strip().lower() for name in next(reader, [])]
-        _check_heading(names, columns, required)
-        rows: list[Line] = []
+        heading = [name.strip() for name in next(reader, [])]
+        rows: list[RawRow] = []
         before = reader.line_num
         source.begin_row()
         for cells in reader:
@@ -96,19 +113,33 @@ def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int 
             number, before = before + 1, reader.line_num
             if any(cell.strip() for cell in cells):
                 if len(rows) >= most:
-                    raise Invalid.one("file", "too_large", f"There are more than {most:,} rows; split the file")
-                rows.append(_line(number, cells, names, separator))
+                    raise too_many_rows(most)
+                rows.append(_row(number, cells, len(heading), separator))
     except csv.Error as error:
         raise _unusable(f"Line {reader.line_num} is not CSV: {error}") from error
-    return rows
+    return RawTable(heading, rows)
 
 
-def _line(number: int, cells: Sequence[str], names: Sequence[str], separator: str) -> Line:
+def too_many_rows(most: int) -> Invalid:
+    return Invalid.one("file", "too_large", f"There are more than {most:,} rows; split the file")
+
+
+def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int = MOST_ROWS) -> list[Line]:
+    """Return the rows below the heading, without blank ones.
+
+    Raises Invalid for a wrong heading, and if there are more than `most` rows.
+    """
+    table = table_of(text, most)
+    names = [name.lower() for name in table.heading]
+    _check_heading(names, columns, required)
+    return [row.line(names) for row in table.rows]
+
+
+def _row(number: int, cells: Sequence[str], columns: int, separator: str) -> RawRow:
     fault = ""
-    if any(cell.strip() for cell in cells[len(names) :]):
-        fault = _too_many(number, len(cells), len(names), separator)
-    padded = [_plain(cell.strip()) for cell in cells] + [""] * (len(names) - len(cells))
-    return Line(number, dict(zip(names, padded, strict=False)), fault)
+    if any(cell.strip() for cell in cells[columns:]):
+        fault = _too_many(number, len(cells), columns, separator)
+    return RawRow(number, tuple(_plain(cell.strip()) for cell in cells[:columns]), fault)
 
 
 def _too_many(line: int, cells: int, columns: int, separator: str) -> str:

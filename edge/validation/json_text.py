@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw as Raw  # a JSON text that `encode` takes over as it is
+from msgspec import Struct as Struct  # encoded in half the time of a dictionary
 
 encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 _decode: Callable[[bytes | str], Any] = msgspec.json.Decoder().decode
@@ -27,6 +28,19 @@ def text(value: Any) -> str:
 def indented(value: Any) -> bytes:
     """Return the JSON text of a value for people, with two spaces for each level."""
     return msgspec.json.format(encode(value), indent=2)
+
+
+def decoder(kind: Any) -> Callable[[bytes | str], Any]:
+    """Return a function that decodes JSON texts of one type. It raises NotJson if a text has another."""
+    typed: Callable[[bytes | str], Any] = msgspec.json.Decoder(kind).decode
+
+    def decode_typed(content: bytes | str) -> Any:
+        try:
+            return typed(content)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise NotJson(str(error)) from None
+
+    return decode_typed
 
 
 def decode(content: bytes | str) -> Any:

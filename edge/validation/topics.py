@@ -36,6 +36,16 @@ def _fault(text: str) -> str:
     return ""
 
 
+def check_plain(text: str) -> str:
+    """Validate a topic to publish on. Raises Invalid on field `topic` with advice."""
+    fault = _fault(text)
+    if not fault and (has_wildcard(text) or "" in text.split("/")):
+        fault = "use no + or # and no empty level, for example shelly-dock4/rpc"
+    if fault:
+        raise Invalid.one("topic", "invalid_value", f"{text!r} is not an MQTT topic: {fault}")
+    return text
+
+
 def check_prefix(text: str) -> str:
     """Validate a topic prefix. Raises Invalid on field `topic_prefix` with advice."""
     is_plain = not has_wildcard(text) and "" not in text.split("/")

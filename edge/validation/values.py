@@ -158,3 +158,18 @@ def signal_strength(field: str, text: str) -> float | None:
     if not -150 <= value <= 0:
         raise Invalid.one(field, "invalid_value", "A signal strength must be between -150 and 0 dBm")
     return value
+
+
+def minute_of_day(field: str, text: str) -> int | None:
+    """Parse a typed time of day, such as 22:00, into minutes after midnight; None for an empty text."""
+    if not text.strip():
+        return None
+    match = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)(:[0-5]\d)?", text.strip(), re.ASCII)  # browsers may add seconds
+    if not match:
+        raise Invalid.one(field, "invalid_value", "Enter a time of day, such as 22:00")
+    return int(match[1]) * 60 + int(match[2])
+
+
+def time_of_day(minute: int | None) -> str:
+    """Format minutes after midnight, such as 22:00; the end of the day is 00:00, None is an empty text."""
+    return "" if minute is None else f"{minute // 60 % 24:02d}:{minute % 60:02d}"

@@ -59,7 +59,7 @@ def test_two_reparentings_cannot_make_a_cycle_together(app: Flask, acme: Api) ->
         assert sorted(answers) == [200, 409]
 
 
-def test_exactly_one_of_several_parallel_patches_with_the_same_updated_at_wins(app: Flask, acme: Api) -> None:
+def test_one_of_several_parallel_patches_of_the_same_version_wins(app: Flask, acme: Api) -> None:
     """spec: Asset updated_at; spec: Errors 5"""
     made = acme.make("/assets")
     answers = at_once(

@@ -50,7 +50,7 @@ def test_a_deprecated_route_announces_its_sunset_and_is_gone_afterwards(
     assert "410" in described["responses"]
 
 
-def test_a_deprecated_field_is_announced_by_every_operation_that_returns_it(
+def test_every_operation_that_returns_a_deprecated_field_announces_it(
     acme: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """spec: Versioning 5"""

@@ -237,7 +237,7 @@ def test_the_constraint_is_in_params(acme: Api) -> None:
     assert error(acme.get("/assets", is_active="x"))["fields"][0]["params"] == {"allowed_values": ["true", "false"]}
 
 
-def test_all_unknown_and_read_only_keys_are_reported_in_the_order_of_the_body(acme: Api) -> None:
+def test_unknown_and_read_only_keys_are_reported_in_the_order_of_the_body(acme: Api) -> None:
     """spec: Conventions 4; spec: Errors 1; spec: Envelope detail; contract: Precedence on a body"""
     response = acme.post("/assets", {"zz": 1, "name": 5, "id": 1, "aa": 2, "location_id": None})
     assert codes(response) == [
@@ -261,7 +261,7 @@ def test_types_are_checked_before_values_and_values_before_conflicts(acme: Api) 
     assert acme.post("/assets", {"name": "x", "external_key": "K"}).status_code == 409
 
 
-def test_a_field_of_the_other_resource_is_unknown_except_the_location_of_an_asset(acme: Api) -> None:
+def test_a_field_of_the_other_resource_is_unknown_except_location(acme: Api) -> None:
     """spec: Differing asset location; contract: Bodies"""
     assert codes(acme.post("/locations", {"name": "x", "metadata": {}})) == [("metadata", "unknown_field")]
     assert codes(acme.post("/locations", {"name": "x", "location_id": 1})) == [("location_id", "unknown_field")]

@@ -47,7 +47,7 @@ def test_the_token_endpoint_is_limited_by_address(store: object, cast: Cast) -> 
 def test_a_key_that_adds_too_much_data_gets_a_time_to_retry(
     store: object, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quotas, "_of_caller", Buckets(2_000, 1))
+    monkeypatch.setattr(quotas, "_of_key", Buckets(2_000, 1))
     api = sign_up(make_app().test_client(), cast.acme)
     answers = [api.post("/assets", {"name": "Pallet"}) for _ in range(4)]
     assert answers[0].status_code == 201

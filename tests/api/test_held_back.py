@@ -62,9 +62,7 @@ def test_a_read_at_another_location_is_recorded_without_a_later_read(acme: Api, 
     assert acme.delete(f"/locations/{site['A']}").status_code == 204
 
 
-def test_while_undecided_the_row_is_of_one_read_and_the_location_cannot_be_deleted(
-    acme: Api, site: dict[str, int]
-) -> None:
+def test_an_undecided_row_has_one_read_and_keeps_its_location(acme: Api, site: dict[str, int]) -> None:
     """contract: Tracking, decided again"""
     pipeline, at = Pipeline(GAP, 7), clock.now()
     pipeline.handle([read("A", at - SECOND), read("B", at)])

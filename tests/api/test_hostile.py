@@ -184,7 +184,7 @@ def test_refusals_of_a_head_request_have_no_body(wire: Wire) -> None:
 JSON = "Content-Type: application/json\r\n"
 
 
-def test_a_body_is_taken_up_to_its_limit_and_refused_in_the_envelope_at_any_size_beyond(wire: Wire) -> None:
+def test_a_body_over_its_limit_is_refused_in_the_envelope(wire: Wire) -> None:
     filler = 1024 * 1024 - len(b'{"name":"x","description":""}')
     body = b'{"name":"x","description":"' + b"y" * filler + b'"}'
     assert wire.ask("POST /api/v1/assets", f"{JSON}Content-Length: {len(body)}\r\n", body).kind == "validation_error"
@@ -222,7 +222,7 @@ def test_two_authorization_headers_are_no_token(wire: Wire) -> None:
 @pytest.mark.parametrize(
     "raw", [b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00\r\n\r\n", b"GET http://[bad/api/v1/assets HTTP/1.1\r\n\r\n"]
 )
-def test_a_request_without_a_readable_path_is_a_bad_request_in_the_envelope(wire: Wire, raw: bytes) -> None:
+def test_an_unreadable_path_is_a_bad_request_in_the_envelope(wire: Wire, raw: bytes) -> None:
     answer = wire.send(raw, patience=5)
     assert (answer.status, answer.kind) == (400, "bad_request")
     assert answer.headers["Access-Control-Allow-Origin"] == "*"

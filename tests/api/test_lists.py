@@ -81,7 +81,7 @@ def test_a_filter_of_another_list_is_an_unknown_field(acme: Api, operation: Any)
 
 
 @pytest.mark.parametrize("operation", OTHERS, ids=lambda operation: operation.name)
-def test_a_list_filter_elsewhere_is_in_the_wrong_context_and_paging_unknown(acme: Api, operation: Any) -> None:
+def test_a_list_filter_elsewhere_has_the_wrong_context(acme: Api, operation: Any) -> None:
     """spec: Conventions 4; spec: Code invalid_context, unknown_field; contract: Lists"""
     path = url(acme, operation)
     for name in FILTERS:

@@ -57,7 +57,7 @@ def test_every_response_is_the_one_of_the_model() -> None:
     run_state_machine_as_test(
         AskedAtRandom,
         settings=settings(
-            max_examples=RUNS or 15,
+            max_examples=RUNS or 5,
             stateful_step_count=STEPS,
             derandomize=not RUNS,
             database=None,

@@ -137,7 +137,7 @@ def test_a_refresh_as_standard_clients_send_it(acme: Api) -> None:
     assert form(acme, own_basic(acme), **refresh, **own(acme), refresh_token=token).status_code == 400
 
 
-def test_a_refresh_with_credentials_of_another_client_leaves_the_token_valid(acme: Api, rival: Api) -> None:
+def test_a_refresh_by_another_client_leaves_the_token_valid(acme: Api, rival: Api) -> None:
     refresh = {"grant_type": "refresh_token"}
     token = pair(form(acme, **GRANT, **own(acme)))["refresh_token"]
     for header, fields in (

@@ -97,9 +97,7 @@ def test_a_changed_server_field_is_read_only_for_any_type(
 
 
 @BOTH
-def test_read_only_and_unknown_keys_are_reported_together_before_types_and_values(
-    acme: Api, path: str, record: dict[str, Any]
-) -> None:
+def test_read_only_and_unknown_keys_are_reported_before_types(acme: Api, path: str, record: dict[str, Any]) -> None:
     """contract: Precedence on a body"""
     stale = {"name": 5, "updated_at": "2026-01-01T00:00:00Z", "description": "", "zz": 1, "id": True}
     expected = [("updated_at", "read_only"), ("zz", "unknown_field"), ("id", "read_only")]
@@ -224,9 +222,7 @@ def test_a_rename_body_is_validated(
 
 
 @BOTH
-def test_a_live_key_is_a_conflict_on_create_and_rename_and_free_after_deletion(
-    acme: Api, path: str, record: dict[str, Any]
-) -> None:
+def test_a_live_key_conflicts_until_its_record_is_deleted(acme: Api, path: str, record: dict[str, Any]) -> None:
     """spec: Auto-mint 5; spec: Write operations 1, 5; spec: Identifiers external_key; spec: Type conflict"""
     acme.make(path, external_key="TAKEN")
     for response in (

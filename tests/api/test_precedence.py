@@ -70,7 +70,7 @@ def reported(wrongs: list[Wrong]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("path", ["/assets", "/locations"])
 @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(choice=st.data(), is_echo_sent=st.booleans())
-def test_a_faulty_patch_reports_the_errors_of_the_first_round_in_the_order_of_the_body(
+def test_a_faulty_patch_reports_the_first_round_in_the_order_of_the_body(
     acme: Api, path: str, choice: st.DataObject, is_echo_sent: bool
 ) -> None:
     """spec: Errors 2; spec: Write operations 3; contract: Precedence on a body"""

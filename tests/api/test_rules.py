@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,11 +58,15 @@ PROMISES = {
 
 def _docstrings() -> Iterator[str]:
     for file in TESTS.rglob("test_*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        if "spec: " not in text and "contract: " not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 yield " ".join((ast.get_docstring(node) or "").split())
 
 
+@cache
 def _cited() -> set[str]:
     """Return rules as `section label`, and sections of the contract."""
     rules: set[str] = set()
@@ -75,19 +80,18 @@ def _cited() -> set[str]:
     return rules
 
 
-CITED = _cited()
 KNOWN = [f"{section} {label}" for section, labels in RULES.items() for label in labels]
 
 
 @pytest.mark.parametrize("rule", [rule for rule in KNOWN if rule not in PROMISES])
 def test_a_rule_of_the_specification_is_proven_by_a_test_that_cites_it(rule: str) -> None:
-    assert rule in CITED
+    assert rule in _cited()
 
 
 @pytest.mark.parametrize("section", SECTIONS_OF_THE_CONTRACT)
 def test_a_section_of_the_contract_is_cited(section: str) -> None:
-    assert f"contract: {section}" in CITED
+    assert f"contract: {section}" in _cited()
 
 
 def test_no_test_cites_a_rule_that_does_not_exist() -> None:
-    assert CITED - set(KNOWN) == {f"contract: {section}" for section in SECTIONS_OF_THE_CONTRACT}
+    assert _cited() - set(KNOWN) == {f"contract: {section}" for section in SECTIONS_OF_THE_CONTRACT}

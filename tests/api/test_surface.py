@@ -119,7 +119,7 @@ def test_an_unknown_tag_type_is_shown_unchanged(app: Flask, acme: Api) -> None:
     assert (shown or {})["data"]["tags"][0]["tag_type"] == "uwb"
 
 
-def test_the_envelope_has_its_six_fields_and_faults_only_on_a_validation_error(acme: Api) -> None:
+def test_the_envelope_has_six_fields_and_faults_only_on_validation(acme: Api) -> None:
     """spec: Envelope type, title, status, detail, instance, request_id, fields; spec: Type validation_error"""
     six = ["type", "title", "status", "detail", "instance", "request_id"]
     for response, more in (

@@ -86,7 +86,7 @@ def test_a_location_that_is_deleted_or_outside_its_window_shows_as_none(
     assert report(acme, location_id=dock["id"]) == []
 
 
-def test_assets_outside_their_window_are_left_out_and_deleted_ones_optional(acme: Api, dock: Any, pallet: Any) -> None:
+def test_assets_outside_their_window_are_left_out(acme: Api, dock: Any, pallet: Any) -> None:
     """spec: States 2; contract: Tracking"""
     see(acme, pallet, dock, 0)
     acme.patch(f"/assets/{pallet['id']}", {"valid_from": rfc3339(1_000), "valid_to": rfc3339(2_000)})

@@ -3,40 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC
 from typing import Any
 
+from edge import clock
 from edge.audit import actors
+from edge.bulk import bulk_jobs, imports
+from edge.bulk.asset_changes import Action, BulkChange
 from edge.config import changed_settings
+from edge.doors import doors
+from edge.doors.doors import DoorAntenna
+from edge.doors.passage_rule import Side
+from edge.epcis import places
+from edge.epcis.places import Place
 from edge.events import destinations
+from edge.expected_lists import expected_lists
 from edge.handhelds import attach, stock_takes
 from edge.labels import printers
 from edge.labels.printers import LabelPrinter
+from edge.muster import musters, plans
+from edge.muster.plans import NewPlan
 from edge.operations import downloads
 from edge.people import api_keys, devices, organizations, people, second_factors, sessions, topic_owners
 from edge.people.people import Role
-from edge.readers import antenna_kinds, broker_accounts, dead_letters, dismissals, location_corrections, readers
+from edge.readers import (
+    antenna_kinds,
+    broker_accounts,
+    dead_letters,
+    dismissals,
+    location_corrections,
+    readers,
+    sled_scans,
+    sleds,
+)
 from edge.readers.readers import Placement
-from edge.records import assets, csv_import, locations
+from edge.records import asset_notes, asset_photos, assets, csv_import, keys_in_bulk, loans, locations
+from edge.records.csv_import import NewRecord
+from edge.records.loans import LoanFilter
 from edge.records.tags import NewTag
-from edge.sync.store import conflicts, hub_link, recovered_history, sites
+from edge.rules import alerts, rules, saved_filters, states
+from edge.rules.channels import channels
+from edge.rules.outputs import outputs
+from edge.rules.rules import Condition, RuleFields
+from edge.rules.states import Occurrence
+from edge.sync.store import conflicts, hub_link, recovered_history, site_lifecycle, sites
 from edge.sync.store.hub_link import HubAccess
-from edge.tracking import deletion, floor_plans, lost_assets, rssi_offsets
+from edge.tracking import deletion, floor_plans, lost_assets, rssi_offsets, tracked_people
+from edge.tracking.board import BoardFilter
+from edge.tracking.tracked_people import PeopleSetting
+from edge.walls import walls
 from tests.audit.stage import (
+    CHANNEL,
+    OUTPUT,
     Stage,
     add_agreeing_conflict,
+    add_channel,
     add_conflict,
+    add_list,
+    add_muster_plan,
+    add_output,
     add_second_factor,
     add_site,
+    add_wall,
     add_webhook,
     begin_stock_take,
     draw_plan,
+    end_muster,
     hear_a_topic,
+    merge_sites,
     park,
     refresh_twice,
+    scan_with_sled,
     see_an_unknown_tag,
     set_a_letter_aside,
+    sign_list,
+    start_muster,
+    tick_in_muster,
     undo,
 )
+
+LATE = BoardFilter(loan=LoanFilter.OVERDUE)
+RULE = RuleFields("Too long", Condition.UNSEEN, span=clock.HOUR)
+
+
+def raise_alert(on: Stage) -> int:
+    rule = rules.get(on.ada.organization_id, rules.add_rule(on.ada, RULE))
+    alert_no = states.fire(rule, Occurrence("1:1", on.asset.id, on.asset.name, on.asset.external_key, clock.now()))
+    assert alert_no is not None
+    return alert_no
+
 
 PART_OF_AN_ACT = "within the transaction of the function of the store that notes it"
 NOT_AUDITED = {
@@ -53,59 +108,105 @@ NOT_AUDITED = {
         "stored_receipts.keep", "recent_reads.RecentReads", "recent_reads.insert_batch", "positions.reconsider",
         "positions.record", "positions.record_by_person", "positions.settle", "stays.number_of", "stays.add_track",
         "late_reads.insert_late",
-        "late_reads.relocate", "late_reads.replace_rows", "late_reads.take_back",
-        "stays.write_positions", "stock_takes.begin", "stock_takes.report", "stock_takes.scan",
+        "passages.DoorReads", "late_reads.relocate", "late_reads.replace_rows", "late_reads.take_back",
+        "stays.write_positions", "stock_takes.begin", "stock_takes.record_reports", "stock_takes.scan",
         "stock_takes.undo_scan",
         "unassigned_topics.record", "unknown_tags.record",
+        "sled_scans.record", "sled_scans.recount_some", "sleds.choose_location", "sleds.end_choice",
+    },
+    "alerts that rules raise, and their state: the list of alerts is their record": {
+        "engine.Engine", "states.fire", "states.hold", "states.mark_fired", "states.release", "states.seed",
+        "states.withdraw",
     },
     "which session at the broker gets a reader's messages: nobody sees a difference": {
-        "broker_accounts.assign_sessions",
+        "broker_accounts.assign_sessions", "broker_accounts.end_sessions",
     },
     "when something was last seen or used": {
-        "devices.record_seen", "people.set_badge_mark", "second_factors.accept_step", "refresh_tokens.start_family",
+        "devices.record_seen", "walls.record_seen",
+        "people.set_badge_mark", "second_factors.accept_step", "refresh_tokens.start_family",
+    },
+    "slices of a bulk job: each asset is audited by the function for a single asset, moves are scans": {
+        "asset_changes.apply", "slices.run_jobs", "slices.write_slice",
     },
     "answers that are kept to be given again; the create that they are of is audited": {
         "idempotency.drop_expired", "idempotency.store", "idempotency.once",
     },
+    "the index of past positions, which repeats the history": {
+        "past.add_ended_stays", "past_index.add_tracks", "past_index.maintain",
+    },
     "retention, which tells with record_dropped": {
+        "alerts.drop_old", "alerts.drop_over",
         "deletion.drop_audit", "deletion.drop_audit_over", "deletion.drop_dead_letters",
         "deletion.drop_expired", "deletion.drop_history", "deletion.drop_old_records",
         "deletion.drop_raw_messages", "deletion.drop_stock_takes", "deletion.drop_these_stock_takes",
         "deletion.drop_unassigned_topics", "deletion.drop_unknown_tags", "copies.delete_rows_before",
+        "old_lists.drop_expected_lists", "deletion.drop_history_of_people",
+        "asset_notes.drop_old", "asset_photos.drop_old", "sled_scans.drop_old_reads", "sleds.drop_old_choices",
+        "musters.drop_old",
     },
     PART_OF_AN_ACT: {
+        "bulk_jobs.add", "bulk_jobs.begin", "bulk_jobs.finish", "imports.write_some",
         "audit.Act", "audit.act_in_group", "audit.acting", "scans.record_waiting_scans", "ids.new_id",
         "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags", "external_keys.update",
-        "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags", "search.drop_staged",
-        "search.stage", "search.index_record", "search.index_records", "tagging.attach", "tagging.attach_all",
+        "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags",
+        "search.index_record", "search.index_records", "tagging.attach", "tagging.attach_all",
         "tagging.attach_prepared", "tagging.detach", "tags.add_all", "tags.add_prepared",
         "tags.remove", "tags.remove_all", "topic_owners.reassign_topics", "unassigned_topics.forget",
-        "unknown_tags.drop", "unknown_tags.forget", "pin_lockout.count_wrong_pin",
+        "unknown_tags.drop", "unknown_tags.forget", "pin_lockout.count_wrong_pin", "sites.end_key",
     },
     "what boxes tell each other: copies of records that are audited at their home, and how far the exchange is": {
-        "change_feed.add_everything", "change_feed.add_names", "change_feed.add_range", "change_feed.claim",
+        "change_feed.add_everything", "change_feed.add_names", "change_feed.add_record",
+        "copies.keep_hub_positions", "copies.skip_track_numbers", "epochs.renew_epochs",
+        "passage_copies.keep_doors", "passage_copies.keep_passages", "passage_copies.queue_all",
+        "change_feed.add_range", "change_feed.claim",
         "change_feed.start", "stays.move_to_asset",
-        "copies.add_site_track", "copies.count_rows", "copies.delete_tracks", "copies.recover_position",
+        "copies.add_site_track", "copies.count_rows", "copies.delete_track",
+        "copies.recount", "copies.recover_position",
         "copies.recover_rows", "copies.recover_track", "copies.release_number", "copies.release_numbers",
         "copies.replace_rows", "copies.reserve_tracks", "copies.update_last_seen", "copies.update_tracks",
-        "change_feed.stop", "change_feed.trim", "incoming.take", "mirrors.adopt", "mirrors.apply",
-        "mirrors.retry_conflicts",
+        "change_feed.stop", "change_feed.trim", "incoming.take", "mirrors.adopt", "mirrors.apply_in_steps",
+        "mirrors.retry_conflicts", "mirrors.retry_in_steps", "site_quotas.charge", "site_quotas.charging",
+        "site_quotas.check",
+        "mirrors.give", "mirrors.take_back", "former_hubs.remember",
+        "former_hubs.return_to", "change_feed.add_homes", "copies.drop_repeated_rows", "stays.move_to_location",
         "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",
-        "change_feed.add_asset",
+        "change_feed.add_asset", "passage_copies.recover",
         "sites.admit", "epochs.check_not_behind", "epochs.hub_state", "epochs.skip_ids", "recovered_history.join",
         "recovered_history.reserve_tracks", "recovered_history.take",
-        "mirrors.set_aside", "sites.begin_epoch", "sites.note_contact", "hub_link.acknowledge", "hub_link.count_bytes",
+        "refused_data.set_aside", "refused_data.set_all_aside",
+        "sites.begin_epoch", "sites.note_contact", "hub_link.acknowledge", "hub_link.count_bytes",
+        "site_health.forget", "site_health.keep",
         "sites.note_refusal", "hub_link.drop_pending", "hub_link.continue_from", "hub_link.keep_pending",
         "epochs.renew_epoch", "epochs.retire", "hub_link.skip", "hub_link.trim", "hub_link.update",
+    },
+    "digests of days, computed from the history": {
+        "copy_digests.by_range", "copy_digests.check", "copy_digests.forget",
+        "digests.check", "digests.forget", "digests.kept_by_day",
     },
     "outbound events: what happened, and how far each destination was told": {
         "progress.record_progress", "progress.record_test", "detection.log_changes",
         "detection.log_readers", "detection.log_unseen", "detection.start", "detection.stop",
         "log.add", "log.drop_old",
     },
-    "reads only, but names triggers that write": {"detection.is_running"},
+    "messages of alerts, which are audited themselves, and how far each channel is": {
+        "attempts.give_up", "attempts.record", "attempts.record_test", "outbox.enqueue", "outbox.postpone",
+        "outbox.remove", "saved_filters.enqueue_due",
+    },
+    "what the broker has acknowledged; the alerts that switch outputs are audited themselves": {
+        "output_state.drop_last_command", "output_state.drop_old_commands", "output_state.record",
+        "output_state.record_failure",
+    },
+    "readings of tags, and faults that the box found": {
+        "asset_values.drop_old", "asset_values.record", "box_faults.record", "alerts.close_excess",
+    },
+    "programs that read the open feed, and the feed itself: reading changes nothing": {
+        "change_feed.close_for_readers", "change_feed.open_for_readers", "change_feed.skip", "cursors.advance",
+        "cursors.begin", "cursors.forget_silent", "pages.first_page", "pages.next_page",
+    },
+    "reads only, but names triggers that write": {"triggers.tables_of", "detection.is_running"},
+    "a copy of the site, on which a release is tried": {"upgrade.try_release"},
     "the file as a whole, while nobody works on it": {
-        "migrate.create_schema", "migrate.known_schema", "migrate.migrate", "repair.recover",
+        "migrate.create_schema", "migrate.known_schema", "migrate.migrate", "repair.recover", "downgrade.downgrade",
         "portable_records.add", "portable_records.set_id_sequence", "portable_records.finish",
         "snapshots.inspect_copy", "snapshots.move_ids_forward", "snapshots.note_origin",
     },
@@ -116,6 +217,7 @@ WITH_AN_ACTOR_OF_THEIR_OWN = {
     "sites.join": "the site, which has the code",
     "sessions.refuse": "whoever tried is not known",
     "refresh_tokens.rotate": "the key whose token was used twice",
+    "musters.start_by_rule": "the service, by the rule's name",
 }
 
 
@@ -134,6 +236,14 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "assets.detach_tag": (
         lambda on: assets.detach_tag(on.ada, on.asset.id, on.asset.tags[0].id), "tag.detached", "Pallet (A-1)",
+    ),
+    "bulk_jobs.start": (
+        lambda on: bulk_jobs.start(on.ada, BulkChange(Action.RETIRE), [on.asset.id]),
+        "bulk_change.started", "Bulk change",
+    ),
+    "bulk_jobs.stop": (
+        lambda on: bulk_jobs.stop(on.ada, bulk_jobs.start(on.ada, BulkChange(Action.RETIRE), [on.asset.id])),
+        "bulk_change.ended", "Bulk change",
     ),
     "locations.create": (
         lambda on: locations.create(on.ada, name="Rack", external_key="R"), "location.created", "Rack (R)",
@@ -217,7 +327,7 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: dead_letters.dismiss(on.ada, set_a_letter_aside(on)), "dead_letter.dismissed", "t"
     ),
     "dead_letters.requeue": (
-        lambda on: dead_letters.requeue(on.ada, set_a_letter_aside(on)), "dead_letter.retried", "t"
+        lambda on: dead_letters.requeue(on.ada, set_a_letter_aside(on)), "dead_letter.requeued", "t"
     ),
     "readers.add_reader_with_location": (
         lambda on: readers.add_reader_with_location(on.ada, "Bay", name="P2", topic="p/2", format="edge"),
@@ -261,6 +371,53 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "assets.restore": (
         lambda on: (assets.delete(on.ada, on.asset.id), assets.restore(on.ada, on.asset.id)), "asset.restored",
         "Pallet (A-1)",
+    ),
+    "sleds.assign": (
+        lambda on: sleds.assign(on.ada, on.reader.id, person_id=on.olga.id), "sled.assigned", "Portal",
+    ),
+    "sled_scans.undo": (
+        lambda on: sled_scans.undo(on.ada, scan_with_sled(on), 0, 0), "sled.undone", "Portal",
+    ),
+    "printers.set_location_printer": (
+        lambda on: printers.set_location_printer(on.ada, on.location.id, PRINTER),
+        "label_printer.changed", "10.0.0.7:9100",
+    ),
+    "printers.remove_location_printer": (
+        lambda on: (
+            printers.set_location_printer(on.ada, on.location.id, PRINTER),
+            printers.remove_location_printer(on.ada, on.location.id),
+        ),
+        "label_printer.deleted", "10.0.0.7:9100",
+    ),
+    "asset_notes.add": (
+        lambda on: asset_notes.add(on.ada, "note-1", on.asset.id, "Dented", clock.now()),
+        "asset.note_added", "Pallet (A-1)",
+    ),
+    "asset_notes.remove": (
+        lambda on: (
+            asset_notes.add(on.ada, "note-1", on.asset.id, "Dented", clock.now()),
+            asset_notes.remove(on.ada, on.asset.id, "note-1"),
+        ),
+        "asset.note_deleted", "Pallet (A-1)",
+    ),
+    "loans.lend": (
+        lambda on: loans.lend(on.ada, on.asset.id, "Workshop"),
+        "asset.lent", "Pallet (A-1)",
+    ),
+    "loans.take_back": (
+        lambda on: (loans.lend(on.ada, on.asset.id, "Workshop"), loans.take_back(on.ada, on.asset.id)),
+        "asset.returned", "Pallet (A-1)",
+    ),
+    "asset_photos.add": (
+        lambda on: asset_photos.add(on.ada, "photo-1", on.asset.id, b"JPEG", (1, 1), clock.now()),
+        "asset.photo_added", "Pallet (A-1)",
+    ),
+    "asset_photos.remove": (
+        lambda on: (
+            asset_photos.add(on.ada, "photo-1", on.asset.id, b"JPEG", (1, 1), clock.now()),
+            asset_photos.remove(on.ada, on.asset.id, "photo-1"),
+        ),
+        "asset.photo_deleted", "Pallet (A-1)",
     ),
     "printers.set_printer": (
         lambda on: printers.set_printer(on.ada, PRINTER), "label_printer.changed", "10.0.0.7:9100",
@@ -309,14 +466,115 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         ),
         "reader.history_corrected", "Portal",
     ),
+    "saved_filters.save": (lambda on: saved_filters.save(on.ada, "Late", LATE), "saved_filter.created", "Late"),
+    "saved_filters.remove": (
+        lambda on: saved_filters.remove(on.ada, saved_filters.save(on.ada, "Late", LATE)),
+        "saved_filter.deleted", "Late",
+    ),
+    "saved_filters.send_by_mail": (
+        lambda on: saved_filters.send_by_mail(
+            on.ada, saved_filters.save(on.ada, "Late", LATE), add_channel(on), 360, None, UTC
+        ),
+        "saved_filter.changed", "Late",
+    ),
+    "rules.add_rule": (lambda on: rules.add_rule(on.ada, RULE), "rule.created", "Too long"),
+    "rules.change_rule": (
+        lambda on: rules.change_rule(on.ada, rules.add_rule(on.ada, RULE), RULE._replace(name="Gone")),
+        "rule.changed", "Gone",
+    ),
+    "rules.enable_rule": (
+        lambda on: rules.enable_rule(on.ada, rules.add_rule(on.ada, RULE)), "rule.enabled", "Too long",
+    ),
+    "rules.disable_rule": (
+        lambda on: rules.disable_rule(on.ada, rules.add_rule(on.ada, RULE)), "rule.disabled", "Too long",
+    ),
+    "rules.remove_rule": (
+        lambda on: rules.remove_rule(on.ada, rules.add_rule(on.ada, RULE)), "rule.deleted", "Too long",
+    ),
+    "alerts.acknowledge": (
+        lambda on: alerts.acknowledge(on.ada, raise_alert(on), "Seen"),
+        "alert.acknowledged", "Pallet has not been seen",
+    ),
+    "doors.add_door": (lambda on: doors.add_door(on.ada, "Dock 4"), "door.created", "Dock 4"),
+    "tracked_people.save": (
+        lambda on: tracked_people.save(on.ada, PeopleSetting(key_prefix="PERSON-")), "people_setting.changed", "people",
+    ),
+    "plans.create": (lambda on: add_muster_plan(on), "muster_plan.created", "Hall"),
+    "plans.change": (
+        lambda on: plans.change(on.ada, add_muster_plan(on), NewPlan("Office", [on.location.id])),
+        "muster_plan.changed", "Office",
+    ),
+    "plans.remove": (lambda on: plans.remove(on.ada, add_muster_plan(on)), "muster_plan.deleted", "Hall"),
+    "musters.start": (lambda on: start_muster(on), "muster.started", "Hall"),
+    "musters.start_by_rule": (
+        lambda on: musters.start_by_rule(on.ada.organization_id, add_muster_plan(on), "Smoke"),
+        "muster.started", "Hall",
+    ),
+    "musters.tick": (lambda on: tick_in_muster(on), "muster.ticked", "Hall"),
+    "musters.untick": (
+        lambda on: musters.untick(on.ada, tick_in_muster(on), on.asset.id), "muster.unticked", "Hall",
+    ),
+    "musters.end": (lambda on: end_muster(on), "muster.ended", "Hall"),
+    "expected_lists.create": (lambda on: add_list(on), "expected_list.created", "Truck 12"),
+    "expected_lists.start": (
+        lambda on: expected_lists.start(on.ada, add_list(on)), "expected_list.started", "Truck 12",
+    ),
+    "expected_lists.sign_off": (lambda on: sign_list(on), "expected_list.signed_off", "Truck 12"),
+    "expected_lists.remove": (
+        lambda on: expected_lists.remove(on.ada, add_list(on)), "expected_list.deleted", "Truck 12",
+    ),
+    "doors.change_door": (
+        lambda on: doors.change_door(on.ada, doors.add_door(on.ada, "Dock 4"), "Dock 5", None),
+        "door.changed", "Dock 5",
+    ),
+    "doors.set_antennas": (
+        lambda on: doors.set_antennas(
+            on.ada, doors.add_door(on.ada, "Dock 4"), [DoorAntenna(Side.INNER, on.reader.id, None)]
+        ),
+        "door.changed",
+        "Dock 4",
+    ),
+    "doors.remove_door": (
+        lambda on: doors.remove_door(on.ada, doors.add_door(on.ada, "Dock 4")), "door.deleted", "Dock 4",
+    ),
+    "walls.add": (lambda on: add_wall(on), "wall.created", "Dispatch"),
+    "walls.renew": (lambda on: walls.renew(on.ada, add_wall(on)), "wall.renewed", "Dispatch"),
+    "walls.revoke": (lambda on: walls.revoke(on.ada, add_wall(on)), "wall.revoked", "Dispatch"),
+    "outputs.add": (lambda on: add_output(on), "output.created", "Horn"),
+    "outputs.change": (
+        lambda on: outputs.change(on.ada, add_output(on), "Siren", OUTPUT), "output.changed", "Siren",
+    ),
+    "outputs.remove": (lambda on: outputs.remove(on.ada, add_output(on)), "output.deleted", "Horn"),
+    "outputs.enable": (lambda on: outputs.enable(on.ada, add_output(on)), "output.enabled", "Horn"),
+    "outputs.disable": (lambda on: outputs.disable(on.ada, add_output(on)), "output.disabled", "Horn"),
+    "outputs.request_test": (lambda on: outputs.request_test(on.ada, add_output(on)), "output.tested", "Horn"),
+    "outputs.issue_account": (
+        lambda on: outputs.issue_account(on.ada, add_output(on), "mqtt://localhost"), "output.changed", "Horn",
+    ),
+    "channels.add": (lambda on: add_channel(on), "channel.created", "Shift lead"),
+    "channels.change": (
+        lambda on: channels.change(on.ada, add_channel(on), CHANNEL._replace(name="Night shift")),
+        "channel.changed", "Night shift",
+    ),
+    "channels.remove": (lambda on: channels.remove(on.ada, add_channel(on)), "channel.deleted", "Shift lead"),
+    "channels.enable": (lambda on: channels.enable(on.ada, add_channel(on)), "channel.enabled", "Shift lead"),
+    "channels.disable": (lambda on: channels.disable(on.ada, add_channel(on)), "channel.disabled", "Shift lead"),
+    "channels.request_test": (
+        lambda on: channels.request_test(on.ada, add_channel(on)), "channel.tested", "Shift lead",
+    ),
     "rssi_offsets.set_offset": (
         lambda on: rssi_offsets.set_offset(on.ada, on.reader.id, "Portal", 5.0), "reader.changed", "Portal",
+    ),
+    "places.save": (
+        lambda on: places.save(on.ada, "location", on.location.id, Place("shipping")), "location.changed", "Dock",
     ),
     "antenna_kinds.set_location_kind": (
         lambda on: antenna_kinds.set_location_kind(on.ada, on.location.id, "Dock", None), "location.changed", "Dock",
     ),
-    "csv_import.import_records": (
-        lambda on: csv_import.import_records(on.ada, "asset", [], lambda _: None), "asset.imported", "0 rows",
+    "imports.start": (lambda on: imports.start(on.ada, "asset", [], 0), "bulk_change.started", "Bulk change"),
+    "csv_import.write_records": (
+        lambda on: csv_import.write_records(on.ada, "asset", [NewRecord(2, "K", {"name": "New"})]),
+        "asset.created", "New (K)",
     ),
     "destinations.add": (lambda on: add_webhook(on), "event_destination.created", "ERP"),
     "destinations.open_stream": (
@@ -347,7 +605,15 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "sites.renew_code": (lambda on: sites.renew_code(on.ada, add_site(on).no, b"new"), "site.code_made", "North"),
     "sites.join": (lambda on: (add_site(on), sites.join(b"code", b"hash")), "site.joined", "North"),
     "sites.make_hub": (lambda on: sites.make_hub(on.ada), "box.made_hub", "this box"),
-    "sites.remove_site": (lambda on: sites.remove_site(on.ada, add_site(on).no), "site.removed", "North"),
+    "keys_in_bulk.prefix_keys": (
+        lambda on: keys_in_bulk.prefix_keys(on.ada, [(2, on.asset.id)], "N-"), "asset.renamed", "Pallet (N-A-1)",
+    ),
+    "site_lifecycle.remove": (lambda on: site_lifecycle.remove(on.ada, add_site(on).no), "site.removed", "North"),
+    "site_lifecycle.retire": (lambda on: site_lifecycle.retire(on.ada, add_site(on).no), "site.retired", "North"),
+    "site_lifecycle.rename": (
+        lambda on: site_lifecycle.rename(on.ada, add_site(on).no, code="SOUTH", name="South"), "site.renamed", "South",
+    ),
+    "site_lifecycle.merge": (lambda on: merge_sites(on), "site.merged", "North"),
     "recovered_history.begin": (
         lambda on: (hub_link.begin(on.ada, HUB), recovered_history.begin(on.ada)), "hub.recovery_begun", "Hub",
     ),

@@ -12,17 +12,29 @@ from edge.database.connection import execute, writing
 from edge.events import destinations
 from edge.events.destinations import DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
+from edge.expected_lists import expected_lists
 from edge.handhelds import scans, stock_takes
 from edge.handhelds.scans import Submitted
+from edge.muster import musters, plans
+from edge.muster.plans import NewPlan
 from edge.people import api_keys, devices, people, refresh_tokens, second_factors
 from edge.people.people import Role
-from edge.readers import dead_letters, readers, unassigned_topics, unknown_tags
+from edge.readers import dead_letters, readers, sled_scans, sleds, unassigned_topics, unknown_tags
 from edge.readers.dead_letters import NewDeadLetter
+from edge.readers.sled_owners import Owner
+from edge.readers.sled_scans import SledRead
 from edge.readers.unknown_tags import Sighting
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.sync.store import sites
-from edge.tracking import floor_plans
+from edge.rules.channels import channels
+from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
+from edge.rules.outputs import outputs
+from edge.rules.outputs.forms import checked
+from edge.sync.store import site_lifecycle, sites
+from edge.tracking import floor_plans, tracked_people
+from edge.tracking.tracked_people import PeopleSetting
+from edge.walls import walls
+from edge.walls.walls import NewWall, Shows
 
 
 class Stage(NamedTuple):
@@ -90,6 +102,11 @@ def see_an_unknown_tag(on: Stage) -> None:
     unknown_tags.record([Sighting(on.ada.organization_id, "rfid", "E2", on.reader.id, "E2", "unmatched", 1, None)])
 
 
+def merge_sites(on: Stage) -> None:
+    into = sites.add_site(on.ada, "EAST", "East", b"other code")
+    site_lifecycle.merge(on.ada, add_site(on).no, into.no)
+
+
 def add_site(on: Stage) -> sites.Site:
     return sites.add_site(on.ada, "NORTH", "North", b"code")
 
@@ -127,3 +144,63 @@ def add_webhook(on: Stage) -> int:
 def undo(on: Stage) -> None:
     scan(on, "E280")
     scans.undo(on.ada, "scan-1", 0)
+
+
+CHANNEL = NewChannel(ChannelKind.EMAIL, "Shift lead", {"host": "mail.example.com"}, b"sealed", Schedule())
+
+
+OUTPUT = checked({"form": "tasmota", "device": "horn", "seconds": "10"})
+
+
+def add_channel(on: Stage) -> int:
+    return channels.add(on.ada, CHANNEL).no
+
+
+def add_output(on: Stage) -> int:
+    return outputs.add(on.ada, "Horn", OUTPUT).no
+
+
+def add_list(on: Stage) -> int:
+    return expected_lists.create(on.ada, "Truck 12", [on.asset.external_key], location_id=on.location.id)
+
+
+def sign_list(on: Stage) -> None:
+    list_id = add_list(on)
+    expected_lists.start(on.ada, list_id)
+    expected_lists.sign_off(on.ada, list_id, expected_lists.find_state(on.ada.organization_id, list_id).version)
+
+
+def add_muster_plan(on: Stage) -> int:
+    tracked_people.save(on.ada, PeopleSetting(key_prefix=on.asset.external_key))
+    return plans.create(on.ada, NewPlan("Hall", [on.location.id]))
+
+
+def start_muster(on: Stage) -> int:
+    return musters.start(on.ada, add_muster_plan(on), is_drill=False)
+
+
+def tick_in_muster(on: Stage) -> int:
+    muster_id = start_muster(on)
+    musters.tick(on.ada, muster_id, on.asset.id)
+    return muster_id
+
+
+def end_muster(on: Stage) -> None:
+    muster_id = start_muster(on)
+    musters.end(on.ada, muster_id, musters.find_state(on.ada.organization_id, muster_id).version, "")
+
+
+def add_wall(on: Stage) -> int:
+    return walls.add(on.ada, NewWall("Dispatch", Shows.ALERTS))[0].id
+
+
+def scan_with_sled(on: Stage) -> int:
+    """Make the reader a sled of Olga, and scan the asset with it."""
+    organization_id, now = on.ada.organization_id, clock.now()
+    sleds.assign(on.ada, on.reader.id, person_id=on.olga.id)
+    olga = actors.person(organization_id, on.olga.id, on.olga.name)
+    sleds.choose_location(olga, "choice-1", on.location.id, now, now)
+    with writing():
+        read = SledRead(organization_id, on.reader.id, on.asset.id, "E280", now, now, None)
+        sled_scans.record(read, Owner(0, on.olga.id, None), 0)
+    return on.reader.id

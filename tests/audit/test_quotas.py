@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from edge import clock
 from edge.audit import actors, quotas
 from edge.audit.actors import Actor, shell
+from edge.bulk import bulk_jobs, imports, slices
+from edge.bulk.asset_changes import Action, BulkChange
 from edge.database.connection import execute
 from edge.errors import Conflict, OverQuota, Unavailable
+from edge.expected_lists import expected_lists
 from edge.handhelds import scans, stock_takes
 from edge.handhelds.scans import Submitted
 from edge.limits import Buckets
+from edge.operations import saved_quotas
 from edge.people import api_keys, people
 from edge.people.people import Role
 from edge.records import assets, csv_import, locations
@@ -25,10 +30,22 @@ from tests.conftest import Cast
 BURST = 20_000.0  # bytes
 
 
+def imported(actor: Actor, records: list[csv_import.NewRecord]) -> None:
+    """Import records. Raises OverQuota if the job has to wait for quota."""
+    job_id = imports.start(actor, "asset", records, len(records))
+    slices.run_jobs(lambda _: False)
+    job = bulk_jobs.find_job(actor.organization_id, job_id)
+    assert job
+    if job.finished_at is None:
+        bulk_jobs.stop(actor, job_id)
+        raise OverQuota(1)
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set small quotas that never refill."""
     monkeypatch.setattr(quotas, "_of_caller", Buckets(int(BURST), 1e-9))
+    monkeypatch.setattr(quotas, "_of_key", Buckets(int(BURST), 1e-9))
     monkeypatch.setattr(quotas, "_of_organization", Buckets(int(3 * BURST), 1e-9))
 
 
@@ -40,6 +57,12 @@ def ada(cast: Cast) -> Actor:
 def person_of(organization_id: int, name: str) -> Actor:
     row = people.add_person(shell(organization_id), name, Role.EDITOR)
     return actors.person(organization_id, row.id, row.name)
+
+
+def sign_off(actor: Actor, list_id: int) -> None:
+    expected_lists.start(shell(actor.organization_id), list_id)
+    version = expected_lists.find_state(actor.organization_id, list_id).version
+    expected_lists.sign_off(actor, list_id, version)
 
 
 def until_refused(add: Callable[[int], object]) -> int:
@@ -64,6 +87,12 @@ def ways_to_add(ada: Actor, place: int) -> Iterator[tuple[str, Callable[[int], o
         stock_takes.begin(ada, take, place, with_sublocations=False, expected=range(1, expected), started_at=1)
         return take
 
+    keys = [assets.get(ada.organization_id, asset_id).external_key for asset_id in grown]
+    move = BulkChange(Action.MOVE, location_id=place)
+
+    def prepare(actor: Actor, number: int) -> int:
+        return expected_lists.create(actor, f"List {number}", keys, location_id=place)
+
     begun = [begin(number, "begun", 1) for number in range(10)]
     signed = stock_takes.SignedResult({}, [str(code) for code in range(100)], [])
     records = [csv_import.NewRecord(number, None, {"name": f"Imported {number}"}) for number in range(20)]
@@ -73,7 +102,7 @@ def ways_to_add(ada: Actor, place: int) -> Iterator[tuple[str, Callable[[int], o
     yield "locations", lambda number: locations.create(ada, name=f"Location {number}")
     yield "tags", lambda number: assets.attach_tag(ada, asset_id, NewTag("rfid", f"{number:X}"))
     yield "plans", lambda number: floor_plans.set_image(ada, place, b"%09000d" % number, "image/png", (10, 10))
-    yield "imports", lambda _: csv_import.import_records(ada, "asset", records, lambda _: None)
+    yield "imports", lambda _: imported(ada, records)
     yield "keys", lambda number: api_keys.add_key(ada, f"Key {number}", api_keys.SCOPES, b"%032d" % number)
     yield "people", lambda number: people.add_person(ada, f"Person {number}", Role.VIEWER)
     yield "scans", lambda number: scans.submit(ada, [scan(number)], clock.now())
@@ -81,6 +110,9 @@ def ways_to_add(ada: Actor, place: int) -> Iterator[tuple[str, Callable[[int], o
     yield "stock-takes", begin
     yield "scans of a stock-take", lambda number: stock_takes.scan(ada, begun[-1], scan(50_000 + number), clock.now())
     yield "results of stock-takes", lambda number: stock_takes.finish(ada, begun[number], 1, signed)
+    yield "expected lists", lambda number: prepare(ada, number)
+    yield "results of expected lists", lambda number: sign_off(ada, prepare(shell(ada.organization_id), number))
+    yield "bulk changes", lambda _: bulk_jobs.stop(ada, bulk_jobs.start(ada, move, grown))
 
 
 @pytest.mark.usefixtures("small")
@@ -127,15 +159,92 @@ def test_uploads_for_others_use_the_quota_of_the_sender(cast: Cast, ada: Actor) 
 def test_the_number_of_records_of_each_kind_is_capped(cast: Cast, ada: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas, "CAPS", {kind: cap._replace(limit=1) for kind, cap in quotas.CAPS.items()})
     api_keys.add_key(ada, "One", api_keys.SCOPES, b"1" * 32)
-    with pytest.raises(Conflict, match="There are 1 of these already"):
+    with pytest.raises(Conflict, match="At most 1 are allowed"):
         api_keys.add_key(ada, "Two", api_keys.SCOPES, b"2" * 32)
     assert [row.name for row in api_keys.list_keys(cast.acme)] == ["One"]
     api_keys.add_key(person_of(cast.rival, "Rita"), "Two", api_keys.SCOPES, b"2" * 32)
     docks = [locations.create(shell(cast.acme), name=name).id for name in ("A", "B")]
+    with pytest.raises(Conflict, match=r"At most 1 are allowed \(location\); delete some first"):
+        locations.create(ada, name="C")
     floor_plans.set_image(ada, docks[0], b"x", "image/png", (1, 1))
     floor_plans.set_image(ada, docks[0], b"another", "image/png", (1, 1))
     with pytest.raises(Conflict):
         floor_plans.set_image(ada, docks[1], b"x", "image/png", (1, 1))
+
+
+def names_of_assets(organization_id: int) -> list[str]:
+    sql = "SELECT name FROM asset WHERE organization_id = ? AND deleted_at IS NULL ORDER BY id"
+    return sorted(name for (name,) in execute(sql, (organization_id,)))
+
+
+def test_the_number_of_assets_is_capped_for_each_way_to_add_one(cast: Cast, ada: Actor) -> None:
+    quotas.set_limits({"asset": 3})
+    try:
+        gone = assets.create(ada, name="Gone", external_key="GONE").id
+        assets.delete(ada, gone)
+        for name in ("A", "B"):
+            assets.create(ada, name=name)
+        two = [csv_import.NewRecord(number, None, {"name": f"Imported {number}"}) for number in range(2)]
+        with pytest.raises(Conflict, match="At most 3 are allowed"):
+            imports.start(ada, "asset", two, 2)
+        imported(ada, two[:1])
+        for add in (lambda: assets.create(ada, name="C"), lambda: assets.restore(ada, gone)):
+            with pytest.raises(Conflict, match=r"raise limits\.assets"):
+                add()
+        assert names_of_assets(cast.acme) == ["A", "B", "Imported 0"]
+        assets.create(shell(cast.acme), name="By the shell")
+        quotas.set_limits({"asset": 5})
+        assets.create(ada, name="After raising the limit")
+    finally:
+        quotas.set_limits({"asset": 1_000_000})
+
+
+def test_many_records_are_not_counted_for_each_new_one(ada: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[str] = []
+    count_of = quotas.count_of
+
+    def counted(organization_id: int, kind: str) -> int:
+        counts.append(kind)
+        return count_of(organization_id, kind)
+
+    monkeypatch.setattr(quotas, "count_of", counted)
+    for number in range(20):
+        assets.create(ada, name=f"Asset {number}")
+    assert counts == ["asset"]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_refusal_by_the_organization_costs_the_person_nothing(cast: Cast, ada: Actor) -> None:
+    crowd = [person_of(cast.acme, f"Person {number}") for number in range(30)]
+    until_refused(lambda number: assets.create(crowd[number % 30], name=f"Asset {number}"))
+    before = quotas.usage()["callers"]
+    with pytest.raises(OverQuota):
+        assets.create(ada, name="Asset")
+    after = quotas.usage()["callers"]
+    assert all(after.get(key, BURST) == pytest.approx(left) for key, left in before.items())
+    assert after.get(f"person {ada.id}", BURST) == pytest.approx(BURST, abs=10)  # the metadata was within the quota
+
+
+@pytest.mark.usefixtures("small")
+def test_a_restart_does_not_refill_a_quota(ada: Actor, tmp_path: Path) -> None:
+    until_refused(lambda number: assets.create(ada, name=f"Asset {number}"))
+    saved_quotas.save(tmp_path)
+    quotas.forget()
+    saved_quotas.load(tmp_path)
+    with pytest.raises(OverQuota):
+        assets.create(ada, name="Asset")
+    quotas.forget()
+    saved_quotas.save(tmp_path)
+    assert not (tmp_path / "quotas").exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"at": 1, "usage": []}', '{"at": "x"}', '{"at": 1, "usage": {"keys": 3}}']
+)
+def test_a_damaged_file_of_quotas_counts_as_no_usage(ada: Actor, tmp_path: Path, content: str) -> None:
+    (tmp_path / "quotas").write_text(content)
+    saved_quotas.load(tmp_path)
+    assets.create(ada, name="Asset")
 
 
 @pytest.mark.parametrize("kind", ["stock_take", "open stock_take"])

@@ -2,7 +2,7 @@
 
     python -m tests.bench.events
 
-A real service with a webhook, whose receiver runs here, and a client of `GET /events`. Latency is the time from the
+A real service with a webhook to a receiver in this process, and a client of `GET /events`. Latency is the time from the
 commit of a scan until the receiver has the event.
 """
 

@@ -31,7 +31,7 @@ from edge.database.ids import new_ids
 from edge.people import api_keys, organizations
 from edge.people.api_keys import SCOPES
 from edge.people.secrets import hash_secret, new_client_secret
-from edge.tracking import board, past
+from edge.tracking import board, past, past_board
 from edge.tracking.board import BoardFilter
 from edge.tracking.decision_rule import Rule
 from edge.tracking.flows import flow
@@ -261,7 +261,7 @@ def measure(path: Path, tracked: Tracked) -> None:
     then = PastFilter(now - 10 * DAY)
     week, month = ([now - day * DAY for day in range(days, -1, -1)] for days in (7, 31))
     location = execute("SELECT id FROM location LIMIT 1").fetchone()[0]
-    report("the board of a past moment", timed(lambda: past.board_at(organization_id, then, limit=50), times=20))
+    report("the board of a past moment", timed(lambda: past_board.board_at(organization_id, then, limit=50), times=20))
     report("coming and going at a location, 7 days", timed(lambda: flow(organization_id, location, week), times=5))
     report("coming and going at a location, 31 days", timed(lambda: flow(organization_id, location, month), times=3))
     stays = partial(past.stays, organization_id, tracked.asset_ids[1], since=now - 31 * DAY, until=now)

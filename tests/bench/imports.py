@@ -13,26 +13,27 @@ import argparse
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
 
 from edge import clock
 from edge.audit.actors import person, shell
-from edge.database import migrate
-from edge.database.connection import close_database
+from edge.bulk import bulk_jobs, imports, slices
+from edge.database import migrate, sliced_writing
+from edge.database.connection import close_database, writing
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
-from edge.pages.records.csv_import_rows import lines_of, records_of
+from edge.pages.records.csv_import_rows import Reading, proposed_columns, records_of, table_of
 from edge.people import organizations, people
 from edge.people.people import Role
-from edge.records import assets, csv_import_assets, locations
-from edge.records.csv_import import import_records
+from edge.records import assets, locations
+from edge.records.csv_import import check_records
 
-TARGET = 5.0  # seconds that a scan may wait
+TARGET = 0.25  # seconds that a scan may wait
 
 
 def table(first: int, rows: int, word: str) -> bytes:
@@ -42,32 +43,41 @@ def table(first: int, rows: int, word: str) -> bytes:
 
 def put(organization_id: int, data: bytes) -> str:
     """Import a table. Returns a description of its cost."""
+    ed = people.add_person(shell(organization_id), f"Ed {uuid4().hex}", Role.EDITOR)
+    actor = person(organization_id, ed.id, ed.name)
     began = time.thread_time()
-    lines = lines_of("asset", data)
+    table = table_of(data)
     read = time.thread_time()
-    records = records_of("asset", lines, lambda _: None)
-    judged = time.thread_time()
-    with patch.object(csv_import_assets, "write", Timed(csv_import_assets.write)) as write:
-        outcomes = import_records(shell(organization_id), "asset", records, lambda _: None)
+    reading = Reading("asset", [name or "" for name in proposed_columns("asset", table.heading)], False, UTC)
+    records = records_of(reading, table.rows, lambda _: None)
+    outcomes = check_records(organization_id, "asset", records, lambda _: None)
     assert all(outcome.result in ("created", "changed") for outcome in outcomes), outcomes[:3]
-    held = sum(write.spent)
-    durations = (read - began, judged - read, time.thread_time() - judged - held, held)
+    checked = time.thread_time()
+    wall = time.perf_counter()
+    with patch.object(sliced_writing, "writing", held_lock := Held()), patch.object(slices, "writing", held_lock):
+        job_id = imports.start(actor, "asset", records, 0)
+        slices.run_jobs(lambda seconds: time.sleep(seconds) or False)
+    job = bulk_jobs.find_job(organization_id, job_id)
+    assert job
+    assert imports.counts(job)["faulty"] == 0
     return (
-        "in the request {:.1f} s, reading {:.1f} s, check and preparation {:.1f} s, "
-        "writing, while others wait, {:.1f} s of processor time"
-    ).format(*durations)
+        f"in the request {read - began:.1f} s, check {checked - read:.1f} s, "
+        f"writing {time.thread_time() - checked:.1f} s of processor time ({time.perf_counter() - wall:.0f} s), "
+        f"longest slice {max(held_lock.spent) * 1000:.0f} ms of processor time, {len(held_lock.spent)} slices"
+    )
 
 
-class Timed:
-    """A function wrapper that records the processor time of each call."""
+class Held:
+    """A writing transaction that records its processor time."""
 
-    def __init__(self, function: Callable[..., None]) -> None:
-        self._function = function
+    def __init__(self) -> None:
         self.spent: list[float] = []
 
-    def __call__(self, *arguments: Any) -> None:
-        began = time.thread_time()
-        self._function(*arguments)
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with writing():
+            began = time.thread_time()
+            yield
         self.spent.append(time.thread_time() - began)
 
 
@@ -111,7 +121,8 @@ def main() -> None:
             with scanning(organization_id) as taken:
                 cost = put(organization_id, table(0, options.rows, word))
             verdict = "ok" if max(taken) <= TARGET else "MISSED"
-            print(f"{options.rows:,} {word}: {cost}; {len(taken):,} scans, the longest {max(taken):.1f} s: {verdict}")
+            longest = max(taken) * 1000
+            print(f"{options.rows:,} {word}: {cost}; {len(taken):,} scans, the longest {longest:.0f} ms: {verdict}")
         close_database()
 
 

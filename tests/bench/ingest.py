@@ -164,7 +164,7 @@ def verdict(is_met: bool) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=20_000, help="in each round")
+    parser.add_argument("--messages", type=int, default=20_000, help="in each round, at least 4,000")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--reads", type=int, default=0, help="for the memory at the end, 1000000 for the target")
     options = parser.parse_args()

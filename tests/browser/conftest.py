@@ -7,6 +7,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 from waitress.server import create_server
 
 from edge.audit.actors import shell
-from edge.database import migrate
 from edge.database.connection import close_database
 from edge.people import organizations, people
 from edge.people.passwords import hash_password
@@ -27,6 +27,7 @@ from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationRow
 from edge.records.tags import NewTag
 from tests.application import make_app
+from tests.databases import Files, copy_files, files_of
 
 CHROMIUM = shutil.which("chromium") or ""
 ARGS = [
@@ -105,9 +106,22 @@ class Site:
         return locations.create(shell(self.organization_id), name=name, external_key=key, parent=above)
 
 
+@pytest.fixture(scope="session")
+def database_with_site(tmp_path_factory: pytest.TempPathFactory, new_database: Files) -> tuple[Files, Site]:
+    """Making 200 assets takes longer than most tests, so each test gets a copy."""
+    folder = tmp_path_factory.mktemp("site")
+    copy_files(new_database, folder)
+    site = Site()
+    return files_of(folder), site
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    migrate.migrate(tmp_path)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    if "site" in request.fixturenames:
+        files, _ = request.getfixturevalue("database_with_site")
+    else:
+        files = request.getfixturevalue("new_database")
+    copy_files(files, tmp_path)
     running = Server()
     yield running
     running.stop()
@@ -115,8 +129,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def site(server: Server) -> Site:
-    return Site()
+def site(server: Server, database_with_site: tuple[Files, Site]) -> Site:
+    """A warehouse that is in the database from the start."""
+    return deepcopy(database_with_site[1])
 
 
 @pytest.fixture(scope="session")
@@ -129,7 +144,7 @@ def chromium() -> Iterator[Chromium]:
 
 @pytest.fixture
 def open_context(chromium: Chromium, server: Server) -> Iterator[Callable[..., BrowserContext]]:
-    """A browser of its own for each person. Whatever its console complains of fails the test."""
+    """Open a separate browser for each person. Errors and warnings in its console fail the test."""
     opened: list[BrowserContext] = []
     complaints: list[str] = []
 

@@ -33,7 +33,7 @@ def picture(code: str) -> Image.Image:
 
 @pytest.fixture
 def filming(chromium: Chromium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Chromium]:
-    """A browser whose camera sees one pallet's code after the other, each for two seconds, over and over."""
+    """A browser with a camera that sees the codes of pallets in turn, each for two seconds."""
     film = tmp_path / "film.y4m"
     colour = bytes([128]) * (WIDTH * HEIGHT // 2)
     with film.open("wb") as file:

@@ -1,4 +1,4 @@
-"""What an operator hears and feels, as far as a browser tells: tones that are started, beats that are asked for."""
+"""Feedback to the operator: tones that are started and vibrations that are requested."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ HOLD = """() => {
 }"""
 
 
-def test_a_scan_is_answered_from_the_copy_of_the_device_before_the_server_answers(scan_page: ScanPage) -> None:
+def test_a_scan_is_answered_from_the_copy_before_the_server_answers(scan_page: ScanPage) -> None:
     page = scan_page(viewport=PHONE)
     page.evaluate(LISTEN)
     page.evaluate(HOLD)

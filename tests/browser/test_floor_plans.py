@@ -129,3 +129,38 @@ def test_a_trail_is_played_on_a_phone(enter: Enter, site: Site, plan: str) -> No
     page.click("#play")
     expect(page.locator("#play")).to_have_text("Pause")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_shapes_are_moved_resized_turned_copied_and_undone(enter: Enter, site: Site, plan: str) -> None:
+    dock, rack = site.docks[0], site.racks[0]
+    hall = dock.parent_id or 0
+    drawn = floor_plans.find_plan(site.organization_id, hall)
+    assert drawn
+    box = [(100, 100), (300, 100), (300, 300), (100, 300)]
+    floor_plans.save_shapes(shell(site.organization_id), hall, {dock.id: box}, drawn.updated_at)
+    page = enter("ed", f"{plan}/edit", viewport={"width": 1000, "height": 1000})
+
+    def shapes() -> dict[int, list[tuple[int, int]]]:
+        page.click("#save")
+        expect(page.locator("#detail")).to_have_text("Saved.")
+        return {one.location_id: list(one.points) for one in floor_plans.shapes(site.organization_id, hall)}
+
+    pull(page, 0.2, 0.2, 0.5, 0.2)  # the shape
+    pull(page, 0.6, 0.3, 0.7, 0.5)  # its lower right corner
+    (left, top), _, (right, bottom), _ = shapes()[dock.id]
+    assert abs(left - 400) + abs(top - 100) + abs(right - 700) + abs(bottom - 500) < 12
+    page.locator("#plan").focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Shift+ArrowDown")
+    (left_now, top_now), _, (right_now, bottom_now), _ = shapes()[dock.id]
+    assert (left_now, top_now, right_now, bottom_now) == (left - 5, top, right - 5, bottom + 5)
+    page.locator("#plan").focus()
+    page.keyboard.press("Control+c")
+    page.select_option("#spot", value=str(rack.id))
+    page.click("#paste")
+    page.click("#turn")
+    now = shapes()
+    assert now[rack.id][0] != now[dock.id][0]
+    for _ in range(6):
+        page.click("#undo")
+    assert shapes() == {dock.id: box}

@@ -1,4 +1,4 @@
-"""A device passes from one person to the next: whose name a scan has, and what does not pass on with the device."""
+"""A device passes to the next person: scans keep the name of their person, and nothing else is handed over."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def names() -> list[str]:
     return [name for (name,) in execute(sql).fetchall()]
 
 
-def test_scans_have_the_name_of_who_was_signed_in_also_after_that_had_expired(gun: Page) -> None:
+def test_scans_keep_the_person_even_after_the_session_expired(gun: Page) -> None:
     gun.context.set_offline(True)
     scan(gun, "BC-0001")
     outcome(gun, "queued", "Pallet 1")
@@ -99,7 +99,7 @@ def test_location_carrier_and_check_do_not_pass_to_the_next_person(gun: Page) ->
     expect(gun.locator("#sheet-body")).to_contain_text("Scan a location first")
 
 
-def test_a_person_who_signs_in_with_another_page_is_noticed_at_the_next_scan(gun: Page) -> None:
+def test_a_sign_in_on_another_page_is_noticed_at_the_next_scan(gun: Page) -> None:
     other = gun.context.new_page()
     expire()
     other.goto("/sign-in?next=/account")
@@ -113,7 +113,7 @@ def test_a_person_who_signs_in_with_another_page_is_noticed_at_the_next_scan(gun
 
 @pytest.mark.parametrize("answer", ["I made them", "Undo 2 scans"])
 def test_what_is_not_proven_is_asked(scan_page: Callable[..., Page], answer: str) -> None:
-    """On a browser that is not enrolled only people themselves can say what they made."""
+    """On a browser that is not enrolled, only the person can claim scans."""
     page = scan_page("olga", viewport=PHONE, expected=EXPECTED)
     page.context.set_offline(True)
     for number in (1, 2):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import flask_babel
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from edge.audit.actors import shell
-from edge.pages import languages
+from edge.pages import translation
 from edge.people import enrollment
 from tests.browser.conftest import PHONE, Server, Site, outcome, scan
 
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
 OFFLINE = ("ERR_INTERNET_DISCONNECTED", "ERR_CONNECTION_REFUSED")
 
-# What people may read that is no text of ours: names, keys, codes, numbers and times, languages in their own words.
+# Allowed without translation: names, keys, codes, numbers and times, and the names of languages.
 DATA = r"""/^(?:[\d\s·.,:;%✓=?✕↑◆≠◇↶()+-]|ago|min|h|d|s|edge|olga|otto|vic|ed|Pallet|Dock|Rack|Hall|HALL-1|[ABC]|
 BC-\d+|ASSET-\d+|NOBODY-KNOWS|NO-SUCH|http|box|local|\/|l|Scanner|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|
 English|Deutsch|Español|Français|Polski)*$/""".replace("\n", "")
@@ -35,30 +34,26 @@ UNTRANSLATED = (
 
 
 class Bracketed:
-    """A language in which every text is itself in brackets: what has none was forgotten."""
+    """A language with each text in brackets. A text without brackets is not translated."""
 
-    def ugettext(self, text: str) -> str:
+    def gettext(self, text: str) -> str:
         return f"⟦{text}⟧"
-
-    gettext = ugettext
 
     def ngettext(self, one: str, many: str, number: int) -> str:
         return f"⟦{one if number == 1 else many}⟧"
 
-    ungettext = ngettext
-
 
 @pytest.fixture
 def bracketed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = languages.texts_of_scripts
+    real = translation.texts_of_scripts
 
     def texts_of_scripts(_language: str) -> dict[str, Any]:
         return {
             key: f"⟦{key}⟧" if isinstance(value, str) else [f"⟦{key}⟧", f"⟦{key}⟧"] for key, value in real("de").items()
         }
 
-    monkeypatch.setattr(flask_babel.Domain, "get_translations", lambda _self: Bracketed())
-    monkeypatch.setattr("edge.pages.languages.texts_of_scripts", texts_of_scripts)
+    monkeypatch.setattr(translation, "catalog", lambda _language: Bracketed())
+    monkeypatch.setattr(translation, "texts_of_scripts", texts_of_scripts)
 
 
 class Eyes:

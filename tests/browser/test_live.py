@@ -1,4 +1,4 @@
-"""Pages that follow the site: what they say while the server is away, and that what they show goes together."""
+"""Pages that follow the site: their notice while the server is away, and consistent content."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_pages_of_readers_follow_them(enter: Enter, site: Site, path: str) -
     expect(page.locator("main")).not_to_contain_text("working")
     record_readers([ReaderStatus(reader.id, clock.now(), clock.now(), 0, 1, None, False)])
     expect(page.locator("main")).to_contain_text("working")
-    expect(page.locator("main")).to_contain_text("just now")
+    expect(page.locator("main")).to_contain_text(re.compile(r"just now|\d+ s ago"))  # on a busy machine it comes late
 
 
 def test_on_the_way_back_the_filter_and_the_rows_go_together(enter: Enter, site: Site) -> None:

@@ -1,4 +1,4 @@
-"""What is done at a desk, from the first click to the last: tables, labels, two editors, tags of nobody, the past."""
+"""Work at a desk from the first click to the last: tables, labels, two editors, unmatched tags, past positions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from edge import clock
 from edge.audit.actors import shell
+from edge.bulk import slices
 from edge.readers import readers, unknown_tags
 from edge.records import assets
 from edge.tracking import positions
@@ -37,11 +38,41 @@ def test_a_table_is_checked_and_imported(enter: Enter, site: Site) -> None:
     send(table.rpartition("\n")[0])
     expect(page.locator(".facts")).to_contain_text("Would be created300")
     page.click("text=Import 300 rows")
+    expect(page.locator(".facts")).to_contain_text("Created0")
+    slices.run_jobs(lambda _: False)
     expect(page.locator(".facts")).to_contain_text("Created300")
     page.click("text=Show assets")
     page.fill("#q", "cage 299")
     page.press("#q", "Enter")
     expect(page.locator("tbody tr")).to_have_count(1)
+
+
+def test_ticked_assets_are_moved_by_keyboard_and_a_filter_is_retired(enter: Enter, site: Site) -> None:
+    page = enter("ed")
+    for row in site.assets[:2]:
+        page.locator(f"input[name=asset][value='{row.id}']").focus()
+        page.keyboard.press("Space")
+    page.locator("[data-chosen]:text-is('Change')").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("main h2").first).to_have_text("2 assets")
+    page.locator("#location_id").select_option(label="\u2003Dock 1")
+    page.locator("#location_id").press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("main section [role=status]")).to_have_text("0 of 2 assets")
+    slices.run_jobs(lambda _: False)
+    expect(page.locator("main .notice")).to_have_text("Done.")
+    page.goto("/")
+    expect(page.locator(f"tr[data-row='{site.assets[1].id}']")).to_contain_text("Dock 1")
+    page.fill("#q", "Pallet 19")
+    page.press("#q", "Enter")
+    page.click("[data-chosen]:text-is('Change')")
+    page.click("summary:text-is('Retire')")
+    page.click("button:text-is('Retire 11 assets')")
+    expect(page.locator("main section [role=status]")).to_have_text("0 of 11 assets")
+    slices.run_jobs(lambda _: False)
+    expect(page.locator("main .notice")).to_have_text("Done.")
+    page.goto("/?q=Pallet+19")
+    expect(page.locator("main")).to_contain_text("No asset matches the filter.")
 
 
 def test_the_second_of_two_editors_sees_what_the_first_saved(enter: Enter, site: Site) -> None:
@@ -77,7 +108,7 @@ def test_labels_of_what_was_chosen_on_the_board(enter: Enter, site: Site) -> Non
     page = enter("vic", viewport={"width": 1280, "height": 900})
     for number in (2, 3):
         page.check(f"[aria-label='Choose Pallet {number}']")
-    page.click("[data-labels]")
+    page.click("[data-chosen]:text-is('Labels')")
     expect(page.locator("h1")).to_have_text("2 labels")
     chosen = page.evaluate("() => String(new URLSearchParams(new FormData(document.querySelector('main form'))))")
     answer = page.request.get(f"/labels.pdf?{chosen}")

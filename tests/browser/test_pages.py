@@ -38,6 +38,32 @@ def test_the_board_follows_the_site(enter: Enter, site: Site) -> None:
     assert "fresh" in (row.get_attribute("class") or "")
 
 
+def test_filters_of_the_board_are_not_cut_on_a_phone(enter: Enter, site: Site) -> None:
+    see(site, 1)
+    page = enter("vic", viewport={"width": 390, "height": 800})
+    expect(page.locator("#location")).to_be_hidden()
+    page.click("[data-sheet]")
+    cut = page.eval_on_selector_all(
+        ".filters select",
+        """(all) => all.filter((one) => {
+            const style = getComputedStyle(one), pen = document.createElement("canvas").getContext("2d");
+            pen.font = style.font;
+            const needed = pen.measureText(one.selectedOptions[0].text).width;
+            return needed + parseFloat(style.paddingLeft) + parseFloat(style.paddingRight) > one.clientWidth;
+        }).map((one) => one.selectedOptions[0].text)""",
+    )
+    assert cut == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.keyboard.press("Escape")
+    expect(page.locator("#location")).to_be_hidden()
+    page.click("[data-sheet]")
+    page.select_option("#unseen", "24")
+    page.select_option("#show", "overdue")
+    page.click("#filter-sheet button:visible")
+    page.wait_for_url("**unseen=24*show=overdue*")
+    expect(page.locator("[data-sheet]")).to_have_text("Filter (2)")
+
+
 def test_rows_stay_where_they_are_while_things_move(enter: Enter, site: Site) -> None:
     see(site, 200)  # the first position takes the first steps off the board
     page = enter("vic")
@@ -217,7 +243,8 @@ def test_the_pages_are_worked_by_keyboard_alone(enter: Enter, site: Site) -> Non
 def test_the_scan_page_is_light_and_quick_on_a_slow_handheld(
     enter: Enter, open_context: Callable[..., BrowserContext], site: Site, language: str
 ) -> None:
-    """At most 60 KB over the wire until it is ready, compressed and with headers, and 80 KB with what opens over it.
+    """At most 60 KB over the wire until it is ready, compressed and with headers, and 80 KB with its sheets; other
+    languages than English have 7 KB of texts more.
 
     Takes scans soon with a processor four times slower, on Slow 4G. The copy of the site's assets is not counted.
     """
@@ -245,8 +272,8 @@ def test_the_scan_page_is_light_and_quick_on_a_slow_handheld(
     )
     weight, in_all = sum(size for start, size in loaded if start < ready), sum(size for _, size in loaded)
     print(f"scan page: takes scans after {takes_scans} ms, ready after {ready} ms; {weight} bytes, {in_all} in all")
-    assert weight < 60 * 1024
-    assert in_all < 80 * 1024
+    assert weight <= (60 if language == "en" else 67) * 1024
+    assert in_all <= (80 if language == "en" else 87) * 1024
     assert takes_scans < ready < 20_000  # under a second on an idle box; here others have the processor, too
 
 
@@ -259,7 +286,7 @@ def test_a_restarted_server_is_not_noticed(enter: Enter, site: Site, server: Ser
     assert assets.get(site.organization_id, site.assets[2].id)
 
 
-def test_a_page_leads_to_its_section_of_the_manual_and_the_manual_is_searched(enter: Enter, site: Site) -> None:
+def test_a_page_links_to_its_section_of_the_manual_which_has_a_search(enter: Enter, site: Site) -> None:
     page = enter("vic", f"/assets/{site.assets[0].id}/why")
     with page.context.expect_page() as opened:
         page.click("a.help")
@@ -271,7 +298,7 @@ def test_a_page_leads_to_its_section_of_the_manual_and_the_manual_is_searched(en
     manual.click(".result a >> nth=0")
     expect(manual.locator("#portals-and-direct-antennas")).to_be_in_viewport()
     manual.click("a[rel=next]")
-    expect(manual.locator("h1")).to_have_text("Scanning")
+    expect(manual.locator("h1")).to_have_text("Doors")
 
 
 def test_the_manual_is_read_without_scripts(open_context: Callable[..., BrowserContext]) -> None:

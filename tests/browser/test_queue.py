@@ -1,4 +1,4 @@
-"""The device's queue against the network: what waits, what is sent under whose name, and what a dead request costs."""
+"""The queue of the device: waiting scans, the person of each scan, and the cost of a request without an answer."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_request_that_is_never_answered_does_not_block_the_queue(scan_page: Sc
 SHIFT = "() => { const now = Date.now; window.ahead = 0; Date.now = () => now() + window.ahead * 1000; }"
 
 
-def test_undo_is_in_the_order_of_the_scans_also_after_the_clock_was_set_back(scan_page: ScanPage) -> None:
+def test_undo_follows_the_order_of_scans_after_the_clock_was_set_back(scan_page: ScanPage) -> None:
     page = scan_page(viewport=PHONE)
     page.evaluate(SHIFT)
     scan(page, "BC-0001")
@@ -109,9 +109,7 @@ OLD_STORE = """([person, location]) => new Promise((done) => {
 })"""
 
 
-def test_what_a_device_kept_in_an_earlier_version_is_sent_and_shown_in_order(
-    enter: Callable[..., Page], site: Site
-) -> None:
+def test_the_queue_of_an_earlier_version_is_sent_and_shown_in_order(enter: Callable[..., Page], site: Site) -> None:
     page = enter("olga", "/locations", viewport=PHONE)
     (person,) = execute("SELECT id FROM person WHERE name = 'olga'").fetchone()
     page.evaluate(OLD_STORE, [person, site.docks[0].id])
@@ -175,3 +173,17 @@ def sign_in_instead(page: Page, email: str, path: str = "/scan") -> None:
     page.fill("#password", PASSWORD)
     page.click(".door button.wide")
     page.wait_for_url(f"**{path}")
+
+
+def test_sheets_that_are_never_loaded_do_not_hold_up_scans(enter: Callable[..., Page], site: Site) -> None:
+    """On plain http, with a radio that is connected but passes nothing."""
+    page = enter("olga", "/", service_workers="block", expected=("Service Worker",))
+    page.route("**/tools.js", lambda _: None)
+    page.goto("/scan")
+    page.wait_for_selector("body[data-copied]")
+    scan(page, "DOCK-1")
+    expect(page.locator("#location-name")).to_have_text("Dock 1")
+    page.click("#find")
+    scan(page, "BC-0001")
+    outcome(page, "recorded", "Pallet 1")
+    expect(page.locator("#said")).to_have_text("No connection: not loaded yet")

@@ -1,4 +1,4 @@
-"""When a scan was made, whatever the device's clock shows and however slow the radio is."""
+"""Times of scans with a wrong device clock and a slow network."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_wrong_clock_is_corrected_also_over_a_slow_radio(scan_page: ScanPage, 
 
 
 @pytest.mark.parametrize(("first", "then"), [(-3600, 0), (3600, 0), (0, -3600), (0, 7200)])
-def test_scans_keep_their_times_and_order_when_the_clock_is_set_without_a_connection(
+def test_scans_keep_times_and_order_when_the_clock_is_set_offline(
     scan_page: ScanPage, site: Site, first: int, then: int
 ) -> None:
     page = scan_page(viewport=PHONE, expected=OFFLINE)

@@ -1,4 +1,4 @@
-"""Handhelds as they are: small screens, old browsers, the Back button, reloads, and what is attached with them."""
+"""Real handhelds: small screens, old browsers, the Back button, reloads, and attaching tags."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_an_unknown_tag_that_is_taken_back_claims_no_position(scan_page: ScanPag
     assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (0,)
 
 
-def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
+def test_a_badge_is_read_with_any_focus_and_submits_no_unfinished_form(
     enter: Enter, open_context: Callable[..., BrowserContext], site: Site
 ) -> None:
     admin = enter("ada", "/people/new")
@@ -188,9 +188,7 @@ def test_a_badge_is_read_whatever_has_the_focus_and_sends_no_unfinished_form(
     page.wait_for_selector("body[data-ready]")
 
 
-def test_the_code_that_enrols_a_device_opens_whatever_field_a_scanner_types_it_into(
-    open_context: Callable[..., BrowserContext], site: Site
-) -> None:
+def test_an_enrollment_code_opens_from_any_field(open_context: Callable[..., BrowserContext], site: Site) -> None:
     _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     page.goto("/sign-in")
@@ -203,7 +201,7 @@ def test_the_code_that_enrols_a_device_opens_whatever_field_a_scanner_types_it_i
     expect(page.locator("h1")).to_contain_text("Scanner 2")
 
 
-def test_a_badge_on_the_scan_page_switches_the_person_and_is_stored_nowhere(
+def test_a_badge_on_the_scan_page_switches_the_person_and_is_not_stored(
     open_context: Callable[..., BrowserContext], site: Site
 ) -> None:
     for name, badge in (("Pia", "BADGE-77"), ("Paul", "BADGE-78")):

@@ -110,9 +110,7 @@ def test_what_is_scanned_after_the_barcode_of_a_new_location_belongs_to_it(scan_
     assert execute("SELECT count(*) FROM history").fetchone() == (60,)
 
 
-def test_what_is_scanned_offline_after_the_barcode_of_a_new_location_belongs_to_it(
-    scan_page: ScanPage, site: Site
-) -> None:
+def test_offline_scans_after_the_barcode_of_a_new_location_belong_to_it(scan_page: ScanPage, site: Site) -> None:
     """Offline nobody can know that the code is the label of a new location; the page still showed Dock 1."""
     page = scan_page(expected=OFFLINE)
     new_gate(site)
@@ -190,7 +188,7 @@ def test_scans_at_a_location_that_was_retired_wait_for_another(scan_page: ScanPa
     page.click("#held")
     expect(page.locator("#sheet-body")).to_contain_text("Dock 1 was retired before")
     page.click("#sheet-close")
-    for left in ("1 scan", ""):  # the one that told of it, and the one that was made when the page knew
+    for left in ("1 scan", ""):  # the scan that showed it, and the one made afterwards
         page.click("#held")
         page.locator("button:has-text('Choose the location')").first.click()
         page.click(".choice-button:has-text('Rack B')")

@@ -1,4 +1,4 @@
-"""Without a connection: what things are called, where they are, what is at a location, from the device's own copy."""
+"""Without a connection: names, positions and the content of locations from the copy on the device."""
 
 from __future__ import annotations
 
@@ -86,9 +86,7 @@ def test_what_is_here_is_told_with_and_without_a_connection(scan_page: ScanPage,
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
 
 
-def test_an_asset_whose_key_is_that_of_a_location_in_another_case_stays_an_asset(
-    scan_page: ScanPage, site: Site
-) -> None:
+def test_an_asset_key_equal_to_a_location_key_in_another_case(scan_page: ScanPage, site: Site) -> None:
     assets.create(shell(site.organization_id), name="Ramp", external_key="dock-2")
     locations.create(shell(site.organization_id), name="Cage yard", external_key="asset-0008")
     page = scan_page()

@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from edge import clock
 from tests.browser.accessibility import faults
-from tests.browser.conftest import PASSWORD, PHONE
+from tests.browser.conftest import PASSWORD
 from tests.browser.test_accessibility import TOO_WIDE
 from tests.people.test_second_factor import STEP, Phone
 
@@ -33,9 +33,7 @@ def is_good(page: Page) -> bool:
     return not page.evaluate(TOO_WIDE)
 
 
-@pytest.mark.parametrize(
-    ("viewport", "scheme"), [(PHONE, "light"), ({"width": 320, "height": 640}, "dark"), (DESK, "dark")]
-)
+@pytest.mark.parametrize(("viewport", "scheme"), [({"width": 320, "height": 640}, "light"), (DESK, "dark")])
 def test_from_the_setup_to_the_sign_in(
     enter: Callable[..., Page],
     open_context: Callable[..., BrowserContext],

@@ -10,8 +10,10 @@ import pytest
 
 from edge import cli
 from edge.database.connection import close_database
+from tests.databases import Files, copy_files, files_of
 
 PASSWORD = "correct horse battery"
+_INITIALIZED: Files = {}
 
 
 class Shell:
@@ -47,6 +49,10 @@ def bare(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 
 
 @pytest.fixture
-def edge(bare: Shell) -> Shell:
-    bare.ok("init", "--org", "Acme", "--email", "boss@acme.test", typed=PASSWORD)
+def edge(bare: Shell, tmp_path: Path) -> Shell:
+    """`edge` on a data directory after `edge init`, which is run once and then copied."""
+    if not _INITIALIZED:
+        bare.ok("init", "--org", "Acme", "--email", "boss@acme.test", typed=PASSWORD)
+        _INITIALIZED.update(files_of(tmp_path))
+    copy_files(_INITIALIZED, tmp_path)
     return bare

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edge.database.connection import close_database
 from edge.events import destinations
-from edge.events.worker import Worker
+from edge.events.worker import EventsWorker
 from edge.people import organizations, secrets
 from tests.commands.conftest import Shell
 from tests.events.conftest import PACE
@@ -22,7 +22,7 @@ def test_a_webhook_from_its_first_to_its_last_day(edge: Shell) -> None:
         (row,) = destinations.list_destinations(organizations.find_organization(None).id)
         assert secrets.unseal(row.secret) == secret[0]
         assert "asset.moved" in edge.ok("events", "list")
-        worker = Worker(PACE)
+        worker = EventsWorker(PACE)
         worker.start()
         try:
             assert "ERP accepted it in" in edge.ok("events", "test", "ERP")

@@ -36,7 +36,7 @@ def test_restore_is_refused_while_the_service_runs(site: Path) -> None:
     assert isinstance(result.exception, SetupError)
 
 
-def test_a_second_disk_that_is_missing_fails_the_command_but_not_the_backup(site: Path) -> None:
+def test_a_missing_second_disk_fails_the_command_but_not_the_backup(site: Path) -> None:
     result = edge(site, "--set", f"backup.second_dir={site}/nowhere", "backup")
     assert isinstance(result.exception, SetupError)
     assert len(list_backups(site / "backups")) == 1

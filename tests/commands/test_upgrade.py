@@ -109,6 +109,19 @@ def test_the_messages_of_each_reader_end_as_with_the_release_that_runs(backup: P
     assert json.loads(done.stdout)["messages_replayed"] == 3
 
 
+@pytest.mark.parametrize("topic", ["#", "+/gate", "edge-trial/+"])
+def test_a_reader_on_all_topics_does_not_prevent_an_upgrade(backup: Path, topic: str) -> None:
+    site = backup.parents[1]
+    migrate.migrate(site)
+    actor = shell(organizations.find_organization(None).id)
+    readers.add_reader(actor, name="gateway", topic=topic, format="edge")
+    Pipeline(0, 7).handle([Message(topic.replace("+", "gate"), b'{"reads": [{"tag": "AB"}]}', clock.now())])
+    path = make_backup(site, site / "newer", Rotation(1, 1)).backup.path
+    close_database()
+    done = try_release(path, before=Path(sys.prefix))
+    assert done.returncode == 0, done.stderr
+
+
 DROPS = """
 import sys
 from edge import cli

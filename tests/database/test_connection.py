@@ -14,9 +14,12 @@ from edge.database import connection
 from edge.database.connection import FILE_NAME, close_database, execute, reading, writing
 from edge.errors import Damaged, Unavailable
 from edge.people.organizations import add_organization, list_organizations
+from tests.conftest import SYNCHRONOUS
 
 
-def test_a_commit_is_durable_before_it_is_confirmed(store: Path) -> None:
+def test_a_commit_is_durable_before_it_is_confirmed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(connection.PRAGMAS, "synchronous", SYNCHRONOUS)
+    connection.open_database(store / FILE_NAME)
     settings = {
         name: execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "foreign_keys")
     }
@@ -156,3 +159,14 @@ def test_opening_a_connection_does_not_wait_for_the_writer(store: Path) -> None:
         reader.start()
         reader.join(5)
         assert modes == [(2, "wal")]
+
+
+def test_the_connection_of_a_thread_is_closed_when_the_thread_ends(store: Path) -> None:
+    """From Python 3.13 on, a connection that only the garbage collector closes is a ResourceWarning."""
+    kept = []
+    thread = threading.Thread(target=lambda: kept.append(connection.database.connection()))
+    thread.start()
+    thread.join()
+    add_organization(shell(), "Acme")
+    close_database()
+    assert not (store / f"{FILE_NAME}-wal").exists(), "the last connection to close removes it"

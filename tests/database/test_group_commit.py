@@ -5,15 +5,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edge.database import connection, group_commit
-from edge.database.connection import close_database, execute, limit_statements, long_writing, writing
+from edge.database import group_commit
+from edge.database.connection import close_database, execute, writing
 from edge.database.group_commit import write_in_group
-from edge.errors import Busy, Conflict
+from edge.errors import Conflict
 
 
 def put(number: int) -> int:
@@ -79,29 +78,3 @@ def test_inside_a_transaction_it_joins(store: object) -> None:
     with pytest.raises(Conflict), writing():
         refuse(write_in_group(lambda: put(1)) + 1)
     assert kept() == set()
-
-
-def test_a_request_does_not_wait_behind_an_import(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several waiting requests fail together, since blocked threads are missing for readers."""
-    monkeypatch.setattr(connection, "BEHIND_IMPORT_SECONDS", 0.05)
-
-    def wait(number: int) -> None:
-        limit_statements(5.0)
-        try:
-            write_in_group(lambda: put(number))
-        except Busy as error:
-            errors.append(str(error))
-        finally:
-            limit_statements(None)
-            close_database()
-
-    errors: list[str] = []
-    with long_writing(), writing():
-        threads = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
-        put(7)
-    assert errors == ["An import is running; try again in a few seconds"] * 3
-    assert kept() == {7}

@@ -31,6 +31,11 @@ def test_a_new_database_gets_every_step_once(store: Path) -> None:
     assert names == [name for name, _ in migrate._steps()]
 
 
+def test_steps_are_numbered_without_gaps_and_doubles() -> None:
+    """A second step of one number would move the numbers of all later ones in databases that exist."""
+    assert [int(name[:4]) for name, _ in migrate._steps()] == list(range(1, migrate.newest_schema() + 1))
+
+
 def test_a_step_is_applied_after_copying_the_file(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = schema_of(store / FILE_NAME)
     add_step(monkeypatch, "CREATE TABLE extra (a);\nINSERT INTO extra VALUES (1);")

@@ -65,7 +65,7 @@ def test_a_real_site_is_not_made_a_demo(tmp_path: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
 
 
-def test_a_usual_port_that_is_taken_is_replaced_and_one_that_was_asked_for_is_not() -> None:
+def test_only_a_default_port_in_use_is_replaced() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

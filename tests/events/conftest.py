@@ -12,14 +12,13 @@ import pytest
 from edge import clock
 from edge.audit import actors
 from edge.clock import SECOND
-from edge.database import connection
 from edge.events import destinations, detection
 from edge.events.delivery import Round
 from edge.events.destinations import Destination, DestinationKind, NewDestination
 from edge.events.detection import Silence
 from edge.events.log import KINDS, Filter
 from edge.events.webhook import Webhook
-from edge.events.worker import Pace
+from edge.events.worker import EventsPace
 from edge.outbound import Network
 from edge.people import secrets
 from edge.people.secrets import new_webhook_secret
@@ -32,15 +31,9 @@ from tests.conftest import Cast
 from tests.events.receiver import Receiver, receiving
 
 SILENCE = Silence(24 * clock.HOUR, 15 * 60 * SECOND)
-PACE = Pace(SILENCE, 7 * clock.DAY)
+PACE = EventsPace(SILENCE, 7 * clock.DAY)
 GAP = 300 * SECOND
 TLS = ssl.create_default_context()  # slow to create, so only once
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn off fsync, since these databases need not survive a power cut."""
-    monkeypatch.setitem(connection.PRAGMAS, "synchronous", "off")
 
 
 @pytest.fixture

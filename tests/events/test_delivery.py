@@ -11,10 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from edge import clock
+from edge.database.connection import execute
+from edge.errors import Conflict
 from edge.events import delivery, destinations, log, progress, retry_schedule, worker
 from edge.events.delivery import Message, Outcome, Result, Round
 from edge.events.destinations import Destination
-from edge.events.worker import Worker
+from edge.events.worker import EventsWorker
 from tests.events.conftest import PACE, Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver
 from tests.service import wait_for
@@ -77,6 +79,40 @@ def test_a_round_ends_in_time_and_the_next_continues(
         assert len(sender.sent) <= 3 * rounds
     assert rounds == 3
     assert len(set(sender.sent)) == len(sender.sent) == 10
+
+
+def test_hanging_retries_do_not_keep_new_events_waiting(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round sends at least one new event and retries at least one, however long they take."""
+
+    class Hanging(Slow):
+        is_new_slow = False
+
+        def send(self, message: Message) -> Outcome:
+            key = message.data["asset"]["external_key"]
+            is_hanging = key.startswith("BAD")
+            self._now += 10 if is_hanging or self.is_new_slow else 0
+            self.sent.append(key)
+            return Outcome(Result.FAILED, "timed out") if is_hanging else Outcome(Result.DELIVERED, "200 OK")
+
+    row, now = warehouse.add_webhook("https://receiver.example"), clock.now()
+    sender = Hanging(monkeypatch, 0)
+    for number in range(8):  # between them, others succeed
+        for key in (f"BAD-{number}", f"GOOD-{number}"):
+            warehouse.add_asset(key)
+            make_events()
+    for _ in range(20):
+        Round(warehouse.again(row), sender, threading.Event(), is_note_due=False).run()
+    for number in range(6):
+        now += clock.HOUR  # all retries are due
+        travel_to(monkeypatch, now)
+        warehouse.add_asset(f"P-{number}")
+        make_events()
+        sender.sent.clear()
+        sender.is_new_slow = number > 2
+        Round(warehouse.again(row), sender, threading.Event(), is_note_due=False).run()
+        assert sender.sent[0] == f"P-{number}"
+        assert len(sender.sent) == 2
+        assert sender.sent[1].startswith("BAD")
 
 
 def test_a_refused_event_is_given_up_after_days_and_later_ones_continue(
@@ -157,7 +193,7 @@ def test_a_slow_receiver_gets_no_event_twice(
     due = progress.retries_due
     monkeypatch.setattr(worker, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(progress, "retries_due", lambda: looks.append(len(receiver.received)) or due())
-    one = Worker(PACE)
+    one = EventsWorker(PACE)
     one.start()
     try:
         wait_for(lambda: looks.count(1) > 5 or len(receiver.received) > 1, SOON)
@@ -292,9 +328,100 @@ def test_a_clock_set_back_does_not_delay_events_for_years(
         deliver(row)
     assert warehouse.again(row).next_try_at > now or progress.retries_of(row.no)
     receiver.answer = lambda _: 200
-    one = Worker(PACE)
+    one = EventsWorker(PACE)
     one.start()
     try:
         wait_for(lambda: len(receiver.received) == 2, SOON)
     finally:
         one.stop()
+
+
+def test_a_round_without_news_writes_nothing(warehouse: Warehouse, receiver: Receiver) -> None:
+    """Idle destinations must not wear the disk."""
+    row = with_assets(warehouse, receiver, "P-1")
+    deliver(row)
+    row = warehouse.again(row)
+    writes = execute("SELECT total_changes()").fetchone()
+    deliver(row)
+    assert execute("SELECT total_changes()").fetchone() == writes
+
+
+def test_progress_over_excluded_events_is_recorded_if_that_is_due(warehouse: Warehouse, receiver: Receiver) -> None:
+    row = warehouse.add_webhook(receiver.url, kinds=("asset.moved",))
+    warehouse.add_asset("P-1")
+    make_events()
+    for is_note_due in (False, True):
+        Round(warehouse.again(row), Refused(), threading.Event(), is_note_due=is_note_due).run()
+        assert (warehouse.again(row).seq > row.seq) is is_note_due
+        assert progress.retries_of(row.no) == []
+
+
+class Refused:
+    """A sender that refuses each event."""
+
+    def send(self, _message: Message) -> Outcome:
+        return Outcome(Result.REFUSED, "400 Bad Request")
+
+    def close(self) -> None: ...
+
+
+def test_a_retry_is_due_from_its_time_on_and_before_it_if_the_clock_went_back(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, now = with_assets(warehouse, receiver, "P-1"), clock.now()
+    travel_to(monkeypatch, now)
+    Round(row, Refused(), threading.Event(), is_note_due=False).run()
+    [retry] = progress.retries_of(row.no)
+    for moment, due in ((now, set()), (retry.next_try_at, {row.no}), (now - clock.DAY, {row.no})):
+        travel_to(monkeypatch, moment)
+        assert progress.retries_due() == due
+    for early, due in ((0, set()), (1, {row.no})):  # no pause is longer
+        travel_to(monkeypatch, retry.next_try_at - progress.LONGEST_PAUSE - early)
+        assert progress.retries_due() == due
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_disabled"),
+    [(Outcome(Result.GONE, "410 Gone"), True), (Outcome(Result.FAILED, "503", wait_seconds=60), False)],
+)
+def test_an_answer_to_a_retry_may_end_or_pause_the_destination(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, answer: Outcome, is_disabled: bool
+) -> None:
+    row, now = with_assets(warehouse, receiver, "P-1", "P-2"), clock.now()
+    Round(row, Refused(), threading.Event(), is_note_due=False).run()
+    travel_to(monkeypatch, now + clock.HOUR)
+    sender = Refused()
+    monkeypatch.setattr(sender, "send", lambda _: answer)
+    Round(warehouse.again(row), sender, threading.Event(), is_note_due=False).run()
+    row = warehouse.again(row)
+    assert (row.disabled_at is not None) is is_disabled
+    assert row.next_try_at >= now + clock.HOUR
+    assert sorted(retry.attempts for retry in progress.retries_of(row.no)) == [1, 2], "one retry, not both"
+
+
+def test_an_organization_has_at_most_20_destinations(warehouse: Warehouse) -> None:
+    for number in range(20):
+        warehouse.add_webhook("https://erp.example/hook", name=f"ERP {number}")
+    with pytest.raises(Conflict, match="20 destinations"):
+        warehouse.add_webhook("https://erp.example/hook", name="one more")
+
+
+def test_a_destination_without_room_for_further_events_waits_for_the_first_retry(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is sent in this round, so the pause must be recorded anyway, or rounds would follow at once."""
+    monkeypatch.setattr(delivery, "MOST_SET_ASIDE", 2)
+    receiver.answer = lambda _: 400
+    row = with_assets(warehouse, receiver, "P-1", "P-2")
+    deliver(row)
+    warehouse.add_asset("P-3")
+    make_events()
+    sent = len(receiver.received)
+    with monkeypatch.context() as now:
+        travel_to(now, clock.now())
+        deliver(warehouse.again(row))
+    assert len(receiver.received) == sent
+    waiting = warehouse.again(row)
+    assert waiting.last_error is not None
+    assert "2 events are waiting" in waiting.last_error
+    assert waiting.next_try_at == min(retry.next_try_at for retry in progress.retries_of(row.no))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edge import clock
 from edge.clock import SECOND
-from edge.database.connection import execute
+from edge.database.connection import execute, writing
 from edge.database.triggers import EVENT_TRIGGERS
 from edge.events import detection, log
 from edge.events.log import Event, EventKind, Filter
@@ -18,13 +18,16 @@ from edge.readers import readers, status
 from edge.readers.status import ReaderStatus
 from edge.records import assets, locations
 from edge.records.tags import NewTag
+from edge.tracking import asset_values
+from edge.tracking.asset_values import NewValues
 from edge.tracking.late_reads import take_back
 from edge.tracking.positions import record_by_person
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
-from tests.events.conftest import GAP, SILENCE, Warehouse, _quick, make_events, warehouse
+from tests.doors.site import Gate, new_pipeline, turning_back
+from tests.events.conftest import GAP, SILENCE, Warehouse, make_events, warehouse
 
-__all__ = ["_quick", "warehouse"]
+__all__ = ["warehouse"]
 
 
 def logged(warehouse: Warehouse, asset_id: int | None = None) -> list[Event]:
@@ -238,3 +241,35 @@ def test_organizations_have_separate_events(warehouse: Warehouse, cast: Cast) ->
     assert (created.kind, arrived.kind) == ("asset.created", "asset.arrived")
     assert log.position_of(cast.acme, arrived.id) is None
     assert log.with_numbers(cast.acme, [created.seq, arrived.seq]) == {}
+
+
+def test_a_passage_is_an_event_and_a_changed_direction_another(warehouse: Warehouse) -> None:
+    gate = Gate(warehouse.organization_id)
+    make_events()
+    pipeline, reads = new_pipeline(), turning_back(0)
+    gate.receive(reads[: len(reads) // 2], pipeline)
+    make_events()
+    gate.receive(reads[len(reads) // 2 :], pipeline)
+    make_events()
+    passed = [one for one in logged(warehouse, gate.assets[0]) if one.kind is EventKind.ASSET_PASSED]
+    first, second = passed[0].data["passage"], passed[-1].data["passage"]
+    assert (first["direction"], second["direction"]) == ("out", "turned_back")
+    assert first["id"] == second["id"]
+    assert second["revision"] > first["revision"]
+    assert passed[0].data["door"]["name"] == "Gate"
+    assert gate.hall in passed[0].within
+
+
+def test_only_live_assets_with_values_report_values(warehouse: Warehouse) -> None:
+    """The values of an asset may be gone, or the asset retired, before its candidate is evaluated."""
+    kept, retired, empty = (warehouse.add_asset(key) for key in ("P-1", "P-2", "P-3"))
+    with writing():
+        for asset_id in (kept, retired):
+            asset_values.record(
+                [NewValues(warehouse.organization_id, asset_id, warehouse.began, 50, None, None, is_pressed=False)]
+            )
+    assets.delete(warehouse.actor, retired)
+    with writing():
+        detection._report_values([kept, retired, empty])
+    measured = [event for event in logged(warehouse) if event.kind == EventKind.ASSET_MEASURED]
+    assert [event.subject_id for event in measured] == [kept]

@@ -10,7 +10,7 @@ from edge.events import worker
 from edge.events.destinations import Destination, DestinationKind
 from edge.events.detection import Silence
 from edge.events.fair_queue import FairQueue
-from edge.events.worker import Pace, Worker
+from edge.events.worker import EventsPace, EventsWorker
 
 OURS, THEIRS = 1, 2
 
@@ -53,7 +53,7 @@ def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: py
     """Four slow receivers once occupied all threads."""
     is_over, delivered, is_slow = threading.Event(), threading.Event(), threading.Semaphore(0)
 
-    def deliver(_: Worker, row: Destination) -> Destination | None:
+    def deliver(_: EventsWorker, row: Destination) -> Destination | None:
         if row.organization_id == OURS:
             delivered.set()
             return None
@@ -61,9 +61,9 @@ def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: py
         is_over.wait(30)
         return row  # it has more events
 
-    monkeypatch.setattr(Worker, "_deliver", deliver)
+    monkeypatch.setattr(EventsWorker, "_deliver", deliver)
     monkeypatch.setattr(worker, "close_database", lambda: None)
-    one = Worker(Pace(Silence(SECOND, SECOND), SECOND))
+    one = EventsWorker(EventsPace(Silence(SECOND, SECOND), SECOND))
     senders = one._threads[1:]
     for thread in senders:
         thread.start()

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 from paho.mqtt.client import Client
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-from edge.events import destinations
+from edge.events import destinations, mqtt
 from edge.events.delivery import Message, Outcome, Result
 from edge.events.destinations import Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.events.mqtt import Broker
-from edge.events.worker import Worker
+from edge.events.worker import EventsWorker
 from edge.outbound import Network
 from edge.people import secrets
 from tests.events.conftest import PACE, Warehouse, make_events
@@ -77,7 +77,7 @@ def test_events_arrive_in_order_after_a_broker_outage(warehouse: Warehouse, mosq
     pallet = warehouse.add_asset("P-1")
     make_events()
     row = add_broker(warehouse, mosquitto.url)
-    worker = Worker(PACE)
+    worker = EventsWorker(PACE)
     worker.start()
     try:
         with listening(mosquitto) as messages:
@@ -132,3 +132,9 @@ def test_an_unreachable_and_a_forbidden_address_are_reported(mosquitto: Mosquitt
     refused = sent_to(mosquitto.url, network=Network.PRIVATE)
     assert refused.result is Result.FAILED
     assert "allowed only for destinations added in its shell" in refused.detail
+
+
+def test_only_the_sender_decides_when_to_connect_again() -> None:
+    """It connects anew, with the address checked again, when an event is due."""
+    client = mqtt._Client(Network.LOOPBACK, False, "edge", MQTTProtocolVersion.MQTTv5)
+    assert not client._reconnect_on_failure

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,7 +19,7 @@ from edge.errors import Conflict, Unavailable
 from edge.events import destinations, log, stream
 from edge.events.destinations import DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
-from edge.events.stream import Streams
+from edge.events.stream import Listener, Streams
 from edge.pages.cookies import SESSION as SESSION_COOKIE
 from edge.people import api_keys, people, sessions, tokens
 from edge.people.people import Role
@@ -135,6 +136,21 @@ def test_events_arrive_live_and_resume_after_the_last_id(site: Site) -> None:
     assert keys == ["DOCK-NORTH", "DOCK-SOUTH"]
 
 
+def test_a_client_that_missed_more_than_one_portion_gets_every_event(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MOST_EVENTS", 3)
+    pallet, token = site.warehouse.add_asset("P-1"), site.token()
+    make_events()
+    first = log.after(site.warehouse.organization_id, 0, 1)[0]
+    for second in range(8):
+        move(site, pallet, second)
+    client = site.listen(Authorization=token, Last_Event_ID=first.id)
+    expected = [event.id for event in log.after(site.warehouse.organization_id, first.seq, 100)]
+    assert len(expected) > 6
+    assert [client.next().id for _ in expected] == expected
+
+
 def test_a_client_that_missed_dropped_events_gets_a_reset(site: Site) -> None:
     pallet, token = site.warehouse.add_asset("P-1"), site.token()
     make_events()
@@ -171,6 +187,29 @@ def test_a_session_allows_streaming_until_it_ends(site: Site) -> None:
     assert client.next().event == "asset.created"
     sessions.end_session(actor, hash_secret("cookie"))
     assert client.is_ended()
+
+
+class Pushed(list[bytes]):
+    """Data pushed to an open channel."""
+
+    def is_open(self) -> bool:
+        return True
+
+    def push(self, data: bytes) -> bool:
+        self.append(data)
+        return True
+
+    def end(self) -> None:
+        """Stay open."""
+
+
+def test_an_event_after_a_long_silence_is_sent_and_no_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PING_SECONDS", -1.0)
+    listener, pushed = Listener(1, "key 1", Filter(frozenset()), 0, lambda: True), Pushed()
+    listener.begin(pushed)
+    assert listener.write(b"data: 1\n\n")
+    assert listener.write(b"")
+    assert pushed == [b"data: 1\n\n", b": still here\n\n"]
 
 
 def test_a_stream_ends_with_the_key_of_its_token(site: Site) -> None:
@@ -230,6 +269,15 @@ def test_streaming_requires_credentials(site: Site) -> None:
     assert site.streams.count() == 0
 
 
+def test_one_caller_cannot_take_all_streams_of_its_organization(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "MAX_PER_CALLER", 2)
+    first, second = site.token(), site.token()
+    listeners = [site.listen(Authorization=token) for token in (first, first, second)]
+    assert [one.answer.status for one in listeners] == [200, 200, 200]
+    refused = site.listen(Authorization=first)
+    assert (refused.answer.status, refused.answer.headers["Retry-After"]) == (503, "30")
+
+
 def test_streams_hold_no_thread_and_their_number_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server has two threads."""
     monkeypatch.setattr(stream, "MAX_PER_ORGANIZATION", 12)
@@ -245,6 +293,20 @@ def test_streams_hold_no_thread_and_their_number_is_bounded(site: Site, monkeypa
     wait_until(lambda: site.streams.count() == 11)
 
 
+def test_streams_stay_open_while_their_address_makes_more_connections(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each connection above the limit of an address closes the one that was idle for longest, never a stream."""
+    monkeypatch.setattr(server.connections, "MOST_OF_ADDRESS", 4)
+    token = site.token()
+    streams = [site.listen(Authorization=token) for _ in range(4)]
+    for _ in range(8):
+        assert site.ask("/healthz") == 200
+    site.warehouse.add_asset("P-1")
+    make_events()
+    assert {client.next().event for client in streams} == {"asset.created"}
+
+
 def test_a_client_that_does_not_read_is_disconnected(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server.connections, "MOST_UNREAD", 100_000)
     monkeypatch.setattr(stream, "MOST_EVENTS", 1000)
@@ -258,3 +320,66 @@ def test_a_client_that_does_not_read_is_disconnected(site: Site, monkeypatch: py
 def _large(site: Site, number: int) -> log.NewEvent:
     kind, data = log.EventKind.ASSET_CHANGED, {"asset": {"name": "x" * 1000}}
     return log.NewEvent(site.warehouse.organization_id, kind, number, clock.now(), (), (), data)
+
+
+class _Channel:
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def is_open(self) -> bool:
+        return True
+
+    def push(self, data: bytes) -> bool:
+        self.sent.append(data)
+        return True
+
+    def end(self) -> None: ...
+
+
+def listener_on(channel: _Channel, organization_id: int = 0) -> Listener:
+    listener = Listener(organization_id, "key", Filter(frozenset(KINDS), None), 0, lambda: True)
+    listener.begin(channel)
+    return listener
+
+
+def test_an_event_after_a_long_silence_is_sent_in_place_of_a_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(stream, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    channel = _Channel()
+    listener = listener_on(channel)
+    now[0] = stream.PING_SECONDS + 1
+    assert listener.write(b"event")
+    assert channel.sent == [b"event"]
+    now[0] += stream.PING_SECONDS + 1
+    assert listener.write(b"")
+    assert channel.sent == [b"event", b": still here\n\n"]
+
+
+def test_an_event_is_sent_within_a_second(warehouse: Warehouse) -> None:
+    channel, streams = _Channel(), Streams()
+    streams.add(listener_on(channel, warehouse.organization_id))
+    streams.start()
+    try:
+        warehouse.add_asset("P-1")
+        make_events()
+        wait_until(lambda: channel.sent, 5)
+    finally:
+        streams.stop()
+    assert b"asset.created" in channel.sent[0]
+
+
+def test_positions_of_people_are_hidden_from_roles_and_not_from_keys(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pallet = warehouse.add_asset("P-1")
+    make_events()
+    warehouse.seen(pallet, "north dock", 1)
+    make_events()
+    of_person = [one._replace(is_of_person=True) for one in log.after(warehouse.organization_id, 0, 10)]
+    setting = SimpleNamespace(is_hidden_from=lambda role: role is Role.VIEWER)
+    monkeypatch.setattr(log.tracked_people, "setting", lambda _: setting)
+    for role in (None, Role.ADMINISTRATOR):
+        assert log.visible_to(role, warehouse.organization_id, of_person) == of_person
+    shown = log.visible_to(Role.VIEWER, warehouse.organization_id, of_person)
+    assert shown != of_person
+    assert all(one.is_private or one.data["location"] is None for one in shown)

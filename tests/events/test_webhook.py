@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from edge import clock
 from edge.database.instance import data_dir_file
-from edge.events import destinations, progress, retry_schedule, webhook
-from edge.events.worker import Worker
+from edge.events import delivery, destinations, progress, retry_schedule, webhook
+from edge.events.delivery import Result
+from edge.events.webhook import Poster
+from edge.events.worker import EventsWorker
 from edge.outbound import Network
 from edge.people import secrets
 from edge.people.secrets import new_webhook_secret
 from tests.conftest import lacks
-from tests.events.conftest import PACE, Warehouse, deliver, make_events
+from tests.events.conftest import PACE, TLS, Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver, wait_until
 
 
@@ -21,7 +25,7 @@ def test_the_service_delivers_a_move(warehouse: Warehouse, receiver: Receiver) -
     warehouse.seen(pallet, "north dock", 1)
     make_events()
     row = warehouse.add_webhook(receiver.url, kinds=("asset.moved",))
-    worker = Worker(PACE)
+    worker = EventsWorker(PACE)
     worker.start()
     try:
         warehouse.seen(pallet, "south dock", 60)
@@ -199,7 +203,7 @@ def test_a_test_event_overtakes_waiting_events(warehouse: Warehouse, receiver: R
     warehouse.add_asset("P-1")
     make_events()
     receiver.answer = lambda one: 200 if one.event["type"] == "test" else 503
-    worker = Worker(PACE)
+    worker = EventsWorker(PACE)
     worker.start()
     try:
         wait_until(lambda: warehouse.again(row).failures)
@@ -217,7 +221,7 @@ def test_without_the_key_of_its_secrets_it_sends_nothing(warehouse: Warehouse, r
     row = warehouse.add_webhook(receiver.url)
     data_dir_file(secrets.KEY_NAME).unlink()
     warehouse.add_asset("P-1")
-    worker = Worker(PACE)
+    worker = EventsWorker(PACE)
     worker.start()
     try:
         wait_until(lambda: warehouse.again(row).last_error)
@@ -225,3 +229,59 @@ def test_without_the_key_of_its_secrets_it_sends_nothing(warehouse: Warehouse, r
         worker.stop()
     assert receiver.received == []
     assert "create a new one" in (warehouse.again(row).last_error or "")
+
+
+def test_statuses_about_the_receiver_and_about_the_event_are_told_apart(receiver: Receiver) -> None:
+    """A receiver at fault is paused. An event that is refused lets the next one through."""
+    results: dict[Result, list[int]] = {}
+    poster = Poster(receiver.url, Network.LOOPBACK, TLS)
+    for status in (*range(200, 207), *range(300, 309), *range(400, 432), 451, *range(500, 512)):
+        receiver.answer = lambda _, status=status: status
+        results.setdefault(poster.post(b"{}", {}).result, []).append(status)
+    poster.close()
+    assert results[Result.DELIVERED] == list(range(200, 207))
+    assert results[Result.GONE] == [410]
+    assert results[Result.FAILED] == [
+        *range(300, 309),
+        *(401, 402, 403, 404, 405, 407, 408, 421, 425, 426, 429, 451),  # sign-in, address, speed, TLS, blocked
+        *(502, 503, 504, 508, 511),  # gateways, maintenance
+    ]
+
+
+def test_a_destination_with_more_than_one_round_takes_turns(
+    warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "ROUND_SECONDS", 0.02)
+    receiver.answer = lambda _: receiver.is_over.wait(0.04) or 204
+    warehouse.add_webhook(receiver.url)
+    for number in range(5):
+        warehouse.add_asset(f"P-{number}")
+    one = EventsWorker(PACE)
+    one.start()
+    try:
+        receiver.wait_for(5)
+    finally:
+        one.stop()
+
+
+class _FiresAtTheEnd:
+    """A deadline that passes in the moment in which it is cancelled."""
+
+    daemon = False
+
+    def __init__(self, _seconds: float, cut: Callable[[], None]) -> None:
+        self.cancel = cut
+
+    def start(self) -> None: ...
+
+
+def test_an_answer_in_the_last_moment_does_not_fail_the_next_event(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection was shut down after the complete answer, so it cannot be used again."""
+    poster = Poster(receiver.url, Network.LOOPBACK, TLS)
+    with monkeypatch.context() as patched:
+        patched.setattr(webhook.threading, "Timer", _FiresAtTheEnd)
+        assert poster.post(b"{}", {"webhook-id": "1"}).result is Result.DELIVERED
+    assert poster.post(b"{}", {"webhook-id": "2"}).result is Result.DELIVERED
+    poster.close()

@@ -11,7 +11,7 @@ import pytest
 from edge.audit.actors import shell
 from edge.database import migrate
 from edge.database.connection import close_database
-from edge.events import destinations, log, progress
+from edge.events import delivery, destinations, log, progress
 from edge.events.progress import Progress
 from edge.people import organizations
 from tests.events.conftest import Warehouse, deliver, make_events
@@ -41,6 +41,7 @@ def test_a_kill_before_recording_progress_resends_in_order(
     for number in range(30):
         warehouse.add_asset(f"P-{number}")
     make_events()
+    monkeypatch.setattr(delivery, "ROUND_SECONDS", 60.0)  # all events in one round, even on a slow machine
     note = progress.record_progress
 
     def kill(_no: int, _progress: Progress) -> None:

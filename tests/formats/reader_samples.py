@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from edge.formats.mapping import parser_for
 from edge.formats.mapping_settings import mapping_from
 from edge.formats.reads import Parser, Read, WallTime
+from edge.formats.sensor_values import SensorValues
 
 MOMENT = 1_772_439_330_412_000
 WHOLE_SECOND = MOMENT - 412_000
@@ -231,7 +232,12 @@ SAMPLES: dict[str, Sample] = {
             "data": "0201061BFF9904050E5F48A8C81E000CFFEC03ECA156110BCDE71A40C95B08",
             "coords": "",
         },
-        (Read("ble", MAC, (), None, -65.0, 1_772_439_330_000_000),),
+        (
+            Read(
+                *("ble", MAC, (), None, -65.0, 1_772_439_330_000_000, None),
+                sensors=SensorValues(89, 2890, 3679 * 0.005),
+            ),
+        ),
         {"gw_mac": "C4:1F:7A:30:5D:92"},
         (Read("ble", MAC),),
         (),

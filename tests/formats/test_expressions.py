@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 
 from edge.formats.expressions import MOST_STEPS, Evaluator, ExpressionFault, TooMuchWork, expression_from
@@ -61,3 +64,74 @@ def test_a_message_full_of_reads_is_within_its_steps():
 def test_any_error_of_an_expression_is_an_expression_fault(expression, value):
     with pytest.raises(ExpressionFault):
         search(expression, value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("a*a*a*a*a*a*a*b", "a" * 400),
+        ("(?:a?){20}b", "a" * 400),
+        ("a?" * 30 + "a" * 30, "a" * 30),
+        ("(a|aa)" * 20 + "$", "a" * 40 + "b"),
+        ("(a+)+$", "a" * 40 + "b"),
+        ("(.*)" * 10 + "x", "y" * 60),
+        (r"(a*)\1$", "a" * 60),
+        ("(?=a)a", "a"),
+        (r"\\\\*" * 9 + "x", "\\" * 400),
+        ("x{1,65000}" * 4, "x" * 400),
+        ("(", "a"),
+        ("a" * 300, "a"),
+    ],
+)
+def test_a_slow_pattern_is_refused_in_time(pattern, text):
+    expression = expression_from(f"match(@, '{pattern}')")
+    began = time.process_time()
+    with pytest.raises(ExpressionFault):
+        Evaluator(len(text)).search(expression, text)
+    assert time.process_time() - began < 0.1
+
+
+def test_all_patterns_of_a_message_share_its_steps():
+    expression = expression_from("[*].match(@, '[a-z]+-[0-9]+')")
+    evaluator = Evaluator(100)
+    assert evaluator.search(expression, ["dock-3", "x"]) == ["dock-3"]
+    began = time.process_time()
+    with pytest.raises(TooMuchWork):
+        evaluator.search(expression, ["a" * 60] * 2000)
+    assert time.process_time() - began < 0.2
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "result"),
+    [
+        ("scale(@, `0.1`)", "215", 21.5),
+        ("scale(@, `0.5`, `-110`)", 112, -54.0),
+        ("scale(@, `2`)", None, None),
+        ("base64(@)", "eyJhIjoxfQ==", '{"a":1}'),
+        ("hex(@)", "wwoRTn8h", "C30A114E7F21"),
+        ("json(@).a", '{"a":1}', 1),
+        ("items(@)", {"k": 1}, [{"key": "k", "value": 1}]),
+        ("zip(a, b)", {"a": [1, 2], "b": [3]}, [[1, 3], [2, None]]),
+        ("split(@, '/')[1]", "a/b", "b"),
+        ("part(@, `-2`, `0`)", "abcd", "cd"),
+        ("hex_number(@)", "B9", 185),
+        ("match(@, 'tag:([0-9A-F]+)')", "x tag:30AA y", "30AA"),
+        ("match(@, '[0-9]+')", "none", None),
+    ],
+)
+def test_functions_beyond_jmespath(written, value, result):
+    assert Evaluator(100).search(expression_from(written), value) == result
+
+
+@pytest.mark.parametrize(
+    "written", ['hex(`"äö"`)', "json('{')", "scale('x', `1`)", "split(@, '')", "hex_number('xy')", "scale(`1`)"]
+)
+def test_a_function_that_fails_is_an_expression_fault(written):
+    with pytest.raises(ExpressionFault):
+        Evaluator(100).search(expression_from(written), "text")
+
+
+def test_what_a_function_unpacks_counts():
+    text = json.dumps([[0] * 50] * 100)
+    with pytest.raises(TooMuchWork):
+        Evaluator(100).search(expression_from("json(@)"), text)

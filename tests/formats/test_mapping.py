@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 import re
+from base64 import b64encode
 from dataclasses import FrozenInstanceError
 
 import msgspec
@@ -9,7 +11,8 @@ import pytest
 from edge.formats.mapping import parser_for
 from edge.formats.mapping_settings import Mapping, mapping_from
 from edge.formats.paths import Path
-from edge.formats.reads import Kind, Malformed, Parsed, Read
+from edge.formats.reads import Kind, Malformed, Parsed, Read, WallTime
+from edge.formats.sensor_values import SensorValues
 from tests.formats.reader_samples import EPC, MAC, MOMENT, OTHER_EPC
 
 
@@ -155,10 +158,10 @@ def test_an_object_without_the_tag_in_an_array_is_counted():
         ({"tag_path": "a..b"}, 'tag_path is "a..b": write a path such as data.tags or items[0].id, or an expression'),
         ({"tag_path": "a[x"}, 'tag_path is "a[x": write a path such as data.tags or items[0].id, or an expression'),
         ({"tag_path": "epc", "tag_type": "nfc"}, 'tag_type is "nfc": write one of rfid, ble, barcode'),
-        ({"tag_path": "epc", "time_path": "t"}, "time_unit is missing: write one of s, ms, us, iso"),
+        ({"tag_path": "epc", "time_path": "t"}, "time_unit is missing: write one of s, ms, us, ns, iso, or a format"),
         (
-            {"tag_path": "epc", "time_path": "t", "time_unit": "ns"},
-            'time_unit is "ns": write one of s, ms, us, iso',
+            {"tag_path": "epc", "time_path": "t", "time_unit": "min"},
+            'time_unit is "min": write one of s, ms, us, ns, iso, or a format',
         ),
         (
             {"tag_path": "epc", "antena_path": "a"},
@@ -176,3 +179,52 @@ def test_a_mapping_is_frozen_and_blank_settings_are_ignored():
     assert mapping == Mapping(tag_path=Path("data.epc", ("data", "epc")))
     with pytest.raises(FrozenInstanceError):
         mapping.tag_type = "ble"  # type: ignore[misc]
+
+
+def test_gzip_is_unpacked_up_to_a_limit():
+    parse_it = parser_for(mapping_from({"tag_path": "epc"}))
+    assert parse_it("t", gzip.compress(msgspec.json.encode({"epc": EPC}))).reads == (Read("rfid", EPC),)
+    bomb = gzip.compress(b" " * 50_000_000)
+    for payload, reason in (
+        (bomb, "more than 1,048,576 bytes"),
+        (gzip.compress(b"{}")[:-4], "incomplete"),
+        (b"\x1f\x8bxx", "not gzip"),
+    ):
+        with pytest.raises(Malformed, match=reason):
+            parse_it("t", payload)
+
+
+def test_all_parts_of_a_message_share_the_limit_of_gzip():
+    part = b64encode(gzip.compress(b" " * 300_000 + b"{}")).decode()
+    parse_it = parser_for(mapping_from({"content_path": "data", "tag_path": "epc"}))
+    assert parse_it("t", msgspec.json.encode([{"data": part}] * 3)).kind is Kind.IGNORED
+    with pytest.raises(Malformed, match="more than 1,048,576 bytes after gzip"):
+        parse_it("t", msgspec.json.encode([{"data": part}] * 4))
+
+
+def test_an_envelope_without_its_content_is_ignored_with_its_fields():
+    parsed = parse({"content_path": "data", "tag_path": "epc"}, {"status": "up"})
+    assert (parsed.kind, parsed.note) == (Kind.IGNORED, "nothing at data; the message has status")
+
+
+def test_sensor_values_are_optional_fields():
+    settings = {"tag_path": "mac", "tag_type": "ble", "battery_path": "b", "temperature_path": "t", "button_path": "p"}
+    parsed = parse(settings, [{"mac": MAC, "b": 80, "t": "21.5", "p": "pressed"}, {"mac": MAC, "b": "low", "p": 0}])
+    assert [read.sensors for read in parsed.reads] == [SensorValues(80, None, 21.5, True), None]
+    assert parsed.fields["battery_path"].unreadable == 1
+
+
+@pytest.mark.parametrize(
+    ("unit", "sent", "expected"),
+    [
+        ("ns", MOMENT * 1000, MOMENT),
+        ("ns", str(MOMENT * 1000), MOMENT),
+        ("%Y%m%d%H%M%S%z", "20260302091530+0100", 1_772_439_330_000_000),
+        ("%d.%m.%Y %H:%M", "02.03.2026 09:15", WallTime(1_772_442_900_000_000)),
+        ("%d.%m.%Y", "2026-03-02", None),
+        ("ms", MOMENT * 1000, None),
+    ],
+)
+def test_units_and_formats_of_time(unit, sent, expected):
+    [read] = parse({"tag_path": "epc", "time_path": "t", "time_unit": unit}, {"epc": EPC, "t": sent}).reads
+    assert read.observed_at == expected

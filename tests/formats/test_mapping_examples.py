@@ -12,6 +12,7 @@ from edge.formats.examples import examples
 from edge.formats.mapping import parser_for
 from edge.formats.mapping_settings import mapping_from
 from edge.formats.reads import Kind, Malformed, Parsed, Read
+from edge.formats.sensor_values import SensorValues
 from tests.formats.reader_samples import ADVERT, BEACON, EPC, MAC, MOMENT, OTHER_EPC, UUID
 
 SECONDS = MOMENT // 1_000_000 * 1_000_000
@@ -93,7 +94,7 @@ def test_access_points_report_rssi_by_their_transport_profile(rssi):
         pytest.param(
             {"advertisement_path": "raw", "company_data": "0499[18:24]"},
             {"raw": "0201061BFF9904050E5F48A8C81E000CFFEC03ECA156110BCDE71A40C95B08"},
-            Read("ble", "E7:1A:40:C9:5B:08"),
+            Read("ble", "E7:1A:40:C9:5B:08", sensors=SensorValues(89, 2890, 18.395)),
             id="bytes of a company",
         ),
         pytest.param(

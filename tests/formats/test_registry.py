@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -214,22 +215,23 @@ def test_rssi_with_a_unit_is_accepted(name):
 
 
 MEGABYTE = 1_000_000
-LARGE = {
-    "objects run together": b"{}" * (MEGABYTE // 2),
-    "one long text": b'{"id":"' + b"x" * MEGABYTE + b'"}',
-    "one long list": b'{"tags":[' + b"0," * (MEGABYTE // 2) + b"0]}",
-    "open brackets": b"[" * MEGABYTE,
-    "blanks": b" " * MEGABYTE,
-    "cut short at the end": b"[" + b"{}," * (MEGABYTE // 3),
-    "digits": b"1" * MEGABYTE,
+LARGE: dict[str, Callable[[int], bytes]] = {
+    "objects run together": lambda size: b"{}" * (size // 2),
+    "one long text": lambda size: b'{"id":"' + b"x" * size + b'"}',
+    "one long list": lambda size: b'{"tags":[' + b"0," * (size // 2) + b"0]}",
+    "open brackets": lambda size: b"[" * size,
+    "blanks": lambda size: b" " * size,
+    "cut short at the end": lambda size: b"[" + b"{}," * (size // 3),
+    "digits": lambda size: b"1" * size,
 }
 
 
 @every_parser
 @pytest.mark.parametrize("payload", LARGE.values(), ids=LARGE)
-def test_a_megabyte_of_garbage_has_no_reads(name, payload):
+@pytest.mark.parametrize("size", [MEGABYTE // 20, pytest.param(MEGABYTE, marks=pytest.mark.slow)])
+def test_garbage_has_no_reads(name, payload, size):
     with suppress(Malformed):
-        assert parse(name, payload).reads == ()
+        assert parse(name, payload(size)).reads == ()
 
 
 @every_format
@@ -320,7 +322,7 @@ def test_any_bytes_give_a_valid_result_or_malformed(topic, payload):
                 assert is_well_formed(parsed), parsed
 
 
-DEEP = b"[" * 1_010 + b"]" * 1_010
+DEEP = b"[" * 100_000 + b"]" * 100_000  # Python 3.13 reads ten thousand levels, 3.11 a thousand
 
 
 @pytest.mark.parametrize(
@@ -337,3 +339,7 @@ def test_no_message_makes_a_parser_fail(name: str, payload: bytes) -> None:
     with pytest.raises(Malformed, match="not readable"):
         FORMATS[name].parse("any/topic", payload)
     recognize("any/topic", payload)
+    less_deep = payload.replace(DEEP, b"[" * 1_010 + b"]" * 1_010)
+    with suppress(Malformed):
+        FORMATS[name].parse("any/topic", less_deep)
+    recognize("any/topic", less_deep)

@@ -24,7 +24,8 @@ def test_a_tag_uri_is_converted_to_hexadecimal(uri, digits):
 @pytest.mark.parametrize(
     "uri",
     [
-        "urn:epc:id:sgtin:0614141.812345.6789",  # without the filter value, the EPC is incomplete
+        "urn:epc:id:sgtin:0614141.812345",  # without a serial number, it is a product
+        "urn:epc:id:sgln:0614141.12345.400",
         "urn:epc:tag:sgtin-198:3.0614141.712345.A",
         "urn:epc:tag:sgtin-96:3.0614141.81234.6789",
         "urn:epc:tag:sgtin-96:8.0614141.812345.6789",

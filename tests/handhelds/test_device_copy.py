@@ -61,7 +61,7 @@ def test_only_changes_are_sent(cast: Cast) -> None:
     assert made[2].id not in rows(copy)
 
 
-def test_an_asset_that_is_seen_all_the_time_is_sent_every_ten_minutes_at_most(cast: Cast) -> None:
+def test_an_asset_seen_constantly_is_sent_at_most_every_ten_minutes(cast: Cast) -> None:
     dock = locations.create(shell(cast.acme), name="Dock 1").id
     pallet = assets.create(shell(cast.acme), name="Pallet").id
     start = clock.now() // (600 * clock.SECOND) * 600 * clock.SECOND

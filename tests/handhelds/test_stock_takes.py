@@ -92,6 +92,17 @@ def test_a_lost_mark_has_the_time_of_the_action_not_of_its_arrival(cast: Cast, o
     assert lost_assets.lost_since(cast.acme, pallet.id) == seen_at + 1
 
 
+def test_each_missing_asset_on_the_sheet_has_its_own_mark(cast: Cast, olga: Actor) -> None:
+    dock = locations.create(shell(cast.acme), name="Dock").id
+    pallets = [assets.create(shell(cast.acme), name=f"Pallet {number}").id for number in range(3)]
+    begin(olga, dock, *pallets)
+    assert stock_takes.finish(olga, TAKE, AT + 9)
+    for number in (0, 1):
+        lost_assets.mark_lost(olga, pallets[number], AT + 10 + number, is_lost=True)
+    marks = [(line.asset_id, line.lost_at) for line in stock_takes.sheet(cast.acme, TAKE)]
+    assert sorted(marks, key=str) == sorted([(pallets[0], AT + 10), (pallets[1], AT + 11), (pallets[2], None)], key=str)
+
+
 def test_every_query_has_the_organization_also_where_a_check_comes_first(cast: Cast, olga: Actor, dock: int) -> None:
     """Functions without a preceding check return and change nothing of another organization."""
     theirs = assets.create(shell(cast.rival), name="Theirs")
@@ -101,3 +112,19 @@ def test_every_query_has_the_organization_also_where_a_check_comes_first(cast: C
     assert stock_takes.finish(olga, TAKE, AT + 9)
     assert [(line.result, line.code) for line in stock_takes.sheet(cast.acme, TAKE)] == [("unknown", EPC)]
     assert stock_takes.sheet(cast.rival, TAKE) == []
+
+
+def test_a_cancelled_stock_take_counts_no_scan_and_is_cancelled_once(cast: Cast, olga: Actor, dock: int) -> None:
+    assert stock_takes.cancel(olga, TAKE, AT + 1)
+    assert count(olga, EPC, dock) is not Result.COUNTED
+    assert execute("SELECT count(*) FROM stock_take_scan").fetchone() == (0,)
+    assert not stock_takes.cancel(olga, TAKE, AT + 2)
+
+
+def test_each_stock_take_has_its_own_numbers(cast: Cast, olga: Actor, dock: int) -> None:
+    pallets = [assets.create(shell(cast.acme), name=f"Pallet {number}").id for number in range(3)]
+    other = locations.create(shell(cast.acme), name="Yard").id
+    stock_takes.begin(olga, "stock-take-2", other, with_sublocations=False, expected=pallets, started_at=AT + 1)
+    count(olga, EPC, dock)
+    numbers = {take.id: (take.expected, take.scanned) for take in stock_takes.list_stock_takes(cast.acme)}
+    assert numbers == {TAKE: (0, 1), "stock-take-2": (3, 0)}

@@ -61,8 +61,14 @@ def each_read(ends: int) -> list[float]:
     return sorted(round(second + place, 2) for second in range(ends) for place in (0, 0.3))
 
 
-@pytest.mark.parametrize("setting", ["auto", "reader"])
-@pytest.mark.parametrize("by", [HOUR, 10 * DAY, 500 * DAY, -20 * SECOND, -HOUR, -DAY, -10 * DAY])
+@pytest.mark.parametrize("setting", ["auto", pytest.param("reader", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "by",
+    [
+        *(HOUR, 500 * DAY, -20 * SECOND, -DAY),
+        *(pytest.param(by, marks=pytest.mark.slow) for by in (10 * DAY, -HOUR, -10 * DAY)),
+    ],
+)
 def test_a_jump_of_the_box_for_100_seconds_changes_no_time(world: BoxWorld, by: int, setting: str) -> None:
     for reader in world.readers.values():
         readers.change_reader(shell(world.organization_id), reader.id, {"clock_setting": setting})
@@ -129,6 +135,7 @@ def test_setting_one_reader_is_corrected_as_before(world: BoxWorld, by: int) -> 
     assert history() == pytest.approx(each_read(200), abs=1.5)
 
 
+@pytest.mark.slow
 def test_buffered_messages_after_an_outage_do_not_shift_the_box(world: BoxWorld) -> None:
     world.run(0, 100)
     for number in range(3600):  # an hour of reads, sent in 36 s

@@ -9,6 +9,7 @@ from edge.errors import Unavailable
 from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
 from tests.mosquitto import Mosquitto, mosquitto
+from tests.service import wait_for
 
 pytestmark = pytest.mark.mosquitto
 
@@ -50,3 +51,56 @@ def test_an_unreachable_broker_is_reported(tmp_path: Path) -> None:
         broker_probe.ask(Broker("mqtt://127.0.0.1:1", ""), ["a"])
     with pytest.raises(Unavailable, match="No broker"):
         broker_probe.leave_sessions(Broker("mqtt://x", "edge"), ["#"], str(tmp_path / "nowhere"), 1)
+
+
+def test_clearing_retained_messages_keeps_queued_ones_and_the_exception(broker: Mosquitto, tmp_path: Path) -> None:
+    socket = str(tmp_path / "socket")
+    broker_probe.leave_sessions(Broker(broker.url, "edge"), ["#"], socket, 1)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    client.connect("127.0.0.1", broker.port)
+    client.loop_start()
+    topics = ["edge/doctor", *(f"site/{number}" for number in range(2_500))]
+    for sent in [client.publish(topic, b"x" * 1_000, 1, retain=True) for topic in topics]:
+        sent.wait_for_publish(20)
+    client.loop_stop()
+    assert broker_probe.clear_retained("edge-doctor", socket, ["edge/doctor"]) == 2_500
+    assert broker_probe.clear_retained("edge-doctor", socket, ["edge/doctor"]) == 0
+    assert broker_probe.ask(Broker(broker.url, ""), ["edge/doctor"]).keys() == {"edge/doctor"}
+
+    held: list[int] = []
+    edge = mqtt.Client(CallbackAPIVersion.VERSION2, client_id="edge", clean_session=False)
+    edge.on_message = lambda *given: held.append(len(given[2].payload))
+    edge.connect("127.0.0.1", broker.port)
+    edge.loop_start()
+    wait_for(lambda: held.count(1_000) == len(topics), 20)
+    edge.loop_stop()
+
+
+def test_sessions_of_readers_are_deleted_with_their_subscriptions(tmp_path: Path) -> None:
+    with mosquitto(
+        tmp_path, f"sys_interval 1\nuse_username_as_clientid true\nlistener 0 {tmp_path}/socket\n"
+    ) as broker:
+        for name in ("dock", "edge"):
+            client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
+            client.username_pw_set(name)
+            client.connect("127.0.0.1", broker.port)
+            client.loop_start()
+            wait_for(client.is_connected, 20)
+            client.subscribe([(f"site/{number}", 1) for number in range(300)])
+            client.disconnect()
+            client.loop_stop()
+        count = "$SYS/broker/subscriptions/count"
+        visitor = Broker(broker.url.replace("//", "//visitor@"), "")
+
+        def subscriptions() -> int:
+            return int(broker_probe.ask(visitor, [count])[count])
+
+        wait_for(lambda: subscriptions() >= 600, 20)
+        broker_probe.clear_sessions(["dock", "gate"], str(tmp_path / "socket"))
+        wait_for(lambda: 300 <= subscriptions() < 400, 20)
+
+
+def test_sessions_are_not_awaited_for_ever(broker: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_probe, "SESSIONS_SECONDS", 0.0)
+    with pytest.raises(Unavailable, match="rejected"):
+        broker_probe.leave_sessions(Broker(broker.url, "edge"), ["#"], str(tmp_path / "socket"), 16)

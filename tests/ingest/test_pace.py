@@ -43,3 +43,10 @@ def test_the_window_shortens_soon_after_a_burst() -> None:
     assert pace.commit_before() - 501.0 > 0.05
     pace.committed(1, 502.0)
     assert pace.commit_before() - 502.0 < 0.05
+
+
+def test_the_rate_is_measured_every_half_second() -> None:
+    pace = Pace()
+    pace.committed(1, 500.0)
+    pace.committed(1_000, 500.5)
+    assert pace.commit_before() - 500.5 > 0.05

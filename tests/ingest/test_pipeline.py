@@ -8,17 +8,19 @@ from msgspec.structs import replace
 from edge import clock
 from edge.audit.actors import shell
 from edge.clock import SECOND
+from edge.database.bounds import Bounds
 from edge.database.connection import execute
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
 from edge.ingest import pipeline as pipeline_module
 from edge.ingest import stored_receipts
+from edge.ingest.pipeline import Pipeline
 from edge.readers import dead_letters, ignored_messages, readers, unassigned_topics, unknown_tags
 from edge.readers.readers import Placement
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from tests.conftest import Cast
-from tests.ingest.site import AISLE, DOCK, Site, buckets, csl, location_of, message, pipeline, seen
+from tests.ingest.site import AISLE, DOCK, GAP, Site, buckets, csl, location_of, message, pipeline, seen
 
 
 def test_a_read_of_a_known_tag_places_its_asset(site: Site) -> None:
@@ -129,6 +131,17 @@ def test_a_transaction_has_a_limited_number_of_reads(site: Site, monkeypatch: py
     assert buckets() == {"unmatched_tag": (5, 10), "repeat": (5, 0)}
 
 
+def test_a_transaction_has_a_limited_time_of_parsing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages without reads cost time too."""
+    line = pipeline()
+    batch = [message(b"{", mid=mid) for mid in range(1, 4)]
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline_module, "MOST_PARSING", -1)
+        assert line.handle_some(batch) == 1
+    assert line.handle_some(batch[1:]) == 2
+    assert buckets() == {"malformed": (3, 0)}
+
+
 def test_a_message_with_too_many_reads_becomes_a_dead_letter(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline_module, "MOST_READS", 2)
     pipeline().handle([message(csl(*map(seen, site.epcs))), message(csl(seen(site.epcs[0])))])
@@ -220,6 +233,22 @@ def test_an_unassigned_topic_is_kept_with_its_newest_message(site: Site) -> None
     assert execute("SELECT length(sample) FROM unassigned_topic").fetchone() == (65_536,)
 
 
+def test_repeated_and_retained_messages_of_an_unassigned_topic_do_not_count(site: Site) -> None:
+    line = pipeline()
+    line.handle([message(b"one", "who/knows", mid=1)])
+    line.handle([message(b"one", "who/knows", mid=1, is_redelivered=True)])
+    line.handle([message(b"two", "who/knows", is_retained=True)])
+    assert execute("SELECT messages, sample FROM unassigned_topic").fetchall() == [(1, b"one")]
+
+
+def test_a_message_has_at_most_5000_reads(site: Site) -> None:
+    line, read = pipeline(), seen(site.epcs[0])
+    line.handle([message(csl(*[read] * 5_000))])
+    assert "malformed" not in buckets()
+    line.handle([message(csl(*[read] * 5_001))])
+    assert buckets()["malformed"] == (1, 0)
+
+
 def test_a_status_note_has_only_printable_characters(site: Site, cast: Cast) -> None:
     """Check the note for control characters, which a terminal would execute."""
     readers.add_reader(shell(cast.acme), name="talker", topic="talker", format="smartreader")
@@ -278,6 +307,13 @@ def test_an_empty_message_becomes_a_dead_letter(site: Site) -> None:
     pipeline().handle([message(b"")])
     (letter,) = dead_letters.list_letters(site.organization_id, shown_bytes=100)
     assert (letter.payload, letter.size, letter.is_whole) == (b"", 0, True)
+
+
+def test_dead_letters_without_room_are_counted_by_their_cause(site: Site) -> None:
+    full = Pipeline(GAP, 7, Bounds(dead_letters=0))
+    full.handle([message(b"{"), replace(message(b"{"), size=1_300_000)])
+    rows = execute("SELECT bucket, not_kept FROM ledger ORDER BY 1").fetchall()
+    assert rows == [("malformed", 1), ("too_large", 1)]
 
 
 def test_a_message_that_is_too_large_is_counted_and_not_parsed(site: Site) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -12,7 +13,9 @@ from msgspec.structs import replace
 from edge.clock import SECOND
 from edge.formats.reads import Malformed
 from edge.formats.registry import parser_of
+from edge.ingest import batch
 from edge.ingest.messages import Message
+from edge.readers.ledger import Bucket, Tally
 from tests.ingest.site import AISLE, DOCK, Site, buckets, csl, everything_recorded, message, pipeline, seen
 
 one_read = st.builds(
@@ -74,3 +77,13 @@ def test_a_batch_delivered_again_after_a_crash_changes_nothing(site: Site, batch
     before = everything_recorded()
     pipeline().handle([replace(one, is_redelivered=True, received_at=one.received_at + SECOND) for one in numbered])
     assert everything_recorded() == before
+
+
+def test_a_discarded_empty_message_counts_as_malformed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a message beyond the limit, of which a part is kept, is too large."""
+    rest: list[Tally] = []
+    monkeypatch.setattr(batch.dead_letters, "add", lambda letters, _: letters)
+    add = batch.ledger.add
+    monkeypatch.setattr(batch.ledger, "add", lambda *counts: (rest.extend(counts[2]), add(*counts))[1])
+    pipeline().handle([message(b""), replace(message(b"cut"), size=10**6)])
+    assert [tally.bucket for tally in rest] == [Bucket.MALFORMED, Bucket.TOO_LARGE]

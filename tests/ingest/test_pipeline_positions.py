@@ -10,10 +10,11 @@ import pytest
 from edge import clock
 from edge.audit.actors import shell
 from edge.clock import SECOND
-from edge.database.connection import close_database, execute
+from edge.database.connection import close_database, execute, writing
 from edge.tracking import carriers, positions, recent_reads
+from edge.tracking.recent_reads import READ, RecentReads
 from edge.tracking.stays import Quality, Scan
-from tests.ingest.site import AISLE, GAP, Site, csl, location_of, message, pipeline, seen
+from tests.ingest.site import AISLE, DOCK, GAP, Site, csl, location_of, message, pipeline, seen
 
 
 def at_aisle(epc: str, at: int) -> bytes:
@@ -80,3 +81,50 @@ def test_recent_reads_are_limited_in_bytes(site: Site, monkeypatch: pytest.Monke
         assert 0 < kept <= 1_000
         most = max(most, kept)
     assert most > 700, "and not for less"
+
+
+def test_memory_is_reloaded_only_after_changes_by_other_writers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[int] = []
+    forget = RecentReads.forget
+    monkeypatch.setattr(RecentReads, "forget", lambda self: (forgotten.append(1), forget(self))[1])
+    line, at = pipeline(), clock.now() - 600 * SECOND
+    line.handle([message(csl(seen(site.epcs[0], at)))])
+    forgotten.clear()
+    line.handle([message(csl(seen(site.epcs[0], at + SECOND)))])
+    assert forgotten == []
+    with writing():
+        execute("UPDATE version SET recent_reads = recent_reads + 1")
+    line.handle([message(csl(seen(site.epcs[0], at + 2 * SECOND)))])
+    assert forgotten == [1]
+
+
+def test_the_load_follows_a_move_that_silence_decides(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    pallet, box = site.assets[:2]
+    now = [clock.now()]
+    monkeypatch.setattr(clock, "now", lambda: now[0])
+    line, at = pipeline(), now[0] - 60 * SECOND
+    line.handle([message(csl(seen(site.epcs[0], at), seen(site.epcs[1], at)), received_at=at)])
+    carriers.load(shell(site.organization_id), pallet, box, at + SECOND)
+    there = at + 15 * SECOND
+    line.handle(
+        [
+            message(at_aisle(site.epcs[0], there), AISLE, received_at=there),
+            message(csl(seen(site.epcs[2], at + 22 * SECOND)), received_at=at + 22 * SECOND),
+        ]
+    )
+    while line.catch_up():
+        pass
+    assert location_of(pallet) == location_of(box) == site.aisle
+
+
+def test_a_stored_read_says_since_when_no_other_one_is_missing(site: Site) -> None:
+    """That is the second after the read before it, also if that one was held back."""
+    line, at = pipeline(), (clock.now() // SECOND - 60) * SECOND
+    for second, topic in ((0, DOCK), (15, AISLE), (20, AISLE)):
+        moment = at + second * SECOND
+        payload = csl(seen(site.epcs[0], moment)) if topic == DOCK else at_aisle(site.epcs[0], moment)
+        line.handle([message(payload, topic, received_at=moment)])
+    stored = [
+        read[6] for (reads,) in execute("SELECT reads FROM recent_read ORDER BY no") for read in READ.iter_unpack(reads)
+    ]
+    assert stored[1:] == [at // SECOND + 1, at // SECOND + 16]

@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 
 from edge.audit.actors import shell
 from edge.clock import HOUR, SECOND
-from edge.database import migrate
 from edge.database.connection import close_database, execute
 from edge.ingest import reader_clock
 from edge.ingest.messages import Message
+from edge.ingest.reader_clock import ReaderClock, _Minute
+from edge.ingest.sample import Sample
 from edge.people import organizations
 from edge.readers import live_reads, readers
 from edge.readers.status import statuses
 from edge.tracking.stays import Quality
 from tests.conftest import Cast
+from tests.databases import make_database
 from tests.ingest.clock_world import DOCK, EPC, GATE, START, Sent, Stay, World, batched, is_near, live
 from tests.ingest.site import buckets, csl, seen
 
@@ -70,7 +72,7 @@ def test_a_slow_gateway_that_sends_batches_is_corrected_within_seconds(world: Wo
     assert stay.ends == HERE(60, abs=7)
 
 
-def test_a_slow_reader_with_few_messages_is_corrected_from_its_first_message(world: World) -> None:
+def test_a_slow_reader_is_corrected_from_its_first_message(world: World) -> None:
     for minute in range(0, 60, 10):
         world.send([Sent(60 * minute + 1, (60 * minute,))], lambda _: -3600)
         world.wait_until(60 * minute + 12)
@@ -232,7 +234,7 @@ def test_held_messages_are_released_when_the_box_clock_is_set_back(world: World,
 @contextmanager
 def fresh_world(folder: Path) -> Iterator[World]:
     with tempfile.TemporaryDirectory(dir=folder) as name, pytest.MonkeyPatch.context() as patch:
-        migrate.migrate(Path(name))
+        make_database(Path(name))
         yield World(organizations.add_organization(shell(), "Acme").id, patch, gap=0)
         close_database()
 
@@ -261,3 +263,24 @@ def test_late_and_shuffled_messages_of_a_known_clock_give_the_same_history(
             world.wait_until(500)
             histories.append(world.stays())
     assert histories[0] == histories[1]
+
+
+def test_a_minute_has_the_range_of_its_differences() -> None:
+    minute = _Minute()
+    for number, ahead in enumerate((10, 4, 12, 7)):
+        assert not minute.is_over(Sample(number * SECOND, ahead))
+    assert (minute.lowest, minute.highest) == (4, 12)
+
+
+@pytest.mark.parametrize(("newer", "is_buffered"), [(15 * SECOND, False), (15 * SECOND + 1, True)])
+def test_reads_of_more_than_one_batch_at_once_come_from_a_buffer(newer: int, is_buffered: bool) -> None:
+    """A reader that publishes every 15 s sends no reads that are further apart."""
+    clock = ReaderClock()
+    clock._held = [Sample(0, 0), Sample(0, newer)]
+    assert clock._is_buffered() is is_buffered
+
+
+def test_the_first_message_after_a_start_may_be_late() -> None:
+    """It is compared with the stored offset."""
+    assert ReaderClock(HOUR)._is_late(Sample(START, 0))
+    assert not ReaderClock(HOUR)._is_late(Sample(START, HOUR))

@@ -102,7 +102,7 @@ def test_a_read_after_the_step_is_not_dated_before_a_move(world: World) -> None:
 PERIODS = st.sampled_from([0.2, 0.5, 1.0, 1.5])
 
 
-@given(PERIODS, st.floats(3.5, 29), st.floats(0, 0.5), st.floats(-4000, 4000), st.randoms(use_true_random=False))
+@given(PERIODS, st.floats(3.5, 29), st.floats(0, 0.5), st.floats(-4000, 4000), st.randoms(use_true_random=True))
 def test_a_prompt_reader_is_followed_within_seconds(
     period: float, by: float, jitter: float, ahead: float, chance: Random
 ) -> None:
@@ -120,7 +120,7 @@ def test_a_prompt_reader_is_followed_within_seconds(
 @given(
     st.lists(st.tuples(st.floats(0, 25), st.integers(1, 40)), min_size=1, max_size=8),
     st.floats(0, 1),
-    st.randoms(use_true_random=False),
+    st.randoms(use_true_random=True),
 )
 def test_jitter_without_reordering_never_looks_like_a_step_back(
     delays: list[tuple[float, int]], age: float, chance: Random

@@ -67,7 +67,7 @@ def test_an_equal_message_of_a_reader_without_a_clock_is_a_new_read(site: Site, 
     assert execute("SELECT last_seen_at FROM position").fetchone() == (begin + 120 * SECOND,)
 
 
-def test_a_committed_message_without_acknowledgement_is_a_repeat_after_a_restart(site: Site) -> None:
+def test_a_committed_unacknowledged_message_is_a_repeat_after_a_restart(site: Site) -> None:
     """Check readers without a clock, where only the packet ID distinguishes a redelivery from a new read."""
     at_aisle = b'{"reads":[{"tag":"%s"}]}' % site.epcs[0].encode()
     first = [message(csl(seen(site.epcs[0])), mid=1), message(at_aisle, AISLE, mid=2)]
@@ -122,7 +122,7 @@ def test_a_message_that_did_not_count_may_be_sent_again_after_the_fix(site: Site
 
 
 @pytest.mark.usefixtures("site")
-def test_a_recorded_message_stays_known_after_its_earlier_packet_id_is_reused() -> None:
+def test_a_recorded_message_stays_known_when_its_packet_id_is_reused() -> None:
     known, digest, other = Receipts(), b"d" * 16, b"o" * 16
     known.add([(0, 1, digest, False), (0, 2, digest, True), (0, 1, other, True)])
     assert known.has_recorded(digest)

@@ -189,6 +189,18 @@ def test_kept_messages_are_limited_by_reader_in_total_and_by_age(store: object) 
         assert kept() == [(9, 1)]
 
 
+def test_a_replayed_pack_frees_its_own_bytes_only(store: object) -> None:
+    """The two packs that a reader may keep stay two after one of them was replayed and replaced."""
+    now = clock.now()
+    window = Window(10_000, HOUR)
+    with writing():
+        window.keep([pack(1, now, 900), pack(1, now, 900)])
+        (oldest,) = execute("SELECT min(no) FROM raw_message").fetchone()
+        window.remove(oldest, pack(1, now, 900))
+        window.keep([pack(1, now, 900) for _ in range(3)])
+        assert execute("SELECT count(*) FROM raw_message").fetchone() == (2,)
+
+
 def test_a_replay_continues_after_the_disk_was_full(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = line()
     pipeline.handle([message(csl(seen(UNKNOWN)), mid=1)])

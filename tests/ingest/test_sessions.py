@@ -6,13 +6,16 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from edge.ingest.sessions import Broker
+from edge.ingest import sessions
+from edge.ingest.mqtt_framing import Wire
+from edge.ingest.sessions import Attempts, Broker, Session
 from edge.ingest.subscriber import Subscriber, Use
 from tests.ingest.subscribed import SOON, Handler
-from tests.mosquitto import Mosquitto, mosquitto
+from tests.mosquitto import Mosquitto, free_port, mosquitto
 from tests.service import wait_for
 
 pytestmark = pytest.mark.mosquitto
@@ -51,7 +54,7 @@ def came(handler: Handler) -> list[tuple[str, int, bytes]]:
     return sorted((one.topic, one.session, one.payload) for one in handler.messages)
 
 
-def test_messages_of_a_reader_arrive_on_its_session_and_others_on_session_0(
+def test_messages_of_a_reader_arrive_on_its_session(
     tmp_path: Path,
 ) -> None:
     handler = Handler()
@@ -124,3 +127,81 @@ def test_a_refused_session_is_reported_while_a_reader_needs_it(tmp_path: Path) -
             assert "session 1, of some readers, is not connected" in subscriber.state().problem
         finally:
             subscriber.stop()
+
+
+def test_session_0_is_drained_only_when_the_broker_holds_nothing_more(tmp_path: Path) -> None:
+    """An empty queue of edge is no proof: it takes one message at a time here, and the broker holds the others."""
+    handler = Handler()
+    with mosquitto(tmp_path, "max_inflight_messages 1\n") as running:
+        url = f"mqtt://edge@127.0.0.1:{running.port}"
+        subscriber = Subscriber(Broker(url, "edge"), ["#"], handler, queue_size=1, batch_size=1)
+        assert not subscriber.drain(0.1), "not connected"
+        subscriber.start()
+        try:
+            wait_for(lambda: subscriber.state().is_connected, SOON)
+            assert subscriber.drain(SOON)
+            handler.is_open.clear()
+            running.publish("site/a", [b"%d" % number for number in range(20)])
+            wait_for(lambda: subscriber.state().in_hand + subscriber.state().queued > 0, SOON)
+            assert not subscriber.drain(0.3)
+            handler.is_open.set()
+            assert subscriber.drain(SOON)
+            assert len(handler.messages) == 20
+        finally:
+            subscriber.stop()
+
+
+def test_a_broken_session_does_not_end_the_others(tmp_path: Path) -> None:
+    handler = Handler()
+    with broker(tmp_path, DIVIDED) as running, subscribed(running, handler) as subscriber:
+        before = subscriber._connection
+        session = subscriber._additional[0]
+        wire = session.wire
+        assert wire
+        wire._unsent += b"\xc0\x00"  # something to send on a socket that is closed
+        wire._socket.close()
+        wait_for(lambda: session.wire is not wire, SOON)
+        running.publish("site/b", [b"1"])
+        wait_for(lambda: bool(handler.messages), SOON)
+        assert subscriber._connection == before
+
+
+class Slow(Session):
+    """A session with a broker that does not answer, or refuses."""
+
+    is_up = False
+
+    @property
+    def wire(self) -> Wire | None:
+        return cast("Wire", self) if self.is_up else None
+
+
+def test_sessions_connect_one_at_a_time_and_wait_together_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection attempt may block the network thread for seconds, while reads arrive on the others."""
+    now = [100.0]
+    monkeypatch.setattr(sessions.time, "monotonic", lambda: now[0])
+    several = [Slow(Broker("mqtt://edge@127.0.0.1:1", "edge"), number, ["#"]) for number in (1, 2, 3)]
+    attempts = Attempts()
+    tried = []
+    for _ in range(3 * 60):
+        if due := attempts.next(several):
+            tried.append(due.number)
+            attempts.done(due)
+        now[0] += 1 / 3
+    assert tried[:6] == [1, 2, 3, 1, 2, 3]
+    assert len(tried) <= 60 / sessions.RECONNECT_SECONDS + 1
+    now[0] += sessions.RECONNECT_SECONDS
+    connected = []
+    while due := attempts.next(several):
+        due.is_up = True  # type: ignore[attr-defined]
+        attempts.done(due)
+        connected.append(due.number)
+    assert sorted(connected) == [1, 2, 3], "without a pause if they succeed"
+
+
+def test_a_session_that_cannot_connect_says_why() -> None:
+    session = Session(Broker(f"mqtt://127.0.0.1:{free_port()}", "edge"), 1, ["site/a"])
+    session.connect(7)
+    assert session.wire is None
+    assert not session.is_ready
+    assert "refused" in session.problem

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import select
+import socket
 import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -19,8 +24,8 @@ from edge.database import connection as database
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, execute
 from edge.errors import Unavailable
+from edge.ingest import embedded_broker, writer
 from edge.ingest import subscriber as subscriber_module
-from edge.ingest import writer
 from edge.ingest.embedded_broker import EmbeddedBroker
 from edge.ingest.mqtt_framing import Delivery
 from edge.ingest.subscriber import KEPT_OF_LARGER, LARGEST_PAYLOAD, Broker, Subscriber
@@ -57,6 +62,40 @@ def test_stopping_the_embedded_broker_ends_its_thread() -> None:
     assert len(brokers()) == len(before) + 1
     embedded.stop()
     assert brokers() == before
+
+
+def test_stopping_the_embedded_broker_disconnects_its_clients() -> None:
+    embedded = EmbeddedBroker(f"127.0.0.1:{(port := free_port())}")
+    embedded.start()
+    with socket.create_connection(("127.0.0.1", port), SOON) as client:
+        client.sendall(bytes.fromhex("100d00044d5154540402003c0001") + b"x")  # CONNECT as client x
+        assert client.recv(4) == bytes.fromhex("20020000")
+        embedded.stop()
+        assert client.recv(1) == b""
+
+
+def test_stopping_the_embedded_broker_closes_its_port() -> None:
+    embedded = EmbeddedBroker(f"127.0.0.1:{(port := free_port())}")
+    embedded.start()
+    embedded.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), SOON)
+
+
+def test_an_embedded_broker_that_does_not_close_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    shutdown = embedded_broker.Broker.shutdown
+
+    async def hang(broker: embedded_broker.Broker) -> None:
+        await shutdown(broker)  # an open socket would fail a later test
+        await asyncio.sleep(SOON)
+
+    monkeypatch.setattr(embedded_broker.Broker, "shutdown", hang)
+    embedded = EmbeddedBroker(f"127.0.0.1:{free_port()}")
+    embedded.start()
+    began = time.monotonic()
+    embedded.stop()
+    assert time.monotonic() - began < SOON / 2
+    assert not asyncio.all_tasks(embedded._loop), "they would be reported when they are collected"
 
 
 def test_messages_arrive_whole_and_in_order(url: str) -> None:
@@ -205,6 +244,44 @@ def test_pings_are_rare() -> None:
             broker.send(delivery(b"one", mid))
             wait_for(lambda mid=mid: mid in broker.acknowledged, SOON)
         assert broker.published <= 2 + (time.monotonic() - began) // 10
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Times at which the network thread looked at its sockets."""
+    times: list[float] = []
+
+    def noted(*arguments: Any) -> Any:
+        times.append(time.monotonic())
+        return select.select(*arguments)
+
+    monkeypatch.setattr(subscriber_module, "select", SimpleNamespace(select=noted))
+    return times
+
+
+def turns_in_a_second(turns: list[float]) -> int:
+    turns.clear()
+    time.sleep(1.0)
+    return len(turns)
+
+
+def test_a_connection_without_messages_wakes_up_rarely(turns: list[float]) -> None:
+    with FakeBroker() as broker, subscribed(broker.url, Handler()) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        wait_for(lambda: turns_in_a_second(turns) <= 5, SOON)
+
+
+def test_messages_that_wait_for_room_do_not_wake_it_up(turns: list[float]) -> None:
+    handler = Handler()
+    handler.is_open.clear()
+    with FakeBroker() as broker, subscribed(broker.url, handler, queue_size=5) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        for mid in range(1, 40):
+            broker.send(delivery(b"x" * 10_000, mid))
+            time.sleep(0.01)
+        wait_for(lambda: not subscriber._writer.has_room(), SOON)
+        wait_for(lambda: turns_in_a_second(turns) <= 60, SOON / 5)
+        handler.is_open.set()
 
 
 def test_a_committed_message_with_the_dup_flag_is_a_repeat(site: Site) -> None:
@@ -398,3 +475,54 @@ def test_default_port(monkeypatch: pytest.MonkeyPatch, url: str, port: int) -> N
     with subscribed(url, Handler()):
         wait_for(lambda: asked, SOON)
     assert set(asked) == {port}
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload", "is_seen"), [("own", b"7", True), ("own", b"", False), ("doctor", b"7", False)]
+)
+def test_only_its_own_marker_proves_that_earlier_messages_have_arrived(
+    topic: str, payload: bytes, is_seen: bool
+) -> None:
+    one = Subscriber(Broker("mqtt://127.0.0.1:1", "edge"), ["#"], Handler(), queue_size=10, batch_size=10)
+    one._marker_sent = 7
+    name = one._ping_topic if topic == "own" else subscriber_module.DOCTOR_TOPIC
+    one._enqueue(delivery(payload, 1, name.encode()), 1, 0, 1)
+    one._wake_read.close()
+    one._wake_write.close()
+    assert (one._marker_seen == 7) is is_seen
+
+
+def test_its_turns_wait_only_for_the_known_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the pause of a small batch it looks without waiting, or the commit would be late."""
+    times: set[float] = set()
+
+    def noted(*arguments: Any) -> Any:
+        times.add(arguments[3])
+        return select.select(*arguments)
+
+    monkeypatch.setattr(subscriber_module, "select", SimpleNamespace(select=noted))
+    handler = Handler()
+    handler.is_open.clear()  # a commit would end the pause early
+    with FakeBroker() as broker, subscribed(broker.url, handler) as subscriber:
+        wait_for(lambda: subscriber.state().is_connected, SOON)
+        broker.send(delivery(b"one", 1))
+        wait_for(lambda: len(times) == 3, SOON, lambda: str(times))
+        handler.is_open.set()
+    assert times == {0, subscriber_module.PAUSE_SECONDS, subscriber_module.TURN_SECONDS}
+
+
+def test_of_a_message_that_is_too_large_enough_is_kept_to_identify_the_sender() -> None:
+    assert 1_000 <= KEPT_OF_LARGER <= LARGEST_PAYLOAD
+
+
+def test_a_ping_is_due_after_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, sent = [100.0], []
+    one = Subscriber(Broker("mqtt://127.0.0.1:1", "edge"), ["#"], Handler(), queue_size=10, batch_size=10)
+    monkeypatch.setattr(subscriber_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(one._client, "publish", lambda *_, **__: sent.append(now[0]))
+    one._is_connected, one._ping_sent, one._marker_sent = True, 100.0, one._marker
+    for now[0] in (109.9, 110.0, 111.0, 120.0):
+        one._ping()
+    one._wake_read.close()
+    one._wake_write.close()
+    assert sent == [110.0, 120.0]

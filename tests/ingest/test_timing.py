@@ -47,7 +47,7 @@ def test_an_impossible_time_does_not_change_the_offset(reader_time: int) -> None
     assert timekeeper.offset(SOURCE) is None
 
 
-def test_an_offset_is_corrected_unless_it_is_small_or_the_setting_is_reader() -> None:
+def test_an_offset_is_corrected_unless_small_or_the_reader_is_trusted() -> None:
     assert stamp(keeper(offset=HOUR), NOW + HOUR) == Stamp(NOW, Quality.CORRECTED)
     assert stamp(keeper(offset=2 * SECOND), NOW) == Stamp(NOW, Quality.READER)
     assert stamp(keeper(offset=-HOUR), NOW - HOUR, setting=READER) == Stamp(NOW - HOUR, Quality.READER)
@@ -65,7 +65,7 @@ def test_daylight_saving_time_is_respected() -> None:
     assert of_wall(summer, "Europe/Berlin") == summer - 2 * HOUR
 
 
-def test_times_are_untrusted_but_increase_while_the_box_is_behind_its_history() -> None:
+def test_times_are_untrusted_but_increase_while_the_box_is_behind() -> None:
     timekeeper = keeper(newest=NOW)
     box = NOW - DAY
     first = timekeeper.receive(box)
@@ -77,7 +77,7 @@ def test_times_are_untrusted_but_increase_while_the_box_is_behind_its_history() 
     assert timekeeper.is_trusted
 
 
-def test_a_scan_from_a_reader_slightly_ahead_does_not_make_the_box_look_behind() -> None:
+def test_a_reader_slightly_ahead_does_not_make_the_box_look_behind() -> None:
     timekeeper = keeper()
     timekeeper.recorded(NOW + 9 * SECOND)
     assert timekeeper.receive(NOW) == NOW

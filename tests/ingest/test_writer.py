@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -85,6 +86,19 @@ def test_the_limit_of_unacknowledged_messages_is_detected(commits: Commits) -> N
     wait_for(lambda: commits.sizes == [1] + [20] * 4, SOON)
 
 
+def test_a_single_message_before_a_pause_is_not_taken_for_the_limit(commits: Commits) -> None:
+    commits.put(1)
+    commits.writer.note_pause(is_sure=True)
+    wait_for(lambda: commits.sizes == [1, 1], SOON)
+    commits.put(1)
+    commits.writer.note_pause(is_sure=False)
+    time.sleep(0.2)
+    assert commits.sizes == [1, 1]
+    commits.put(1)
+    commits.writer.note_pause(is_sure=True)
+    wait_for(lambda: commits.sizes == [1, 1, 2], SOON)
+
+
 def test_a_retried_batch_may_be_partly_committed(commits: Commits, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the retry of a split batch: its messages are marked redelivered, so committed ones count as repeats."""
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
@@ -150,6 +164,23 @@ def test_a_pause_of_the_broker_is_detected() -> None:
             wait_for(lambda mid=mid: mid in broker.acknowledged, SOON)
 
 
+def test_held_messages_are_looked_at_while_no_message_arrives() -> None:
+    looks, stopping = threading.Semaphore(0), threading.Event()
+
+    def catch_up() -> bool:
+        looks.release()
+        return False
+
+    writer = Writer(len, catch_up, lambda: None, queue_size=10, batch_size=10, stopping=stopping)
+    writer.thread.start()
+    try:
+        assert all(looks.acquire(timeout=SOON) for _ in range(2))
+    finally:
+        stopping.set()
+        writer.wake()
+        writer.thread.join(SOON)
+
+
 def test_only_messages_with_qos_1_are_acknowledged(commits: Commits) -> None:
     commits.writer.put(Message("dock", b"{}", 0, mid=0, qos=0))
     commits.writer.put(Message("dock", b"{}", 0, mid=7, qos=1))
@@ -157,3 +188,10 @@ def test_only_messages_with_qos_1_are_acknowledged(commits: Commits) -> None:
     commits.writer.wake()
     commits.writer.thread.join(SOON)
     assert commits.writer.take_done() == [(7, 0)]
+
+
+def test_a_pause_before_a_message_does_not_end_its_gathering(commits: Commits) -> None:
+    commits.writer.note_pause(is_sure=True)
+    commits.put(1)
+    time.sleep(0.2)
+    assert commits.sizes == [1]

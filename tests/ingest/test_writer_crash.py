@@ -16,7 +16,7 @@ READS, KILLS = 2_000, 3
 
 
 @pytest.mark.mosquitto
-def test_every_read_is_recorded_exactly_once_through_kills_at_random_moments(tmp_path: Path) -> None:
+def test_every_read_is_recorded_exactly_once_through_random_kills(tmp_path: Path) -> None:
     """Run a short version of tests/soak/crash.py."""
     seed = random.randrange(1_000_000)
     with mosquitto(tmp_path) as broker:

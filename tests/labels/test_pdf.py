@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import pypdfium2
 import pytest
+import segno
 import zxingcpp
 
 from edge.errors import Invalid, Unavailable
-from edge.labels import printer, zpl
-from edge.labels.label_content import Code, Label, check_fit, wrap
+from edge.labels import fonts, pdf, printer, zpl
+from edge.labels.label_content import Code, Label, check_fit, needs_east_asian_font, wrap
 from edge.labels.papers import PAPERS, Paper
 from edge.labels.pdf import labels_pdf
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl, text_width
@@ -43,16 +46,42 @@ def test_every_code_is_read_back_from_the_page(code: Code, paper: str) -> None:
     assert sorted(read_back(labels_pdf(labels, PAPERS[paper], code))) == sorted(one.content(code) for one in labels)
 
 
-def test_five_hundred_labels_are_read_back() -> None:
-    labels = make(500)
+def test_labels_of_several_pages_are_read_back() -> None:
+    labels = make(50)
     document = labels_pdf(labels, PAPERS["avery-l7160"], Code.QR)
-    assert len(pypdfium2.PdfDocument(document)) == 24
+    assert len(pypdfium2.PdfDocument(document)) == 3
     assert sorted(read_back(document, 200)) == sorted(one.link for one in labels)
+
+
+def test_code_128_of_a_full_sheet_of_small_labels_is_read_back() -> None:
+    """Printers have 300 or 600 dots per inch; others scale the page."""
+    labels = make(65)
+    document = labels_pdf(labels, PAPERS["avery-l7651"], Code.CODE_128)
+    for dpi in (300, 400, 600):
+        assert len(set(read_back(document, dpi))) == 65, dpi
+
+
+def test_characters_without_a_font_become_one_square_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    label = Label("栈板 Łódź 👩🏽‍🔧🚚", "ASSET-1", "http://e/a/1")
+    document = labels_pdf([label], PAPERS["avery-l7163"], Code.QR)
+    shown = pypdfium2.PdfDocument(document)[0].get_textpage().get_text_range()
+    assert shown.count(pdf.PLACEHOLDER) == (2 + 3 if fonts.east_asian_font() is None else 3)
+    assert "Łódź" in shown
+    monkeypatch.setattr(pdf, "_has", lambda font, letter: (font == pdf._EAST_ASIAN_FONT) == (letter >= "\u2e80"))
+    pdf._parts.cache_clear()
+    assert pdf._parts("A栈板b", "Label") == (("A", "Label"), ("栈板", pdf._EAST_ASIAN_FONT), ("b", "Label"))
+    pdf._parts.cache_clear()
+
+
+def test_labels_with_east_asian_letters_are_noticed() -> None:
+    assert needs_east_asian_font([Label("栈板", "A", "")])
+    assert needs_east_asian_font([Label("A", "팔레트", "")])
+    assert not needs_east_asian_font([Label("Łódź 🚚", "A-1", "")])
 
 
 def test_a_code_that_fits_is_read_back_and_one_too_fine_is_refused() -> None:
     paper = PAPERS["avery-l7651"]
-    fits, too_fine = Label("Cage", "K" * 10, ""), Label("Cage", "K" * 11, "")
+    fits, too_fine = Label("Cage", "K" * 12, ""), Label("Cage", "K" * 13, "")
     check_fit([fits], paper, Code.CODE_128)
     assert read_back(labels_pdf([fits], paper, Code.CODE_128)) == [fits.external_key]
     with pytest.raises(Invalid, match="choose larger labels"):
@@ -152,6 +181,29 @@ def test_an_unreachable_printer_is_reported(monkeypatch: pytest.MonkeyPatch) -> 
         printer.send(f"127.0.0.1:{free_port()}", b"^XA^XZ")
 
 
+def test_a_printer_that_is_off_occupies_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: eight operators, or one with some requests at once, blocked all pages for as long as they liked."""
+    begun, is_over = threading.Event(), threading.Event()
+
+    def connect(*_: object, **__: object) -> NoReturn:
+        begun.set()
+        is_over.wait(10)
+        raise OSError("no response")
+
+    monkeypatch.setattr("edge.outbound.connect", connect)
+    monkeypatch.setattr(printer, "WAIT_SECONDS", 0.05)
+    with ThreadPoolExecutor() as others:
+        first = others.submit(printer.send, "10.9.9.9:9100", b"^XA^XZ")
+        begun.wait(10)
+        with pytest.raises(Unavailable, match="is busy or off"):
+            printer.send("10.9.9.9:9100", b"^XA^XZ")
+        is_over.set()
+        with pytest.raises(Unavailable, match="does not respond"):
+            first.result()
+        with pytest.raises(Unavailable, match="does not respond"):
+            printer.send("10.9.9.9:9100", b"^XA^XZ")
+
+
 @pytest.mark.parametrize("text", ["x" * 255, "Pallet 71", "W W" * 85, "a " * 127, "Euro pallet, blue, " * 13])
 def test_letters_are_as_large_as_fit_without_trying_each_size(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
@@ -171,3 +223,16 @@ def test_letters_are_as_large_as_fit_without_trying_each_size(text: str, monkeyp
 
 def _height(text: str, size: int) -> int:
     return zpl._Lines(size, wrap(text, 900, partial(zpl.text_width, size=size))).height
+
+
+def test_the_masks_of_qr_codes_are_tried_once_for_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trying all eight takes most of the time of a long list."""
+    masks = []
+    make_code = segno.make
+    monkeypatch.setattr(
+        segno, "make", lambda content, **options: (masks.append(options["mask"]), make_code(content, **options))[1]
+    )
+    labels_pdf(make(5), PAPERS["avery-l7160"], Code.QR)
+    assert masks[0] is None
+    assert len(set(masks[1:])) == 1
+    assert None not in masks[1:]

@@ -122,7 +122,7 @@ QUOTATIONS = {"database is locked", "this record is kept at BER; change it there
 
 
 def test_every_quoted_text_of_the_program_is_in_it() -> None:
-    folders = [(ROOT / "edge", "*.py"), (ROOT / "web" / "templates", "*.html"), (ROOT / "systemd", "edge-*")]
+    folders = [(ROOT / "edge", "*.py"), (ROOT / "web", "*.html"), (ROOT / "web", "*.js"), (ROOT / "systemd", "edge-*")]
     sources = [path.read_text("utf-8") for folder, names in folders for path in folder.rglob(names)]
     program = " ".join(sources).casefold()
     for document in DOCUMENTS[1:]:

@@ -11,6 +11,7 @@ from edge.config.settings import Config
 from edge.pages import guard as pages_guard
 from edge.people.passwords import MIN_LENGTH
 from edge.people.pin_lockout import MAX_WRONG_PINS
+from edge.records import asset_notes, asset_photos
 from edge.sync import batch_format
 from edge.tracking import recent_reads
 from edge.validation import body, values
@@ -32,12 +33,19 @@ SHOWN = {
     f"{batch_format.MAX_BATCH_MEMORY // MB} MB for a batch of a site",
     f"| Recent reads | {recent_reads.MOST_BYTES // MB} MB |",
     f"at least {MIN_LENGTH} characters",
+    f"| Assets | {Config.most_assets:,} (`limits.assets`) |",
+    f"| Locations | {Config.most_locations:,} (`limits.locations`) |",
     f"| API keys | {CAPS['key'][0]:,} |",
     f"| People | {CAPS['person'][0]:,} |",
     f"| Devices | {CAPS['device'][0]:,} |",
     f"| Readers | {CAPS['reader'][0]:,} |",
     f"| Sites of a hub | {CAPS['site'][0]:,} |",
     f"| Floor plans | {CAPS['floor_plan'][0]:,} |",
+    f"| Walls | {CAPS['wall'][0]:,} |",
+    f"| Notes | {CAPS['asset_note'][0]:,}; {asset_notes.MOST_OF_ASSET} of an asset; "
+    f"{asset_notes.MOST_OF_PERSON} of a person in 24 hours |",
+    f"| Photos | {CAPS['asset_photo'][0]:,} of at most {asset_photos.MAX_BYTES // KB} KB; "
+    f"{asset_photos.MOST_OF_ASSET} of an asset; {asset_photos.MOST_OF_PERSON} of a person in 24 hours |",
     f"| Stock-takes | {CAPS['stock_take'][0]:,}; {CAPS['open stock_take'][0]} open |",
 }
 

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from edge.audit.actors import shell
-from edge.database import migrate
 from edge.database.connection import close_database
 from edge.people.organizations import add_organization
+from tests.databases import make_database
 
 
 @contextmanager
 def fresh_site(folder: Path) -> Iterator[Path]:
     """Yield a data directory with an open, empty database."""
     folder.mkdir(parents=True, exist_ok=True)
-    migrate.migrate(folder)
+    make_database(folder)
     try:
         yield folder
     finally:

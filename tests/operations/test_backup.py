@@ -18,7 +18,6 @@ from edge.database.connection import FILE_NAME, close_database, execute
 from edge.database.ids import new_ids
 from edge.errors import Corrupt, SetupError, Unavailable
 from edge.operations import backup
-from edge.operations.archives import new_key
 from edge.operations.backup import (
     Rotation,
     SecondFolder,
@@ -28,6 +27,7 @@ from edge.operations.backup import (
     restore_backup,
     times_to_keep,
 )
+from edge.operations.encryption import new_key
 from edge.people.organizations import add_organization, list_organizations
 
 KEPT = Rotation(daily=7, weekly=8)
@@ -37,7 +37,7 @@ def names() -> list[str]:
     return [row.name for row in list_organizations()]
 
 
-def test_what_is_backed_up_comes_back_and_the_present_database_is_kept_aside(site: Path) -> None:
+def test_a_restore_brings_the_backup_and_keeps_the_present_database(site: Path) -> None:
     made = make_backup(site, site / "backups", KEPT)
     add_organization(shell(), "Later")
     close_database()

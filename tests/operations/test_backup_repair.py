@@ -1,8 +1,10 @@
 """Detection and repair of a damaged database."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,26 +22,50 @@ from edge.people import organizations
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from tests.operations import damage
+from tests.operations.conftest import fresh_site
 
 pytestmark = pytest.mark.slow
 
 ASSETS = 500
 
 
-@pytest.fixture
-def file(site: Path) -> Path:
-    """Return a closed database with 500 tagged assets and a backup."""
-    actor = service(organizations.list_organizations()[0].id)
-    with writing():
+@pytest.fixture(scope="module")
+def closed_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a closed database with 500 tagged assets and a backup. Making it takes seconds, so each test gets a copy."""
+    folder = tmp_path_factory.mktemp("assets") / "data"
+    with fresh_site(folder), writing():
+        actor = service(organizations.add_organization(shell(), "Acme").id)
         locations.create(actor, name="Dock")
         for number in range(ASSETS):
             assets.create(
                 actor, name=f"Asset {number}", metadata=f'{{"mark":{number}}}', tags=[NewTag("rfid", f"{number:024X}")]
             )
+    open_database(folder / FILE_NAME)
     execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    make_backup(site, site / "backups", Rotation(1, 1))
+    make_backup(folder, folder / "backups", Rotation(1, 1))
     close_database()
-    return site / FILE_NAME
+    return folder
+
+
+@pytest.fixture
+def file(closed_site: Path, tmp_path: Path) -> Iterator[Path]:
+    yield shutil.copytree(closed_site, tmp_path / "data") / FILE_NAME
+    close_database()
+
+
+@pytest.fixture(scope="module")
+def large_site(tmp_path_factory: pytest.TempPathFactory) -> damage.Damaged:
+    with fresh_site(tmp_path_factory.mktemp("large") / "data") as folder:
+        organizations.add_organization(shell(), "Acme")
+        return damage.make_site(folder)
+
+
+@pytest.fixture
+def whole(large_site: damage.Damaged, tmp_path: Path) -> Iterator[damage.Damaged]:
+    """A copy of a closed site of about 1,100 pages, with the rows of each."""
+    folder = shutil.copytree(large_site.file.parent, tmp_path / "data")
+    yield large_site._replace(file=folder / large_site.file.name, backups=folder / large_site.backups.name)
+    close_database()
 
 
 def page_of(file: Path, asset: int) -> int:
@@ -118,7 +144,7 @@ def test_the_background_check_reports_damage_and_the_service_keeps_running(file:
     assert "edge repair" in check.check().detail
 
 
-def test_without_a_backup_what_can_be_read_is_recovered_and_the_rest_is_counted(file: Path) -> None:
+def test_without_a_backup_readable_rows_are_recovered_and_others_counted(file: Path) -> None:
     spoil(file, page_of(file, 250))
     before = file.read_bytes()
     repaired = repair_database(shell(), file.parent, [])
@@ -163,7 +189,7 @@ def test_what_is_on_damaged_pages_comes_from_the_newest_sound_backup(file: Path)
 
 
 @pytest.mark.parametrize("pages", [range(1), range(3), range(40)], ids=["header", "header and secrets", "schema"])
-def test_neither_header_nor_schema_nor_secrets_are_needed_where_there_is_a_backup(file: Path, pages: range) -> None:
+def test_with_a_backup_header_schema_and_secrets_may_be_damaged(file: Path, pages: range) -> None:
     with closing(sqlite3.connect(file)) as connection:
         secret = connection.execute("SELECT id_key FROM instance").fetchone()
     for page in pages:
@@ -237,23 +263,21 @@ def test_what_cannot_be_recovered_at_all_changes_nothing(file: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_hundred_random_pages_cost_only_what_changed_on_them_since_the_backup(site: Path, seed: int) -> None:
+def test_a_hundred_damaged_pages_cost_only_changes_since_the_backup(whole: damage.Damaged, seed: int) -> None:
     """`python -m tests.soak.damage` runs this with many seeds."""
-    whole = damage.make_site(site)
     pages = damage.random_damage(whole, seed)
     damage.spoil(whole, pages)
-    repair_database(shell(), site, [whole.backups])
+    repair_database(shell(), whole.file.parent, [whole.backups])
     assert damage.missing(whole, pages, whole.file) == []
 
 
-def test_pages_below_a_damaged_root_are_known_by_their_rows(site: Path) -> None:
+def test_pages_below_a_damaged_root_are_known_by_their_rows(whole: damage.Damaged) -> None:
     """The pointer map, which is on every 820th page, is not needed."""
-    whole = damage.make_site(site)
     with PageFile(whole.file) as file:
         root = next(root for kind, name, root in schema_rows(Forest(file)) if name == "tag" and kind == "table")
     pages = [2, 822, root]
     damage.spoil(whole, pages)
-    repair_database(shell(), site, [whole.backups])
+    repair_database(shell(), whole.file.parent, [whole.backups])
     assert damage.missing(whole, pages, whole.file) == []
 
 

@@ -15,7 +15,7 @@ from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, execute
 from edge.database.instance import BADGE_KEY_NAME, badge_key, make_key, signing_key, use_signing_key
 from edge.errors import Corrupt, SetupError, Unavailable
-from edge.operations import archives
+from edge.operations import archives, encryption
 from edge.operations.backup import Rotation, SecondFolder, list_backups, make_backup, restore_backup
 from edge.people.organizations import list_organizations
 from edge.people.passwords import hash_badge
@@ -112,7 +112,7 @@ def test_an_archive_that_would_fill_the_disk_is_not_unpacked(site: Path, monkeyp
 
 
 @pytest.mark.parametrize("claimed", [0, 1, 25, 2**30 // 4096, 2**32 - 1], ids=lambda pages: f"{pages} pages")
-def test_an_archive_that_unpacks_to_gigabytes_is_refused_without_unpacking_it(
+def test_an_archive_of_gigabytes_is_refused_without_unpacking_it(
     site: Path, monkeypatch: pytest.MonkeyPatch, claimed: int
 ) -> None:
     """A crafted archive must not fill the disk, and must not be unpacked to learn its size."""
@@ -135,7 +135,7 @@ def test_an_archive_that_unpacks_to_gigabytes_is_refused_without_unpacking_it(
     assert not list(site.glob("*.restore"))
 
 
-def test_a_backup_does_not_hold_the_key_of_badges_and_works_where_it_was_made(site: Path) -> None:
+def test_a_backup_lacks_the_key_of_badges_but_works_where_it_was_made(site: Path) -> None:
     code = hash_badge("4711")
     key, path = badge_key(), taken(site)
     raw = gzip.decompress(path.read_bytes())
@@ -179,13 +179,13 @@ def test_a_key_that_many_threads_make_at_once_is_one_key(tmp_path: Path) -> None
 
 
 def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp_path: Path) -> None:
-    private, public = archives.new_key()
+    private, public = encryption.new_key()
     stick, key, wrong = tmp_path / "stick", tmp_path / "key", tmp_path / "wrong"
     stick.mkdir()
     key.write_text(
         f'{private}\n    Keep this away from the box.\nsecond_recipient = "{public}"\n'
     )  # in the output format of backup-key
-    wrong.write_text(archives.new_key()[0])
+    wrong.write_text(encryption.new_key()[0])
     made = make_backup(site, site / "backups", KEPT, SecondFolder(stick, public))
     assert made.second_fault is None
     close_database()
@@ -204,7 +204,7 @@ def test_a_second_copy_can_be_read_by_the_owner_of_the_key_alone(site: Path, tmp
 
 
 def test_a_damaged_encrypted_copy_is_refused(site: Path, tmp_path: Path) -> None:
-    private, public = archives.new_key()
+    private, public = encryption.new_key()
     (tmp_path / "key").write_text(private)
     make_backup(site, site / "backups", KEPT, SecondFolder(tmp_path, public))
     close_database()

@@ -79,7 +79,7 @@ def test_a_clock_that_goes_back_is_followed_since_that_deletes_less(box: Box) ->
     assert box.counted.now() == NOW
 
 
-def test_history_and_the_audit_survive_a_clock_years_ahead_that_scans_and_people_went_by(box: Box) -> None:
+def test_history_and_audit_survive_scans_with_a_clock_years_ahead(box: Box) -> None:
     box.run(clock.HOUR)
     position = add_asset([Stay(NOW - days * clock.DAY, 0) for days in (390, 100, 0)])
     audited = execute("SELECT count(*) FROM audit").fetchone()[0]

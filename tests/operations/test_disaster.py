@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 from edge.cli import cli
 from edge.errors import Corrupt, EdgeError, SetupError
 from edge.operations import disaster
-from edge.operations.archives import encrypt, new_key
+from edge.operations.disaster import Names
+from edge.operations.encryption import encrypt, new_key
 
 SETTINGS = {
     "edge.toml": b"x = 1",
@@ -46,7 +47,8 @@ class Box:
         self.identity.write_text(private)
 
     def pack(self, data: dict[str, bytes] = DATA) -> list[str]:
-        return disaster.pack(self.settings, io.BytesIO(tar_of(data)), self.file, self.recipient)
+        names = Names("box1", "edge-hall7", ("192.0.2.7", "2001:db8::7"))
+        return disaster.pack(self.settings, io.BytesIO(tar_of(data)), self.file, self.recipient, names)
 
     def unpack(self) -> list[str]:
         return disaster.unpack(self.file, self.identity, self.target)
@@ -65,14 +67,17 @@ def box(tmp_path: Path) -> Box:
 
 def test_an_import_restores_exactly_the_exported_site(box: Box) -> None:
     assert box.pack() == [
-        "settings/edge.toml", "settings/signing.key", "settings/authority.key", "data/badges.key",
-        "data/database.db.gz",
+        "settings/edge.toml", "settings/signing.key", "settings/authority.key", "settings/names",
+        "data/badges.key", "data/database.db.gz",
     ]  # fmt: skip
     assert box.file.stat().st_mode & 0o777 == 0o600
     assert not any(text in box.file.read_bytes() for text in SETTINGS.values() if len(text) > 4)
     box.unpack()
     assert (box.target / "data/database.db.gz").read_bytes() == DATABASE
     assert (box.target / "data/badges.key").read_bytes() == DATA["badges.key"]
+    assert (box.target / "settings/names").read_text().splitlines() == [
+        "HOSTNAME=box1", "NETWORK_NAME=edge-hall7", "ADDRESSES=192.0.2.7 2001:db8::7",
+    ]  # fmt: skip
     assert (box.target / "settings/authority.key").read_bytes() == SETTINGS["authority.key"]
     assert not (box.target / "settings/answers").exists()
     assert (box.target / "settings/authority.key").stat().st_mode & 0o777 == 0o600
@@ -134,7 +139,8 @@ def test_from_a_shell(box: Box) -> None:
     pack = ("disaster-pack", str(box.file), "--settings", str(box.settings))
     said = edge(*pack, given=tar_of(DATA))
     assert "edge backup-key" in str(said.exception)
-    said = edge(*pack, "--recipient", box.recipient, given=tar_of(DATA))
-    assert "authority.key, badges.key, database.db.gz" in said.output, said.exception
+    names = ("--hostname", "box1", "--network-name", "edge-hall7", "--address", "192.0.2.7")
+    said = edge(*pack, "--recipient", box.recipient, *names, given=tar_of(DATA))
+    assert "authority.key, names, badges.key, database.db.gz" in said.output, said.exception
     said = edge("disaster-unpack", str(box.file), str(box.target), "--identity", str(box.identity))
     assert "data/database.db.gz" in said.output, said.exception

@@ -80,7 +80,7 @@ def test_a_failing_job_is_reported_and_the_others_run() -> None:
         if faults:
             raise faults[0]
 
-    housekeeper = Housekeeper([Job("first", 0, fail), Job("second", 0, lambda _: done.set())])
+    housekeeper = Housekeeper("housekeeping", [Job("first", 0, fail), Job("second", 0, lambda _: done.set())])
     housekeeper.start()
     try:
         assert done.wait(5)

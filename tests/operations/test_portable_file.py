@@ -15,28 +15,42 @@ import pytest
 from click.testing import CliRunner, Result
 
 from edge import clock
-from edge.audit.actors import shell
+from edge.audit.actors import Actor, shell
 from edge.cli import cli
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, execute, execute_many, writing
+from edge.doors import doors, passage_report
+from edge.doors.doors import DoorAntenna
+from edge.doors.passage_rule import Direction, Side
 from edge.errors import Conflict, Corrupt, EdgeError, SetupError
+from edge.expected_lists import expected_lists
+from edge.muster import musters, plans
+from edge.muster.plans import NewPlan
 from edge.operations import portable_file, portable_records
 from edge.operations.portable_records import Record
 from edge.people import organizations, people
+from edge.people.people import Role
 from edge.readers import readers
 from edge.records import assets, locations
 from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
+from edge.rules import rules
+from edge.rules.channels import channels
+from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
+from edge.rules.outputs import forms, outputs
+from edge.rules.rules import Condition, RuleFields
 from edge.sync.store import sites
+from edge.tracking import tracked_people
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
+from edge.tracking.tracked_people import PeopleSetting
 from tests.api.conftest import sign_up
 from tests.application import make_app
 
 START = 1_790_000_000 * clock.SECOND
-SAMPLE = Path(__file__).with_name("export-format-1.zip")
+SAMPLE, SECOND_SAMPLE = (Path(__file__).with_name(f"export-format-{number}.zip") for number in (1, 2))
 # Change FIELDS only together with FORMAT: today's release must refuse files it cannot read.
-FIELDS_OF_FORMATS = {1: "c9f0"}
+FIELDS_OF_FORMATS = {1: "c9f0", 2: "7f63", 3: "4c67"}
 PATHS = (
     "/assets?limit=200&include_deleted=true",
     "/assets?q=pallet",
@@ -73,7 +87,58 @@ def used(store: Path) -> Path:
         if number % 10 == 9:
             assets.delete(actor, asset.id)
     assert person
+    _add_rules(actor, docks[0], reader.id)
     return store
+
+
+def _add_rules(actor: Actor, location_id: int, reader_id: int) -> None:
+    """Add a door with a passage, channels with and without a secret, a rule, and expected lists."""
+    door = doors.add_door(actor, "Gate", location_id)
+    doors.set_antennas(actor, door, [DoorAntenna(Side.INNER, reader_id, 1), DoorAntenna(Side.OUTER, reader_id, 2)])
+    with writing():
+        execute(
+            "INSERT INTO passage (organization_id, door_id, asset_id, at, direction, confidence, inner_reads, "
+            "outer_reads, since, until, decided_at) SELECT organization_id, ?, id, ?, 2, 900, 5, 6, ?, ?, ? FROM asset "
+            "WHERE name = 'Pallet 3'",
+            (door, START, START, START + 9, START + 20),
+        )
+    for name, kind, stored, secret in (
+        ("Phones", ChannelKind.NTFY, {"url": "https://ntfy.example.com/dock"}, None),
+        ("Chat", ChannelKind.WEBHOOK, {"form": "slack", "host": "chat.example.com"}, b"sealed"),
+    ):
+        channels.add(actor, NewChannel(kind, name, stored, secret, Schedule(digest=60)))
+    numbers = " ".join(str(one.no) for one in channels.list_channels(actor.organization_id))
+    horn = outputs.add(
+        actor, "Horn", forms.checked({"form": "tasmota", "device": "horn", "relay": "2", "seconds": "5"})
+    )
+    fields = RuleFields("Out at night", Condition.PASSES, door_id=door, direction="out", channels=numbers)
+    rules.add_rule(actor, fields._replace(outputs=str(horn.no)))
+    plan = plans.create(actor, NewPlan("Yard", [location_id]))
+    with writing():
+        execute(
+            "INSERT INTO muster "
+            "(id, organization_id, plan_id, name, is_drill, started_at, started_by, ended_at, ended_by) "
+            "VALUES (1, ?, ?, 'Yard', 1, ?, 'Ann', ?, 'Ann')",
+            (actor.organization_id, plan, START, START + 9),
+        )
+        execute("INSERT INTO muster_point (muster_id, location_id, name) VALUES (1, ?, 'Dock')", (location_id,))
+        execute(
+            "INSERT INTO muster_person (muster_id, asset_id, asset_key, name, seen_before, result) "
+            "SELECT 1, id, external_key, name, 0, 'missing' FROM asset WHERE name = 'Pallet 3'"
+        )
+        execute(
+            "INSERT INTO asset_note (id, organization_id, asset_id, person_id, text, made_at, received_at) "
+            "SELECT 'n1', a.organization_id, a.id, p.id, 'Dented', ?, ? FROM asset a, person p "
+            "WHERE a.name = 'Pallet 3'",
+            (START, START),
+        )
+    codes = [f"3074257BF7194E40{number:08X}" for number in range(5)]
+    for name, is_signed in (("Tour 1", True), ("Tour 2", False)):
+        listed = expected_lists.create(actor, name, codes, door_id=door, direction=Direction.OUT)
+        expected_lists.start(actor, listed)
+        if is_signed:
+            version = expected_lists.find_state(actor.organization_id, listed).version
+            expected_lists.sign_off(actor, listed, version)
 
 
 @pytest.fixture
@@ -106,6 +171,58 @@ def test_the_api_of_another_box_answers_the_same_after_an_import(used: Path, oth
     assert [reader.topic for reader in readers.list_readers(_organization())] == ["site/dock/reads"]
 
 
+def _rules() -> dict[str, Any]:
+    """Return doors, rules, channels and expected lists as the pages read them."""
+    number = _organization()
+    own_doors = doors.list_doors(number)
+    signed = expected_lists.signed_lists(number, 10)
+    return {
+        "doors": [(one, doors.antennas_of(number, one.id)) for one in own_doors],
+        "passages": [passage_report.passages_of_door(number, one.id, 10) for one in own_doors],
+        "rules": [one._replace(is_seeded=False) for one in rules.list_rules(number)],
+        "channels": [
+            (one.no, one.kind, one.name, one.settings, one.network, one.schedule)
+            for one in channels.list_channels(number)
+        ],
+        "outputs": outputs.list_outputs(number),
+        "plans": plans.list_plans(number),
+        "musters": [musters.find_state(number, one.id) for one in musters.ended_musters(number, 10)],
+        "notes": execute("SELECT * FROM asset_note").fetchall(),
+        "lists": [expected_lists.find_state(number, one.id) for one in [*expected_lists.open_lists(number), *signed]],
+    }
+
+
+def test_doors_rules_channels_and_expected_lists_are_the_same_after_an_import(used: Path, other: Path) -> None:
+    before = _rules()
+    assert all(before.values())
+    portable_file.write_export(used / "site.zip")
+    bring(used / "site.zip", other)
+    assert _rules() == before
+
+
+def test_a_channel_without_its_secret_is_disabled_by_the_import(used: Path, other: Path) -> None:
+    portable_file.write_export(used / "site.zip")
+    bring(used / "site.zip", other)
+    by_name = {one.name: one for one in channels.list_channels(_organization())}
+    assert by_name["Chat"].disabled_at is not None
+    assert by_name["Chat"].secret == b""
+    assert by_name["Phones"].disabled_at is None
+
+
+def test_an_earlier_format_leaves_out_its_later_records(used: Path, other: Path) -> None:
+    """The first release that had an export reads format 1."""
+    before = answers()
+    portable_file.write_export(used / "site.zip", 1)
+    with zipfile.ZipFile(used / "site.zip") as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+    with zipfile.ZipFile(SAMPLE) as archive:
+        first = json.loads(archive.read("manifest.json"))
+    assert (manifest["format"], set(manifest["files"])) == (1, set(first["files"]))
+    bring(used / "site.zip", other)
+    assert answers() == before
+    assert execute("SELECT (SELECT count(*) FROM door), (SELECT count(*) FROM rule)").fetchone() == (0, 0)
+
+
 def _organization() -> int:
     number: int = execute("SELECT id FROM organization").fetchone()[0]
     return number
@@ -115,7 +232,9 @@ def test_a_second_export_is_the_same_as_the_first(used: Path, other: Path) -> No
     portable_file.write_export(used / "site.zip")
     bring(used / "site.zip", other)
     portable_file.write_export(other / "again.zip")
-    assert _files(other / "again.zip") == _files(used / "site.zip")
+    before, after = _files(used / "site.zip"), _files(other / "again.zip")
+    assert before.pop("channel.jsonl") != after.pop("channel.jsonl")  # one lost its secret
+    assert after == before
 
 
 def test_no_secret_is_in_an_export(used: Path) -> None:
@@ -236,8 +355,10 @@ def test_what_cannot_be_imported_is_named_and_nothing_is_changed(
 def test_a_damaged_file_is_refused(used: Path, other: Path) -> None:
     portable_file.write_export(used / "site.zip")
     close_database()
+    with zipfile.ZipFile(used / "site.zip") as archive:
+        longest = max(archive.infolist(), key=lambda entry: entry.compress_size)
     data = bytearray((used / "site.zip").read_bytes())
-    data[len(data) // 3] ^= 0xFF
+    data[longest.header_offset + 100 + longest.compress_size // 2] ^= 0xFF
     (used / "site.zip").write_bytes(data)
     with pytest.raises(Corrupt):
         portable_file.import_file(shell(), used / "site.zip", other)
@@ -257,7 +378,7 @@ def test_an_import_that_was_cut_off_is_begun_again(used: Path, other: Path) -> N
 
 
 def test_a_full_disk_leaves_no_half_of_an_export(used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: Any) -> Iterable[Any]:
+    def full(*_: Any) -> Iterable[Any]:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(portable_file, "_write", full)
@@ -273,7 +394,7 @@ def test_an_export_of_an_older_format_is_converted(used: Path, other: Path, monk
     def convert(table: str, record: Record) -> Iterable[tuple[str, Record]]:
         if table == "asset":
             record["name"] = record["name"].upper()
-        return [] if table == "person" else [(table, record)]
+        return [] if table in ("person", "asset_note") else [(table, record)]
 
     monkeypatch.setattr(portable_records, "FORMAT", portable_records.FORMAT + 1)
     monkeypatch.setitem(portable_records.CONVERTERS, portable_records.FORMAT - 1, convert)
@@ -290,6 +411,31 @@ def test_the_export_of_the_first_release_that_had_one_is_read(other: Path) -> No
         assert execute("SELECT count(*) FROM history").fetchone() == (120,)
         page = answers()["/assets?q=4006381"]
         assert page["total_count"] == 27
+
+
+def test_an_export_of_format_2_is_read(other: Path) -> None:
+    """The file was written by 0.2.0 and must never change."""
+    with _closing():
+        bring(SECOND_SAMPLE, other)
+        kept = _rules()
+        assert [one.name for one, _ in kept["doors"]] == ["Gate"]
+        assert [one.fields.name for one in kept["rules"]] == ["Out at night"]
+        assert {state.one.name: len(state.lines) for state in kept["lists"]} == {"Tour 1": 5, "Tour 2": 5}
+        assert [name for _, _, name, *_ in kept["channels"]] == ["Chat", "Phones"]
+
+
+def test_people_stay_protected_after_an_import(used: Path, other: Path) -> None:
+    metadata = '{"kind":"person"}'
+    person = assets.create(shell(_organization()), name="Ann", metadata=metadata).id
+    tracked_people.save(shell(_organization()), PeopleSetting(metadata_name="kind", metadata_value="person"))
+    portable_file.write_export(used / "site.zip")
+    with pytest.raises(Conflict, match="everybody could see"):
+        portable_file.write_export(used / "first.zip", 1)
+    tracked_people.save(shell(_organization()), PeopleSetting())  # no asset is a person any more
+    portable_file.write_export(used / "first.zip", 1)
+    bring(used / "site.zip", other)
+    assert tracked_people.setting(_organization()).is_hidden_from(Role.VIEWER)
+    assert execute("SELECT asset_id FROM tracked_person").fetchall() == [(person,)]
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 import tempfile
 import threading
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,17 @@ from hypothesis import strategies as st
 from edge import clock
 from edge.audit.actors import person, shell
 from edge.database.bounds import Bounds
-from edge.database.connection import FILE_NAME, checkpoint, execute, writing
+from edge.database.connection import FILE_NAME, checkpoint, database, execute, execute_many, writing
+from edge.doors import doors
+from edge.expected_lists import expected_lists
 from edge.handhelds import stock_takes
 from edge.handhelds.scans import Submitted
 from edge.operations.retention import Limits, sweep
 from edge.people.people import Role, add_person
 from edge.readers.kept_messages import Pack, Window
 from edge.tracking import deletion as store
+from edge.tracking import tracked_people
+from edge.tracking.tracked_people import PeopleSetting
 from tests.operations.conftest import fresh_site
 from tests.operations.history import HOUR, Stay, add_asset, counts_are_right, stays_of
 
@@ -75,7 +80,7 @@ def test_a_clock_that_jumped_ahead_costs_no_history(site: Path, monkeypatch: pyt
     assert len(stays_of(position)) == 2
 
 
-def test_a_low_disk_takes_the_oldest_slice_in_each_round_and_leaves_every_position(site: Path) -> None:
+def test_a_low_disk_deletes_the_oldest_slice_and_keeps_every_position(site: Path) -> None:
     now = clock.now()
     first = add_asset([Stay(now - days * clock.DAY, 0) for days in range(100, 0, -1)])
     other = add_asset([Stay(now - 200 * clock.DAY, 0)])
@@ -199,6 +204,81 @@ def test_loads_of_carriers_that_ended_go_with_their_history(site: Path) -> None:
             execute("INSERT INTO carrier_load VALUES (?, ?, ?, NULL, NULL, ?)", (one, loaded, other, unloaded))
     assert store.drop_old_records(10) == 1
     assert execute("SELECT loaded_at FROM carrier_load ORDER BY 1").fetchall() == [(6,), (20,)]
+
+
+def test_expected_lists_signed_off_long_ago_are_deleted(site: Path) -> None:
+    now = clock.now()
+    add_asset([Stay(now, 0)])
+    organization_id, key = execute("SELECT organization_id, external_key FROM asset").fetchone()
+    location_id = execute("SELECT id FROM location").fetchone()[0]
+    ada = shell(organization_id)
+    for days in (399, 401):
+        list_id = expected_lists.create(ada, f"{days} days", [key], location_id=location_id)
+        expected_lists.start(ada, list_id)
+        expected_lists.sign_off(ada, list_id, expected_lists.find_state(organization_id, list_id).version)
+        execute("UPDATE expected_list SET signed_at = ? WHERE id = ?", (now - days * clock.DAY, list_id))
+    sweep(KEEP_ALL, now, ROOMY, go_on)
+    assert [one.name for one in expected_lists.signed_lists(organization_id, 9)] == ["399 days"]
+    assert execute("SELECT count(*) FROM expected_line").fetchone() == (1,)
+
+
+def test_history_of_people_goes_earlier_and_their_newest_stay_remains(site: Path) -> None:
+    now = clock.now()
+    days = [Stay(now - age * clock.DAY, HOUR) for age in (90, 31, 29, 0)]
+    pallet, person_track = add_asset(days), add_asset(days)
+    (organization_id,) = execute("SELECT organization_id FROM track WHERE no = ?", (person_track,)).fetchone()
+    tracked_people.save(shell(organization_id), PeopleSetting(key_prefix="K-", history_days=30))
+    sweep(KEEP_ALL, now, ROOMY, go_on)
+    assert counts_are_right()
+    assert stays_of(pallet) == days
+    assert stays_of(person_track) == days[2:]
+    sweep(KEEP_ALL, now + 60 * clock.DAY, ROOMY, go_on)  # the newest scan is now: a clock ahead deletes nothing
+    assert stays_of(person_track) == days[2:]
+
+
+def test_scans_and_passages_of_people_are_found_without_reading_those_of_other_assets(site: Path) -> None:
+    now, day = clock.now(), clock.DAY
+    for _ in range(2):
+        add_asset([Stay(now, 0)])
+    organization_id, person_id = execute("SELECT organization_id, id FROM asset").fetchone()
+    (first,) = execute("SELECT id FROM asset WHERE id <> ?", (person_id,)).fetchone()
+    execute("UPDATE asset SET external_key = 'P-1' WHERE id = ?", (person_id,))
+    (location_id,) = execute("SELECT id FROM location WHERE organization_id = ?", (organization_id,)).fetchone()
+    ada = add_person(shell(organization_id), "Ada", Role.OPERATOR).id
+    door = doors.add_door(shell(organization_id), "Gate", location_id)
+    tracked_people.save(shell(organization_id), PeopleSetting(key_prefix="P-", history_days=30))
+    with writing():
+        for asset_id, ages in ((first, range(50, 3050)), (person_id, (29, 31))):
+            execute_many(
+                "INSERT INTO handheld_scan (id, organization_id, person_id, sent_by, location_id, asset_id, code, "
+                "outcome, observed_at, received_at) VALUES (?, ?, ?, ?, ?, ?, '', '', ?, ?)",
+                [
+                    (
+                        f"{asset_id}-{age}",
+                        organization_id,
+                        ada,
+                        ada,
+                        location_id,
+                        asset_id,
+                        now - age * day,
+                        now - age * day,
+                    )
+                    for age in ages
+                ],
+            )
+            execute_many(
+                "INSERT INTO passage (organization_id, door_id, asset_id, at, direction, confidence, inner_reads, "
+                "outer_reads, since, until, decided_at) VALUES (?, ?, ?, ?, 1, 900, 5, 6, 0, 0, 0)",
+                [(organization_id, door, asset_id, now - age * day) for age in ages],
+            )
+    steps = count()
+    database.connection().set_progress_handler(lambda: next(steps) < 0, 1)
+    assert store.drop_history_of_people(organization_id, now - 30 * day) == 2
+    database.connection().set_progress_handler(None, 1)
+    assert next(steps) < 2000
+    for table in ("handheld_scan", "passage"):
+        sql = f"SELECT count(*) FROM {table} GROUP BY asset_id = ?"
+        assert execute(sql, (person_id,)).fetchall() == [(3000,), (1,)]
 
 
 def test_stock_takes_that_ended_long_ago_go_in_steps_with_all_they_hold(site: Path) -> None:

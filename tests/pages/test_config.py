@@ -77,9 +77,7 @@ def test_settings_that_need_a_restart_are_marked(admin: Browser) -> None:
 
 
 @pytest.mark.parametrize("name", ["http.listen", "data_dir", "mqtt.client_id", "nonsense"])
-def test_settings_that_could_lock_out_the_administrator_are_only_in_the_settings_file(
-    admin: Browser, name: str
-) -> None:
+def test_settings_that_could_lock_out_are_only_in_the_settings_file(admin: Browser, name: str) -> None:
     assert admin.get(f"/status/settings/{name}").status_code == 404
     assert admin.post(f"/status/settings/{name}", {"value": "x"}).status_code == 404
     assert admin.post(f"/status/settings/{name}/reset").status_code == 404

@@ -78,9 +78,12 @@ def test_a_broker_has_a_topic_and_a_password_that_is_not_shown(sign_in_as: SignI
         {**MQTT, "topic": "edge/{secret}"},
         {**MQTT, "url": "mqtt://broker.example"},
         {**MQTT, "url": "mqtts://edge:word@broker.example"},
+        {**MQTT, "url": "mqtts://broker.example/topic"},
+        {**MQTT, "url": "mqtts://broker.example?qos=1"},
     ],
 )
-def test_errors_are_shown_at_their_field(sign_in_as: SignIn, cast: Cast, wrong: dict[str, object]) -> None:
+def test_errors_are_shown_at_their_field(sign_in_as: SignIn, cast: Cast, site: Site, wrong: dict[str, object]) -> None:
+    """The organization has locations, but not those of the request."""
     answer = sign_in_as(Role.ADMINISTRATOR).post("/event-destinations/new", {**WEBHOOK, **wrong})
     assert answer.status_code == 400
     assert "Fix the marked fields" in answer.text
@@ -93,7 +96,7 @@ def test_destinations_in_the_local_network_need_no_encryption(sign_in_as: SignIn
     assert only(cast).network is Network.PRIVATE
 
 
-def test_a_destination_is_tested_disabled_enabled_given_a_secret_and_removed(sign_in_as: SignIn, cast: Cast) -> None:
+def test_the_buttons_of_a_destination(sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)
     browser.post("/event-destinations/new", WEBHOOK)
     row = only(cast)

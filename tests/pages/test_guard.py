@@ -112,12 +112,12 @@ def test_another_organization_sees_nothing(sign_in_as: SignIn, cast: object, sit
     assert stranger.post(f"/assets/{site.pallet.id}/retire").status_code == 404
 
 
-def test_own_files_are_served_without_comments_and_third_party_files_unchanged(app: Flask) -> None:
+def test_own_files_are_served_without_comments_and_indentation_and_others_unchanged(app: Flask) -> None:
     client, files = app.test_client(), app.extensions["static_files"]
     script = client.get(files.url("handhelds/main.js")).text
     assert not [line for line in script.splitlines() if line.strip().startswith(("//", "/*", "*/"))]
     source = (web_folder() / "static/handhelds/main.js").read_text("utf-8").splitlines()
-    code = [line for line in source if not line.strip().startswith(("//", "/**"))]
+    code = [line.lstrip(" ") for line in source if not line.strip().startswith(("//", "/**"))]
     assert script.splitlines() == code
     name = "vendor/zxing-wasm/reader/index.js"
     assert client.get(files.url(name)).data == (web_folder() / "static" / name).read_bytes()
@@ -174,3 +174,19 @@ def test_large_bodies_are_refused(anybody: Browser, sign_in_as: SignIn) -> None:
     large = "a" * (1024 * 1024 + 1)
     assert anybody.post("/sign-in", {"email": large}).status_code == 413
     assert sign_in_as(Role.OPERATOR).send("/scan/batch", {"items": [{}], "more": large}).status_code == 413
+
+
+def test_the_navigation_shows_the_present_page(sign_in_as: SignIn) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    for path in (
+        "/keys",
+        "/keys/new",
+        "/people",
+        "/status",
+        "/export",
+        "/account",
+        "/manual/office",
+        "/import",
+        "/plans",
+    ):
+        assert browser.get(path).text.count('aria-current="page"') >= 1, path

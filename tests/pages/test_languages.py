@@ -15,14 +15,14 @@ from babel.messages.pofile import read_po
 
 from edge.database.connection import execute
 from edge.pages.cookies import FORM as FORM_COOKIE
-from edge.pages.languages import FOLDER, LANGUAGES, SOURCE, texts_of_scripts
+from edge.pages.translation import FOLDER, LANGUAGES, SOURCE, texts_of_scripts
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from tests.pages.conftest import Browser
 
 ROOT = Path(__file__).parents[2]
 TRANSLATED = sorted(set(LANGUAGES) - {SOURCE})
-KEYWORDS = {"_": None, "gettext": None, "N_": None, "t": None, "tn": (1, 2)}
+KEYWORDS = {"_": None, "gettext": None, "N_": None, "ngettext": (1, 2), "t": None, "tn": (1, 2)}
 HOLES = re.compile(r"\{\w+\}|%\(\w+\)s|%")
 
 

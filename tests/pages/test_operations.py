@@ -13,9 +13,10 @@ from edge.config.live import LiveSettings
 from edge.config.settings import Config
 from edge.database.connection import execute
 from edge.logs import HANDLER, KEPT, RecentLog
+from edge.operations.health import Check, Health
 from edge.people.people import Role
 from edge.tracking import deletion
-from tests.application import make_app
+from tests.application import change, make_app
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
@@ -51,6 +52,30 @@ def test_an_administrator_sees_backups_settings_and_the_log(sign_in_as: Callable
     for expected in ("edge-20260302T081530Z.db.gz", "http.threads", "The &lt;disk&gt; is slow", "Running since"):
         assert expected in text
     assert "edge-20260302" not in sign_in_as(Role.EDITOR).get("/status").text
+
+
+def test_the_headline_names_what_fails(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
+    health = Health()
+    change(app, health=health)
+    editor = sign_in_as(Role.EDITOR)
+    assert "Not checked yet" in editor.get("/status").text
+    health.register(lambda: Check("database", True, "writable"))
+    assert "Everything works" in editor.get("/status").text
+    health.register(lambda: Check("disk", False, "3 MB free"), is_vital=False)
+    health.register(lambda: Check("broker", False, "no answer"))
+    text = editor.get("/status").text
+    headline = text[text.index("2 problems") : text.index("All checks")]
+    assert headline.index("no answer") < headline.index("3 MB free")
+    assert "Database" not in headline
+
+
+def test_settings_are_grouped_and_changeable_ones_first(sign_in_as: Callable[..., Browser], cast: Cast) -> None:
+    alone(cast)
+    text = sign_in_as(Role.ADMINISTRATOR).get("/status").text
+    group = text[text.index(">How long data is kept</h3>") :].split("</section>")[0]
+    assert "retention.history_days" in group
+    assert group.rindex(">Change</a>") < group.index("in the settings file")
+    assert "http.threads" not in group
 
 
 def test_a_backup_is_downloaded_and_that_is_in_the_audit(sign_in_as: Callable[..., Browser], cast: Cast) -> None:

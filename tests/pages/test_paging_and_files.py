@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import NamedTuple
 
 import pypdfium2
@@ -16,6 +17,7 @@ import zxingcpp
 
 from edge import clock
 from edge.audit.actors import shell
+from edge.database.connection import close_database
 from edge.labels import printers
 from edge.labels.printers import LabelPrinter
 from edge.people.people import Role
@@ -26,6 +28,7 @@ from edge.records.tags import NewTag
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
+from tests.databases import Files, copy_files, files_of
 from tests.pages.conftest import Browser
 from tests.pages.test_labels import Printer, printer  # noqa: F401  a fixture
 
@@ -39,8 +42,30 @@ class Yard(NamedTuple):
     south: LocationRow
 
 
+@pytest.fixture(scope="session")
+def database_with_yard(
+    tmp_path_factory: pytest.TempPathFactory, database_with_cast: tuple[Files, Cast]
+) -> tuple[Files, Yard]:
+    folder = tmp_path_factory.mktemp("yard")
+    files, cast = database_with_cast
+    copy_files(files, folder)
+    yard = make_yard(cast)
+    return files_of(folder), yard
+
+
 @pytest.fixture
-def yard(cast: Cast) -> Yard:
+def store(tmp_path: Path, database_with_yard: tuple[Files, Yard]) -> Iterator[Path]:
+    copy_files(database_with_yard[0], tmp_path)
+    yield tmp_path
+    close_database()
+
+
+@pytest.fixture
+def yard(store: Path, database_with_yard: tuple[Files, Yard]) -> Yard:
+    return database_with_yard[1]
+
+
+def make_yard(cast: Cast) -> Yard:
     """Create two sites, one with a dock, and assets: some seen now, days ago or never, and some retired."""
     actor, now = shell(cast.acme), clock.now()
     north = locations.create(actor, name="North", external_key="NORTH")

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from flask import Flask
 
+from edge import clock
 from edge.audit.actors import shell
 from edge.database.connection import writing
+from edge.limits import Buckets
 from edge.operations.health import Check, Health
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.records import assets, lookup
-from edge.sync import join
-from edge.sync.store import conflicts, hub_link, mirrors, sites
+from edge.sync import batch_format, join, preview
+from edge.sync.sender import LinkError
+from edge.sync.store import conflicts, hub_link, site_health, site_lifecycle, sites
 from edge.sync.store.exchange import AssetRecord
 from edge.sync.store.hub_link import HubAccess
+from edge.sync.store.site_health import SiteHealth
 from tests.application import change
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
+from tests.sync.world import apply_records
 
 SignIn = Callable[..., Browser]
 
@@ -55,6 +61,24 @@ def test_only_administrators_of_the_organization_see_the_sites(sign_in_as: SignI
     assert browser.post(f"/sync/sites/{rival.no}/code").status_code == 404
 
 
+def test_the_health_of_sites_is_shown_worst_first_and_escaped(sign_in_as: SignIn, cast: Cast) -> None:
+    for code, findings in (("AAA", {}), ("BBB", {"backup": 2, "<b>new</b>": 1})):
+        made = sites.add_site(shell(cast.acme), code, f"Site {code}", code.encode())
+        sites.join(code.encode(), code.encode())
+        sites.note_contact(made.no, {}, 0)
+        at = clock.now() // clock.SECOND
+        site_health.keep(made.no, SiteHealth("<i>0.2.0", findings, at, at + 40 * 86400, at - 60, 12_000, 340))
+    text = sign_in_as(Role.ADMINISTRATOR).get("/sync").text
+    health = text[text.index('id="health"') : text.index('id="sites"')]
+    assert health.index("Site BBB") < health.index("Site AAA")
+    assert "problem</span> Backup" in health
+    assert "&lt;b&gt;new&lt;/b&gt;" in health
+    assert "&lt;i&gt;0.2.0" in health
+    assert ">340<" in health
+    site_lifecycle.remove(shell(cast.acme), made.no)
+    assert "Site BBB" not in sign_in_as(Role.ADMINISTRATOR).get("/sync").text.partition('id="sites"')[0]
+
+
 def test_a_conflict_is_resolved_by_a_new_key_for_the_record_of_the_hub(
     sign_in_as: SignIn, cast: Cast, site: Site
 ) -> None:
@@ -62,7 +86,7 @@ def test_a_conflict_is_resolved_by_a_new_key_for_the_record_of_the_hub(
     ham = sites.add_site(shell(cast.acme), "HAM", "Hamburg", b"x" * 32)
     theirs = AssetRecord(7, "P-1", "Theirs", None, 1, "{}", 1, None, 1, 1, None, ())
     with writing():
-        mirrors.apply(ham.peer, [theirs], [])
+        apply_records(ham.peer, theirs)
     browser, form = sign_in_as(Role.ADMINISTRATOR), f"/sync/conflicts/{ham.no}/7/rename"
     page = browser.get("/sync").text
     assert "HAM has P-1, Theirs" in page
@@ -90,7 +114,7 @@ def test_conflicts_are_listed_in_pages_and_by_site(
         peer = sites.add_site(shell(cast.acme), code, f"Site {code}", code.encode()).peer
         theirs = [AssetRecord(9 + n, f"P-{n}", code, None, 1, "{}", 1, None, 1, 1, None, ()) for n in range(count)]
         with writing():
-            mirrors.apply(peer, theirs, [])
+            apply_records(peer, *theirs)
     browser = sign_in_as(Role.ADMINISTRATOR)
     first, last = browser.get("/sync").text, browser.get("/sync?offset=10").text
     assert first.index("Received today") < first.index("Conflicts")
@@ -131,3 +155,67 @@ def test_a_hub_warns_of_a_nearly_full_disk_because_its_sites_wait(app: Flask, si
     health.register(lambda: Check("disk", False, "only 3 MB are free"), is_vital=False)
     change(app, health=health)
     assert "Disk of this hub: only 3 MB are free" in browser.get("/sync").text
+
+
+def test_a_site_is_renamed_retired_and_merged(sign_in_as: SignIn, cast: Cast) -> None:
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    ber, ham = (sites.add_site(shell(cast.acme), code, code, code.encode()).no for code in ("BER", "HAM"))
+    form = f"/sync/sites/{ber}/edit"
+    assert "A site HAM already exists" in browser.post(form, {"code": "HAM", "name": "Berlin"}).text
+    assert browser.post(form, {"code": "", "name": "Berlin"}).status_code == 400
+    assert browser.post(form, {"code": "BLN", "name": "Berlin"}).status_code == 303
+    assert 'value="BLN"' in browser.get(form).text
+    assert browser.post(f"/sync/sites/{ber}/retire").status_code == 303
+    assert "retired" in browser.get("/sync").text
+    merge = f"/sync/sites/{ber}/merge-into"
+    assert "Enter BLN to confirm" in browser.post(merge, {"into": str(ham), "confirm": "BER"}).text
+    assert "into itself" in browser.post(merge, {"into": str(ber), "confirm": "BLN"}).text
+    assert "Choose a site" in browser.post(merge, {"into": "x", "confirm": "BLN"}).text
+    assert browser.post(merge, {"into": str(ham), "confirm": "BLN"}).status_code == 303
+    assert [site.code for site in sites.list_sites(cast.acme)] == ["HAM"]
+    assert browser.get(form).status_code == 404
+
+
+def test_the_preview_of_a_join_is_shown_and_keys_are_prefixed(
+    sign_in_as: SignIn, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edge.pages.sync._previews", Buckets(burst=10, per_second=1e-9))
+    browser = sign_in_as(Role.ADMINISTRATOR)
+    row = assets.create(shell(cast.acme), name="Pallet", external_key="P-1")
+    sound, plain = (join.write(join.JoinCode(url, "secret", "")) for url in ("https://hub.example", "http://127.0.0.1"))
+
+    def ask(body: bytes) -> Any:
+        sent = batch_format.unpack(body)
+        clash = [[2, row.id, "key", "P-1", "<Theirs>", "BER", False] for record in sent if record[2] == "P-1"]
+        return {"code": "HAM", "hub_name": "The hub", "hub_id": "", "clashes": clash}
+
+    def compare(organization_id: int, code: join.JoinCode, seconds: float) -> preview.Preview:
+        assert (code.secret, seconds) == ("secret", 15.0)
+        return preview.compare(organization_id, ask, seconds)
+
+    monkeypatch.setattr("edge.sync.enrollment.compare", compare)
+    page = browser.post("/sync/preview", {"join_code": sound}).text
+    assert "Join The hub as HAM" in page
+    assert "&lt;Theirs&gt;" in page
+    assert "The keys that clash (1)" in page
+    assert "must begin with https://" in browser.post("/sync/preview", {"join_code": plain}).text
+    assert "incomplete" in browser.post("/sync/preview", {"join_code": "nonsense"}).text
+    refused = browser.post("/sync/prefix", {"join_code": sound, "prefix": "", "which": "clashing"}).text
+    assert "Join The hub as HAM" in refused
+    changed = browser.post("/sync/prefix", {"join_code": sound, "prefix": "HAM-", "which": "clashing"}).text
+    assert "Keys changed: 1." in changed
+    assert assets.get(cast.acme, row.id).external_key == "HAM-P-1"
+    with monkeypatch.context() as hub:
+        hub.setattr("edge.sync.store.sites.is_hub", lambda: True)
+        assert browser.post("/sync/prefix", {"join_code": sound, "prefix": "X-", "which": "all"}).status_code == 409
+    assert assets.get(cast.acme, row.id).external_key == "HAM-P-1"
+
+    def fail(*_: object) -> None:
+        raise LinkError("<secret of another machine>")
+
+    monkeypatch.setattr("edge.sync.enrollment.compare", fail)
+    failed = browser.post("/sync/preview", {"join_code": sound})
+    assert failed.status_code == 400
+    assert "secret of another machine" not in failed.text
+    statuses = [browser.post("/sync/preview", {"join_code": sound}).text for _ in range(12)]
+    assert "too many comparisons" in statuses[-1]

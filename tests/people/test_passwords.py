@@ -5,7 +5,7 @@ import pytest
 from edge.people import passwords
 
 
-def test_an_account_that_does_not_exist_is_compared_with_a_hash_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_password_of_an_unknown_account_is_hashed_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     stored: list[str] = []
 
     def compare(known: str, _: str) -> bool:

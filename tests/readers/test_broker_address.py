@@ -51,6 +51,6 @@ def test_a_broker_elsewhere_is_reached_at_its_own_host() -> None:
     assert address.host_for_readers("http://box.lan", "http://box.lan") == "broker.example"
 
 
-def test_the_suggested_topic_is_subscribed_and_has_the_prefix_of_the_organization(cast: Cast) -> None:
+def test_the_suggested_topic_has_the_prefix_of_the_organization(cast: Cast) -> None:
     assert suggested_topic(cast.acme, ("readers/+/data",)) == "readers/dock1/data"
     assert suggested_topic(cast.rival, ("#",)) == "rival/dock1/reads"

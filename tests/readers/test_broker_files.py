@@ -97,9 +97,7 @@ def test_readers_get_their_own_session_in_two_steps(site: Path) -> None:
 
 
 @pytest.mark.parametrize("topic", ["#", "+/+/+", "+/reads", "edge/#"])
-def test_a_reader_whose_topics_may_include_those_of_edge_itself_stays_in_the_first_session(
-    site: Path, topic: str
-) -> None:
+def test_a_reader_with_a_wide_wildcard_stays_in_the_first_session(site: Path, topic: str) -> None:
     set_account(*reader("gateway", topic), password_hash=new_hash("secret"))
     assert not assign_sessions([1, 2])
     assert not [line for line in rules(site)["edge"] if "deny" in line]
@@ -224,7 +222,7 @@ def turn_until(client: mqtt.Client, events: list[str], count: int) -> None:
 
 
 @pytest.mark.mosquitto
-def test_mosquitto_lets_a_reader_publish_under_its_topic_only_and_edge_alone_read(broker: int) -> None:
+def test_in_mosquitto_readers_publish_to_their_topic_and_only_edge_reads(broker: int) -> None:
     own, own_events = connect(broker, *OWN)
     own.subscribe("#", 1)
     turn_until(own, own_events, 2)

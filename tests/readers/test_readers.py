@@ -19,7 +19,7 @@ def add(organization_id: int, name: str = "dock", topic: str = "site/dock/reads"
 
 
 @pytest.mark.parametrize("other", ["rival", "rival/dock", "rival/+", "+/dock", "#", "+"])
-def test_a_topic_that_overlaps_another_organization_is_rejected_without_its_name(cast: Cast, other: str) -> None:
+def test_a_topic_overlapping_another_organization_is_rejected_unnamed(cast: Cast, other: str) -> None:
     with pytest.raises(Conflict, match="another organization") as refused:
         add(cast.acme, topic=other)
     assert "rival" not in str(refused.value).replace(other, "")

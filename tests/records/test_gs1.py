@@ -10,7 +10,12 @@ from biip.gs1_prefixes import GS1CompanyPrefix
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge import clock
 from edge.audit.actors import shell
+from edge.database.connection import database
+from edge.handhelds import scans
+from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
 from edge.readers.matching import NoAsset, TagMatcher
 from edge.records import assets, gs1, locations, lookup
 from edge.records.tags import NewTag
@@ -133,3 +138,25 @@ def test_a_wrong_check_digit_is_detected(code: str) -> None:
 @pytest.mark.parametrize("code", ["0180614141123459216789", "106141412345678909", "http://box/l/01", "BC-0001", ""])
 def test_codes_that_are_not_marked_as_gs1_have_no_check_digit(code: str) -> None:
     assert not gs1.has_wrong_check_digit(code)
+
+
+def test_scanned_codes_are_parsed_before_the_write_lock(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading the library for barcodes takes 0.1 s."""
+    gs1.identity.cache_clear()
+    parsed_in_transaction = []
+
+    def parse(_code: str) -> None:
+        parsed_in_transaction.append(database.in_transaction())
+
+    monkeypatch.setattr(gs1, "_identity_of_barcode", parse)
+    monkeypatch.setattr(scans, "_submit_one", lambda _sender, scan, _at: gs1.identity(scan.code))
+    scan = scans.Submitted("scan-gs1-0001", "(00)106141412345678908", 1, clock.now())
+    scans.submit(shell(cast.acme), [scan], clock.now())
+    assert parsed_in_transaction == [False]
+
+
+def test_the_library_for_epcs_is_loaded_before_the_write_lock(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded_in_transaction = []
+    monkeypatch.setattr(gs1, "load_epc_library", lambda: loaded_in_transaction.append(database.in_transaction()))
+    Pipeline(300 * clock.SECOND, 7).handle([Message("nowhere", b"{}", clock.now())])
+    assert loaded_in_transaction == [False]

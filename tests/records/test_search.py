@@ -37,7 +37,7 @@ def test_q_is_a_substring_of_the_folded_texts(
     assert ({row.id for row in page.rows}, page.total_count) == (expected, len(expected))
 
 
-def test_a_count_is_remembered_until_something_is_written_or_a_window_opens_or_closes(cast: Cast) -> None:
+def test_a_count_is_kept_until_a_write_or_the_edge_of_a_window(cast: Cast) -> None:
     assets.create(shell(cast.acme), name="x", valid_from=100, valid_to=200)
     assets.create(shell(cast.acme), name="y", valid_from=150)
 

@@ -135,7 +135,7 @@ def keep_read_of(cast: Cast, tag: NewTag) -> None:
 
 
 @pytest.mark.parametrize("attach", [create_with, attach_to, restore_with, copy_from_elsewhere])
-def test_a_replay_of_its_reads_is_requested_and_the_tag_is_no_longer_unknown(cast: Cast, attach: Attach) -> None:
+def test_attaching_an_unknown_tag_requests_a_replay_of_its_reads(cast: Cast, attach: Attach) -> None:
     tag = NewTag("rfid", EPC)
     if attach is not restore_with:
         keep_read_of(cast, tag)

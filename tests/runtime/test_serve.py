@@ -17,7 +17,7 @@ from edge.config.settings import Config
 from edge.errors import Unavailable
 from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
-from edge.readers import ledger
+from edge.readers import broker_state, ledger
 from edge.runtime import serve
 from tests.mosquitto import free_port, mosquitto
 from tests.service import ROOT, LedgerReader, Service, wait_for
@@ -37,7 +37,7 @@ sys.addaudithook(tell)
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """Of a site whose reader sends what `crash.numbered` gives."""
+    """Serve a site with a reader that sends the messages of `crash.numbered`."""
     folder = tmp_path / "data"
     folder.mkdir()
     crash.make_site(folder)
@@ -45,9 +45,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 @pytest.mark.mosquitto
-def test_sigterm_in_the_middle_of_a_stream_commits_acknowledges_and_ends_in_time(
-    tmp_path: Path, data_dir: Path
-) -> None:
+def test_sigterm_during_a_stream_commits_acknowledges_and_ends(tmp_path: Path, data_dir: Path) -> None:
     with (
         mosquitto(tmp_path) as broker,
         Service(data_dir, broker.url, ingest__sighting_gap_seconds=0) as service,
@@ -84,8 +82,8 @@ def test_a_second_instance_on_the_same_data_is_refused(tmp_path: Path, data_dir:
         service.stop()
 
 
-def test_a_signal_in_the_very_moment_when_the_service_begins_to_wait_stops_it() -> None:
-    """Its handler runs while the main thread holds the lock of what it waits for."""
+def test_a_signal_just_before_the_service_waits_stops_it() -> None:
+    """Its handler runs while the main thread holds the lock of the event that it waits for."""
     script = (
         "import signal\nfrom edge.runtime.stop_signal import stop_on_signal\nstop = stop_on_signal()\n"
         "with stop._cond:\n    signal.raise_signal(signal.SIGTERM)\nstop.wait()\nprint('stopped')"
@@ -122,7 +120,7 @@ def test_a_signal_that_does_not_interrupt_the_wait_of_the_service_stops_it() -> 
 
 
 def test_nothing_in_the_service_opens_the_file_but_sqlite(tmp_path: Path, data_dir: Path) -> None:
-    """Whoever closes it drops the locks that SQLite holds for the whole process, and others may then damage it."""
+    """Closing it drops the locks that SQLite holds for the whole process, and others may then damage it."""
     (tmp_path / "sitecustomize.py").write_text(TELL_OPENS)
     with Service(data_dir, f"mqtt://127.0.0.1:{free_port()}") as service:
         service.environment = {"PYTHONPATH": f"{ROOT}:{tmp_path}"}
@@ -134,7 +132,7 @@ def test_nothing_in_the_service_opens_the_file_but_sqlite(tmp_path: Path, data_d
         assert "opened past SQLite" not in service.read_log()
 
 
-def test_a_run_of_faults_starts_a_service_that_ended_by_itself_again_and_counts_it(data_dir: Path) -> None:
+def test_a_service_that_ended_by_itself_is_restarted_and_counted(data_dir: Path) -> None:
     with SupervisedService(data_dir, f"mqtt://127.0.0.1:{free_port()}") as service:
         service.RESTART_SECONDS = 0
         service.start()
@@ -145,11 +143,11 @@ def test_a_run_of_faults_starts_a_service_that_ended_by_itself_again_and_counts_
         assert service.ended_by_itself == {"SIGBUS": 1}
 
 
-def test_what_the_broker_has_dropped_is_asked_with_the_account_of_the_doctor(
+def test_dropped_messages_are_asked_with_the_account_of_the_doctor(
     store: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[str] = []
-    answers = iter([{broker_probe.DROPPED: "5"}, {}, {broker_probe.DROPPED: "9"}])
+    answers = iter([{broker_state.DROPPED: "5"}, {}, {broker_state.DROPPED: "9"}])
 
     def ask(broker: Broker, _: object) -> dict[str, str]:
         asked.append(broker.url)
@@ -160,7 +158,29 @@ def test_what_the_broker_has_dropped_is_asked_with_the_account_of_the_doctor(
     monkeypatch.setattr(broker_probe, "ask", ask)
     config = Config(data_dir=store, mqtt_broker="mqtt://edge@box:1883")
     for _ in range(3):
-        serve._record_drops(config, "password")
+        serve._check_broker(config, "password")
     assert set(asked) == {"mqtt://edge-doctor@box:1883"}
     assert ledger.dropped() == 4
     assert "The broker has dropped 4 messages" in caplog.text
+
+
+def test_a_full_broker_is_restarted_at_most_every_ten_minutes(
+    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "edge.conf").write_text("memory_limit 1000\n")
+    monkeypatch.setattr(broker_state, "MOSQUITTO", tmp_path)
+    monkeypatch.setattr(broker_probe, "ask", lambda *_: {broker_state.HEAP: "900", broker_state.RETAINED: "700"})
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    (folder / "accounts").write_text("dock\n")
+    config = Config(data_dir=store, mqtt_broker="mqtt://edge@box:1883", mqtt_accounts_dir=folder)
+    watched = []
+    for _ in range(2):
+        serve._check_broker(config, "password")
+        watched.append(((folder / "restart").read_text(), (folder / "accounts").stat().st_ino))
+    assert watched[0] == watched[1]
+    assert (folder / "accounts").read_text() == "dock\n"
+    (folder / "restart").write_text("1000000")
+    serve._check_broker(config, "password")
+    assert int((folder / "restart").read_text()) > 1000000

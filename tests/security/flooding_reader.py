@@ -96,9 +96,9 @@ class Broker:
 class Reader:
     """Publishes numbered reads and counts the acknowledged ones."""
 
-    def __init__(self, name: str, port: int) -> None:
+    def __init__(self, name: str, port: int, topic: str = "") -> None:
         self.acknowledged = 0
-        self._topic = f"site/{name}"
+        self._topic = topic or f"site/{name}"
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=name)
         self._client.username_pw_set(name, "password")
         self._client.on_publish = self._count

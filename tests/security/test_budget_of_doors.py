@@ -7,6 +7,7 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from datetime import UTC
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,15 +16,16 @@ from flask import Flask
 from PIL import Image
 
 from edge.api import sync
+from edge.audit import quotas
 from edge.audit.actors import shell
 from edge.budget import WORK, Budget
 from edge.database.connection import execute, execute_many, limit_statements
 from edge.errors import Invalid, TooLarge, Unavailable
 from edge.limits import FILES_OF_CALLER
+from edge.pages import images as plan_images
+from edge.pages.images import drawing_of
 from edge.pages.records import csv_import_jobs
-from edge.pages.records.csv_import_rows import COLUMNS
-from edge.pages.tracking import plan_images
-from edge.pages.tracking.plan_images import drawing_of
+from edge.pages.records.csv_import_rows import COLUMNS, Reading, Table
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret
 from edge.records import assets, csv_import
@@ -106,6 +108,29 @@ def test_a_row_of_an_import_cannot_exceed_the_tags_of_a_record(
     assert "at most 3 tags" in outcomes[0].reason
 
 
+@pytest.mark.parametrize("kind", ["asset", "location"])
+def test_an_older_record_with_more_tags_can_be_changed(acme: Api, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = acme.make(f"/{kind}s", name="Many", external_key="K-1", tags=tags_of(5))
+    monkeypatch.setattr(values, "MAX_TAGS", 3)
+    changed = acme.patch(f"/{kind}s/{made['id']}", {"name": "Changed"})
+    assert changed.status_code == 200
+    rows = [csv_import.NewRecord(2, "K-1", {"name": "Imported"}, [NewTag("barcode", "A1")])]
+    outcomes = csv_import.check_records(acme.organization_id, kind, rows, lambda _: None)
+    assert [one.result for one in outcomes] == ["changed"]
+    assert acme.delete(f"/{kind}s/{made['id']}/tags/{made['tags'][0]['id']}").status_code == 204
+
+
+def test_a_create_above_the_limit_of_records_is_a_conflict(acme: Api) -> None:
+    acme.make("/assets", name="One")
+    quotas.set_limits({"asset": 1})
+    try:
+        refused = acme.post("/assets", {"name": "Two"})
+    finally:
+        quotas.set_limits({"asset": 1_000_000})
+    assert refused.status_code == 409
+    assert "At most 1 are allowed (asset); delete some first" in error(refused)["detail"]
+
+
 # Sync -------------------------------------------------------------------------------------------------------------
 
 
@@ -126,7 +151,7 @@ def test_a_join_is_small_and_a_bad_one_counts_as_a_wrong_attempt(app: Flask, bod
 
 
 @pytest.mark.parametrize("path", ["hello", "changes", "masters", "digests", "recover"])
-def test_a_site_cannot_send_a_few_bytes_that_inflate_to_millions_of_objects(
+def test_a_few_bytes_of_a_site_cannot_inflate_to_millions_of_objects(
     app: Flask, site_of_hub: tuple[str, str], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Regression: 48 KB killed a hub."""
@@ -291,11 +316,11 @@ def test_line_ends_of_every_system_and_within_quotes_are_understood() -> None:
 def test_rows_of_all_stored_imports_are_limited(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_import_jobs, "MOST_ROWS", 10)
     monkeypatch.setattr(csv_import_jobs, "_run", lambda job: setattr(job, "is_done", True))
+    table = Table(["name"], [csv_text.RawRow(1, ("A",))] * 6, "utf-8", True, ",")
+    reading = Reading("asset", ["name"], False, UTC)
     jobs = []
     for _ in range(3):
-        jobs.append(
-            csv_import_jobs.start(csv_import_jobs.Job(shell(cast.acme), "asset", lines=[csv_text.Line(1, {})] * 6))
-        )
+        jobs.append(csv_import_jobs.start(csv_import_jobs.Job(shell(cast.acme), "asset", b"", table, reading)))
         while not jobs[-1].is_done:
             time.sleep(0.001)
     assert [csv_import_jobs.find(cast.acme, job.id) is not None for job in jobs] == [False, False, True]

@@ -22,7 +22,7 @@ ALONE = ["unshare", "--map-root-user", "--mount", "sh", "-euc"]
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A release with one library, whose wheel in the folder `wheels` is not the published one."""
+    """A release with one library. Its wheel in the folder `wheels` is not the published one."""
     if (
         not shutil.which("unshare")
         or subprocess.run([*ALONE, "mount -t tmpfs none /opt"], capture_output=True).returncode

@@ -100,7 +100,7 @@ def test_a_sweep_makes_room_for_new_tags(box: Box) -> None:
     assert count("unknown_tag", "value = 'E2BB'") == 1
 
 
-def test_unreadable_messages_are_bounded_in_number_and_bytes_for_each_reader(box: Box) -> None:
+def test_unreadable_messages_of_a_reader_are_bounded(box: Box) -> None:
     for numbers in floods(100):
         box.send(*((f"site/flooding/{n}", b"{broken") for n in numbers), (HONEST, b"{also broken"))
     most = hard_limit(BOUNDS.dead_letters)
@@ -128,7 +128,7 @@ def test_invented_antennas_are_limited(box: Box) -> None:
     assert count("antenna_state", f"reader_id = {box.honest}") == 1
 
 
-def test_topics_under_a_wildcard_are_remembered_up_to_a_number_and_a_length(box: Box) -> None:
+def test_topics_under_a_wildcard_are_bounded_in_number_and_length(box: Box) -> None:
     router = Router()
     router.refresh()
     for number in range(MAX_REMEMBERED + 10):

@@ -18,6 +18,7 @@ from edge.limits import MOST_KEYS, Buckets, client_network
 from edge.people import enrollment, known_browsers, passwords, people, tokens
 from edge.people import sessions as session_store
 from edge.people import sign_in as sessions
+from edge.people.devices import DeviceRow
 from edge.people.passwords import hash_pin
 from edge.people.people import PersonRow, Role
 from edge.people.pin_lockout import MAX_WRONG_PINS, PIN_LOCKED
@@ -156,6 +157,29 @@ class TestPins:
             for number in range(70)
         ]
         assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 60
+
+    def test_a_stolen_device_cannot_try_or_lock_the_pins_of_everybody(self, cast: Cast) -> None:
+        gun, other = (enrollment.enrol(enrollment.invite(shell(cast.acme), name)[1]) for name in ("Stolen", "Other"))
+        assert gun
+        assert other
+        pin_hash = hash_pin("4711", Role.OPERATOR)
+        crowd = [
+            people.add_person(shell(cast.acme), f"Person {n}", Role.OPERATOR, pin_hash=pin_hash) for n in range(30)
+        ]
+
+        def enter(device: DeviceRow, person: PersonRow, pin: str) -> SignIn | Refused:
+            sessions._by_client.clear()  # as if the attempts took days
+            return sign_in_on_device(
+                device, person_id=person.id, pin=pin, is_pin_required=False, address="10.0.0.1", hours=12
+            )
+
+        answers = [enter(gun[0], person, "0000") for person in crowd for _ in range(3)]
+        tried = [one for one in answers if isinstance(one, Refused) and one.reason == sessions.WRONG_PIN]
+        assert len(tried) == 40
+        refused = enter(gun[0], crowd[0], "4711")
+        assert isinstance(refused, Refused)
+        assert refused.wait_seconds > 1_000
+        assert isinstance(enter(other[0], crowd[0], "4711"), SignIn)
 
     @pytest.mark.parametrize("pin", ["1111", "1234", "9876", "0123", "7890", "1212", "4747", "483483", "12", "1" * 13])
     def test_trivial_pins_are_rejected(self, pin: str) -> None:

@@ -49,7 +49,12 @@ def ask(client: socket.socket, request: bytes = ASK) -> bytes:
 
 
 def channel(
-    waiting_since: float = 0.0, *, network: str = "", request: Any = None, requests: tuple[int, ...] = ()
+    waiting_since: float = 0.0,
+    *,
+    network: str = "",
+    request: Any = None,
+    requests: tuple[int, ...] = (),
+    listener: object = None,
 ) -> Any:
     return SimpleNamespace(
         waiting_since=waiting_since,
@@ -58,7 +63,7 @@ def channel(
         requests=requests,
         will_close=False,
         last_activity=0.0,
-        listener=None,
+        listener=listener,
         total_outbufs_len=0,
     )
 
@@ -94,7 +99,7 @@ def test_the_network_of_a_client() -> None:
     assert client_network("fe80::1%eth0") == client_network("fe80::2")
 
 
-def test_the_longest_idle_connection_is_evicted_when_its_address_has_too_many() -> None:
+def test_the_longest_idle_connection_of_a_full_address_is_evicted() -> None:
     own = [channel(float(number), network="a") for number in range(MOST_OF_ADDRESS)]
     other, newcomer = channel(-1.0, network="b"), channel(99.0, network="a")
     assert connection_to_close([other, *own, newcomer], newcomer, "") is own[0]
@@ -102,6 +107,17 @@ def test_the_longest_idle_connection_is_evicted_when_its_address_has_too_many() 
     assert connection_to_close([other, *own, newcomer], newcomer, "a") is None
     busy = [channel(network="a", requests=(1,)) for _ in own]
     assert connection_to_close([*busy, newcomer], newcomer, "") is newcomer
+
+
+def test_a_streamed_response_is_not_idle() -> None:
+    """It has no request any more, and waits for a long time."""
+    streams = [channel(float(number), network="a", listener=object()) for number in range(MOST_OF_ADDRESS)]
+    newcomer = channel(1e9, network="a")
+    assert connection_to_close([*streams, newcomer], newcomer, "") is None
+    idle = [channel(100.0 + number, network="a") for number in range(MOST_OF_ADDRESS)]
+    assert connection_to_close([*streams, *idle, newcomer], newcomer, "") is idle[0]
+    many = [channel(float(number), network="a", listener=object()) for number in range(MOST - 1)]
+    assert connection_to_close([*many, idle[0], newcomer], newcomer, "a") is idle[0]
 
 
 def test_the_longest_idle_connection_is_evicted_when_all_places_are_taken() -> None:

@@ -71,7 +71,7 @@ def test_a_worker_that_is_sending_does_not_keep_the_serving_thread_awake(monkeyp
             assert first.recv(4096).startswith(b"HTTP/1.1 200")
 
 
-def test_a_worker_that_waits_for_space_to_write_does_wake_the_serving_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_waiting_for_space_to_write_wakes_the_serving_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     has_looked = threading.Event()
     pull_trigger = BaseWSGIServer.pull_trigger
 
@@ -100,7 +100,7 @@ def test_a_worker_that_waits_for_space_to_write_does_wake_the_serving_thread(mon
 
 
 def test_what_wakes_the_serving_thread_is_open_until_it_was_written_to() -> None:
-    """That thread may be awake anyway when the server is stopped, and then does at once what it is told."""
+    """That thread may be awake anyway when the server is stopped, and then acts at once."""
     is_closed = threading.Event()
     with serving(app_that_answers(b"done")) as listener:
         wake, close = listener.trigger._physical_pull, listener.close
@@ -118,7 +118,7 @@ def test_what_wakes_the_serving_thread_is_open_until_it_was_written_to() -> None
     assert is_closed.is_set()
 
 
-def test_a_connection_that_is_kept_does_not_hold_up_the_stop_and_answers_arrive_whole() -> None:
+def test_a_kept_connection_does_not_delay_the_stop_or_cut_answers() -> None:
     """Each restart and each upgrade waited for half a second where a browser or Caddy was connected."""
     pieces: list[bytes] = []
     with ExitStack() as clients:

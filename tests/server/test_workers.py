@@ -192,7 +192,7 @@ def test_every_request_is_answered_once_whatever_comes_together(kinds: list[str]
     assert [task.times_served for task in tasks] == [1] * len(tasks)
 
 
-def test_a_caller_with_many_slow_requests_waits_for_its_own_and_nobody_else() -> None:
+def test_only_the_caller_of_many_slow_requests_waits_for_them() -> None:
     """Before, it was refused with 429 although it kept to its rate."""
     opened, at_once, most = threading.Event(), threading.Semaphore(6), []
 

@@ -24,7 +24,7 @@ def test_forklifts_between_docks_are_followed_without_flapping() -> None:
     assert after.share_right > 0.98
 
 
-def test_two_doors_in_range_do_not_flap_if_the_reader_reports_only_the_first() -> None:
+def test_two_doors_in_range_do_not_flap_with_first_reads_only() -> None:
     scenario = next(one for one in scenarios() if one.name.startswith("two doors"))
     end = scenario.hours * 3600
     watched = list(islice(traces(scenario), 8))
@@ -34,7 +34,7 @@ def test_two_doors_in_range_do_not_flap_if_the_reader_reports_only_the_first() -
     assert after.share_right > 0.97
 
 
-def test_a_reader_that_repeats_a_tag_after_five_seconds_has_most_moves_in_history_by_their_first_read() -> None:
+def test_with_repeats_after_5_s_most_moves_have_the_time_of_their_first_read() -> None:
     scenario = next(one for one in scenarios() if one.name.startswith("the same, a reader that repeats"))
     end = scenario.hours * 3600
     watched = list(islice(traces(scenario), 6))

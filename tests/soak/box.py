@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 
@@ -13,6 +14,7 @@ class Box:
         self._tool = tool
         self._folder = self.folder = folder
         self.is_enabled = False
+        self.cuts: list[int] = []  # milliseconds, when all processes had ended
 
     def build(self) -> None:
         self._do("build")
@@ -26,6 +28,7 @@ class Box:
 
     def power_cut(self) -> None:
         self._do("power-cut")
+        self.cuts.append(time.time_ns() // 1_000_000)
         self.is_enabled = False
 
     def stop(self) -> None:

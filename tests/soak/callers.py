@@ -1,6 +1,8 @@
 """Pytest plugin that records which functions of edge each test calls, and how long each test takes.
 
-    CALLERS=FILE python -m pytest -p tests.soak.callers -n0 tests/...
+    CALLERS=FILE PYTHONPATH=.:tests/soak python -m pytest -p callers -n0 tests/...
+
+It is loaded as `callers`, since `tests` imports most of edge, and a module that is loaded earlier is not recorded.
 
 Each function of edge records its name as its first step, because a trace would slow down all code.
 Calls in subprocesses of a test are not recorded.

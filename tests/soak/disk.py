@@ -68,6 +68,11 @@ class Disk:
         with (self._below / "control").open("w") as control:
             control.write(command)
 
+    def newest_flush(self) -> tuple[int, int]:
+        """Return the milliseconds when the newest flush began and ended."""
+        began, ended = (self._below / "flushed").read_text().split()
+        return int(began), int(ended)
+
     def fill(self) -> None:
         """Fill the disk to the last block."""
         name = str(self._folder / "filler")
@@ -86,10 +91,11 @@ def can_be_had() -> bool:
 
 
 @contextmanager
-def mounted(folder: Path, below: Path) -> Iterator[Disk]:
+def mounted(folder: Path, below: Path, megabytes: int = MEGABYTES) -> Iterator[Disk]:
     """Mount at the empty folder `folder`. Call it before starting threads: earlier threads do not see the mount."""
-    _keep_mounts_to_oneself()
-    program = [PYTHON, str(Path(__file__).with_name("disk_process.py")), str(below), str(MEGABYTES)]
+    program = [PYTHON, str(Path(__file__).with_name("disk_process.py")), str(below), str(megabytes)]
+    # It starts before this process has mounts of its own: as the last process with the file system it would wait for
+    # itself at its end.
     with subprocess.Popen(program) as process:
         try:
             deadline = time.monotonic() + START_SECONDS
@@ -97,6 +103,7 @@ def mounted(folder: Path, below: Path) -> Iterator[Disk]:
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError("the disk cannot be shown by FUSE")
                 time.sleep(0.05)
+            _keep_mounts_to_oneself()
             disk = Disk(folder, below)
             disk.make()
             try:
@@ -104,7 +111,9 @@ def mounted(folder: Path, below: Path) -> Iterator[Disk]:
             finally:
                 disk.unmount()
         finally:
-            process.terminate()  # its mount namespace ends with it
+            process.terminate()
+            process.wait()
+            subprocess.run(["umount", "--lazy", str(below)], capture_output=True, check=False)
 
 
 def _keep_mounts_to_oneself() -> None:

@@ -14,31 +14,28 @@ the libraries are loaded once, and each mutant is a fork.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import json
-import multiprocessing
 import os
 import random
-import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from multiprocessing.context import ForkProcess
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
+from tests.soak.mutation_bench import ROOT, Bench, Program, Test, Verdict
 from tests.soak.mutations import Mutation, is_another_program, mutations_of
+from tests.soak.replaced_code import differs_at_import
 
-ROOT = Path(__file__).parents[2]
 REASONS = Path(__file__).with_name("survivors.toml")
-COPIED = ("edge", "tests", "web", "data", "systemd", ".ci", "README.md", "pyproject.toml")
 MODULES = (
     "edge/events/log.py",
     "edge/events/detection.py",
@@ -79,106 +76,26 @@ TESTS = (
     "tests/pages/test_sync.py",
     "tests/pages/test_events.py",
     "tests/api/test_tracking.py",
+    "tests/operations/test_retention.py",
+    "tests/security/test_hostile_site.py",
+    "tests/security/test_positions_of_people.py",
+    "tests/doors",
+    "tests/feed",
+    "tests/systemd/test_output_accounts.py",
+    "tests/systemd/test_mosquitto.py",
+    "tests/rules/outputs",
 )  # fmt: skip
 LIBRARIES = (
-    "hypothesis", "flask", "flask_babel", "waitress", "peewee", "msgspec",
+    "hypothesis", "flask", "waitress", "peewee", "msgspec",
     "paho.mqtt.client", "jwt", "pyrage", "biip", "epcpy", "jmespath", "yaml", "ulid", "prometheus_client",
-    "reportlab.pdfgen.canvas", "segno", "PIL.Image", "babel.dates", "click", "jsonschema",
+    "reportlab.pdfgen.canvas", "segno", "PIL.Image", "babel.messages.pofile", "click", "jsonschema",
 )  # fmt: skip
 LEAST_CAUGHT = 0.9
-FIRST_TESTS = 30  # run before the others, because they kill most mutants
-QUICK_SECONDS = 0.5
-GRACE_SECONDS = 60.0  # for start and collection
-SLOWER = 8  # a test that takes this multiple of its recorded time hangs
-
-
-class Test(NamedTuple):
-    id: str
-    seconds: float
-
-
-class Verdict(NamedTuple):
-    """Result of a test run: the first failed test, or empty."""
-
-    failed: str
-    is_late: bool = False
-
-
-class Bench:
-    """A copy of the tree that runs tests in forks."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "tree"
-        self._verdict = folder / "verdict"
-        self._output = folder / "output"
-        self.root.mkdir()
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, self.root / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-            else:
-                shutil.copy(source, self.root / name)
-
-    def run(self, arguments: Sequence[str], seconds: float | None) -> Verdict:
-        self._verdict.unlink(missing_ok=True)
-        process = multiprocessing.get_context("fork").Process(target=self._in_fork, args=(arguments,))
-        process.start()
-        try:
-            process.join(seconds)
-            is_late = process.is_alive()
-        finally:
-            _end_group(process)
-        process.join()
-        failed = self._verdict.read_text("utf-8") if self._verdict.exists() else "the process ended"
-        return Verdict(failed or ("too slow" if is_late else ""), is_late)
-
-    def output(self) -> str:
-        return self._output.read_text("utf-8", "replace")
-
-    def _in_fork(self, arguments: Sequence[str]) -> None:
-        os.setsid()
-        with self._output.open("wb") as output:
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
-        os.chdir(self.root)
-        for name in [name for name in sys.modules if name.split(".")[0] in ("edge", "tests")]:
-            del sys.modules[name]
-        sys.path.insert(0, str(self.root))
-        os.environ["PYTHONPATH"] = str(self.root)
-        recorder = _Recorder()
-        options = [
-            "-o",
-            "addopts=",
-            "-q",
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            "-W",
-            "ignore::pytest.PytestAssertRewriteWarning",
-        ]
-        code = pytest.main([*options, *arguments], plugins=[recorder])
-        if code and not recorder.failed:
-            recorder.failed = f"pytest ended with {code}"
-        self._verdict.write_text(recorder.failed, "utf-8")
-        sys.stdout.flush()
-        os._exit(0)
-
-
-class _Recorder:
-    def __init__(self) -> None:
-        self.failed = ""
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self.failed:
-            self.failed = report.nodeid
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed and not self.failed:
-            self.failed = report.nodeid
+NAMED_AFTER = 3  # a test of the module that is named after it goes first even if it takes three times as long
 
 
 class Callers:
-    """Tests by called function, ordered: tests that killed a mutant of the module, then those of the module."""
+    """Tests by called function. Quick tests, and those that killed a mutant of the module, come first."""
 
     def __init__(self, tests: dict[str, Any]) -> None:
         self._by_function: dict[str, list[Test]] = {}
@@ -197,65 +114,98 @@ class Callers:
         selected = {test for name in one.functions for test in self._by_function.get(f"{one.path}::{name}", ())}
         selected = selected or set(self._by_module.get(one.path, ()))  # code run at import, or called by no test
         called_after = f"/test_{Path(one.path).stem}"
-        return sorted(
-            selected, key=lambda test: (-self._catches[one.path, test.id], called_after not in test.id, test.seconds)
-        )
+
+        variants: Counter[str] = Counter()
+        prices = {}
+        for test in sorted(selected, key=lambda test: test.seconds):
+            name = test.id.partition("[")[0]
+            variants[name] += 1  # of one test with several parameters, few kill what the first one does not
+            bonus = NAMED_AFTER * (called_after in test.id) + 10 * self._catches[one.path, test.id]
+            prices[test] = test.seconds * variants[name] / (1 + bonus)
+        return sorted(selected, key=prices.__getitem__)
 
     def note_catch(self, one: Mutation, test_id: str) -> None:
         self._catches[one.path, test_id] += 1
 
+    def first(self, one: Mutation, test_id: str) -> list[Test]:
+        """Return the tests to run, with the one that caught this mutant earlier in the first place."""
+        return sorted(self.of(one), key=lambda test: test.id != test_id)
+
 
 class Outcome(NamedTuple):
-    mutation: Mutation
     key: Key
-    failed: str  # empty if it survived
-    tests: int
+    functions: list[str]
+    place: str
+    failed: str  # the test that caught it; empty if it survived
+    why: str  # "failed", "hangs" or "ended its process"
+    seconds: float
+    passed: list[str]  # tests that a survivor passed
 
 
-def record_callers(bench: Bench, file: Path | None) -> Callers:
-    if file and file.exists():
-        return Callers(json.loads(file.read_text("utf-8")))
-    kept = file.absolute() if file else bench.root.parent / "callers.json"
-    os.environ["CALLERS"] = str(kept)
-    began = time.monotonic()
-    bench.run(["-p", "tests.soak.callers", "--maxfail=100000", *TESTS], None)
+def record_callers(folder: Path, file: Path | None) -> Callers:
+    """Run all tests once, unless the file has the result of an earlier run."""
+    kept = file.absolute() if file else folder / "callers.json"
     if not kept.exists():
-        sys.exit(f"The tests could not be run:\n{bench.output()[-3000:]}")
+        began = time.monotonic()
+        environment = os.environ | {"CALLERS": str(kept), "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/soak'}"}
+        options = ("-o", "addopts=", "-q", "-p", "callers", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        subprocess.run([sys.executable, "-m", "pytest", *options, *TESTS], cwd=ROOT, env=environment, check=False)
+        print(f"recorded in {time.monotonic() - began:.0f} s", flush=True)
     recorded = json.loads(kept.read_text("utf-8"))
     red = [test_id for test_id, test in recorded.items() if not test.get("is_green")]
-    print(f"{len(recorded)} tests in {time.monotonic() - began:.0f} s; not green, and not used: {red}", flush=True)
+    print(f"{len(recorded)} recorded tests; not green, and not used: {red}", flush=True)
     return Callers(recorded)
 
 
-def try_mutant(bench: Bench, callers: Callers, one: Mutation, most_seconds: float) -> Outcome:
-    file = bench.root / one.path
-    source, key = file.read_text("utf-8"), key_of(bench.root, one)
-    tests = list(_within(callers.of(one), most_seconds))
-    file.write_text(one.apply(source), "utf-8")
-    sys.dont_write_bytecode = True
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    try:
-        first, rest = tests[:FIRST_TESTS], tests[FIRST_TESTS:]
-        failed = _first_failure(bench, first) or _first_failure(bench, rest)
-    finally:
-        file.write_text(source, "utf-8")
-    if failed:
-        callers.note_catch(one, failed)
-    return Outcome(one, key, failed, len(tests))
+def refuse_unrecorded(callers: Callers, chosen: Sequence[Mutation]) -> None:
+    """Stop if a module has no recorded caller: without tests each of its mutants would survive."""
+    if missing := sorted({one.path for one in chosen if not callers.of(one)}):
+        sys.exit(f"No recorded test calls {', '.join(missing)}. Delete the file of --callers and run again.")
 
 
-def _first_failure(bench: Bench, tests: list[Test]) -> str:
-    """Return the first failing test. A slow one must fail twice, because a busy machine may delay it."""
+def try_mutant(
+    bench: Bench,
+    callers: Callers,
+    one: Mutation,
+    most_seconds: float,
+    before: Outcome | None = None,
+    caught_by: str = "",
+) -> Outcome:
+    """Run the tests that call the mutated function, without those that the mutant passed `before`.
+
+    `caught_by` is the test that caught it in an earlier run.
+    """
+    began = time.monotonic()
+    source = (bench.root / one.path).read_text("utf-8")
+    mutated = one.apply(source)
+    program = Program(one.path, source, mutated, differs_at_import(source, mutated, one.functions))
+    passed = before.passed if before else []
+    tests = list(_within([test for test in callers.first(one, caught_by) if test.id not in passed], most_seconds))
+    verdict = _first_failure(bench, tests, program)
+    if verdict.test:
+        callers.note_catch(one, verdict.test)
+    else:
+        passed = [*passed, *(test.id for test in tests)]
+    seconds = round(time.monotonic() - began, 1)
+    return Outcome(
+        key_of(bench.root, one), list(one.functions), f"{one.path}:{one.line} {one.operator}", *verdict, seconds, passed
+    )
+
+
+def _first_failure(bench: Bench, tests: list[Test], program: Program) -> Verdict:
+    """Return the first failing test. It must fail alone, too, and pass without the mutant."""
     while tests:
-        verdict = bench.run([test.id for test in tests], GRACE_SECONDS + SLOWER * sum(test.seconds for test in tests))
-        named = [test for test in tests if test.id == verdict.failed]
-        if not named or named[0].seconds < QUICK_SECONDS:
-            return verdict.failed
-        again = bench.run([named[0].id], GRACE_SECONDS + SLOWER * named[0].seconds)
-        if again.failed:
-            return named[0].id
-        tests = [test for test in tests if test is not named[0]]
-    return ""
+        verdict = bench.run(tests, program)
+        place = next((number for number, test in enumerate(tests) if test.id == verdict.test), None)
+        if place is None:
+            return verdict
+        if not bench.run([tests[place]], None).test:
+            again = bench.run([tests[place]], program)
+            if again.test:
+                return again
+        print(f"not used, because it fails without the mutant or not always: {verdict.test}", flush=True)
+        tests = tests[place + 1 :]
+    return Verdict()
 
 
 def _within(tests: Sequence[Test], seconds: float) -> Iterator[Test]:
@@ -268,16 +218,19 @@ def _within(tests: Sequence[Test], seconds: float) -> Iterator[Test]:
 
 
 def choose(root: Path, count: int, seed: int, only: str) -> list[Mutation]:
+    """Choose by a hash of the seed and the change, not by position: changes of other code keep the sample."""
     paths = sorted({str(path.relative_to(root)) for pattern in MODULES for path in root.glob(pattern)})
-    selected = [one for path in paths if path.startswith(only) for one in mutations_of(root, path)]
-    random.Random(seed).shuffle(selected)
-    chosen: list[Mutation] = []
-    for one in selected:
-        if len(chosen) == count:
-            break
-        if is_another_program(root, one):
-            chosen.append(one)
-    print(f"{len(chosen)} of {len(selected)} possible mutants of {len(paths)} modules, seed {seed}", flush=True)
+    possible = [one for path in paths if path.startswith(only) for one in mutations_of(root, path)]
+    numbered: Counter[tuple[object, ...]] = Counter()
+    ranked = []
+    for one in possible:
+        identity = (*key_of(root, one), one.functions, one.operator)
+        numbered[identity] += 1
+        text = repr((seed, identity, numbered[identity]))
+        ranked.append((hashlib.sha256(text.encode()).digest(), one))
+    ranked.sort(key=lambda pair: pair[0])
+    chosen = list(islice((one for _, one in ranked if is_another_program(root, one)), count))
+    print(f"{len(chosen)} of {len(possible)} possible mutants of {len(paths)} modules, seed {seed}", flush=True)
     return chosen
 
 
@@ -299,34 +252,54 @@ def read_reasons() -> dict[Key, str]:
     return {Key(one["file"], one["was"], one["becomes"]): one["reason"] for one in listed}
 
 
-def report(outcomes: Sequence[Outcome], reasons: dict[Key, str]) -> bool:
+class Results:
+    """Outcomes, kept in a file if there is one. A later run tries the survivors again, with the other tests."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        lines = file.read_text("utf-8").splitlines() if file and file.exists() else []
+        kept = [Outcome(Key(*key), *rest) for key, *rest in map(json.loads, lines)]
+        self._by_key = {self._key(one): one for one in sorted(kept, key=lambda one: bool(one.failed))}
+
+    def of(self, root: Path, one: Mutation) -> Outcome | None:
+        return self._by_key.get((*key_of(root, one), *one.functions))
+
+    def keep(self, outcome: Outcome) -> None:
+        self._by_key[self._key(outcome)] = outcome
+        if self._file:
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(outcome) + "\n")
+
+    def _key(self, outcome: Outcome) -> tuple[str, ...]:
+        return *outcome.key, *outcome.functions
+
+
+def report(outcomes: Sequence[Outcome], chosen: int, reasons: dict[Key, str]) -> bool:
     """Print the result. Returns whether enough mutants were killed and every survivor is explained."""
     survivors = [outcome for outcome in outcomes if not outcome.failed]
+    hanging = [outcome for outcome in outcomes if outcome.why == "hangs"]
     unexplained = [outcome for outcome in survivors if outcome.key not in reasons]
     share = 1 - len(survivors) / max(len(outcomes), 1)
-    print(f"\n{len(outcomes)} mutants, {len(outcomes) - len(survivors)} caught ({share:.1%}), "
-          f"{len(survivors)} survived, {len(unexplained)} of these without a reason in {REASONS.name}")  # fmt: skip
-    return share >= LEAST_CAUGHT and not unexplained
+    for outcome in unexplained:
+        _show(0, outcome, reasons)
+    print(
+        f"\n{len(outcomes)} of {chosen} mutants tried, {len(outcomes) - len(survivors)} caught ({share:.1%}), "
+        f"{len(hanging)} of these because a test hangs; {len(survivors)} survived, "
+        f"{len(unexplained)} of these without a reason in {REASONS.name}"
+    )
+    return share >= LEAST_CAUGHT and not unexplained and len(outcomes) == chosen
 
 
 def _show(number: int, outcome: Outcome, reasons: dict[Key, str]) -> None:
-    one = outcome.mutation
-    place = f"{number} {one.path}:{one.line} {one.operator}"
+    place = f"{number} {outcome.place} {outcome.seconds} s"
     if outcome.failed:
-        print(f"caught   {place}: {outcome.failed}", flush=True)
+        print(f"caught   {place}: {outcome.failed} ({outcome.why})", flush=True)
         return
-    changed = f"    - {outcome.key.was}\n    + {outcome.key.becomes}"
     print(
-        f"SURVIVED {place} ({outcome.tests} tests)\n{changed}\n    {reasons.get(outcome.key, 'no reason')}", flush=True
+        f"SURVIVED {place} ({len(outcome.passed)} tests)\n    - {outcome.key.was}\n    + {outcome.key.becomes}\n"
+        f"    {reasons.get(outcome.key, 'no reason')}",
+        flush=True,
     )
-
-
-def _end_group(process: ForkProcess) -> None:
-    """Kill a fork with the processes that its tests started."""
-    with suppress(ProcessLookupError):
-        if process.pid:
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -337,20 +310,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--callers", type=Path, help="keep which tests call what in this file, or use it if it exists")
     parser.add_argument("--part", default="1/1", help="of the sample, to try parts of it side by side: 1/2 and 2/2")
     parser.add_argument("--most-seconds", type=float, default=120, help="of tests for one mutant, as recorded")
+    parser.add_argument("--results", type=Path, help="keep each result in this file, for `--report` and later runs")
+    parser.add_argument("--earlier", type=Path, help="results of another run: its failing tests are tried first")
+    parser.add_argument("--report", action="store_true", help="run nothing; report the results in the file")
     options = parser.parse_args(arguments)
+    reasons, results = read_reasons(), Results(options.results)
+    part, shares = map(int, options.part.split("/"))
+    chosen = choose(ROOT, options.count, options.seed, options.only)[part - 1 :: shares]
+    if not options.report:
+        _try_all(chosen, options, reasons, results)
+    outcomes = [outcome for one in chosen if (outcome := results.of(ROOT, one))]
+    return 0 if report(outcomes, len(chosen), reasons) else 1
+
+
+def _try_all(
+    chosen: Sequence[Mutation], options: argparse.Namespace, reasons: dict[Key, str], results: Results
+) -> None:
+    """Try each mutant, those that were never tried first."""
     for name in LIBRARIES:
         importlib.import_module(name)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-    reasons, outcomes = read_reasons(), []
+    earlier = Results(options.earlier)
     with tempfile.TemporaryDirectory(prefix="edge-mutants-") as folder:
-        bench = Bench(Path(folder))
-        part, shares = map(int, options.part.split("/"))
-        chosen = choose(bench.root, options.count, options.seed, options.only)[part - 1 :: shares]
-        callers = record_callers(bench, options.callers)
-        for number, one in enumerate(chosen, start=1):
-            outcomes.append(try_mutant(bench, callers, one, options.most_seconds))
-            _show(number, outcomes[-1], reasons)
-    return 0 if report(outcomes, reasons) else 1
+        callers = record_callers(Path(folder), options.callers)
+        refuse_unrecorded(callers, chosen)
+        with Bench(Path(folder), TESTS) as bench:
+            in_order = sorted(chosen, key=lambda one: results.of(bench.root, one) is not None)
+            for number, one in enumerate(in_order, start=1):
+                before = results.of(bench.root, one)
+                if before and before.failed:
+                    continue
+                caught = earlier.of(bench.root, one)
+                outcome = try_mutant(bench, callers, one, options.most_seconds, before, caught.failed if caught else "")
+                results.keep(outcome)
+                _show(number, outcome, reasons)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Life cycle of the Debian package with apt: `python -m tests.soak.packages --box TOOL --folder DIR --bundle FILE`.
 
 TOOL makes a computer with the Debian of the bundle (see box.py), which systemd/make-bundle.sh made of this checkout.
-Steps: install, upgrade under load with changed settings, upgrade to a broken release and then to a good one, damage the
-program, remove, install again and purge. The table is that of site.py.
+Steps: install, verify the files, upgrade under load with changed settings, upgrade to a broken release and then to a
+good one, damage the program, remove, install again and purge. With --older, a package of an earlier release is
+installed first and upgraded as a technician does it. The table is that of site.py.
 """
 
 from __future__ import annotations
@@ -81,23 +82,56 @@ def install_without_answers(site: Site, packages: Packages) -> str:
     return "the package is there, and says: sudo edge-setup"
 
 
-def half_installed(site: Site, packages: Packages) -> str:
+def half_installed(site: Site, packages: Packages, number: str) -> str:
     """Install with answers while a port is taken: reports it, creates nothing, and succeeds once the port is free."""
     site.box.run(
         f"mkdir -p /etc/edge; printf 'ORGANIZATION=Acme\\nEMAIL={EMAIL}\\nPASSWORD={PASSWORD}\\n' >/etc/edge/answers;"
         f" printf '%s' '{site.ports.answers()}' >>/etc/edge/answers;"
         f" python3 -m http.server {site.ports.http} >/dev/null 2>&1 & echo $! >/root/taker; sleep 1"
     )
-    said = packages.install(site.box, "1.0")
+    said = packages.install(site.box, number)
     assert f"Port {site.ports.http}" in said, said
     assert "FAILED" in said, said
     assert "edge.db" not in site.box.run("ls /opt/edge /var/lib/edge 2>/dev/null || true")
+    assert site.box.run("stat -c %a /etc/edge/answers").strip() == "600"
     site.box.run(f"kill $(cat /root/taker); {APT} install -f 2>&1")
     assert "ok installed" in site.box.run("dpkg -s edge")
+    site.box.run("test ! -e /etc/edge/answers")
     site.box.run("printf '\\n[ingest]\\nsighting_gap_seconds = 0\\n' >>/etc/edge/edge.toml; systemctl restart edge")
     site.watch.wait_until_up()
     site.set_up()
     return next(line for line in said.splitlines() if line.startswith("STOP")).removeprefix("STOP").strip()
+
+
+def upgrade_older(site: Site, packages: Packages) -> str:
+    """Upgrade the earlier release as a technician does, without options that force apt."""
+    was = installed(site.box)
+    said = site.box.run(f"{APT} install {packages.names['1.0']} 2>&1")
+    now = installed(site.box)
+    assert was != now, said
+    assert "Upgraded to" in said, said
+    return f"{was} to {now}; {verify(site)}"
+
+
+def installed(box: Box) -> str:
+    return box.run("dpkg-query -W -f '${Version}' edge").strip()
+
+
+def verify(site: Site) -> str:
+    """Check that dpkg knows the files that run, and that nothing was downloaded or built at the site."""
+    box = site.box
+    assert not box.run("dpkg --verify edge 2>&1"), "unchanged files differ"
+    assert not box.run(
+        "ls -d /opt/edge/venv/bin/pip* /opt/edge/venv/lib/python3*/site-packages/pip 2>/dev/null || true"
+    )
+    box.run("test -x /opt/edge/venv/bin/litestream")
+    file = box.run("echo /opt/edge/venv/lib/python3*/site-packages/edge/clock.py").strip()
+    box.run(f"cp -p {file} /root/clock.py; echo '# changed' >>{file}")
+    said = box.run("dpkg --verify edge 2>&1 || true")
+    box.run(f"cat /root/clock.py >{file}; touch -r /root/clock.py {file}")
+    assert said.strip().endswith("edge/clock.py"), said
+    assert not box.run("dpkg --verify edge 2>&1")
+    return "dpkg --verify names a changed file, no pip"
 
 
 def upgrade(site: Site, packages: Packages, number: str) -> str:
@@ -155,14 +189,21 @@ def main() -> None:
     parser.add_argument("--box", required=True)
     parser.add_argument("--folder", required=True, type=Path)
     parser.add_argument("--bundle", required=True, type=Path)
+    parser.add_argument("--older", type=Path, help="a package of an earlier release")
     parser.add_argument("--port", type=int, default=18800, help="the first of five free ports")
     options = parser.parse_args()
     site = Site(Box(options.box, options.folder / "packages"), Ports(options.port))
     print("| what | reads sent | found | twice | down (s) | |\n|---|---|---|---|---|---|")
     try:
-        packages = _set_up(site.box, options.bundle)
-        _show("install", lambda: install_without_answers(site, packages))
-        _show("install, with a port that is taken", lambda: half_installed(site, packages))
+        packages = _set_up(site.box, options.bundle, options.older)
+        if not options.older:
+            _show("install", lambda: install_without_answers(site, packages))
+        first = "older" if options.older else "1.0"
+        _show("install, with a port that is taken", lambda: half_installed(site, packages, first))
+        if options.older:
+            site.under_load("upgrade of an earlier release", lambda: upgrade_older(site, packages))
+        else:
+            _show("files", lambda: verify(site))
         site.under_load("upgrade that changes the database", lambda: upgrade(site, packages, "1.1"))
         site.under_load("broken: a page that fails", lambda: refuse(site, packages, "1.2"))
         site.under_load("broken: it starts in a trial only", lambda: refuse(site, packages, "1.3"))
@@ -176,13 +217,15 @@ def main() -> None:
             site.box.power_cut()
 
 
-def _set_up(box: Box, bundle: Path) -> Packages:
+def _set_up(box: Box, bundle: Path, older: Path | None) -> Packages:
     box.build()
     box.boot()
     box.run(f"{APT} update")
     add_sudo(box)
     with tempfile.TemporaryDirectory() as folder:
         made = make_packages(bundle, Path(folder))
+        if older:
+            made["older"] = older
         for path in made.values():
             box.put(path, f"/root/{path.name}")
     return Packages({number: f"/root/{path.name}" for number, path in made.items()})

@@ -19,7 +19,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.soak.box import Box
-from tests.soak.installed_site import ROOT, Ports, Site, add_sudo, install, wait_for
+from tests.soak.installed_site import ROOT, Ports, Site, add_sudo, install, put_checkout, wait_for
 
 FILE = "/root/edge.disaster"
 
@@ -32,16 +32,19 @@ def take_over(first: Site, second: Box, source: Path) -> str:
     known = first.reader.acknowledged() if first.reader else set()
     time.sleep(3)
     first.box.run(f"edge-disaster {FILE} --recipient {public}")
-    name = first.box.run("hostname").strip()
+    name_script = (
+        "hostname; sed -n 's/^host-name=//p' /etc/avahi/avahi-daemon.conf; grep ^public_url /etc/edge/edge.toml"
+    )
+    names = first.box.run(name_script)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "edge.disaster"
         file.write_bytes((first.box.folder / FILE[1:]).read_bytes())
         first.box.power_cut()
         second.boot()
         add_sudo(second)
-        second.put(source, "/root/edge")
+        put_checkout(second, source, "/root/edge")
         second.put(file, FILE)
-    second.run(f"hostname {name}; echo '{private}' >/root/key; printf '{first.ports.answers()}' >/root/answers")
+    second.run(f"hostname spare; echo '{private}' >/root/key; printf '{first.ports.answers()}' >/root/answers")
     began = time.monotonic()
     command = f"cd /root/edge && systemd/install.sh --restore {FILE} --identity /root/key --answers /root/answers"
     said = second.run(command)
@@ -49,6 +52,7 @@ def take_over(first: Site, second: Box, source: Path) -> str:
     took = time.monotonic() - began
     wait_for(second, "edge doctor | grep -q '^ok *broker'", 60)
     assert second.run("cat /etc/edge/authority.crt") == authority
+    assert second.run(name_script) == names
     assert _pages_are_trusted(first.ports.https, authority)
     assert _publishes(first, authority)
     present = first.api.history(first.asset_id, 0, int(time.time() * 1000) + 60_000)
@@ -57,7 +61,8 @@ def take_over(first: Site, second: Box, source: Path) -> str:
         second.run(f"systemd-analyze security --no-pager {unit} | grep -o 'service: [0-9.]*'").split()[1]
         for unit in ("edge", "mosquitto", "caddy")
     ]
-    return f"{took:.0f} s, {len(known)} reads, pages and TLS readers trust it, exposure {', '.join(exposure)}"
+    checked = "pages and TLS readers trust it, names as before"
+    return f"{took:.0f} s, {len(known)} reads, {checked}, exposure {', '.join(exposure)}"
 
 
 def _pages_are_trusted(port: int, authority: str) -> bool:

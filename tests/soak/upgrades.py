@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.soak.box import Box
-from tests.soak.installed_site import ROOT, Ports, Row, Site, install, show, wait_for
+from tests.soak.installed_site import ROOT, Ports, Row, Site, attempt, install, put_checkout, show, wait_for
 
 NEW = "/root/edge-new"
 LOG = "/root/upgrade.log"
@@ -74,7 +74,7 @@ STEPS = {
     "trial": ("systemd-run*edge-trial*", False),
     "database copied while it is used": ('as_edge\\ sync\\ \\"\\$copy.new*', False),
     "before it is remembered what ran": ("remember\\ *", False),
-    "what ran is half remembered": ('sync\\ \\"\\$state.new*', False),
+    "what ran is half remembered": ('sync\\ \\"\\$1.new*', False),
     "units half written": ("put\\ 0644*", False),
     "before the service stops": ("systemctl\\ stop\\ edge*", False),
     "before the database is kept": ("keep_database*", False),
@@ -91,6 +91,19 @@ STEPS = {
     "at the end": ("systemctl\\ enable*", True),
     "old releases half removed": ("\\[\\[*other*", True),
 }
+# Disks that fill up during the upgrade: file system, and the command before which it becomes full.
+FULL = {
+    "from the start": ("program", "alone"),
+    "while the release is installed": ("program", "*pip*--no-deps*"),
+    "with its units": ("program", 'cp\\ -r\\ \\"\\$checkout/systemd*'),
+    "before it is remembered what ran": ("program", 'remember\\ \\"\\$old*'),
+    "before the switch": ("program", 'point_to\\ \\"\\$release*'),
+    "before the watch": ("program", 'put_on_probation\\ \\"\\$old*'),
+    "before the backup": ("data", "output=*edge\\ backup*"),
+    "before the trial": ("data", "log=*mktemp*"),
+    "before the service stops": ("data", "systemctl\\ stop\\ edge*"),
+}
+SMALL_DISKS = {"program": ("/opt/edge", 700), "data": ("/var/lib/edge", 200)}  # folder, megabytes
 # The same for an upgrade that does not change the database.
 PLAIN_STEPS = {
     "before the switch": STEPS["before the switch"],
@@ -133,6 +146,10 @@ def version(site: Site) -> str:
     return site.box.run("edge --version").split()[-1]
 
 
+def schema(site: Site) -> int:
+    return int(site.box.run("edge doctor | grep -o ' schema [0-9]*$' || true").split()[-1])
+
+
 def upgrade(site: Site, number: str, change: str = "true") -> str:
     fresh_release(site.box, number, change)
     site.watch.begin()
@@ -140,6 +157,22 @@ def upgrade(site: Site, number: str, change: str = "true") -> str:
     assert version(site) == number
     keep_release(site.box)
     return f"{number} runs"
+
+
+def upgrade_to(site: Site, checkout: Path) -> str:
+    """Upgrade to a real release, and wait until it is kept. Its pages and the doctor must work."""
+    put_checkout(site.box, checkout, NEW)
+    site.watch.begin()
+    said = site.box.run(f"edge upgrade {NEW} 2>&1")
+    expected = re.findall(r'__version__ = "(.*)"', (checkout / "edge/__init__.py").read_text("utf-8"))[0]
+    assert version(site) == expected, said
+    wait_for(site.box, "test ! -e /opt/edge/probation && systemctl is-active -q edge", 660)
+    warning = site.box.run("cat /var/lib/edge/warnings/upgrade 2>/dev/null || true")
+    assert not warning, warning
+    doctor = site.box.run("edge doctor || true")
+    assert "PROBLEM" not in doctor, doctor
+    keep_release(site.box)
+    return f"{expected} runs and is kept"
 
 
 def broken(site: Site, change: str) -> str:
@@ -155,25 +188,25 @@ def broken(site: Site, change: str) -> str:
 
 def worse(site: Site, change: str, is_detected_by_trial: bool) -> str:
     """Upgrade to a worse release: the previous one must run again without help."""
-    before = version(site)
+    before = version(site), schema(site)
     fresh_release(site.box, "9.98", change)
     said = site.box.run(f"edge upgrade {NEW} 2>&1 && echo WENT THROUGH", check=False)
     assert ("WENT THROUGH" not in said) == is_detected_by_trial, said
     if not is_detected_by_trial:
         wait_for(site.box, "test ! -e /opt/edge/probation && systemctl is-active -q edge", 660)
         said = site.box.run("cat /var/lib/edge/warnings/upgrade; rm /var/lib/edge/warnings/upgrade")
-    assert version(site) == before, said
+    assert (version(site), schema(site)) == before, said
     return said.strip().splitlines()[-1]
 
 
-def back(site: Site) -> str:
-    """Roll back by hand during the probation."""
-    before = version(site)
-    fresh_release(site.box, "9.03")
+def back(site: Site, change: str = "true") -> str:
+    """Roll back by hand during the probation, also from a release that changed the database."""
+    before = version(site), schema(site)
+    fresh_release(site.box, "9.03", change)
     site.box.run(f"edge upgrade {NEW}")
     assert version(site) == "9.03"
     said = site.box.run("edge upgrade --back")
-    assert version(site) == before
+    assert (version(site), schema(site)) == before
     return said.strip().splitlines()[-1]
 
 
@@ -210,6 +243,72 @@ def after_cut(site: Site, before: str, number: str, is_new: bool) -> str:
     if is_new:
         keep_release(site.box)
     return f"{after} runs, the release {'that was new' if is_new else 'from before'}"
+
+
+def fill_up(site: Site, where: str, pattern: str, number: str) -> str:
+    """Fill a small disk before a command of the upgrade. One of the two releases must run, without leftovers."""
+    folder, megabytes = SMALL_DISKS[where]
+    before = version(site)
+    site.box.run("edge backup")  # of a new site the doctor misses it
+    move_to_small_disk(site, folder, megabytes)
+    try:
+        said = _upgrade_while_filling(site, folder, pattern, number)
+        site.watch.wait_until_up()
+        down = site.watch.downtime()  # the moves to and from the small disk stop the service, too
+        after = version(site)
+        assert after in (before, number), after
+        left = site.box.run("ls -A /var/lib/edge /opt/edge | grep -E 'trial|before-upgrade|pending|^upgrade$' || true")
+        assert not left, left
+        with suppress(TimeoutError):  # the assertion below has the details
+            wait_for(site.box, "! edge doctor | grep '^PROBLEM' >/root/problems", 60)
+    finally:
+        problems = site.box.run("cat /root/problems 2>/dev/null || true").strip()
+        move_from_small_disk(site, folder)
+    assert not problems, problems
+    if after == number:
+        keep_release(site.box)
+    which = "that was new" if after == number else "from before"
+    return f"{after} runs, the release {which}, {down:.1f} s without an answer: {said.strip()[-120:]}"
+
+
+def _upgrade_while_filling(site: Site, folder: str, pattern: str, number: str) -> str:
+    """Upgrade with a disk that becomes full before a command, and is emptied five seconds later."""
+    fresh_release(site.box, number)
+    site.watch.begin()
+    fill = f"dd if=/dev/zero of={folder}/filler bs=64K; dd if=/dev/zero of={folder}/rest bs=512"
+    site.box.run(
+        "rm -f /root/filled; cat >/root/hold <<'HOLD'\nset -T;"
+        f" trap '[[ $BASH_COMMAND != {pattern} || -e /root/filled ]] ||"
+        f" {{ touch /root/filled; ({fill}) 2>/dev/null || true; }}' DEBUG\nHOLD\n"
+    )
+    said = site.box.run(f"BASH_ENV=/root/hold edge-upgrade {NEW} 2>&1 || true")
+    filled = site.box.run("ls /root")
+    time.sleep(5)
+    site.box.run(f"rm -f {folder}/filler {folder}/rest")
+    assert "filled" in filled, said
+    return said
+
+
+def move_to_small_disk(site: Site, folder: str, megabytes: int) -> None:
+    site.box.run(
+        "command -v mkfs.ext4 >/dev/null || apt-get install -y -qq --no-install-recommends e2fsprogs >/dev/null;"
+        " for n in $(seq 0 7); do [ -e /dev/loop$n ] || mknod -m 660 /dev/loop$n b 7 $n; done;"
+        f" systemctl stop edge-probation edge; truncate -s {megabytes}M /root/small.img;"
+        f" mkfs.ext4 -q -F -m 0 -b 4096 /root/small.img; mkdir -p /mnt/small; mount -o loop /root/small.img /mnt/small;"
+        f" cp -a {folder}/. /mnt/small/; chown --reference={folder} /mnt/small; chmod --reference={folder} /mnt/small;"
+        f" umount /mnt/small; mount -o loop /root/small.img {folder}; rm -rf {folder}/lost+found;"
+        " printf '\\n[retention]\\nlow_disk_mb = 0\\n' >>/etc/edge/edge.toml; systemctl start edge"
+    )
+    site.watch.wait_until_up()
+
+
+def move_from_small_disk(site: Site, folder: str) -> None:
+    site.box.run(
+        f"systemctl stop edge-probation edge; rm -rf /root/kept; cp -a {folder} /root/kept; umount {folder};"
+        f" rm -rf {folder}/*; cp -a /root/kept/. {folder}/; sed -i '/^.retention.$/,$d' /etc/edge/edge.toml;"
+        " rm -f /root/small.img; systemctl start edge"
+    )
+    site.watch.wait_until_up()
 
 
 def cut_in_migration(site: Site, number: str) -> str:
@@ -305,7 +404,15 @@ def acts() -> dict[str, Callable[[Site], str]]:
             for what, (how, early) in WORSE.items()
         },
         "back by hand": back,
+        "back by hand, the database changed": partial(back, change=add_table("later")),
+        "worse, the database changed": partial(
+            worse, change=f"{add_table('worse')}; {WORSE['it ends every 12 s'][0]}", is_detected_by_trial=False
+        ),
         **power_cuts(),
+        **{
+            f"full disk {what}, {where}": partial(fill_up, where=where, pattern=pattern, number=f"9.{number}")
+            for number, (what, (where, pattern)) in enumerate(FULL.items(), 70)
+        },
         "drive plugged in": plug_in_drive,
         "drive full": fill_drive,
         "drive pulled out": pull_out_drive,
@@ -337,6 +444,7 @@ def main() -> None:
     parser.add_argument("--folder", required=True, type=Path)
     parser.add_argument("--port", type=int, default=18700, help="the first of five free ports")
     parser.add_argument("--source", type=Path, default=ROOT)
+    parser.add_argument("--next", type=Path, help="a checkout of a later release, to which the site is upgraded first")
     parser.add_argument("--only", default="", help="what this pattern is found in")
     options = parser.parse_args()
     site = Site(Box(options.box, options.folder / "upgrades"), Ports(options.port))
@@ -345,6 +453,8 @@ def main() -> None:
         show(Row("install", None, None, None, None, install(site.box, site.ports, options.source)))
         site.watch.wait_until_up()
         site.set_up()
+        if options.next:
+            _under_load(site, "upgrade to the next release", partial(upgrade_to, checkout=options.next))
         for what, act in acts().items():
             if re.search(options.only, what):
                 _under_load(site, what, act)
@@ -355,10 +465,7 @@ def main() -> None:
 
 
 def _under_load(site: Site, what: str, act: Callable[[Site], str]) -> None:
-    try:
-        site.under_load(what, lambda: act(site))
-    except (RuntimeError, TimeoutError, AssertionError, subprocess.CalledProcessError) as error:
-        show(Row(what, None, None, None, None, f"FAILED: {str(error)[-600:]}"))
+    attempt(what, lambda: site.under_load(what, lambda: act(site)))
 
 
 if __name__ == "__main__":

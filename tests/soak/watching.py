@@ -29,13 +29,13 @@ class Reader:
         self._last = 0
         # Two threads append without a lock, because the client holds its own lock during callbacks.
         self._published: deque[tuple[int, int]] = deque()
-        self._confirmed: deque[int] = deque()
+        self._confirmed: deque[tuple[int, int]] = deque()  # message id, milliseconds
         self._waiting: dict[int, int] = {}
-        self._acknowledged: set[int] = set()
+        self.acknowledged_at: dict[int, int] = {}  # by the millisecond of the read
         self._client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
         self._client.username_pw_set(name, password)
         self._client.reconnect_delay_set(0.2, 1)
-        self._client.on_publish = lambda *given: self._confirmed.append(given[2])
+        self._client.on_publish = lambda *given: self._confirmed.append((given[2], time.time_ns() // 1_000_000))
         self._client.connect_async("127.0.0.1", port)
         self._client.loop_start()
 
@@ -66,15 +66,15 @@ class Reader:
         """Return all reads that the broker has acknowledged. None of them may be lost."""
         unknown = []
         while self._confirmed:
-            mid = self._confirmed.popleft()
+            mid, at = self._confirmed.popleft()
             while mid not in self._waiting and self._published:
                 self._waiting.update([self._published.popleft()])
             if mid in self._waiting:
-                self._acknowledged.add(self._waiting.pop(mid))
+                self.acknowledged_at[self._waiting.pop(mid)] = at
             else:
-                unknown.append(mid)  # acknowledged before the publishing call returned
+                unknown.append((mid, at))  # acknowledged before the publishing call returned
         self._confirmed.extend(unknown)
-        return set(self._acknowledged)
+        return set(self.acknowledged_at)
 
     def wait_until_acknowledged(self, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Fixtures for sync tests, without fsync: these databases need not survive a power cut."""
+"""Fixtures for sync tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from edge.sync.store import epochs
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(connection.PRAGMAS, "synchronous", "off")
     for module in (sender, epochs):  # tests restore copies more often than users do
         monkeypatch.setattr(module, "RENEW_AGAIN", 0)
     yield

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from edge.errors import Unreadable
+from edge.doors.passage_copies import SentPassage
+from edge.doors.passage_rule import Direction
+from edge.errors import TooLarge, Unreadable
 from edge.records import assets
 from edge.sync import batch_format
 from edge.sync.sender import Sender
@@ -227,3 +229,40 @@ def write() -> None:
 
 if __name__ == "__main__":
     write()
+
+
+def test_a_body_that_is_too_large_when_it_is_unpacked_is_refused_as_too_large() -> None:
+    for size, error in ((batch_format.MAX_INFLATED, Unreadable), (batch_format.MAX_INFLATED + 1, TooLarge)):
+        with pytest.raises(error):
+            batch_format.unpack(zlib.compress(b" " * size))
+
+
+def test_rows_outside_the_range_of_their_patch_are_refused() -> None:
+    patch = BATCH.patches[0]
+    for offset, is_refused in ((0, False), (1, True)):
+        stay = patch.stays[0]._replace(observed_at=patch.until + offset)
+        body = batch_format.encode(BASE, BATCH._replace(patches=[patch._replace(stays=[stay])]))
+        if is_refused:
+            with pytest.raises(Unreadable, match="outside its range"):
+                batch_format.decode(body)
+        else:
+            assert batch_format.decode(body)[1].patches[0].stays == [stay]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_sound"),
+    [
+        ({}, True),
+        ({"confidence": 1000}, True),
+        ({"confidence": 1001}, False),
+        ({"confidence": -1}, False),
+        ({"since": EPOCH + 1}, False),
+        ({"direction": 9}, False),
+        ({"inner_reads": -1}, False),
+    ],
+)
+def test_passages_with_impossible_values_are_left_out(change: dict[str, int], is_sound: bool) -> None:
+    values = dict.fromkeys(SentPassage._fields, 1) | {"since": EPOCH, "at": EPOCH, "until": EPOCH, "decided_at": EPOCH}
+    values |= {"direction": min(Direction), **change}
+    batch = BATCH._replace(passages=[SentPassage(**values)])
+    assert bool(batch_format.decode(batch_format.encode(BASE, batch))[1].passages) is is_sound

@@ -276,7 +276,26 @@ def test_a_conflict_ends_with_a_merge(company: Company) -> None:
     assert hub.rows("SELECT * FROM conflict") == hub.rows("SELECT * FROM set_aside") == []
 
 
+def test_a_change_at_a_former_home_does_not_reach_a_merged_asset(company: Company) -> None:
+    company.ber.add_asset("P-1", "AA01")
+    there = company.ham.add_asset("P-1", "BB02")
+    company.settle()
+    hub = company.hub
+    with hub.in_use():
+        [conflict] = conflicts.list_conflicts(hub.organization_id).rows
+        conflicts.merge(hub.actor, conflict.site_no, conflict.remote_id)
+    with company.ham.in_use():  # which does not know of the merge yet
+        assets.patch(company.ham.actor, there, {"name": "Renamed"})
+        assets.rename(company.ham.actor, there, "P-2")
+    company.ham.sync()
+    with hub.in_use():
+        merged = assets.get(hub.organization_id, conflict.local_id)
+        assert (merged.external_key, {tag.value for tag in merged.tags}) == ("P-1", {"AA01", "BB02"})
+
+
 def test_a_batch_queries_only_its_own_records(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
+    company.ber.add_asset("P-6")
+    company.ber.sync()  # counts all records once per thousand new ones, see `quotas.check_number`
     asked, plans = traced(monkeypatch)
     pallet = company.ber.add_asset("P-7", "AA07")
     company.ber.scan(pallet, 1, EPOCH)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import IncompleteRead
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from edge.sync import hub_connection
 from edge.sync.hub_connection import HubConnection
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -21,6 +24,7 @@ MOVED = b"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:9/\r\nContent-Length:
 def hub(serve: Callable[[socket.socket], None]) -> Iterator[HubConnection]:
     """Run a server in a thread and yield a connection to it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(10)  # a connection that never comes fails the test
         thread = threading.Thread(target=serve, args=(listening,))
         thread.start()
         connection = HubConnection(f"http://127.0.0.1:{listening.getsockname()[1]}/box/", None)
@@ -58,11 +62,35 @@ def test_an_idle_connection_that_the_hub_closed_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("answer", [ANSWER[:-1], ANSWER.replace(b"Content-Length: 2", b"Transfer-Encoding: chunked")])
-def test_an_answer_that_is_cut_short_is_an_error_and_the_next_request_connects_again(answer: bytes) -> None:
+def test_after_a_truncated_answer_the_next_request_reconnects(answer: bytes) -> None:
     with hub(answering([answer], [ANSWER])) as connection:
         with pytest.raises(IncompleteRead):
             connection.post("/a", b"", {})
         assert connection.post("/a", b"", {}).content == b"ok"
+
+
+def test_after_an_answer_that_never_came_the_next_request_connects_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_connection, "ANSWER_SECONDS", 0.05)
+    is_over = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        with listening.accept()[0]:
+            answering([ANSWER])(listening)
+            is_over.wait(10)
+
+    with hub(serve) as connection:
+        with pytest.raises(TimeoutError):
+            connection.post("/a", b"", {})
+        monkeypatch.setattr(hub_connection, "ANSWER_SECONDS", 10)
+        try:
+            assert connection.post("/a", b"", {}).content == b"ok"
+        finally:
+            is_over.set()
+
+
+def test_without_the_file_of_its_authority_a_hub_is_not_trusted(tmp_path: Path) -> None:
+    with pytest.raises(ssl.SSLError, match=r"missing\.pem"):
+        HubConnection("https://127.0.0.1:9", tmp_path / "missing.pem").post("/a", b"", {})
 
 
 def test_the_address_may_have_a_path() -> None:

@@ -117,7 +117,7 @@ def test_a_hub_copied_back_twice_starts_one_epoch_each_time(company: Company, mo
     company.assert_settled()
 
 
-def test_a_site_with_wrong_reports_cannot_make_the_hub_start_over_repeatedly(
+def test_wrong_reports_cannot_make_the_hub_start_over_repeatedly(
     company: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(epochs, "RENEW_AGAIN", HOUR)

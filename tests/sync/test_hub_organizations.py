@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from edge.audit import actors
+from edge.database.connection import writing
 from edge.people import organizations
 from edge.readers import readers
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.sync import batch_format, verify
 from edge.sync import hub as hub_module
-from edge.sync.store import change_feed, hub_link
+from edge.sync.store import change_feed, epochs, hub_link
 from edge.sync.store.exchange import Batch, Cursor, Origin, Patch, Stay, TrackState
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
@@ -58,6 +59,16 @@ def secrets_at(box: Box) -> list[tuple[str]]:
         "SELECT name FROM remote_name WHERE name LIKE 'Secret%' UNION ALL "
         "SELECT what FROM set_aside UNION ALL SELECT value FROM tag WHERE value LIKE 'FFR%'"
     )
+
+
+def test_a_replaced_database_of_one_site_is_none_of_another(tmp_path: Path) -> None:
+    hub = Hub(tmp_path / "hub", "hub")
+    ber, ham = hub.add_site("BER"), hub.add_site("HAM")
+    with hub.in_use():
+        with writing():
+            epochs.retire(ber, "5f0c1d2e3a4b5c6d")
+        assert epochs.is_retired(ber, "5f0c1d2e3a4b5c6d")
+        assert not epochs.is_retired(ham, "5f0c1d2e3a4b5c6d")
 
 
 def test_a_site_sends_only_data_of_its_organization(ber: SiteBox) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from edge.audit.actors import person, shell
-from edge.database.connection import close_database
+from edge.database.connection import close_database, execute, writing
+from edge.doors import doors
 from edge.errors import Conflict
+from edge.events import detection
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
 from edge.operations import backup
@@ -17,12 +19,14 @@ from edge.people import people
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.records import assets, locations, lookup
+from edge.sync import hub as hub_module
 from edge.sync.sender import LinkError, Stopped
 from edge.sync.store import conflicts, recovered_history, site_copies, sites
 from edge.sync.store.hub_link import HubAccess
 from edge.tracking import antenna_names, report
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
+from tests.events.conftest import SILENCE
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
 pytestmark = pytest.mark.slow
@@ -53,7 +57,7 @@ def hub(tmp_path: Path) -> Hub:
 @pytest.fixture
 def ber(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteBox:
     """Return a synced site with all kinds of data. Small pages make many of them."""
-    for name, count in (("RECORDS", 2), ("TRACKS", 2), ("STAYS", 7)):
+    for name, count in (("RECORDS", 2), ("TRACKS", 2), ("STAYS", 7), ("PASSAGES", 2)):
         monkeypatch.setattr(site_copies, name, count)
     site = SiteBox(tmp_path / "ber", "BER", hub)
     site.pallet = site.add_asset("P-1", "AA01")
@@ -73,10 +77,22 @@ def ber(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteBox:
         record(
             [Scan(site.organization_id, site.pallet, site.docks[0], site.reader_id, gate, at, at, Quality.READER)], GAP
         )
+        door = doors.add_door(site.actor, "Dock 4", site.docks[0])
+        with writing():
+            for step in range(5):
+                at = EPOCH + step * HOUR
+                execute(
+                    "INSERT INTO passage (organization_id, door_id, asset_id, at, direction, confidence, inner_reads, "
+                    "outer_reads, since, until, decided_at) VALUES (?, ?, ?, ?, 2, 900, 5, 6, ?, ?, ?)",
+                    (site.organization_id, door, site.pallet, at, at, at, at),
+                )
     site.join()
     site.sync()
     site.fetch()
     return site
+
+
+PASSAGES = "SELECT no, door_id, asset_id, at, direction, decided_at FROM passage ORDER BY no"
 
 
 def test_a_new_machine_gets_all_data_with_the_same_ids(ber: SiteBox, tmp_path: Path) -> None:
@@ -92,6 +108,39 @@ def test_a_new_machine_gets_all_data_with_the_same_ids(ber: SiteBox, tmp_path: P
         assert report.moves(new.organization_id, row.id)[0].person_name == "Ann"
         newest = report.moves(new.organization_id, ber.pallet)[0]
         assert (newest.reader_name, newest.port) == ("Gate BER", "north gate")
+
+
+def test_passages_return_with_their_doors_and_are_not_sent_as_new_ones(ber: SiteBox, tmp_path: Path) -> None:
+    new = NewBox(tmp_path / "new", ber)
+    new.join_again()
+    with new.in_use():
+        detection.start(SILENCE)
+    new.recover()
+    assert len(ber.rows(PASSAGES)) == 5
+    assert new.rows(f"SELECT count(*) FROM event_candidate WHERE kind = {int(detection.Candidate.PASSAGE)}") == [(0,)]
+    assert new.rows(PASSAGES) == ber.rows(PASSAGES)
+    assert new.rows("SELECT id, name, location_id FROM door") == ber.rows("SELECT id, name, location_id FROM door")
+    before = new.hub.rows("SELECT no, remote_no, at FROM passage ORDER BY no")
+    new.sync()
+    assert new.hub.rows("SELECT no, remote_no, at FROM passage ORDER BY no") == before
+    with new.in_use(), writing():  # a later passage gets a number that no passage had
+        execute(
+            "INSERT INTO passage SELECT NULL, organization_id, door_id, asset_id, at + 1, direction, confidence, "
+            "inner_reads, outer_reads, since, until, decided_at + 1, 0, NULL, NULL, NULL FROM passage LIMIT 1"
+        )
+    assert new.rows("SELECT max(no) FROM passage") == [(6,)]
+
+
+def test_an_earlier_hub_without_passages_ends_the_recovery_with_history(
+    ber: SiteBox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sections = {name: section for name, section in hub_module._SECTIONS.items() if name != "passages"}
+    monkeypatch.setattr(hub_module, "_SECTIONS", sections)
+    new = NewBox(tmp_path / "new", ber)
+    new.join_again()
+    new.recover()
+    assert site_dump(new) == site_dump(ber)
+    assert new.rows(PASSAGES) == []
 
 
 def test_a_new_machine_continues_the_history_of_the_site(ber: SiteBox, tmp_path: Path) -> None:
@@ -198,3 +247,15 @@ def test_a_machine_with_records_refuses_to_recover(ber: SiteBox, tmp_path: Path)
     with other.in_use(), pytest.raises(Conflict, match="already has assets or locations"):
         recovered_history.join(other.actor, HubAccess("https://hub", "BER", "The hub", "key"))
     assert other.rows("SELECT * FROM target") == []
+
+
+def test_a_tag_used_again_before_a_recovery_stays_with_its_new_record(ber: SiteBox, tmp_path: Path) -> None:
+    ber.add_asset("P-6", "EE01", "EE02")
+    ber.sync()
+    new = NewBox(tmp_path / "new", ber)
+    new.join_again()
+    new.add_asset("N-1", "EE01")
+    new.recover()
+    tags = "SELECT external_key, value FROM tag JOIN asset a ON a.id = asset_id WHERE tag.deleted_at IS NULL "
+    assert new.rows(f"{tags} AND value GLOB 'EE*' ORDER BY 2") == [("N-1", "EE01"), ("P-6", "EE02")]
+    assert new.rows("SELECT what FROM set_aside") == [("asset P-6",)]

@@ -9,8 +9,9 @@ import pytest
 
 from edge.records import assets, location_tree, locations
 from edge.records.tags import NewTag
-from edge.sync import sender
-from edge.sync.store import incoming
+from edge.sync import hub, sender
+from edge.sync.sender import Sender
+from edge.sync.store import change_feed, incoming, state
 from edge.tracking.late_reads import take_back
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, hub_dump, site_dump
 
@@ -47,6 +48,98 @@ def test_a_first_copy_is_split_into_small_batches(ber: SiteBox, monkeypatch: pyt
     assert hub_dump(ber) == site_dump(ber)
     assert max(records) <= 2 + 2 + 3  # two due, the assets of two tracks, and their three locations
     assert ber.rows("SELECT board_at IS NOT NULL FROM target") == [(1,)]
+
+
+def test_a_batch_has_a_maximum_number_of_records_but_any_number_of_their_rows(
+    ber: SiteBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "MAX_RECORDS", 4)
+    sizes: list[tuple[int, int]] = []
+    take = incoming.take
+
+    def counted(*args: Any) -> Any:
+        sizes.append((len(args[2].assets), sum(len(patch.stays) for patch in args[2].patches)))
+        return take(*args)
+
+    monkeypatch.setattr(incoming, "take", counted)
+    pallet = ber.add_asset("P-1")
+    ber.join()
+    ber.sync()
+    sizes.clear()
+    for step in range(20):
+        ber.scan(pallet, step % 3, EPOCH + step * HOUR)
+    ber.sync()
+    assert sizes[0][1] == 20
+    sizes.clear()
+    for number in range(10):
+        ber.add_asset(f"C-{number}")
+    ber.sync()
+    assert [records for records, _ in sizes] == [4, 4, 2]
+
+
+def test_many_rows_of_one_instant_are_sent_together(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    pallet = ber.add_asset("P-1")
+    for at in (EPOCH, EPOCH + HOUR):
+        for dock in (0, 1, 2, 0, 1):
+            ber.scan(pallet, dock, at)
+    ber.join()
+    for module in (sender, hub):
+        monkeypatch.setattr(module, "MAX_ROWS", 2)
+    ber.sync()
+    assert hub_dump(ber) == site_dump(ber)
+
+
+def test_a_change_that_arrives_while_last_seen_times_are_prepared_is_sent_with_them(
+    ber: SiteBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pallet = ber.add_asset("P-1")
+    ber.join()
+    ber.scan(pallet, 0, EPOCH)
+    ber.sync()
+    ber.scan(pallet, 0, EPOCH + SECOND)  # changes no row of history
+    claim = change_feed.claim
+
+    def interrupted(after: int) -> int | None:
+        monkeypatch.setattr(change_feed, "claim", claim)
+        ber.add_asset_now("P-2")
+        return claim(after)
+
+    monkeypatch.setattr(change_feed, "claim", interrupted)
+    with ber.in_use():
+        one = Sender(ber.call)
+        one.connect()
+        assert one.push().rows == 1
+    assert hub_dump(ber) == site_dump(ber)
+
+
+def test_a_site_reports_until_when_its_history_is_at_the_hub(ber: SiteBox) -> None:
+    pallet = ber.add_asset("P-1")
+    ber.scan(pallet, 0, EPOCH)
+    ber.join()
+    ber.sync()
+    ber.scan(pallet, 1, EPOCH + HOUR)
+    with ber.in_use():
+        Sender(ber.call).connect()
+    with ber.hub.in_use():
+        [row] = state.site_statuses(ber.hub.organization_id)
+        assert row.history_until == EPOCH + HOUR, "the first stay that waits"
+
+
+def test_what_the_hub_sets_aside_is_listed_with_its_reason(ber: SiteBox) -> None:
+    ber.join()
+    ber.sync()
+    ber.add_asset("P-1")
+
+    def refused(send: Any) -> Any:
+        answer = send()
+        return {**answer, "aside": ["asset P-1: its tag: AA is taken"]} if "aside" in answer else answer
+
+    ber.spoil = refused
+    with ber.in_use():
+        one = Sender(ber.call)
+        one.connect()
+        one.push()
+    assert ber.rows("SELECT what, reason FROM set_aside") == [("asset P-1", "its tag: AA is taken")]
 
 
 def test_later_changes_follow(ber: SiteBox) -> None:

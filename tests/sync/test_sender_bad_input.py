@@ -264,6 +264,27 @@ def test_refused_positions_are_retried_later(ber: SiteBox) -> None:
     assert_equal(ber)
 
 
+def test_refused_positions_set_no_change_aside(ber: SiteBox) -> None:
+    """A batch of positions only, as after the daily limit, contains none of the waiting changes."""
+    link = Connected(ber)
+    attempt(link)
+    ber.scan(ber.pallet, 1, EPOCH + 7 * HOUR)
+    link.line.spoil = lambda send: (
+        lambda path, *content: Answer(400, {}, b'{"error": "no"}') if path.endswith("changes") else send(path, *content)
+    )
+    with ber.in_use():
+        sender = Sender(link.client.call)
+        sender.connect()
+        for _ in range(10):  # halves the batch down to one row
+            sender.push(with_history=False)
+        with pytest.raises(LinkError, match="rejected the current locations"):
+            sender.push(with_history=False)
+    assert ber.rows("SELECT * FROM set_aside") == []
+    link.line.spoil = lambda send: send
+    attempt(link)
+    assert_equal(ber)
+
+
 def test_a_site_waits_as_long_as_the_hub_asks(ber: SiteBox) -> None:
     link = Connected(ber)
     link.line.spoil = answering(429, b'{"error": {"detail": "Too many requests"}}', **{"Retry-After": "17"})

@@ -18,7 +18,7 @@ import pytest
 from edge.audit.actors import person
 from edge.database import connection as database_module
 from edge.database.connection import close_database, database, execute
-from edge.errors import EdgeError
+from edge.errors import Conflict, EdgeError
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
 from edge.people import people
@@ -26,10 +26,12 @@ from edge.people.people import Role
 from edge.readers import readers
 from edge.records import assets, locations
 from edge.records.tags import NewTag
+from edge.sync import verify
 from edge.sync.sender import LinkError, Sender, Stopped
-from edge.sync.store import recovered_history
+from edge.sync.store import copy_digests, digests, hub_link, recovered_history, site_lifecycle, sites
+from edge.sync.store.digests import ALL_DAYS, Scope
 from edge.tracking import deletion
-from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, assert_equal
+from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, assert_digests, assert_equal, kill_at_each_commit
 
 pytestmark = pytest.mark.slow
 
@@ -214,6 +216,85 @@ class Mishaps:
         site.copy_back(original)
 
 
+class Moves:
+    """Sites leave, return, are renamed, retired, removed, and join as another site that is merged with the first."""
+
+    def __init__(self, hub: Hub, chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hub, self.chance, self.monkeypatch = hub, chance, monkeypatch
+        self.earlier: dict[int, list[int]] = {}  # numbers of the sites that a box was before, by its present one
+        self.made = 0
+
+    def step(self, life: Life) -> None:
+        site = life.site
+        if not site.rows("SELECT 1 FROM target"):
+            self.bring_back(site)
+            return
+        moves = [self.leave, self.retire, self.remove, self.rename, self.join_as_another, self.merge]
+        self.chance.choice(moves)(site)
+
+    def leave(self, site: SiteBox) -> None:
+        self._killed(site.leave)
+
+    def retire(self, site: SiteBox) -> None:
+        with self.hub.in_use():
+            site_lifecycle.retire(self.hub.actor, site.site_no)
+        site.leave()
+
+    def remove(self, site: SiteBox) -> None:
+        with self.hub.in_use():
+            site_lifecycle.remove(self.hub.actor, site.site_no)
+        site.leave()
+
+    def rename(self, site: SiteBox) -> None:
+        code = self._new_code()
+
+        def rename() -> None:
+            with self.hub.in_use():
+                site_lifecycle.rename(self.hub.actor, site.site_no, code=code, name=f"Site {code}")
+
+        self._killed(rename)
+        site.name = code
+
+    def join_as_another(self, site: SiteBox) -> None:
+        """Join as a new site by mistake: all records clash with those of the site that the box was before."""
+        site.leave()
+        before = site.site_no
+        site.name = self._new_code()
+        site.site_no = self.hub.add_site(site.name)
+        self.earlier[site.site_no] = [*self.earlier.pop(before, []), before]
+        site.join()
+
+    def merge(self, site: SiteBox) -> None:
+        """Merge the sites that the box was before. First it sends all its records as the present one."""
+        if site.site_no not in self.earlier:
+            return
+        link, site.spoil = site.spoil, lambda send: send()
+        site.settle(500)
+        for before in reversed(self.earlier.pop(site.site_no)):
+
+            def merge(before: int = before) -> None:
+                with self.hub.in_use():
+                    site_lifecycle.merge(self.hub.actor, before, site.site_no)
+
+            self._killed(merge)
+        site.spoil = link
+
+    def bring_back(self, site: SiteBox) -> None:
+        with self.hub.in_use(), suppress(Conflict):
+            sites.add_site(self.hub.actor, site.name, site.name, f"code {site.name}".encode())
+        site.rejoin()
+
+    def _new_code(self) -> str:
+        self.made += 1
+        return f"X{self.made}"
+
+    def _killed(self, do: Callable[[], object]) -> None:
+        if self.chance.random() < 0.3:
+            kill_at_each_commit(self.monkeypatch, do)
+        else:
+            do()
+
+
 def one_conversation(site: SiteBox, chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send some batches until a random end, possibly a crash at a commit."""
     commits = chance.randrange(40)
@@ -241,6 +322,23 @@ def one_conversation(site: SiteBox, chance: random.Random, monkeypatch: pytest.M
             close_database()
 
 
+def store_digests(site: SiteBox) -> None:
+    """Store the digests of all days at both ends. Later writes must drop them."""
+    with site.in_use():
+        digests.kept_by_day(Scope(site.organization_id, None), ALL_DAYS)
+        copy_digests.by_range(site.organization_id, copy_digests.read_site, 0, (), -1, 60)
+    with site.hub.in_use():
+        digests.kept_by_day(Scope(site.hub.organization_id, site.site_no), ALL_DAYS)
+        copy_digests.by_range(site.hub.organization_id, copy_digests.read_hub, 0, (), -1, 60)
+
+
+def compare(site: SiteBox) -> list[str]:
+    with site.in_use():
+        here = hub_link.find()
+        assert here
+        return [str(difference) for difference in verify.compare(here, site.call)]
+
+
 def bring_to_rest(site: SiteBox) -> None:
     """Repair the link, resolve pending manual steps, and sync."""
     if not site.rows("SELECT 1 FROM target"):
@@ -256,16 +354,22 @@ def bring_to_rest(site: SiteBox) -> None:
         site.settle(500)
 
 
-def live(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_mishaps: bool) -> None:
+def live(
+    folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_mishaps: bool = False, with_moves: bool = False
+) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr("edge.sync.sender.MAX_ROWS", chance.choice([3, 10, 2000]))
     monkeypatch.setattr("edge.sync.sender.NOW_ROWS", chance.choice([2, 5000]))
+    monkeypatch.setattr("edge.database.sliced_writing.SLICE_SECONDS", chance.choice([0, 0.05]))  # 0: a step in each
+    rows = chance.choice([1, 50])
+    for module in ("edge.database.sliced_writing", "edge.sync.store.incoming"):
+        monkeypatch.setattr(f"{module}.ROWS_OF_STEP", rows)
     for module in ("edge.sync.sender", "edge.sync.store.epochs"):  # tests restore copies more often than users do
         monkeypatch.setattr(f"{module}.RENEW_AGAIN", 0)
     hub = Hub(folder / "hub", "hub")
     lives = [Life(SiteBox(folder / code, code, hub), chance) for code in CODES]
     links = [BadLink(chance) for _ in lives]
-    mishaps = Mishaps(hub, chance)
+    mishaps, moves = Mishaps(hub, chance), Moves(hub, chance, monkeypatch)
     for life, link in zip(lives, links, strict=True):
         life.site.spoil = link
         with life.site.in_use():
@@ -277,17 +381,26 @@ def live(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_misha
         life.step()
         if with_mishaps and chance.random() < 0.3:
             mishaps.step(life)
+        if with_moves and chance.random() < 0.15:
+            moves.step(life)
         if chance.random() < 0.3 and life.site.rows("SELECT 1 FROM target"):
             one_conversation(life.site, chance, monkeypatch)
+            store_digests(life.site)
     for life, link in zip(lives, links, strict=True):
         link.is_good = True
+        if with_moves and not life.site.rows("SELECT 1 FROM target"):
+            moves.bring_back(life.site)
         bring_to_rest(life.site)
+    for life in lives:
+        moves.merge(life.site)
     for _ in range(2):  # data of one site reaches the others
         for life in lives:
             life.site.settle()
     for box in (hub, *(life.site for life in lives)):
         assert box.rows("SELECT * FROM conflict") == []
+        assert_digests(box)
     for life in lives:
+        assert compare(life.site) == []
         assert_equal(life.site)
         pruned = "what NOT LIKE 'history before %'"
         assert with_mishaps or life.site.rows(f"SELECT * FROM set_aside WHERE {pruned}") == []
@@ -307,14 +420,21 @@ def test_in_the_end_the_hub_has_every_row_of_every_site(
     live(tmp_path, seed, monkeypatch, with_mishaps=with_mishaps)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_sites_that_leave_return_and_merge_lose_nothing(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live(tmp_path, seed, monkeypatch, with_moves=True)
+
+
 def main() -> None:
     database_module.PRAGMAS["synchronous"] = "off"
     count, first = (int(word) for word in [*sys.argv[1:], *["100", "0"][len(sys.argv) - 1 :]])
     for seed in range(first, first + count):
-        for with_mishaps in (False, True):
+        for with_mishaps, with_moves in ((False, False), (True, False), (False, True)):
             with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
-                print(f"seed {seed}, {with_mishaps=}", flush=True)
-                live(Path(folder), seed, monkeypatch, with_mishaps=with_mishaps)
+                print(f"seed {seed}, {with_mishaps=}, {with_moves=}", flush=True)
+                live(Path(folder), seed, monkeypatch, with_mishaps=with_mishaps, with_moves=with_moves)
 
 
 if __name__ == "__main__":

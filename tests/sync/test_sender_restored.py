@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from edge.people.secrets import hash_secret
 from edge.sync import batch_format, verify
 from edge.sync.sender import LinkError, Sender, Stopped
-from edge.sync.store import change_feed, hub_link
+from edge.sync.store import change_feed, hub_link, sites
 from edge.sync.store.exchange import Batch, Cursor
 from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
@@ -225,3 +226,11 @@ def test_a_copy_that_reports_first_to_a_restored_hub_is_detected(ber: SiteBox) -
     ber.copy_back(original)
     ber.sync()
     assert ber.rows("SELECT former_epochs FROM target") != [("[]",)]
+
+
+def test_a_replaced_database_cannot_report_before_the_new_one(ber: SiteBox) -> None:
+    with ber.hub.in_use():
+        sites.renew_code(ber.hub.actor, ber.site_no, hash_secret("again"))
+        sites.join(hash_secret("again"), hash_secret("another secret"))
+    with ber.in_use(), pytest.raises(Stopped):
+        Sender(ber.call).connect()

@@ -12,7 +12,7 @@ from edge.database.connection import FILE_NAME, close_database
 from edge.sync import worker
 from edge.sync.sender import SecondBox
 from edge.sync.store import sites, state
-from edge.sync.worker import Pace, Worker
+from edge.sync.worker import SyncPace, SyncWorker
 from tests.sync.http import Connected
 from tests.sync.world import EPOCH, SECOND, Box, Hub, SiteBox, assert_equal
 
@@ -105,7 +105,7 @@ def test_the_refused_machine_shows_the_reason(tmp_path: Path, time: list[int], m
     ber.sync()
     clone = Clone(ber, tmp_path / "clone")
     line.line._site = clone
-    refused = Worker(clone.folder, Pace(10, 0, 14), lambda: False)
+    refused = SyncWorker(clone.folder, SyncPace(10, 0, 14), lambda: False)
     monkeypatch.setattr(worker, "HubClient", lambda *_: line.client)
     monkeypatch.setattr(worker.files, "read", lambda _: ("", None))
     with clone.in_use():

@@ -138,7 +138,7 @@ def test_a_failing_store_does_not_end_the_thread(store: Path, monkeypatch: pytes
     monkeypatch.setattr(worker, "UNEXPECTED_SECONDS", 0.01)
     monkeypatch.setattr(hub_link, "find", refuse)
     monkeypatch.setattr(hub_link, "update", refuse)
-    running = worker.Worker(store, worker.Pace(0.01, 0, 1), lambda: False)
+    running = worker.SyncWorker(store, worker.SyncPace(0.01, 0, 1), lambda: False)
     running.start()
     try:
         assert all(rounds.acquire(timeout=5) for _ in range(6))

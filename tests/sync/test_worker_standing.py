@@ -19,7 +19,7 @@ from edge.database.connection import database
 from edge.sync import files, hub, sender, worker
 from edge.sync.sender import Sender
 from edge.sync.store import hub_link
-from edge.sync.worker import Pace, Worker
+from edge.sync.worker import SyncPace, SyncWorker
 from tests.sync.http import SECRET, Connected, Send
 from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
 
@@ -45,7 +45,7 @@ class Standing:
         self.site.join()
         files.write(self.site.folder, SECRET, "")
         monkeypatch.setattr(worker, "HubClient", lambda *_: link.client)
-        self.worker = Worker(self.site.folder, Pace(5.0, megabytes_a_day << 20, 14), lambda: False)
+        self.worker = SyncWorker(self.site.folder, SyncPace(5.0, megabytes_a_day << 20, 14), lambda: False)
         self._chance = random.Random(3)
 
     def _count(self, send: Send) -> Send:
@@ -150,6 +150,33 @@ def test_a_hub_of_an_earlier_release_gets_full_positions(tmp_path: Path, monkeyp
     assert not any("seen" in sender.batch_format.unpack(body) for body in sent)
 
 
+def test_the_daily_limit_holds_with_a_hub_of_an_earlier_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a hub accepts no batch without changes, so it gets one change with the positions of each minute."""
+    standing = Standing(tmp_path, monkeypatch, megabytes_a_day=1)
+    monkeypatch.setattr("edge.sync.hub.hello", without("accepts"))
+    standing.pass_time(5 * MINUTE)
+    site, moved = standing.site, standing.assets[0]
+    count = "SELECT count(*) FROM history"
+    before = site.hub.rows(count)[0][0]
+    with site.in_use():
+        hub_link.count_bytes(2 << 20, 0)
+        for turn in range(40):
+            site.scan_now(moved, (turn + 1) % 3, standing.now + turn * SECOND)
+        for _ in range(3):
+            standing.now += 15 * MINUTE
+            site.scan_now(moved, 2, standing.now)
+            standing.worker._round()
+    assert 1 <= site.hub.rows(count)[0][0] - before <= 3
+    sql = "SELECT l.external_key FROM track JOIN asset a ON a.id = asset_id JOIN location l ON l.id = location_id "
+    assert site.hub.rows(sql + "WHERE a.external_key = 'P-0'") == [("BER-DOCK-2",)]
+    standing.now += clock.DAY
+    with site.in_use():
+        standing.round()
+    assert_equal(site)
+
+
 def without(key: str) -> Any:
     """Return the greeting of an earlier release."""
     hello = hub.hello
@@ -168,3 +195,20 @@ def main() -> None:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+def test_the_bytes_of_a_round_beyond_the_daily_limit_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing = Standing(tmp_path, monkeypatch, megabytes_a_day=1)
+    standing.pass_time(MINUTE)
+    with standing.site.in_use():
+        hub_link.count_bytes(2 << 20, 0)
+        standing.now += 15 * MINUTE
+        standing.site.scan_now(standing.assets[0], 1, standing.now)
+        standing.round()
+        here = hub_link.find()
+        assert here
+        assert here.bytes_sent > 2 << 20
+        assert standing.worker._client is not None
+        assert standing.worker._client.sent == 0

@@ -21,10 +21,12 @@ def make(folder: Path, *, days: int = 2, names: str = "IP:127.0.0.1", authority_
     folder.mkdir(exist_ok=True)
     ca_key, ca, key, request, file = (folder / name for name in ("ca.key", "ca.crt", "hub.key", "hub.csr", "hub.crt"))
     extensions = folder / "hub.ext"
-    extensions.write_text(f"subjectAltName={names}\nextendedKeyUsage=serverAuth\n")
+    identifiers = "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n"
+    extensions.write_text(f"subjectAltName={names}\nextendedKeyUsage=serverAuth\n{identifiers}")
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     _openssl(
-        "req", "-x509", *curve, "-keyout", ca_key, "-out", ca, "-subj", "/CN=Test authority", "-days", authority_days
+        *("req", "-x509", *curve, "-keyout", ca_key, "-out", ca, "-subj", "/CN=Test authority"),
+        *("-addext", "keyUsage=critical,keyCertSign,cRLSign", "-days", authority_days),
     )
     _openssl("req", "-new", *curve, "-keyout", key, "-out", request, "-subj", "/CN=hub")
     (folder / "index.txt").write_text("")

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from edge.audit import actors
 from edge.audit.actors import shell
-from edge.database import migrate
-from edge.database.connection import FILE_NAME, close_database, open_database
+from edge.database.connection import FILE_NAME, close_database, database, execute, open_database
 from edge.errors import EdgeError, Unavailable
 from edge.operations import backup
 from edge.operations.backup import Rotation
@@ -28,11 +29,13 @@ from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.sync import batch_format, hub, verify
 from edge.sync.recover import recover
-from edge.sync.sender import BatchRefused, LinkError, SecondBox, Sender, Stopped
-from edge.sync.store import hub_link, sites
+from edge.sync.sender import BatchRefused, HistoryWaits, LinkError, SecondBox, Sender, Stopped
+from edge.sync.store import copy_digests, digests, hub_link, mirrors, site_quotas, sites
+from edge.sync.store.exchange import AssetRecord, LocationRecord, Peer
 from edge.sync.store.hub_link import HubAccess
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
+from tests.databases import make_database
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -47,7 +50,7 @@ class Box:
         folder.mkdir(parents=True)
         self.folder, self.name = folder, name
         close_database()
-        migrate.migrate(folder)
+        make_database(folder)
         self.organization_id = organizations.add_organization(actors.shell(), "Acme").id
         self.actor = actors.shell(self.organization_id)
         close_database()
@@ -88,6 +91,9 @@ class Hub(Box):
             sites.join(hash_secret(code), hash_secret(f"secret {code}"))
             return made.no
 
+    def permanent_id(self) -> str:
+        return str(self.rows("SELECT id FROM hub")[0][0])
+
     def answer(self, site_no: int, path: str, body: bytes) -> Any:
         with self.in_use():
             site = sites.get_site(self.organization_id, site_no)
@@ -123,7 +129,26 @@ class SiteBox(Box):
 
     def join(self) -> None:
         with self.in_use():
-            hub_link.begin(self.actor, HubAccess("https://hub", self.name, "The hub", f"key of {self.name}"))
+            hub_link.begin(
+                self.actor,
+                HubAccess("https://hub", self.name, "The hub", f"key of {self.name}", self.hub.permanent_id()),
+            )
+
+    def leave(self) -> None:
+        with self.in_use():
+            hub_link.end(self.actor)
+
+    def rejoin(self) -> None:
+        """Join again with a new code of the same site, after leaving."""
+        with self.hub.in_use():
+            sites.renew_code(self.hub.actor, self.site_no, hash_secret("return"))
+            sites.join(hash_secret("return"), hash_secret("yet another secret"))
+        self.join()
+
+    def add_dock(self, key: str) -> None:
+        with self.in_use():
+            dock = locations.create(self.actor, name=key, external_key=key, parent=Parent(self.yard, UNSET))
+        self.docks.append(dock.id)
 
     def add_asset(self, key: str, *tags: str) -> int:
         with self.in_use():
@@ -155,6 +180,8 @@ class SiteBox(Box):
                 raise Stopped(str(error)) from error
             except sites.SecondBox as error:
                 raise SecondBox(str(error), error.retry_after_seconds) from error
+            except site_quotas.HistoryWaits as error:
+                raise HistoryWaits(str(error), error.retry_after_seconds) from error
             except Unavailable as error:
                 raise LinkError(str(error), error.retry_after_seconds) from error
             except (EdgeError, batch_format.TooLarge) as error:
@@ -217,6 +244,44 @@ class SiteBox(Box):
         raise AssertionError("still not in sync")
 
 
+def apply_records(peer: Peer, *records: AssetRecord | LocationRecord) -> list[str]:
+    """Store records of a peer. Returns a text for each refused one. Call in a transaction."""
+    aside: list[str] = []
+    assets_only = [record for record in records if isinstance(record, AssetRecord)]
+    locations_only = [record for record in records if isinstance(record, LocationRecord)]
+    for _ in mirrors.apply_in_steps(peer, assets_only, locations_only, aside):
+        pass
+    return aside
+
+
+class Kill(BaseException):
+    """Simulates a killed process."""
+
+
+def kill_at_each_commit(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+    """Repeat an action, killed before the first commit, then before the second, until it is complete."""
+    commit = database.commit
+    for allowed in range(100):
+        left = [allowed]
+
+        def commit_or_die(left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Kill
+            commit()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(database, "commit", commit_or_die)
+            try:
+                do()
+            except Kill:
+                close_database()
+                continue
+        assert allowed, "nothing was committed"
+        return
+    raise AssertionError("it never ends")
+
+
 _SITE_HISTORY = """
 SELECT a.external_key, a.created_at, l.external_key, h.observed_at, h.seq, h.seen_for, r.name,
        s.port, h.delay, h.quality, h.rule, h.rssi
@@ -272,6 +337,22 @@ def assert_equal(site: SiteBox) -> None:
         assert (wrong_here, wrong_there) == ([], []), f"{table}: only here {wrong_here}, only there {wrong_there}"
     wrong = "SELECT no FROM track WHERE history_rows <> (SELECT count(*) FROM history WHERE position_no = track.no)"
     assert site.hub.rows(wrong) == []
+
+
+def assert_digests(box: Box) -> None:
+    """Check that every stored digest equals the one computed from the history."""
+    with box.in_use():
+        stored: dict[int, dict[int, digests.Digest]] = {}
+        for site_no, day, *digest in execute("SELECT * FROM history_digest WHERE row_count IS NOT NULL"):
+            stored.setdefault(site_no, {})[day] = (digest[0], digest[1])
+        for site_no, by_day in stored.items():
+            scope = digests.Scope(box.organization_id, site_no or None)
+            computed = digests.by_day(scope, digests.ALL_DAYS)
+            wrong = {day: digest for day, digest in by_day.items() if computed.get(day, (0, 0)) != digest}
+            assert wrong == {}, f"{box.name}, site {site_no}: {wrong} stored, {computed} computed"
+        read = copy_digests.read_hub if execute("SELECT 1 FROM hub").fetchone() else copy_digests.read_site
+        for number, totals in execute("SELECT range, totals FROM copy_digest").fetchall():
+            assert totals == copy_digests._totals(copy_digests.in_range(box.organization_id, read, number)), box.name
 
 
 def site_dump(site: SiteBox) -> dict[str, list[tuple[Any, ...]]]:

@@ -29,7 +29,7 @@ TOOLS = {
 class Computer:
     """A stopped broker with messages for an absent subscriber in its queue file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, session: str = "edge") -> None:
         self.kept, self.warnings, self._tools = folder / "kept", folder / "edge" / "warnings", folder / "tools"
         for path in (self.kept, self.warnings.parent, self._tools):
             path.mkdir()
@@ -37,9 +37,10 @@ class Computer:
             (self._tools / name).write_text(f"#!/bin/sh\n{body}\n")
             (self._tools / name).chmod(0o755)
         self.file = self.kept / "mosquitto.db"
+        self._script = SCRIPT
         broker = Mosquitto(self.kept)
         broker.start()
-        subscriber = _client("edge", broker.port)
+        subscriber = _client(session, broker.port)
         subscriber.subscribe("site/#", 1)
         answered: list[int] = []
         subscriber.on_subscribe = lambda *_: answered.append(1)
@@ -52,10 +53,20 @@ class Computer:
         publisher.loop_stop()
         broker.stop()
 
+    def install_edge(self) -> Path:
+        """Install a program in place of edge that notes its arguments. Returns the notes."""
+        notes, program = self._tools / "notes", self._tools / "edge"
+        program.write_text(f'#!/bin/sh\necho "$1" >>{notes}\n')
+        program.chmod(0o755)
+        self._script = self._tools / "check"
+        text = SCRIPT.read_text().replace("/usr/local/bin/edge", str(program))
+        self._script.write_text(text.replace("/etc/edge/edge.toml", str(program)))
+        return notes
+
     def check(self, umask: int = 0o022) -> str:
         """Run the script as before a start of the broker. Returns its journal output."""
         done = subprocess.run(
-            ["sh", str(SCRIPT), str(self.kept), str(self.warnings)],
+            ["sh", str(self._script), str(self.kept), str(self.warnings)],
             env={"PATH": f"{self._tools}:/usr/sbin:/usr/bin:/sbin:/bin"},
             capture_output=True, text=True, check=True, umask=umask,
         )  # fmt: skip
@@ -95,6 +106,16 @@ def test_a_sound_file_is_left_as_it_is(computer: Computer) -> None:
     assert computer.check() == ""
     assert computer.file.read_bytes() == before
     assert (computer.warning, computer.aside) == (None, [])
+
+
+@pytest.mark.parametrize(("session", "is_created"), [("edge", True), ("edge-session-1", False)])
+def test_sessions_that_mosquitto_had_not_saved_are_created(tmp_path: Path, session: str, is_created: bool) -> None:
+    """After a power cut, reads would be acknowledged and dropped until edge connects."""
+    computer = Computer(tmp_path, session)
+    notes = computer.install_edge()
+    computer.check()
+    assert (notes.exists() and notes.read_text() == "broker-session\n") == is_created
+    assert b"read 100" in computer.file.read_bytes()
 
 
 def test_garbage_that_mosquitto_passes_over_is_kept_and_reported(computer: Computer) -> None:

@@ -21,7 +21,6 @@ OF_ROOT = (
     "edge-upgrade",
     "edge-https",
     "edge-mdns",
-    "edge-accounts",
     "edge-broker-check",
 )
 MODULES = ("venv", "urllib", "json", "ssl", "pip", "ensurepip", "sitecustomize", "subprocess", "logging", "shutil")

@@ -49,13 +49,26 @@ class Computer:
         """Run a function of the script. Returns its journal output."""
         mounts = f"mount --bind {self.etc} /etc; mount --bind {self.run_folder} /run; "
         functions = self.etc / "edge-https"  # without the final dispatch on the arguments
-        functions.write_text(SCRIPT.read_text().split("\ncase ${1:-} in")[0])
+        text = SCRIPT.read_text().split("\ncase ${1:-} in")[0].replace("/usr/local/bin/edge", "edge")
+        functions.write_text(text.replace("program=/opt/edge", f"program={self.etc.parent}/program"))
         done = subprocess.run(
             [*ALONE, f'{mounts} exec bash -c "$0"', f"{STUBS}\n. /etc/edge-https\n{command}"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
+
+    def switch(self, public_url: str, command: str) -> str:
+        """Write the settings of HTTPS, or switch it off. Returns the address of labels afterwards, and the output."""
+        venv = self.etc.parent / "program/venv"
+        if not venv.exists():
+            venv.mkdir(parents=True)
+            (venv / "systemd").symlink_to(SCRIPT.parent)
+        toml = self.etc / "edge/edge.toml"
+        listen = "0.0.0.0:8080" if public_url.startswith("http:") else "127.0.0.1:8080"
+        toml.write_text(f'[http]\nlisten = "{listen}"\npublic_url = "{public_url}"\n')
+        said = self(f"edge() {{ echo 'http.listen = {listen}'; }}; {command}")
+        return toml.read_text().split('public_url = "')[1].split('"')[0] + "\n" + said
 
     def names(self) -> set[str]:
         certificate = self.etc / "caddy/edge/edge.crt"
@@ -67,7 +80,10 @@ class Computer:
 
     def is_valid(self) -> bool:
         files = [self.etc / "edge/authority.crt", self.etc / "caddy/edge/edge.crt"]
-        return subprocess.run(["openssl", "verify", "-CAfile", *files], capture_output=True).returncode == 0
+        return (
+            subprocess.run(["openssl", "verify", "-x509_strict", "-CAfile", *files], capture_output=True).returncode
+            == 0
+        )
 
     @property
     def warning(self) -> str | None:
@@ -153,6 +169,13 @@ def test_a_new_authority_covers_the_names_of_now(computer: Computer) -> None:
     assert computer.warning is None
 
 
+@pytest.mark.parametrize("name", ["authority.crt", "authority.key"])
+def test_an_authority_that_a_power_cut_emptied_is_made_again(computer: Computer, name: str) -> None:
+    (computer.etc / "edge" / name).write_bytes(b"")
+    computer("make_authority; make_certificate")
+    assert computer.is_valid()
+
+
 def test_what_the_service_user_prints_is_no_script_for_root(computer: Computer) -> None:
     """The port comes from a program of the service's user, and a sed script can contain commands."""
     (computer.etc / "edge/edge.toml").touch()
@@ -167,3 +190,43 @@ def test_what_the_service_user_prints_is_no_script_for_root(computer: Computer) 
     assert "the port of http.listen is not known" in said
     assert "refused\n" in said
     assert not (computer.etc / "owned").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "port", "after"),
+    [
+        ("http://hall7.local:8080", "443", "https://hall7.local"),
+        ("http://192.168.4.20:8080/", "8443", "https://192.168.4.20:8443"),
+        ("https://hall7.local", "443", "https://hall7.local"),
+    ],
+)
+def test_the_address_of_labels_follows_when_https_is_switched_on(
+    computer: Computer, before: str, port: str, after: str
+) -> None:
+    (computer.etc / "edge/https.conf").write_text(f"PORT={port}\nREDIRECT_PORT=80\nMQTT_PORT=8883\nNAMES=\n")
+    said = computer.switch(before, "write_settings")
+    assert said.splitlines()[0] == after
+    assert ("Print them again" in said) == (before != after)
+
+
+def test_the_address_of_labels_follows_when_https_is_switched_off(computer: Computer) -> None:
+    said = computer.switch("https://hall7.local", "switch_off")
+    assert said.splitlines()[0] == "http://hall7.local:8080"
+
+
+def test_an_address_that_is_not_of_this_box_is_kept_and_reported(computer: Computer) -> None:
+    said = computer.switch("http://edge.example.com", "write_settings")
+    assert said.splitlines()[0] == "http://edge.example.com"
+    assert "which is not a name of this box" in said
+
+
+@pytest.mark.parametrize("public_url", ["https://hall7.local", "http://hall7.local:8080"])
+def test_settings_that_stay_the_same_keep_their_time(computer: Computer, public_url: str) -> None:
+    """An upgrade switches HTTPS on again, and the doctor compares this time with the start of the service."""
+    (computer.etc / "mosquitto/conf.d").mkdir()
+    toml = computer.etc / "edge/edge.toml"
+    age = "touch -d 2026-01-02T03:04:05Z /etc/edge/edge.toml"
+    quiet = "install_packages() { :; }; (($(date +%Y) >= 2026)) || date() { echo 2026; }"
+    said = computer.switch(public_url, f"{quiet}; {age}; switch_on --as-before")
+    assert "HTTPS is on" in said
+    assert (toml.stat().st_mtime == 1_767_323_045) == public_url.startswith("https:")

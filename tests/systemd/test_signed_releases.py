@@ -429,7 +429,7 @@ class TestUpgrade:
             if Path("/etc", name).exists():
                 ok("cp", "-aL", f"/etc/{name}", etc)
         (etc / "edge").mkdir()
-        self.computer, self.etc = computer, etc
+        self.computer, self.etc, self.tmp_path = computer, etc, tmp_path
         (tmp_path / "publisher").mkdir()
         self.publisher = Publisher(tmp_path / "publisher")
 
@@ -440,15 +440,16 @@ class TestUpgrade:
         files = {f"edge/systemd/{file.name}": file.read_text() for file in systemd.iterdir()}
         return (publisher or self.publisher).bundle(files, **options)  # type: ignore[arg-type]
 
-    def upgrade(self, bundle: Path, *flags: str) -> str:
+    def upgrade(self, bundle: Path, *flags: str, broken: bool = False, script: str = f"{SYSTEMD}/edge-upgrade") -> str:
         (self.computer._folder / "var/lib/bundle.tar").write_bytes(bundle.read_bytes())
-        return self.edge_upgrade(*flags, "/var/lib/bundle.tar")
+        return self.edge_upgrade(*flags, "/var/lib/bundle.tar", broken=broken, script=script)
 
-    def edge_upgrade(self, *arguments: str) -> str:
+    def edge_upgrade(self, *arguments: str, broken: bool = False, script: str = f"{SYSTEMD}/edge-upgrade") -> str:
         folder = self.computer._folder
-        (folder / "programs").write_text(PROGRAMS)
+        does_not_start = "timeout() { return 1; }\n" if broken else ""
+        (folder / "programs").write_text(PROGRAMS + does_not_start)
         mounts = "".join(f"mount --bind {folder}/{name} /{name}; " for name in ("etc", *FOLDERS))
-        command = f"BASH_ENV={folder}/programs exec bash -c '{SYSTEMD}/edge-upgrade {' '.join(arguments)}'"
+        command = f"BASH_ENV={folder}/programs exec bash -c '{script} {' '.join(arguments)}'"
         done = run(*ALONE, mounts + command)
         return done.stdout + done.stderr
 
@@ -486,6 +487,28 @@ class TestUpgrade:
         said = self.upgrade(self.bundle(Publisher(tmp_path / "other")))
         assert "is signed by the key" in said
         assert pinned.read_bytes() == self.publisher.public.read_bytes()
+
+    def test_the_key_of_a_first_one_that_fails_is_not_kept(self) -> None:
+        assert "The previous release runs again" in self.upgrade(self.bundle(), broken=True)
+        assert self.computer.state() == OLD
+        assert not (self.etc / "edge/publisher.pub").exists()
+
+    def test_a_release_that_did_not_install_the_verifier_lends_its_own(self) -> None:
+        """Earlier releases have no /usr/local/sbin/edge-verify next to edge-upgrade."""
+        self.know(self.publisher)
+        sbin = self.computer._folder / "usr/local/sbin"
+        (sbin / "edge-verify").unlink(missing_ok=True)
+        (sbin / "edge-upgrade").write_bytes((SYSTEMD / "edge-upgrade").read_bytes())
+        (sbin / "edge-upgrade").chmod(0o755)
+        lent = self.computer._folder / "opt/edge/releases/old/systemd/edge-verify"
+        lent.write_bytes(VERIFY.read_bytes())
+        lent.chmod(0o755)
+        (self.tmp_path / "other").mkdir()
+        said = self.upgrade(self.bundle(Publisher(self.tmp_path / "other")), script="/usr/local/sbin/edge-upgrade")
+        assert "is signed by the key" in said
+        assert self.computer.state() == OLD
+        said = self.upgrade(self.bundle(), script="/usr/local/sbin/edge-upgrade")
+        assert "Upgraded to" in said, said
 
     @pytest.mark.parametrize("is_known", [True, False])
     def test_an_unsigned_one_is_refused_before_anything_runs(self, is_known: bool) -> None:

@@ -35,9 +35,11 @@ systemctl() {
   case "$*:" in
     stop*edge:) rm -f $data/running ;;
     start*edge:) start ;;
+    start*edge-probation:) echo yes >>/var/lib/watched ;;
     show*) echo 0 ;;
   esac
 }
+setsid() { shift; "$@"; }
 setpriv() { shift 4; "$@"; local code=$?; take_in; return $code; }
 systemd-run() {
   local wanted
@@ -45,7 +47,10 @@ systemd-run() {
   echo "{\"schema_before\": $(head -1 $data/edge.db), \"schema_after\": $wanted}"
 }
 python3() {
-  if [[ $2 = -m ]]; then mkdir -p "$4/bin"; ln -s /bin/true "$4/bin/pip"; cp /var/lib/program "$4/bin/edge"
+  if [[ $2 = -c ]]; then head -1 $data/edge.db
+  elif [[ $2 = -m ]]; then mkdir -p "$4/bin" "$4/lib/python3.11/site-packages/edge/database/migrations"
+    (cd "$4"/lib/*/*/edge/database/migrations; touch $(seq -f %g.sql $(cat /var/lib/checkout/systemd/schema)))
+    ln -s /bin/true "$4/bin/pip"; cp /var/lib/program "$4/bin/edge"
   elif [[ $3 != http* ]]; then command python3 "$@"; fi
 }
 timeout() { shift; "$@"; }
@@ -54,8 +59,15 @@ journalctl() { :; }
 """
 CUT = r"""
 set -T
-trap '[[ ${FUNCNAME[0]-} =~ ^(take_in|start|systemctl|setpriv|systemd-run|python3|timeout|sync|journalctl)$ ||
+trap '[[ ${FUNCNAME[0]-} =~ ^(take_in|start|systemctl|setsid|setpriv|systemd-run|python3|timeout|sync|journalctl)$ ||
   $BASH_COMMAND != $AT ]] || kill -$SIGNAL $$' DEBUG
+"""
+# Fills the file system of /$FULL to the last page before the command that matches $AT.
+FILL = r"""
+set -T
+trap '[[ ${FUNCNAME[0]-} =~ ^(take_in|start|systemctl|setsid|setpriv|systemd-run|python3|timeout|sync|journalctl)$ ||
+  $BASH_COMMAND != $AT || -e /run/filled ]] ||
+  { touch /run/filled; dd if=/dev/zero of=/$FULL/filler bs=4K || true; } 2>/dev/null' DEBUG
 """
 EDGE = """#!/bin/sh
 case $1 in
@@ -65,16 +77,17 @@ esac
 """
 
 
-# A simulated release: it reports itself as worse than the previous one, and cannot read a later schema.
+# A simulated release: it reports itself as worse than the previous one. Like the real one, it lists the
+# organizations of a database of any schema, but does not start with a later one.
 PROGRAM = """#!/bin/sh
 case $1 in
   watch-upgrade)
     [ ! -e /var/lib/ended ] || kill -TERM $$
     [ ! -e /var/lib/worse ] || { echo "edge: reader dock has 0 messages" >&2; exit 1; } ;;
-  org)
-    read -r present </var/lib/edge/edge.db
-    read -r newest <"${0%/bin/edge}/systemd/schema"
-    [ $present -le $newest ] ;;
+  downgrade-database)
+    [ ! -e /var/lib/one-way ] || exit 1
+    sed -i "1s/.*/$2/" /var/lib/edge/edge.db
+    echo "left out: extra" ;;
 esac
 """
 
@@ -95,6 +108,10 @@ class Computer:
         self._make_release("3", "opt/edge/releases/old")
         (folder / "opt/edge/releases/old/bin").mkdir()
         shutil.copy(self._program, folder / "opt/edge/releases/old/bin/edge")
+        migrations = folder / "opt/edge/releases/old/lib/python3.11/site-packages/edge/database/migrations"
+        migrations.mkdir(parents=True)
+        for number in range(1, 4):
+            (migrations / f"{number:04}_step.sql").touch()
         self._run(f"{SCRIPT} --use /opt/edge/releases/old && systemctl start edge")
 
     def upgrade(
@@ -103,6 +120,11 @@ class Computer:
         """Upgrade, with a power cut, or another signal, at the command that matches `at`."""
         self._make_release(schema, CHECKOUT, *["broken"] * broken)
         return self._run(f"{during} {SCRIPT} /{CHECKOUT}", at, signal)
+
+    def upgrade_on_full_disk(self, schema: str, at: str, full: str) -> str:
+        """Upgrade on file systems of 4 MB. One of them becomes full at the command that matches `at`."""
+        self._make_release(schema, CHECKOUT)
+        return self._run_on_full_disk(f"EDGE_UPGRADE_LEAST_MB=0 {SCRIPT} /{CHECKOUT}", at, full)
 
     def boot(self, at: str = "never") -> str:
         """Run edge-upgrade.service and edge.service as at boot."""
@@ -115,14 +137,21 @@ class Computer:
         )
         return self._run(f"if {is_left}; then {resume}; fi; test -e /var/lib/edge/running || systemctl start edge", at)
 
-    def watch(self, *, is_worse: bool, at: str = "never") -> str:
-        """Run the ten minutes of probation."""
+    def watch(self, *, is_worse: bool, at: str = "never", full: str = "") -> str:
+        """Run the ten minutes of probation. The file system `full` becomes full at the command that matches `at`."""
         if is_worse:
             (self._folder / "var/lib/worse").touch()
-        return self._run(f"{SCRIPT} --watch", at)
+        return self._run_on_full_disk(f"{SCRIPT} --watch", at, full)
 
-    def back(self) -> str:
-        return self._run(f"{SCRIPT} --back")
+    def back(self, at: str = "never", full: str = "") -> str:
+        return self._run_on_full_disk(f"{SCRIPT} --back", at, full)
+
+    def watches(self) -> int:
+        """Return how often the observation of a release was started."""
+        return len((self._folder / "var/lib/watched").read_text().splitlines())
+
+    def cannot_downgrade(self) -> None:
+        (self._folder / "var/lib/one-way").touch()
 
     def build_again(self, *, works: bool) -> bool:
         """Return whether the installer builds a release as in a first installation."""
@@ -162,14 +191,23 @@ class Computer:
         (systemd / "edge").write_text(EDGE)
         (systemd.parent / "pyproject.toml").touch()
 
-    def _run(self, script: str, at: str = "never", signal: str = "KILL") -> str:
+    def _run_on_full_disk(self, script: str, at: str, full: str) -> str:
+        said = self._run(script, at, full=full)
+        (self._folder / full / "filler").unlink(missing_ok=True)
+        return said
+
+    def _run(self, script: str, at: str = "never", signal: str = "KILL", full: str = "") -> str:
         programs = self._folder / "programs"
-        programs.write_text(PROGRAMS + (CUT if at != "never" else ""))
+        programs.write_text(PROGRAMS + (FILL if full else CUT if at != "never" else ""))
         mounts = "".join(f"mount --bind {self._folder}/{name} /{name}; " for name in FOLDERS)
-        command = [*ALONE, f"{mounts} BASH_ENV={programs} exec bash -c '{script}'"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, "AT": at, "SIGNAL": signal}, check=False
-        )
+        after = ""
+        if full:
+            kept = self._folder / full
+            mounts += f"mount -t tmpfs -o size=4m none /{full}; cp -a {kept}/. /{full}/; "
+            after = f"; rm -rf {kept}/*; cp -a /{full}/. {kept}/"
+        command = [*ALONE, f"{mounts} BASH_ENV={programs} bash -c '{script}'{after}"]
+        variables = {**os.environ, "AT": at, "SIGNAL": signal, "FULL": full}
+        done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
         return done.stdout + done.stderr
 
 
@@ -204,7 +242,7 @@ def test_the_backup_of_an_upgrade_is_pinned_until_its_end(computer: Computer) ->
 def test_a_release_that_does_worse_is_replaced_by_the_one_before(computer: Computer) -> None:
     computer.upgrade("3")
     said = computer.watch(is_worse=True)
-    assert "reader dock has 0 messages. The previous release runs again, and nothing was lost." in said
+    assert "reader dock has 0 messages. The previous release runs again" in said
     assert computer.state() == OLD
     assert "reader dock has 0 messages" in (computer.data / "warnings/upgrade").read_text()
     assert computer.releases() == ["old"]
@@ -232,11 +270,78 @@ def test_a_watch_ended_by_a_signal_is_no_verdict(computer: Computer) -> None:
 def test_a_release_that_changed_the_database_stays_and_is_reported(computer: Computer) -> None:
     """The previous release cannot read the database, and its copy lacks all later input."""
     computer.upgrade("4")
+    computer.cannot_downgrade()
     assert "it is kept" in computer.watch(is_worse=True)
     assert computer.state() == NEW
     assert "it is kept" in (computer.data / "warnings/upgrade").read_text()
     assert "cannot read the current database" in computer.back()
     assert computer.state() == NEW
+
+
+def test_a_worse_release_with_a_migration_is_replaced_with_all_reads(computer: Computer) -> None:
+    computer.upgrade("4")
+    assert "The previous release runs again" in computer.watch(is_worse=True)
+    assert computer.state() == OLD
+    assert "left out: extra" in (computer.data / "warnings/upgrade").read_text()
+
+
+def test_the_new_release_runs_again_if_a_full_disk_stops_the_rollback(computer: Computer) -> None:
+    computer.upgrade("4")
+    said = computer.watch(is_worse=True, at='note "$state"*', full="opt/edge")
+    assert "cannot write to" in said
+    assert computer.state() == NEW
+
+
+def test_the_new_release_runs_again_if_a_full_disk_stops_back(computer: Computer) -> None:
+    computer.upgrade("4")
+    computer.watch(is_worse=False)
+    assert "cannot write to" in computer.back(at='cp "$previous" "$probation"', full="opt/edge")
+    assert computer.state() == NEW
+    assert "Back to" in computer.back()
+    assert computer.state() == OLD
+
+
+def test_the_observation_goes_on_if_a_return_on_command_is_prevented(computer: Computer) -> None:
+    computer.upgrade("4")
+    before = computer.watches()
+    assert "cannot write to" in computer.back(at='note "$state"*', full="opt/edge")
+    assert computer.state() == NEW
+    assert computer.watches() == before + 1
+    computer.watch(is_worse=True, at='note "$state"*', full="opt/edge")
+    assert computer.watches() == before + 1
+
+
+@pytest.mark.parametrize("is_proved", [False, True])
+def test_back_after_a_migration_keeps_all_reads(computer: Computer, is_proved: bool) -> None:
+    computer.upgrade("4")
+    if is_proved:
+        computer.watch(is_worse=False)
+    said = computer.back()
+    assert "Back to" in said
+    assert "left out: extra" in said
+    assert computer.state() == OLD
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        ("/usr/local/bin/edge backup", NEW),
+        ("systemctl stop edge", NEW),
+        ("program_of*downgrade-database*", NEW),
+        ('remember "$1"*', NEW),
+        ('mv -T "$1.new"*', NEW),
+        ('point_to "$old"', OLD),
+        ('rm -f "$state" "$probation"', OLD),
+    ],
+)
+def test_after_a_power_cut_during_rollback_one_release_has_all_reads(
+    computer: Computer, at: str, expected: str
+) -> None:
+    """Until the way back is remembered, the newer release migrates the database again at its start."""
+    computer.upgrade("4")
+    assert "Back to" not in computer.back(at=at)
+    computer.boot()
+    assert computer.state() == expected
 
 
 @pytest.mark.parametrize("is_proved", [False, True])
@@ -267,7 +372,7 @@ def test_two_releases_of_one_second_have_folders_of_their_own(computer: Computer
 
 def test_a_release_that_does_not_start_is_reported_and_rolled_back(computer: Computer) -> None:
     """No reads are lost, including those during the copy of the database."""
-    assert "The previous release runs again, and nothing was lost." in computer.upgrade("4", broken=True)
+    assert "The previous release runs again" in computer.upgrade("4", broken=True)
     assert computer.state() == OLD
 
 
@@ -276,7 +381,7 @@ def test_a_release_that_does_not_start_is_reported_and_rolled_back(computer: Com
     [
         ("systemd-run*", OLD),
         ('as_edge sync "$copy.new"', OLD),
-        ('mv -T "$state.new"*', OLD),
+        ('mv -T "$1.new"*', OLD),
         ("put 0644*", OLD),
         ("systemctl stop edge", OLD),
         ('as_edge mv -T "$copy.new"*', OLD),
@@ -291,9 +396,7 @@ def test_a_release_that_does_not_start_is_reported_and_rolled_back(computer: Com
         ("systemctl enable*", NEW),
     ],
 )
-def test_after_a_cut_of_power_one_of_the_two_releases_runs_with_its_own_database(
-    computer: Computer, at: str, expected: str
-) -> None:
+def test_after_a_power_cut_one_release_runs_with_its_own_database(computer: Computer, at: str, expected: str) -> None:
     assert "Upgraded to" not in computer.upgrade("4", at=at)
     computer.boot()
     assert computer.state() == expected
@@ -317,10 +420,47 @@ def test_a_second_cut_while_it_goes_back_changes_nothing(computer: Computer, at:
     assert computer.state() == OLD
 
 
-@pytest.mark.parametrize("at", ["systemctl stop edge", "timeout*", 'rm -f "$state"'])
-def test_a_connection_that_breaks_off_while_the_site_is_away_leaves_it_with_the_new_release(
-    computer: Computer, at: str
+@pytest.mark.parametrize("schema", ["3", "4"])
+@pytest.mark.parametrize(
+    ("full", "at"),
+    [
+        ("opt", 'release=$(build "$checkout")'),
+        ("opt", 'cp -r "$checkout/systemd"*'),
+        ("opt", "log=$(mktemp*"),
+        ("opt", 'remember "$old"*'),
+        ("opt", 'sync "$1.new"'),
+        ("opt", 'install_units "$release"'),
+        ("opt", 'point_to "$release"'),
+        ("opt", "timeout*"),
+        ("opt", 'put_on_probation "$old"*'),
+        ("etc/systemd/system", 'install_units "$release"'),
+        ("etc/systemd/system", "put 0644*"),
+        ("usr/local", 'install_units "$release"'),
+    ],
+)
+def test_a_disk_that_fills_up_leaves_one_of_the_two_releases_running(
+    computer: Computer, full: str, at: str, schema: str
 ) -> None:
+    said = computer.upgrade_on_full_disk(schema, at, full)
+    after = computer.state()
+    if "Upgraded to" in said:
+        assert after == NEW.replace("4 runs", f"{schema} runs").replace("4 4 4", f"{schema} " * 2 + schema)
+        return
+    assert after == OLD, said
+    assert "nothing was changed" in said or "nothing was lost" in said, said
+    assert computer.releases() == ["old"]
+    assert not list(computer.data.glob("backups/*.pinned"))
+
+
+def test_an_upgrade_without_room_is_refused_before_anything_is_changed(computer: Computer) -> None:
+    said = computer.upgrade("4", during="EDGE_UPGRADE_LEAST_MB=999999999")
+    assert "Nothing was changed: free disk space there" in said
+    assert "Backup" not in said
+    assert computer.state() == OLD
+
+
+@pytest.mark.parametrize("at", ["systemctl stop edge", "timeout*", 'rm -f "$state"'])
+def test_a_lost_shell_during_the_upgrade_leaves_the_new_release(computer: Computer, at: str) -> None:
     computer.upgrade("4", at=at, signal="HUP")
     assert computer.state() == NEW
 

@@ -92,7 +92,7 @@ def test_antenna_numbers_do_not_change(cast: Cast, asset: int) -> None:
     assert [one.label for one in status.antennas(cast.acme, reader.id)] == ["2"]
 
 
-def test_the_number_of_antenna_names_is_limited_and_further_reads_still_count(cast: Cast, asset: int) -> None:
+def test_reads_beyond_the_limit_of_antenna_names_still_count(cast: Cast, asset: int) -> None:
     place = locations.create(shell(cast.acme), name="Hall").id
     reader = add(cast, location_id=place)
     pipeline = Pipeline(GAP, 7)

@@ -125,7 +125,7 @@ def test_undoing_a_scan_of_the_carrier_moves_its_load_back(cast: Cast) -> None:
     assert yard.at(yard.crate) == yard.gate
 
 
-def test_a_late_scan_of_the_carrier_takes_its_place_in_the_history_of_its_load(cast: Cast) -> None:
+def test_a_late_scan_of_the_carrier_is_inserted_into_the_history_of_its_load(cast: Cast) -> None:
     yard = Yard(cast)
     yard.scan(yard.pallet, yard.gate, 120)
     late = yard.scan(yard.pallet, yard.rack, 60)
@@ -134,7 +134,7 @@ def test_a_late_scan_of_the_carrier_takes_its_place_in_the_history_of_its_load(c
     assert [move.location_id for move in report.moves(cast.acme, yard.box)] == [yard.gate, yard.dock]
 
 
-def test_a_late_scan_of_the_carrier_does_not_move_assets_loaded_later_or_unloaded_before(cast: Cast) -> None:
+def test_a_late_scan_of_the_carrier_moves_only_its_load_of_that_time(cast: Cast) -> None:
     yard = Yard(cast)
     carriers.unload(yard.box, START + 30 * clock.SECOND)
     yard.read(yard.crate, yard.rack, 40)
@@ -198,6 +198,14 @@ def test_a_late_load_ends_with_the_unload(cast: Cast) -> None:
     assert carriers.carrier_of(cast.acme, yard.box) is None
 
 
+def test_a_late_scan_from_one_carrier_onto_another_ends_with_the_unload(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley").id
+    carriers.unload(yard.box, START + 100 * clock.SECOND)
+    yard.scan(yard.box, yard.dock, 50, onto=trolley, is_off=True)
+    assert carriers.carrier_of(cast.acme, yard.box) is None
+
+
 def test_undoing_a_load_unloads_the_asset_and_moves_it_back(cast: Cast) -> None:
     yard = Yard(cast)
     carriers.unload(yard.box, START + 10 * clock.SECOND)
@@ -235,6 +243,18 @@ def test_undoing_an_unload_restores_the_load_and_follows_the_carrier(cast: Cast)
     assert yard.on(yard.pallet) == ["Box", "Crate"]
 
 
+def test_undoing_a_load_keeps_the_moves_with_the_previous_carrier(cast: Cast) -> None:
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley")
+    yard.keys[trolley.id] = trolley.external_key
+    yard.scan(yard.pallet, yard.gate, 30)
+    scan_id = yard.scan(yard.box, yard.rack, 60, onto=trolley.id)
+    yard.scan(trolley.id, yard.dock, 90)
+    yard.undo(scan_id)
+    places = [move.location_id for move in report.moves(yard.organization_id, yard.box)]
+    assert places == [yard.gate, yard.dock]
+
+
 @pytest.mark.parametrize("later", ["unload", "load"])
 def test_a_restored_load_lasts_until_the_next_unload(cast: Cast, later: str) -> None:
     yard = Yard(cast)
@@ -261,3 +281,11 @@ def test_an_impossible_load_is_refused_and_records_nothing(cast: Cast) -> None:
     assert answers[0].reason == "The carrier is already on this asset"
     assert yard.at(yard.pallet) == yard.dock
     assert yard.on(yard.box) == []
+
+
+def test_another_organization_sees_no_carrier_and_no_load(cast: Cast) -> None:
+    yard = Yard(cast)
+    assert carriers.carrier_of(cast.acme, yard.box) == (yard.pallet, "Pallet")
+    assert carriers.on(cast.acme, yard.pallet) == [(yard.box, "Box"), (yard.crate, "Crate")]
+    assert carriers.carrier_of(cast.rival, yard.box) is None
+    assert carriers.on(cast.rival, yard.pallet) == []

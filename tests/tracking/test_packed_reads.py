@@ -43,7 +43,7 @@ def test_with_full_memory_a_late_read_is_decided_from_the_remaining_reads() -> N
     assert recent.complete_from == recent.exact_from == 32
 
 
-def test_the_last_read_before_a_long_silence_is_kept_until_late_reads_no_longer_need_it() -> None:
+def test_the_last_read_before_a_silence_is_kept_for_late_reads() -> None:
     """The reader of the location was out, and reads the asset again in the newest looks."""
     recent = Recent(ALWAYS)
     recent.add(0, 1, -50.0)

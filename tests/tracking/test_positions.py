@@ -16,8 +16,9 @@ from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.readers import readers
 from edge.records import assets, locations
-from edge.tracking import late_reads
+from edge.tracking import late_reads, positions
 from edge.tracking.late_reads import take_back
+from edge.tracking.packed_reads import Recent
 from edge.tracking.positions import record, record_by_person
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
@@ -141,9 +142,7 @@ def test_without_a_gap_every_scan_is_kept_for_any_order_of_arrival(
 
 @examples
 @given(sightings, splits)
-def test_where_every_read_counts_any_order_of_arrival_makes_the_same_history(
-    site: Site, seen: list[tuple[int, int]], cuts: list[int]
-) -> None:
+def test_any_order_of_arrival_makes_the_same_history(site: Site, seen: list[tuple[int, int]], cuts: list[int]) -> None:
     """Within the time that reads are kept, a quarter of an hour."""
     asset = site.new_asset()
     within = list({second // 3: place for second, place in seen}.items())
@@ -274,7 +273,7 @@ def test_a_late_first_sighting_moves_the_start_of_the_stay(site: Site) -> None:
     assert position_of(site, asset) == Where(0, 60, 49, 2)
 
 
-def test_a_persons_scan_at_the_current_location_adds_a_row_and_keeps_the_dwell(site: Site) -> None:
+def test_a_scan_at_the_current_location_adds_a_row_and_keeps_the_dwell(site: Site) -> None:
     asset = site.new_asset()
     record([site.scan(asset, 0, 0), site.scan(asset, 100, 0)], GAP)
     record_by_person(site.scan(asset, 50, 0, by_person=True))
@@ -310,3 +309,34 @@ def test_a_scan_can_be_undone_after_a_late_one_cut_its_stay(site: Site) -> None:
     take_back(asset, scan.observed_at, seq, GAP)
     assert history_of(site, asset) == [Row(50, 1, 0), Row(100, 0, 0)]
     assert position_of(site, asset) == Where(0, 100, 100, 2)
+
+
+def test_only_reads_that_may_be_repeats_are_counted(site: Site) -> None:
+    """Scans by people, and reads without a gap, always get a row, so their reads need not be kept."""
+    asset = site.new_asset()
+    record([site.scan(asset, 0, 0, by_person=True)], GAP)
+    record([site.scan(asset, 5, 0)], 0)
+    assert execute("SELECT count(*) FROM recent_read").fetchone() == (0,)
+    record([site.scan(asset, 12, 0), site.scan(asset, 10, 0)], GAP)
+    assert execute("SELECT received_at FROM recent_read").fetchall() == [(START + 13 * SECOND,)]
+
+
+def test_the_end_of_a_stay_changes_no_other_row_of_its_instant(site: Site) -> None:
+    asset = site.new_asset()
+    record([site.scan(asset, 5, 0), site.scan(asset, 5, 1)], GAP)
+    record([site.scan(asset, 9, 1), site.scan(asset, 20, 2)], GAP)
+    assert [(row.place, row.stayed) for row in history_of(site, asset)] == [(0, 0), (1, 4), (2, 0)]
+
+
+@pytest.mark.parametrize(("complete_from", "is_decided"), [(-1, True), (0, True), (1, False)])
+def test_reads_are_decided_again_from_the_second_since_which_none_is_missing(
+    site: Site, monkeypatch: pytest.MonkeyPatch, complete_from: int, is_decided: bool
+) -> None:
+    asset = site.new_asset()
+    known = Recent((START // SECOND) + complete_from)
+    decided: list[int] = []
+    monkeypatch.setattr(positions.recent_reads, "was_read", lambda *_: True)
+    monkeypatch.setattr(positions.recent_reads, "load", lambda *_: {asset: known})
+    monkeypatch.setattr(positions._Batch, "retrace", lambda *arguments: decided.append(arguments[4]))
+    record_by_person(site.scan(asset, 0, 0, by_person=True))
+    assert decided == [START // SECOND] * is_decided

@@ -68,7 +68,26 @@ function takeFromList(event, awaiting) {
 
 // Choosing a filter applies it: there is no extra button to press.
 document.addEventListener("change", (event) => {
-  if (event.target.matches("[data-submit-on-change]")) event.target.form.requestSubmit();
+  if (event.target.matches("[data-submit-on-change]") && !event.target.closest(".sheet.open")) event.target.form.requestSubmit();
+});
+
+// On a phone, filters are in a sheet with a button of its own, since choosing two would otherwise load the page twice.
+function toggleSheet(button, isOpen) {
+  const sheet = document.getElementById(button.dataset.sheet);
+  sheet.classList.toggle("open", isOpen);
+  button.setAttribute("aria-expanded", String(isOpen));
+  if (isOpen) sheet.querySelector("select, input").focus();
+  else button.focus();
+}
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-sheet]");
+  const open = document.querySelector("[data-sheet][aria-expanded=true]");
+  if (button) toggleSheet(button, button !== open);
+  else if (open && !event.target.closest(".sheet")) toggleSheet(open, false);
+});
+document.addEventListener("keydown", (event) => {
+  const open = event.key === "Escape" && document.querySelector("[data-sheet][aria-expanded=true]");
+  if (open) toggleSheet(open, false);
 });
 
 // What hovering over a timeline or a chart shows with a mouse, a tap shows with a finger.
@@ -105,13 +124,15 @@ document.addEventListener("change", (event) => {
   if (file) event.target.setCustomValidity(file.size > MOST_BYTES ? "A file can have at most 7 MB. Choose a smaller one, or divide it." : "");
 });
 
-// Labels are made of the chosen rows; with none chosen, of everything the filter finds.
+// Labels, changes and the export are for the chosen rows; with none chosen, for everything that matches the filter.
 document.addEventListener("click", (event) => {
   if (event.target.matches("[data-pick-all]")) {
     for (const box of document.querySelectorAll("input[form=labels]")) box.checked = event.target.checked;
-  } else if (event.target.matches("[data-labels]") && document.querySelector("input[form=labels]:checked")) {
+  } else if (event.target.matches("[data-chosen]") && document.querySelector("input[form=labels]:checked")) {
     event.preventDefault();
-    document.getElementById("labels").requestSubmit();
+    const form = document.getElementById("labels");
+    form.action = new URL(event.target.href).pathname;
+    form.requestSubmit();
   }
 });
 
@@ -124,6 +145,19 @@ document.addEventListener("input", async (event) => {
   if (!answer?.ok || field.value !== asked) return;
   const options = (await answer.json()).assets.map(([key, name]) => new Option(name, key));
   document.getElementById(field.getAttribute("list")).replaceChildren(...options);
+});
+
+// A field that filters a long list on the page.
+document.addEventListener("input", (event) => {
+  const list = document.getElementById(event.target.dataset?.filter);
+  if (!list) return;
+  const words = event.target.value.toLowerCase().split(/\s+/);
+  for (const row of list.querySelectorAll("[data-filter-text]")) {
+    const text = row.dataset.filterText.toLowerCase();
+    row.hidden = !words.every((word) => text.includes(word));
+  }
+  for (const group of list.querySelectorAll("[data-filter-group]")) group.hidden = !group.querySelector("[data-filter-text]:not([hidden])");
+  list.querySelector("[data-filter-none]").hidden = Boolean(list.querySelector("[data-filter-text]:not([hidden])"));
 });
 
 // A notice is shown once, and not again when the page is reloaded.

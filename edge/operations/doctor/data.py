@@ -5,20 +5,23 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from edge import clock
+from edge.audit import quotas
 from edge.database.connection import FILE_NAME
 from edge.database.migrate import newest_schema, present_schema
 from edge.errors import EdgeError
 from edge.operations import continuous_backup, stats
 from edge.operations import restore_drill as drill
 from edge.operations.backup import check_backup, list_backups, newest_backup
-from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
 from edge.operations.health import persisted_warnings
+from edge.people.organizations import list_organizations
 from edge.tracking.deletion import last_dropped
 from edge.validation import times
 
 LATE = timedelta(hours=36)
 LOST = timedelta(days=7)
 BEHIND = 10  # transactions of Litestream, one a second during changes
+NEAR = 0.8  # of a maximum
 DRILL_LATE = 40 * clock.DAY
 
 
@@ -54,6 +57,23 @@ def records(_: Subject) -> Finding:
             "another box sent them before this version checked records; remove that site, then retire them",
         )
     return ok("all records are readable")
+
+
+def record_limits(subject: Subject) -> Finding:
+    """Check whether an organization comes close to its maximum number of assets or locations."""
+    organizations = list_organizations()
+    near = [
+        f"{organization.name} has {count:,} of {limit:,} {kind}s"
+        for organization in organizations
+        for kind, limit in subject.record_limits.items()
+        if (count := quotas.count_of(organization.id, kind)) >= limit * NEAR
+    ]
+    if near:
+        return warning(
+            f"{some(near)}; more are refused at the limit",
+            "delete what is no longer used, or raise limits.assets or limits.locations",
+        )
+    return ok("no organization is close to its maximum number of records")
 
 
 def administrators(_: Subject) -> Finding:

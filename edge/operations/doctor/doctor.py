@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from edge.errors import EdgeError
-from edge.operations.doctor import box, data, events, https, readers, sync, units
+from edge.operations.doctor import box, channels, data, events, https, outputs, readers, sync, units
 from edge.operations.doctor.findings import Finding, Level, Subject, problem
 
 # The names are stable: monitoring may rely on them.
@@ -33,6 +33,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "database": data.database,
     "schema": data.schema,
     "records": data.records,
+    "record-limits": data.record_limits,
     "administrators": data.administrators,
     "backup": data.backup_recent,
     "backup-sound": data.backup_sound,
@@ -56,6 +57,8 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "reader-mappings": readers.mappings,
     "dead-letters": readers.dead_letters,
     "events": events.events_delivered,
+    "channels": channels.channels_send,
+    "outputs": outputs.outputs_switch,
     "hub": sync.upstream,
     "sites": sync.downstream,
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from prometheus_client import Metric
@@ -54,6 +55,7 @@ class Subject(NamedTuple):
     accounts_dir: Path | None = None  # where edge writes the broker accounts of readers
     tls_port: int = 0  # of the broker, for readers with TLS; 0: none
     machine: Machine = NO_SITE
+    record_limits: Mapping[str, int] = MappingProxyType({})  # maximum number of records of an organization by kind
 
 
 def ok(text: str) -> Finding:
@@ -78,17 +80,40 @@ FILE_NAME = "doctor.json"
 LEVELS = {"ok": 0, "warning": 1, "problem": 2}
 
 
-def keep(data_dir: Path, findings: str) -> None:
-    """Store the findings, given in the doctor's JSON format."""
-    replace_text(data_dir / FILE_NAME, json.dumps({"at": clock.now(), **json.loads(findings)}))
+def keep(data_dir: Path, findings: str, certificate_ends_at: int | None = None) -> None:
+    """Store the findings, given in the doctor's JSON format, and the end of the first certificate (UTC seconds)."""
+    kept = {"at": clock.now(), "certificate_ends_at": certificate_ends_at, **json.loads(findings)}
+    replace_text(data_dir / FILE_NAME, json.dumps(kept))
+
+
+class LastRun(NamedTuple):
+    """Result of the last timed run. `at` is None if there was none."""
+
+    at: int | None
+    levels: dict[str, int]  # by check: 0 ok, 1 warning, 2 problem
+    certificate_ends_at: int | None  # UTC seconds
+
+
+def last(data_dir: Path) -> LastRun:
+    """Return the stored findings."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads((data_dir / FILE_NAME).read_text("utf-8"))
+        levels = {check["id"]: LEVELS[check["level"]] for check in kept["checks"]}
+        return LastRun(kept["at"], levels, kept.get("certificate_ends_at"))
+    return LastRun(None, {}, None)
 
 
 def sample(data_dir: Path) -> Iterable[Metric]:
     """Yield one gauge for each check of the last stored run."""
-    with suppress(FileNotFoundError, ValueError):
-        kept = json.loads((data_dir / FILE_NAME).read_text("utf-8"))
-        levels = GaugeMetricFamily("edge_doctor_check", "0 ok, 1 warning, 2 problem", labels=["check"])
-        for check in kept["checks"]:
-            levels.add_metric([check["id"]], LEVELS[check["level"]])
-        yield levels
-        yield GaugeMetricFamily("edge_doctor_timestamp_seconds", "When the doctor last ran", kept["at"] / clock.SECOND)
+    kept = last(data_dir)
+    if kept.at is None:
+        return
+    levels = GaugeMetricFamily("edge_doctor_check", "0 ok, 1 warning, 2 problem", labels=["check"])
+    for check, level in kept.levels.items():
+        levels.add_metric([check], level)
+    yield levels
+    yield GaugeMetricFamily("edge_doctor_timestamp_seconds", "When the doctor last ran", kept.at / clock.SECOND)
+    if kept.certificate_ends_at is not None:
+        yield GaugeMetricFamily(
+            "edge_certificate_end_timestamp_seconds", "End of the first certificate to expire", kept.certificate_ends_at
+        )

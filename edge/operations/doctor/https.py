@@ -6,7 +6,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPException, HTTPResponse
 from urllib.parse import urlsplit
 
@@ -101,7 +101,21 @@ def certificates(subject: Subject) -> Finding:
     return ok(f"{what} is valid for {days} more days")
 
 
+def first_end(subject: Subject) -> int | None:
+    """Return when the first certificate of this box expires, in UTC seconds; None without certificates."""
+    ends = [end for _, end in _ends(subject)]
+    if subject.authority_file is not None and subject.authority_file.is_file():
+        with suppress(OSError):  # the check `certificates` reports it
+            ends += _ends_of_authority(subject)
+    return min(ends, default=None)
+
+
 def _days_left(subject: Subject) -> Iterator[tuple[int, int]]:
+    return ((port, _days_until(end)) for port, end in _ends(subject))
+
+
+def _ends(subject: Subject) -> Iterator[tuple[int, int]]:
+    """Yield ports with the end of their certificate."""
     for port in (https_port(subject), subject.tls_port):
         if port:
             try:
@@ -110,18 +124,22 @@ def _days_left(subject: Subject) -> Iterator[tuple[int, int]]:
             except OSError:  # the checks of these ports report it
                 continue
             if isinstance(end, str):
-                yield port, _days_until(end)
+                yield port, int(ssl.cert_time_to_seconds(end))
 
 
 def _days_of_authority(subject: Subject) -> int | None:
+    return min(map(_days_until, _ends_of_authority(subject)), default=None)
+
+
+def _ends_of_authority(subject: Subject) -> list[int]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(subject.authority_file)
     ends = [end for row in context.get_ca_certs() if isinstance(end := row.get("notAfter"), str)]
-    return min(map(_days_until, ends), default=None)
+    return [int(ssl.cert_time_to_seconds(end)) for end in ends]
 
 
-def _days_until(end: str) -> int:
-    return int((ssl.cert_time_to_seconds(end) - time.time()) // 86400)
+def _days_until(end: int) -> int:
+    return int((end - time.time()) // 86400)
 
 
 def _refused_finding(what: str, error: ssl.SSLError) -> Finding:

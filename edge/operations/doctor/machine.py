@@ -35,6 +35,7 @@ class Machine(NamedTuple):
     avahi: Path = Path("/etc/avahi")
     devices: Path = Path("/sys/dev/block")
     file_systems: Path = Path("/sys/fs/ext4")
+    control_groups: Path = Path("/sys/fs/cgroup")
 
     @property
     def is_site(self) -> bool:
@@ -59,4 +60,4 @@ class Machine(NamedTuple):
 
 
 NOWHERE = Path("/nonexistent")
-NO_SITE = Machine(run, *[NOWHERE] * 7)
+NO_SITE = Machine(run, *[NOWHERE] * 8)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from edge import clock
 from edge.errors import EdgeError
 from edge.operations import stats
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
-from edge.readers import ignored_messages, ledger, mapped_fields
-from edge.readers.broker_accounts import list_accounts
+from edge.readers import broker_state, ignored_messages, ledger, mapped_fields
+from edge.readers.broker_accounts import count_settled, list_accounts
 from edge.readers.broker_files import shares_of
 from edge.readers.clocks import describe_clock, is_off
 
 SILENT = clock.DAY
 LEAST_QUEUE = 100_000
 
-DROPPED = "$SYS/broker/publish/messages/dropped"
 WHY_DROPPED = (
     "edge was offline too long, a reader sends too much (see its ledger: edge reader show NAME), or another "
     "subscriber is slow; fix that reader, or raise max_queued_messages"
 )
-RETAINED = "$SYS/broker/retained messages/count"
 MANY_RETAINED = 10_000
 
 
@@ -42,6 +38,11 @@ def broker_accounts(subject: Subject) -> Finding:
 
     Only mosquitto may read its files, so their sizes and times are compared.
     """
+    if subject.accounts_dir is None and subject.broker_url != "embedded" and (left := count_settled()):
+        return problem(
+            f"mqtt.accounts_dir is not set, but the broker delivers {left} readers only to edge's additional sessions",
+            "set mqtt.accounts_dir again; or remove acl_file from mosquitto, then: edge accounts --end",
+        )
     if subject.accounts_dir is None or not (subject.machine.mosquitto / "conf.d" / "edge.conf").is_file():
         return ok("edge manages no mosquitto accounts")
     advice = "sudo edge accounts; sudo systemctl restart edge-accounts.service; systemctl status edge-accounts.path"
@@ -61,9 +62,10 @@ def broker_limits(subject: Subject) -> Finding:
     """Check mosquitto's queue. By default it holds 1,000 messages, none with QoS 0, and silently drops the rest."""
     if subject.broker_url == "embedded" or not subject.broker_settings.is_dir():
         return ok("no mosquitto on this box")
-    settings = _mosquitto_settings(subject.broker_settings)
+    settings = broker_state.settings(subject.broker_settings)
     shares = shares_of(list_accounts())  # sessions of edge; mosquitto's limit applies to each
-    queue = int(settings.get("max_queued_messages", "1000")) * shares
+    share = int(settings.get("max_queued_messages", "1000"))
+    queue = share * shares
     missing = [name for name in ("persistence", "queue_qos0_messages") if settings.get(name) != "true"]
     if missing or 0 < queue < LEAST_QUEUE:
         wrong = ", ".join([*(f"{name} is off" for name in missing), f"it can queue {queue} messages"])
@@ -72,10 +74,11 @@ def broker_limits(subject: Subject) -> Finding:
         )
     if not queue:
         return ok("mosquitto queues as many messages as fit in memory")
-    days = queue / max(stats.messages_received(clock.now() - clock.DAY), 1)
+    busiest = max(stats.messages_by_session(clock.now() - clock.DAY).values(), default=0)
+    days = share / max(busiest, 1)
     text = f"mosquitto can queue {queue:,} messages"
     if shares > 1:
-        text += f", {queue // shares} for each reader or group of readers"
+        text += f", {share:,} for each reader or group of readers"
     if days < 1:
         return warning(
             f"{text}, about {days * 24:.0f} hours at today's rate", "raise max_queued_messages and max_queued_bytes"
@@ -84,7 +87,7 @@ def broker_limits(subject: Subject) -> Finding:
 
 
 def broker_dropped(subject: Subject) -> Finding:
-    dropped = _counted_by_broker(subject, DROPPED)
+    dropped = _counted_by_broker(subject, broker_state.DROPPED)
     recent = ledger.dropped()
     if recent:
         return warning(f"the broker has dropped {recent} messages within one day", WHY_DROPPED)
@@ -96,14 +99,20 @@ def broker_dropped(subject: Subject) -> Finding:
 
 
 def broker_retained(subject: Subject) -> Finding:
-    """Check the number of retained messages, which mosquitto does not limit except by its memory.
+    """Check the retained messages, which mosquitto does not limit except by its memory.
 
     An account with a wildcard can retain a message on any number of topics. Forbidding them would shut out the many
-    gateways with a retained last will.
+    gateways with a retained last will. When they fill the memory, a restart of mosquitto deletes them.
     """
-    retained = _counted_by_broker(subject, RETAINED)
+    retained = _counted_by_broker(subject, broker_state.RETAINED)
     if isinstance(retained, Finding):
         return retained
+    if broker_state.is_filled_by_readers(subject.ask_broker(), broker_state.settings(subject.broker_settings)):
+        return problem(
+            f"retained messages ({retained}) or subscriptions of readers fill the memory of the broker",
+            "it restarts within ten minutes and deletes them; find the reader in journalctl -u mosquitto, and give it "
+            "a new password: edge account NAME",
+        )
     if retained > MANY_RETAINED:
         return warning(
             f"the broker holds {retained} retained messages, which edge does not read",
@@ -165,6 +174,10 @@ def antennas(_: Subject) -> Finding:
     unplaced = [f"{name} antenna {port}" for name, port in stats.unplaced_antennas(clock.now() - 7 * clock.DAY)]
     if unplaced:
         return warning(f"antennas without a location: {some(unplaced)}", "edge reader antenna NAME PORT --location KEY")
+    if stray := stats.sleds_without_operator():
+        return warning(
+            f"sleds of people or handhelds that cannot scan: {some(stray)}", "choose their operator on the page"
+        )
     return ok("every active antenna has a location")
 
 
@@ -220,14 +233,3 @@ def dead_letters(_: Subject) -> Finding:
         whose = f", of {some(names)}" if names else ""
         return warning(f"{number} messages of the last day were unreadable{whose}", "see Readers, Unreadable messages")
     return ok("all messages of the last day were readable")
-
-
-def _mosquitto_settings(folder: Path) -> dict[str, str]:
-    """Read mosquitto's settings. The last value wins; files of conf.d come after the main file."""
-    settings: dict[str, str] = {}
-    for file in (folder / "mosquitto.conf", *sorted((folder / "conf.d").glob("*.conf"))):
-        if file.exists():
-            for line in file.read_text("utf-8", "replace").splitlines():
-                name, _, value = line.strip().partition(" ")
-                settings[name] = value.strip()
-    return settings

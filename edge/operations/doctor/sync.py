@@ -48,4 +48,7 @@ def downstream(_: Subject) -> Finding:
     unsettled = [row.site.code for row in reported if row.conflicts or row.set_aside]
     if unsettled:
         return warning(f"conflicts or items set aside: {some(unsettled)}", "Sync page, or: edge sync conflicts")
+    ill = [f"{row.site.code}: {row.site_problems}" for row in reported if row.site_problems]
+    if ill:
+        return warning(f"problems at sites: {some(ill, 3)}", "edge doctor on the box of that site")
     return ok(f"{len(reported)} sites are up to date" if len(reported) > 1 else "1 site is up to date")

@@ -10,9 +10,10 @@ from edge.operations.doctor.findings import Finding, Subject, ok, problem, warni
 from edge.operations.doctor.https import https_port
 
 MANY_RESTARTS = 3
+RECENT_SECONDS = 24 * 3600
 UPGRADE_SECONDS = 20 * 60
 
-_PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,Result,NRestarts,MemoryCurrent,MemoryHigh,ActiveEnterTimestamp"
+_PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,Result,NRestarts,ControlGroup,MemoryHigh,ActiveEnterTimestamp"
 _JOBS = ("edge-backup", "edge-drill", "edge-doctor", "edge-accounts", "edge-upgrade")
 _WAITING = ("edge-backup.timer", "edge-drill.timer", "edge-doctor.timer", "edge-accounts.path")
 
@@ -38,7 +39,10 @@ def units(subject: Subject) -> Finding:
 
 
 def restarts(subject: Subject) -> Finding:
-    """Check for a service that fails repeatedly, or is about to reach its memory limit."""
+    """Check for a service that failed repeatedly, the last time within a day, or is about to reach its memory limit.
+
+    The page cache does not count: the kernel takes it back before it slows the service down.
+    """
     if not subject.machine.is_site:
         return ok("not installed by systemd/install.sh")
     try:
@@ -46,9 +50,10 @@ def restarts(subject: Subject) -> Finding:
     except Unavailable:
         return ok("systemd does not respond")
     for name, unit in shown.items():
-        if _number(unit, "NRestarts") >= MANY_RESTARTS:
+        is_recent = time.time() - _number(unit, "ActiveEnterTimestamp") < RECENT_SECONDS
+        if _number(unit, "NRestarts") >= MANY_RESTARTS and is_recent:
             return warning(f"{name} failed and was restarted {unit['NRestarts']} times", f"journalctl -u {name} -n 100")
-        high, current = _number(unit, "MemoryHigh"), _number(unit, "MemoryCurrent")
+        high, current = _number(unit, "MemoryHigh"), _memory_without_cache(subject, unit)
         if high and current > high * 9 // 10:
             return warning(
                 f"{name} uses {current >> 20} MB and is throttled at {high >> 20} MB",
@@ -161,7 +166,22 @@ def _faults(subject: Subject, shown: dict[str, Unit]) -> Iterator[tuple[str, str
             yield name, "does not start at boot"
 
 
+def _memory_without_cache(subject: Subject, unit: Unit) -> int:
+    """Return the memory of a unit's processes in bytes, or 0 if it is unknown."""
+    group = unit.get("ControlGroup", "").lstrip("/")
+    if not group:  # not running
+        return 0
+    for folder, name in (("", "anon"), ("memory", "total_rss")):  # version 2 and 1 of control groups
+        try:
+            text = (subject.machine.control_groups / folder / group / "memory.stat").read_text("ascii")
+        except OSError:
+            continue
+        values = dict(line.split(" ", 1) for line in text.splitlines())
+        return int(values.get(name, 0))
+    return 0
+
+
 def _number(unit: Unit, name: str) -> int:
     """Return a property as a number, or 0 if systemd does not know it or does not limit it."""
-    value = unit.get(name, "")
+    value = unit.get(name, "").removeprefix("@")
     return int(value) if value.isdigit() and len(value) < 16 else 0

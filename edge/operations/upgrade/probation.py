@@ -51,6 +51,7 @@ class Observation(NamedTuple):
     errors: int  # answers with status 500 since the process began
     memory_share: float  # of the unit's limit, 0 to 1; 0 without a limit
     readers: Mapping[str, Tally]
+    is_stopped: bool = False  # by an administrator or a shutdown
 
 
 def rates(samples: Sequence[Sample]) -> dict[str, Rate]:
@@ -79,13 +80,18 @@ class Probation:
         self._rates = rates(before)
         self._at_switch = dict(before[-1].readers) if before else {}
         self._was_ready = has_been_ready
-        self._began: float | None = None
+        self._last: float | None = None
+        self.watched_seconds = 0.0  # without the time in which an administrator had stopped the service
         self._since: dict[str, float] = {}  # start of each trouble that may pass
 
     def fault(self, seen: Observation) -> str:
         """Return why the release must be rolled back, or an empty string."""
-        if self._began is None:
-            self._began = seen.at
+        passed = 0.0 if self._last is None else seen.at - self._last
+        self._last = seen.at
+        if seen.is_stopped:
+            self._since.clear()
+            return ""
+        self.watched_seconds += passed
         if seen.restarts >= MOST_RESTARTS:
             return f"the service stopped unexpectedly {seen.restarts} times"
         if seen.errors >= MOST_ERRORS:
@@ -106,7 +112,7 @@ class Probation:
                 MEMORY_SECONDS,
                 f"it uses {seen.memory_share:.0%} of its memory limit" if seen.memory_share > MOST_MEMORY else "",
             )
-            or self._reader_fault(seen, seen.at - self._began)
+            or self._reader_fault(seen, self.watched_seconds)
         )
 
     def _lasting(self, at: float, name: str, seconds: float, trouble: str) -> str:

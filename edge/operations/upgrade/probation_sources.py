@@ -18,6 +18,7 @@ _ERRORS = re.compile(r'^edge_http_request_seconds_count\{[^}]*status="500"[^}]*\
 _SECONDS = 5.0
 _MOST_BYTES = 4_000_000
 _NO_LIMIT = 2**62
+_PROPERTIES = "NRestarts,MemoryCurrent,MemoryMax,ActiveState,Result"
 
 
 def observe(base: str, since_hour: int) -> Observation:
@@ -33,6 +34,7 @@ def observe(base: str, since_hour: int) -> Observation:
         errors=count_errors(answer(f"{base}/metrics") or ""),
         memory_share=memory_share(unit),
         readers=tallies(since_hour),
+        is_stopped=is_stopped(unit),
     )
 
 
@@ -65,9 +67,14 @@ def memory_share(unit: Mapping[str, str]) -> float:
     return int(used) / int(limit)
 
 
+def is_stopped(unit: Mapping[str, str]) -> bool:
+    """True if systemd was asked to stop the service. A service that ended by itself is restarted or has failed."""
+    return unit.get("ActiveState") in ("inactive", "deactivating") and unit.get("Result") == "success"
+
+
 def unit_state() -> dict[str, str]:
     """Ask systemd about the service. Returns an empty dict without systemd."""
-    command = ["systemctl", "show", "edge.service", "-p", "NRestarts", "-p", "MemoryCurrent", "-p", "MemoryMax"]
+    command = ["systemctl", "show", "edge.service", f"--property={_PROPERTIES}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603  a command of ours
     except (OSError, subprocess.TimeoutExpired):

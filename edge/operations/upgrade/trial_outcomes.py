@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from edge.database.integrity import open_read_only
 from edge.readers.ledger import NO_READER
+from edge.tracking import copies
 
 Counts = Mapping[tuple[int, str], int]  # messages by reader and bucket
 
@@ -37,7 +38,7 @@ def outcome(path: Path, reader_ids: Collection[int]) -> Outcome:
             if reader_id in reader_ids or reader_id == NO_READER:
                 key = reader_id, "recorded" if bucket == "repeat" else bucket
                 counts[key] = counts.get(key, 0) + messages
-        positions = dict(copy.execute("SELECT asset_id, location_id FROM position"))
+        positions = copies.read_positions(copy.execute)
         held = sum(number for (_, bucket), number in counts.items() if bucket == "held")
     return Outcome(counts, positions, held)
 

@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edge.audit.actors import Actor
-from edge.errors import Conflict
+from edge.errors import Conflict, Invalid, NotFound
+from edge.expected_lists import expected_lists
 from edge.handhelds import stock_takes
 from edge.handhelds.scans import Answer, Result
-from edge.pages.forms import is_id, typable
+from edge.pages.forms import is_id, multiline, typable
+from edge.readers import sleds
+from edge.records import asset_notes
 from edge.texts import N_
 from edge.tracking import carriers, lost_assets
 from edge.validation.values import MAX_NAME, MAX_TEXT
@@ -28,6 +31,12 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
                 done = _begin(sender, item_id, item, at)
             except Conflict as error:
                 return Answer(item_id, Result.REFUSED, str(error))
+        case "note":
+            return _add_note(sender, item_id, item, at)
+        case "location":
+            return _choose_location(sender, item_id, item, at, received_at)
+        case "start_list":
+            return _start_list(sender, item_id, item.get("list"), at)
         case "finish":
             done = stock_takes.finish(sender, str(item.get("stock_take")), received_at, _signed(item.get("lines")))
         case "cancel":
@@ -43,6 +52,42 @@ def handle(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_
         case _:
             return None
     return Answer(item_id, Result.DONE) if done else Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
+
+
+def _add_note(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> Answer:
+    asset_id, text = item.get("asset"), item.get("text")
+    if not is_id(asset_id) or not isinstance(text, str):
+        return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
+    try:
+        asset_notes.add(sender, item_id, asset_id, multiline(text), at)
+    except NotFound:
+        return Answer(item_id, Result.REFUSED, N_("This asset is retired"))
+    except (Conflict, Invalid) as error:
+        return Answer(item_id, Result.REFUSED, str(error))
+    return Answer(item_id, Result.DONE)
+
+
+def _choose_location(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer:
+    """Store a choice of a location, for the sled of the sender. No location ends the choice before."""
+    choice, location = item.get("choice"), item.get("location")
+    if not isinstance(choice, str) or not _DEVICE.fullmatch(choice) or not (location is None or is_id(location)):
+        return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
+    sleds.choose_location(sender, choice, location, at, received_at)
+    return Answer(item_id, Result.DONE)
+
+
+def _start_list(sender: Actor, item_id: str, list_id: Any, at: int) -> Answer:
+    """Start an expected list. A repeated act, or one of another handheld, finds it started."""
+    if not is_id(list_id):
+        return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
+    try:
+        if expected_lists.find_list(sender.organization_id, list_id).started_at is None:
+            expected_lists.start(sender, list_id, at)
+    except NotFound:
+        return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
+    except Conflict:
+        return Answer(item_id, Result.REFUSED, N_("Another list is open at this place. Sign it off first"))
+    return Answer(item_id, Result.DONE)
 
 
 def _signed(lines: Any) -> stock_takes.SignedResult | None:
@@ -88,7 +133,7 @@ def report(organization_id: int, name: str, body: dict[str, Any], answers: Seque
         if answer.result not in _STILL_HELD
     )
     holdings = [_holding(one, received) for one in holds[:_MOST_HOLDINGS]]
-    stock_takes.report(organization_id, device, name, [one for one in holdings if one is not None], at)
+    stock_takes.record_reports(organization_id, device, name, [one for one in holdings if one is not None], at)
 
 
 def _holding(one: Any, received: Mapping[str, int]) -> stock_takes.DeviceReport | None:
@@ -108,7 +153,7 @@ def _moment(value: Any) -> int | None:
     return int(value * 1000) if type(value) in (int, float) and 0 < value < 1e14 else None
 
 
-_DEVICE = re.compile(r"[A-Za-z0-9-]{8,64}")
+_DEVICE = re.compile(r"[A-Za-z0-9-]{8,64}")  # also the id of a choice
 _MOST_HOLDINGS = 20
 _STILL_HELD = (Result.UNCLEAR, Result.RETIRED, Result.WHOSE)  # the device keeps them until a person decides
 

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from flask import Response, abort, g, jsonify, render_template, request
-from flask_babel import gettext
 
 from edge import clock
 from edge.audit.actors import Actor, on_behalf_of
@@ -18,20 +17,23 @@ from edge.pages.forms import is_id, json_object, search_text, typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
 from edge.pages.handhelds import actions, scanned_badges
 from edge.pages.polling import version_of
+from edge.pages.rules import alerts
 from edge.pages.security_headers import policy
 from edge.pages.static_files import compressed, static_files
-from edge.people import devices as device_store
-from edge.people import people
+from edge.pages.translation import gettext
+from edge.people import devices, people
 from edge.people.people import Role
 from edge.people.sessions import person_at
+from edge.readers import sled_scans, sleds
 from edge.records import gs1, lookup
 from edge.services import services
 from edge.texts import N_
-from edge.tracking import board, carriers, location_board, report
+from edge.tracking import board, carriers, location_board, report, shown_positions
 from edge.validation import json_text
 from edge.validation.values import MAX_NAME
 
 MAX_BATCH = 100
+MAX_UNDONE = 500  # scans that one item undoes
 LONGEST_DELAY = 60 * clock.SECOND  # usual delay of a request, at most
 SERVICE_WORKER = "handhelds/sw.js"
 # All modules are preloaded, because discovering imports one by one is slow. The module that catches codes comes first.
@@ -58,19 +60,18 @@ FIRST_SCRIPTS = (
         "handhelds/carrier.js",
         "handhelds/clock.js",
         "handhelds/copy.js",
-        "handhelds/count.js",
+        "handhelds/expected.js",
         "handhelds/feedback.js",
         "handhelds/gs1.js",
         "handhelds/handover.js",
         "handhelds/holds.js",
-        "handhelds/leave.js",
         "handhelds/locations.js",
     ),
-    *("handhelds/take.js", "handhelds/view.js", "handhelds/where.js"),
+    *("handhelds/sweeping.js", "handhelds/take.js", "handhelds/view.js", "handhelds/where.js"),
 )
 # Contains characters that other keyboard layouts and scanner settings change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
-_SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
+SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 
 @pages.get("/scan")
@@ -118,7 +119,7 @@ def scan_state() -> Response:
     """Return the session, the person's permissions, the CSRF token and the time."""
     here = device()
     if here is not None:
-        device_store.record_seen(here.id)
+        devices.record_seen(here.id)
     response = jsonify(
         csrf=g.csrf,
         person=current_session().person_id,
@@ -128,6 +129,7 @@ def scan_state() -> Response:
         device=here.name if here else None,
         now=clock.now() // 1000,
         badges=scanned_badges.marks(),
+        sled=bool(_own_sleds()),
     )
     return _with_who_cookie(response)
 
@@ -145,6 +147,15 @@ def scan_locations() -> Response:
     response.set_etag(version)
     response.headers["Cache-Control"] = "no-cache"
     return response
+
+
+@pages.get("/scan/alerts")
+@require_role(Role.OPERATOR)
+def scan_alerts() -> Response:
+    """Return the newest open alerts of rules with their time (ms), and the number of all."""
+    shown = alerts.open_alerts()
+    newest = [[sentence, alert.occurred_at // 1000] for alert, sentence in shown.newest]
+    return jsonify(total=shown.total, newest=newest)
 
 
 @pages.post("/scan/assets")
@@ -165,19 +176,24 @@ def scan_batch() -> Response:
     """Process scans and undos in order. Repeated items get their first answer.
 
     `choice` identifies the selection of a location on the device. If one of the scans turns out to be the label of
-    another location, later scans with the same choice are not recorded, and the device asks for their location.
+    another location, later scans with the same choice are not recorded, and the device asks for their location. Tags
+    of a sweep never end a choice.
     """
     body = json_object()
     items = body.get("items")
     if not isinstance(items, list) or not 1 <= len(items) <= MAX_BATCH:
         abort(400, f"1 to {MAX_BATCH} items")
+    items = [one for item in items for one in _undos(item)]
+    if len(items) >= MAX_BATCH + MAX_UNDONE:
+        abort(400, f"at most {MAX_UNDONE} scans of sweeps to undo")
     received_at = clock.now()
     correction = _correction(body.get("sent_at"), received_at)
     ended: set[str] = set()  # choices ended by the label of another location
     with scans.one_batch():
         answers = [_handle(item, correction, received_at, ended) for item in items]
     session = current_session()
-    actions.report(session.organization_id, session.device_name or session.name, body, answers, received_at)
+    sent = body | {"items": items}
+    actions.report(session.organization_id, session.device_name or session.name, sent, answers, received_at)
     return jsonify(results=[_answer_json(answer) for answer in answers], csrf=g.csrf, now=received_at // 1000)
 
 
@@ -198,6 +214,21 @@ def scan_find() -> Response:
     return jsonify(assets=[_asset(row, with_moves=len(page.rows) == 1) for row in page.rows], total=page.total_count)
 
 
+@pages.get("/scan/near/<int:asset_id>")
+@require_role(Role.OPERATOR)
+def scan_near(asset_id: int) -> Response:
+    """Return the signal of an asset at the person's own sled (dBm, null if unknown) with its time (ms), or {}."""
+    if lookup.asset_by_id(current_session().organization_id, asset_id) is None:
+        abort(404)
+    near = None if shown_positions.is_hidden(asset_id) else sled_scans.nearness(_own_sleds(), asset_id)
+    return jsonify({"rssi": near.rssi, "at": near.observed_at // 1000} if near else {})
+
+
+def _own_sleds() -> list[int]:
+    session = current_session()
+    return sleds.sleds_of(session.organization_id, session.person_id, session.device_id)
+
+
 @pages.post("/scan/attach")
 @require_role(Role.EDITOR)
 def scan_attach() -> tuple[Response, int] | Response:
@@ -205,9 +236,9 @@ def scan_attach() -> tuple[Response, int] | Response:
     body = json_object()
     scan_id, asset_id, name = str(body.get("id")), body.get("asset"), body.get("name")
     try:
-        if _SCAN_ID.fullmatch(scan_id) and isinstance(name, str):
+        if SCAN_ID.fullmatch(scan_id) and isinstance(name, str):
             answer = attach.attach_to_new_asset(actor(), scan_id, _asset_name(name.strip()))
-        elif _SCAN_ID.fullmatch(scan_id) and is_id(asset_id):
+        elif SCAN_ID.fullmatch(scan_id) and is_id(asset_id):
             answer = attach.attach(actor(), scan_id, asset_id)
         else:
             abort(400, "id, and asset or name")
@@ -222,19 +253,31 @@ def _asset_name(name: str) -> str:
     return name
 
 
+def _undos(item: Any) -> list[Any]:
+    """Return an undo for each scan of a sweep that the item undoes; any other item unchanged.
+
+    `undone`: numbers of the scans. The ids of scans and undos follow from the id of the sweep.
+    """
+    if not isinstance(item, dict) or not isinstance(item.get("undone"), list):
+        return [item]
+    sweep, numbers = str(item.get("sweep")), item["undone"]
+    rest = {name: item[name] for name in ("at", "session", "stock_take") if name in item}
+    return [rest | {"id": f"{sweep}-u{no}", "undo": f"{sweep}-s{no}"} for no in numbers if type(no) is int and no >= 0]
+
+
 def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> Answer:
     """Process one item. An invalid item is refused without affecting the next ones."""
-    if not isinstance(item, dict) or not _SCAN_ID.fullmatch(str(item.get("id"))):
+    if not isinstance(item, dict) or not SCAN_ID.fullmatch(str(item.get("id"))):
         return Answer(str(item.get("id")) if isinstance(item, dict) else "", Result.REFUSED, N_("This scan has no id"))
     at, scan_id = item.get("at"), str(item["id"])
-    moment = _observed(at, correction, received_at) if isinstance(at, int | float) else received_at
-    sender = _sender(item.get("session"), moment)
+    moment = observed(at, correction, received_at) if isinstance(at, int | float) else received_at
+    sender = sender_of(item.get("session"), moment)
     if sender is None:
         return Answer(scan_id, Result.WHOSE)
     act = actions.handle(sender, scan_id, item, moment, received_at)
     if act is not None:
         return act
-    if _SCAN_ID.fullmatch(str(item.get("undo"))):
+    if SCAN_ID.fullmatch(str(item.get("undo"))):
         stock_takes.undo_scan(sender, str(item["undo"]))
         gap = services().config.sighting_gap
         return scans.undo(sender, str(item["undo"]), gap)._replace(id=scan_id)
@@ -246,11 +289,11 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
         return Answer(scan_id, Result.REFUSED, N_("This scan is incomplete"))
     if scanned_badges.is_badge(scan.code):
         return Answer(scan_id, Result.BADGE if scanned_badges.may_answer() else Result.UNKNOWN)
-    if _SCAN_ID.fullmatch(str(item.get("stock_take"))):
+    if SCAN_ID.fullmatch(str(item.get("stock_take"))):
         answer = stock_takes.scan(sender, str(item["stock_take"]), scan, received_at)
     else:
         answer = scans.submit(sender, [scan], received_at)[0]
-    if answer.result is Result.LOCATION:
+    if answer.result is Result.LOCATION and "sweep" not in item:  # a sweep also reads the tags of racks
         ended.add(choice)
     return answer
 
@@ -273,7 +316,7 @@ def _submitted(scan_id: str, item: dict[str, Any], moment: int) -> Submitted | N
     )
 
 
-def _sender(ref: Any, at: int) -> Actor | None:
+def sender_of(ref: Any, at: int) -> Actor | None:
     """Return the person who did something, or None if that is not proven.
 
     A shared device also sends scans from earlier sessions. An item without a session belongs to the current one.
@@ -299,7 +342,7 @@ def _correction(sent_at: Any, received_at: int) -> int:
     return offset if abs(offset) > LONGEST_DELAY else 0
 
 
-def _observed(at: float, correction: int, received_at: int) -> int:
+def observed(at: float, correction: int, received_at: int) -> int:
     moment = int(at * 1000) + correction if 0 < at < 1e14 else received_at
     return min(moment, received_at) if moment >= clock.EARLIEST else received_at
 
@@ -330,10 +373,21 @@ def _asset(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
         "area": row.area_name,
         "since": row.dwell_started_at and row.dwell_started_at // 1000,
         "seen_at": row.last_seen_at and row.last_seen_at // 1000,
-        "carrier": _named(carriers.carrier_of(current_session().organization_id, row.asset_id)),
-        "load": [_named(one) for one in carriers.on(current_session().organization_id, row.asset_id)],
+        "carrier": _named(_carrier_of(row.asset_id)),
+        "load": [_named(one) for one in _load_of(row.asset_id)],
         "moves": [{"location": move.location_name, "at": move.observed_at // 1000} for move in moves],
     }
+
+
+def _carrier_of(asset_id: int) -> tuple[int, str] | None:
+    is_hidden = shown_positions.is_hidden(asset_id)
+    return None if is_hidden else carriers.carrier_of(current_session().organization_id, asset_id)
+
+
+def _load_of(carrier_id: int) -> list[tuple[int, str]]:
+    """Return what is on a carrier, without people whose position is hidden."""
+    rows = carriers.on(current_session().organization_id, carrier_id)
+    return [row for row in rows if not shown_positions.is_hidden(row[0])]
 
 
 def _named(asset: tuple[int, str] | None) -> dict[str, Any] | None:

@@ -10,11 +10,11 @@ from edge.errors import Invalid
 from edge.pages.double_submit import once
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
-from edge.people import api_keys as store
+from edge.people import api_keys
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret, new_token
 
-RESOURCES = {"assets": "Assets", "locations": "Locations", "tracking": "Tracking"}
+RESOURCES = {"assets": "Assets", "locations": "Locations", "tracking": "Tracking", "feed": "Open feed"}
 LEVELS = {"": (), "read": ("read",), "write": ("read", "write"), "write-only": ("write",)}
 LEVEL_TITLES = {"": "No access", "read": "Read", "write": "Read and write", "write-only": "Write only"}
 EXPIRIES = {"": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a year"}
@@ -24,7 +24,7 @@ EXPIRIES = {"": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a ye
 @require_role(Role.ADMINISTRATOR)
 def list_keys() -> str:
     return render_template(
-        "people/api-keys.html", keys=store.list_keys(current_session().organization_id), now=clock.now()
+        "people/api-keys.html", keys=api_keys.list_keys(current_session().organization_id), now=clock.now()
     )
 
 
@@ -45,7 +45,7 @@ def new_key() -> str | tuple[str, int]:
     try:
         if days not in EXPIRIES:
             raise Invalid.one("expires", "invalid_value", "Choose one from the list")
-        key = store.add_key(
+        key = api_keys.add_key(
             actor(),
             form.get("name", "").strip(),
             _chosen_scopes(),
@@ -60,16 +60,16 @@ def new_key() -> str | tuple[str, int]:
 @pages.get("/keys/<key_id>/revoke")
 @require_role(Role.ADMINISTRATOR)
 def ask_to_revoke(key_id: str) -> str:
-    key = next((key for key in store.list_keys(current_session().organization_id) if key.id == key_id), None) or abort(
-        404
-    )
+    key = next(
+        (key for key in api_keys.list_keys(current_session().organization_id) if key.id == key_id), None
+    ) or abort(404)
     return render_template("people/revoke-api-key.html", key=key)
 
 
 @pages.post("/keys/<key_id>/revoke")
 @require_role(Role.ADMINISTRATOR)
 def revoke_key(key_id: str) -> AnyResponse:
-    store.revoke_key(actor(), key_id)
+    api_keys.revoke_key(actor(), key_id)
     return done("/keys", "revoked")
 
 
@@ -78,7 +78,7 @@ def levels_of(resource: str) -> dict[str, str]:
     return {
         level: LEVEL_TITLES[level]
         for level, steps in LEVELS.items()
-        if all(f"{resource}:{step}" in store.SCOPES for step in steps)
+        if all(f"{resource}:{step}" in api_keys.KEY_SCOPES for step in steps)
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flask import abort, make_response, render_template, request
-from flask_babel import gettext
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict
@@ -11,6 +10,7 @@ from edge.pages import record_links
 from edge.pages.double_submit import once
 from edge.pages.guard import actor, address, current_session, has_role, pages, require_role
 from edge.pages.notices import done
+from edge.pages.translation import gettext
 from edge.people import people, second_factor, second_factors, sign_in
 from edge.people.people import PersonRow, Role
 from edge.people.secrets import new_token

@@ -25,6 +25,7 @@ from edge.people import sign_in as sessions
 from edge.people.devices import DeviceRow
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
+from edge.readers import sleds
 from edge.services import services
 
 
@@ -49,8 +50,7 @@ def sign_in() -> AnyResponse:
     answer = _authenticate(here)
     if isinstance(answer, sessions.Refused):
         return _refused(answer)
-    if g.session is not None:
-        sessions.sign_out(cookies.session_token())
+    _end_session()
     kept = kept_forms.kept(form.get("kept", ""))
     if kept is not None:
         response: AnyResponse = make_response(_kept_form_page(kept, answer.token))
@@ -63,6 +63,13 @@ def sign_in() -> AnyResponse:
     if here is not None:  # extends the enrollment of a device in use
         cookies.write(response, cookies.DEVICE, cookies.read(cookies.DEVICE), cookies.LONGEST_SECONDS)
     return response
+
+
+def _end_session() -> None:
+    """Sign out. The reads of the person's sled have no location until the next choice."""
+    if g.session is not None:
+        sleds.end_choice(actor())
+    sessions.sign_out(cookies.session_token())
 
 
 def _authenticate(here: DeviceRow | None) -> sessions.SignIn | sessions.Refused:
@@ -106,7 +113,7 @@ def _kept_form_page(form: kept_forms.KeptForm, token: str) -> str:
 @pages.post("/sign-out")
 @open_to_all
 def sign_out() -> AnyResponse:
-    sessions.sign_out(cookies.session_token())
+    _end_session()
     response = redirect("/sign-in", 303)
     cookies.delete(response, cookies.SESSION)
     cookies.delete(response, cookies.WHO)

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from flask import Response, render_template, request
 
 from edge import clock
+from edge.database.connection import are_people_hidden
 from edge.pages.forms import search_text
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.polling import fragment
@@ -16,7 +17,7 @@ from edge.pages.readers.readers import BUCKETS
 from edge.people.people import Role
 from edge.readers import live_reads, readers
 from edge.readers.live_reads import LiveRead
-from edge.tracking import antenna_names, board
+from edge.tracking import antenna_names, board, tracked_people
 
 LAST = 60 * clock.SECOND
 MOST_ROWS = 100
@@ -65,10 +66,12 @@ def _now(reader_id: int) -> dict[str, object]:
     antenna, tag = _filters()
     rows = by_tag_and_antenna(live_reads.watch(reader_id), clock.now() - LAST)
     antennas = antenna_names.names_of(reader_id)
+    hidden = tracked_people.among({row.asset_id for row in rows if row.asset_id}) if are_people_hidden() else set()
     shown = [
         row
         for row in rows
-        if antenna.casefold() in ("", antennas.get(row.antenna, str(row.antenna)).casefold())
+        if row.asset_id not in hidden
+        and antenna.casefold() in ("", antennas.get(row.antenna, str(row.antenna)).casefold())
         and tag.casefold() in row.value.casefold()
     ]
     assets = {row.asset_id for row in shown[:MOST_ROWS] if row.asset_id}

@@ -21,6 +21,7 @@ from edge.pages.readers.antennas import KIND_NAMES, entered_location, entered_rs
 from edge.pages.readers.inbox import SHOWN_BYTES, readable, to_edit
 from edge.pages.readers.list import SILENT_AFTER
 from edge.pages.readers.location_corrections import offers_shown, saved_location
+from edge.pages.readers.sleds import UNDO_MINUTES, operators
 from edge.people import organizations
 from edge.people.people import Role
 from edge.people.secrets import new_token
@@ -32,6 +33,7 @@ from edge.readers import (
     ledger,
     mapped_fields,
     readers,
+    sleds,
     status,
     unassigned_topics,
     unknown_tags,
@@ -104,6 +106,9 @@ def show_reader(reader_id: int) -> str:
         silent_before=clock.now() - SILENT_AFTER,
         clock_is_off=clocks.is_off(reader.clock_setting, state.clock_offset, state.clock_stands_at),
         clock_state=clocks.describe_clock(reader.clock_setting, state.clock_offset, state.clock_stands_at),
+        sled=sleds.state_of(current_session().organization_id, reader_id),
+        sled_operators=operators(),
+        undo_minutes=UNDO_MINUTES,
         has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
     )
 

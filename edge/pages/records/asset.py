@@ -2,40 +2,75 @@
 
 from __future__ import annotations
 
-import json
+import secrets
 from typing import Any
 
 from flask import Response, abort, jsonify, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
-from edge.pages import record_links
-from edge.pages.forms import search_text, whole
+from edge.doors import passage_report
+from edge.pages import formatting, record_links
+from edge.pages.doors.doors import DIRECTIONS
+from edge.pages.forms import Errors, search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.polling import fragment
 from edge.pages.tracking import timeline
+from edge.pages.tracking.floor_plans import marker_of
 from edge.people.people import Role
-from edge.records import assets, lookup
+from edge.records import asset_notes, asset_photos, assets, loans, lookup, metadata_fields
 from edge.records.assets import AssetRow
 from edge.records.kept_elsewhere import home_name
-from edge.tracking import board, carriers, lost_assets, report
+from edge.tracking import asset_values, board, carriers, lost_assets, report, shown_positions
 from edge.tracking.board import BoardFilter
 from edge.tracking.why import why_here
 
 MOVES = 50
+PASSAGES = 10
+MOST_EXPLAINED = 3
 SUGGESTED = 10
 
 
 @pages.get("/assets/<int:asset_id>")
 @require_role(Role.VIEWER)
 def show_asset(asset_id: int) -> str:
+    return asset_page(asset_id)
+
+
+def asset_page(
+    asset_id: int,
+    *,
+    errors: Errors | None = None,
+    note: str = "",
+    loan_errors: Errors | None = None,
+    borrower: str = "",
+    due: str = "",
+) -> str:
+    """Render the page of an asset.
+
+    `errors` and `note` belong to the form for a new note, the others to that for a loan.
+    """
+    organization_id = current_session().organization_id
     asset = assets.get_any(current_session().organization_id, asset_id)
+    loan = loans.find(organization_id, asset.id)
+    if loan and not loan_errors:
+        borrower, due = loan.borrower, formatting.day(loan.last_moment) if loan.last_moment else ""
     return render_template(
         "records/asset.html",
+        loan=loan,
+        loan_errors=loan_errors or {},
+        borrower=borrower,
+        due=due,
+        today=formatting.day(clock.now()),
         asset=asset,
         home=home_name(current_session().organization_id, asset.id),
-        metadata=json.loads(asset.metadata),
+        metadata=metadata_fields.shown(asset.metadata),
         in_window=asset.valid_from <= clock.now() < (asset.valid_to or clock.now() + 1),
+        notes=asset_notes.of_asset(organization_id, asset.id),
+        photos=asset_photos.of_asset(organization_id, asset.id),
+        note_id=secrets.token_hex(16),
+        note=note,
+        errors=errors or {},
         **_now(asset),
     )
 
@@ -46,7 +81,10 @@ def asset_now(asset_id: int) -> Response:
     """Return the location and moves. The page polls this."""
     asset = assets.get_any(current_session().organization_id, asset_id)
     values = _now(asset)
-    content = (values["where"], values["moves"], values["lost_since"], values["carrier"])
+    content = (
+        *(values["where"], values["moves"], values["lost_since"], values["carrier"], values["passages"]),
+        *(values["sensors"], values["marker"]),
+    )
     return fragment("records/_asset-now.html", content, asset=asset, **values)
 
 
@@ -54,14 +92,22 @@ def _now(asset: AssetRow) -> dict[str, Any]:
     before = request.args.get("before", type=whole)
     rows = report.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1)
     moves = rows[:MOVES]
+    is_hidden = shown_positions.is_hidden(asset.id)
+    where = board.whereabouts(current_session().organization_id, asset.id, include_retired=True)
     return {
         "lost_since": lost_assets.lost_since(current_session().organization_id, asset.id),
-        "carrier": carriers.carrier_of(current_session().organization_id, asset.id),
-        "where": board.whereabouts(current_session().organization_id, asset.id, include_retired=True),
+        "carrier": None if is_hidden else carriers.carrier_of(current_session().organization_id, asset.id),
+        "where": where,
+        "marker": None if is_hidden else marker_of(where.location_id if where else None),
         "strip": timeline.strip(moves, moves[0].last_seen_at if before and moves else clock.now()),
         "moves": moves,
         "more": moves[-1].observed_at if len(rows) > MOVES else None,
         "before": before,
+        "passages": passage_report.passages_of_asset(current_session().organization_id, asset.id, PASSAGES),
+        "directions": DIRECTIONS,
+        "is_hidden": is_hidden,
+        "sensors": asset_values.find(current_session().organization_id, asset.id),
+        "low_battery": asset_values.LOW,
     }
 
 
@@ -71,7 +117,13 @@ def why_asset(asset_id: int) -> str:
     """Show the evidence for the current location and the last moves."""
     organization_id = current_session().organization_id
     asset = assets.get_any(organization_id, asset_id)
-    return render_template("tracking/why.html", asset=asset, why=why_here(organization_id, asset_id))
+    return render_template(
+        "tracking/why.html",
+        asset=asset,
+        why=why_here(organization_id, asset_id),
+        passages=passage_report.passages_of_asset(organization_id, asset_id, MOST_EXPLAINED),
+        directions=DIRECTIONS,
+    )
 
 
 @pages.get("/assets/<int:asset_id>/label")

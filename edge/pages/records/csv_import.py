@@ -1,13 +1,16 @@
-"""Import of assets and locations from CSV: template, dry run, and import of all rows or none."""
+"""Import of assets and locations from a table: template, columns, dry run and start. Progress: see `bulk`."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 
 from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.budget import WORK
-from edge.errors import EdgeError, Unavailable
-from edge.pages.csv_download import csv_file
+from edge.bulk import imports
+from edge.errors import Conflict, EdgeError, Unavailable
+from edge.pages.csv_download import table_file
 from edge.pages.forms import Errors, errors_of
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, pages, require_role
 from edge.pages.polling import fragment
@@ -19,14 +22,25 @@ from edge.pages.records.csv_import_rows import (
     COLUMNS,
     EXAMPLES,
     MOST_ROWS,
-    PREVIEWED,
+    PROPERTY,
+    WORKBOOK,
+    Reading,
+    check_columns,
+    known_columns,
+    proposed_columns,
     table_of,
 )
 from edge.people.people import Role
+from edge.services import services
+from edge.validation import xlsx
 from edge.validation.encodings import ENCODINGS
 
 KINDS = {"asset": "Assets", "location": "Locations"}
-SEPARATOR_NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+SEPARATOR_NAMES = {"": "Excel", ",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+EMPTY_CELLS = {
+    "keep": "change nothing; tags are added",
+    "clear": "clear the field; tags that are not listed are detached",
+}
 FAULTS = 100  # listed on the page; the results file has all
 
 
@@ -45,8 +59,27 @@ def check_import() -> AnyResponse | tuple[str, int]:
         abort(400, "Choose assets or locations.")
     if file is None or not file.filename:
         return _form({"file": "Choose a file"}), 400
+    return _checked(kind, file.read(), is_exact=request.form.get("empty") == "clear")
+
+
+check_import.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
+
+
+def _checked(
+    kind: str, data: bytes, *, is_exact: bool, encoding: str = "", columns: Sequence[str] = ()
+) -> AnyResponse | tuple[str, int]:
+    """Start a dry run. Without `columns` they are taken from the heading, or a person chooses them."""
     try:
-        job = _check(kind, file.read())
+        if xlsx.is_workbook(data):  # takes seconds, so it is read in the background
+            table = WORKBOOK
+        else:
+            with WORK.holding(BYTES_OF_BYTE * len(data)):
+                table = table_of(data, encoding)
+            columns = columns or known_columns(kind, table.heading)
+            if columns:
+                check_columns(kind, columns)
+        reading = Reading(kind, columns, is_exact, services().zone)
+        job = csv_import_jobs.start(Job(actor(), kind, data, table, reading))
     except Unavailable:
         raise
     except EdgeError as error:
@@ -54,37 +87,75 @@ def check_import() -> AnyResponse | tuple[str, int]:
     return redirect(f"/import/{job.id}", 303)
 
 
-def _check(kind: str, data: bytes, encoding: str = "") -> Job:
-    """Start a dry run. Raises Unavailable while too many other files are in progress."""
-    with WORK.holding(BYTES_OF_BYTE * len(data)):
-        table = table_of(kind, data, encoding)
-    shown = table._replace(lines=table.lines[:PREVIEWED])
-    return csv_import_jobs.start(Job(actor(), kind, lines=table.lines, data=data, table=shown))
-
-
-check_import.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
-
-
 @pages.post("/import/<job_id>/encoding")
 @require_role(Role.EDITOR)
 def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
     """Repeat the dry run with the selected encoding."""
     job, encoding = _job(job_id), request.form.get("encoding", "")
-    if encoding not in ENCODINGS or not job.data:
+    if encoding not in ENCODINGS:
         abort(400, "Choose one of the encodings.")
+    return _checked(job.kind, job.data, is_exact=job.reading.is_exact, encoding=encoding)
+
+
+@pages.get("/import/<job_id>/columns")
+@require_role(Role.EDITOR)
+def choose_import_columns(job_id: str) -> str:
+    return _columns_form(_read_job(job_id), {})
+
+
+@pages.post("/import/<job_id>/columns")
+@require_role(Role.EDITOR)
+def check_import_columns(job_id: str) -> AnyResponse | tuple[str, int]:
+    """Repeat the dry run with the selected field of each column."""
+    job = _read_job(job_id)
+    columns = [_chosen_column(at) for at in range(len(job.table.heading))]
     try:
-        again = _check(job.kind, job.data, encoding)
-    except Unavailable:
-        raise
+        check_columns(job.kind, columns)
     except EdgeError as error:
-        return _form({"file": next(iter(errors_of(error).values()))}), 400
-    return redirect(f"/import/{again.id}", 303)
+        return _columns_form(job, errors_of(error)), 400
+    is_exact = request.form.get("empty") == "clear"
+    return _checked(job.kind, job.data, is_exact=is_exact, encoding=job.table.encoding, columns=columns)
+
+
+def _read_job(job_id: str) -> Job:
+    """Return a job whose table is read."""
+    job = _job(job_id)
+    if not job.table.heading:
+        abort(409, "The file is being read, or it is not a table.")
+    return job
+
+
+def _chosen_column(at: int) -> str:
+    chosen = request.form.get(f"column-{at}", "")
+    return PROPERTY + request.form.get(f"property-{at}", "").strip() if chosen == PROPERTY else chosen
+
+
+def _columns_form(job: Job, errors: Errors) -> str:
+    proposed = job.reading.columns or proposed_columns(job.kind, job.table.heading)
+    chosen = [request.form.get(f"column-{at}", name or "") for at, name in enumerate(proposed)]
+    fields = {name: name for name in COLUMNS[job.kind]}
+    if "metadata" in fields:
+        fields[PROPERTY] = "property of the metadata…"
+    samples = [[row.cells[at] for row in job.table.rows[:3] if at < len(row.cells)] for at in range(len(proposed))]
+    return render_template(
+        "records/import-columns.html",
+        job=job,
+        errors=errors,
+        columns=list(zip(job.table.heading, chosen, samples, strict=True)),
+        fields=[("", "not imported"), *fields.items()],
+        property=PROPERTY,
+        is_exact=job.reading.is_exact,
+        empty_cells=EMPTY_CELLS,
+    )
 
 
 @pages.get("/import/<job_id>")
 @require_role(Role.EDITOR)
-def show_import(job_id: str) -> str:
-    return render_template("records/import-job.html", job=_job(job_id), **_labels())
+def show_import(job_id: str) -> str | AnyResponse:
+    job = _job(job_id)
+    if job.is_done and job.needs_columns and not job.trouble:
+        return redirect(f"/import/{job_id}/columns", 303)
+    return render_template("records/import-job.html", job=job, **_labels())
 
 
 @pages.get("/import/<job_id>/now")
@@ -97,31 +168,51 @@ def import_now(job_id: str) -> Response:
 @pages.post("/import/<job_id>")
 @require_role(Role.EDITOR)
 def run_import(job_id: str) -> AnyResponse:
-    """Import the records of the dry run. They are validated again."""
-    checked = _job(job_id)
-    if not checked.is_done or not checked.dry_run or checked.faults or checked.trouble:
-        abort(409, "Only a file checked without errors can be imported.")
-    if checked.table and not checked.table.is_certain:
-        abort(409, "Choose the encoding of the file first.")
-    try:
-        job = csv_import_jobs.start(Job(actor(), checked.kind, records=checked.records))
-    except EdgeError as error:
-        abort(409, str(error))
-    return redirect(f"/import/{job.id}", 303)
+    """Import the records of the dry run, once. They are validated again when they are written."""
+    job = _job(job_id)
+    with job.lock:
+        if job.import_id:
+            return redirect(f"/bulk/{job.import_id}", 303)
+        if not job.is_done or job.needs_columns or job.faults or job.trouble:
+            abort(409, "Only a file checked without errors can be imported.")
+        if not job.table.is_certain:
+            abort(409, "Choose the encoding of the file first.")
+        try:
+            job.import_id = imports.start(actor(), job.kind, job.records, job.counts["created"])
+        except Conflict as error:
+            abort(409, str(error))
+        job.records = ()
+    return redirect(f"/bulk/{job.import_id}", 303)
 
 
 @pages.get("/import/<job_id>/results.csv")
 @require_role(Role.EDITOR)
 def import_results(job_id: str) -> Response:
     rows = [(one.line, one.external_key, one.result, one.reason) for one in _job(job_id).outcomes]
-    return csv_file("import-results.csv", ("line", "external_key", "result", "reason"), rows)
+    return table_file("import-results.csv", ("line", "external_key", "result", "reason"), rows)
+
+
+@pages.get("/import/<job_id>/errors.csv")
+@require_role(Role.EDITOR)
+def import_errors(job_id: str) -> Response:
+    """Return the rows with errors as a table to correct and upload again."""
+    job = _job(job_id)
+    reasons = {one.line: one.reason for one in job.faults}
+    faulty = [(reasons[row.line], row.cells or {}) for row in job.records if row.line in reasons]
+    return errors_file(job.reading.names, faulty)
 
 
 @pages.get("/import/template/<kind>.csv")
 @require_role(Role.EDITOR)
 def import_template(kind: str) -> Response:
     columns = COLUMNS.get(kind) or abort(404)
-    return csv_file(f"{kind}s.csv", columns, [EXAMPLES[kind]])
+    return table_file(f"{kind}s.csv", columns, [EXAMPLES[kind]])
+
+
+def errors_file(names: Sequence[str], rows: Iterable[tuple[str, Mapping[str, str]]]) -> Response:
+    """Return rows with their errors in the first column, which an import ignores."""
+    cells = ((reason, *(entered.get(name, "") for name in names)) for reason, entered in rows)
+    return table_file("import-errors.csv", ("error", *names), cells)
 
 
 def _job(job_id: str) -> Job:
@@ -130,7 +221,14 @@ def _job(job_id: str) -> Job:
 
 
 def _labels() -> dict[str, object]:
-    return {"kinds": KINDS, "most_faults": FAULTS, "encodings": ENCODINGS, "separators": SEPARATOR_NAMES}
+    return {
+        "kinds": KINDS,
+        "most_faults": FAULTS,
+        "encodings": ENCODINGS,
+        "separators": SEPARATOR_NAMES,
+        "empty_cells": EMPTY_CELLS,
+        "has_xlsx": xlsx.is_available(),
+    }
 
 
 def _form(errors: Errors) -> str:
@@ -139,7 +237,11 @@ def _form(errors: Errors) -> str:
         errors=errors,
         kinds=KINDS,
         kind=request.values.get("kind", "asset"),
+        empty=request.values.get("empty", "keep"),
+        empty_cells=EMPTY_CELLS,
         columns=COLUMNS,
         between=BETWEEN_TAGS,
+        has_xlsx=xlsx.is_available(),
+        xlsx_extra=xlsx.EXTRA,
         most=MOST_ROWS,
     )

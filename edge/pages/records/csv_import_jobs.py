@@ -1,4 +1,4 @@
-"""Background imports with progress, one at a time. The last few are remembered."""
+"""Uploaded tables and their checks in the background, one at a time. The last few are remembered."""
 
 from __future__ import annotations
 
@@ -9,32 +9,41 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from edge.audit.actors import Actor
-from edge.budget import MB
+from edge.budget import MB, WORK
 from edge.database.connection import close_database
-from edge.errors import Conflict, EdgeError
-from edge.pages.records.csv_import_rows import MOST_ROWS, Table, records_of
+from edge.errors import Conflict, EdgeError, Invalid
+from edge.pages.records.csv_import_rows import (
+    MOST_ROWS,
+    PREVIEWED,
+    Reading,
+    Table,
+    check_columns,
+    known_columns,
+    records_of,
+    table_of_workbook,
+)
 from edge.people.secrets import new_token
-from edge.records.csv_import import NewRecord, Outcome, check_records, import_records
-from edge.validation.csv_text import Line
+from edge.records.csv_import import NewRecord, Outcome, check_records
 
 log = logging.getLogger(__name__)
 
 KEPT = 5
+BYTES_OF_WORKBOOK = 64 * MB  # shared texts and cells, bounded by the checks of edge.validation.xlsx
 KEPT_BYTES = 8 * MB  # total size of remembered files
 
 
 @dataclass
 class Job:
-    """An import. `outcomes` are available when it `is_done`; `trouble` is the reason if it failed as a whole.
+    """The check of a table. `outcomes` are available when it `is_done`; `trouble` is the reason if it failed.
 
-    With `lines` it is a dry run that produces the records; with `records` it imports them.
+    Without `columns` it waits for a person who chooses them.
     """
 
     actor: Actor
     kind: str
-    lines: Sequence[Line] = ()
-    data: bytes = field(default=b"", repr=False)  # of a dry run, to try another encoding
-    table: Table | None = None
+    data: bytes = field(repr=False)  # to read the table again in another way
+    table: Table
+    reading: Reading
     records: Sequence[NewRecord] = ()
     step: str = ""  # current step
     id: str = field(default_factory=new_token)
@@ -42,10 +51,20 @@ class Job:
     is_done: bool = False
     outcomes: Sequence[Outcome] = ()
     trouble: str = ""
+    import_id: str = ""  # the job that imports the table
     ended: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
-        self.dry_run, self.rows = bool(self.lines), len(self.lines or self.records)
+        self.rows = len(self.table.rows)
+
+    @property
+    def is_workbook(self) -> bool:
+        return not self.table.separator
+
+    @property
+    def needs_columns(self) -> bool:
+        return not self.reading.columns
 
     @property
     def counts(self) -> Counter[str]:
@@ -55,20 +74,30 @@ class Job:
     def faults(self) -> list[Outcome]:
         return [outcome for outcome in self.outcomes if outcome.result == "faulty"]
 
+    @property
+    def detached(self) -> int:
+        return sum(outcome.detached for outcome in self.outcomes)
+
+    @property
+    def cleared(self) -> int:
+        return sum(outcome.cleared for outcome in self.outcomes)
+
 
 _lock = threading.Lock()
 _jobs: OrderedDict[str, Job] = OrderedDict()
 
 
 def start(job: Job) -> Job:
-    """Start a job. Raises Conflict while another one runs."""
+    """Remember a table, and check it if its columns are known. Raises Conflict while another check runs."""
     with _lock:
         if any(not one.is_done for one in _jobs.values()):
-            raise Conflict("Another import is running. Wait until it has finished")
+            raise Conflict("Another import is being checked. Wait until it has finished")
         _jobs[job.id] = job
         while len(_jobs) > KEPT or (len(_jobs) > 1 and _is_much(_jobs.values())):
             _jobs.popitem(last=False)
-    threading.Thread(target=_run, args=(job,), name="import", daemon=True).start()
+        job.is_done = job.needs_columns and not job.is_workbook
+    if not job.is_done:
+        threading.Thread(target=_run, args=(job,), name="import", daemon=True).start()
     return job
 
 
@@ -92,26 +121,37 @@ def wait(job_id: str, seconds: float) -> bool:
 def _run(job: Job) -> None:
     def progress(number: int) -> None:
         job.progress = number
-        if number == job.rows and not job.dry_run:
-            job.step = "Writing"
 
     try:
-        if job.dry_run:
-            job.step = "Reading"
-            job.records, job.lines = records_of(job.kind, job.lines, progress), ()
+        job.step = "Reading"
+        if job.is_workbook:
+            _read_workbook(job)
+            if job.needs_columns:
+                return
+        records = records_of(job.reading, job.table.rows, progress)
+        job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
         job.step = "Checking"
-        if job.dry_run:
-            job.outcomes = check_records(job.actor.organization_id, job.kind, job.records, progress)
-        else:
-            job.outcomes = import_records(job.actor, job.kind, job.records, progress)
+        job.outcomes = check_records(job.actor.organization_id, job.kind, records, progress)
+        job.records = records
     except EdgeError as error:
-        job.trouble = str(error)
+        job.trouble = error.fields[0].message if isinstance(error, Invalid) else str(error)
     except Exception:
         job.trouble = "Internal error: nothing was imported. See the log for details."
-        log.exception("Import failed")
+        log.exception("Check of an import failed")
     finally:
         close_database()
-        if not job.dry_run:
-            job.records = ()
         job.is_done = True
         job.ended.set()
+
+
+def _read_workbook(job: Job) -> None:
+    """Read an Excel file and look for its columns, one file at a time."""
+    with WORK.holding(BYTES_OF_WORKBOOK):
+        job.table = table_of_workbook(job.data)
+    job.rows = len(job.table.rows)
+    columns = job.reading.columns or known_columns(job.kind, job.table.heading)
+    if columns:
+        check_columns(job.kind, columns)
+        job.reading = job.reading._replace(columns=columns)
+    else:
+        job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])

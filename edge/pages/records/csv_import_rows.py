@@ -1,20 +1,23 @@
-"""Converts lines of a CSV file to records by the rules of the API, with errors by row."""
+"""Converts rows of an imported table to records by the rules of the API, with errors by row."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from edge import clock
 from edge.errors import EdgeError, FieldError, Invalid
 from edge.pages.forms import values_of
 from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
-from edge.validation import bodies, csv_text, values
-from edge.validation.csv_text import Line
+from edge.validation import bodies, csv_text, strict_json, values, xlsx
+from edge.validation.csv_text import Line, RawRow
 from edge.validation.encodings import decode_any, decode_as
-from edge.validation.values import TAG_TYPES
+from edge.validation.values import MAX_TEXT, TAG_TYPES
 
 Judged = TypeVar("Judged")
 MOST_ROWS = csv_text.MOST_ROWS
@@ -28,79 +31,162 @@ _NO = frozenset(["no", "n", "false", "0", "nein", "falsch", "non", "faux", "fals
 _CODES = ("external_key", "parent_external_key", *TAG_TYPES)
 # Spreadsheets save long numbers as displayed, such as 4,00638E+12. Other programs append `.0`.
 _SHORTENED = re.compile(r"-?[0-9]+([.,][0-9]+)?E\+[0-9]+|[0-9]{6,}[.,]0+", re.IGNORECASE)
-MOST_FAULTS = 5  # listed per row
+MOST_FAULTS = 20  # listed per row
 PREVIEWED = 5  # rows
+MOST_COLUMNS = 100
+PROPERTY = "metadata."  # column of one property
+_COMMON = ("external_key", "name", "description", "is_active", "valid_from", "valid_to")
 COLUMNS = {
-    "asset": ("external_key", "name", "description", "is_active", *TAG_TYPES),
-    "location": ("external_key", "name", "description", "is_active", "parent_external_key", *TAG_TYPES),
+    "asset": (*_COMMON, "metadata", *TAG_TYPES),
+    "location": (*_COMMON, "parent_external_key", *TAG_TYPES),
 }
 EXAMPLES = {
-    "asset": ("PALLET-71", "Pallet 71", "Blue, for bottles", "yes", "3074257BF7194E4000001A85", "", "4006381333931"),
-    "location": ("DOCK-1", "Dock 1", "", "yes", "HALL-1", "", "", ""),
+    "asset": (
+        *("PALLET-71", "Pallet 71", "Blue, for bottles", "yes", "2026-03-02 14:00", "", '{"color":"blue"}'),
+        *("3074257BF7194E4000001A85", "", "4006381333931"),
+    ),
+    "location": ("DOCK-1", "Dock 1", "", "yes", "", "", "HALL-1", "", "", ""),
 }
+_OWN = ("error", "line")  # columns of the file of errors, which are not imported
 _CREATE = {"asset": bodies.ASSET_CREATE, "location": bodies.LOCATION_CREATE}
+_DATE = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})(.*)")  # as spreadsheets in many languages show it
+_TIMES = {"valid_from": "2026-03-02 14:00", "valid_to": "2026-03-02 14:00"}
+
+
+class Reading(NamedTuple):
+    """How a table is read: the field of each column, or "" for columns that are not imported.
+
+    `is_exact`: empty cells clear their field, and tags that are not listed are detached. Otherwise empty cells change
+    nothing and tags are added.
+    """
+
+    kind: str
+    columns: Sequence[str]
+    is_exact: bool
+    zone: tzinfo
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in self.columns if name]
 
 
 class Table(NamedTuple):
     """A parsed file. `is_certain` is False if the encoding is a guess."""
 
-    lines: Sequence[Line]
+    heading: Sequence[str]
+    rows: Sequence[RawRow]
     encoding: str
     is_certain: bool
     separator: str
 
-    @property
-    def preview(self) -> list[Line]:
-        """Return the first rows as parsed."""
-        return [line._replace(cells=_understood(line.cells)) for line in self.lines[:PREVIEWED]]
+    def preview(self, reading: Reading) -> list[Line]:
+        """Return the first rows as understood."""
+        lines = [row.line(reading.columns) for row in self.rows[:PREVIEWED]]
+        return [line._replace(cells=_understood(line.cells, reading)) for line in lines]
 
 
-def table_of(kind: str, data: bytes, encoding: str = "") -> Table:
-    """Parse a file in the given encoding, or the most likely one. Raises Invalid if the table is of another kind."""
+def table_of(data: bytes, encoding: str = "") -> Table:
+    """Parse a file in the given encoding, or the most likely one. Raises Invalid if it is not a table."""
     decoded = decode_as(data, encoding) if encoding else decode_any(data)
-    return Table(
-        _lines_of(kind, decoded.text), decoded.encoding, decoded.is_certain, csv_text.separator_of(decoded.text)
-    )
-
-
-def lines_of(kind: str, data: bytes) -> Sequence[Line]:
-    """Return the lines. Raises Invalid if the table is of another kind."""
-    return table_of(kind, data).lines
-
-
-def _lines_of(kind: str, text: str) -> list[Line]:
-    lines = csv_text.lines(text, COLUMNS[kind], (), MOST_ROWS)
-    if not lines:
+    raw = csv_text.table_of(decoded.text, MOST_ROWS)
+    if not raw.rows:
         raise Invalid.one("file", "invalid_value", "There are no rows below the header")
-    return lines
+    if len(raw.heading) > MOST_COLUMNS:
+        raise Invalid.one("file", "too_large", f"There are more than {MOST_COLUMNS} columns")
+    separator = csv_text.separator_of(decoded.text)
+    return Table(raw.heading, raw.rows, decoded.encoding, decoded.is_certain, separator)
 
 
-def records_of(kind: str, lines: Sequence[Line], progress: Callable[[int], None]) -> list[NewRecord]:
+WORKBOOK = Table((), (), "xlsx", True, "")  # an Excel file that is not read yet
+
+
+def table_of_workbook(data: bytes) -> Table:
+    """Read an Excel file. Raises Invalid."""
+    raw = xlsx.table_of(data, MOST_ROWS)
+    if not raw.rows:
+        raise Invalid.one("file", "invalid_value", "There are no rows below the header on the first sheet")
+    if len(raw.heading) > MOST_COLUMNS:
+        raise Invalid.one("file", "too_large", f"There are more than {MOST_COLUMNS} columns")
+    return WORKBOOK._replace(heading=raw.heading, rows=raw.rows)
+
+
+def known_columns(kind: str, heading: Sequence[str]) -> list[str]:
+    """Return the field of each column of a file, or nothing if a person has to choose them."""
+    proposed = proposed_columns(kind, heading)
+    return [] if None in proposed else [name or "" for name in proposed]
+
+
+def proposed_columns(kind: str, heading: Sequence[str]) -> list[str | None]:
+    """Return the field of each column of a file, "" for one that is not imported, and None for an unknown one."""
+    fields = [_proposed(kind, name) for name in heading]
+    return [None if name and fields.index(name) != at else name for at, name in enumerate(fields)]
+
+
+def _proposed(kind: str, name: str) -> str | None:
+    lowered = name.strip().lower()
+    if lowered in COLUMNS[kind]:
+        return lowered
+    if is_property(kind, name.strip()):
+        return name.strip()
+    return "" if not lowered or lowered in _OWN else None
+
+
+def is_property(kind: str, name: str) -> bool:
+    return "metadata" in COLUMNS[kind] and name.startswith(PROPERTY) and name != PROPERTY and len(name) <= MAX_TEXT
+
+
+def check_columns(kind: str, columns: Sequence[str]) -> None:
+    """Raise Invalid if a chosen field does not exist, occurs twice, or none is chosen."""
+    chosen = [name for name in columns if name]
+    unknown = [name for name in chosen if name not in COLUMNS[kind] and not is_property(kind, name)]
+    if unknown:
+        raise Invalid.one("columns", "invalid_value", f"There is no field {unknown[0][:40]!r}")
+    twice = [name for name, number in Counter(chosen).items() if number > 1]
+    if twice:
+        raise Invalid.one("columns", "invalid_value", f"Two columns have the field {twice[0][:40]!r}. Choose one")
+    if "metadata" in chosen and any(name.startswith(PROPERTY) for name in chosen):
+        raise Invalid.one("columns", "invalid_value", "Import either metadata as a whole or single properties")
+    if not set(chosen) & {"external_key", "name"}:
+        raise Invalid.one("columns", "required", "Choose a column for external_key or name")
+
+
+def records_of(reading: Reading, rows: Sequence[RawRow], progress: Callable[[int], None]) -> list[NewRecord]:
     """Return a record for each row, with its errors."""
     records = []
-    for number, line in enumerate(lines, 1):
-        records.append(_record(kind, line))
+    for number, row in enumerate(rows, 1):
+        records.append(_record(reading, row.line(reading.columns)))
         if number % 100 == 0:
             progress(number)
     return list(_without_repeats(records))
 
 
-def _record(kind: str, line: Line) -> NewRecord:
+def _record(reading: Reading, line: Line) -> NewRecord:
     """Return the record of a row with all of its errors."""
+    cells = line.cells
     faults = [line.fault] if line.fault else _shortened(line)
-    key = line.cells.get("external_key") or None
-    parent = line.cells.get("parent_external_key") or None
+    key = cells.get("external_key") or None
+    parent = cells.get("parent_external_key")
+    if not parent and not reading.is_exact:
+        parent = None
     given: dict[str, Any] = {}
     tags: list[NewTag] = []
     if not line.fault:
-        given = _collected(faults, lambda: _given(kind, line, key)) or {}
+        given = _collected(faults, lambda: _given(reading, line, key)) or {}
         if parent:
             _collected(faults, lambda: values.external_key("parent_external_key", parent))
         for tag_type, value in _tag_cells(line):
             if not _SHORTENED.fullmatch(value):
                 checked = _collected(faults, partial(_tag, tag_type, value))
                 tags += [checked] if checked else []
-    return NewRecord(line.number, key, given, tags, parent, _joined(faults))
+    exact = [name for name in TAG_TYPES if name in cells] if reading.is_exact else []
+    return NewRecord(line.number, key, given, tags, parent, _joined(faults), exact, _properties(reading, line), cells)
+
+
+def _properties(reading: Reading, line: Line) -> dict[str, str | None] | None:
+    """Return the properties of the metadata in columns of their own. None removes one."""
+    named = {name[len(PROPERTY) :]: cell for name, cell in line.cells.items() if name.startswith(PROPERTY)}
+    given = {name: cell or None for name, cell in named.items() if cell or reading.is_exact}
+    return given or None
 
 
 def _collected(faults: list[str], judge: Callable[[], Judged]) -> Judged | None:
@@ -128,26 +214,64 @@ def _shortened(line: Line) -> list[str]:
     ]
 
 
-def _given(kind: str, line: Line, key: str | None) -> dict[str, Any]:
-    """Return the non-empty cells. An empty cell keeps the saved value, or the default of a new record."""
+def _given(reading: Reading, line: Line, key: str | None) -> dict[str, Any]:
+    """Return the values of the cells. Empty ones are left out, or clear their field."""
+    cells = line.cells
     entered: dict[str, Any] = {
-        name: line.cells[name].replace("\r\n", "\n") for name in ("name", "description") if line.cells.get(name)
+        name: cells[name].replace("\r\n", "\n") for name in ("name", "description") if cells.get(name)
     }
-    word, faults = line.cells.get("is_active", ""), []
-    if word:
-        is_active = _is_yes(word)
-        if is_active is None:
-            faults.append(FieldError("is_active", "invalid_value", f"is_active must be yes or no, not {word[:20]!r}"))
-        else:
-            entered["is_active"] = is_active
+    faults: list[FieldError] = []
+    for name, parse in (("is_active", _active), ("metadata", _metadata), *((name, _moment) for name in _TIMES)):
+        if cells.get(name):
+            try:
+                entered[name] = parse(name, cells[name], reading)
+            except Invalid as error:
+                faults += error.fields
     own_key = {"external_key": key} if key and not _SHORTENED.fullmatch(key) else {}
     try:
-        judged = values_of(_CREATE[kind], {"name": "-", **entered, **own_key})
+        judged = values_of(_CREATE[reading.kind], {"name": "-", **entered, **own_key})
     except Invalid as error:
         raise Invalid([*error.fields, *faults]) from error
     if faults:
         raise Invalid(faults)
-    return {name: judged[name] for name in entered}
+    empty = {name: None for name in _CLEARED if reading.is_exact and cells.get(name) == ""}
+    if "metadata" in empty:
+        empty["metadata"] = _NO_METADATA
+    return {name: judged[name] for name in entered} | empty
+
+
+_CLEARED = ("description", "valid_to", "metadata")  # other fields cannot be empty
+_NO_METADATA: Any = "{}"
+
+
+def _active(name: str, cell: str, _: Reading) -> bool:
+    is_active = _is_yes(cell)
+    if is_active is None:
+        raise Invalid.one(name, "invalid_value", f"is_active must be yes or no, not {cell[:20]!r}")
+    return is_active
+
+
+def _metadata(name: str, cell: str, _: Reading) -> dict[str, Any]:
+    try:
+        value = strict_json.parse(cell.encode())
+    except (ValueError, EdgeError):
+        value = None
+    if not isinstance(value, dict):
+        raise Invalid.one(name, "invalid_value", 'metadata must be a JSON object such as {"color": "blue"}')
+    return value
+
+
+def _moment(name: str, cell: str, reading: Reading) -> str:
+    """Return a time as the API expects it. Without an offset it is in the zone of the site."""
+    written = _DATE.sub(lambda found: f"{found[3]}-{int(found[2]):02}-{int(found[1]):02}{found[4]}", cell)
+    try:
+        moment = datetime.fromisoformat(written)
+        return clock.rfc3339(clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=reading.zone)))
+    except (ValueError, OverflowError):
+        example = _TIMES[name]
+        raise Invalid.one(
+            name, "invalid_value", f"{name} must be a time such as {example}, not {cell[:30]!r}"
+        ) from None
 
 
 def _is_yes(word: str) -> bool | None:
@@ -166,12 +290,18 @@ def _tag_cells(line: Line) -> Iterator[tuple[str, str]]:
                 yield kind, value.strip()
 
 
-def _understood(cells: Mapping[str, str]) -> dict[str, str]:
-    values = dict(cells)
+def _understood(cells: Mapping[str, str], reading: Reading) -> dict[str, str]:
+    shown = dict(cells)
     is_active = _is_yes(cells.get("is_active", ""))
     if is_active is not None:
-        values["is_active"] = "yes" if is_active else "no"
-    return values
+        shown["is_active"] = "yes" if is_active else "no"
+    for name in _TIMES:
+        if cells.get(name):
+            try:
+                shown[name] = _moment(name, cells[name], reading)
+            except Invalid:
+                continue
+    return shown
 
 
 def _without_repeats(records: Sequence[NewRecord]) -> Iterator[NewRecord]:

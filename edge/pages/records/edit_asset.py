@@ -10,13 +10,13 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, EdgeError
 from edge.pages.double_submit import once
-from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of
+from edge.pages.forms import Errors, Overtaken, errors_of, multiline, opened_with, save_merged, text, values_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.records.kept_elsewhere import at_home
 from edge.people.people import Role
 from edge.people.secrets import new_token
-from edge.records import assets
+from edge.records import assets, metadata_fields
 from edge.records.assets import AssetChanges, AssetRow
 from edge.records.tags import NewTag
 from edge.validation import bodies
@@ -52,7 +52,7 @@ def new_asset() -> AnyResponse | tuple[str, int]:
 @at_home
 def edit_asset_form(asset_id: int) -> str:
     asset = assets.get(current_session().organization_id, asset_id)
-    return _form(asset, asset._asdict(), {})
+    return _form(asset, asset._asdict() | _metadata(asset), {})
 
 
 @pages.post("/assets/<int:asset_id>/edit")
@@ -62,14 +62,23 @@ def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     """Save the form: a rename for the key and a patch for the other fields, in one transaction."""
     organization_id = current_session().organization_id
 
+    def saved(asset: AssetRow) -> dict[str, Any]:
+        metadata = {name: value for name, value in _metadata(asset).items() if name in request.form}
+        return _editable(asset) | metadata
+
     def save(values: dict[str, Any], check: Callable[[AssetRow], None]) -> None:
         renamed = values_of(bodies.RENAME, {"external_key": values.pop("external_key")})
+        asset = assets.get(organization_id, asset_id)
+        metadata = metadata_fields.change(asset, _split_metadata(values))
         changes = cast(AssetChanges, values_of(bodies.ASSET_PATCH, values))
+        if metadata is not None:
+            changes["metadata"] = metadata
+        check(asset)
         assets.edit(actor(), asset_id, changes, renamed["external_key"], check)
 
-    entered = {**_entered(), "external_key": text(request.form, "external_key")}
+    entered = {**_entered(), "external_key": text(request.form, "external_key"), **_entered_metadata()}
     try:
-        save_merged(lambda: assets.get(organization_id, asset_id), _editable, entered, save)
+        save_merged(lambda: assets.get(organization_id, asset_id), saved, entered, save)
     except Overtaken as error:
         return _form(error.row, error.form, {}, error.meanwhile), 409
     except EdgeError as error:
@@ -106,7 +115,8 @@ def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
     try:
         assets.attach_tag(actor(), asset_id, NewTag(**values_of(bodies.TAG, entered)))
     except EdgeError as error:
-        return _form(asset, asset._asdict() | {"value": entered["value"]}, errors_of(error)), 400
+        entered_values = asset._asdict() | _metadata(asset) | {"value": entered["value"]}
+        return _form(asset, entered_values, errors_of(error)), 400
     return done(f"/assets/{asset_id}/edit", "tagged")
 
 
@@ -128,6 +138,23 @@ def _editable(asset: AssetRow) -> dict[str, Any]:
     }
 
 
+def _metadata(asset: AssetRow) -> dict[str, str]:
+    """Return the saved values of the metadata that the form can change, by the names of its fields."""
+    return {metadata_fields.form_name(field.name): field.value for field in metadata_fields.fields(asset.metadata)}
+
+
+def _entered_metadata() -> dict[str, str]:
+    prefix = metadata_fields.form_name("")
+    return {name: multiline(value) for name, value in request.form.items() if name.startswith(prefix)}
+
+
+def _split_metadata(values: dict[str, Any]) -> dict[str, str]:
+    """Take the values of metadata out of those of the form, by the names that clients use."""
+    prefix = metadata_fields.form_name("")
+    names = [name for name in values if name.startswith(prefix)]
+    return {name.removeprefix(prefix): values.pop(name) for name in names}
+
+
 def _entered() -> dict[str, Any]:
     return {
         "name": text(request.form, "name"),
@@ -143,7 +170,9 @@ def _form(asset: AssetRow | None, values: Any, errors: Errors, meanwhile: Mappin
         values=values,
         errors=errors,
         meanwhile=meanwhile,
-        opened=opened_with(_editable(asset)) if asset else None,
+        opened=opened_with(_editable(asset) | _metadata(asset)) if asset else None,
+        fields=metadata_fields.fields(asset.metadata) if asset else [],
+        of_metadata=metadata_fields,
         types=list(TAG_TYPE_NAMES.items()),
         once=new_token(),
     )

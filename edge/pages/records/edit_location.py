@@ -8,6 +8,7 @@ from typing import Any, cast
 from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
+from edge.epcis import places
 from edge.errors import Conflict, EdgeError
 from edge.pages.double_submit import once
 from edge.pages.forms import MOST_DIGITS, Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of
@@ -151,5 +152,8 @@ def _form(location: LocationRow | None, values: Any, errors: Errors, meanwhile: 
         parents=parents,
         kind_names=KIND_NAMES,
         kind=kind_of_location(current_session().organization_id, location.id) if location else None,
+        epcis=places.find(current_session().organization_id, "location", location.id) if location else None,
+        steps=places.STEPS,
+        dispositions=places.DISPOSITIONS,
         once=new_token(),
     )

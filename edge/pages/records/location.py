@@ -13,8 +13,9 @@ from edge.pages.forms import search_text
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.paging import offset_asked
 from edge.pages.polling import fragment
+from edge.pages.tracking.floor_plans import marker_of
 from edge.people.people import Role
-from edge.records import locations, lookup
+from edge.records import loans, locations, lookup
 from edge.records.kept_elsewhere import home_name
 from edge.records.locations import LocationRow
 from edge.services import services
@@ -54,6 +55,7 @@ def show_location(location_id: int) -> str:
         "records/location.html",
         home=home_name(current_session().organization_id, location_id),
         way=location_board.way_to(branches, location_id),
+        marker=marker_of(location_id),
         children=[branch for branch in branches if branch.parent_id == location_id],
         **_now(location),
     )
@@ -64,7 +66,8 @@ def show_location(location_id: int) -> str:
 def location_now(location_id: int) -> Response:
     """Return the assets and movements. The page polls this."""
     values = _now(locations.get(current_session().organization_id, location_id))
-    content = (values["page"], values["passages"], values["below"])
+    is_overdue = [loan.is_overdue for loan in values["loans"].values()]
+    content = (values["page"], values["passages"], values["below"], values["loans"], is_overdue)
     return fragment("records/_location-now.html", content, **values)
 
 
@@ -76,6 +79,7 @@ def _now(location: LocationRow) -> dict[str, Any]:
     return {
         "location": location,
         "page": here,
+        "loans": loans.of_assets(organization_id, [row.asset_id for row in here.rows]),
         "below": board.board(organization_id, inside, limit=0).total_count - here.total_count,
         "offset": offset,
         "per_page": PER_PAGE,

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from flask import Response, render_template, request
 from werkzeug.datastructures import MultiDict
 
+from edge.database.lists import Page
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.paging import Heading, heading, offset_asked
 from edge.pages.polling import fragment
 from edge.people.people import Role
+from edge.people.secrets import new_token
 from edge.readers.first_steps import first_steps
+from edge.records import loans
+from edge.records.loans import Loan, LoanFilter
+from edge.rules import saved_filters
+from edge.rules.saved_filters import SavedFilter
 from edge.sync.store import sites
 from edge.tracking import location_board
-from edge.tracking.board import DEFAULT_SORT, SORTS, BoardFilter, board
+from edge.tracking.board import DEFAULT_SORT, SORTS, BoardFilter, BoardRow, board
 
 PER_PAGE = 50
+MOST_QUICK = 8  # saved filters above the list
 UNSEEN = {0: "Seen at any time", 1: "Not seen for 1 hour", 8: "Not seen for 8 hours", 24: "Not seen for 1 day"} | {
     72: "Not seen for 3 days",
     168: "Not seen for 7 days",
     720: "Not seen for 30 days",
 }
+SHOWS = {"": "Current assets", "lent": "Lent assets", "overdue": "Overdue assets", "retired": "Retired assets"}
 
 COLUMNS = {
     "name": "Asset",
@@ -37,12 +45,19 @@ COLUMNS = {
 @require_role(Role.VIEWER)
 def show_board() -> str:
     query, offset = _requested()
+    page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
     return render_template(
         "tracking/board.html",
-        page=board(current_session().organization_id, query, limit=PER_PAGE, offset=offset),
+        page=page,
+        loans=_loans(page),
+        shows=SHOWS,
+        filters=[(row.name, board_query(row.filter)) for row in _quick_filters()],
+        present=board_query(query),
+        saved_fields=parse_qsl(board_query(query)),
+        once=new_token(),
         query=query,
         sites=sites.names_by_location(current_session().organization_id),
-        locations=location_board.tree(current_session().organization_id),
+        locations=location_board.choices(current_session().organization_id),
         unseen=UNSEEN,
         steps=first_steps(current_session().organization_id),
         sorts=COLUMNS,
@@ -65,7 +80,19 @@ def board_rows() -> Response:
     """Return the rows of the board. The page polls this."""
     query, offset = _requested()
     page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
-    return fragment("tracking/_board-rows.html", page, page=page, query=query, **_pager(query, offset))
+    lent = _loans(page)
+    values = _pager(query, offset)
+    is_overdue = [loan.is_overdue for loan in lent.values()]
+    return fragment("tracking/_board-rows.html", (page, lent, is_overdue), page=page, loans=lent, query=query, **values)
+
+
+def _quick_filters() -> list[SavedFilter]:
+    return saved_filters.list_filters(current_session().organization_id)[:MOST_QUICK]
+
+
+def _loans(page: Page[BoardRow]) -> dict[int, Loan]:
+    """Return the loans of the assets on a page, by asset."""
+    return loans.of_assets(current_session().organization_id, [row.asset_id for row in page.rows])
 
 
 def _requested() -> tuple[BoardFilter, int]:
@@ -85,6 +112,7 @@ def board_filter(values: MultiDict[str, str]) -> BoardFilter:
         sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,
         values.get("show") == "retired",
         values.get("site", 0, type=whole) or None,
+        LoanFilter(values["show"]) if values.get("show") in list(LoanFilter) else None,
     )
 
 
@@ -95,7 +123,7 @@ def board_query(query: BoardFilter, offset: int = 0) -> str:
         "site": query.site_id,
         "location": query.location_id,
         "unseen": query.unseen_hours,
-        "show": "retired" if query.retired else "",
+        "show": "retired" if query.retired else query.loan or "",
         "sort": query.sort if query.sort != DEFAULT_SORT else "",
         "offset": offset,
     }
@@ -105,6 +133,7 @@ def board_query(query: BoardFilter, offset: int = 0) -> str:
 def _pager(query: BoardFilter, offset: int) -> dict[str, object]:
     return {
         "labels": "/labels?" + board_query(query),
+        "bulk": "/bulk?" + board_query(query),
         "export": "/export/board.csv?" + board_query(query),
         "headings": {sort: _heading(query, sort) for sort in COLUMNS},
         "offset": offset,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from flask import Response, render_template, request
+from flask import Response, abort, render_template, request
 
 from edge import clock
-from edge.pages.csv_download import csv_file, times
+from edge.doors import passage_report
+from edge.pages.csv_download import csv_file, table_file, times
 from edge.pages.dates import local, requested_days
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role
+from edge.pages.records.csv_import_rows import BETWEEN_TAGS, COLUMNS
 from edge.pages.tracking.board import board_filter
 from edge.pages.tracking.past import past_filter
 from edge.people.people import Role
 from edge.readers import ledger
-from edge.tracking import exports, flows
+from edge.records import record_export
+from edge.services import services
+from edge.tracking import board, exports, flows
+from edge.validation import xlsx
+from edge.validation.values import TAG_TYPES
 
 DAYS = 31  # default range
 
@@ -21,21 +27,44 @@ DAYS = 31  # default range
 @pages.get("/export")
 @require_role(Role.VIEWER)
 def export_form() -> str:
-    return render_template("tracking/export.html", days=requested_days(DAYS))
+    return render_template("tracking/export.html", days=requested_days(DAYS), has_xlsx=xlsx.is_available())
 
 
 @pages.get("/export/board.csv")
 @require_role(Role.VIEWER)
 def export_board() -> Response:
-    heading = ("external_key", "name", "is_active", "location_key", "location", "area", "there_since", "last_seen")
-    rows = (
-        (
-            *(row.external_key, row.name, "yes" if row.is_active else "no"),
-            *(row.location_key, row.location_name, row.area_name, *times(row.dwell_started_at, row.last_seen_at)),
-        )
-        for row in exports.board_rows(current_session().organization_id, board_filter(request.args))
-    )
-    return csv_file("assets.csv", heading, rows)
+    """Return the assets of the board: the ticked ones, else all that match the filter."""
+    organization_id, query = current_session().organization_id, board_filter(request.args)
+    ids = request.args.getlist("asset", type=whole)
+    chosen = board.by_ids(organization_id, ids, are_retired=query.retired) if ids else None
+    shown = exports.board_rows(organization_id, query) if chosen is None else chosen
+    rows = (exports.board_cells(row, services().zone) for row in shown)
+    return csv_file("assets.csv", exports.BOARD_HEADING, rows)
+
+
+@pages.get("/export/records/<kind>.csv")
+@require_role(Role.VIEWER)
+def export_records(kind: str) -> Response:
+    """Return all assets or locations as a table that can be changed and imported again."""
+    columns = COLUMNS.get(kind) or abort(404)
+    rows = (_cells(record) for record in record_export.rows(current_session().organization_id, kind))
+    return table_file(f"{kind}s.csv", columns, ([cells[name] for name in columns] for cells in rows))
+
+
+def _cells(record: record_export.Record) -> dict[str, str]:
+    """Return the cells of a record by column, as an import understands them."""
+    tags = {kind: BETWEEN_TAGS.join(tag.value for tag in record.tags if tag.tag_type == kind) for kind in TAG_TYPES}
+    moments = {name: _exact_time(getattr(record, name)) for name in ("valid_from", "valid_to")}
+    own = {name: getattr(record, name) or "" for name in ("external_key", "name", "description", "parent_external_key")}
+    metadata = "" if record.metadata == "{}" else record.metadata
+    return own | moments | tags | {"is_active": "yes" if record.is_active else "no", "metadata": metadata}
+
+
+def _exact_time(moment: int | None) -> str:
+    if moment is None:
+        return ""
+    precision = "seconds" if moment % clock.SECOND == 0 else "milliseconds"
+    return clock.to_datetime(moment).astimezone(services().zone).isoformat(" ", precision)
 
 
 @pages.get("/export/past.csv")
@@ -67,6 +96,27 @@ def export_history() -> Response:
         )
     )
     return csv_file("history.csv", (*heading, *seen_by), rows)
+
+
+@pages.get("/export/passages.csv")
+@require_role(Role.VIEWER)
+def export_passages() -> Response:
+    days = requested_days(DAYS)
+    heading = ("asset_key", "asset", "door", "direction", "time", "confidence", "inner_reads", "outer_reads", "site")
+    rows = (
+        (
+            *(row.asset_key, row.asset_name, row.door_name, row.direction.name.lower(), *times(row.at)),
+            *(row.confidence, row.inner_reads, row.outer_reads, row.site),
+        )
+        for row in passage_report.export_rows(
+            current_session().organization_id,
+            days.since,
+            days.until,
+            request.args.get("door", type=whole),
+            request.args.get("asset", type=whole),
+        )
+    )
+    return csv_file("passages.csv", heading, rows)
 
 
 @pages.get("/export/ledger.csv")

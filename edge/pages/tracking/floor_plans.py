@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from flask import Response, jsonify, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
+from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
 from edge.pages.forms import Errors, errors_of, is_id, json_object, search_text, whole
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
@@ -22,6 +23,19 @@ from edge.tracking.location_board import Branch
 
 MOST_LISTED = 20  # matches below the plan
 MOST_MARKED = 500  # matches on the plan
+COLORS = {
+    "": "No colors",
+    "count": "Color by number of assets",
+    "dwell": "Color by longest stay",
+    "age": "Color by longest not seen",
+}
+LEVELS = 4
+STEPS = (clock.HOUR, 8 * clock.HOUR, clock.DAY, 7 * clock.DAY)  # durations at which the next color begins
+LEGENDS = {
+    "count": ("0", "to 25 %", "to 50 %", "to 75 %", "most assets"),
+    "dwell": ("under 1 h", "1 h", "8 h", "1 day", "7 days"),
+    "age": ("under 1 h", "1 h", "8 h", "1 day", "7 days"),
+}
 
 
 class Spot(NamedTuple):
@@ -32,6 +46,29 @@ class Spot(NamedTuple):
     x: int  # center
     y: int
     is_match: bool
+    level: int | None = None  # of its color, 0 to 4
+
+
+class Marker(NamedTuple):
+    """A location on a plan. Coordinates are pixels of the plan."""
+
+    plan: Plan
+    shape_name: str
+    corners: str  # as in SVG
+    x: int  # center
+    y: int
+    is_exact: bool  # the location itself is drawn, otherwise an area around it
+
+
+def marker_of(location_id: int | None) -> Marker | None:
+    """Return where a location is on a plan, or None if neither it nor an area around it is drawn."""
+    if location_id is None:
+        return None
+    drawn = floor_plans.drawn_location(current_session().organization_id, location_id)
+    if drawn is None:
+        return None
+    corners, x, y = _in_pixels(drawn.plan, drawn.shape)
+    return Marker(drawn.plan, drawn.name, corners, x, y, drawn.shape.location_id == location_id)
 
 
 @pages.get("/plans")
@@ -55,7 +92,7 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
         if file is None or not file.filename:
             raise Invalid.one("image", "required", "Choose a file")
         # Imported here because its library takes 2 MB and is rarely used.
-        from edge.pages.tracking.plan_images import drawing_of
+        from edge.pages.images import drawing_of
 
         drawing = drawing_of(file.read())
         floor_plans.set_image(actor(), location_id, drawing.content, drawing.media_type, drawing.size)
@@ -89,6 +126,8 @@ def show_plan(location_id: int) -> str:
         matches=matches,
         way=way,
         plans=floor_plans.list_plans(organization_id),
+        colors=COLORS,
+        legend=LEGENDS.get(_color(), ()),
         **_drawn(location_id, q),
     )
 
@@ -155,14 +194,44 @@ def _drawn(location_id: int, q: str) -> dict[str, Any]:
     branches = {branch.id: branch for branch in location_board.tree(organization_id)}
     rows = board.board(organization_id, BoardFilter(q, location_id), limit=MOST_MARKED).rows if q else []
     marked = set(_shapes_of(rows, {shape.location_id for shape in shapes}, branches))
-    spots = [spot_of(plan, shape, branches[shape.location_id], shape.location_id in marked) for shape in shapes]
-    return {"plan": plan, "spots": spots, "q": q}
+    levels = _levels(organization_id, branches, [shape.location_id for shape in shapes])
+    spots = [
+        spot_of(plan, shape, branches[shape.location_id], shape.location_id in marked)._replace(
+            level=levels.get(shape.location_id)
+        )
+        for shape in shapes
+    ]
+    return {"plan": plan, "spots": spots, "q": q, "color": _color()}
+
+
+def _color() -> str:
+    color = request.args.get("color", "")
+    return color if color in COLORS else ""
+
+
+def _levels(organization_id: int, branches: Mapping[int, Branch], drawn: Sequence[int]) -> dict[int, int]:
+    """Return the level of color of each drawn location that has assets, sub-locations included."""
+    color = _color()
+    if color == "count":
+        most = max((branches[one].below for one in drawn), default=0)
+        return {one: -(-LEVELS * branches[one].below // most) for one in drawn if most}
+    if not color:
+        return {}
+    oldest = location_board.oldest(organization_id, list(branches.values()))
+    moments = {one: oldest[one].dwell_started_at if color == "dwell" else oldest[one].last_seen_at for one in oldest}
+    now = clock.now()
+    return {one: sum(now - moments[one] >= step for step in STEPS) for one in drawn if one in moments}
 
 
 def spot_of(plan: Plan, shape: Shape, branch: Branch, is_match: bool) -> Spot:
+    return Spot(branch, *_in_pixels(plan, shape), is_match)
+
+
+def _in_pixels(plan: Plan, shape: Shape) -> tuple[str, int, int]:
+    """Return the corners as in SVG, and the center."""
     corners = " ".join(f"{x * plan.width // 1000},{y * plan.height // 1000}" for x, y in shape.points)
     x, y = floor_plans.centre(shape.points)
-    return Spot(branch, corners, x * plan.width // 1000, y * plan.height // 1000, is_match)
+    return corners, x * plan.width // 1000, y * plan.height // 1000
 
 
 def _shapes_of(rows: Sequence[BoardRow], drawn: set[int], branches: Mapping[int, Branch]) -> Iterator[int]:

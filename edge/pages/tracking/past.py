@@ -17,7 +17,7 @@ from edge.pages.tracking import timeline
 from edge.pages.tracking.board import UNSEEN
 from edge.people.people import Role
 from edge.records import assets, locations
-from edge.tracking import board, flows, location_board, past
+from edge.tracking import asset_values, board, flows, location_board, past, past_board
 from edge.tracking.board import BoardFilter
 from edge.tracking.past import DEFAULT_SORT, SORTS, PastFilter
 
@@ -43,12 +43,12 @@ def show_past() -> str:
     offset = offset_asked()
     return render_template(
         "tracking/past.html",
-        page=past.board_at(current_session().organization_id, query, limit=PER_PAGE, offset=offset),
+        page=past_board.board_at(current_session().organization_id, query, limit=PER_PAGE, offset=offset),
         query=query,
         at=local(query.at),
         latest=local(now),
         steps={name: _query_string(query._replace(at=min(query.at + step, now))) for name, step in STEPS.items()},
-        locations=location_board.tree(current_session().organization_id),
+        locations=location_board.choices(current_session().organization_id),
         headings={sort: _heading(query, sort) for sort in COLUMNS},
         offset=offset,
         per_page=PER_PAGE,
@@ -143,6 +143,21 @@ def location_history(location_id: int) -> str:
         shortcuts=shortcuts(LENGTHS),
         charts=drawn,
         rows=rows[::-1],
+    )
+
+
+@pages.get("/battery-low")
+@require_role(Role.VIEWER)
+def show_low_batteries() -> str:
+    """Show assets whose tag has a low battery, the lowest first."""
+    offset = offset_asked()
+    rows = asset_values.list_low(current_session().organization_id, PER_PAGE + 1, offset)
+    return render_template(
+        "tracking/battery-low.html",
+        rows=rows[:PER_PAGE],
+        low=asset_values.LOW,
+        earlier=f"/battery-low?offset={max(offset - PER_PAGE, 0)}" if offset else None,
+        later=f"/battery-low?offset={offset + PER_PAGE}" if len(rows) > PER_PAGE else None,
     )
 
 

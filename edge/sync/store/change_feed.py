@@ -1,8 +1,8 @@
 """Change feed: keys of changed rows, in commit order.
 
-Triggers fill it, so every write is recorded, whichever module or process makes it. They exist only on sites and hubs;
-without sync the feed costs nothing. It stores keys only and rows are read when they are sent, so a lost or repeated
-change does no harm.
+Triggers fill it, so every write is recorded, whichever module or process makes it. They exist only on sites, on hubs,
+and while programs read the open feed (`edge.feed`); otherwise the feed costs nothing. It stores keys only and rows are
+read when they are sent, so a lost or repeated change does no harm.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from edge.database.connection import execute, execute_many, writing
-from edge.database.triggers import FEED_OF_HUB, FEED_OF_SITE
+from edge.database.triggers import COPY_DIGESTS, DIGESTS, FEED_OF_HUB, FEED_OF_READERS, FEED_OF_SITE
+from edge.doors import passage_copies
 from edge.tracking import copies
 
 
@@ -25,6 +26,11 @@ class Kind(IntEnum):
     PERSON = 5
     TRACK = 6  # track `a` was deleted
     RANGE = 7  # history rows of track `a` that begin from `b` to `c` (repair or first copy)
+    PASSAGE = 8  # passage `a`
+    # For readers of the open feed only; a hub has no use for them.
+    DOOR = 9  # door `a`
+    SITE = 10  # site number `a` of this hub
+    WHOLE_TRACK = 11  # all history rows of track `a`, for example because its asset is another one
 
 
 class Change(NamedTuple):
@@ -36,18 +42,53 @@ class Change(NamedTuple):
 
 
 def start(*, tracking: bool) -> None:
-    """Install the triggers. With `tracking` (sites) the feed includes history; a hub feeds master data only."""
-    with writing():
-        for statement in (FEED_OF_SITE if tracking else FEED_OF_HUB).values():
-            execute(statement)
+    """Install the triggers. With `tracking` (sites) the feed includes history; a hub feeds master data only.
+
+    Call in a transaction.
+    """
+    for statement in (FEED_OF_SITE if tracking else FEED_OF_HUB).values():
+        execute(statement)
 
 
 def stop() -> None:
-    """Remove the triggers and empty the feed."""
+    """Remove the triggers, empty the feed and delete the stored digests. Keeps what the open feed needs."""
     with writing():
-        for name in FEED_OF_SITE:
-            execute(f"DROP TRIGGER IF EXISTS {name}")
-        execute("DELETE FROM change")
+        kept = FEED_OF_READERS if is_open() else {}
+        for name in (*FEED_OF_SITE, *DIGESTS, *COPY_DIGESTS):
+            if name not in kept:
+                execute(f"DROP TRIGGER IF EXISTS {name}")
+        if not kept:
+            execute("DELETE FROM change")
+        execute("DELETE FROM history_digest")
+        execute("DELETE FROM copy_digest")
+
+
+def is_open() -> bool:
+    """Return True while programs read the open feed."""
+    return execute("SELECT 1 FROM feed").fetchone() is not None
+
+
+def open_for_readers() -> None:
+    """Install the triggers of the open feed."""
+    with writing():
+        if not is_open():
+            execute("INSERT INTO feed (one) VALUES (1)")
+        for statement in FEED_OF_READERS.values():
+            execute(statement)
+
+
+def close_for_readers() -> None:
+    """Remove the triggers of the open feed, except those that sync needs."""
+    with writing():
+        execute("DELETE FROM feed")
+        is_site = execute("SELECT 1 FROM target").fetchone() is not None
+        is_hub = execute("SELECT 1 FROM hub").fetchone() is not None
+        needed = FEED_OF_SITE if is_site else FEED_OF_HUB if is_hub else {}
+        for name in FEED_OF_READERS:
+            if name not in needed:
+                execute(f"DROP TRIGGER IF EXISTS {name}")
+        if not needed:
+            execute("DELETE FROM change")
 
 
 def after(seq: int, limit: int) -> list[Change]:
@@ -72,6 +113,25 @@ def claim(after_seq: int) -> int | None:
         return after_seq + 1
 
 
+def newest_record() -> int:
+    """Return the number that a hub reports to its sites as that of its newest change of records.
+
+    With the open feed, the feed of a hub includes history, which must not make the sites ask for records.
+    """
+    if not is_open():
+        return newest()
+    row = execute("SELECT max(seq) FROM change WHERE kind IN (2, 3)").fetchone()
+    return max(row[0] or 0, oldest_kept() - 1)
+
+
+def records_listed(seq: int, limit: int) -> list[Change]:
+    """Return the oldest changes of assets and locations after a number."""
+    rows = execute(
+        "SELECT seq, kind, a, b, c FROM change WHERE kind IN (2, 3) AND seq > ? ORDER BY seq LIMIT ?", (seq, limit)
+    )
+    return [Change(*row) for row in rows]
+
+
 def oldest_kept() -> int:
     """Return the number from which on all changes are kept."""
     row = execute("SELECT min(seq) FROM change").fetchone()
@@ -92,6 +152,36 @@ def add_asset(asset_id: int) -> None:
     execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.ASSET, asset_id))
 
 
+def add_record(kind: int, record_id: int) -> None:
+    """Queue an asset or a location, to send it again."""
+    execute("INSERT INTO change (kind, a) VALUES (?, ?)", (kind, record_id))
+
+
+def records_after(seq: int) -> set[int]:
+    """Return the assets and locations with changes after `seq`."""
+    kinds = (Kind.ASSET, Kind.LOCATION)
+    return {row[0] for row in execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind IN (?, ?)", (seq, *kinds))}
+
+
+def assets_after(seq: int, limit: int) -> list[int] | None:
+    """Return the assets with changes after `seq`; None if the feed no longer has all of them, or too many."""
+    if seq < oldest_kept() - 1:
+        return None
+    rows = execute(
+        "SELECT DISTINCT a FROM change WHERE seq > ? AND kind = ? LIMIT ?", (seq, Kind.ASSET, limit + 1)
+    ).fetchall()
+    return [asset_id for (asset_id,) in rows] if len(rows) <= limit else None
+
+
+def add_homes(peer: int) -> None:
+    """Queue the assets of a peer, whose home changes: other sites show it."""
+    execute(
+        "INSERT INTO change (kind, a) SELECT 2, record_id FROM mirror JOIN asset ON asset.id = record_id "
+        "WHERE mirror.peer = ? AND deleted_at IS NULL ORDER BY record_id",
+        (peer,),
+    )
+
+
 def add_everything(organization_id: int) -> None:
     """Queue all data for a first copy, records before the history that refers to them."""
     with writing():
@@ -100,6 +190,7 @@ def add_everything(organization_id: int) -> None:
             "INSERT INTO change (kind, a, b, c) VALUES (?, ?, -(1 << 61), 1 << 61)",
             [(Kind.RANGE, no) for no in copies.own_tracks(organization_id)],
         )
+        passage_copies.queue_all(organization_id, Kind.PASSAGE)
 
 
 def add_names(organization_id: int) -> None:
@@ -116,6 +207,14 @@ def tracks_after(seq: int) -> set[int]:
     """Return the tracks with history changes after `seq`."""
     kinds = (Kind.STAY, Kind.RANGE)
     return {row[0] for row in execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind IN (?, ?)", (seq, *kinds))}
+
+
+def skip(seq: int) -> None:
+    """Leave out a change that the hub refuses. Readers of the open feed still get it: its kind is negative then."""
+    if not execute(
+        "UPDATE change SET kind = -kind WHERE seq = ? AND kind > 0 AND EXISTS (SELECT 1 FROM feed)", (seq,)
+    ).rowcount:
+        execute("DELETE FROM change WHERE seq = ?", (seq,))
 
 
 def trim(until_seq: int, limit: int) -> int:

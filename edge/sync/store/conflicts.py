@@ -14,6 +14,7 @@ from edge.records import assets, locations, search, tagging, tags
 from edge.records.external_keys import moment, next_update
 from edge.records.tags import TagRow
 from edge.sync.store import mirrors, record_copies, sites
+from edge.sync.store.exchange import HUB
 from edge.tracking import stays
 
 PER_PAGE = 50
@@ -175,3 +176,11 @@ def _add_tag(organization_id: int, asset_id: int, tag_type: str, value: str) -> 
         tag = tags.NewTag(tag_type, value)
         tags.add_all(organization_id, "asset", asset_id, [tag], moment())
         tagging.send_tag_attached(organization_id, [tag])
+
+
+def copies_in_conflict(limit: int) -> list[int]:
+    """Return the hub's ids of some of its assets that are in conflict here. For sites."""
+    rows = execute(
+        "SELECT remote_id FROM conflict WHERE peer = ? AND remote_id > 0 ORDER BY random() LIMIT ?", (HUB, limit)
+    )
+    return [number for (number,) in rows]

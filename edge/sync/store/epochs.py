@@ -16,6 +16,7 @@ from edge.errors import Conflict, Unavailable
 from edge.sync.store import change_feed
 from edge.sync.store.exchange import HubState
 from edge.tracking import copies
+from edge.tracking.copies import Execute
 
 log = logging.getLogger(__name__)
 
@@ -24,30 +25,37 @@ MOST_RETIRED = 1_000  # epochs per site; each restore or copy starts one
 RENEW_AGAIN = 600 * clock.SECOND  # minimum interval, regardless of the sites' reports
 MARKS = 10_000  # hub states kept for recognition
 
-# Skips numbers that may have been used after the copy was made.
-SKIP_NUMBERS = (
-    *copies.SKIP_TRACK_NUMBERS,
-    "INSERT INTO sqlite_sequence (name, seq) SELECT 'change', 0 "
-    "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'change')",  # the table has never had a row
-    f"UPDATE sqlite_sequence SET seq = seq + {copies.TRACK_LEAP} WHERE name = 'change'",
-)
-RENEW_EPOCHS = (
-    "UPDATE target SET former_epochs = json_insert(former_epochs, '$[#]', epoch), epoch = lower(hex(randomblob(8))), "
-    f"chain = x'', pending = NULL, pending_seq = NULL, restored_from = {copies.NEWEST_READ}",
-    "UPDATE hub SET epoch = lower(hex(randomblob(8)))",
-    *SKIP_NUMBERS,
-)
-
 
 def new_epoch() -> str:
     return secrets.token_hex(8)
 
 
+def renew_epochs(run: Execute) -> None:
+    """Start new epochs as site and as hub, and skip numbers that may have been used after a copy was made."""
+    run(
+        "UPDATE target SET former_epochs = json_insert(former_epochs, '$[#]', epoch), "
+        "epoch = lower(hex(randomblob(8))), chain = x'', pending = NULL, pending_seq = NULL, restored_from = ?",
+        (copies.newest_read(run),),
+    )
+    run("UPDATE hub SET epoch = lower(hex(randomblob(8)))")
+    if run("SELECT 1 FROM sqlite_schema WHERE name = 'feed_mark'").fetchone():  # older backups have none
+        run("DELETE FROM feed_mark")  # readers of the open feed start again with a copy
+    _skip_numbers(run)
+
+
+def _skip_numbers(run: Execute) -> None:
+    copies.skip_track_numbers(run)
+    run(
+        "INSERT INTO sqlite_sequence (name, seq) SELECT 'change', 0 "
+        "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'change')"  # the table has never had a row
+    )
+    run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'change'", (copies.TRACK_LEAP,))
+
+
 def renew_epoch() -> None:
     """Start a new epoch because this database is a copy and the hub has newer data; see `restored_from`."""
     with writing():
-        for statement in RENEW_EPOCHS:
-            execute(statement)
+        renew_epochs(execute)
         execute("UPDATE target SET renewed_at = ?", (clock.now(),))
         skip_ids()
 
@@ -64,12 +72,12 @@ def hub_epoch() -> str:
 
 def hub_state() -> HubState:
     """Return the state of this hub's database with a random mark, which identifies it when a site reports it."""
-    number = change_feed.newest()
+    number = change_feed.newest_record()
     sql = "SELECT mark FROM hub_mark WHERE number = ?"
     if row := execute(sql, (number,)).fetchone():
         return HubState(hub_epoch(), number, row[0])
     with writing():
-        number = change_feed.newest()
+        number = change_feed.newest_record()
         execute("INSERT OR IGNORE INTO hub_mark (number, mark) VALUES (?, ?)", (number, new_epoch()))
         execute(
             "DELETE FROM hub_mark WHERE number <= (SELECT number FROM hub_mark ORDER BY 1 DESC LIMIT 1 OFFSET ?)",
@@ -97,10 +105,10 @@ def check_not_behind(seen: HubState | None) -> None:
         own_epoch = hub_epoch()
         log.warning("Sync: the files of this hub were copied back; it starts a new epoch and skips ids")
         execute("UPDATE hub SET epoch = ?, renewed_at = ?", (new_epoch(), now))
+        execute("DELETE FROM feed_mark")
         if seen.epoch != own_epoch:  # unknown to this copy; the other sites will report it, too
             execute("INSERT INTO former_hub_epoch (epoch) VALUES (?)", (seen.epoch,))
-        for statement in SKIP_NUMBERS:
-            execute(statement)
+        _skip_numbers(execute)
         skip_ids()
 
 

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from edge.doors.passage_copies import SentDoor, SentPassage
+from edge.sync.store.site_health import SiteHealth
+
 HUB = 0  # value of `peer` on a site; on a hub, `peer` is a site number
+
+
+class Peer(NamedTuple):
+    """The other side: a site of this hub by number, or HUB. The site's locations are below `location_id`."""
+
+    no: int
+    organization_id: int
+    code: str
+    location_id: int = 0
 
 
 class AssetRecord(NamedTuple):
@@ -128,6 +140,9 @@ class Batch(NamedTuple):
     seen: Sequence[tuple[int, int]] = ()  # (track, last-seen time) of tracks without other changes
     created_at_by_ref: Mapping[int, int] = {}  # creation time of the assets of the tracks, by ref
     hub_seen: HubState | None = None
+    health: SiteHealth | None = None
+    doors: Sequence[SentDoor] = ()
+    passages: Sequence[SentPassage] = ()
 
 
 class Needs(NamedTuple):

@@ -11,7 +11,7 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many, writing
 from edge.errors import Conflict, NotFound
-from edge.sync.store import change_feed, epochs
+from edge.sync.store import change_feed, epochs, former_hubs
 from edge.sync.store.exchange import Cursor, HubState
 
 EXACT_CHECKPOINTS = 1000  # newest checkpoints kept in full; older ones are thinned to one per hour
@@ -59,6 +59,8 @@ class Target(NamedTuple):
     day: int
     bytes_sent: int
     bytes_received: int
+    hub_id: str | None
+    history_waits: str | None  # why the hub takes no new data, None if it does
 
     @property
     def former(self) -> list[str]:
@@ -92,16 +94,24 @@ def find() -> Target | None:
 
 
 class HubAccess(NamedTuple):
-    """The hub's address and name, this site's code there, and its key."""
+    """The hub's address and name, this site's code there, its key, the hub's id, and the codes that the site had.
+
+    The id is empty for hubs of earlier releases.
+    """
 
     url: str
     code: str
     hub_name: str
     client_id: str
+    hub_id: str = ""
+    former_codes: tuple[str, ...] = ()
 
 
 def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery: bool = False) -> None:
     """Start reporting to a hub, beginning with a full copy. `is_instead` leaves the current hub first.
+
+    A box that returns to a hub does not report the history that its retention has deleted as missing, and compares the
+    rest.
 
     A recovering site sends nothing until it has the hub's data; see `recovered_history`. Raises Conflict if this
     machine already has a hub, or is one.
@@ -114,10 +124,12 @@ def begin(actor: Actor, hub: HubAccess, *, is_instead: bool = False, is_recovery
         if execute("SELECT 1 FROM site WHERE removed_at IS NULL").fetchone():
             raise Conflict("This box is itself a hub of sites, and a hub does not report to another one")
         execute(
-            "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, joined_at, epoch, acked_seq) "
-            "VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (actor.organization_id, *hub, clock.now(), epochs.new_epoch(), change_feed.newest()),
+            "INSERT INTO target (one, organization_id, url, code, hub_name, client_id, hub_id, joined_at, epoch, "
+            "acked_seq) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (actor.organization_id, *hub[:5], clock.now(), epochs.new_epoch(), change_feed.newest()),
         )
+        if (horizon := former_hubs.return_to(actor.organization_id, hub.hub_id)) is not None:
+            update(horizon=horizon, is_verify_requested=1)
         if not is_recovery:
             change_feed.start(tracking=True)
             change_feed.add_everything(actor.organization_id)
@@ -130,13 +142,17 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
         target = find()
         if target is None or target.organization_id != actor.organization_id:
             raise NotFound("This box reports to no hub. To join one: edge sync join CODE")
-        if target.code != hub.code:
+        if target.code not in (hub.code, *hub.former_codes):
             raise Conflict(
                 f"This box is the site {target.code}, and the code is for {hub.code}. To be that one: edge sync leave"
             )
         execute("DELETE FROM told")
         update(
-            **hub._asdict(),
+            url=hub.url,
+            code=hub.code,
+            hub_name=hub.hub_name,
+            client_id=hub.client_id,
+            hub_id=hub.hub_id or target.hub_id,
             epoch=epochs.new_epoch(),
             former_epochs=json.dumps([*target.former, target.epoch]),
             chain=b"",
@@ -154,12 +170,14 @@ def renew_key(actor: Actor, hub: HubAccess) -> None:
 
 
 def end(actor: Actor) -> None:
-    """Stop reporting. Records received from the hub become this machine's own."""
+    """Stop reporting. Records received from the hub become this machine's own until it returns to that hub."""
     with acting(actor) as act:
         target = find()
         if target is None:
             return
         change_feed.stop()
+        if target.hub_id:
+            former_hubs.remember(target.hub_id, target.horizon)
         for table in ("target", "checkpoint", "told"):
             execute(f"DELETE FROM {table}")
         for table in ("link", "mirror", "conflict", "set_aside"):
@@ -222,7 +240,7 @@ def drop_pending() -> None:
 
 def skip(seq: int) -> None:
     """Skip a change that the hub refuses. The hub's cursor stays before it, so the next batch covers both."""
-    execute("DELETE FROM change WHERE seq = ?", (seq,))
+    change_feed.skip(seq)
     drop_pending()
 
 

@@ -1,17 +1,21 @@
 """The hub's handling of batches: it copies the site's rows unchanged and never recomputes them.
 
-The hub answers after its commit. The cursor moves in the same transaction as the data.
+The hub answers after its last commit, in which the cursor moves.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import clock
-from edge.database.connection import execute, execute_many, writing
-from edge.sync.store import mirrors
+from edge.database.connection import execute, execute_many, reading
+from edge.database.sliced_writing import ROWS_OF_STEP, slices_of, write_in_slices
+from edge.doors import passage_copies
+from edge.errors import Unavailable
+from edge.sync.store import known_records, mirrors, refused_data, site_quotas
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import (
     AntennaName,
@@ -22,12 +26,13 @@ from edge.sync.store.exchange import (
     Needs,
     Origin,
     Patch,
+    Peer,
     Record,
+    Stay,
     TrackState,
 )
-from edge.sync.store.mirrors import Peer
 from edge.tracking import copies
-from edge.tracking.copies import Key, SiteTrack
+from edge.tracking.copies import SiteTrack
 from edge.tracking.stays import ScanSource, number_of
 from edge.validation.values import MAX_INT64
 
@@ -42,6 +47,21 @@ class Taken(NamedTuple):
 
 
 _NOT_RECORDED = "it contains an invalid time or number"
+_AHEAD = "its time is more than a day ahead of this hub"
+_REFUSED = "its asset or location was refused"
+_TOO_MANY = "its asset has too many positions from this site"
+MOST_AHEAD = clock.DAY  # of the clock of the hub
+MOST_TRACKS = 50  # of an asset, from one site; it has another one after each replacement or restore of the box
+
+
+MOST_OF_INSTANT = 20  # rows of a track at one instant; more are written like a range
+MOST_ROWS = 500  # replaced in one step
+_busy_sites: set[int] = set()
+_busy_lock = threading.Lock()
+
+
+class _Moved(Exception):
+    """The cursor of the site has moved, or it does not report any more."""
 
 
 class _NotKnown(Exception):
@@ -51,20 +71,41 @@ class _NotKnown(Exception):
 
 
 def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
-    """Apply a batch that directly follows the site's cursor, completely or not at all."""
+    """Apply a batch that directly follows the site's cursor.
+
+    It is written in slices, so that others can write in between. The cursor moves with the last slice, and each slice
+    requires that it has not moved meanwhile. After a crash the site sends the batch again; rows that are equal already
+    are not written. Raises HistoryWaits, or Unavailable while an earlier batch of the site is written.
+    """
+    if not _begin(peer.no):
+        raise Unavailable("an earlier batch of this site is still being written", 1)
     try:
-        with writing():
-            present = cursor_of(peer.no)
-            if present != base or batch.until_seq < base.acked_seq:  # equal for batches with positions only
-                return Taken(False, present)
-            aside = _apply(peer, batch)
-            execute(
-                "UPDATE site SET acked_seq = ?, chain = ?, horizon = max(horizon, ?), last_commit_at = ? WHERE no = ?",
-                (batch.until_seq, chain, batch.horizon, clock.now(), peer.no),
-            )
-            return Taken(True, Cursor(base.epoch, batch.until_seq, chain), aside=aside)
+        return _take(peer, base, batch, chain)
     except _NotKnown as error:
         return Taken(False, base, error.needs)
+    except _Moved:
+        return Taken(False, cursor_of(peer.no))
+    finally:
+        _busy_sites.discard(peer.no)
+
+
+def _take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
+    with reading():
+        if batch.until_seq < base.acked_seq or not _is_at(peer.no, base):  # equal for batches with positions only
+            return Taken(False, cursor_of(peer.no))
+        _check_parents(peer, batch.locations)
+        known = copies.site_tracks(peer.no, [state.no for state in batch.tracks])
+        _check_declared(batch, _resolve(peer, batch), known, batch.assets, batch.locations)
+    site_quotas.check(peer.no, batch)
+    aside: list[str] = []
+    if batch.assets or batch.locations or mirrors.has_conflicts(peer):
+        _in_slices(peer.no, base, mirrors.apply_in_steps(peer, batch.assets, batch.locations, aside))
+    with reading():
+        batch, refused = _without_invalid(peer, batch, known)
+    aside += (f"{item}: {reason}" for item, reason in refused.items())
+    done = Cursor(base.epoch, batch.until_seq, chain)
+    _in_slices(peer.no, base, _write(peer, batch, refused), lambda: _move_cursor(peer.no, done, batch.horizon))
+    return Taken(True, done, aside=aside[-refused_data.MOST_ASIDE :])
 
 
 def cursor_of(site_no: int) -> Cursor:
@@ -72,25 +113,175 @@ def cursor_of(site_no: int) -> Cursor:
     return Cursor(*execute("SELECT epoch, acked_seq, chain FROM site WHERE no = ?", (site_no,)).fetchone())
 
 
-def _apply(peer: Peer, batch: Batch) -> list[str]:
-    _check_parents(peer, batch.locations)
-    known = copies.site_tracks(peer.no, [state.no for state in batch.tracks])
-    _check_declared(batch, _resolve(peer, batch), known, batch.assets, batch.locations)
-    aside = mirrors.apply(peer, batch.assets, batch.locations)
-    for refused in batch.refused:
-        mirrors.set_aside(peer.no, refused, _NOT_RECORDED)
-        aside.append(f"{refused}: {_NOT_RECORDED}")
-    _keep_names(peer.no, Kind.READER, batch.readers)
-    _keep_names(peer.no, Kind.PERSON, batch.people)
-    _keep_antennas(peer.no, batch.antennas)
+def _begin(site_no: int) -> bool:
+    """Return False if a batch of the site is being written. Two at once would overwrite each other."""
+    with _busy_lock:
+        if site_no in _busy_sites:
+            return False
+        _busy_sites.add(site_no)
+        return True
+
+
+def _is_at(site_no: int, base: Cursor) -> bool:
+    """Return True if the site still reports and its cursor is `base`."""
+    row = execute(
+        "SELECT 1 FROM site WHERE no = ? AND epoch IS ? AND acked_seq = ? AND chain = ? "
+        "AND removed_at IS NULL AND retired_at IS NULL",
+        (site_no, *base),
+    ).fetchone()
+    return row is not None
+
+
+def _move_cursor(site_no: int, done: Cursor, horizon: int) -> None:
+    execute(
+        "UPDATE site SET acked_seq = ?, chain = ?, horizon = max(horizon, ?), last_commit_at = ? WHERE no = ?",
+        (done.acked_seq, done.chain, horizon, clock.now(), site_no),
+    )
+
+
+def _in_slices(site_no: int, base: Cursor, steps: Iterator[None], done: Callable[[], None] = lambda: None) -> None:
+    """Run the steps in transactions of limited length, and `done` in the last one. Raises _Moved."""
+    size = 0
+
+    def begin() -> None:
+        nonlocal size
+        if not _is_at(site_no, base):
+            raise _Moved
+        size = site_quotas.used_bytes()
+
+    def end(is_last: bool) -> None:
+        if is_last:
+            done()
+        site_quotas.charge(site_no, site_quotas.used_bytes() - size)
+
+    write_in_slices(steps, begin, end)
+
+
+def _without_invalid(peer: Peer, batch: Batch, known: Mapping[int, SiteTrack]) -> tuple[Batch, dict[str, str]]:
+    """Return the batch without data that is refused, and the reason by what was left out. Raises _NotKnown."""
+    refused = dict.fromkeys(batch.refused, _NOT_RECORDED)
     here = _resolve(peer, batch)
-    _check_declared(batch, here, known)
-    tracks = _keep_tracks(peer, batch.tracks, known, here)
-    _keep_seen(peer.no, batch.seen)
-    copies.delete_tracks(track.no for track in copies.site_tracks(peer.no, batch.gone_tracks).values())
-    sources = [_source_no(peer, origin, here.locations[origin.location]) for origin in batch.origins]
-    _replace_stays(batch.patches, tracks, sources, batch.horizon)
-    return aside
+    batch, not_stored = _without_refused(batch, here)
+    _check_declared(batch, here, known, batch.assets, batch.locations)
+    batch, ahead = _without_future(batch)
+    batch, too_many = _without_excess(peer, batch, known, here)
+    return batch, refused | not_stored | ahead | too_many
+
+
+def _write(peer: Peer, batch: Batch, refused: Mapping[str, str]) -> Iterator[None]:
+    """Write everything except records, in steps. Each step looks up the ids that it needs, since others write, too."""
+    refused_data.set_all_aside(peer.no, refused)
+    for kind, names in ((Kind.READER, batch.readers), (Kind.PERSON, batch.people)):
+        for part in slices_of(sorted(names.items())):
+            _keep_names(peer.no, kind, part)
+            yield
+    for antennas in slices_of(batch.antennas):
+        _keep_antennas(peer.no, antennas)
+        yield
+    for states in slices_of(batch.tracks):
+        _keep_tracks(peer, batch.created_at_by_ref, states)
+        yield
+    for seen in slices_of(batch.seen):
+        _keep_seen(peer.no, seen)
+        yield
+    for no in batch.gone_tracks:
+        for track in copies.site_tracks(peer.no, [no]).values():
+            yield from _replace_range(track.no, Patch(no, -MAX_INT64, MAX_INT64, ()), (), -MAX_INT64)
+            copies.delete_track(track.no)
+        yield
+    sources: list[int] = []
+    for origins in slices_of(batch.origins):
+        sources += _source_numbers(peer, origins)
+        yield
+    yield from _replace_stays(peer.no, batch.patches, sources, batch.horizon)
+    yield from _keep_passages(peer, batch)
+
+
+def _keep_passages(peer: Peer, batch: Batch) -> Iterator[None]:
+    if not batch.passages:
+        return
+    for doors in slices_of(batch.doors):
+        places = known_records.resolve_locations(peer, [door.location for door in doors if door.location is not None])
+        passage_copies.keep_doors(peer.organization_id, peer.no, doors, places)
+        yield
+    for passages in slices_of(batch.passages):
+        assets = _assets_here(peer, [passage.asset for passage in passages], batch.created_at_by_ref)
+        passage_copies.keep_passages(peer.organization_id, peer.no, passages, assets)
+        yield
+
+
+def _without_refused(batch: Batch, here: _Here) -> tuple[Batch, dict[str, str]]:
+    """Return the batch without positions, stays and passages of its records that this hub has refused.
+
+    Such a record is often above the limit of the hub. Asking the site for it again would stop the sync of all others.
+    A later comparison sends what was left out, except passages.
+    """
+    assets = set(_refs(batch.assets)).difference(here.assets)
+    locations = set(_refs(batch.locations)).difference(here.locations)
+    if not assets and not locations:
+        return batch, {}
+    left_out = {state.no for state in batch.tracks if state.asset in assets or state.location in locations}
+    left_out |= {
+        patch.track
+        for patch in batch.patches
+        if any(batch.origins[stay.origin].location in locations for stay in patch.stays)
+    }
+    passages = [one for one in batch.passages if one.asset not in assets]
+    reasons = {f"position {no}": _REFUSED for no in sorted(left_out)}
+    return _without_tracks(batch, left_out)._replace(passages=passages), reasons
+
+
+def _without_future(batch: Batch) -> tuple[Batch, dict[str, str]]:
+    """Return the batch without positions, stays and passages of the future, and the reason by what was left out.
+
+    Such a position would stay the newest of its asset whatever other sites report. A hub whose clock was never set
+    cannot tell.
+    """
+    now = clock.now()
+    if now < clock.EARLIEST:
+        return batch, {}
+    latest = now + MOST_AHEAD
+    ahead = {state.no for state in batch.tracks if max(state.last_seen_at, state.row_at) > latest}
+    ahead |= {
+        patch.track for patch in batch.patches for stay in patch.stays if stay.observed_at + stay.seen_for > latest
+    }
+    ahead |= {no for no, at in batch.seen if at > latest}
+    passages = [one for one in batch.passages if max(one.at, one.decided_at) <= latest]
+    reasons = {f"position {no}": _AHEAD for no in sorted(ahead)}
+    if len(passages) < len(batch.passages):
+        reasons["passages"] = _AHEAD
+    return _without_tracks(batch, ahead)._replace(passages=passages), reasons
+
+
+def _without_excess(
+    peer: Peer, batch: Batch, known: Mapping[int, SiteTrack], here: _Here
+) -> tuple[Batch, dict[str, str]]:
+    """Return the batch without new positions of assets that have many from this site already.
+
+    Each write to a track looks at all tracks of its asset, so thousands of them would block the hub for minutes.
+    """
+    new = [
+        (state.no, here.assets[state.asset])
+        for state in batch.tracks
+        if state.asset is not None and (state.no not in known or known[state.no].asset_id != here.assets[state.asset])
+    ]
+    count = Counter(copies.count_site_tracks(peer.no, {asset_id for _, asset_id in new}))
+    excess = set()
+    for no, asset_id in new:
+        count[asset_id] += 1
+        if count[asset_id] > MOST_TRACKS:
+            excess.add(no)
+    return _without_tracks(batch, excess), {f"position {no}": _TOO_MANY for no in sorted(excess)}
+
+
+def _without_tracks(batch: Batch, left_out: Collection[int]) -> Batch:
+    if not left_out:
+        return batch
+    return batch._replace(
+        tracks=[state for state in batch.tracks if state.no not in left_out],
+        patches=[patch for patch in batch.patches if patch.track not in left_out],
+        seen=[one for one in batch.seen if one[0] not in left_out],
+    )
 
 
 class _Here(NamedTuple):
@@ -102,8 +293,13 @@ class _Here(NamedTuple):
 
 def _resolve(peer: Peer, batch: Batch) -> _Here:
     names = [*(origin.location for origin in batch.origins), *(state.location for state in batch.tracks)]
+    names += [door.location for door in batch.doors if door.location is not None]
     assets = [state.asset for state in batch.tracks if state.asset is not None]
-    return _Here(mirrors.resolve(peer, assets, batch.created_at_by_ref), mirrors.resolve(peer, names))
+    assets += [passage.asset for passage in batch.passages]
+    return _Here(
+        known_records.resolve_assets(peer, assets, batch.created_at_by_ref),
+        known_records.resolve_locations(peer, names),
+    )
 
 
 def _check_declared(
@@ -117,10 +313,10 @@ def _check_declared(
     tracks = {state.no for state in batch.tracks}
     unknown = {state.no for state in batch.tracks if state.asset is None and state.no not in known}
     named = {state.location for state in batch.tracks} | {origin.location for origin in batch.origins}
+    named_assets = {state.asset for state in batch.tracks if state.asset is not None}
+    named_assets |= {passage.asset for passage in batch.passages}
     needs = Needs(
-        sorted(
-            {state.asset for state in batch.tracks if state.asset is not None}.difference(here.assets, _refs(assets))
-        ),
+        sorted(named_assets.difference(here.assets, _refs(assets))),
         sorted(named.difference(here.locations, _refs(locations))),
         sorted(unknown | {patch.track for patch in batch.patches} - tracks),
     )
@@ -135,15 +331,15 @@ def _refs(records: Sequence[Record]) -> list[int]:
 def _check_parents(peer: Peer, locations: Sequence[LocationRecord]) -> None:
     parents = {record.parent for record in locations if record.parent is not None}
     parents -= {record.ref for record in locations}
-    if unknown := parents - set(mirrors.resolve(peer, parents)):
+    if unknown := parents - set(known_records.resolve_locations(peer, parents)):
         raise _NotKnown(Needs(locations=sorted(unknown)))
 
 
-def _keep_names(site_no: int, kind: Kind, names: Mapping[int, str]) -> None:
+def _keep_names(site_no: int, kind: Kind, names: Sequence[tuple[int, str]]) -> None:
     execute_many(
         "INSERT INTO remote_name (site_no, remote_id, kind, name) VALUES (?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET name = excluded.name WHERE name <> excluded.name",
-        [(site_no, remote_id, kind, name) for remote_id, name in names.items()],
+        [(site_no, remote_id, kind, name) for remote_id, name in names],
     )
 
 
@@ -155,27 +351,49 @@ def _keep_antennas(site_no: int, antennas: Sequence[AntennaName]) -> None:
     )
 
 
-def _keep_tracks(peer: Peer, states: Sequence[TrackState], known: dict[int, SiteTrack], here: _Here) -> dict[int, int]:
-    """Store the tracks and return their numbers here, by the site's numbers.
+def _keep_tracks(peer: Peer, created_at_by_ref: Mapping[int, int], states: Sequence[TrackState]) -> None:
+    """Store tracks. Raises _NotKnown for records that are no longer known.
 
     The site's values always replace the hub's, even older ones: an undo moves last-seen times backward. A site that
     catches up repeats states in many batches, so only differences are written.
     """
+    known = copies.site_tracks(peer.no, [state.no for state in states])
+    assets = _assets_here(peer, [state.asset for state in states if state.asset is not None], created_at_by_ref)
+    locations = _locations_here(peer, [state.location for state in states])
+    if unknown := sorted(state.no for state in states if state.asset is None and state.no not in known):
+        raise _NotKnown(Needs(tracks=unknown))
     changed = []
     for state in states:
-        values = (here.locations[state.location], *state[3:])
+        values = (locations[state.location], *state[3:])
         track = known.get(state.no)
-        if track and state.asset is not None and track.asset_id != here.assets[state.asset]:
+        if track and state.asset is not None and track.asset_id != assets[state.asset]:
             # A restored database reused the number: keep the history of its first use.
             copies.release_number(track.no)
             track = None
         if track is None:
-            asset_id = here.assets[state.asset or 0]
+            asset_id = assets[state.asset or 0]
             known[state.no] = copies.add_site_track(peer.organization_id, peer.no, state.no, asset_id, values)
         elif track.values != values:
             changed.append((*values, track.no))
     copies.update_tracks(changed)
-    return {remote_no: track.no for remote_no, track in known.items()}
+
+
+def _assets_here(peer: Peer, refs: Iterable[int], created_at_by_ref: Mapping[int, int]) -> dict[int, int]:
+    """Return the ids of assets here. Raises _NotKnown."""
+    distinct = set(refs)
+    known = known_records.resolve_assets(peer, distinct, created_at_by_ref)
+    if unknown := distinct.difference(known):
+        raise _NotKnown(Needs(assets=sorted(unknown)))
+    return known
+
+
+def _locations_here(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
+    """Return the ids of locations here. Raises _NotKnown."""
+    distinct = set(refs)
+    known = known_records.resolve_locations(peer, distinct)
+    if unknown := distinct.difference(known):
+        raise _NotKnown(Needs(locations=sorted(unknown)))
+    return known
 
 
 def _keep_seen(site_no: int, seen: Sequence[tuple[int, int]]) -> None:
@@ -187,15 +405,46 @@ def _keep_seen(site_no: int, seen: Sequence[tuple[int, int]]) -> None:
     copies.update_last_seen([(at, known[no].no) for no, at in seen if known[no].values[last_seen_at] != at])
 
 
-def _source_no(peer: Peer, origin: Origin, location_id: int) -> int:
-    source = ScanSource(location_id, None, origin.port, peer.no, origin.reader, origin.person)
-    return number_of(peer.organization_id, source)
+def _source_numbers(peer: Peer, origins: Sequence[Origin]) -> list[int]:
+    """Return the numbers of these origins here; 0 for those at locations that were refused."""
+    locations = known_records.resolve_locations(peer, {origin.location for origin in origins})
+    return [
+        number_of(
+            peer.organization_id,
+            ScanSource(locations[origin.location], None, origin.port, peer.no, origin.reader, origin.person),
+        )
+        if origin.location in locations
+        else 0
+        for origin in origins
+    ]
 
 
-def _replace_stays(patches: Sequence[Patch], tracks: Mapping[int, int], sources: Sequence[int], horizon: int) -> None:
-    """Replace the rows inside the patches, except those before `horizon`, which the site's retention dropped."""
-    new_rows: dict[Key, tuple[int | None, ...]] = {
-        (tracks[patch.track], stay.observed_at, stay.seq): (stay.seen_for, sources[stay.origin], *stay[4:])
+def _replace_stays(site_no: int, patches: Sequence[Patch], sources: Sequence[int], horizon: int) -> Iterator[None]:
+    """Replace the rows inside the patches, except those before `horizon`, which the site's retention dropped.
+
+    Tracks patched over a range are recounted, because a repair must also correct the count.
+    """
+    for part in slices_of(patches):
+        tracks = copies.site_tracks(site_no, [patch.track for patch in part])
+        if unknown := sorted({patch.track for patch in part}.difference(tracks)):
+            raise _NotKnown(Needs(tracks=unknown))
+        small = [patch for patch in part if patch.since == patch.until and len(patch.stays) <= MOST_OF_INSTANT]
+        spans = [(tracks[patch.track].no, patch.since, patch.until) for patch in small]
+        if copies.count_within(spans, MOST_ROWS) < MOST_ROWS:
+            _replace_instants(small, {no: track.no for no, track in tracks.items()}, sources, horizon)
+            part = [patch for patch in part if patch not in small]
+        yield
+        for patch in part:
+            yield from _replace_range(tracks[patch.track].no, patch, sources, horizon)
+        copies.recount({tracks[patch.track].no for patch in part})
+        yield
+
+
+def _replace_instants(
+    patches: Sequence[Patch], tracks: Mapping[int, int], sources: Sequence[int], horizon: int
+) -> None:
+    new_rows = {
+        (tracks[patch.track], stay.observed_at, stay.seq): _columns(stay, sources)
         for patch in patches
         for stay in patch.stays
     }
@@ -205,4 +454,34 @@ def _replace_stays(patches: Sequence[Patch], tracks: Mapping[int, int], sources:
     copies.replace_rows(gone, new_rows)
     more = Counter(no for no, _, _ in new_rows.keys() - there)
     more.subtract(no for no, _, _ in gone)
-    copies.count_rows(more, {tracks[patch.track] for patch in patches if patch.since < patch.until})
+    copies.count_rows(more)
+
+
+def _replace_range(track: int, patch: Patch, sources: Sequence[int], horizon: int) -> Iterator[None]:
+    """Replace the rows of a track in the range of a patch, a few in each step in the order of their keys."""
+    stays = sorted(patch.stays, key=_key)
+    after, taken = (patch.since, -1), 0
+    while True:
+        old = copies.keys_after(track, after, patch.until, ROWS_OF_STEP)
+        new = stays[taken : taken + ROWS_OF_STEP]
+        ends = [old[-1][:2]] if len(old) == ROWS_OF_STEP else []
+        ends += [_key(new[-1])] if taken + len(new) < len(stays) else []
+        end = min(ends, default=(MAX_INT64, 0))
+        new = [stay for stay in new if _key(stay) <= end]
+        rows = {(track, *_key(stay)): _columns(stay, sources) for stay in new}
+        there = {(track, at, seq): until for at, seq, until in old if (at, seq) <= end}
+        gone = {key for key, until in there.items() if until >= horizon and key not in rows}
+        copies.replace_rows(gone, rows)
+        copies.count_rows({track: len(rows.keys() - there.keys()) - len(gone)})
+        yield
+        if not ends:
+            return
+        after, taken = end, taken + len(new)
+
+
+def _key(stay: Stay) -> tuple[int, int]:
+    return stay.observed_at, stay.seq
+
+
+def _columns(stay: Stay, sources: Sequence[int]) -> tuple[int | None, ...]:
+    return (stay.seen_for, sources[stay.origin], *stay[4:])

@@ -7,35 +7,27 @@ home.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from edge import clock
+from edge.audit import quotas
 from edge.database.connection import database, execute
 from edge.database.ids import new_id
-from edge.errors import Conflict, EdgeError, Invalid
+from edge.errors import Conflict, EdgeError
 from edge.records import location_tree
 from edge.records.external_keys import moment
 from edge.records.kept_elsewhere import home_of
-from edge.sync.store import change_feed, record_checks, record_copies
+from edge.sync.store import change_feed, known_records, record_checks, record_copies, record_groups
 from edge.sync.store.change_feed import Kind
-from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record
+from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Peer, Record
 from edge.sync.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
+from edge.sync.store.refused_data import set_aside
 from edge.tracking import stays
-from edge.validation.values import MAX_KEY
+from edge.validation.values import MAX_KEY, MAX_TAGS
 
 MOST_RETRIED = 200  # conflicts per batch
-MOST_ASIDE = 1000  # entries per peer
-MOST_REASON = 1000  # characters
-
-
-class Peer(NamedTuple):
-    """The other side: a site of this hub by number, or HUB. The site's locations are below `location_id`."""
-
-    no: int
-    organization_id: int
-    code: str
-    location_id: int = 0
+MOST_LEVELS = 100  # of a location of a site: each one that moves costs a look at all levels above it
 
 
 class _RecordConflict(NamedTuple):
@@ -46,45 +38,50 @@ class _RecordConflict(NamedTuple):
     rest: Record
 
 
-def resolve(peer: Peer, refs: Iterable[int], created_at_by_ref: Mapping[int, int] | None = None) -> dict[int, int]:
-    """Return the local ids of known records by the peer's refs.
+def apply_in_steps(
+    peer: Peer, assets: Sequence[AssetRecord], locations: Sequence[LocationRecord], aside: list[str]
+) -> Iterator[None]:
+    """Store the records as they are at their home, in steps. Adds a text for each refused record to `aside`.
 
-    A restored database assigns ids again, so a record with a creation time other than `created_at_by_ref` is unknown.
+    Run the steps in transactions. After an interruption, apply all records again.
     """
-    ref_list, created_at_by_ref = list(refs), created_at_by_ref or {}
-    rows = execute(
-        "SELECT remote_id, local_id, created_at FROM link "
-        "WHERE peer = ? AND remote_id IN (SELECT value FROM json_each(?))",
-        (peer.no, json.dumps(ref_list)),
-    )
-    known = {ref: local for ref, local, at in rows if at is None or created_at_by_ref.get(ref, at) == at}
-    if peer.no != HUB:
-        ours = json.dumps([-ref for ref in ref_list if ref < 0 and ref not in known])
-        for table in ("asset", "location"):
-            known |= {
-                -own: own
-                for own, at in execute(
-                    f"SELECT id, created_at FROM {table} "
-                    "WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
-                    (peer.organization_id, ours),
-                )
-                if created_at_by_ref.get(-own, at) == at
-            }
-    return known
-
-
-def apply(peer: Peer, assets: Sequence[AssetRecord], locations: Sequence[LocationRecord]) -> list[str]:
-    """Store the records as they are at their home. Returns a text for each refused record."""
     fresh: list[Record] = [*in_order(locations), *assets]
-    for record in fresh:
-        if _is_sound(peer, record):  # an invalid record is refused and changes nothing
-            _make_way(peer, record)
-    aside = [fault for record in fresh if (fault := _take(peer, record))]
-    retry_conflicts(peer)
-    return aside
+    for window in record_groups.windows(fresh):
+        for group in record_groups.groups(peer, window):
+            sound = [checked for record in group if (checked := _checked(peer, record, aside))]
+            for record in sound:
+                _make_way(peer, record)
+            for record in sound:
+                _take(peer, record, aside)
+            yield
+    yield from retry_in_steps(peer)
 
 
-def retry_conflicts(peer: Peer, first: int = 0) -> None:
+def take_back(peer: Peer, pairs: Iterable[tuple[int, int]]) -> None:
+    """Make assets this site's own again that the hub had as another site's, until it merged the two.
+
+    `pairs` has the hub's id and the own id. A separate copy is retired. Call in a transaction.
+    """
+    for remote_id, own in pairs:
+        copy = known_records.resolve(peer, [remote_id]).get(remote_id)
+        is_own = execute("SELECT 1 FROM asset WHERE id = ? AND organization_id = ?", (own, peer.organization_id))
+        if copy is None or is_own.fetchone() is None:
+            continue
+        execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+        if copy == own:
+            execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+            execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (own, peer.no))
+            change_feed.add_asset(own)
+        elif home_of(own) is None:
+            stays.move_to_asset(peer.organization_id, copy, own, skip_taken=True)
+            record_copies.retire(peer.organization_id, "asset", copy, moment())
+
+
+def has_conflicts(peer: Peer) -> bool:
+    return execute("SELECT 1 FROM conflict WHERE peer = ? LIMIT 1", (peer.no,)).fetchone() is not None
+
+
+def retry_in_steps(peer: Peer, first: int = 0) -> Iterator[None]:
     """Retry a random selection of conflicts, since the other record may have changed.
 
     `first` is the peer's id of the conflict to retry in any case.
@@ -94,7 +91,26 @@ def retry_conflicts(peer: Peer, first: int = 0) -> None:
         "ORDER BY remote_id <> ?, random() LIMIT ?) ORDER BY since",
         (peer.no, first, MOST_RETRIED),
     ).fetchall():
-        _take(peer, (AssetRecord if kind == Kind.ASSET else LocationRecord)._make(json.loads(text)))
+        record = (AssetRecord if kind == Kind.ASSET else LocationRecord)._make(json.loads(text))
+        if checked := _checked(peer, record, []):
+            _take(peer, checked, [])
+        yield
+
+
+def retry_conflicts(peer: Peer, first: int = 0) -> None:
+    """Retry conflicts in one transaction, after somebody has decided on one. See `retry_in_steps`."""
+    for _ in retry_in_steps(peer, first):
+        pass
+
+
+def give(peer: Peer, record: Record, local_id: int) -> None:
+    """Make an existing record the peer's own, as it is there. Its former one must be retired. Call in a transaction."""
+    execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
+    execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
+    _link(peer.no, record.ref, local_id, record.created_at)
+    _set_home(peer, local_id, record)
+    if checked := _checked(peer, record, []):
+        _take(peer, checked, [])
 
 
 def _make_way(peer: Peer, record: Record) -> None:
@@ -121,20 +137,28 @@ def _known(peer: Peer, record: Record) -> int | None:
     A restored database assigns ids again. The creation time identifies the earlier record, which is released and gets
     no more updates.
     """
-    local = resolve(peer, [record.ref], {record.ref: record.created_at}).get(record.ref)
     linked = execute(
         "SELECT local_id, created_at FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref)
     ).fetchone()
     if linked is None:
-        return local
+        return _own(peer, record)
     if linked[1] is None and not _is_earlier_record(peer, record, linked[0]):
         execute(
             "UPDATE link SET created_at = ? WHERE peer = ? AND remote_id = ?", (record.created_at, peer.no, record.ref)
         )
     elif linked[1] != record.created_at:
+        local = linked[0] if linked[1] is None else _own(peer, record)
         _release(peer, record.ref, linked[0])
         return local if record.ref < 0 and local != linked[0] else None
-    return local
+    local_id: int = linked[0]
+    return local_id
+
+
+def _own(peer: Peer, record: Record) -> int | None:
+    """Return the record of this hub that the peer knows by its id here, or None."""
+    if record.ref > 0 or peer.no == HUB:
+        return None
+    return known_records.resolve(peer, [record.ref], {record.ref: record.created_at}).get(record.ref)
 
 
 def _is_earlier_record(peer: Peer, record: Record, local: int) -> bool:
@@ -159,21 +183,37 @@ def _release(peer: Peer, remote_id: int, local: int) -> None:
     execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
 
 
-def _take(peer: Peer, record: Record) -> str:
-    """Store a record. Returns why it was set aside, or an empty text."""
-    label = f"{table_of(record)} {record.external_key[:MAX_KEY]}"
+def _checked(peer: Peer, record: Record, aside: list[str]) -> Record | None:
+    """Return the record by the rules of this box. An invalid one is set aside and changes nothing."""
+    try:
+        return record_checks.checked(record, _key(peer, record), _tags_here(peer, record))
+    except EdgeError as error:
+        _set_aside(peer, record, error, aside)
+        return None
+
+
+def _take(peer: Peer, record: Record, aside: list[str]) -> None:
+    """Store a checked record. Adds a text to `aside` if it is refused."""
     try:
         with database.savepoint():
-            conflict = _store(peer, record_checks.checked(record, _key(peer, record)))
+            conflict = _store(peer, record)
     except EdgeError as error:
-        set_aside(peer.no, label, str(error))
-        return f"{label}: {error}"
-    execute("DELETE FROM set_aside WHERE peer = ? AND what = ?", (peer.no, label))
+        _set_aside(peer, record, error, aside)
+        return
+    execute("DELETE FROM set_aside WHERE peer = ? AND what = ?", (peer.no, _label(record)))
     if conflict is None:
         execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
     else:
         _keep_conflict(peer, record, conflict)
-    return ""
+
+
+def _set_aside(peer: Peer, record: Record, error: EdgeError, aside: list[str]) -> None:
+    set_aside(peer.no, _label(record), str(error))
+    aside.append(f"{_label(record)}: {error}")
+
+
+def _label(record: Record) -> str:
+    return f"{table_of(record)} {record.external_key[:MAX_KEY]}"
 
 
 def _store(peer: Peer, record: Record) -> _RecordConflict | None:
@@ -195,6 +235,8 @@ def _store(peer: Peer, record: Record) -> _RecordConflict | None:
     kept = _valid_here(conflict.rest if conflict else record, local)
     local_id = new_id() if local is None else local
     parent_id = _parent_id(peer, kept, local) if isinstance(kept, LocationRecord) else None
+    if local is None and kept.deleted_at is None:
+        quotas.check_number(peer.organization_id, table_of(record), more=1, added=0)
     record_copies.write(peer.organization_id, local_id, kept, key=key, parent_id=parent_id)
     if local is None:
         _link(peer.no, record.ref, local_id, record.created_at)
@@ -227,11 +269,11 @@ def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int
     It was created at the same moment as no other record, and has the same key or one of the tags.
     """
     holder = holder_of_key(peer.organization_id, record, key, local)
-    if holder is not None and _is_created_with(peer, record, holder):
+    if holder is not None and _is_created_with(peer, record, holder) and _may_be_of(peer, record, holder):
         return holder
-    for holder, _, _ in holders_of_tags(peer.organization_id, record, local):
+    for holder, _, _ in holders_of_tags(peer.organization_id, record.tags, local):
         is_copy = record.ref < 0 or home_of(holder) == HUB or _is_kept_for_others(holder)  # the key may be outdated
-        if is_copy and _is_created_with(peer, record, holder):
+        if is_copy and _is_created_with(peer, record, holder) and _may_be_of(peer, record, holder):
             return holder
     if peer.no == HUB or record.ref < 0 or local is not None:
         return None
@@ -243,12 +285,23 @@ def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int
     return row[0] if row and _is_created_with(peer, record, row[0]) else None
 
 
+def _may_be_of(peer: Peer, record: Record, holder: int) -> bool:
+    """Return False for another site's location: its key may begin with this site's code, too."""
+    if peer.no == HUB or isinstance(record, AssetRecord):
+        return True
+    return home_of(holder) == peer.no or (home_of(holder) is None and bool(known_records.below(peer, [holder])))
+
+
 def _is_created_with(peer: Peer, record: Record, holder: int) -> bool:
     """Return True if `holder` is the only record created at the same moment.
 
     All rows of an import share one moment, so for them the time proves nothing.
     """
-    sql = f"SELECT id FROM {table_of(record)} WHERE organization_id = ? AND created_at = ? LIMIT 2"
+    table = table_of(record)
+    at_once = execute(f"SELECT 1 FROM {table} WHERE id = ? AND created_at = ?", (holder, record.created_at)).fetchone()
+    if at_once is None:  # usually; the search below looks at all records
+        return False
+    sql = f"SELECT id FROM {table} WHERE organization_id = ? AND created_at = ? LIMIT 2"
     return execute(sql, (peer.organization_id, record.created_at)).fetchall() == [(holder,)]
 
 
@@ -306,17 +359,18 @@ def _make_way_at_home(peer: Peer, record: Record, key: str, local: int | None) -
     holder = holder_of_key(peer.organization_id, record, key, local)
     if holder is not None and home_of(holder) == peer.no:
         record_copies.retire(peer.organization_id, table_of(record), holder, record.updated_at)
-    for other, kind, value in holders_of_tags(peer.organization_id, record, local):
+    for other, kind, value in holders_of_tags(peer.organization_id, record.tags, local):
         if home_of(other) == peer.no:
             record_copies.drop_tag(peer.organization_id, other, kind, value)
 
 
-def _is_sound(peer: Peer, record: Record) -> bool:
-    try:
-        record_checks.checked(record, _key(peer, record))
-    except Invalid:
-        return False
-    return True
+def _tags_here(peer: Peer, record: Record) -> int:
+    """Return the number of tags of the record here. It may keep them if it is older than the limit."""
+    if len(record.tags) <= MAX_TAGS or (local := _known(peer, record)) is None:
+        return 0
+    sql = f"SELECT count(*) FROM tag WHERE {table_of(record)}_id = ? AND deleted_at IS NULL"
+    number: int = execute(sql, (local,)).fetchone()[0]
+    return number
 
 
 def _parent_id(peer: Peer, record: LocationRecord, local: int | None) -> int:
@@ -324,15 +378,32 @@ def _parent_id(peer: Peer, record: LocationRecord, local: int | None) -> int:
 
     Only a known location that moves can make a cycle, since a new one has no children.
     """
-    parent = peer.location_id if record.parent is None else resolve(peer, [record.parent]).get(record.parent)
+    parent = (
+        peer.location_id
+        if record.parent is None
+        else known_records.resolve_locations(peer, [record.parent]).get(record.parent)
+    )
     if parent is None:
         raise Conflict("its parent location is unknown here")
-    if (
-        local is not None
-        and execute("SELECT 1 FROM location WHERE id = ? AND parent_id IS NOT ?", (local, parent)).fetchone()
-    ):
+    before = execute("SELECT parent_id FROM location WHERE id = ?", (local,)).fetchone()
+    if before == (parent,):
+        return parent
+    if len(location_tree.ancestors(parent)) + 2 > MOST_LEVELS:
+        raise Conflict(f"it would be more than {MOST_LEVELS} levels deep")
+    if local is not None and before is not None:
+        _break_cycle(peer, local, parent)
         location_tree.check_cycle(local, parent)
     return parent
+
+
+def _break_cycle(peer: Peer, local: int, parent: int) -> None:
+    """Move the site's location between `local` and its new parent to the site's root.
+
+    The two were swapped at the site, and the new place of the other one arrives in a later batch.
+    """
+    way_up = [parent, *location_tree.ancestors(parent)]
+    if local in way_up[1:] and home_of(between := way_up[way_up.index(local) - 1]) == peer.no:
+        execute("UPDATE location SET parent_id = ? WHERE id = ?", (peer.location_id, between))
 
 
 def _link(peer_no: int, remote_id: int, local_id: int, created_at: int | None = None) -> None:
@@ -348,7 +419,7 @@ def _find_conflict(peer: Peer, record: Record, key: str, local: int | None) -> _
     if holder:
         reason = f"{table_of(record)} {key} already exists here"
         return _RecordConflict(holder, reason, record._replace(deleted_at=record.updated_at, tags=()))
-    taken = holders_of_tags(peer.organization_id, record, local)
+    taken = holders_of_tags(peer.organization_id, record.tags, local)
     if not taken:
         return None
     gone = {(kind, value) for _, kind, value in taken}
@@ -367,20 +438,6 @@ def _keep_conflict(peer: Peer, record: Record, conflict: _RecordConflict) -> Non
     )
 
 
-def set_aside(peer_no: int, item: str, reason: str) -> None:
-    """Record refused data with the reason. Only the newest `MOST_ASIDE` entries per peer are kept."""
-    execute(
-        "INSERT INTO set_aside (peer, what, reason, since) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET reason = excluded.reason WHERE reason <> excluded.reason",
-        (peer_no, item, reason[:MOST_REASON], clock.now()),
-    )
-    execute(
-        "DELETE FROM set_aside WHERE peer = ?1 AND what IN (SELECT what FROM set_aside WHERE peer = ?1 "
-        "ORDER BY since DESC LIMIT -1 OFFSET ?2)",
-        (peer_no, MOST_ASIDE),
-    )
-
-
 def _key(peer: Peer, record: Record) -> str:
     """Return the key here. At the hub, a location's key begins with the site's code, since every site has a DOCK-1."""
     if isinstance(record, LocationRecord) and peer.no != HUB:
@@ -394,9 +451,9 @@ def adopt(peer: Peer, yours: Iterable[tuple[int, int]]) -> None:
     A negative id is one that the hub had before it was restored.
     """
     for remote_id, own in yours:
-        local_id = own if own > 0 else resolve(peer, [-own]).get(-own)
+        local_id = own if own > 0 else known_records.resolve(peer, [-own]).get(-own)
         owned = execute("SELECT 1 FROM asset WHERE id = ? AND organization_id = ?", (local_id, peer.organization_id))
-        before = resolve(peer, [remote_id]).get(remote_id)
+        before = known_records.resolve(peer, [remote_id]).get(remote_id)
         if local_id is None or owned.fetchone() is None or before == local_id:
             continue
         if before is not None:  # the placeholder for the hub's record during the conflict

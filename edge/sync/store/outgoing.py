@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from edge.database.connection import execute
+from edge.doors import passage_copies
 from edge.sync.store.change_feed import Change, Kind
 from edge.sync.store.exchange import (
     AntennaName,
@@ -20,6 +21,7 @@ from edge.sync.store.exchange import (
     Stay,
     TrackState,
 )
+from edge.sync.store.record_copies import tag_pairs
 from edge.tracking import copies
 from edge.tracking.antenna_names import FIRST_PORT
 from edge.tracking.copies import StayColumns
@@ -38,6 +40,7 @@ class Contents:
         self._people: set[int] = set()
         self._tracks: set[int] = set()
         self._gone: set[int] = set()
+        self._passages: set[int] = set()
         self._needed: set[int] = set()  # refs of requested mirrors
         self._asked: set[int] = set()  # tracks requested by the hub
         self._seen: set[int] = set()  # tracks with a new last-seen time only
@@ -60,6 +63,8 @@ class Contents:
             self._readers.add(key)
         elif kind == Kind.PERSON:
             self._people.add(key)
+        elif kind == Kind.PASSAGE:
+            self._passages.add(key)
         elif kind == Kind.TRACK:
             self._gone.add(key)
         elif kind == Kind.RANGE and change.b is not None and change.c is not None:
@@ -82,9 +87,12 @@ class Contents:
     def batch(self, until_seq: int) -> Batch:
         """Read the current state of all included rows and return it as a batch."""
         patches = sorted([*self._instant_patches(), *self._ranges])
+        maybe_gone = self._gone | self._asked | {patch.track for patch in self._ranges}
         states = copies.tracks_to_send(self._organization_id, self._tracks | self._asked, self._asked)
         tracks = [TrackState(*state) for state in states]
         known = {track.no for track in tracks}
+        passages = passage_copies.passages_to_send(self._organization_id, self._passages)
+        named = [track.asset for track in tracks if track.asset is not None] + [one.asset for one in passages]
         return Batch(
             until_seq,
             self._horizon,
@@ -93,12 +101,14 @@ class Contents:
             _names("reader", self._organization_id, self._readers),
             _names("person", self._organization_id, self._people),
             tracks,
-            sorted(no for no in (self._gone | self._asked) - known if not copies.is_track(no)),
+            sorted(no for no in maybe_gone - known if not copies.is_track(no)),
             list(self._origins),
             [patch for patch in patches if patch.track in known],
             antennas=_antennas(self._origins),
             seen=copies.last_seen(self._organization_id, self._seen - self._tracks - self._asked),
-            created_at_by_ref=_created_at(track.asset for track in tracks if track.asset is not None),
+            created_at_by_ref=_created_at(named),
+            doors=passage_copies.doors_to_send(self._organization_id, {one.door for one in passages}),
+            passages=passages,
         )
 
     def _add_range(self, track: int, since: int, until: int, max_rows: int) -> None:
@@ -161,7 +171,7 @@ class DueTracks(NamedTuple):
 
 def due_tracks(organization_id: int, limit: int, max_new: int) -> DueTracks:
     """Return the tracks reported longest ago first; at most `max_new` new ones, since each may need its asset."""
-    rows = copies.unreported(organization_id, limit)
+    rows = copies.unreported(organization_id, limit, with_new=max_new > 0)
     new = [no for no, is_new, _ in rows if is_new]
     unsure = [no for no, is_new, is_unsure in rows if is_unsure and not is_new]
     seen = [no for no, is_new, is_unsure in rows if not is_new and not is_unsure]
@@ -181,24 +191,24 @@ _IS_OWN_OR_NEEDED = (
 
 def _assets(organization_id: int, ids: set[int], needed: set[int]) -> list[AssetRecord]:
     rows = execute(_SELECT_ASSETS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
-    return [AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in rows]
+    return [AssetRecord._make((*row[:-2], tag_pairs(row[-2]), row[-1])) for row in rows]
 
 
 def _locations(organization_id: int, ids: set[int], needed: set[int]) -> list[LocationRecord]:
     rows = execute(_SELECT_LOCATIONS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
-    return [LocationRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in rows]
+    return [LocationRecord._make((*row[:-2], tag_pairs(row[-2]), row[-1])) for row in rows]
 
 
 _SELECT_ASSETS = (
     f"SELECT {_REF.format('r.id')}, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
     f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
-    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
+    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
 )
 _SELECT_LOCATIONS = (
     f"SELECT {_REF.format('r.id')}, {_REF.format('r.parent_id')}, r.external_key, r.name, r.description, "
     "r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
     f"{_TAGS.format('location')}, {_HOME} FROM location r "
-    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
+    f"WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
 )
 
 
@@ -218,7 +228,16 @@ def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> F
         "AND local_id IN (SELECT value FROM json_each(?)) ORDER BY local_id, remote_id",
         (site_no, json.dumps([row[0] for row in rows])),
     )
-    return ForSite([AssetRecord._make((*row[:-2], _pairs(row[-2]), row[-1])) for row in rows], yours.fetchall())
+    return ForSite([AssetRecord._make((*row[:-2], tag_pairs(row[-2]), row[-1])) for row in rows], yours.fetchall())
+
+
+def own_assets(site_no: int, ids: Iterable[int]) -> list[tuple[int, int]]:
+    """Return id here and at the site of those assets whose home is the site. For hubs."""
+    return execute(
+        "SELECT local_id, min(remote_id) FROM link JOIN mirror ON record_id = local_id AND mirror.peer = link.peer "
+        "WHERE link.peer = ? AND remote_id > 0 AND local_id IN (SELECT value FROM json_each(?)) GROUP BY local_id",
+        (site_no, json.dumps(list(ids))),
+    ).fetchall()
 
 
 def count_fitting(organization_id: int, asset_ids: Sequence[int], size: int) -> int:
@@ -235,7 +254,7 @@ def count_fitting(organization_id: int, asset_ids: Sequence[int], size: int) -> 
 def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int]:
     """Return one page of the live assets of an organization."""
     rows = execute(
-        "SELECT id FROM asset WHERE organization_id = ? AND id > ? AND deleted_at IS NULL ORDER BY id LIMIT ?",
+        "SELECT id FROM asset WHERE +organization_id = ? AND id > ? AND deleted_at IS NULL ORDER BY id LIMIT ?",
         (organization_id, after_id, limit),
     )
     return [row[0] for row in rows]
@@ -244,19 +263,15 @@ def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int
 _SELECT_FOR_SITE = (
     "SELECT r.id, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
     f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
-    "WHERE r.id IN (SELECT value FROM json_each(?)) AND r.organization_id = ? "
+    "WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? "
     "AND NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND mirror.peer = ?) "
     "AND NOT EXISTS (SELECT 1 FROM conflict JOIN link USING (peer, remote_id) WHERE link.local_id = r.id) ORDER BY r.id"
 )
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
-    return [(kind, value) for kind, value in json.loads(text)]
-
-
 def _names(table: str, organization_id: int, ids: set[int]) -> dict[int, str]:
     rows = execute(
-        f"SELECT id, name FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
+        f"SELECT id, name FROM {table} WHERE +organization_id = ? AND id IN (SELECT value FROM json_each(?))",
         (organization_id, json.dumps(list(ids))),
     )
     return dict(rows.fetchall())

@@ -13,10 +13,13 @@ from edge.sync.store.exchange import AssetRecord, Record
 from edge.validation import strict_json, times, values
 
 
-def checked(record: Record, key: str) -> Record:
-    """Return the record with canonical metadata; `key` is its key here. Raises Invalid with all faults."""
+def checked(record: Record, key: str, tags_here: int = 0) -> Record:
+    """Return the record with canonical metadata. Raises Invalid with all faults.
+
+    `key`: its key here. `tags_here`: its number of tags here, which is not too many.
+    """
     faults: list[Invalid] = []
-    for check, name, value in _rules(record, key):
+    for check, name, value in _rules(record, key, tags_here):
         try:
             check(name, value)
         except Invalid as error:
@@ -32,7 +35,7 @@ def checked(record: Record, key: str) -> Record:
     return record._replace(metadata=metadata) if isinstance(record, AssetRecord) else record
 
 
-def _rules(record: Record, key: str) -> Sequence[tuple[Callable[[str, Any], object], str, Any]]:
+def _rules(record: Record, key: str, tags_here: int) -> Sequence[tuple[Callable[[str, Any], object], str, Any]]:
     return [
         (_text(values.external_key), "external_key", key),
         (_text(values.name), "name", record.name),
@@ -44,7 +47,7 @@ def _rules(record: Record, key: str) -> Sequence[tuple[Callable[[str, Any], obje
         (_moment, "updated_at", record.updated_at),
         (_optional(_moment), "deleted_at", record.deleted_at),
         (_optional(_text(values.name)), "home", record.home or None),
-        (_number_of_tags, "tags", [value for _, value in record.tags]),
+        (_number_of_tags(tags_here), "tags", [value for _, value in record.tags]),
         *((_text(values.tag_type), "tag_type", kind) for kind, _ in record.tags),
         *((_text(values.tag_value), "tag value", value) for _, value in record.tags),
     ]
@@ -63,10 +66,13 @@ def _optional(rule: Callable[[str, Any], object]) -> Callable[[str, Any], object
     return lambda name, value: None if value is None else rule(name, value)
 
 
-def _number_of_tags(name: str, tag_values: Sequence[str]) -> None:
-    values.number_of_tags(
-        name, len(tag_values), sum(len(value.encode("utf-8", "surrogatepass")) for value in tag_values)
-    )
+def _number_of_tags(tags_here: int) -> Callable[[str, Any], object]:
+    def check(name: str, tag_values: Sequence[str]) -> None:
+        if len(tag_values) > tags_here:
+            size = sum(len(value.encode("utf-8", "surrogatepass")) for value in tag_values)
+            values.number_of_tags(name, len(tag_values), size)
+
+    return check
 
 
 def _flag(name: str, value: Any) -> None:

@@ -10,7 +10,7 @@ from edge.database.ids import new_ids
 from edge.records import gs1, search, tagging
 from edge.records.external_keys import ASSET_KEYS, LOCATION_KEYS, key_number, moment
 from edge.records.tags import NewTag, TagRow, match_key
-from edge.sync.store.exchange import AssetRecord, LocationRecord, Record
+from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record
 
 
 def table_of(record: Record) -> search.Kind:
@@ -52,13 +52,15 @@ def holder_of_key(organization_id: int, record: Record, key: str, except_id: int
     return row[0] if row else None
 
 
-def holders_of_tags(organization_id: int, record: Record, except_id: int | None) -> list[tuple[int, str, str]]:
-    """Return (record, tag_type, value) for the record's tags that another record has here."""
+def holders_of_tags(
+    organization_id: int, tags: Sequence[tuple[str, str]], except_id: int | None = None
+) -> list[tuple[int, str, str]]:
+    """Return (record, tag_type, value) for those of the tags that a record has here, other than `except_id`."""
     rows = execute(
         "SELECT ifnull(asset_id, location_id), tag_type, tag.value FROM json_each(?) k "
         "CROSS JOIN tag ON tag_type = k.value ->> 0 AND tag.value = k.value ->> 1 "  # forces use of the index
         "WHERE organization_id = ? AND deleted_at IS NULL AND ifnull(asset_id, location_id) IS NOT ?",
-        (json.dumps(list(record.tags)), organization_id, except_id),
+        (json.dumps(list(tags)), organization_id, except_id),
     )
     return rows.fetchall()
 
@@ -80,6 +82,11 @@ def drop_tag(organization_id: int, record_id: int, tag_type: str, value: str) ->
         "AND ifnull(asset_id, location_id) = ? AND deleted_at IS NULL",
         (moment(), organization_id, tag_type, value, record_id),
     )
+
+
+def tag_pairs(text: str) -> list[tuple[str, str]]:
+    """Return tags (type, value) from JSON."""
+    return [(tag_type, value) for tag_type, value in json.loads(text)]
 
 
 def in_order(locations: Sequence[LocationRecord]) -> list[LocationRecord]:
@@ -158,3 +165,14 @@ def _write_tags(organization_id: int, local_id: int, record: Record) -> bool:
     )
     tagging.send_tag_attached(organization_id, [NewTag(*pair) for pair in missing])
     return set(held) != new_tags
+
+
+def live_copies(after: int, until: int | None) -> list[int]:
+    """Return the hub's ids of its live assets here, in a range of ids. For sites."""
+    rows = execute(
+        "SELECT remote_id FROM link JOIN mirror ON record_id = local_id AND mirror.peer = link.peer "
+        "JOIN asset ON asset.id = local_id AND deleted_at IS NULL "
+        "WHERE link.peer = ? AND remote_id > ? AND ifnull(remote_id <= ?, 1) ORDER BY remote_id",
+        (HUB, after, until),
+    )
+    return [number for (number,) in rows]

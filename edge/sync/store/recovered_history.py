@@ -14,13 +14,15 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many, writing
+from edge.doors import passage_copies
 from edge.errors import Conflict, NotFound
+from edge.events.detection import Candidate
 from edge.records.external_keys import moment
-from edge.sync.store import change_feed, hub_link, record_copies
+from edge.sync.store import change_feed, hub_link, known_records, record_copies
 from edge.sync.store.change_feed import Kind
-from edge.sync.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Record, TrackState
+from edge.sync.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Peer, Record, TrackState
 from edge.sync.store.hub_link import HubAccess, Target
-from edge.sync.store.mirrors import Peer, resolve, set_aside
+from edge.sync.store.refused_data import set_aside
 from edge.tracking import copies
 from edge.tracking.stays import ScanSource, number_of
 
@@ -90,10 +92,18 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
         for record in records:
             _take_record(organization_id, record)
         refs = [*(origin.location for origin in batch.origins), *(state.location for state in batch.tracks)]
+        refs += [door.location for door in batch.doors if door.location is not None]
+        refs += [passage.asset for passage in batch.passages]
         known = _ids(organization_id, [*refs, *(state.asset for state in batch.tracks if state.asset)])
         numbers = {state.no: _take_track(organization_id, state, known) for state in batch.tracks}
         sources = [_source(organization_id, origin, known) for origin in batch.origins]
         _take_stays(batch.patches, numbers, sources)
+        passage_copies.recover(organization_id, batch.doors, batch.passages, known)
+        numbers_json = json.dumps([passage.no for passage in batch.passages])
+        execute(  # the box reported them when they happened
+            "DELETE FROM event_candidate WHERE kind = ? AND key IN (SELECT value FROM json_each(?))",
+            (Candidate.PASSAGE, numbers_json),
+        )
         hub_link.update(recovering=json.dumps(following))
 
 
@@ -121,7 +131,8 @@ def _take_record(organization_id: int, record: Record) -> None:
         if record_copies.holder_of_key(organization_id, record, key, record.ref):
             # Created again before the recovery: the new record keeps key and tags, this one its history.
             record = record._replace(deleted_at=moment(), updated_at=moment(), tags=())
-        taken = {(kind, value) for _, kind, value in record_copies.holders_of_tags(organization_id, record, record.ref)}
+        holders = record_copies.holders_of_tags(organization_id, record.tags, record.ref)
+        taken = {(kind, value) for _, kind, value in holders}
         if taken and record.deleted_at is None:
             tag_list = ", ".join(f"{kind}:{value}" for kind, value in sorted(taken))
             set_aside(HUB, f"{table} {key}", f"its tag {tag_list} belongs to another record here")
@@ -156,12 +167,12 @@ def _keep_people(names: Mapping[int, str]) -> None:
 
 def _ids(organization_id: int, refs: Sequence[int]) -> dict[int, int]:
     """Return local ids by ref: the site's own ids are unchanged, the hub's are resolved by links."""
-    local_ids = resolve(Peer(HUB, organization_id, ""), [-ref for ref in refs if ref < 0])
+    local_ids = known_records.resolve(Peer(HUB, organization_id, ""), [-ref for ref in refs if ref < 0])
     known = {-ref: local for ref, local in local_ids.items()}
-    own = json.dumps([ref for ref in refs if ref > 0])
+    own = json.dumps(list(refs))  # no id is negative
     for table in ("asset", "location"):
         rows = execute(
-            f"SELECT id, id FROM {table} WHERE organization_id = ? AND id IN (SELECT value FROM json_each(?))",
+            f"SELECT id, id FROM {table} WHERE +organization_id = ? AND id IN (SELECT value FROM json_each(?))",
             (organization_id, own),
         )
         known |= dict(rows.fetchall())
@@ -202,5 +213,4 @@ def _take_stays(patches: Sequence[Patch], numbers: Mapping[int, int | None], sou
         for patch in patches
         for stay in patch.stays
     ]
-    rows = [row for row in rows if row[0] is not None and row[4] is not None]
-    copies.recover_rows(rows)
+    copies.recover_rows(rows)  # leaves out those without a track or source here

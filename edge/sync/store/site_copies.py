@@ -10,14 +10,27 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from edge.database.connection import execute
+from edge.doors.passage_copies import SentDoor, SentPassage
+from edge.errors import NotFound
 from edge.sync.store.change_feed import Kind
-from edge.sync.store.exchange import AntennaName, AssetRecord, Batch, LocationRecord, Origin, Patch, Stay, TrackState
-from edge.sync.store.mirrors import Peer
+from edge.sync.store.exchange import (
+    AntennaName,
+    AssetRecord,
+    Batch,
+    LocationRecord,
+    Origin,
+    Patch,
+    Peer,
+    Stay,
+    TrackState,
+)
+from edge.sync.store.record_copies import tag_pairs
 from edge.tracking import copies
 from edge.tracking.copies import StayColumns
 
 RECORDS = 1000  # per page
 TRACKS = 2000
+PASSAGES = 5000
 STAYS = 20_000
 
 PageEnd = tuple[int, int, int]  # end of a page of history: the site's track, time, seq
@@ -32,7 +45,9 @@ class CopyPage(NamedTuple):
 
 def locations(peer: Peer) -> CopyPage:
     """Return all locations, with the names of readers, antennas and people."""
-    records_here = [_as_at_site(LocationRecord, row) for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2))]
+    records_here = [
+        _as_at_site(LocationRecord, row) for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2, None))
+    ]
     kept = _kept_in_conflicts(peer.no, Kind.LOCATION)
     records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
     readers, people = _names(peer.no, Kind.READER), _names(peer.no, Kind.PERSON)
@@ -45,6 +60,22 @@ def assets(peer: Peer, after: int) -> CopyPage:
     kept = _kept_in_conflicts(peer.no, Kind.ASSET)
     records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
     return CopyPage(_batch(assets=records), [records_here[-1].ref] if len(records_here) == RECORDS else None)
+
+
+def record(peer: Peer, remote_id: int) -> Any:
+    """Return one record as the site last sent it. Raises NotFound."""
+    kept = execute(
+        "SELECT kind, record FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, remote_id)
+    ).fetchone()
+    if kept:
+        return (AssetRecord if kept[0] == Kind.ASSET else LocationRecord)._make(json.loads(kept[1]))
+    row = execute(_ASSET.format("link.remote_id") + "AND link.remote_id = ?2", (peer.no, remote_id)).fetchone()
+    if row:
+        return _as_at_site(AssetRecord, row)
+    row = execute(_LOCATIONS, (peer.no, len(peer.code) + 2, remote_id)).fetchone()
+    if row is None:
+        raise NotFound("the site has no such record")
+    return _as_at_site(LocationRecord, row)
 
 
 def tracks(peer: Peer, after: int) -> CopyPage:
@@ -72,8 +103,16 @@ def history(peer: Peer, after: PageEnd) -> CopyPage:
     return CopyPage(_batch(tracks=states, origins=origins, patches=patches), following)
 
 
+def passages(peer: Peer, after: int) -> CopyPage:
+    """Return passages with their doors, by the numbers that they had at the site."""
+    sent = [SentPassage(*row) for row in execute(_PASSAGES, (peer.no, after, PASSAGES))]
+    named = json.dumps(sorted({one.door for one in sent}))
+    doors = [SentDoor(*row) for row in execute(_DOORS, (peer.no, named))]
+    return CopyPage(_batch(doors=doors, passages=sent), [sent[-1].no] if len(sent) == PASSAGES else None)
+
+
 def _as_at_site(kind: Any, row: Sequence[Any]) -> Any:
-    return kind(*row[:-1], [(tag_type, value) for tag_type, value in json.loads(row[-1])])
+    return kind(*row[:-1], tag_pairs(row[-1]))
 
 
 def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
@@ -113,15 +152,28 @@ _TAGS = (
 )
 # A record may have several ids at a site; always use the lowest.
 _REF = "ifnull((SELECT min(remote_id) FROM link WHERE local_id = {0} AND peer = ?1 AND remote_id > 0), {1})"
-_ASSETS = (
-    "SELECT min(link.remote_id) AS ref, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
+_ASSET = (
+    "SELECT {0} AS ref, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
     f"r.valid_to, ifnull(link.created_at, r.created_at), r.updated_at, r.deleted_at, {_TAGS.format('asset')} "
-    "FROM link JOIN asset r ON r.id = link.local_id WHERE link.peer = ?1 AND link.remote_id > 0 "
-    "GROUP BY r.id HAVING ref > ?2 ORDER BY ref LIMIT ?3"
+    "FROM link JOIN asset r ON r.id = link.local_id WHERE link.peer = ?1 "
+)
+_ASSETS = (
+    _ASSET.format("min(link.remote_id)") + "AND link.remote_id > 0 GROUP BY r.id HAVING ref > ?2 ORDER BY ref LIMIT ?3"
 )
 _LOCATIONS = (
     f"SELECT link.remote_id, {_REF.format('r.parent_id', 'NULL')}, substr(r.external_key, ?2), r.name, "
     "r.description, r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
     f"{_TAGS.format('location')} FROM link JOIN location r ON r.id = link.local_id "
-    "WHERE link.peer = ?1 AND link.remote_id > 0 ORDER BY link.remote_id"
+    "WHERE link.peer = ?1 AND link.remote_id > 0 AND ifnull(link.remote_id = ?3, 1) ORDER BY link.remote_id"
+)
+# A passage whose number a restored site used again has a negative one; the hub alone keeps it.
+_PASSAGES = (
+    f"SELECT p.remote_no, d.remote_id, {_REF.format('p.asset_id', '-p.asset_id')}, p.at, p.direction, p.confidence, "
+    "p.inner_reads, p.outer_reads, p.since, p.until, p.decided_at, p.revision FROM passage p "
+    "JOIN door d ON d.id = p.door_id AND d.site_no = ?1 "
+    "WHERE p.site_no = ?1 AND p.remote_no > ?2 ORDER BY p.remote_no LIMIT ?3"
+)
+_DOORS = (
+    f"SELECT d.remote_id, {_REF.format('d.location_id', 'NULL')}, d.name FROM door d "
+    "WHERE d.site_no = ?1 AND d.remote_id IN (SELECT value FROM json_each(?2))"
 )

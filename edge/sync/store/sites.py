@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -12,26 +13,28 @@ from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, writing
+from edge.database.sliced_writing import write_in_slices
 from edge.database.triggers import NEWEST_TRACK
 from edge.errors import Conflict, NotFound, Unavailable
 from edge.people.api_keys import SYNC_SCOPE, add_key, revoke_key
 from edge.records import locations
 from edge.sync.store import change_feed, epochs
-from edge.sync.store.exchange import Cursor
-from edge.sync.store.mirrors import Peer
+from edge.sync.store.exchange import Cursor, Peer
 from edge.tracking import copies
 
 JOIN_DAYS = 7
-SILENT = 300 * clock.SECOND  # after this silence, another machine may report as the site
+SILENT = 300 * clock.SECOND  # minimum silence after which another machine may report as the site
+INTERVAL = "interval"  # seconds between the site's rounds, in its report
+MAX_INTERVAL = 3600  # longest `sync.interval_seconds`
 RIVAL_SHOWN = 15 * 60 * clock.SECOND
 SECOND_BOX = (
     "another box reports as this site or did until recently. If this box was just started or restored, it "
-    "continues by itself in five minutes. If it is a copy, turn it off or run `edge sync leave` here"
+    "continues by itself once the other one is silent. If it is a copy, turn it off or run `edge sync leave` here"
 )
 
 
 class Site(NamedTuple):
-    """A row of the table `site`; `report` is JSON."""
+    """A row of the table `site`; `report` and `former_codes` are JSON."""
 
     no: int
     organization_id: int
@@ -55,10 +58,20 @@ class Site(NamedTuple):
     created_at: int
     box: str | None
     rival_at: int | None
+    retired_at: int | None
+    merged_into: int | None
+    former_codes: str
+    history_waits: str | None  # why this hub takes no new data from the site, None if it does
 
     @property
     def cursor(self) -> Cursor:
         return Cursor(self.epoch, self.acked_seq, self.chain)
+
+    @property
+    def silent_after(self) -> int:
+        """Silence (µs) after which a site is not healthy. A healthy one may skip one round without data."""
+        interval: int = json.loads(self.report).get(INTERVAL, 0)
+        return max(SILENT, (2 * min(max(interval, 0), MAX_INTERVAL) + 60) * clock.SECOND)
 
     @property
     def peer(self) -> Peer:
@@ -69,21 +82,77 @@ _SELECT = f"SELECT {', '.join(Site._fields)} FROM site WHERE removed_at IS NULL 
 
 
 def add_site(actor: Actor, code: str, name: str, join_hash: bytes) -> Site:
-    """Add a site that may join within a week. Raises Conflict if the code is taken by a site or a location."""
+    """Add a site that may join within a week. A removed site with this code returns, with its records and history.
+
+    Raises Conflict if the code is taken by a site or a location.
+    """
     organization_id = actor.organization_id
     with acting(actor) as act:
-        if execute(_SELECT + "AND organization_id = ? AND code = ?", (organization_id, code)).fetchone():
-            raise Conflict(f"A site {code} already exists")
-        location = locations.create(actor, name=name, external_key=code)
+        check_code(organization_id, code)
         now = clock.now()
-        no = execute(
-            "INSERT INTO site (organization_id, code, name, location_id, join_hash, join_until, created_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no",
-            (organization_id, code, name, location.id, join_hash, now + JOIN_DAYS * clock.DAY, now),
-        ).fetchone()[0]
+        former = _find_removed(organization_id, code)
+        if former:
+            no, location_id = former
+            execute(
+                "UPDATE site SET removed_at = NULL, retired_at = NULL, name = ?, join_hash = ?, join_until = ?, "
+                "last_error = NULL WHERE no = ?",
+                (name, join_hash, now + JOIN_DAYS * clock.DAY, no),
+            )
+            if _is_deleted(location_id):
+                location_id = locations.create(actor, name=name, external_key=code).id
+                execute("UPDATE site SET location_id = ? WHERE no = ?", (location_id, no))
+        else:
+            location_id = locations.create(actor, name=name, external_key=code).id
+            no = execute(
+                "INSERT INTO site (organization_id, code, name, location_id, join_hash, join_until, created_at) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no",
+                (organization_id, code, name, location_id, join_hash, now + JOIN_DAYS * clock.DAY, now),
+            ).fetchone()[0]
         make_hub(actor)
         act.note("site.created", Subject("site", no, name), {"code": code})
     return get_site(organization_id, no)
+
+
+def check_code(organization_id: int, code: str, except_no: int = 0) -> None:
+    """Raise Conflict if a site has this code, or had it before it was renamed."""
+    for other in execute(_SELECT + "AND organization_id = ? AND no <> ?", (organization_id, except_no)):
+        site = Site(*other)
+        if site.code == code:
+            raise Conflict(f"A site {code} already exists")
+        if code in former_codes(site):
+            raise Conflict(f"{code} was the code of the site {site.code}; choose another one")
+
+
+def _find_removed(organization_id: int, code: str) -> tuple[int, int] | None:
+    """Return number and location of the newest removed site with this code."""
+    row: tuple[int, int] | None = execute(
+        "SELECT no, location_id FROM site WHERE organization_id = ? AND code = ? AND removed_at IS NOT NULL "
+        "AND merged_into IS NULL ORDER BY no DESC LIMIT 1",
+        (organization_id, code),
+    ).fetchone()
+    return row
+
+
+def _is_deleted(location_id: int) -> bool:
+    return execute("SELECT 1 FROM location WHERE id = ? AND deleted_at IS NULL", (location_id,)).fetchone() is None
+
+
+def merged_at(site_no: int) -> int | None:
+    """Return when a site was last merged into this one, which should compare its records then."""
+    moment: int | None = execute("SELECT max(removed_at) FROM site WHERE merged_into = ?", (site_no,)).fetchone()[0]
+    return moment
+
+
+def former_codes(site: Site) -> list[str]:
+    """Return the codes that the site had before it was renamed, oldest first."""
+    codes: list[str] = json.loads(site.former_codes)
+    return codes
+
+
+def is_merged(organization_id: int, site_no: int, into_no: int) -> bool:
+    """Return True if the site was merged into the other one."""
+    sql = "SELECT 1 FROM site WHERE organization_id = ? AND no = ? AND merged_into = ? AND removed_at IS NOT NULL"
+    return execute(sql, (organization_id, site_no, into_no)).fetchone() is not None
 
 
 def make_hub(actor: Actor) -> None:
@@ -94,14 +163,32 @@ def make_hub(actor: Actor) -> None:
         change_feed.start(tracking=False)
         for statement in NEWEST_TRACK.values():
             execute(statement)
-        if execute("INSERT OR IGNORE INTO hub (one, epoch) VALUES (1, ?)", (epochs.new_epoch(),)).rowcount:
+        if execute(_NEW_HUB, (epochs.new_epoch(), secrets.token_hex(16))).rowcount:
             act.note("box.made_hub", Subject("box", 0, "this box"))
+
+
+_NEW_HUB = "INSERT OR IGNORE INTO hub (one, epoch, id) VALUES (1, ?, ?)"
+
+
+def number_of_code(organization_id: int, code: str) -> int | None:
+    """Return the number of the present site with this code."""
+    sql = "SELECT no FROM site WHERE organization_id = ? AND code = ? AND removed_at IS NULL"
+    row = execute(sql, (organization_id, code)).fetchone()
+    return row[0] if row else None
+
+
+def hub_id() -> str:
+    """Return the permanent id of this hub."""
+    permanent_id: str = execute("SELECT id FROM hub").fetchone()[0]
+    return permanent_id
 
 
 def renew_code(actor: Actor, site_no: int, join_hash: bytes) -> Site:
     """Create a new one-time code for a new machine of the site. Raises NotFound."""
     with acting(actor) as act:
         site = get_site(actor.organization_id, site_no)
+        if site.merged_into is not None:
+            raise Conflict(f"{site.code} is being merged into another site")
         execute(
             "UPDATE site SET join_hash = ?, join_until = ? WHERE no = ?",
             (join_hash, clock.now() + JOIN_DAYS * clock.DAY, site.no),
@@ -113,43 +200,42 @@ def renew_code(actor: Actor, site_no: int, join_hash: bytes) -> Site:
 def join(join_hash: bytes, secret_hash: bytes) -> Site | None:
     """Redeem a join code: create the site's key and revoke the previous one. Returns None for an unknown code."""
     with writing():
-        row = execute(_SELECT + "AND join_hash = ? AND join_until > ?", (join_hash, clock.now())).fetchone()
-        if row is None:
+        site = find_by_join_code(join_hash)
+        if site is None:
             return None
-        site = Site(*row)
         actor = actors.service(site.organization_id)
-        _end_key(actor, site)
+        end_key(actor, site)
         if site.epoch:
             epochs.retire(site.no, site.epoch)
         key = add_key(actor, f"Site {site.code}", [SYNC_SCOPE], secret_hash)
         with acting(actor) as act:
             execute(
                 "UPDATE site SET api_key_id = ?, join_hash = NULL, join_until = NULL, epoch = NULL, box = NULL, "
-                "rival_at = NULL WHERE no = ?",
+                "rival_at = NULL, retired_at = NULL WHERE no = ?",
                 (key.id, site.no),
             )
+            _give_back(site)
             act.note("site.joined", Subject("site", site.no, site.name))
     return get_site(site.organization_id, site.no)
 
 
-def _end_key(actor: Actor, site: Site) -> None:
+def end_key(actor: Actor, site: Site) -> None:
     """Revoke the site's key, if it is still active."""
     if site.api_key_id:
         with suppress(NotFound):
             revoke_key(actor, site.api_key_id)
 
 
-def remove_site(actor: Actor, site_no: int) -> None:
-    """Remove a site and revoke its key. Its data stays and becomes the hub's. Raises NotFound."""
-    with acting(actor) as act:
-        site = get_site(actor.organization_id, site_no)
-        _end_key(actor, site)
-        execute("UPDATE site SET removed_at = ?, join_hash = NULL WHERE no = ?", (clock.now(), site_no))
-        for table in ("mirror", "conflict", "set_aside"):
-            execute(f"DELETE FROM {table} WHERE peer = ?", (site_no,))
-        if not is_hub():
-            change_feed.stop()
-        act.note("site.removed", Subject("site", site.no, site.name))
+def _give_back(site: Site) -> None:
+    """Give a returning site its records back, except assets that this hub has changed since it removed the site."""
+    execute(
+        "INSERT OR IGNORE INTO mirror (record_id, peer, home) SELECT record_id, site_no, ? FROM former_home f "
+        "LEFT JOIN asset a ON a.id = record_id AND a.updated_at <> f.updated_at AND a.deleted_at IS NULL "
+        "WHERE site_no = ? AND a.id IS NULL",
+        (site.code, site.no),
+    )
+    if execute("DELETE FROM former_home WHERE site_no = ?", (site.no,)).rowcount:
+        change_feed.add_homes(site.no)
 
 
 def get_site(organization_id: int, site_no: int) -> Site:
@@ -166,6 +252,12 @@ def find_by_code(organization_id: int, code: str) -> Site:
     if row is None:
         raise NotFound(f"there is no site {code}")
     return Site(*row)
+
+
+def find_by_join_code(join_hash: bytes) -> Site | None:
+    """Return the site that a join code is for, without redeeming it."""
+    row = execute(_SELECT + "AND join_hash = ? AND join_until > ?", (join_hash, clock.now())).fetchone()
+    return Site(*row) if row else None
 
 
 def find_by_key(api_key_id: str) -> Site | None:
@@ -194,17 +286,27 @@ def begin_epoch(site: Site, instance: str, cursor: Cursor, *, is_recovery: bool)
     """Let another database represent the site from its cursor on.
 
     A new machine restarts its track numbers, so the old tracks keep their history under negative numbers. A recovering
-    machine continues the numbers it downloads.
+    machine continues the numbers it downloads. This is written in slices; after a crash the site's next greeting
+    continues it. The former machine is refused from the first slice on. Raises Unavailable if another request has
+    changed the site meanwhile.
     """
-    with writing():
-        if site.epoch and site.epoch != cursor.epoch:
+
+    def begin() -> None:
+        present = execute("SELECT instance, epoch FROM site WHERE no = ?", (site.no,)).fetchone()
+        if present != (site.instance, site.epoch):
+            raise Unavailable("the site has just begun to report from another database", 1)
+        if site.epoch and site.epoch != cursor.epoch and not epochs.is_retired(site.no, site.epoch):
             epochs.retire(site.no, site.epoch)
-        if site.instance not in (None, instance) and not is_recovery:
-            copies.release_numbers(site.no)
-        execute(
-            "UPDATE site SET instance = ?, epoch = ?, acked_seq = ?, chain = ? WHERE no = ?",
-            (instance, cursor.epoch, cursor.acked_seq, cursor.chain, site.no),
-        )
+
+    def end(is_last: bool) -> None:
+        if is_last:
+            execute(
+                "UPDATE site SET instance = ?, epoch = ?, acked_seq = ?, chain = ? WHERE no = ?",
+                (instance, cursor.epoch, cursor.acked_seq, cursor.chain, site.no),
+            )
+
+    is_new_machine = site.instance not in (None, instance) and not is_recovery
+    write_in_slices(copies.release_numbers(site.no) if is_new_machine else iter(()), begin, end)
 
 
 class SecondBox(Unavailable):
@@ -217,10 +319,10 @@ def admit(site: Site, box: str) -> None:
     if site.box == box:
         return
     silent = now - (site.last_contact_at or 0)
-    if site.box is not None and 0 <= silent < SILENT:
+    if site.box is not None and 0 <= silent < site.silent_after:
         with writing():
             execute("UPDATE site SET rival_at = ? WHERE no = ?", (now, site.no))
-        raise SecondBox(SECOND_BOX, (SILENT - silent) // clock.SECOND + 1)
+        raise SecondBox(SECOND_BOX, (site.silent_after - silent) // clock.SECOND + 1)
     with writing():
         execute("UPDATE site SET box = ?, rival_at = NULL WHERE no = ?", (box, site.no))
 

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.database.connection import execute
-from edge.sync.store import change_feed, hub_link, sites
+from edge.sync.store import change_feed, hub_link, site_health, sites
 from edge.sync.store.exchange import HUB
 from edge.sync.store.hub_link import Target
+from edge.sync.store.site_health import OK, PROBLEM, WARNING, ReceivedHealth
 from edge.sync.store.sites import Site
+from edge.validation import times
 
 _MINUTE = 60 * clock.SECOND
 BEHIND = 15 * _MINUTE  # warn after this time without an answer
@@ -53,6 +55,19 @@ class SiteStatus(NamedTuple):
     conflicts: int
     set_aside: int
     trouble: str
+    is_silent: bool = False
+    received: ReceivedHealth | None = None
+
+    @property
+    def site_problems(self) -> str:
+        """Return the checks with problems that the site's doctor reports, empty if there are none."""
+        return ", ".join(self.received.health.checks(PROBLEM)) if self.received else ""
+
+    @property
+    def level(self) -> int:
+        """Worst level of the site: 0 ok, 1 warning, 2 problem."""
+        reported = self.received.health.level() if self.received else OK
+        return max(reported, PROBLEM if self.trouble else WARNING if self.conflicts or self.set_aside else OK)
 
 
 def site_state() -> SiteState | None:
@@ -119,6 +134,8 @@ def site_trouble() -> str:
         return "records and history are being recovered from the hub; `edge sync recover` resumes it"
     if here.rival_at is not None and 0 <= clock.now() - here.rival_at < sites.RIVAL_SHOWN:
         return here.last_error or RIVAL_AT_SITE
+    if here.history_waits:
+        return f"{waiting(state.waiting)}: {here.history_waits}"
     since = clock.now() - (here.last_commit_at or here.joined_at)
     if state.waiting and since > BEHIND:
         why = here.last_error or "no error"
@@ -133,37 +150,63 @@ def site_statuses(organization_id: int | None) -> list[SiteStatus]:
     return [_site_status(site) for site in sites.list_sites(organization_id)]
 
 
+def worst_first(statuses: list[SiteStatus]) -> list[SiteStatus]:
+    """Sort sites: silent ones, then by level and number of problems and warnings, then by code."""
+
+    def rank(status: SiteStatus) -> tuple[bool, int, int, int, str]:
+        levels = [*status.received.health.findings.values()] if status.received else []
+        return not status.is_silent, -status.level, -levels.count(PROBLEM), -levels.count(WARNING), status.site.code
+
+    return sorted(statuses, key=rank)
+
+
 def _site_status(site: Site) -> SiteStatus:
     report = json.loads(site.report)
     conflicts = execute("SELECT count(*) FROM conflict WHERE peer = ?", (site.no,)).fetchone()[0]
     aside = count_set_aside(site.no)
     return SiteStatus(
         site,
-        report.get("waiting", 0),
-        report.get("board_at") or None,
-        report.get("history_until") or None,
+        max(report.get("waiting", 0), 0),
+        _moment(report.get("board_at")),
+        _moment(report.get("history_until")),
         site.bytes_received if site.day == clock.now() // clock.DAY else 0,
         conflicts,
         aside,
         _trouble_of(site, report.get("clock_offset", 0)),
+        is_silent(site),
+        site_health.find(site.no),
     )
 
 
+def _moment(reported: int | None) -> int | None:
+    """Return a time from a site's report, or None if it has no calendar date: it would break the page of all sites."""
+    return reported if reported and times.is_representable(reported) else None
+
+
 def _trouble_of(site: Site, clock_offset: int) -> str:
+    if site.retired_at is not None:
+        return "the merge was interrupted; merge the sites again" if site.merged_into is not None else ""
     if sites.has_rival(site) and (site.last_contact_at or 0) > (site.rival_at or 0):
         return RIVAL_AT_HUB
     if site.last_error:
         return site.last_error
+    if site.history_waits:
+        return site.history_waits
     if _is_revoked(site):
         return "its key was revoked: create a new code and run `edge sync join` with it at the site"
     if site.last_contact_at is None:
         return "" if site.api_key_id is None else "it has joined but not reported yet"
     silence = clock.now() - site.last_contact_at
-    if silence > BEHIND:
+    if is_silent(site):
         return f"no contact for {silence // _MINUTE} minutes: see `edge sync status` at the site"
     if abs(clock_offset) > CLOCK_OFF:
         return f"its clock and this box's clock are {abs(clock_offset) // clock.SECOND} s apart"
     return ""
+
+
+def is_silent(site: Site) -> bool:
+    """Return True if the site has reported before and is overdue."""
+    return site.last_contact_at is not None and clock.now() - site.last_contact_at > max(BEHIND, site.silent_after)
 
 
 def _is_revoked(site: Site) -> bool:

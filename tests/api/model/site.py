@@ -12,7 +12,6 @@ from werkzeug.test import TestResponse
 
 from edge import clock
 from edge.audit.actors import shell
-from edge.database import migrate
 from edge.database.connection import execute
 from edge.people import organizations
 from edge.readers import readers
@@ -37,6 +36,7 @@ from tests.api.model.values import (
     WINDOWS,
     Q,
 )
+from tests.databases import make_database
 
 START = 1_790_000_000_123_456
 
@@ -49,7 +49,7 @@ class Site:
         self.now = START
         self.dice = random.Random()
         monkeypatch.setattr(clock, "now", lambda: self.now)
-        migrate.migrate(folder)
+        make_database(folder)
         execute("UPDATE instance SET id_key = ?", (bytes(32),))  # ids and orders that end with them can be repeated
         self.organizations = [Organization("acme"), Organization("rival")]
         self.read_before: list[tuple[Record, Body]] = []

@@ -32,6 +32,7 @@ function inTransaction(store, ask) {
     get: (key) => ask(() => read(key)),
     getAll: () => ask(() => store.keys().map(read)),
     delete: (key) => ask(() => { store.rows.delete(key); }),
+    clear: () => ask(() => store.rows.clear()),
     index: (name) => ({
       get: (key) => ask(() => sorted(store.indexes.get(name)).find((row) => row[store.indexes.get(name)] === key)),
       getAll: () => ask(() => sorted(store.indexes.get(name))),

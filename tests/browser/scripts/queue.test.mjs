@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
+import "./page.mjs";
 import { empty } from "./database.mjs";
 import * as queue from "../../../web/static/handhelds/queue.js";
 
@@ -172,4 +173,72 @@ test("the log is kept short, without what still waits and what an open stock-tak
   await queue.tidy("take-1", 2);
   assert.deepEqual((await queue.recent(Infinity)).map(({ id }) => id), ["new", "kept", "counted", "unclear", "undoing", "queued"]);
   assert.deepEqual((await queue.recent(1)).map(({ id }) => id), ["new"]);
+});
+
+// Sweeps
+
+const SWEEP = "sweep-one";
+const swept = (codes) => codes.map((code, no) => ({ id: `${SWEEP}-s${no}`, code, sweep: SWEEP, at: clock, held: null, ...DOCK, ...OLGA }));
+const entry = (codes) => ({ id: SWEEP, code: "", codes, sweep: SWEEP, open: codes.length, counts: {}, state: "queued", at: clock, held: null, ...DOCK, ...OLGA });
+
+test("tags of a sweep are stored once each, and leave with its scans", async () => {
+  await queue.addReads({ id: SWEEP }, [{ code: "A" }, { code: "B" }]);
+  await queue.addReads({ id: SWEEP }, [{ code: "B" }, { code: "C" }]);
+  const { current, reads } = await queue.loadSweep();
+  assert.deepEqual([current, reads.map(({ code }) => code)], [{ id: SWEEP }, ["A", "B", "C"]]);
+  await queue.saveSweep(entry(["A", "B"]), swept(["A", "B"]));
+  assert.deepEqual(await queue.loadSweep(), { current: undefined, reads: [] });
+  assert.deepEqual((await queue.waiting()).map(({ id }) => id), [`${SWEEP}-s0`, `${SWEEP}-s1`]);
+  assert.deepEqual(await states(), { [SWEEP]: "queued" });
+});
+
+test("a sweep is one line, saved when all of it is answered", async () => {
+  await queue.saveSweep(entry(["A", "B", "C"]), swept(["A", "B", "C"]));
+  await queue.settle([{ id: `${SWEEP}-s0`, result: "recorded" }, { id: `${SWEEP}-s1`, result: "unknown" }]);
+  assert.deepEqual(await states(), { [SWEEP]: "queued" });
+  await queue.settle([{ id: `${SWEEP}-s2`, result: "recorded" }]);
+  assert.deepEqual(await states(), { [SWEEP]: "recorded" });
+  assert.deepEqual((await queue.recent(1))[0].counts, { recorded: 2, unknown: 1 });
+});
+
+test("one undo covers the sweep: what is held is withdrawn, the others are undone", async () => {
+  await queue.saveSweep(entry(["A", "B", "C"]), swept(["A", "B", "C"]));
+  await queue.settle([{ id: `${SWEEP}-s0`, result: "recorded" }, { id: `${SWEEP}-s1`, result: "retired" }]);
+  await queue.undoSweep(entry(["A", "B", "C"]), { at: clock, ...OLGA });
+  assert.deepEqual((await queue.waiting()).map(({ id, undone }) => undone || id), [`${SWEEP}-s2`, [0, 2]]);
+  await queue.settle([{ id: `${SWEEP}-s2`, result: "recorded" }, { id: `${SWEEP}-u0`, result: "undone" }]);
+  assert.deepEqual(await states(), { [SWEEP]: "undoing" });
+  await queue.settle([{ id: `${SWEEP}-u2`, result: "undone" }]);
+  assert.deepEqual([await states(), await queue.waiting()], [{ [SWEEP]: "undone" }, []]);
+});
+
+test("the undo of a sweep is one item, whose scans are answered in parts", async () => {
+  const codes = Array.from({ length: 250 }, (_, no) => `CODE-${no}`);
+  await queue.saveSweep(entry(codes), swept(codes));
+  await queue.settle(codes.map((_, no) => ({ id: `${SWEEP}-s${no}`, result: "recorded" })));
+  await queue.undoSweep(entry(codes), { at: clock, ...OLGA });
+  const [item] = await queue.waiting();
+  assert.equal(queue.sizeOf(item), 250);
+  const undone = (from, to) => codes.slice(from, to).map((_, no) => ({ id: `${SWEEP}-u${from + no}`, result: "undone" }));
+  await queue.settle(undone(0, 100));
+  await queue.settle(undone(0, 100)); // the answer came twice
+  assert.deepEqual((await queue.waiting()).map((one) => [queue.sizeOf(one), one.undone[0]]), [[150, 100]]);
+  await queue.settle([...undone(100, 249), { id: `${SWEEP}-u249`, result: "whose" }]);
+  assert.deepEqual((await queue.waiting()).map(({ undone, held }) => [undone, held]), [[[249], { whose: true }]]);
+  await queue.claim(OTTO);
+  await queue.settle([{ id: `${SWEEP}-u249`, result: "undone" }]);
+  assert.deepEqual([await states(), await queue.waiting()], [{ [SWEEP]: "undone" }, []]);
+});
+
+test("the tag of a rack in a sweep moves no other tag", async () => {
+  await queue.saveSweep(entry(["A", "RACK", "B"]), swept(["A", "RACK", "B"]));
+  await queue.settle([{ id: `${SWEEP}-s0`, result: "recorded" }, { id: `${SWEEP}-s1`, result: "location", location: GATE }]);
+  assert.deepEqual(await places(), [[`${SWEEP}-s2`, "Dock 1"]]);
+});
+
+test("a sweep after an unknown label follows it", async () => {
+  await scan("label");
+  await queue.saveSweep(entry(["A"]), swept(["A"]));
+  await queue.settle([{ id: "label", result: "location", location: GATE }]);
+  assert.deepEqual([await places(), (await queue.recent(1))[0].locationName], [[[`${SWEEP}-s0`, "Gate 7"]], "Gate 7"]);
 });

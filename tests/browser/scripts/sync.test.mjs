@@ -63,11 +63,11 @@ beforeEach(async () => {
   Object.assign(link, { state: "unknown", me: null, waiting: 0, held: [] });
 });
 
-test("everything that waits is sent in order, fifty at a time", async () => {
-  const ids = Array.from({ length: 120 }, (_, n) => `scan-${n}`);
+test("everything that waits is sent in order, a hundred at a time", async () => {
+  const ids = Array.from({ length: 220 }, (_, n) => `scan-${n}`);
   for (const id of ids) await scan(id);
   await flush();
-  assert.deepEqual(batches().map((one) => one.length), [50, 50, 20]);
+  assert.deepEqual(batches().map((one) => one.length), [100, 100, 20]);
   assert.deepEqual(batches().flat(), ids);
   assert.deepEqual([link.state, link.waiting, sent.length], ["ok", 0, 4]);
   await scan("later");
@@ -228,6 +228,19 @@ test("an answer that breaks off is no connection, whoever asked", async () => {
 test("who is signed in is kept for when there is no connection", async () => {
   await flush();
   assert.deepEqual(await queue.load("me"), { organization: 9, person: 1, csrf: "first" });
+});
+
+test("the undo of a sweep is sent in parts of five hundred scans, after what was queued before it", async () => {
+  const numbers = Array.from({ length: 1200 }, (_, no) => no);
+  await scan("before");
+  await queue.addAll([{ id: "sweep-1-u", undo: "sweep-1", undone: numbers, sweep: "sweep-1", at: Date.now(), person: 1, organization: 9 }]);
+  server = (path, body) => (path === "/scan/state" ? state() : [200, { results: body.items.flatMap(({ id, undone }) => (undone
+    ? undone.map((no) => ({ id: `sweep-1-u${no}`, result: "undone" })) : [{ id, result: "recorded" }])) }]);
+  await flush();
+  const items = sent.filter(({ path }) => path === "/scan/batch").flatMap(({ body }) => body.items);
+  assert.deepEqual(items.map(({ id, undone }) => (undone ? undone.length : id)), ["before", 500, 500, 200]);
+  assert.deepEqual(items.flatMap(({ undone }) => undone || []), numbers);
+  assert.equal(link.waiting, 0);
 });
 
 test("an undo that waits is counted among what its stock-take waits for", async () => {

@@ -48,14 +48,21 @@ def test_a_correction_is_shown_before_it_is_done(gate: Shell) -> None:
     assert gate(*asked[:5], "--is", "YARD", *asked[7:])[0] != 0
 
 
-def test_a_changed_location_offers_the_command_that_corrects_history(gate: Shell, tmp_path: Path) -> None:
+def test_a_changed_location_offers_the_command_that_corrects_history(
+    gate: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command begins at the second in which the location was set, so each step is in a second of its own."""
+    moment = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: moment)
     for name in ("Yard", "Dock"):
         gate.ok("location", "add", name, "--key", name.upper())
     gate.ok("reader", "change", "gate", "--location", "YARD")
     assert "correct" not in gate.ok("reader", "change", "gate", "--location", "DOCK")  # no reads at the old location
-    gate.ok("asset", "add", "Pallet", "--key", "P-1")
-    read_at_dock(tmp_path)
     for change in (("change", "gate", "--location", "YARD"), ("antenna", "gate", "1", "--location", "YARD")):
+        moment += 10 * clock.SECOND
+        gate.ok("asset", "add", "Pallet", "--key", f"P-{change[0]}")
+        read_at_dock(tmp_path, f"P-{change[0]}")
+        moment += 10 * clock.SECOND
         offered = gate.ok("reader", *change)
         assert "Earlier reads are recorded at Dock" in offered
         command = shlex.split(offered.splitlines()[-1])
@@ -63,16 +70,17 @@ def test_a_changed_location_offers_the_command_that_corrects_history(gate: Shell
         assert command[3:8] == ["gate", "--was", "DOCK", "--is", "YARD"]
         assert ("--antenna" in command) == (change[0] == "antenna")
         assert "Would change 1 rows of history of 1 assets" in gate.ok(*command[1:])
+        moment += 10 * clock.SECOND
         gate.ok("reader", "change", "gate", "--location", "DOCK")
     assert "Earlier reads" not in gate.ok("reader", "antenna", "gate", "2", "--location", "YARD")
     assert "Earlier reads" not in gate.ok("reader", "change", "gate", "--location", "")  # no new location
 
 
-def read_at_dock(folder: Path) -> None:
-    """Record one read of the asset by antenna 1."""
+def read_at_dock(folder: Path, key: str) -> None:
+    """Record one read of an asset by antenna 1."""
     open_database(folder / FILE_NAME)
     (organization_id, asset_id), (reader_id,) = (
-        execute("SELECT organization_id, id FROM asset").fetchone(),
+        execute("SELECT organization_id, id FROM asset WHERE external_key = ?", (key,)).fetchone(),
         execute("SELECT id FROM reader").fetchone(),
     )
     at, (dock,) = clock.now(), execute("SELECT id FROM location WHERE external_key = 'DOCK'").fetchone()

@@ -20,9 +20,11 @@ from edge.operations.files import hold
 from edge.operations.upgrade.pending_upgrade import FILE_NAME
 from edge.people.organizations import list_organizations
 from edge.people.people import Role, add_person
-from edge.readers import dead_letters, ignored_messages, ledger, mapped_fields, status, unassigned_topics
+from edge.readers import broker_state, dead_letters, ignored_messages, ledger, mapped_fields, status, unassigned_topics
+from edge.readers.broker_accounts import end_sessions
 from edge.readers.ignored_messages import IgnoredMessage
 from edge.readers.readers import add_reader
+from edge.records import assets
 from edge.tracking import deletion
 from edge.validation.field_counts import FieldCount
 from tests.operations.history import Stay, add_asset
@@ -65,7 +67,7 @@ def with_message(name: str, *, hours_ago: float = 0.0, **given: int) -> int:
     return reader.id
 
 
-def test_every_check_of_a_fresh_site_gives_an_answer_with_advice_where_it_is_due(subject: Subject) -> None:
+def test_every_check_of_a_fresh_site_answers_with_advice_if_needed(subject: Subject) -> None:
     examined = list(doctor.examine(subject))
     assert [item.name for item in examined] == list(doctor.CHECKS)
     assert not [item for item in examined if "check failed" in item.finding.text]
@@ -148,7 +150,7 @@ def test_a_disk_that_takes_no_writes(subject: Subject, monkeypatch: pytest.Monke
     assert (level, os.strerror(number) in text) == (Level.PROBLEM, True)
 
 
-def test_a_clock_that_was_set_after_a_start_in_1970_is_not_20_000_days_ahead(subject: Subject) -> None:
+def test_a_clock_set_after_a_start_in_1970_is_not_20_000_days_ahead(subject: Subject) -> None:
     (subject.data_dir / "counted-time").write_text(str(clock.DAY))
     level, text = finding_of(subject, "clock")
     assert level is Level.PROBLEM
@@ -156,7 +158,7 @@ def test_a_clock_that_was_set_after_a_start_in_1970_is_not_20_000_days_ahead(sub
     assert "days" not in text
 
 
-def test_a_port_that_closed_connections_hold_is_not_used_by_another_program(subject: Subject) -> None:
+def test_a_port_held_by_closed_connections_is_not_in_use(subject: Subject) -> None:
     """TIME_WAIT: the side that closes first keeps its address for a minute."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
@@ -194,7 +196,7 @@ def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
         assert finding_of(subject, "service")[0] is Level.PROBLEM
 
 
-def test_what_the_broker_drops_is_kept_in_the_ledger_also_after_it_has_started_again(subject: Subject) -> None:
+def test_messages_dropped_by_the_broker_stay_in_the_ledger(subject: Subject) -> None:
     quiet = subject._replace(ask_broker=lambda: {"$SYS/broker/publish/messages/dropped": "0"})
     assert [ledger.note_dropped(total) for total in (40, 40, 52, 3)] == [0, 0, 12, 3]
     assert execute("SELECT messages FROM ledger WHERE bucket = 'dropped' AND reader_id = 0").fetchall() == [(15,)]
@@ -281,10 +283,38 @@ def test_a_broker_that_is_away_or_has_dropped_messages(subject: Subject) -> None
     assert finding_of(subject._replace(broker_url="embedded"), "broker")[0] is Level.WARNING
 
 
+@pytest.mark.parametrize(("limit", "level"), [(10, Level.OK), (5, Level.WARNING)])
+def test_an_organization_close_to_its_maximum_of_records(subject: Subject, limit: int, level: Level) -> None:
+    organization_id = list_organizations()[0].id
+    for number in range(4):
+        assets.create(shell(organization_id), name=f"Asset {number}")
+    limited = subject._replace(record_limits={"asset": limit})
+    assert finding_of(limited, "record-limits")[0] is level
+
+
 @pytest.mark.parametrize(("number", "level"), [("10000", Level.OK), ("10001", Level.WARNING)])
 def test_a_broker_that_is_filled_with_retained_messages(subject: Subject, number: str, level: Level) -> None:
     filled = subject._replace(ask_broker=lambda: {"$SYS/broker/retained messages/count": number})
     assert finding_of(filled, "broker-retained")[0] is level
+
+
+@pytest.mark.parametrize(
+    ("heap", "name", "number", "level"),
+    [
+        ("90", broker_state.RETAINED, "500", Level.PROBLEM),
+        ("90", broker_state.SUBSCRIPTIONS, "5000", Level.PROBLEM),
+        ("90", broker_state.RETAINED, "50", Level.OK),
+        ("60", broker_state.RETAINED, "500", Level.OK),
+        ("", "", "", Level.OK),
+    ],
+)
+def test_a_broker_whose_memory_is_filled_by_readers(
+    subject: Subject, heap: str, name: str, number: str, level: Level
+) -> None:
+    (subject.broker_settings / "conf.d").mkdir(parents=True, exist_ok=True)
+    (subject.broker_settings / "conf.d" / "edge.conf").write_text("memory_limit 100\n")
+    answer = {broker_state.HEAP: heap, name: number} if heap else {}
+    assert finding_of(subject._replace(ask_broker=lambda: answer), "broker-retained")[0] is level
 
 
 @pytest.mark.parametrize(
@@ -313,6 +343,47 @@ def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
         with writing():
             ledger.add({tally: messages}, {})
         assert finding in finding_of(subject, "broker-limits")[1]
+
+
+def test_the_queue_of_the_busiest_session_counts(subject: Subject) -> None:
+    """mosquitto's limit applies to each session: one busy reader fills its own part."""
+    (subject.broker_settings / "conf.d").mkdir(parents=True)
+    (subject.broker_settings / "conf.d" / "edge.conf").write_text(
+        "persistence true\nqueue_qos0_messages true\nmax_queued_messages 1000000\n"
+    )
+    readers_of_sessions(0, 1)
+    with writing():
+        for reader_id, messages in ((1, 900_000), (2, 4_000_000)):
+            ledger.add({ledger.Tally(reader_id, ledger.hour_of(NOW), ledger.Bucket.RECORDED): messages}, {})
+    level, text = finding_of(subject, "broker-limits")
+    assert level is Level.WARNING
+    assert "2,000,000 messages, 1,000,000 for each" in text
+    assert "about 6 hours" in text
+
+
+def test_removed_accounts_whose_permissions_stay_at_the_broker(subject: Subject) -> None:
+    readers_of_sessions(0, 1)
+    own = subject._replace(accounts_dir=None, broker_url="mqtt://127.0.0.1")
+    level, text = finding_of(own, "broker-accounts")
+    assert level is Level.PROBLEM
+    assert "delivers 1 readers only to edge's additional sessions" in text
+    end_sessions()
+    assert finding_of(own, "broker-accounts")[0] is Level.OK
+
+
+def readers_of_sessions(*numbers: int) -> None:
+    with writing():
+        for reader_id, number in enumerate(numbers, 1):
+            execute(
+                "INSERT OR IGNORE INTO reader (id, organization_id, name, topic, format, created_at, updated_at) "
+                "SELECT ?1, id, 'r' || ?1, 't' || ?1, 'edge', 0, 0 FROM organization LIMIT 1",
+                (reader_id,),
+            )
+            execute(
+                "INSERT INTO broker_account (reader_id, name, password_hash, created_at, session, is_settled) "
+                "VALUES (?1, 'a' || ?1, 'x', 0, ?2, ?2 > 0)",
+                (reader_id, number),
+            )
 
 
 def test_the_settings_we_ship_are_those_the_doctor_wants(subject: Subject) -> None:
@@ -404,7 +475,7 @@ def test_a_reader_whose_messages_could_not_be_read_has_power_and_network(subject
     assert finding_of(subject, "readers")[0] is Level.OK
 
 
-def test_a_reader_whose_messages_are_of_another_format_has_power_and_network(subject: Subject) -> None:
+def test_a_reader_with_messages_of_another_format_has_power_and_network(subject: Subject) -> None:
     reader_id = add_reader(shell(list_organizations()[0].id), name="mistaken", topic="mistaken", format="csl").id
     with writing():
         ignored_messages.record([IgnoredMessage(reader_id, "mistaken", b"{}", 2, None, NOW)])

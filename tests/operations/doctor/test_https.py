@@ -72,7 +72,7 @@ def made(folder: Path, days: int = 90, authority_days: int = 3000) -> tls.Certif
 
 
 @pytest.mark.parametrize(("name", "level"), [("hall7", Level.OK), ("hall8", Level.PROBLEM)])
-def test_labels_with_the_name_of_the_box_lead_here_although_it_cannot_look_it_up(
+def test_labels_with_the_name_of_the_box_lead_here_without_a_lookup(
     subject: Subject, tmp_path: Path, name: str, level: Level
 ) -> None:
     """The certificate does not have the name hall8."""

@@ -13,8 +13,9 @@ from edge.operations import metrics
 from edge.operations.doctor import doctor
 from edge.operations.doctor.findings import Level, Subject
 from edge.people.organizations import list_organizations
-from edge.sync.store import change_feed, hub_link, sites
+from edge.sync.store import change_feed, hub_link, site_health, sites
 from edge.sync.store.hub_link import HubAccess
+from edge.sync.store.site_health import SiteHealth
 from tests.operations.doctor.test_doctor import finding_of, subject
 
 __all__ = ["subject"]
@@ -83,6 +84,21 @@ def test_a_hub_names_the_sites_that_are_silent_or_refused(subject: Subject, orga
     finding = figures(subject)
     assert finding["edge_site_waiting_changes"] == [7, 7, 7]
     assert len(finding["edge_site_heard_timestamp_seconds"]) == 3
+
+
+def test_a_hub_names_the_problems_of_its_sites(subject: Subject, organization_id: int) -> None:
+    made = sites.add_site(shell(organization_id), "BER", "BER", b"BER")
+    sites.join(b"BER", b"secret")
+    sites.note_contact(made.no, {}, 100)
+    now = clock.now() // clock.SECOND
+    site_health.keep(made.no, SiteHealth("0.2.0", {"backup": 2, "disk": 1}, now, now + 86400, None, 500, 12))
+    assert finding_of(subject, "sites") == (Level.WARNING, "problems at sites: BER: backup")
+    finding = figures(subject)
+    assert finding["edge_site_silent"] == [0]
+    assert finding["edge_site_doctor_findings"] == [1, 1]
+    assert finding["edge_site_certificate_end_timestamp_seconds"] == [now + 86400]
+    assert finding["edge_site_reads_per_minute"] == [12]
+    assert finding["edge_site_backup_timestamp_seconds"] == [], "unknown"
 
 
 def test_metrics_of_a_site(subject: Subject, joined: Path) -> None:

@@ -41,7 +41,13 @@ class Site:
             (accounts / name).write_text(f"{name} of two readers")
             (folder / "mosquitto" / f"edge.{name}").write_text(f"{name} of two readers")
         machine = Machine(
-            self._answer, folder, folder / "edge.toml", folder / "Caddyfile", folder / "mosquitto", folder / "avahi"
+            self._answer,
+            folder,
+            folder / "edge.toml",
+            folder / "Caddyfile",
+            folder / "mosquitto",
+            folder / "avahi",
+            control_groups=folder / "groups",
         )
         self.subject = subject._replace(machine=machine, accounts_dir=accounts)
 
@@ -108,21 +114,30 @@ def test_without_https_nobody_asks_for_caddy(computer: Site) -> None:
     assert computer.finding_of("units")[0] is Level.OK
 
 
+def test_a_service_that_failed_repeatedly_is_named_for_a_day(computer: Site) -> None:
+    for hours_ago, level in ((1, Level.WARNING), (25, Level.OK)):
+        started = f"@{int(time.time()) - hours_ago * 3600}"
+        computer.units["edge.service"] = {"NRestarts": "7", "ActiveEnterTimestamp": started}
+        assert computer.finding_of("restarts")[0] is level
+
+
 @pytest.mark.parametrize(
-    "state", [{"NRestarts": "7"}, {"MemoryCurrent": "390000000", "MemoryHigh": "402653184"}], ids=["restarts", "memory"]
+    ("folder", "stat", "limit", "level"),
+    [
+        ("", "anon 390000000\nfile 0\n", "402653184", Level.WARNING),
+        ("memory", "cache 0\ntotal_rss 390000000\n", "402653184", Level.WARNING),
+        ("", "anon 90000000\nfile 300000000\n", "402653184", Level.OK),  # the page cache is not the service's
+        ("", "anon 390000000\n", "infinity", Level.OK),
+        ("", "anon 390000000\n", "18446744073709551615", Level.OK),
+        ("elsewhere", "", "402653184", Level.OK),
+    ],
 )
-def test_a_service_that_fails_repeatedly_or_swells(computer: Site, state: dict[str, str]) -> None:
-    computer.units["edge.service"] = state
-    assert computer.finding_of("restarts")[0] is Level.WARNING
-
-
-def test_memory_without_a_bound_is_no_fault(computer: Site) -> None:
-    computer.units["edge.service"] = {"MemoryCurrent": "390000000", "MemoryHigh": "infinity"}
-    computer.units["mosquitto.service"] = {
-        "MemoryCurrent": "18446744073709551615",
-        "MemoryHigh": "18446744073709551615",
-    }
-    assert computer.finding_of("restarts")[0] is Level.OK
+def test_a_service_that_swells(computer: Site, folder: str, stat: str, limit: str, level: Level) -> None:
+    group = computer.folder / "groups" / folder / "system.slice/edge.service"
+    group.mkdir(parents=True)
+    (group / "memory.stat").write_text(stat)
+    computer.units["edge.service"] = {"ControlGroup": "/system.slice/edge.service", "MemoryHigh": limit}
+    assert computer.finding_of("restarts")[0] is level
 
 
 def test_settings_that_the_service_has_not_read(computer: Site) -> None:

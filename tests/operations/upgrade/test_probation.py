@@ -38,7 +38,7 @@ def test_a_release_that_does_as_well_stays() -> None:
     assert fault({}) == (600, "")
 
 
-def test_a_release_that_ends_every_twelve_seconds_fails_at_its_second_restart() -> None:
+def test_a_release_that_ends_every_12_s_fails_at_its_second_restart() -> None:
     at, said = fault({"restarts": lambda at: at // 14})
     assert (at, said) == (30, "the service stopped unexpectedly 2 times")
 
@@ -102,6 +102,20 @@ def test_what_may_pass_is_a_fault_when_it_lasts(trouble: dict[str, object], seco
 
 def test_a_service_that_was_not_ready_before_need_not_be() -> None:
     assert fault({"not_ready": "no broker"}, has_been_ready=False) == (600, "")
+
+
+def test_a_service_stopped_by_an_administrator_is_not_judged() -> None:
+    """Its readers wait at the broker meanwhile. A service that is still down after the stop is judged again."""
+    stopped = {**observation(100).readers}
+    down = {"unanswered": "/healthz", "readers": stopped}
+    probation = Probation(BEFORE, has_been_ready=True)
+    for at in range(0, 100, 5):
+        assert probation.fault(observation(at)) == ""
+    for at in range(100, 4_000, 5):
+        assert probation.fault(observation(at, is_stopped=True, **down)) == ""
+    assert probation.watched_seconds == 95
+    assert probation.fault(observation(4_000, readers=stopped)) == ""
+    assert [probation.fault(observation(at, **down)) for at in (4_005, 4_025)] == ["", "/healthz is not served"]
 
 
 def test_internal_errors_are_counted() -> None:

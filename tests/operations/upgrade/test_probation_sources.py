@@ -89,6 +89,23 @@ def test_the_memory_of_a_unit_without_a_limit_is_no_fault() -> None:
     assert sources.memory_share({}) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("state", "result", "is_stopped"),
+    [
+        ("inactive", "success", True),
+        ("deactivating", "success", True),
+        ("active", "success", False),
+        ("activating", "exit-code", False),
+        ("deactivating", "watchdog", False),
+        ("failed", "exit-code", False),
+        ("inactive", "exit-code", False),
+    ],
+)
+def test_only_a_clean_stop_is_the_will_of_an_administrator(state: str, result: str, is_stopped: bool) -> None:
+    assert sources.is_stopped({"ActiveState": state, "Result": result}) == is_stopped
+    assert not sources.is_stopped({})
+
+
 def test_what_was_noted_before_the_switch_judges_the_release_after_it(
     site: Path, service: tuple[str, type[Answering]]
 ) -> None:

@@ -14,6 +14,7 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.handhelds import scans as handheld
 from edge.handhelds.scans import Result, Submitted
+from edge.pages.handhelds.scan import MAX_BATCH
 from edge.people import enrollment, people
 from edge.people.people import Role
 from edge.records import assets, locations
@@ -66,6 +67,15 @@ def test_keys_and_labels_are_codes_too(sign_in_as: SignIn, site: Site, code: str
     assert results[0]["asset"]["id"] == site.pallet.id  # type: ignore[index]
 
 
+def test_a_search_shows_when_and_where_an_asset_was_seen(sign_in_as: SignIn, site: Site) -> None:
+    browser, at = sign_in_as(Role.OPERATOR), clock.now() - 60_000_000
+    [never] = browser.get(f"/scan/find?q={BARCODE}").json["assets"]  # type: ignore[index]
+    assert (never["seen_at"], never["since"], never["location"]) == (None, None, None)
+    send(browser, item("1", BARCODE, site.dock.id, at))
+    [seen] = browser.get(f"/scan/find?q={BARCODE}").json["assets"]  # type: ignore[index]
+    assert (seen["seen_at"], seen["since"], seen["location"]) == (at // 1000, at // 1000, "Dock 1")
+
+
 def test_an_epc_matches_as_it_does_for_readers(sign_in_as: SignIn, site: Site) -> None:
     results = send(sign_in_as(Role.OPERATOR), item("1", "00e28011700000020a7b2c3d4e", site.dock.id))
     assert results[0]["asset"]["id"] == site.cage.id  # type: ignore[index]
@@ -86,9 +96,17 @@ def test_a_second_scan_at_the_same_location_is_marked(sign_in_as: SignIn, site: 
         item("1", BARCODE, site.dock.id, now - 30_000_000),
         item("2", BARCODE, site.dock.id, now - 20_000_000),
         item("3", BARCODE, site.rack.id, now - 10_000_000),
-        item("4", BARCODE, site.dock.id, now),
+        item("4", BARCODE, site.dock.id, now - 5_000_000),
+        item("5", BARCODE, site.dock.id, now),
     )
-    assert [row["result"] for row in results] == ["recorded", "again", "recorded", "recorded"]
+    assert [row["result"] for row in results] == ["recorded", "again", "recorded", "recorded", "again"]
+
+
+@pytest.mark.parametrize(("hours", "result"), [(11, "again"), (13, "recorded")])
+def test_a_scan_is_repeated_only_within_a_shift(sign_in_as: SignIn, site: Site, hours: int, result: str) -> None:
+    browser, now = sign_in_as(Role.OPERATOR), clock.now()
+    send(browser, item("1", BARCODE, site.dock.id, now - hours * clock.HOUR))
+    assert send(browser, item("2", BARCODE, site.dock.id, now))[0]["result"] == result
 
 
 def test_an_unknown_code_is_parked_with_place_and_time(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
@@ -141,6 +159,23 @@ def test_an_operator_may_not_attach(sign_in_as: SignIn, site: Site) -> None:
     assert browser.send("/scan/attach", {"id": "scan-no-1", "name": "x"}).status_code == 403
 
 
+def test_one_item_undoes_many_scans_of_a_sweep(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    browser, sweep = sign_in_as(Role.OPERATOR), "sweep-number-1"
+    codes = [BARCODE, "NOBODY-KNOWS", "NOR-THIS"]
+    made = [item("1", code, site.dock.id) | {"id": f"{sweep}-s{no}"} for no, code in enumerate(codes)]
+    send(browser, *made)
+    undo: dict[str, object] = {"id": f"{sweep}-u", "sweep": sweep, "undone": [0, 2, "x", -1, True]}
+    for _ in range(2):  # a repeat changes nothing
+        answers = [(one["id"], one["result"]) for one in send(browser, undo)]
+        assert answers == [(f"{sweep}-u0", "undone"), (f"{sweep}-u2", "undone")]
+    rows = execute("SELECT id FROM handheld_scan WHERE undone_at IS NULL").fetchall()
+    assert rows == [(f"{sweep}-s1",)]
+    stranger = sign_in_as(Role.OPERATOR)
+    assert send(stranger, undo | {"undone": [1]})[0]["result"] == "refused"
+    too_many = {"items": [undo | {"undone": list(range(1, 601))}]}
+    assert browser.send("/scan/batch", too_many).status_code == 400
+
+
 def test_undo_restores_position_and_history_and_keeps_both_in_the_audit(
     sign_in_as: SignIn, cast: Cast, site: Site
 ) -> None:
@@ -188,9 +223,7 @@ def test_the_id_of_a_scan_of_another_organization_reveals_nothing(sign_in_as: Si
     assert send(stranger, item("2", BARCODE, site.dock.id))[0]["result"] == "refused"
 
 
-def test_a_scan_at_a_retired_location_asks_for_another_one_and_can_be_repeated(
-    sign_in_as: SignIn, cast: Cast, site: Site
-) -> None:
+def test_a_scan_at_a_retired_location_asks_for_another_one(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     execute("UPDATE location SET deleted_at = created_at WHERE id = ?", (site.dock.id,))
     assert send(browser, item("1", BARCODE, site.dock.id))[0]["result"] == "retired"
@@ -205,6 +238,16 @@ def test_a_misread_gs1_code_is_refused_in_a_sentence(sign_in_as: SignIn, site: S
     answer = send(browser, item("1", "]C10180614141123459216789", site.dock.id))[0]
     assert (answer["result"], answer["reason"].split(":")[0]) == ("refused", "Falsche Prüfziffer")
     assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("count", [0, MAX_BATCH + 1])
+def test_an_empty_or_too_large_batch_is_refused_and_records_nothing(
+    sign_in_as: SignIn, cast: Cast, site: Site, count: int
+) -> None:
+    items = [item(f"of-many-{number}", BARCODE, site.dock.id) for number in range(count)]
+    answer = sign_in_as(Role.OPERATOR).send("/scan/batch", {"sent_at": clock.now() // 1000, "items": items})
+    assert answer.status_code == 400
+    assert place_of(cast.acme, site.pallet.id) is None
 
 
 def test_an_invalid_scan_does_not_block_the_others(sign_in_as: SignIn, site: Site) -> None:
@@ -336,9 +379,7 @@ def test_a_delayed_undo_and_check_belong_to_the_previous_person(sign_in_as: Sign
     assert place_of(cast.acme, site.pallet.id) is None
 
 
-def test_the_code_of_a_retired_asset_is_explained_and_waits_for_its_restore(
-    sign_in_as: SignIn, cast: Cast, site: Site
-) -> None:
+def test_a_scan_of_a_retired_asset_waits_for_its_restoration(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     assets.delete(shell(cast.acme), site.pallet.id)
     for number, code in enumerate((BARCODE, f"]E0{BARCODE}", "ASSET-0001", "http://box/a/ASSET-0001")):
@@ -408,3 +449,12 @@ def test_the_page_names_the_version_of_its_files(sign_in_as: SignIn) -> None:
     browser = sign_in_as(Role.OPERATOR)
     version = browser.get("/scan").headers["Edge-Version"]
     assert f"const VERSION = '{version}';" in browser.get("/sw.js").text
+
+
+@pytest.mark.parametrize("body", [{"id": "scan-no-1"}, {"id": "?"}, {"asset": 1}, {"id": "scan-no-1", "asset": "1"}])
+def test_attaching_needs_a_scan_and_an_asset(sign_in_as: SignIn, site: Site, body: dict[str, object]) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    send(browser, item("1", "NOBODY-KNOWS", site.dock.id))
+    asset = {"asset": site.cage.id} if body == {"id": "?"} else {}
+    assert browser.send("/scan/attach", body | asset).status_code == 400
+    assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (1,)

@@ -94,9 +94,7 @@ def test_the_password_alone_opens_nothing(app: Flask, phone: Phone) -> None:
     assert session_store.find_session(b"") is None
 
 
-def test_a_code_after_the_password_signs_in_and_redirects_to_the_requested_page(
-    app: Flask, phone: Phone, time: list[int]
-) -> None:
+def test_a_code_after_the_password_signs_in_and_redirects(app: Flask, phone: Phone, time: list[int]) -> None:
     door = Door(app)
     assert 'value="/keys"' in door.password(next="/keys").text
     answer = door.code(phone.code(time[0]), next="/keys")

@@ -91,7 +91,7 @@ def test_a_message_that_is_too_large_is_shown_with_its_size(admin: Browser) -> N
     assert "Messages over 1 MiB are not read" in listed
 
 
-def test_topics_of_an_unknown_format_are_grouped_if_many_end_with_an_address(admin: Browser) -> None:
+def test_topics_of_an_unknown_format_are_grouped_by_address(admin: Browser) -> None:
     few = [f"hall/C30A114E7F0{number}" for number in range(9)]
     many = [f"yard/c3:0a:11:4e:7f:{number:02x}" for number in range(12)]
     with writing():

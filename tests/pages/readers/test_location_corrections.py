@@ -111,7 +111,7 @@ def test_giving_an_antenna_a_location_offers_to_correct_its_reads(admin: Browser
     assert "1 row of history and" in admin.get(preview).text
 
 
-def test_corrections_that_are_too_large_for_a_request_are_left_to_the_command(
+def test_corrections_too_large_for_a_request_are_left_to_the_command(
     admin: Browser, cast: Cast, wrong: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"/readers/{wrong['reader']}/correct"

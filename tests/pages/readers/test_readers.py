@@ -129,7 +129,7 @@ def test_an_unknown_format_is_shown_with_the_most_similar_one(admin: Browser, ca
     assert ">unreadable<" in admin.get("/readers").text
 
 
-def test_a_reader_with_earlier_messages_only_is_not_shown_as_never_received(admin: Browser, cast: Cast) -> None:
+def test_a_reader_with_only_earlier_messages_is_not_shown_as_never_received(admin: Browser, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="edge")
     assert "no messages yet" in admin.get("/readers").text
     ledger.add({Tally(reader.id, ledger.hour_of(clock.now()), Bucket.RECORDED): 3}, {})
@@ -161,7 +161,7 @@ def test_a_message_is_tried_out_before_anything_is_saved(
     assert admin.post("/readers/try", form | {"reader_id": 5}).status_code == 404
 
 
-def test_the_trust_in_the_times_of_a_reader_is_set_up_and_its_clock_is_shown(admin: Browser, cast: Cast) -> None:
+def test_the_trust_in_the_times_of_a_reader_is_set_up(admin: Browser, cast: Cast) -> None:
     reader = readers.add_reader(shell(cast.acme), name="R", topic="t", format="edge")
     assert "not known yet" in admin.get(f"/readers/{reader.id}").text
     with writing():

@@ -28,7 +28,7 @@ def app(cast: Cast) -> Flask:
     )
 
 
-def test_the_page_shows_the_settings_of_the_reader_and_waits_for_its_first_message(admin: Browser) -> None:
+def test_the_page_shows_the_settings_and_waits_for_the_first_message(admin: Browser) -> None:
     text = admin.get("/readers").text
     for expected in ("box.lan", "1884", "8883", "dock1/reads", "Waiting for the first message"):
         assert expected in text

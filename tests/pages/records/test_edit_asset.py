@@ -307,3 +307,37 @@ class TestEditing:
         answer = browser.post(path, entered)
         assert answer.status_code == 400
         assert "ycle" in answer.text
+
+
+METADATA = '{"size_mm":[800,720],"rate":1.50,"by":{"x":1},"maker":"Wanzl"}'
+
+
+def test_metadata_is_changed_as_fields(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    assets.patch(shell(cast.acme), site.cage.id, {"metadata": METADATA})
+    editor, path = sign_in_as(Role.EDITOR), f"/assets/{site.cage.id}"
+    form = editor.get(f"{path}/edit").text
+    assert 'name="metadata.size_mm"' in form
+    assert 'name="metadata.by"' not in form
+    entered = {"name": "Roll cage", "external_key": site.cage.external_key, "is_active": "on"}
+    metadata = {"metadata.size_mm": "800\r\n720", "metadata.rate": "1.50", "metadata.maker": "Brix", "metadata.by": "x"}
+    assert editor.edit(f"{path}/edit", {**entered, **metadata}).status_code == 303
+    assert assets.get(cast.acme, site.cage.id).metadata == METADATA.replace("Wanzl", "Brix")
+    refused = editor.edit(f"{path}/edit", {**entered, **metadata, "metadata.rate": "much"})
+    assert refused.status_code == 400
+    assert "Enter a number" in refused.text
+    assert 'value="much"' in refused.text
+
+
+def test_metadata_of_a_client_is_not_overwritten_by_an_open_form(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    assets.patch(shell(cast.acme), site.cage.id, {"metadata": METADATA})
+    editor, path = sign_in_as(Role.EDITOR), f"/assets/{site.cage.id}/edit"
+    opened = opened_with(editor.get(path).text)
+    by_client = METADATA.replace("1.50", "2").replace("{", '{"new":"a",', 1)
+    assets.patch(shell(cast.acme), site.cage.id, {"metadata": by_client})
+    entered = {"opened": opened, "name": "Roll cage", "external_key": site.cage.external_key, "is_active": "on"}
+    metadata = {"metadata.size_mm": "800\n720", "metadata.rate": "1.50", "metadata.maker": "Brix"}
+    assert editor.post(path, {**entered, **metadata}).status_code == 303
+    assert assets.get(cast.acme, site.cage.id).metadata == by_client.replace("Wanzl", "Brix")
+    clash = editor.post(path, {**entered, **metadata, "metadata.rate": "3"})
+    assert clash.status_code == 409
+    assert "saved: <b>2</b>" in clash.text

@@ -1,4 +1,4 @@
-"""A record whose home is another box: its page names the home, and no form here changes it."""
+"""A record that is kept on another box: its page names the box, and no form here changes it."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def test_no_form_changes_it(sign_in_as: SignIn, cast: Cast, mirrored: Site) -> N
 def test_an_import_names_the_row_and_changes_nothing(sign_in_as: SignIn, cast: Cast, mirrored: Site) -> None:
     execute("UPDATE asset SET external_key = 'CAGE' WHERE id = ?", (mirrored.cage.id,))
     record = NewRecord(2, "CAGE", {"name": "Mine"})
-    [outcome] = csv_import.import_records(shell(cast.acme), "asset", [record], lambda _: None)
+    [outcome] = csv_import.write_records(shell(cast.acme), "asset", [record])
     assert (outcome.result, "kept at BER" in outcome.reason) == ("faulty", True)

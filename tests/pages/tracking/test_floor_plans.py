@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +14,7 @@ from werkzeug.test import TestResponse
 from edge import clock
 from edge.audit.actors import shell
 from edge.errors import Invalid
-from edge.pages.tracking.plan_images import LONGEST_SIDE, drawing_of
+from edge.pages.images import LONGEST_SIDE, drawing_of
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from edge.records import locations
@@ -187,3 +188,44 @@ def test_numbers_that_nothing_has_are_no_shapes(editor: Browser, site: Site, loc
 def send_text(browser: Browser, site: Site, body: str) -> TestResponse:
     path, headers = f"/locations/{site.hall.id}/plan/shapes", {"X-CSRF-Token": csrf_token(browser.token)}
     return browser.client.post(path, data=body, headers=headers, content_type="application/json")
+
+
+def test_pages_of_assets_and_locations_show_the_place_on_the_plan(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    viewer, path = sign_in_as(Role.VIEWER), f"/assets/{site.cage.id}"
+    see(cast, site.cage.id, site.rack.id, clock.now())
+    floor_plans.set_image(shell(cast.acme), site.hall.id, b"png", "image/png", (100, 100))
+    assert "On the plan" not in viewer.get(path).text
+    plan = floor_plans.find_plan(cast.acme, site.hall.id)
+    assert plan
+    area = [(0, 0), (1000, 0), (1000, 1000)]
+    changed = floor_plans.save_shapes(shell(cast.acme), site.hall.id, {site.hall.id: area}, plan.updated_at)
+    assert "Somewhere in Hall 1" in viewer.get(path).text
+    assert "On the plan" in viewer.get(f"/locations/{site.dock.id}").text
+    shapes = {site.hall.id: area, site.rack.id: [(100, 100), (300, 100), (300, 300)]}
+    floor_plans.save_shapes(shell(cast.acme), site.hall.id, shapes, changed)
+    shown = viewer.get(f"{path}/now").text
+    assert 'cx="20" cy="20"' in shown
+    assert "Somewhere" not in shown
+    assert floor_plans.drawn_location(cast.rival, site.rack.id) is None
+
+
+def test_colors_show_counts_and_times_with_sub_locations(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    floor_plans.set_image(shell(cast.acme), site.hall.id, b"png", "image/png", (100, 100))
+    plan = floor_plans.find_plan(cast.acme, site.hall.id)
+    assert plan
+    area = [(0, 0), (1000, 0), (1000, 1000)]
+    drawn = {site.hall.id: area, site.rack.id: area, site.dock.id: area}
+    floor_plans.save_shapes(shell(cast.acme), site.hall.id, drawn, plan.updated_at)
+    see(cast, site.cage.id, site.rack.id, clock.now() - 9 * clock.HOUR)
+    see(cast, site.pallet.id, site.hall.id, clock.now())
+    viewer = sign_in_as(Role.VIEWER)
+
+    def levels(color: str) -> dict[str, str]:
+        text = viewer.get(f"/locations/{site.hall.id}/plan/now?color={color}").text
+        spots = re.findall(r'class="spot([^"]*)" aria-label="([^:]*):', text)
+        return {name: "".join(re.findall(r"heat-(\d)", classes)) for classes, name in spots}
+
+    assert levels("count") == {"Hall 1": "4", "Rack A": "2", "Dock 1": "0"}
+    assert levels("dwell") == levels("age") == {"Hall 1": "2", "Rack A": "2", "Dock 1": ""}
+    assert levels("") == levels("odd") == {"Hall 1": "", "Rack A": "", "Dock 1": ""}
+    assert "Color by longest stay" in viewer.get(f"/locations/{site.hall.id}/plan?color=dwell").text

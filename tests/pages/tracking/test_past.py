@@ -17,7 +17,7 @@ from edge.clock import DAY, HOUR
 from edge.pages import charts
 from edge.people.people import Role
 from edge.records import assets
-from edge.tracking import flows, past, positions
+from edge.tracking import flows, past, past_board, positions
 from edge.tracking.past import PastFilter, Stay
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
@@ -31,7 +31,7 @@ def see(organization_id: int, asset_id: int, location_id: int, at: int) -> None:
 
 
 def at(cast: Cast, moment: int, **filters: object) -> list[tuple[str, str]]:
-    rows = past.board_at(cast.acme, PastFilter(moment, **filters), limit=50).rows
+    rows = past_board.board_at(cast.acme, PastFilter(moment, **filters), limit=50).rows
     return [(row.name, row.location_name) for row in rows]
 
 
@@ -50,8 +50,8 @@ def test_the_board_of_a_moment_shows_the_positions_at_that_time(cast: Cast, site
     assert at(cast, now, q="roll") == [("Roll cage", "Rack A")]
     assert at(cast, now, location_id=site.dock.id) == [("Pallet 1", "Dock 1")]
     assert len(at(cast, now, location_id=site.hall.id)) == 2
-    assert past.board_at(cast.rival, PastFilter(now), limit=50).rows == []
-    row = past.board_at(cast.acme, PastFilter(now - 7 * HOUR), limit=1)
+    assert past_board.board_at(cast.rival, PastFilter(now), limit=50).rows == []
+    row = past_board.board_at(cast.acme, PastFilter(now - 7 * HOUR), limit=1)
     assert (row.total_count, row.rows[0].arrived_at, row.rows[0].last_seen_at) == (1, now - 9 * HOUR, now - 8 * HOUR)
 
 

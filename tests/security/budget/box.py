@@ -8,10 +8,10 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from edge import clock
 from edge.audit import actors
@@ -26,7 +26,7 @@ from edge.readers import readers
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.sync.store import sites
-from tests.mosquitto import Mosquitto, mosquitto
+from tests.mosquitto import mosquitto
 from tests.security.budget.cgroup import Group, limited, memory_max
 from tests.service import LedgerReader, Service, wait_for
 from tests.soak.crash import TOPIC, epc_of, numbered
@@ -43,13 +43,15 @@ LARGE_FILE = "/static/x/vendor/zxing-wasm/zxing_reader.wasm"
 
 class Accounts(NamedTuple):
     cookies: dict[Role, str]
-    key: tuple[str, str]
+    key: tuple[str, str]  # of the attacker
+    other_key: tuple[str, str]  # of somebody else, whose rate limit the attacker cannot use up
     site: tuple[str, str]
 
 
 def make_site(data_dir: Path, history: int = HISTORY) -> Accounts:
     migrate.migrate(data_dir)
-    who = shell(organizations.add_organization(shell(), "Budget").id)
+    known = organizations.list_organizations()
+    who = shell((known or [organizations.add_organization(shell(), "Budget")])[0].id)
     with writing():
         dock = locations.create(who, name="Dock", external_key="DOCK").id
         readers.add_reader(who, name="dock", topic=TOPIC, format="csl", location_id=dock)
@@ -65,13 +67,15 @@ def make_site(data_dir: Path, history: int = HISTORY) -> Accounts:
                 actors.person(who.organization_id, row.id, row.name), hash_secret(cookies[role]), until
             )
         secret, code = new_client_secret(), "code"
-        key = api_keys.add_key(who, "Budget", api_keys.SCOPES, hash_secret(secret)).id
+        key, other = (
+            api_keys.add_key(who, name, api_keys.SCOPES, hash_secret(secret)).id for name in ("Attacker", "Watch")
+        )
         sites.add_site(who, "SITE", "A site", hash_secret(code))
         site = sites.join(hash_secret(code), hash_secret(secret))
         assert site
         assert site.api_key_id
     close_database()
-    return Accounts(cookies, (key, secret), (site.api_key_id, secret))
+    return Accounts(cookies, (key, secret), (other, secret), (site.api_key_id, secret))
 
 
 def _add_history(organization_id: int, dock: int, asset_ids: list[int], rows: int) -> None:
@@ -93,16 +97,21 @@ def _add_history(organization_id: int, dock: int, asset_ids: list[int], rows: in
         )
 
 
+class Broker(Protocol):
+    def publish(self, topic: str, payloads: Iterable[bytes]) -> None: ...
+
+
 class Box:
     """The running service and its clients' credentials."""
 
-    def __init__(self, service: Service, accounts: Accounts, broker: Mosquitto, group: Group) -> None:
+    def __init__(self, service: Service, accounts: Accounts, broker: Broker, group: Group) -> None:
         self.service = service
         self.accounts = accounts
         self.broker = broker
         self.group = group
         self.address = ("127.0.0.1", int(service.http.rpartition(":")[2]))
         self.published = 0
+        self._recorded_before = 0
 
     def bearer(self, key: tuple[str, str]) -> dict[str, str]:
         body = {"grant_type": "client_credentials", "client_id": key[0], "client_secret": key[1]}
@@ -155,7 +164,7 @@ class Box:
     def reads_recorded(self) -> int:
         reader = LedgerReader(self.service.data_dir)
         try:
-            return reader.ledger().get("recorded", (0, 0))[1]
+            return reader.ledger().get("recorded", (0, 0))[1] - self._recorded_before
         finally:
             reader.close()
 
@@ -187,7 +196,7 @@ class Watch:
     def __init__(self, box: Box) -> None:
         self._box = box
         self._stopping = threading.Event()
-        self._bearer = box.bearer(box.accounts.key)
+        self._bearer = box.bearer(box.accounts.other_key)
         self._threads = [threading.Thread(target=run) for run in (self._ask, self._read, self._create)]
         self.waits: list[float] = []
         self.creates: list[float] = []

@@ -17,6 +17,9 @@ export async function setLoading(next) {
   await queue.save("loading", next);
 }
 
+/** Whether a carrier is to be scanned first. */
+export const awaitsCarrier = () => Boolean(loading) && loading.kind === "load" && !loading.carrier;
+
 /** What a scan carries besides its location: the carrier the thing is loaded onto, or that it is taken off. */
 export function wireOf(thing) {
   if (!loading || !thing) return {};

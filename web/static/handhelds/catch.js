@@ -12,6 +12,7 @@ let pending = read();
 let handle = null;
 let isKept = (code, raw) => !mayBeBadge(code) && !mayBeBadge(raw ? raw.typed : ""); // a badge is stored nowhere
 let showRaw = () => {};
+let divert = () => false;
 
 listen(document.getElementById("catcher"), take, (name, isText) => showRaw(name, isText));
 document.body.dataset.listening = String(Math.round(performance.now()));
@@ -19,11 +20,17 @@ document.body.dataset.listening = String(Math.round(performance.now()));
 /** A code came, by a scanner or by the camera; `raw` is the text before cleaning. */
 export function take(code, raw) {
   const one = { id: newId(), code, raw, at: Date.now(), by: signedIn() }; // not when it is processed
+  if (divert(one, raw)) return;
   if (isKept(code, raw) && !enrolmentOf(code)) {
     pending.push(one);
     write();
   }
   if (handle) handle(one);
+}
+
+/** From now on each code is first offered to `takes(one, raw)`, which stores it itself if it returns true. */
+export function divertTo(takes) {
+  divert = takes;
 }
 
 /**
@@ -38,6 +45,13 @@ export function handOver(onCode, isScan, onRaw) {
 
 export function forget(id) {
   pending = pending.filter((one) => one.id !== id);
+  write();
+}
+
+export function forgetAll(ids) {
+  if (!pending.length) return;
+  const all = new Set(ids);
+  pending = pending.filter((one) => !all.has(one.id));
   write();
 }
 
@@ -56,5 +70,9 @@ function read() {
 }
 
 function write() {
-  localStorage.setItem(KEPT, JSON.stringify(pending));
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(pending));
+  } catch {
+    // No room: it goes on to the queue, which says whether it could be stored.
+  }
 }

@@ -17,6 +17,8 @@ import { redraw } from "./view.js";
 const MOST = 200; // lines shown of a group
 const SILENT = 30 * 1000; // ms
 const PATIENCE = 4000; // ms
+const ASK_AGAIN = 3000; // ms
+const CALM = 1000; // ms: a tap so soon after the button changed was not meant for it
 
 const TITLES = {
   missing: t("Missing"),
@@ -84,7 +86,17 @@ async function goOn(one) {
   await redraw();
 }
 
-async function openLines() {
+/** After a sweep: the lines. One step signs off as soon as everything is sent and no other device may hold scans. */
+export async function openSwept() {
+  if (!take) return;
+  ready = { since: Infinity, isAsked: false };
+  await openLines(ready);
+}
+
+let ready = null; // of the lines after a sweep: since when (ms) one step signs off
+
+async function openLines(given = null) {
+  ready = given;
   const body = document.createElement("div");
   body.id = "take-lines";
   openSheet("take", t("Stock-take at {location}", { location: take.name }), body);
@@ -96,9 +108,12 @@ export function showLines(log) {
   const body = document.getElementById("take-lines");
   if (!take || !body) return closeSheet();
   const groups = groupsOf(log);
+  if (ready && !ready.isAsked && isSent()) prepare(ready);
   fill(body, [
     part("list-count", tn("{number} of {count} found", "{number} of {count} found", take.expected.length, { number: groups.here.length }), "p"),
-    button(t("Sign off …"), confirm, "button wide"),
+    ...(ready && ready.since < Infinity && isSent()
+      ? [button(t("Sign off as {person}", { person: link.me.name }), signOffAtOnce, "button wide"), message(t("Signing off records the scans and keeps the result."))]
+      : [button(t("Sign off …"), confirm, "button wide")]),
     ...Object.keys(TITLES).filter((name) => groups[name].length).map((name) => group(name, groups[name])),
     button(t("Pause, to continue later or on another device"), () => leave(setAside), "button plain wide"),
     button(t("Cancel the stock-take: nothing is recorded"), () => leave(cancel), "button plain wide"),
@@ -143,6 +158,30 @@ function detailOf(group, one) {
   return "";
 }
 
+const isSent = () => link.state === "ok" && !link.waiting;
+
+/** Ask what other devices hold, again and again while they hold something. If it is nothing, the button signs off at once. */
+async function prepare(own) {
+  own.isAsked = true;
+  const isSafe = (await isCaughtUp()) && take && !(await otherDevices()).some(mayHold);
+  if (ready !== own || sheet.name !== "take") return;
+  if (!isSafe) return setTimeout(askAgain, ASK_AGAIN, own);
+  own.since = performance.now();
+  await redraw();
+}
+
+async function askAgain(own) {
+  own.isAsked = false;
+  if (ready === own && sheet.name === "take" && isSent()) await prepare(own);
+}
+
+async function signOffAtOnce() {
+  const devices = take ? await otherDevices() : [];
+  const isCalm = ready && performance.now() - ready.since > CALM;
+  if (!isCalm || !isSent() || devices.some(mayHold)) return confirm();
+  await signOff(groupsOf(await queue.recent(Infinity)), devices);
+}
+
 /** Fetch the state of other devices first; without a connection, use the last known state. */
 async function confirm() {
   const isCurrent = await isCaughtUp();
@@ -162,22 +201,30 @@ async function isCaughtUp() {
 }
 
 function openSignOff(groups, devices, isCurrent) {
-  const { id, name } = take;
+  const { name } = take;
   const unclear = link.held.length;
-  const counts = Object.keys(TITLES).map((group) => part("", `${TITLES[group]}: ${groups[group].length}`, "li"));
-  const list = part("moves", "", "ul");
-  list.append(...counts);
+  const list = countsOf(groups);
   const person = link.me ? link.me.name : "";
   const isSafe = isCurrent && devices.every((one) => !mayHold(one));
   openSheet("sign-off", t("Sign off the stock-take at {location}?", { location: name }), list,
     message(t("Signing off records the scans and keeps the result.")),
     ...(unclear ? [message(tn("{count} scan without a clear location is not counted", "{count} scans without a clear location are not counted", unclear))] : []),
     ...devicesPart(devices, isCurrent),
-    button(isSafe ? t("Sign off as {person}", { person }) : t("Sign off anyway as {person}", { person }), async () => {
-      await finish(groups, devices);
-      await redraw();
-      openSheet("signed-off", t("Signed off"), list, anchor(`/stock-takes/${id}`, t("Open the report")));
-    }, "button wide"));
+    button(isSafe ? t("Sign off as {person}", { person }) : t("Sign off anyway as {person}", { person }), () => signOff(groups, devices), "button wide"));
+}
+
+function countsOf(groups) {
+  const list = part("moves", "", "ul");
+  list.append(...Object.keys(TITLES).map((group) => part("", `${TITLES[group]}: ${groups[group].length}`, "li")));
+  return list;
+}
+
+async function signOff(groups, devices) {
+  if (!take) return;
+  const { id } = take;
+  await finish(groups, devices);
+  await redraw();
+  openSheet("signed-off", t("Signed off"), countsOf(groups), anchor(`/stock-takes/${id}`, t("Open the report")));
 }
 
 /** A connected device reports every 10 s; a silent one may have unsent scans. */

@@ -51,7 +51,7 @@ export function note(asked, answered, now) {
   save();
 }
 
-const save = () => queue.save("clock", { eras, sent });
+const save = () => queue.cache("clock", { eras, sent });
 
 /** A clock that may be right is right. */
 const offset = ({ low, high }) => (low <= 0 && high >= 0 ? 0 : (low + high) / 2);

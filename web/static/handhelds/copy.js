@@ -46,7 +46,7 @@ export async function refresh(me) {
     await queue.saveAssets(fresh);
   }
   updatedAt = Date.now();
-  await queue.save("copy", { updatedAt, organization });
+  await queue.cache("copy", { updatedAt, organization });
 }
 
 export function* all() {

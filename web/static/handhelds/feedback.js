@@ -11,6 +11,7 @@ const TUNES = { // [hertz, seconds] one after the other
   unknown: [[520, 0.14], [780, 0.14], [520, 0.18]],
   refused: [[170, 0.5]],
   undone: [[880, 0.08], [590, 0.12]],
+  tick: [[1800, 0.015]],
 };
 const BEATS = {
   recorded: [70],
@@ -36,6 +37,11 @@ export function signal(outcome, isCorrection = false) {
   const { tune, beat } = isCorrection ? CORRECTION : { tune: [], beat: [] };
   navigator.vibrate?.([...beat, ...(BEATS[outcome] || [])]);
   if (!isMuted()) play([...tune, ...(TUNES[outcome] || [])]);
+}
+
+/** New tags of a sweep. */
+export function tick() {
+  if (!isMuted()) play(TUNES.tick);
 }
 
 function play(tune) {

@@ -1,10 +1,12 @@
 // Find an asset: current and past locations. Nothing is recorded. Without a connection the device's copy is used.
 
 import { ago, duration } from "../times.js";
+import { openAbout } from "./about.js";
 import { siteNow } from "./clock.js";
 import * as copy from "./copy.js";
 import * as locations from "./locations.js";
-import { anchor, askFor, choice, fill, message, openSheet, part } from "./sheets.js";
+import { epcsOf, openSeek } from "./seek.js";
+import { anchor, askFor, button, choice, fill, message, openSheet, part } from "./sheets.js";
 import { ask } from "./sync.js";
 import { t, tn } from "./texts.js";
 
@@ -16,16 +18,22 @@ export function openFind() {
   openSheet("find", t("Find"), askFor(t("Tag, key or name"), "", t("Find"), find), answer);
 }
 
+let latest = 0; // of a slow answer and a later one, the later is shown
+
 export async function find(text) {
+  latest += 1;
+  const mine = latest;
   document.getElementById("asked").value = "";
   const answer = document.getElementById("answer");
   fill(answer, [message(t("Searching for {text} …", { text }))]);
+  let parts;
   try {
-    fill(answer, detail(text, await ask(`/scan/find?q=${encodeURIComponent(text)}`)));
+    parts = detail(text, await ask(`/scan/find?q=${encodeURIComponent(text)}`));
   } catch (error) {
     if (!error.state) throw error;
-    fill(answer, [...detail(text, fromCopy(text)), message(asOf())]);
+    parts = [...detail(text, fromCopy(text)), message(asOf())];
   }
+  if (mine === latest) fill(answer, parts);
 }
 
 /** Answer from the device's copy, as the server would. */
@@ -71,6 +79,8 @@ function thing(one) {
   }
   if (one.carrier) lines.push(message(t("On {carrier}", { carrier: one.carrier.name })));
   if (one.load && one.load.length) lines.push(message(t("Carries {assets}", { assets: one.load.map(({ name }) => name).join(", ") })));
+  if (epcsOf(one.id).length) lines.push(button(t("Find by sweep"), () => openSeek(one), "button wide"));
+  lines.push(button(t("Note, photo or label"), () => openAbout(one), "button wide"));
   return [...lines, anchor(`/assets/${one.id}`, t("Open page"))];
 }
 

@@ -1,23 +1,31 @@
 // Further actions of the scan page.
 
-import { setLoading, unloadAll } from "./carrier.js";
+import { openAbout } from "./about.js";
+import { awaitsCarrier, setLoading, unloadAll } from "./carrier.js";
 import { openCheck } from "./check.js";
 import { openFind, find } from "./find.js";
-import { openHere } from "./here.js";
-import { openMove } from "./move.js";
+import { list } from "./expected.js";
+import { openHere, openMove } from "./here.js";
 import * as copy from "./copy.js";
 import { choice } from "./locations.js";
-import { askFor, button, choice as choiceButton, closeSheet, fill, message, openSheet, sheet } from "./sheets.js";
+import * as queue from "./queue.js";
+import { askFor, button, choice as choiceButton, closeSheet, fill, later, message, openSheet, sheet } from "./sheets.js";
 import { say } from "./show.js";
+import { startAll } from "./sleds.js";
+import { begin as startSweep } from "./sweep.js";
 import { take } from "./take.js";
 import { t } from "./texts.js";
 import { redraw } from "./view.js";
 
-export function openJobs() {
+/** The asset that was scanned last is offered by name. */
+export async function openJobs() {
   const { location } = choice;
+  const last = await lastAsset();
   const jobs = location ? [
     choiceButton(t("What is here?"), t("All assets at {location}", { location: location.name }), () => openHere(showThing)),
-    choiceButton(t("Start a stock-take"), t("Find out what is here and what is missing"), openCheck),
+    choiceButton(t("Start a sweep"), t("Read many RFID tags at once"), beginSweep),
+    ...(list ? [] : [choiceButton(t("Start a stock-take"), t("Find out what is here and what is missing"), openCheck)]),
+    ...(take || list ? [] : [choiceButton(t("Expected list"), t("Compare what is here with what should be"), openLists)]),
     choiceButton(t("Move everything"), t("From {location} to another location", { location: location.name }), openMove),
     ...(take ? [] : [ // no carrier mode during a stock-take
       choiceButton(t("Put onto a carrier"), t("Contents move with the pallet"), () => begin({ kind: "load", carrier: null })),
@@ -25,7 +33,22 @@ export function openJobs() {
     ]),
     choiceButton(t("Empty a carrier"), t("Take everything off at once"), openEmpty),
   ] : [message(t("Scan a location first."))];
+  if (last) jobs.push(choiceButton(t("Note, photo or label"), last.name, () => openAbout(last)));
   openSheet("jobs", t("What do you want to do?"), ...jobs);
+}
+
+async function lastAsset() {
+  const [entry] = (await queue.recent(30)).filter(({ asset, code, codes }) => !codes && (asset || copy.find(code)));
+  return entry && (entry.asset || copy.find(entry.code));
+}
+
+function beginSweep() {
+  closeSheet();
+  if (awaitsCarrier()) say(t("Scan the carrier first"));
+  else {
+    startSweep();
+    startAll();
+  }
 }
 
 async function begin(loading) {
@@ -43,6 +66,15 @@ function openEmpty() {
   };
   openSheet("empty", t("Empty a carrier"), askFor(t("Tag, key or name"), "", t("Find"), empty), answer);
   sheet.onCode = (code) => { empty(code); return true; };
+}
+
+async function openLists() {
+  try {
+    await (await later("./lists.js")).openLists();
+  } catch (error) {
+    if (!error.state) throw error;
+    say(t("No connection: not loaded yet"));
+  }
 }
 
 function showThing(one) {

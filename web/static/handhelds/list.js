@@ -1,11 +1,11 @@
 // What was scanned at this location since the count began, line by line.
 
-import { beginAnew, countOf, isHere } from "./count.js";
 import { choice } from "./locations.js";
 import * as queue from "./queue.js";
 import { logItem } from "./show.js";
 import { button, fill, openSheet, part } from "./sheets.js";
 import { t, tn } from "./texts.js";
+import { beginAnew, countOf, isHere } from "./view.js";
 
 let acts = {}; // what the buttons of a line do
 

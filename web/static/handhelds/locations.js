@@ -1,21 +1,26 @@
 // The locations as this device knows them, with the codes of their labels, and the current one.
 
+import { stamp } from "./clock.js";
 import { linkOf } from "./codes.js";
 import * as queue from "./queue.js";
 import { ask } from "./sync.js";
 
 let known = [];
+let codes = new Set(); // of all locations
 let version = "";
 let recent = []; // ids of recently used locations, newest first
 
 /**
  * The current choice of location. Each choice has a new `id`, which every scan carries, so that it is known which scans were
  * made under which label. `location` is null before the first choice, and after a label that could not be resolved: that
- * label is kept in `label`, since the location before it must no longer be used. `question`: see `askWhich`.
+ * label is kept in `label`, since the location before it must no longer be used. `question`: see `askWhich`. `made`: when, and
+ * by whom.
  */
 export let choice = { id: "", location: null, label: "", question: null };
 
 export const all = () => known;
+
+const codesOf = (all) => new Set(all.flatMap((one) => one.codes));
 
 export const byId = (id) => known.find((one) => one.id === id);
 
@@ -35,6 +40,7 @@ export function recentFirst() {
 export async function load() {
   const [kept, keptChoice, keptRecent] = await Promise.all(["locations", "choice", "recent"].map(queue.load));
   if (kept) ({ locations: known, version } = kept);
+  codes = codesOf(known);
   choice = keptChoice || choice;
   recent = keptRecent || [];
 }
@@ -49,8 +55,9 @@ export async function refresh() {
     });
     if (rows) {
       known = rows.map(([id, name, area, key, parent, ...codes]) => ({ id, name, area, key, parent, codes }));
+      codes = codesOf(known);
       version = fresh;
-      await queue.save("locations", { version, locations: known });
+      await queue.cache("locations", { version, locations: known });
     }
     return true;
   } catch (error) {
@@ -69,6 +76,9 @@ export function find(code, thing) {
   return known.find((one) => one.codes.includes(code) || one.key === code) || (thing ? undefined : byKey(code));
 }
 
+/** Whether a code is that of a location and of no asset. */
+export const isCode = (code, thing) => !thing && codes.has(code);
+
 /** Whether a code or key begins with the text and is longer. */
 export const isBegun = (text) =>
   known.some(({ key, codes }) => [key, ...codes].some((one) => one.length > text.length && one.startsWith(text)));
@@ -81,10 +91,22 @@ function byKey(key) {
   return alike.length === 1 ? alike[0] : undefined;
 }
 
-export async function choose(location, id) {
-  choice = { id, location, label: "" };
+let onChoice = () => {};
+
+/** From now on `task(choice)` receives each choice. */
+export const follow = (task) => { onChoice = task; };
+
+export async function choose(location, id, made = stamp()) {
+  const before = choice;
+  choice = { id, location, label: "", made };
   if (location) recent = [location.id, ...recent.filter((one) => one !== location.id)].slice(0, 6);
-  await Promise.all([queue.save("choice", choice), queue.save("recent", recent)]);
+  try {
+    await Promise.all([queue.save("choice", choice), queue.cache("recent", recent)]);
+  } catch (error) {
+    choice = before; // as the screen still shows
+    throw error;
+  }
+  onChoice(choice);
 }
 
 /**
@@ -92,6 +114,7 @@ export async function choose(location, id) {
  * a person assigns a location.
  */
 export async function becomeUnclear(label, id, question = null) {
-  choice = { id, location: null, label, question };
+  choice = { id, location: null, label, question, made: stamp() };
   await queue.save("choice", choice);
+  onChoice(choice);
 }

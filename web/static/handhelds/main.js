@@ -5,11 +5,11 @@ import { enrolmentOf, linkOf, looksLikeLocation } from "./codes.js";
 import * as carrier from "./carrier.js";
 import * as clock from "./clock.js";
 import { stamp } from "./clock.js";
-import { forget, handOver, newId } from "./catch.js";
+import { divertTo, forget, handOver, newId } from "./catch.js";
 import * as copy from "./copy.js";
+import * as expected from "./expected.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
 import { hasWrongCheckDigit } from "./gs1.js";
-import { guardExits } from "./leave.js";
 import * as handover from "./handover.js";
 import { passTo } from "./handover.js";
 import * as locations from "./locations.js";
@@ -19,6 +19,7 @@ import { signedIn } from "./session.js";
 import { closeSheet, guardBack, sheet } from "./sheets.js";
 import { $, resultOf, say, showLink, showLocation, showResult } from "./show.js";
 import { flush, greet, link, post, recount, start } from "./sync.js";
+import { isEpc, sweepOf, watcher } from "./sweeping.js";
 import * as stock from "./take.js";
 import { t, tn } from "./texts.js";
 import { drawWith, isUndoable, redraw, showAgain, showEntry, shown } from "./view.js";
@@ -26,11 +27,16 @@ import { askWhich, awaitsLabel, chooseLocation, followLabel, loseLocation, place
 
 const PREFIXED = /^\][A-Za-z]\d/; // the scanner adds the kind of code
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
+const LOADED_WITHIN = 5000; // ms: scans do not wait longer for the modules of what opens over the page
 const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting longer for the server's answer
 const WORST_FIRST = ["refused", "unclear", "location", "unknown", "surplus", "again", "recorded", "undone", "counted", "done"];
 const NEEDS_ATTENTION = ["refused", "unknown", "location", "unclear", "undone"];
 
 let lastCode = { code: "", at: 0 };
+let isLoaded = false;
+let sweep = { isOn: () => false, takes: () => false, sort() {} }; // until its module is loaded
+let early = null; // tags of a sweep while it is loaded
+const attended = new Set(); // sweeps of which a problem was signalled
 const signalled = new Map(); // id -> outcome by the device's copy, of scans that the server has not answered yet
 let line = Promise.resolve(); // codes are processed one at a time, in the order they were scanned
 
@@ -42,20 +48,27 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
     signal("refused");
     return showResult({ outcome: "refused", thing: code, detail: t("Incomplete code. Scan it again"), state: "" });
   }
-  if (sheet.name === "find") return (await useTools()).find(code);
+  if (sheet.name === "find") return void (await useTools()).find(code).catch(report); // the next scan does not wait for it
   if (sheet.onCode && sheet.onCode(code)) return;
   closeSheet();
+  if (sweep.isOn() && !(locations.find(code) && !locations.choice.location)) {
+    signal("refused");
+    return say(t("Save or discard the sweep first"));
+  }
   if (!by) {
     signal("refused");
     return showResult({ outcome: "refused", thing: t("Sign in again"), detail: t("{code} was not recorded", { code }), state: "" });
   }
   await passTo(by);
-  if (code === lastCode.code && at - lastCode.at < SAME_SCAN) return;
+  if (code === lastCode.code && at - lastCode.at < SAME_SCAN) {
+    if (isEpc(code)) lastCode.at = at; // a sled reads the same tag again and again
+    return;
+  }
   lastCode = { code, at };
   const thing = copy.find(code);
   const location = locations.find(code, thing);
   if (location && thing && !linkOf(code) && locations.choice.location) return whichOne(id, code, stamp(by, at), location, thing);
-  if (location) return chooseLocation(location);
+  if (location) return chooseLocation(location, id, stamp(by, at));
   if (looksLikeLocation(code)) {
     await loseLocation(code);
     refreshLocations().catch(report); // it may be newer than this page
@@ -195,11 +208,13 @@ function announce(entry) {
 }
 
 /** Responses arrived: signal the worst of those that differ from what was signalled, show the newest. */
-async function onAnswers(answers) {
+async function onAnswers(answers, parcel) {
+  if (parcel) await (await useTools()).onRefused(parcel);
   showLink(link);
   inLine(passOn); // somebody may have signed in with another page
   const isRetired = answers.some(({ result }) => result === "retired");
   if (link.me && link.me.badges) keepMarks(link.me.badges);
+  useSled();
   const results = answers.map((one) => (["retired", "whose"].includes(one.result) ? { ...one, result: "unclear" } : one));
   if (link.state === "ok" && (isRetired || awaitsLabel())) refreshLocations().catch(report);
   if (!results.length) return;
@@ -212,7 +227,14 @@ async function onAnswers(answers) {
   const byId = new Map(log.map((entry) => [entry.id, entry]));
   const news = [];
   let isCorrection = false;
-  for (const { id, result, reason } of results.filter((one) => one.result !== "badge")) {
+  for (const { id, result, reason, asset } of results.filter((one) => one.result !== "badge")) {
+    const swept = byId.get(sweepOf(id));
+    if (swept) {
+      if (asset && ["recorded", "again"].includes(result)) copy.move(asset.id, swept.locationId, clock.siteTime(swept));
+      if (["refused", "unclear"].includes(result) && !attended.has(swept.id)) news.push(result);
+      if (result !== "unknown" && NEEDS_ATTENTION.includes(result)) attended.add(swept.id);
+      continue;
+    }
     if (result === "refused" && !byId.has(id)) say(reason); // not a scan
     const entry = byId.get(id);
     const [before, outcome] = [signalled.get(id), entry && result !== "undone" ? resultOf(entry).outcome : result];
@@ -224,7 +246,7 @@ async function onAnswers(answers) {
     if (entry && entry.asset && ["recorded", "again"].includes(result)) copy.move(entry.asset.id, entry.locationId, clock.siteTime(entry));
   }
   if (news.length) signal(WORST_FIRST.find((outcome) => news.includes(outcome)), isCorrection);
-  await showEntry(byId.get(shown.id), results.some(({ id }) => id === shown.id));
+  await showEntry(byId.get(shown.id), results.some(({ id }) => [id, sweepOf(id)].includes(shown.id)));
   await followLabel(results.filter(({ result }) => result === "location").map(({ id }) => byId.get(id)));
   await redraw();
   if (log.length >= 300) await queue.tidy(stock.take && stock.take.id);
@@ -241,6 +263,7 @@ function isNews(before, outcome) {
 /** Undo the last scan, or all scans of assets that were moved together. */
 async function undoLast() {
   const log = (await queue.recent(Infinity)).filter(isUndoable);
+  if (log.length && log[0].sweep) return undoSweep(log[0]);
   if (log.length) await undo(log[0].group ? log.filter(({ group }) => group === log[0].group) : [log[0]]);
 }
 
@@ -252,6 +275,34 @@ async function undo(entries) {
   if (entries.length > 1) say(tn("Undoing {count} scan", "Undoing {count} scans", entries.length));
   await showAgain(entries[0].id);
   flush();
+}
+
+/** Undo everything that a sweep recorded. */
+async function undoSweep(entry) {
+  await queue.undoSweep(entry, stamp());
+  say(tn("Undoing {count} scan", "Undoing {count} scans", entry.codes.length));
+  await showAgain(entry.id);
+  flush();
+}
+
+/** Save the open sweep, and show it as one result. */
+async function saveSweep() {
+  (await useTools()).stopAll();
+  const entry = await sweep.save();
+  if (!entry) return;
+  shown.id = entry.id;
+  await showAgain(entry.id);
+  await recount();
+  flush();
+  if (stock.take) await (await useTools()).openSwept(); // what is missing, and the sign-off; the next sweep closes it
+  else if (expected.list) await (await useTools()).openExpected();
+}
+
+async function discardSweep() {
+  (await useTools()).stopAll();
+  await sweep.discard();
+  closeSheet();
+  say(t("Sweep discarded. Nothing was saved"));
 }
 
 /** Assign scans of an earlier session to the current person, or discard them. */
@@ -272,47 +323,58 @@ function inLine(task) {
 }
 
 let tools = null; // the modules of what opens over the page, once they are loaded
+let late; // fails when they take too long
+
+/** A radio that is connected but passes nothing must not hold up the scans behind this. */
 function useTools() {
-  tools = tools || import("./tools.js").catch((error) => {
-    tools = null; // asked for again when it is needed
-    throw error;
-  });
-  return tools;
+  if (!tools) {
+    tools = import("./tools.js").catch((error) => {
+      tools = null; // asked for again when it is needed
+      throw error;
+    });
+    late = new Promise((_, reject) => { setTimeout(reject, LOADED_WITHIN, new Error(t("No connection: not loaded yet"))); });
+  }
+  return Promise.race([tools, late]);
 }
 
 async function drawSheet(log) {
+  sweep.sort();
   if (sheet.name === "list") (await useTools()).showList(log);
   if (sheet.name === "take") (await useTools()).showLines(log);
+  if (sheet.name === "expected") (await useTools()).showGroups(log);
 }
 
-/** Open a sheet on click; its module is loaded first, and a lost connection is reported. */
+/** Open a sheet on click, before the next scan, which is for it. Its module is loaded first; a lost connection is reported. */
 function opens(id, open) {
-  $(id).addEventListener("click", async () => {
+  $(id).addEventListener("click", () => inLine(async () => {
     let loaded;
     try {
       loaded = await useTools();
     } catch {
       return say(t("No connection: not loaded yet"));
     }
-    await Promise.resolve(open(loaded)).catch(report);
-  });
+    Promise.resolve(open(loaded)).catch((error) => (error.state ? say(t("No connection: not loaded yet")) : report(error)));
+  }));
 }
 
 function wire() {
   guardBack(say);
-  guardExits();
   const onLocation = (location) => inLine(() => chooseLocation(location));
   $("undo").addEventListener("click", () => inLine(undoLast));
   opens("find", ({ openFind }) => openFind());
   opens("camera", ({ toggleCamera }) => toggleCamera());
   opens("jobs", ({ openJobs }) => openJobs());
   opens("take", ({ openCheck }) => openCheck());
+  opens("expected", ({ openExpected }) => openExpected());
   $("loading").addEventListener("click", () => inLine(async () => { await carrier.setLoading(null); await redraw(); }));
   opens("location", ({ openLocations }) => openLocations(t("Where are you scanning?"), onLocation));
   opens("count", ({ openList }) => openList({
-    isUndoable, onUndo: (entry) => inLine(() => undo([entry])), onShow: showListed, onBegin: () => inLine(redraw),
+    isUndoable, onUndo: (entry) => inLine(() => (entry.sweep ? undoSweep(entry) : undo([entry]))), onShow: showListed, onBegin: () => inLine(redraw),
   }));
   opens("held", (tools) => openHeld(tools, link.held));
+  $("sweep-save").addEventListener("click", () => inLine(saveSweep));
+  $("sweep-discard").addEventListener("click", () => sweep.askDiscard(() => inLine(discardSweep)));
+  $("sweep-move").addEventListener("click", () => sweep.toggleElsewhere());
   opens("test", ({ openTest }) => { $("menu").open = false; openTest(); });
   $("mute").addEventListener("click", () => { setMuted(!isMuted()); showMute(); });
   // A tap must not take the focus from the catcher, not even for a moment: text inserted then would be lost.
@@ -356,9 +418,14 @@ function report(error) {
 
 /** Restore what the device stored. */
 async function load() {
-  [link.me] = await Promise.all([queue.load("me"), clock.load(), locations.load(), copy.load(), stock.load(), carrier.load()]);
+  [link.me] = await Promise.all([queue.load("me"), clock.load(), locations.load(), copy.load(), stock.load(), expected.load(), carrier.load()]);
   await handover.load();
   showLocation(locations.choice);
+  if (await queue.load("sweeping")) {
+    early = [];
+    openSweep();
+  }
+  isLoaded = true;
 }
 
 async function passOn() {
@@ -371,15 +438,61 @@ async function workOn(one) {
   forget(one.id);
 }
 
+/** Tags that follow each other too fast for a person begin a sweep, unless an open sheet waits for one. */
+const watch = watcher({
+  mayBegin: () => !["test", "find"].includes(sheet.name) && !sheet.onCode
+    && Boolean(locations.choice.location && signedIn()) && !carrier.awaitsCarrier(),
+  onSingle: (one) => inLine(() => workOn(one)),
+  onSweep: (ones) => {
+    closeSheet();
+    early = ones;
+    openSweep(() => sweep.isOn() || sweep.begin());
+  },
+  onRepeat: (one) => forget(one.id),
+});
+
+/** Pass the codes in `early` to the sweep that they began, or that a closed page left. Without its module they are scans. */
+async function openSweep(begin = () => {}) {
+  await useSweep().then(begin).catch(() => {});
+  const ones = early;
+  early = null;
+  for (const one of ones) if (!sweep.takes(one, one.raw)) inLine(() => workOn(one));
+}
+
+let attached = null;
+
+/** Load the module of sweeps, once. From then on it takes the tags of a sweep before anything else. */
+function useSweep() {
+  attached = attached || attach().catch((error) => {
+    attached = null;
+    throw error;
+  });
+  return attached;
+}
+
+async function attach() {
+  const { sweep: loaded, divert } = await useTools();
+  await loaded.load(); // the sweep of a page that was closed
+  sweep = loaded;
+  divertTo(divert);
+}
+
+/** A code as it arrives, or one that arrived before the page was loaded. */
+function receive(one) {
+  if (!isLoaded) return inLine(() => { if (isLoaded) receive(one); }); // otherwise it stays stored until the next reload
+  if (early) early.push(one);
+  else if (!sweep.takes(one, one.raw)) watch(one, one.raw && one.raw.moment);
+}
+
 async function begin() {
   inLine(load);
   knowBy(isWhole);
-  drawWith({ drawSheet, attachButtons: async (...given) => (await useTools()).attachButtons(...given) });
+  drawWith({ drawSheet, attachButtons: async (...given) => (await useTools()).attachButtons(...given).catch(() => []) });
   handOver(
-    (one) => inLine(() => workOn(one)),
+    receive,
     (code, raw) => !["test", "find"].includes(sheet.name) && !mayBeOneOf(code, raw),
     (name, isText) => sheet.name === "test" && useTools().then(({ showRaw }) => showRaw(name, isText)),
-  ).forEach((one) => inLine(() => workOn(one)));
+  ).forEach((one) => receive({ ...one, raw: one.raw && { ...one.raw, moment: one.at } })); // by the clock of another page
   inLine(passOn);
   wire();
   keepAwake();
@@ -389,24 +502,41 @@ async function begin() {
   await refreshLocations();
   await redraw();
   setInterval(() => followOthers().catch(report), 10 * 1000);
-  setInterval(() => catchUp().catch(report), 60 * 1000);
+  setInterval(() => catchUp().then(followSled).catch(report), 60 * 1000);
   queue.tidy(stock.take && stock.take.id);
   if (navigator.storage && navigator.storage.persist) navigator.storage.persist();
   if (navigator.serviceWorker) navigator.serviceWorker.register("/sw.js").catch(sayNoOffline);
   document.body.dataset.ready = String(Math.round(performance.now()));
-  useTools().catch(() => {}); // tried again when needed
+  useTools().catch(() => tools).then(useSweep).then(async () => (await tools).guard()).catch(() => {}); // tried again when needed
+  import("./alerts.js").then((alerts) => alerts.start()).catch(report);
   await catchUp();
 }
 
-/** Fetch the results of other devices for the current stock-take. */
+/** Fetch the results of other devices for the current stock-take or expected list. */
 async function followOthers() {
-  if (!stock.take || link.state !== "ok") return;
+  if (link.state !== "ok") return;
   try {
+    if (!link.waiting && !(await expected.catchUp())) say(t("The list was signed off on another device"));
     if (!(await stock.catchUp())) say(t("The stock-take was finished on another device"));
     await redraw();
   } catch (error) {
     if (!error.state) throw error;
   }
+}
+
+/** A sled may be given to this person or device while the page is open. */
+async function followSled() {
+  if (link.state !== "ok") return;
+  try {
+    await greet();
+    useSled();
+  } catch (error) {
+    if (!error.state) throw error;
+  }
+}
+
+function useSled() {
+  if (link.me && link.me.sled) useTools().then(({ connectSled }) => connectSled()).catch(() => {}); // tried again
 }
 
 /** Fetch the current state of the site: locations, assets and where they are. */
@@ -415,6 +545,7 @@ async function catchUp() {
   if (link.state !== "ok") return;
   try {
     await copy.refresh(link.me);
+    sweep.sort();
   } catch (error) {
     if (!error.state) throw error;
   }

@@ -16,6 +16,7 @@ let showRaw = () => {};
 let isKnown = () => false;
 let fieldTimer = 0;
 let lastKey = "";
+let moment = 0; // of the last key or text, by the clock of the browser: a page that hung gets them late
 let seen = ""; // content of the catcher already passed on as codes
 const typing = burst();
 const codes = assembly({
@@ -52,7 +53,7 @@ export function knowBy(test) {
 }
 
 function onKey(event) {
-  lastKey = event.key;
+  [lastKey, moment] = [event.key, event.timeStamp];
   if (isField(event.target)) return onFieldKey(event);
   const isGroup = event.ctrlKey && (event.key === "]" || event.code === "BracketRight");
   if (event.metaKey || (event.ctrlKey && !event.altKey && !isGroup)) return;
@@ -84,6 +85,7 @@ function add(event, character, usual, shown, isText) {
 function onInserted(event) {
   const content = catcher.value;
   if (content === seen) return;
+  moment = event.timeStamp;
   showRaw(content.startsWith(seen) ? content.slice(seen.length) : content, true);
   const lines = content.split(/[\r\n\t]+/);
   const rest = lines.pop();
@@ -136,7 +138,7 @@ function finish(text, usual, isPart = false) {
   // A link that only makes sense as typed on a US keyboard proves that the scanner types for one.
   if (usual !== text && /^https?:\/\//i.test(cleaned(usual)) && !/^https?:\/\//i.test(cleaned(text))) learn({ layout: "us" });
   const code = cleaned(bare(text, usual));
-  if (code) take(code, { typed: text, byKey: usual, isPart });
+  if (code) take(code, { typed: text, byKey: usual, isPart, moment });
 }
 
 /** The catcher has the focus whenever no other control needs it: after a tap, after a sheet, when the page is back. */

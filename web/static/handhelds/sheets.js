@@ -83,10 +83,20 @@ export function message(text) {
   return part("quiet", text, "p");
 }
 
+/** A button. A second tap does nothing while the first one is worked on. */
 export function button(text, onPress, className = "button plain") {
   const element = part(className, text, "button");
+  let isBusy = false;
   element.type = "button";
-  element.addEventListener("click", onPress);
+  element.addEventListener("click", async (event) => {
+    if (isBusy) return;
+    isBusy = true;
+    try {
+      await onPress(event);
+    } finally {
+      isBusy = false;
+    }
+  });
   return element;
 }
 
@@ -123,3 +133,9 @@ export function askFor(label, value, buttonText, onText) {
   });
   return form;
 }
+
+/**
+ * A module of a sheet that is loaded when it is used: it needs a connection anyway, or https, where the service worker has all
+ * files. Without a connection an error with a `state`.
+ */
+export const later = (name) => import(name).catch((error) => { throw Object.assign(error, { state: "offline" }); });

@@ -59,6 +59,7 @@ export function showResult({ outcome, thing, detail = "", state = STATES[outcome
 
 /** The text for a scan in the log. */
 export function resultOf(entry) {
+  if (entry.sweep) return sweptResult(entry);
   if (entry.take && ["queued", "counted"].includes(entry.state)) return countedResult(entry);
   const outcome = entry.state;
   const thing = (entry.asset && entry.asset.name) || entry.known || entry.code;
@@ -73,6 +74,17 @@ export function resultOf(entry) {
   }
   if (outcome === "recorded" || outcome === "again") return { outcome, thing, detail: before(entry) };
   return { outcome, thing, detail: at };
+}
+
+/** A sweep is one result and one line, however many tags it has. */
+function sweptResult({ state, codes, counts, locationName }) {
+  const { unknown = 0, refused = 0 } = counts;
+  const detail = [
+    t("At {location}", { location: locationName }),
+    ...(unknown ? [tn("{count} unmatched tag", "{count} unmatched tags", unknown)] : []),
+    ...(refused ? [tn("{count} refused", "{count} refused", refused)] : []),
+  ].join(" · ");
+  return { outcome: state, thing: tn("Sweep of {count} tag", "Sweep of {count} tags", codes.length), detail };
 }
 
 /** Classify a stock-take scan immediately from local data. */
@@ -120,7 +132,7 @@ export function logItem(entry) {
   item.dataset.outcome = outcome;
   const shape = part("log-shape", shapeOf(outcome));
   shape.setAttribute("aria-hidden", "true");
-  const detail = [word, entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
+  const detail = [word, outcome === "refused" && entry.reason, entry.locationName, clockTime(entry.at)].filter(Boolean).join(" · ");
   item.append(shape, part("log-thing", thing), part("log-detail", detail));
   return item;
 }
@@ -148,6 +160,14 @@ export function showTake(take, groups) {
   $("take").textContent = t("Stock-take at {location}: {number} of {count} found", { location: take.name, number: groups.here.length, count: take.expected.length });
 }
 
+/** Show the progress of the current expected list on the button that opens it. */
+export function showExpected(list, groups) {
+  $("expected").hidden = !list;
+  if (!list) return;
+  const count = groups.ticked.length + groups.missing.length;
+  $("expected").textContent = t("{list}: {number} of {count}", { list: list.name, number: groups.ticked.length, count });
+}
+
 /** Show the carrier mode; a tap ends it. */
 export function showLoading(loading) {
   $("loading").hidden = !loading;
@@ -157,7 +177,8 @@ export function showLoading(loading) {
   $("loading").textContent = `${text} · ${t("tap to end")}`;
 }
 
-export function showLink({ state, waiting, held, me }) {
+export function showLink({ state, waiting: scans, parcels, held, me }) {
+  const waiting = scans + parcels;
   const line = $("link");
   const shown = waiting && state === "ok" ? (waiting > held.length ? "sending" : "held") : state;
   line.dataset.state = $("station").dataset.link = shown;
@@ -171,6 +192,7 @@ export function showLink({ state, waiting, held, me }) {
       ok: shown === "sending" ? t("Sending · {kept}", { kept }) : held.some((item) => item.held.whose) ? kept : waiting ? t("{kept} without a location", { kept }) : t("All saved"),
       offline: waiting ? t("Offline · {kept}", { kept }) : t("Offline · scans will be kept"),
       trouble: waiting ? t("The server has a problem · {kept}", { kept }) : t("The server has a problem · scans will be kept"),
+      full: t("Device full · {kept}", { kept }),
       "other-site": t("{kept} for another organization: its people must sign in here", { kept }),
       unknown: t("Starting …"),
     }[state];

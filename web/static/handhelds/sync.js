@@ -6,12 +6,14 @@ import * as holds from "./holds.js";
 import * as queue from "./queue.js";
 import { t } from "./texts.js";
 
-const BATCH = 50;
+const BATCH = 100; // as many as the server takes
+const UNDOS = 500; // scans of a sweep that one item undoes
 const EVERY = 8000;
 const DEADLINE = 15000; // ms, for an answer with its body
 
-// state: unknown, ok, offline, signed-out, trouble, other-site; `held` of those `waiting` are without a clear location
-export const link = { state: "unknown", me: null, waiting: 0, held: [] };
+// state: unknown, ok, offline, signed-out, trouble, other-site, full (of the device); `held` of those `waiting` are without a clear location
+// `parcels`: number of photos and labels that wait
+export const link = { state: "unknown", me: null, waiting: 0, held: [], parcels: 0 };
 let running = null;
 let again = false;
 let tell = () => {};
@@ -41,10 +43,15 @@ export function flush() {
 async function run() {
   try {
     if (!link.me || link.state !== "ok") await greet();
+    let kept = null; // what waits after the last batch: thousands of tags are not read again for each
     while (link.state === "ok") {
-      const waiting = await queue.waiting();
+      const waiting = kept || await queue.waiting();
       const all = waiting.filter((item) => !item.held);
-      const own = all.filter((item) => [null, link.me.organization].includes(item.organization)).slice(0, BATCH);
+      const own = firstOf(all.filter((item) => [null, link.me.organization].includes(item.organization)));
+      if (!own.length && kept) {
+        kept = null; // something may have been added
+        continue;
+      }
       if (!own.length) {
         if (all.length) link.state = "other-site";
         break;
@@ -52,39 +59,74 @@ async function run() {
       const times = clock.siteTimes(waiting);
       await clock.noteSent(own, times);
       const { results } = await post("/scan/batch", {
-        items: own.map((item) => onTheWire(item, times.get(item.id))), ...(await holds.report()),
+        items: own.map((item) => onTheWire(item, times.get(item.id))), ...(await holds.report(waiting)),
       });
       await queue.settle(results);
-      await report(results);
+      kept = queue.without(waiting, results);
+      await report(results, kept);
     }
+    if (link.state === "ok") await sendParcels();
   } catch (error) {
     link.state = error.state || "offline";
   }
   await report([]);
 }
 
+/** Send photos and labels. One that the server refuses would be refused again: the log keeps the reason. */
+async function sendParcels() {
+  for (const parcel of await queue.parcels()) {
+    if (parcel.organization !== link.me.organization) continue;
+    const { result, reason } = await sendParcel(parcel);
+    if (result === "whose") continue; // waits until its person is back
+    if (result === "refused") await tell([], { ...parcel, reason });
+    else await queue.dropParcel(parcel.no);
+    await tell([]);
+  }
+}
+
+async function sendParcel(parcel) {
+  const { id, kind, asset, at, era, locationId } = parcel;
+  try {
+    if (kind === "label") return await post("/scan/labels", { id, asset, location: locationId });
+    const about = new URLSearchParams({ id, asset, at: Math.round(clock.siteTime({ at, era })) });
+    if (parcel.person !== link.me.person) about.set("session", parcel.session);
+    return await post(`/scan/photos?${about}`, new Blob([parcel.photo], { type: "image/jpeg" }));
+  } catch (error) {
+    if (![400, 413].includes(error.status)) throw error; // later
+    return { result: "refused", reason: error.message };
+  }
+}
+
+/** The items of the next batch. The undo of a sweep is one item for many scans, and the last of its batch. */
+function firstOf(items) {
+  const undo = items.findIndex(({ undone }) => undone);
+  return items.slice(0, undo < 0 ? BATCH : Math.min(BATCH, undo + 1));
+}
+
 /** `at`: when it was made, by the site's clock. `session`: in which it was made, if that was somebody else's. */
-function onTheWire({ id, undo, act, code, locationId, choice, take, onto, off, ...more }, at) {
+function onTheWire({ id, undo, undone, act, code, locationId, choice, take, onto, off, sweep, ...more }, at) {
   const session = more.person && more.person !== link.me.person ? more.session : undefined;
+  if (undone) return { id, sweep, undone: undone.slice(0, UNDOS), at, session, stock_take: take };
   if (undo) return { id, undo, at, session, stock_take: take };
-  if (act) return { id, act, at, session, location: locationId, asset: more.asset, stock_take: more.stock_take,
-    with_sublocations: more.with_sublocations, expected: more.expected, lines: more.lines };
-  return { id, code, asset: more.assetId, location: locationId, choice, at, session, stock_take: take, onto, off };
+  if (act) return { id, act, at, session, choice, location: locationId, asset: more.asset, stock_take: more.stock_take,
+    with_sublocations: more.with_sublocations, expected: more.expected, lines: more.lines, list: more.list, text: more.text };
+  return { id, code, asset: more.assetId, location: locationId, choice, at, session, stock_take: take, onto, off, sweep };
 }
 
 /** Count and show what waits: before anything is said about it, and when a response takes long. */
 export const recount = () => report([]);
 
-async function report(results) {
-  const all = await queue.waiting();
+async function report(results, kept = null) {
+  const all = kept || await queue.waiting();
   link.held = all.filter((item) => item.held);
-  link.waiting = all.length;
+  link.parcels = (await queue.parcels()).length;
+  link.waiting = all.reduce((sum, item) => sum + queue.sizeOf(item), 0);
   await tell(results);
 }
 
 export async function greet() {
   link.me = await ask("/scan/state");
-  await queue.save("me", link.me);
+  await queue.cache("me", link.me);
   link.state = "ok";
 }
 
@@ -128,8 +170,8 @@ function parse(text) {
 export async function post(path, body) {
   const send = () => ask(path, {
     method: "POST",
-    headers: { "Content-Type": "application/json", "X-CSRF-Token": (link.me && link.me.csrf) || "" },
-    body: JSON.stringify(body),
+    headers: { "Content-Type": body instanceof Blob ? body.type : "application/json", "X-CSRF-Token": (link.me && link.me.csrf) || "" },
+    body: body instanceof Blob ? body : JSON.stringify(body),
   });
   try {
     return await send();

@@ -7,7 +7,7 @@ import { withBelow } from "./locations.js";
 import { newId } from "./catch.js";
 import * as holds from "./holds.js";
 import * as queue from "./queue.js";
-import { ask, flush, post } from "./sync.js";
+import { ask, flush, post, recount } from "./sync.js";
 
 const COUNTING = ["queued", "counted", "recorded", "again", "unknown"]; // an unclear scan counts when it has a location
 
@@ -57,7 +57,7 @@ export async function join({ id }) {
 /** Fetch the results of other devices and readers. Returns false if the stock-take has ended. */
 export async function catchUp() {
   if (!take) return true;
-  const [id, { is_open, scans, seen, devices }] = [take.id, await post(`/scan/stock-takes/${take.id}`, await holds.report())];
+  const [id, { is_open, scans, seen, devices }] = [take.id, await post(`/scan/stock-takes/${take.id}`, await holds.report(await queue.waiting()))];
   if (!take || take.id !== id) return true;
   if (!is_open) await keep(null);
   else await keep({ ...take, others: scans, seen, devices });
@@ -91,6 +91,7 @@ export async function markLost(asset, isLost) {
 
 async function act(what) {
   await queue.add({ id: newId(), ...stamp(), ...what });
+  await recount(); // before the page speaks of it
   flush();
 }
 
@@ -99,7 +100,7 @@ export function groupsOf(log) {
   const own = log.filter((entry) => entry.take === take.id);
   const ownIds = new Set(own.map((entry) => entry.id));
   const scans = [
-    ...own.filter((entry) => COUNTING.includes(entry.state)).map((entry) => [entry.asset && entry.asset.id, entry.code]),
+    ...own.filter((entry) => COUNTING.includes(entry.state)).flatMap((entry) => (entry.codes || [entry.code]).map((code) => [entry.asset && entry.asset.id, code])),
     ...take.others.filter(([id]) => !ownIds.has(id)).map(([, code, asset]) => [asset, code]),
   ];
   const scannedIds = new Set();

@@ -1,19 +1,22 @@
 // What is drawn again when something changed: the large result, the log, the count, the lists that are open.
 
 import { loading } from "./carrier.js";
-import { countOf } from "./count.js";
+import * as expected from "./expected.js";
 import { signal } from "./feedback.js";
+import { choice } from "./locations.js";
 import * as queue from "./queue.js";
 import { signedIn } from "./session.js";
 import { fill } from "./sheets.js";
-import { $, resultOf, showCount, showLog, showLoading, showResult, showTake } from "./show.js";
+import { $, resultOf, showCount, showExpected, showLog, showLoading, showResult, showTake } from "./show.js";
 import { link } from "./sync.js";
 import { groupsOf, take } from "./take.js";
 
+const COUNTED = ["queued", "recorded", "again", "unknown"];
 const UNDOABLE = ["queued", "recorded", "again", "unknown", "unclear", "counted"];
 
 export const shown = { id: "" }; // the scan in the large result
 
+let countedSince = Number(localStorage.getItem("edge-count-since")) || 0; // when the count was restarted by hand
 let later = { drawSheet: async () => {}, attachButtons: async () => [] };
 
 /** What is loaded after the page: `drawSheet(log)` draws the open sheet, `attachButtons(entry, onDone)` makes buttons. */
@@ -61,6 +64,7 @@ async function draw() {
   showLog(log);
   showCount(countOf(log));
   showTake(take, take && groupsOf(log));
+  showExpected(expected.list, expected.list && expected.groupsOf(log));
   showLoading(loading);
   await later.drawSheet(log);
   $("undo").disabled = !log.find(isUndoable);
@@ -69,4 +73,23 @@ async function draw() {
 export function isUndoable(entry) {
   const by = signedIn();
   return Boolean(by) && entry.person === by.person && UNDOABLE.includes(entry.state);
+}
+
+/** Scans at this location in this session: `total` scans, of which `repeats` are repeats. */
+export function countOf(log) {
+  const here = log.filter((entry) => isHere(entry) && COUNTED.includes(entry.state));
+  const things = new Set(here.flatMap((entry) => entry.codes || [entry.asset ? entry.asset.id : entry.code]));
+  const total = here.reduce((sum, { codes }) => sum + (codes ? codes.length : 1), 0);
+  return { total, repeats: total - things.size };
+}
+
+export function isHere(entry) {
+  if (!choice.location || entry.locationId !== choice.location.id || entry.at < countedSince || entry.take) return false;
+  const by = signedIn();
+  return Boolean(by) && entry.session === by.session;
+}
+
+export function beginAnew() {
+  countedSince = Date.now();
+  localStorage.setItem("edge-count-since", String(countedSince));
 }

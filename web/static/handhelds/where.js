@@ -11,13 +11,14 @@ import { inScope, take } from "./take.js";
 import { t } from "./texts.js";
 import { redraw, shown } from "./view.js";
 
-export async function chooseLocation(location, id = newId()) {
+/** `made`: when it was chosen, if not now. */
+export async function chooseLocation(location, id = newId(), made = undefined) {
   if (take && !inScope(location.id)) {
     signal("refused");
     const detail = t("Not part of the stock-take at {location}. Sign it off or pause it first", { location: take.name });
     return showResult({ outcome: "refused", thing: location.name, detail, state: "" });
   }
-  await locations.choose(location, id);
+  await locations.choose(location, id, made);
   closeSheet();
   showLocation(locations.choice);
   signal("location");
@@ -58,7 +59,8 @@ export async function followLabel(entries) {
     if (!entry || entry.choice !== locations.choice.id) continue;
     const { id, key, name } = entry.location;
     if (take && !inScope(id)) await locations.choose(locations.choice.location, newId());
-    await chooseLocation(locations.byId(id) || { id, key, name, area: null }, entry.id);
+    const { at, era, session, person, organization } = entry;
+    await chooseLocation(locations.byId(id) || { id, key, name, area: null }, entry.id, { at, era, session, person, organization });
   }
 }
 

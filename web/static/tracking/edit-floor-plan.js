@@ -1,16 +1,26 @@
-// Drawing locations on a floor plan, by mouse or finger. A shape is a list of corners in thousandths of the plan.
+// Drawing locations on a floor plan, by mouse, finger or keys. A shape is a list of corners in thousandths of the plan.
+
+import { bounds, handles, history, isWithin, moved, resized, rotated } from "./shapes.js";
 
 const plan = document.getElementById("plan");
 const [spot, kind, save, undraw, detail] = ["spot", "kind", "save", "undraw", "detail"].map((id) => document.getElementById(id));
+const [undo, redo, turn, copy, paste] = ["undo", "redo", "turn", "copy", "paste"].map((id) => document.getElementById(id));
 const SVG = "http://www.w3.org/2000/svg";
 const { width, height } = plan.viewBox.baseVal;
 const CLOSE = 24; // pixels from the first corner, about half a fingertip: the shape is complete
 const SMALLEST = 8;
+const TURN = 15; // degrees
+const STEP = 5; // thousandths that an arrow key moves
+const HANDLE = 20; // pixels around a handle
 
 const shapes = new Map(Object.entries(JSON.parse(plan.dataset.shapes)));
 const names = new Map([...spot.options].map((option) => [option.value, option.text.trim()]));
 let start = null; // of the rectangle being dragged
 let corners = []; // of the shape being drawn by taps
+let grip = null; // what is being dragged: the shape as it was, where it was taken, and the number of the handle
+let copied = null;
+const steps = history();
+if (shapes.size) kind.value = "move";
 
 function at(event) {
   const box = plan.getBoundingClientRect();
@@ -31,6 +41,43 @@ function draw(pending = null) {
   for (const old of plan.querySelectorAll("g")) old.remove();
   for (const [id, points] of shapes) plan.append(shape(points, names.get(id) ?? "", id === spot.value ? "found" : ""));
   if (pending?.length) plan.append(shape(pending, "", "pending"));
+  const chosen = kind.value === "move" && shapes.get(spot.value);
+  if (chosen) plan.append(dots(handles(chosen)));
+  plan.classList.toggle("moving", kind.value === "move");
+  for (const button of [undraw, turn, copy]) button.disabled = !shapes.has(spot.value);
+  [undo.disabled, redo.disabled, paste.disabled] = [!steps.hasPast, !steps.hasFuture, !copied];
+}
+
+function dots(points) {
+  const group = document.createElementNS(SVG, "g");
+  group.setAttribute("class", "spot handles");
+  for (const [x, y] of points) {
+    const dot = document.createElementNS(SVG, "circle");
+    dot.setAttribute("cx", (x * width) / 1000);
+    dot.setAttribute("cy", (y * height) / 1000);
+    dot.setAttribute("r", Math.max(width / 100, (8 * width) / plan.getBoundingClientRect().width));
+    group.append(dot);
+  }
+  return group;
+}
+
+function state() {
+  return [...shapes];
+}
+
+function restore(old, text) {
+  if (!old) return;
+  shapes.clear();
+  for (const [id, points] of old) shapes.set(id, points);
+  corners = [];
+  changed(text);
+}
+
+/** Change the shape of the chosen location. Keys that are held down are one step. */
+function change(points, text, isRepeat = false) {
+  if (!isRepeat) steps.keep(state());
+  shapes.set(spot.value, points);
+  changed(text);
 }
 
 function shape(points, name, state) {
@@ -56,9 +103,25 @@ function shape(points, name, state) {
 }
 
 function keep(points) {
-  shapes.set(spot.value, points);
   corners = [];
-  changed(`${names.get(spot.value)} is drawn. Save when all are.`);
+  change(points, `${names.get(spot.value)} is drawn. Save when all are.`);
+}
+
+/** What lies under a point: a handle of the chosen shape, else the smallest shape. */
+function take(point) {
+  const chosen = shapes.get(spot.value);
+  const handle = chosen ? handles(chosen).findIndex((one) => pixels(one, point) < HANDLE) : -1;
+  if (handle >= 0) return { before: chosen, from: point, handle };
+  const area = (points) => { const box = bounds(points); return (box.right - box.left) * (box.bottom - box.top); };
+  const under = [...shapes].filter(([, points]) => isWithin(points, point)).sort((one, other) => area(one[1]) - area(other[1]));
+  const [id, before] = under.find(([one]) => one === spot.value) ?? under[0] ?? [];
+  if (!id) return null;
+  spot.value = id;
+  return { before, from: point, handle: -1 };
+}
+
+function dragged({ before, from, handle }, to) {
+  return handle >= 0 ? resized(before, handle, to) : moved(before, to[0] - from[0], to[1] - from[1]);
 }
 
 function changed(text) {
@@ -71,16 +134,39 @@ plan.addEventListener("pointerdown", (event) => {
   if (event.button || !event.isPrimary) return; // other fingers draw nothing
   event.preventDefault();
   plan.setPointerCapture(event.pointerId);
-  start = at(event);
+  plan.focus({ preventScroll: true });
+  if (kind.value === "move") {
+    grip = take(at(event));
+    draw();
+  } else {
+    start = at(event);
+  }
 });
 
 plan.addEventListener("pointermove", (event) => {
+  if (grip && event.isPrimary) {
+    shapes.set(spot.value, dragged(grip, at(event)));
+    draw();
+  }
   if (start && event.isPrimary && kind.value === "rectangle") draw(between(start, at(event)));
 });
 
-plan.addEventListener("pointercancel", () => { start = null; draw(corners); });
+plan.addEventListener("pointercancel", () => {
+  if (grip) shapes.set(spot.value, grip.before);
+  [start, grip] = [null, null];
+  draw(corners);
+});
 
 plan.addEventListener("pointerup", (event) => {
+  if (grip && event.isPrimary) {
+    const after = dragged(grip, at(event));
+    const isSame = String(after) === String(grip.before);
+    shapes.set(spot.value, grip.before);
+    grip = null;
+    if (isSame) draw();
+    else change(after, `${names.get(spot.value)} is changed.`);
+    return;
+  }
   if (!start || !event.isPrimary) return;
   const [from, to] = [start, at(event)];
   start = null;
@@ -99,9 +185,64 @@ plan.addEventListener("pointerup", (event) => {
 
 for (const field of [spot, kind]) field.addEventListener("change", () => { corners = []; draw(); });
 
-undraw.addEventListener("click", () => {
+function takeOff() {
   corners = [];
-  if (shapes.delete(spot.value)) changed(`${names.get(spot.value)} is off the plan.`);
+  if (!shapes.has(spot.value)) return;
+  steps.keep(state());
+  shapes.delete(spot.value);
+  changed(`${names.get(spot.value)} is off the plan.`);
+}
+
+function rotate(degrees, isRepeat) {
+  const present = shapes.get(spot.value);
+  if (present) change(rotated(present, degrees, width / height), `${names.get(spot.value)} is turned.`, isRepeat);
+}
+
+function copyShape() {
+  copied = shapes.get(spot.value) ?? copied;
+  if (copied) detail.textContent = "Copied. Choose another location, then Paste.";
+  draw();
+}
+
+function pasteShape() {
+  if (!copied) return;
+  kind.value = "move";
+  change(shapes.has(spot.value) ? copied : moved(copied, 4 * STEP, 4 * STEP), `${names.get(spot.value)} is drawn. Move it to its place.`);
+}
+
+const undoStep = () => restore(steps.undo(state()), "Undone.");
+const redoStep = () => restore(steps.redo(state()), "Redone.");
+
+undraw.addEventListener("click", takeOff);
+turn.addEventListener("click", () => rotate(TURN));
+copy.addEventListener("click", copyShape);
+paste.addEventListener("click", pasteShape);
+undo.addEventListener("click", undoStep);
+redo.addEventListener("click", redoStep);
+
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+plan.addEventListener("keydown", (event) => {
+  const present = shapes.get(spot.value);
+  const arrow = ARROWS[event.key];
+  const name = names.get(spot.value);
+  if (event.ctrlKey || event.metaKey) {
+    const act = { z: event.shiftKey ? redoStep : undoStep, y: redoStep, c: copyShape, v: pasteShape }[event.key.toLowerCase()];
+    if (!act) return;
+    act();
+  } else if (arrow && present) {
+    const [dx, dy] = arrow.map((one) => one * STEP);
+    const [, , [right, bottom]] = handles(present);
+    const after = event.shiftKey ? resized(present, 2, [right + dx, bottom + dy]) : moved(present, dx, dy);
+    change(after, `${name} is ${event.shiftKey ? "resized" : "moved"}.`, event.repeat);
+  } else if (event.key === "r" || event.key === "R") {
+    rotate(event.shiftKey ? -TURN : TURN, event.repeat);
+  } else if (event.key === "Delete") {
+    takeOff();
+  } else {
+    return;
+  }
+  event.preventDefault();
 });
 
 save.addEventListener("click", async () => {

@@ -1,0 +1,52 @@
+"""The checks of endpoints for programs outside of the v1 API: token, scope, rate limit and processor time.
+
+They share the budgets of the v1 API, so a second kind of request gives nobody a second share of the box.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from flask import Blueprint, Response, current_app, request
+
+from edge.api import envelope, guard
+from edge.api.envelope import ApiError
+from edge.database.connection import domain_error, hide_people
+from edge.people.tokens import Principal
+from edge.tracking import tracked_people
+
+
+def answer(scope: str, make: Callable[[Principal], Response]) -> Response:
+    """Return the response to a caller with the scope. Raises ApiError."""
+    checks = guard.guard_of(current_app)
+    principal = guard.bearer(checks, request.environ)
+    if scope not in principal.scopes:
+        raise ApiError("forbidden", f"This requires the scope {scope}")
+    guard.take_from_budget(checks, principal.subject)
+    guard.limit_concurrency(checks, principal.subject)
+    hide_people(tracked_people.setting(principal.organization_id).is_hidden_in_api(principal.role))
+    began = time.thread_time()
+    try:
+        return make(principal)
+    finally:
+        guard.charge(checks, principal.subject, time.thread_time() - began)
+
+
+def check_names(known: set[str]) -> None:
+    """Refuse unknown parameters and repeated ones. Raises ApiError."""
+    for name in request.args:
+        if name not in known:
+            raise ApiError("bad_request", f"Unknown parameter {name[:100]}; known ones: {', '.join(sorted(known))}")
+        if len(request.args.getlist(name)) > 1:
+            raise ApiError("bad_request", f"Send {name} once")
+
+
+def add_errors(blueprint: Blueprint) -> None:
+    """Answer errors of a blueprint with the error envelope of the API."""
+
+    @blueprint.errorhandler(Exception)
+    def refuse(error: Exception) -> Response:
+        response = envelope.error_response(domain_error(error))
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response

@@ -1,0 +1,206 @@
+"""Bulk jobs: started after all assets were checked, stopped by a person, and shown with their progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.audit import actors, quotas
+from edge.audit.actors import Actor
+from edge.audit.audit import Act, Subject, acting
+from edge.bulk import asset_changes
+from edge.bulk.asset_changes import Action, BulkChange, Fault
+from edge.database.connection import execute, execute_many, reading, writing
+from edge.errors import Conflict, EdgeError, Invalid
+from edge.people.secrets import new_token
+
+MAX_ASSETS = 10_000
+KEPT = 20  # finished jobs of an organization
+STOPPED = "stopped before this asset was changed"
+
+
+class Refused(EdgeError):
+    """Nothing was changed, because some assets cannot be changed."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__(f"{len(faults)} assets cannot be changed")
+        self.faults = faults
+
+
+class BulkJob(NamedTuple):
+    """A bulk job. Times are microseconds since the epoch, UTC. `end_reason` is set if it ended early."""
+
+    id: str
+    organization_id: int
+    person_id: int
+    person_name: str
+    device_id: int | None
+    device_name: str
+    change: BulkChange
+    total: int
+    created_at: int
+    finished_at: int | None
+    end_reason: str | None
+
+    @property
+    def is_import(self) -> bool:
+        return self.change.action is Action.IMPORT
+
+    @property
+    def actor(self) -> Actor:
+        return actors.person(self.organization_id, self.person_id, self.person_name, self.device_id, self.device_name)
+
+
+class Progress(NamedTuple):
+    """Numbers of assets: `failed` ones were tried and not changed, `remaining` ones not tried yet."""
+
+    total: int
+    failed: int
+    remaining: int
+
+    @property
+    def tried(self) -> int:
+        return self.total - self.remaining
+
+    @property
+    def changed(self) -> int:
+        return self.total - self.remaining - self.failed
+
+
+_COLUMNS = ", ".join(BulkJob._fields)
+
+
+def start(actor: Actor, change: BulkChange, asset_ids: Sequence[int]) -> str:
+    """Check all assets, store the job and return its id. Nothing is changed yet; `slices` does that.
+
+    Raises Refused, Invalid, and Conflict while another job of the organization is running.
+    """
+    if actor.person_id is None:
+        raise Invalid.one("actor", "invalid_value", "Only people can start a bulk job")
+    ids = list(dict.fromkeys(asset_ids))
+    if not 1 <= len(ids) <= MAX_ASSETS:
+        raise Invalid.one("assets", "invalid_value", f"Choose 1 to {MAX_ASSETS:,} assets")
+    with reading():  # checking takes longer than writing, so the write lock is not held
+        asset_changes.check_change(actor.organization_id, change)
+        if faults := asset_changes.check_assets(actor.organization_id, change, ids):
+            raise Refused(faults)
+    with acting(actor) as act:
+        check_idle(actor.organization_id)
+        if change.action is Action.RESTORE:
+            quotas.check_cap(actor, "asset", more=len(ids), added=0)
+        quotas.charge(actor, quotas.LINE_BYTES * len(ids))
+        return _store(act, change, ids)
+
+
+def check_idle(organization_id: int) -> None:
+    """Raise Conflict while a job of the organization is running. Call in the transaction that starts another one."""
+    if running_job(organization_id):
+        raise Conflict("Another change or import is running. Wait until it has finished, or stop it")
+
+
+def stop(actor: Actor, job_id: str) -> None:
+    """Stop a job after the slice that is being written. Assets that are already changed stay changed."""
+    with writing():
+        job = find_job(actor.organization_id, job_id)
+        if job and job.finished_at is None:
+            finish(actor, job, f"stopped by {actor.name}")
+
+
+def finish(actor: Actor, job: BulkJob, end_reason: str | None = None) -> None:
+    """End a job. Assets that were not tried get a reason."""
+    with acting(actor) as act:
+        number = progress(job)
+        execute("UPDATE bulk_job_asset SET reason = ? WHERE job_id = ? AND reason IS NULL", (STOPPED, job.id))
+        execute("UPDATE bulk_job SET finished_at = ?, end_reason = ? WHERE id = ?", (clock.now(), end_reason, job.id))
+        detail = {"action": job.change.action, "changed": number.changed, "not_changed": number.total - number.changed}
+        act.note("bulk_change.ended", _subject(job.id), detail | ({"reason": end_reason} if end_reason else {}))
+
+
+def find_job(organization_id: int, job_id: str) -> BulkJob | None:
+    row = execute(
+        f"SELECT {_COLUMNS} FROM bulk_job WHERE id = ? AND organization_id = ?", (job_id, organization_id)
+    ).fetchone()
+    return _job(row) if row else None
+
+
+def running_job(organization_id: int) -> BulkJob | None:
+    row = execute(
+        f"SELECT {_COLUMNS} FROM bulk_job WHERE organization_id = ? AND finished_at IS NULL", (organization_id,)
+    ).fetchone()
+    return _job(row) if row else None
+
+
+def running_jobs() -> list[BulkJob]:
+    """Return the running jobs of all organizations, oldest first. For the service only."""
+    sql = f"SELECT {_COLUMNS} FROM bulk_job WHERE finished_at IS NULL ORDER BY created_at"
+    return [_job(row) for row in execute(sql).fetchall()]
+
+
+def progress(job: BulkJob) -> Progress:
+    sql = "SELECT count(reason), count(*) - count(reason) FROM bulk_job_asset WHERE job_id = ?"
+    if job.is_import:
+        sql = (
+            "SELECT count(*) FILTER (WHERE result = 'faulty'), count(*) FILTER (WHERE result IS NULL) "
+            "FROM bulk_job_row WHERE job_id = ?"
+        )
+    failed, remaining = execute(sql, (job.id,)).fetchone()
+    if job.is_import and job.finished_at:  # stopped
+        failed, remaining = failed + remaining, 0
+    return Progress(job.total, failed, remaining)
+
+
+def failures(job: BulkJob, limit: int) -> list[Fault]:
+    """Return assets that were not changed, sorted by key."""
+    sql = (
+        "SELECT one.asset_id, ifnull(a.external_key, ''), ifnull(a.name, ''), one.reason FROM bulk_job_asset one "
+        "LEFT JOIN asset a ON a.id = one.asset_id WHERE one.job_id = ? AND one.reason IS NOT NULL "
+        "ORDER BY a.external_key LIMIT ?"
+    )
+    return [Fault(*row) for row in execute(sql, (job.id, limit))]
+
+
+def _store(act: Act, change: BulkChange, asset_ids: Sequence[int]) -> str:
+    job_id = add(act.actor, change, len(asset_ids), "")
+    execute_many(
+        "INSERT INTO bulk_job_asset (job_id, asset_id) VALUES (?, ?)", ((job_id, asset_id) for asset_id in asset_ids)
+    )
+    begin(act, job_id, change, {"assets": len(asset_ids)})
+    return job_id
+
+
+def add(actor: Actor, change: BulkChange, total: int, end_reason: str) -> str:
+    """Add a job in the caller's transaction and return its id. Until it begins, it has ended for the given reason."""
+    job_id, now = new_token(), clock.now()
+    row = (
+        *(job_id, actor.organization_id, actor.person_id, actor.name, actor.device_id, actor.device_name),
+        *(asset_changes.to_json(change), total, now, now, end_reason),
+    )
+    _drop_many(actor.organization_id)
+    execute(f"INSERT INTO bulk_job ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
+    return job_id
+
+
+def begin(act: Act, job_id: str, change: BulkChange, detail: Mapping[str, int]) -> None:
+    """Let `slices` write the job."""
+    execute("UPDATE bulk_job SET finished_at = NULL, end_reason = NULL WHERE id = ?", (job_id,))
+    given = {name: value for name, value in change._asdict().items() if value not in (None, "", False)}
+    act.note("bulk_change.started", _subject(job_id), given | dict(detail))
+
+
+def _drop_many(organization_id: int) -> None:
+    """Delete the oldest finished jobs, which are more than the limit with the one that is added."""
+    execute(
+        "DELETE FROM bulk_job WHERE id IN (SELECT id FROM bulk_job WHERE organization_id = ? "
+        "AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT -1 OFFSET ?)",
+        (organization_id, KEPT - 1),
+    )
+
+
+def _subject(job_id: str) -> Subject:
+    return Subject("bulk_change", job_id, "Bulk change")
+
+
+def _job(row: Sequence[object]) -> BulkJob:
+    job = BulkJob._make(row)
+    return job._replace(change=asset_changes.from_json(str(job.change)))

@@ -1,0 +1,125 @@
+"""Writes bulk jobs in slices. Others can write between two slices, and a job continues after a crash.
+
+A slice changes some assets and removes them from the job in one transaction, so each is changed exactly once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from edge.bulk import asset_changes, bulk_jobs, imports
+from edge.bulk.asset_changes import Action, reason_of
+from edge.bulk.bulk_jobs import BulkJob
+from edge.database.connection import database, execute, execute_many, writing
+from edge.database.sliced_writing import SLICE_SECONDS, next_length
+from edge.errors import EdgeError, OverQuota, Unavailable
+from edge.people import people
+from edge.people.people import RANK, Role
+from edge.records import gs1
+from edge.validation import json_text
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 0.01  # waiting writers come first anyway
+MOST_OF_A_SLICE = 200  # assets
+INTERNAL_ERROR = "internal error; see the log"
+
+
+def run_jobs(wait: Callable[[float], bool]) -> None:
+    """Write all running jobs in turns, one slice each, until they are done or `wait` returns True.
+
+    A job whose person is over quota continues with a later call, as after Unavailable, which is raised.
+    """
+    waiting: set[str] = set()
+    seconds = SLICE_SECONDS
+    while jobs := [job for job in bulk_jobs.running_jobs() if job.id not in waiting]:
+        for job in jobs:
+            try:
+                held = write_slice(job, seconds)
+                seconds = next_length(seconds, held)
+            except OverQuota:
+                waiting.add(job.id)
+            if wait(PAUSE_SECONDS):
+                return
+
+
+def write_slice(job: BulkJob, seconds: float = SLICE_SECONDS) -> float:
+    """Change the next assets of a job in one transaction, for about `seconds`, and end the job after the last one.
+
+    Returns how long the write lock was held.
+    """
+    gs1.identify_before_writing(_next_codes(job))
+    with writing():
+        begun = time.monotonic()
+        _write(job, begun + seconds)
+    return time.monotonic() - begun
+
+
+def _write(job: BulkJob, until: float) -> None:
+    current = bulk_jobs.find_job(job.organization_id, job.id)
+    if current is None or current.finished_at is not None:
+        return
+    if not _is_permitted(job):
+        bulk_jobs.finish(job.actor, job, f"{job.person_name} may no longer change assets")
+        return
+    if job.is_import:
+        is_done = imports.write_some(job, until, MOST_OF_A_SLICE)
+    else:
+        _change_some(job, _next_assets(job), until)
+        is_done = not _next_assets(job)
+    if is_done:
+        bulk_jobs.finish(job.actor, job)
+
+
+def _is_permitted(job: BulkJob) -> bool:
+    person = people.find_person(job.organization_id, job.person_id)
+    return person is not None and person.disabled_at is None and RANK[Role(person.role)] >= RANK[Role.EDITOR]
+
+
+def _next_assets(job: BulkJob) -> list[int]:
+    sql = "SELECT asset_id FROM bulk_job_asset WHERE job_id = ? AND reason IS NULL ORDER BY asset_id LIMIT ?"
+    return [asset_id for (asset_id,) in execute(sql, (job.id, MOST_OF_A_SLICE)).fetchall()]
+
+
+def _next_codes(job: BulkJob) -> list[str]:
+    """Return the tags of the next rows, or the keys of the next assets, which a move looks up like scanned codes."""
+    if job.is_import:
+        return imports.next_codes(job, MOST_OF_A_SLICE)
+    if job.change.action is not Action.MOVE:
+        return []
+    sql = "SELECT external_key FROM asset WHERE id IN (SELECT value FROM json_each(?))"
+    return [key for (key,) in execute(sql, (json_text.text(_next_assets(job)),)).fetchall()]
+
+
+def _change_some(job: BulkJob, asset_ids: Sequence[int], until: float) -> None:
+    """Change assets until the time of the slice is over, and record which were changed."""
+    changed: list[tuple[str, int]] = []
+    failed: list[tuple[str, str, int]] = []
+    for asset_id in asset_ids:
+        if reason := _change(job, asset_id):
+            failed.append((reason, job.id, asset_id))
+        else:
+            changed.append((job.id, asset_id))
+        if time.monotonic() > until:
+            break
+    execute_many("DELETE FROM bulk_job_asset WHERE job_id = ? AND asset_id = ?", changed)
+    execute_many("UPDATE bulk_job_asset SET reason = ? WHERE job_id = ? AND asset_id = ?", failed)
+
+
+def _change(job: BulkJob, asset_id: int) -> str:
+    """Change one asset. Returns why that failed, or "". A failure leaves no trace of this asset."""
+    try:
+        with database.savepoint():
+            asset_changes.apply(job.actor, job.change, job.id, job.created_at, asset_id)
+    except (OverQuota, Unavailable):
+        raise
+    except EdgeError as error:
+        return reason_of(error)
+    except Exception:
+        if not database.connection().in_transaction:  # SQLite has rolled back the slice
+            raise
+        log.exception("Bulk job %s failed for asset %d", job.id, asset_id)
+        return INTERNAL_ERROR
+    return ""

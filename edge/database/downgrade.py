@@ -1,0 +1,144 @@
+"""Downgrade of the database to the schema of an earlier release, in one transaction.
+
+Newer tables and columns are dropped; all other rows stay. It refuses steps that cannot be undone this way.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from edge.database import migrate
+from edge.database.connection import FILE_NAME
+from edge.database.migrate import SchemaObject
+from edge.errors import SetupError
+
+# A step with this line changes values, so an earlier release would misread them.
+ONE_WAY = "-- No way back:"
+_ASIDE = "newer_"
+# What the loss of a table means for other people than the one who asked for it.
+_CONSEQUENCES = {
+    "people_setting": "The earlier release does not know which assets are people: everyone who may see assets can now "
+    "see where they are",
+}
+
+
+class Downgraded(NamedTuple):
+    schema_before: int
+    dropped: dict[str, int]  # rows of each dropped table
+
+    @property
+    def warnings(self) -> list[str]:
+        return [text for table, text in _CONSEQUENCES.items() if self.dropped.get(table)]
+
+
+def downgrade(data_dir: Path, number: int) -> Downgraded:
+    """Change the database to schema `number`, completely or not at all. Requires the lock of the data directory.
+
+    Raises SetupError if the data does not fit that schema.
+    """
+    with closing(sqlite3.connect(data_dir / FILE_NAME, isolation_level=None)) as connection:
+        (present,) = connection.execute("PRAGMA user_version").fetchone()
+        _check_steps(number, present)
+        connection.execute("PRAGMA foreign_keys = off")
+        connection.execute("PRAGMA legacy_alter_table = on")  # references to a renamed table keep its name
+        connection.execute("PRAGMA synchronous = full")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            dropped = _change(connection, number)
+        except sqlite3.Error as error:
+            connection.execute("ROLLBACK")
+            raise SetupError(f"The data does not fit schema {number}: {error}") from error
+        except SetupError:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return Downgraded(present, dropped)
+
+
+def _check_steps(number: int, present: int) -> None:
+    newest = migrate.newest_schema()
+    if not 0 < number <= present <= newest:
+        raise SetupError(f"The database has schema {present}; this release knows 1 to {newest}")
+    for name, sql in migrate.steps_after(number, present):
+        reason = next((line for line in sql.splitlines() if line.startswith(ONE_WAY)), "")
+        if reason:
+            raise SetupError(f"Step {name} cannot be undone: {reason.removeprefix(ONE_WAY).strip()}")
+
+
+def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
+    required, allowed = migrate.known_schema(number)
+    present = migrate.schema_of(connection)
+    for item in present:
+        if item.kind in ("trigger", "view"):
+            connection.execute(f'DROP {item.kind} "{item.name}"')
+        elif item.kind == "index" and item not in required:
+            connection.execute(f'DROP INDEX "{item.name}"')
+    dropped = dict(_drop_tables(connection, present, {item.name for item in allowed}))
+    for item in sorted(required - present):
+        if item.kind == "table":
+            _rebuild(connection, item)
+            if connection.execute(f'PRAGMA foreign_key_check("{item.name}")').fetchone():
+                raise SetupError(f"Records of {item.name} refer to records that only a newer release has")
+    _create(connection, required | (present & allowed))
+    connection.execute("DELETE FROM schema_step WHERE number > ?", (number,))
+    connection.execute(f"PRAGMA user_version = {number:d}")
+    _check_result(connection, required, allowed)
+    return dropped
+
+
+def _drop_tables(
+    connection: sqlite3.Connection, present: set[SchemaObject], kept: set[str]
+) -> Iterator[tuple[str, int]]:
+    # A virtual table goes first and takes its own tables along.
+    for item in sorted(present, key=lambda item: "VIRTUAL" not in item.sql):
+        if item.kind == "table" and item.name not in kept:
+            exists = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (item.name,)).fetchone()
+            if exists:
+                yield item.name, _count(connection, item.name)
+                connection.execute(f'DROP TABLE "{item.name}"')
+
+
+def _rebuild(connection: sqlite3.Connection, required: SchemaObject) -> None:
+    """Give a table its earlier columns."""
+    name, aside = required.name, f"{_ASIDE}{required.name}"
+    if "VIRTUAL" in required.sql or not _columns(connection, name):
+        raise SetupError(f"Table {name} was removed or replaced by a newer release")
+    connection.execute(f'ALTER TABLE "{name}" RENAME TO "{aside}"')
+    connection.execute(required.sql)
+    newer = _columns(connection, aside)
+    lost = [column for column in _columns(connection, name) if column not in newer]
+    if lost:
+        raise SetupError(f"Columns of {name} were removed by a newer release: {', '.join(lost)}")
+    columns = ", ".join(f'"{column}"' for column in _columns(connection, name))
+    connection.execute(f'INSERT INTO "{name}" ({columns}) SELECT {columns} FROM "{aside}"')
+    connection.execute(f'DROP TABLE "{aside}"')
+
+
+def _create(connection: sqlite3.Connection, required: set[SchemaObject]) -> None:
+    """Create missing indexes, views and triggers."""
+    present = {(item.kind, item.name) for item in migrate.schema_of(connection)}  # kinds may share a name
+    for kind in ("index", "view", "trigger"):
+        for item in sorted(required):
+            if item.kind == kind and (kind, item.name) not in present:
+                connection.execute(item.sql)
+
+
+def _check_result(connection: sqlite3.Connection, required: set[SchemaObject], allowed: set[SchemaObject]) -> None:
+    present = migrate.schema_of(connection)
+    if not required <= present or not present <= allowed:
+        names = ", ".join(sorted(item.name for item in (required - present) | (present - allowed))[:5])
+        raise SetupError(f"The tables would differ from those of the earlier release: {names}")
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+
+
+def _count(connection: sqlite3.Connection, table: str) -> int:
+    count: int = connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0]
+    return count

@@ -1,0 +1,1 @@
+"""Doors: which assets passed them, when, and in which direction."""

@@ -1,0 +1,223 @@
+"""Doors: their names, and the antennas that read their inner and outer side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting, changed
+from edge.database.connection import execute, execute_many
+from edge.doors.passage_rule import Side
+from edge.errors import Conflict, Invalid, NotFound
+from edge.records import locations
+from edge.tracking.antenna_names import FIRST_PORT, names_of
+from edge.validation import json_text, values
+
+MOST_ANTENNAS = 16  # for each side
+
+
+class DoorAntenna(NamedTuple):
+    """An antenna of a door. `port` None: all antennas of the reader."""
+
+    side: Side
+    reader_id: int
+    port: int | None
+
+
+class NamedAntenna(NamedTuple):
+    """An antenna of a door as pages show it."""
+
+    side: Side
+    reader_id: int
+    antenna: str  # empty: all antennas of the reader
+    port: int | None
+    label: str
+
+
+class Door(NamedTuple):
+    """A door. `site` is the name of the site whose door it is, at a hub."""
+
+    id: int
+    organization_id: int
+    name: str
+    location_id: int | None
+    location_name: str | None
+    site: str | None
+
+
+class Readable(NamedTuple):
+    """A door of one antenna, for ingest."""
+
+    door_id: int
+    side: int
+    organization_id: int
+
+
+_DOORS = """
+SELECT d.id, d.organization_id, d.name, d.location_id, l.name, s.name FROM door d
+LEFT JOIN location l ON l.id = d.location_id AND l.deleted_at IS NULL LEFT JOIN site s ON s.no = d.site_no
+WHERE d.organization_id = ? AND d.deleted_at IS NULL
+"""
+
+
+def list_doors(organization_id: int) -> list[Door]:
+    return [Door(*row) for row in execute(f"{_DOORS} ORDER BY s.name, d.name, d.id", (organization_id,))]
+
+
+def find_door(organization_id: int, door_id: int) -> Door:
+    """Return a door. Raises NotFound."""
+    row = execute(f"{_DOORS} AND d.id = ?", (organization_id, door_id)).fetchone()
+    if row is None:
+        raise NotFound("no such door")
+    return Door(*row)
+
+
+def door_named(organization_id: int, name: str) -> Door:
+    """Return the door of this box with a name. Raises NotFound."""
+    row = execute(f"{_DOORS} AND d.site_no IS NULL AND d.name = ? COLLATE NOCASE", (organization_id, name)).fetchone()
+    if row is None:
+        raise NotFound(f"no door is named {name}")
+    return Door(*row)
+
+
+def antennas_of(organization_id: int, door_id: int) -> list[NamedAntenna]:
+    """Return the antennas of a door with their names, the inner side first."""
+    rows = execute(
+        "SELECT a.side, a.reader_id, r.name, a.port FROM door_antenna a JOIN reader r ON r.id = a.reader_id "
+        "JOIN door d ON d.id = a.door_id WHERE d.organization_id = ? AND a.door_id = ? "
+        "ORDER BY a.side, r.name, a.port",
+        (organization_id, door_id),
+    ).fetchall()
+    shown = []
+    for side, reader_id, name, port in rows:
+        antenna = "" if port is None else _port_label(reader_id, port)
+        label = f"{name} / {antenna}" if antenna else name
+        shown.append(NamedAntenna(Side(side), reader_id, antenna, port, label))
+    return shown
+
+
+def _with_sides(antennas: Sequence[NamedAntenna]) -> list[str]:
+    return [f"{one.side.name.lower()} {one.label}" for one in antennas]
+
+
+def _port_label(reader_id: int, port: int) -> str:
+    return names_of(reader_id).get(port, str(port)) if port >= FIRST_PORT else str(port)
+
+
+def add_door(actor: Actor, name: str, location_id: int | None = None) -> int:
+    """Create a door and return its id. Raises Invalid, and Conflict if the name is taken."""
+    name = values.name("name", name)
+    with acting(actor) as act:
+        _check_name(actor.organization_id, name, None)
+        _check_location(actor.organization_id, location_id)
+        door_id: int = execute(
+            "INSERT INTO door (organization_id, name, location_id, created_at) VALUES (?, ?, ?, ?) RETURNING id",
+            (actor.organization_id, name, location_id, clock.now()),
+        ).fetchone()[0]
+        act.note("door.created", Subject("door", door_id, name), {"location_id": location_id})
+    return door_id
+
+
+def change_door(actor: Actor, door_id: int, name: str, location_id: int | None) -> None:
+    """Rename a door, or set its location. Raises NotFound, Invalid and Conflict."""
+    name = values.name("name", name)
+    with acting(actor) as act:
+        door = _own_door(actor.organization_id, door_id)
+        _check_name(actor.organization_id, name, door_id)
+        _check_location(actor.organization_id, location_id)
+        execute("UPDATE door SET name = ?, location_id = ? WHERE id = ?", (name, location_id, door_id))
+        before, after = (
+            {"name": door.name, "location_id": door.location_id},
+            {"name": name, "location_id": location_id},
+        )
+        act.note_changes("door.changed", Subject("door", door_id, name), changed(before, after))
+
+
+def set_antennas(actor: Actor, door_id: int, antennas: Sequence[DoorAntenna]) -> None:
+    """Replace the antennas of a door. Raises NotFound, and Invalid for an unknown reader or too many antennas."""
+    with acting(actor) as act:
+        door = _own_door(actor.organization_id, door_id)
+        _check_antennas(actor.organization_id, antennas)
+        before = antennas_of(actor.organization_id, door_id)
+        execute("DELETE FROM door_antenna WHERE door_id = ?", (door_id,))
+        execute_many(
+            "INSERT INTO door_antenna (door_id, side, reader_id, port) VALUES (?, ?, ?, ?)",
+            [(door_id, *one) for one in antennas],
+        )
+        after = antennas_of(actor.organization_id, door_id)
+        change = {"antennas": {"old": _with_sides(before), "new": _with_sides(after)}} if before != after else {}
+        act.note_changes("door.changed", Subject("door", door_id, door.name), change)
+
+
+def remove_door(actor: Actor, door_id: int) -> None:
+    """Remove a door; its passages are kept. Raises NotFound."""
+    with acting(actor) as act:
+        door = _own_door(actor.organization_id, door_id)
+        execute("DELETE FROM door_antenna WHERE door_id = ?", (door_id,))
+        execute("UPDATE door SET deleted_at = ? WHERE id = ?", (clock.now(), door_id))
+        act.note("door.deleted", Subject("door", door_id, door.name))
+
+
+def doors_version() -> int:
+    """Return a number that changes with the antennas of any door."""
+    version: int = execute("SELECT doors FROM version").fetchone()[0]
+    return version
+
+
+def all_antennas() -> dict[tuple[int, int | None], list[Readable]]:
+    """Return the doors of all organizations by antenna. For ingest only."""
+    by_antenna: dict[tuple[int, int | None], list[Readable]] = {}
+    rows = execute(
+        "SELECT a.reader_id, a.port, d.id, a.side, d.organization_id FROM door_antenna a "
+        "JOIN door d ON d.id = a.door_id AND d.deleted_at IS NULL "
+        "JOIN reader r ON r.id = a.reader_id AND r.organization_id = d.organization_id"
+    )
+    for reader_id, port, *door in rows:
+        by_antenna.setdefault((reader_id, port), []).append(Readable(*door))
+    return by_antenna
+
+
+def _own_door(organization_id: int, door_id: int) -> Door:
+    door = find_door(organization_id, door_id)
+    if door.site is not None:
+        raise Conflict(f"this door belongs to {door.site}; change it there")
+    return door
+
+
+def _check_name(organization_id: int, name: str, door_id: int | None) -> None:
+    row = execute(
+        "SELECT 1 FROM door WHERE organization_id = ? AND name = ? COLLATE NOCASE AND deleted_at IS NULL "
+        "AND site_no IS NULL AND id IS NOT ?",
+        (organization_id, name, door_id),
+    ).fetchone()
+    if row:
+        raise Conflict("another door has this name")
+
+
+def _check_location(organization_id: int, location_id: int | None) -> None:
+    if location_id is None:
+        return
+    try:
+        locations.get(organization_id, location_id)
+    except NotFound as error:
+        raise Invalid.one("location_id", "fk_not_found", "This location does not exist") from error
+
+
+def _check_antennas(organization_id: int, antennas: Sequence[DoorAntenna]) -> None:
+    for side in Side:
+        if sum(one.side == side for one in antennas) > MOST_ANTENNAS:
+            raise Invalid.one("antennas", "too_many", f"A side can have at most {MOST_ANTENNAS} antennas")
+    seen: set[tuple[int, int | None]] = set()
+    for one in antennas:
+        if (one.reader_id, one.port) in seen:
+            raise Invalid.one("antennas", "invalid_value", "An antenna can read one side of a door only")
+        seen.add((one.reader_id, one.port))
+    known = execute(
+        "SELECT count(*) FROM reader WHERE organization_id = ? AND deleted_at IS NULL "
+        "AND id IN (SELECT value FROM json_each(?))",
+        (organization_id, json_text.text(sorted({one.reader_id for one in antennas}))),
+    ).fetchone()[0]
+    if known != len({one.reader_id for one in antennas}):
+        raise Invalid.one("antennas", "fk_not_found", "A reader does not exist")

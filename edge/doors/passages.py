@@ -1,0 +1,266 @@
+"""Recording of passages: keeps the last reads at doors and decides again whatever new reads may change.
+
+Called in the transaction of the batch that brings the reads. Decisions depend on the reads and their times only, so
+late reads and other batches lead to the same passages. A changed passage keeps its number; one that late reads disprove
+is marked as withdrawn, because its event is already out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.clock import SECOND
+from edge.database.connection import execute, execute_many
+from edge.doors.doors import Readable, all_antennas, doors_version
+from edge.doors.passage_rule import ALONE, LINK, REACH, REVISED, Direction, DoorRead, Passage, passages
+from edge.tracking.signal_strength import NO_RSSI
+
+KEPT_FOR = 600 * SECOND  # after receipt
+MOST_KEPT = 300_000  # reads
+DROPPED_AT_ONCE = 5_000
+COUNTED_EVERY = 30 * SECOND
+MOST_REMEMBERED = 20_000  # pairs of asset and door
+MOST_SHOWN = 60  # reads kept with a passage
+SAME = 12 * SECOND  # a decision at most that far from an earlier one revises it
+
+
+class NewRead(NamedTuple):
+    """A read of an asset by an antenna that may belong to doors."""
+
+    asset_id: int
+    observed_at: int
+    door_id: int
+    side: int
+    tenths: int
+
+
+class DoorReads:
+    """Reads of one ingest process at doors. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._antennas: Mapping[tuple[int, int | None], Sequence[Readable]] = {}
+        self._organizations: dict[int, int] = {}
+        self._new: list[NewRead] = []
+        self._last: dict[tuple[int, int], list[int]] = {}  # (asset, door) -> last read on each side
+        self._swept_at = self._counted_at = 0
+        self._drop_before = 0
+
+    def refresh(self) -> None:
+        """Reload the antennas if they changed. First step of each transaction."""
+        self._new.clear()
+        version = doors_version()
+        if version != self._version:
+            self._antennas = all_antennas()
+            self._organizations = {one.door_id: one.organization_id for each in self._antennas.values() for one in each}
+            self._last.clear()
+            self._version = version
+
+    def forget(self) -> None:
+        """Discard the memory after a rollback."""
+        self._version = -1
+        self._new.clear()
+
+    @property
+    def is_idle(self) -> bool:
+        """Return True if there are no doors."""
+        return not self._antennas
+
+    def note(self, reader_id: int, port: int | None, asset_id: int, observed_at: int, rssi: float | None) -> None:
+        """Collect a read if its antenna belongs to doors."""
+        antennas = self._antennas
+        doors = antennas.get((reader_id, port or 0)) or antennas.get((reader_id, None))
+        for door in doors or ():
+            tenths = NO_RSSI if rssi is None else max(-30_000, min(30_000, round(rssi * 10)))
+            self._new.append(NewRead(asset_id, observed_at, door.door_id, door.side, tenths))
+
+    def record(self) -> None:
+        """Store the collected reads and decide. Within the caller's transaction."""
+        if not self._new:
+            return
+        now = clock.now()
+        execute_many(
+            "INSERT INTO door_read (asset_id, observed_at, door_id, side, tenths, received_at) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            [(*read, now) for read in self._new],
+        )
+        by_asset: dict[int, list[int]] = {}
+        for read in self._new:
+            if self._may_decide(read):
+                by_asset.setdefault(read.asset_id, []).append(read.observed_at)
+        self._new.clear()
+        for asset_id, times in by_asset.items():
+            for since, until in _ranges(times):
+                _decide(asset_id, since, until, self._organizations, now)
+        self._sweep(now)
+
+    def _may_decide(self, read: NewRead) -> bool:
+        """Return False if the read cannot change a passage: the other side has not read the asset at about the time.
+
+        A pallet near a door is read by one side for hours, and costs no decision.
+        """
+        key = (read.asset_id, read.door_id)
+        last = self._last.get(key)
+        if last is None:
+            if len(self._last) >= MOST_REMEMBERED:
+                self._last.clear()
+            last = self._last[key] = _last_reads(*key)
+        is_late = read.observed_at < max(last)
+        last[read.side] = max(last[read.side], read.observed_at)
+        return is_late or abs(read.observed_at - last[1 - read.side]) <= LINK + ALONE
+
+    def _sweep(self, now: int) -> None:
+        if 0 <= now - self._swept_at < SECOND:  # negative after the clock was set back
+            return
+        self._swept_at = now
+        if not 0 <= now - self._counted_at < COUNTED_EVERY:
+            self._counted_at = now
+            row = execute(
+                "SELECT received_at FROM door_read ORDER BY received_at DESC LIMIT 1 OFFSET ?", (MOST_KEPT,)
+            ).fetchone()
+            self._drop_before = row[0] if row else 0
+        # The second ones were received before the clock was set back.
+        for condition, limit in (("<", max(now - KEPT_FOR, self._drop_before)), (">", now + KEPT_FOR)):
+            execute(
+                "DELETE FROM door_read WHERE (asset_id, observed_at, door_id, side, tenths) IN "
+                "(SELECT asset_id, observed_at, door_id, side, tenths FROM door_read "
+                f"WHERE received_at {condition} ? ORDER BY received_at LIMIT ?)",
+                (limit, DROPPED_AT_ONCE),
+            )
+
+
+_NEVER = -(2**62)
+
+
+def _last_reads(asset_id: int, door_id: int) -> list[int]:
+    last = [_NEVER, _NEVER]
+    rows = execute(
+        "SELECT side, max(observed_at) FROM door_read WHERE asset_id = ? AND door_id = ? GROUP BY side",
+        (asset_id, door_id),
+    )
+    for side, at in rows:
+        last[side] = at
+    return last
+
+
+def _ranges(times: list[int]) -> list[tuple[int, int]]:
+    """Return the ranges of time in which decisions may change; overlapping ones are joined."""
+    ranges: list[tuple[int, int]] = []
+    for at in sorted(times):
+        if ranges and at - REVISED <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], at + REVISED)
+        else:
+            ranges.append((at - REVISED, at + REVISED))
+    return ranges
+
+
+class _Stored(NamedTuple):
+    no: int
+    door_id: int
+    at: int
+    direction: int
+    confidence: int
+    inner_reads: int
+    outer_reads: int
+    since: int
+    until: int
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        return self[1:]
+
+
+def _decide(asset_id: int, since: int, until: int, organizations: Mapping[int, int], now: int) -> None:
+    """Decide the passages of an asset in a range of time, and write the differences."""
+    reads = _reads(asset_id, since - REACH, until + REACH)
+    decided = [pair for pair in passages(reads, since, until) if pair[0] in organizations]
+    stored = [
+        _Stored(*row)
+        for row in execute(
+            "SELECT no, door_id, at, direction, confidence, inner_reads, outer_reads, since, until FROM passage "
+            "WHERE asset_id = ? AND at >= ? AND at < ? AND site_no IS NULL ORDER BY at, no",
+            (asset_id, since, until),
+        )
+    ]
+    for door_id, one in decided:
+        before = _earlier(stored, door_id, one)
+        new = (door_id, one.at, int(one.direction), round(one.confidence * 1000), *one[3:7])
+        if before is not None:
+            stored.remove(before)
+            if before.values == new:
+                continue
+        shown = _packed(reads[door_id], one)
+        if before is None:
+            _insert(organizations[door_id], asset_id, new, now, shown)
+        else:
+            _update(before.no, new, shown, is_other=before.direction != one.direction)
+    for gone in stored:
+        if gone.direction != Direction.WITHDRAWN and gone.door_id in organizations:
+            execute(
+                "UPDATE passage SET direction = ?, revision = revision + 1 WHERE no = ?", (Direction.WITHDRAWN, gone.no)
+            )
+
+
+def _earlier(stored: Sequence[_Stored], door_id: int, one: Passage) -> _Stored | None:
+    """Return the earlier decision about the same passage: the nearest one at the door."""
+    near = [row for row in stored if row.door_id == door_id and abs(row.at - one.at) <= SAME]
+    return min(near, key=lambda row: (abs(row.at - one.at), row.no), default=None)
+
+
+def _insert(organization_id: int, asset_id: int, new: tuple[int, ...], now: int, shown: bytes) -> None:
+    execute(
+        "INSERT INTO passage (organization_id, asset_id, door_id, at, direction, confidence, inner_reads, outer_reads, "
+        "since, until, decided_at, reads) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (organization_id, asset_id, *new, now, shown),
+    )
+
+
+def _update(no: int, new: tuple[int, ...], shown: bytes, *, is_other: bool) -> None:
+    execute(
+        "UPDATE passage SET door_id = ?, at = ?, direction = ?, confidence = ?, inner_reads = ?, outer_reads = ?, "
+        "since = ?, until = ?, reads = ?, revision = revision + ? WHERE no = ?",
+        (*new, shown, is_other, no),
+    )
+
+
+def _reads(asset_id: int, since: int, until: int) -> dict[int, list[DoorRead]]:
+    rows = execute(
+        "SELECT door_id, observed_at, side, tenths FROM door_read WHERE asset_id = ? AND observed_at BETWEEN ? AND ? "
+        "ORDER BY observed_at, side, tenths",
+        (asset_id, since, until),
+    )
+    reads: dict[int, list[DoorRead]] = {}
+    for door_id, at, side, tenths in rows:
+        reads.setdefault(door_id, []).append(DoorRead(at, side, None if tenths == NO_RSSI else tenths / 10))
+    return reads
+
+
+_PACKED = struct.Struct("<IBh")  # microseconds since the first read, side, tenths of a dBm
+
+
+def _packed(reads: Sequence[DoorRead], one: Passage) -> bytes:
+    """Return the reads behind a passage. Of too many, the strongest of each side in equal steps of time."""
+    behind = [read for read in reads if one.since <= read.at <= one.until]
+    if len(behind) > MOST_SHOWN:
+        step = (one.until - one.since) // (MOST_SHOWN // 2) + 1
+        best: dict[tuple[int, int], DoorRead] = {}
+        for read in behind:
+            key = ((read.at - one.since) // step, read.side)
+            if key not in best or read.strength > best[key].strength:
+                best[key] = read
+        behind = sorted(best.values())
+    return b"".join(
+        _PACKED.pack(read.at - one.since, read.side, NO_RSSI if read.rssi is None else round(read.rssi * 10))
+        for read in behind
+    )
+
+
+def unpacked(packed: bytes | None, since: int) -> list[DoorRead]:
+    """Return the reads that were kept with a passage."""
+    return [
+        DoorRead(since + after, side, None if tenths == NO_RSSI else tenths / 10)
+        for after, side, tenths in _PACKED.iter_unpack(packed or b"")
+    ]

@@ -1,0 +1,325 @@
+"""Queries of events, page by page.
+
+The events have no order over all assets: stays come track by track, then errors of undone scans, passages and carriers.
+So each page uses primary keys only and examines a bounded number of rows; a page with few matches may be empty and have
+a next page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from edge import clock
+from edge.database.connection import are_people_hidden, execute, reading
+from edge.doors.passage_rule import Direction
+from edge.epcis import places
+from edge.epcis.event_ids import event_id
+from edge.epcis.names import Names
+from edge.tracking.shown_positions import is_asset_shown
+
+MOST_EXAMINED = 2_000  # rows, or tracks without rows
+Event = dict[str, Any]
+_EVER = 1 << 61
+
+
+class Query(NamedTuple):
+    """Filters. Empty collections are those that match nothing; None is no filter."""
+
+    types: Collection[str] | None = None
+    actions: Collection[str] | None = None
+    since: int = -_EVER
+    until: int = _EVER
+    recorded_since: int = -_EVER
+    recorded_until: int = _EVER
+    steps: Collection[str] | None = None
+    dispositions: Collection[str] | None = None
+    event_ids: Collection[str] | None = None
+    has_error: bool | None = None
+    places: Collection[int] | None = None  # bizLocation
+    read_points: Collection[int] | None = None  # locations
+    read_doors: Collection[int] | None = None
+    assets: Collection[int] | None = None  # in epcList or childEPCs
+    parents: Collection[int] | None = None
+    any_assets: Collection[int] | None = None
+
+
+class Found(NamedTuple):
+    """An event before it is named. Times are in µs; `error_at` is None unless it is declared as wrong."""
+
+    type: str
+    at: int
+    recorded_at: int
+    asset_id: int
+    location_id: int | None = None  # bizLocation
+    read_at: int | None = None  # location of the read point
+    door_id: int | None = None
+    carrier_id: int | None = None
+    action: str = "OBSERVE"
+    step: str | None = None
+    disposition: str | None = None
+    error_at: int | None = None
+
+
+Key = tuple[int, ...]
+Place = tuple[int, Key]  # source, key of its last row
+_Rows = list[tuple[Key, list[Found]]]
+
+
+def page(
+    organization_id: int, query: Query, names: Names, zone: ZoneInfo, place: Place | None, limit: int
+) -> tuple[list[Event], Place | None]:
+    """Return the next events, and the place from which to go on; None at the end."""
+    source, key = place or (0, ())
+    events: list[Event] = []
+    examined = 0
+    with reading():
+        words = places.all_of(organization_id)
+        while source < len(_SOURCES):
+            rows, cost, key_after = _SOURCES[source](organization_id, query, key)
+            with_words = [(at, [_with_words(words, one) for one in found]) for at, found in rows]
+            chosen = [(at, [one for one in found if _matches(query, one)]) for at, found in with_words]
+            names.load(*_records(one for _, found in chosen for one in found))
+            for at, found in chosen:
+                made = [_named(one, names, zone) for one in found]
+                events += [event for event in made if query.event_ids is None or event["eventID"] in query.event_ids]
+                if len(events) >= limit:
+                    return _shown(events, names), (source, at)
+            examined += cost
+            source, key = (source, key_after) if key_after else (source + 1, ())
+            if examined >= MOST_EXAMINED and source < len(_SOURCES):
+                return _shown(events, names), (source, key)
+    return _shown(events, names), None
+
+
+def _with_words(words: Mapping[tuple[places.Kind, int], places.Place], one: Found) -> Found:
+    """Return the event with the words of its place."""
+    if not words or one.carrier_id is not None:
+        return one
+    key: tuple[places.Kind, int] = ("location", one.read_at or 0) if one.door_id is None else ("door", one.door_id)
+    place = words.get(key)
+    return one._replace(step=place.biz_step or one.step, disposition=place.disposition) if place else one
+
+
+def _records(found: Iterator[Found]) -> tuple[set[int], set[int]]:
+    rows = list(found)
+    assets = {one.asset_id for one in rows} | {one.carrier_id for one in rows if one.carrier_id is not None}
+    places = {at for one in rows for at in (one.location_id, one.read_at) if at is not None}
+    return assets, places
+
+
+def _matches(query: Query, one: Found) -> bool:
+    is_read_there = query.read_points is None and query.read_doors is None
+    is_read_there |= one.read_at is not None and one.read_at in (query.read_points or ())
+    is_read_there |= one.door_id is not None and one.door_id in (query.read_doors or ())
+    return (
+        is_read_there
+        and query.since <= one.at < query.until
+        and query.recorded_since <= one.recorded_at < query.recorded_until
+        and _is_in(query.types, one.type)
+        and _is_in(query.actions, one.action)
+        and _is_in(query.steps, one.step)
+        and _is_in(query.dispositions, one.disposition)
+        and _is_in(query.places, one.location_id)
+        and _is_in(query.assets, one.asset_id)
+        and _is_in(query.parents, one.carrier_id)
+        and (query.any_assets is None or not {one.asset_id, one.carrier_id}.isdisjoint(query.any_assets))
+        and (query.has_error is None or query.has_error == (one.error_at is not None))
+    )
+
+
+def _is_in(allowed: Collection[Any] | None, value: object) -> bool:
+    return allowed is None or value in allowed
+
+
+def _named(one: Found, names: Names, zone: ZoneInfo) -> Event:
+    event: Event = {
+        "type": one.type,
+        "eventTime": clock.rfc3339(one.at),
+        "eventTimeZoneOffset": _offset(one.at, zone),
+        "recordTime": clock.rfc3339(one.recorded_at),
+    }
+    if one.carrier_id is None:
+        event["epcList"] = [names.asset(one.asset_id)]
+    else:
+        event |= {"parentID": names.asset(one.carrier_id), "childEPCs": [names.asset(one.asset_id)]}
+    event["action"] = one.action
+    if one.step:
+        event["bizStep"] = one.step
+    if one.disposition:
+        event["disposition"] = one.disposition
+    if one.door_id is not None:
+        event["readPoint"] = {"id": names.door(one.door_id)}
+    elif one.read_at is not None:
+        event["readPoint"] = {"id": names.location(one.read_at)}
+    if one.location_id is not None:
+        event["bizLocation"] = {"id": names.location(one.location_id)}
+    event["eventID"] = event_id(event)
+    if one.error_at is not None:
+        event["errorDeclaration"] = {"declarationTime": clock.rfc3339(one.error_at), "reason": "did_not_occur"}
+    return event
+
+
+def _shown(events: list[Event], names: Names) -> list[Event]:
+    """Show the names in the form that the client prefers; the ids are of Digital Links in any case."""
+    if names.as_urn:
+        for event in events:
+            for field in ("epcList", "childEPCs"):
+                if field in event:
+                    event[field] = [names.shown(name) for name in event[field]]
+            if "parentID" in event:
+                event["parentID"] = names.shown(event["parentID"])
+    return events
+
+
+def _offset(at: int, zone: ZoneInfo) -> str:
+    offset = clock.to_datetime(at).astimezone(zone).utcoffset()
+    minutes = round(offset.total_seconds() / 60) if offset else 0
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+
+# Sources: each returns rows with their keys, what they cost, and the key to go on from, empty at the end. -------------
+
+
+def _assets_of(query: Query) -> list[int] | None:
+    """Return the assets that events can be about, None for all."""
+    chosen = [set(one) for one in (query.assets, query.any_assets) if one is not None]
+    return sorted(set.intersection(*chosen)) if chosen else None
+
+
+def _one_of(query: Query, column: str) -> tuple[str, tuple[str, ...]]:
+    """Return a condition for the chosen assets, with its value; both empty for all assets."""
+    assets = _assets_of(query)
+    if assets is None:
+        return "", ()
+    return f"{column} IN (SELECT value FROM json_each(?)) AND", (json.dumps(assets),)
+
+
+def _stays(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:
+    if not _is_in(query.types, "ObjectEvent") or query.has_error is True or query.parents is not None:
+        return [], 0, ()
+    track, at, seq = key or (-1, -_EVER, -1)
+    assets = _assets_of(query)
+    if assets is None:
+        tracks = execute(
+            "SELECT no, organization_id, asset_id, is_person FROM track WHERE no >= ? ORDER BY no LIMIT ?",
+            (track, MOST_EXAMINED),
+        ).fetchall()
+    else:
+        tracks = execute(
+            "SELECT no, organization_id, asset_id, is_person FROM track WHERE asset_id IN "
+            "(SELECT value FROM json_each(?)) AND no >= ? ORDER BY no LIMIT ?",
+            (json.dumps(assets), track, MOST_EXAMINED),
+        ).fetchall()
+    rows: _Rows = []
+    for no, owner, asset_id, is_person in tracks:
+        if owner != organization_id or (is_person and are_people_hidden()):
+            continue
+        after = (at, seq) if no == track else (-_EVER, -1)
+        found = execute(
+            "SELECT h.observed_at, h.seq, h.delay, s.location_id FROM history h JOIN source s ON s.no = h.source_no "
+            "WHERE h.position_no = ? AND (h.observed_at, h.seq) > (?, ?) AND h.observed_at >= ? AND h.observed_at < ? "
+            "ORDER BY h.observed_at, h.seq LIMIT ?",
+            (no, *after, query.since, query.until, MOST_EXAMINED - len(rows)),
+        ).fetchall()
+        rows += [
+            ((no, began, number), [Found("ObjectEvent", began, began + delay, asset_id, place, place)])
+            for began, number, delay, place in found
+        ]
+        if len(rows) >= MOST_EXAMINED:
+            return rows, len(rows), rows[-1][0]
+    following = (tracks[-1][0] + 1, -_EVER, -1) if len(tracks) == MOST_EXAMINED else ()
+    return rows, len(rows) + len(tracks), following
+
+
+def _undone_scans(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:
+    """Return the events that undone scans had. A stay that another scan confirms is no error."""
+    if not _is_in(query.types, "ObjectEvent") or query.has_error is False or query.parents is not None:
+        return [], 0, ()
+    one_of, asset_ids = _one_of(query, "s.asset_id")
+    found = execute(
+        "SELECT s.asset_id, observed_at, received_at, undone_at, location_id, undone_at IS NOT NULL "
+        f"AND organization_id = ? AND seq IS NOT NULL AND location_id IS NOT NULL AND {is_asset_shown('s.asset_id')} "
+        "AND NOT EXISTS (SELECT 1 FROM handheld_scan o WHERE o.asset_id = s.asset_id "
+        "AND o.observed_at = s.observed_at AND o.location_id = s.location_id AND o.undone_at IS NULL) "
+        f"FROM handheld_scan s WHERE s.asset_id IS NOT NULL AND {one_of} (s.asset_id, observed_at) > (?, ?) "
+        "ORDER BY s.asset_id, observed_at LIMIT ?",
+        (organization_id, *asset_ids, *(key or (-1, -_EVER)), MOST_EXAMINED),
+    ).fetchall()
+    is_full = len(found) == MOST_EXAMINED
+    if is_full and found[0][:2] != found[-1][:2]:  # scans of one moment are not divided
+        found = [row for row in found if row[:2] != found[-1][:2]]
+    rows: _Rows = [
+        ((asset_id, at), [Found("ObjectEvent", at, received_at, asset_id, place, place, error_at=undone_at)])
+        for asset_id, at, received_at, undone_at, place, is_error in found
+        if is_error
+    ]
+    return rows, len(found), (found[-1][0], found[-1][1]) if is_full else ()
+
+
+def _passages(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:
+    """Return the events of passages inward and outward, with those that were reported before a later decision."""
+    if not _is_in(query.types, "ObjectEvent") or query.parents is not None:
+        return [], 0, ()
+    after = key or (0, 0)
+    one_of, asset_ids = _one_of(query, "asset_id")
+    number = "+no" if one_of else "no"  # by the index of the assets, if some are chosen
+    found = execute(
+        "SELECT no, p.organization_id, door_id, asset_id, at, direction, decided_at, revision, d.location_id, "
+        f"{is_asset_shown('asset_id')} FROM passage p JOIN door d ON d.id = p.door_id "
+        f"WHERE {one_of} {number} >= ? ORDER BY no LIMIT ?",
+        (*asset_ids, after[0], MOST_EXAMINED),
+    ).fetchall()
+    rows: _Rows = []
+    for no, owner, door_id, asset_id, at, direction, decided_at, revision, inside, is_visible in found:
+        if owner != organization_id or not is_visible:
+            continue
+        passed = Found("ObjectEvent", at, decided_at, asset_id, door_id=door_id)
+        variants = {
+            Direction.IN: passed._replace(location_id=inside, step="arriving"),
+            Direction.OUT: passed._replace(step="departing"),
+        }
+        for way, one in variants.items():
+            if way == direction:
+                rows.append(((no, way), [one]))
+            elif revision:
+                rows.append(((no, way), [one._replace(error_at=max(decided_at, at))]))
+    last = (found[-1][0] + 1, 0) if len(found) == MOST_EXAMINED else ()
+    return [row for row in rows if row[0] > after], len(found), last
+
+
+def _loads(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:
+    if not _is_in(query.types, "AssociationEvent") or query.has_error is True:
+        return [], 0, ()
+    after = key or (-1, -_EVER, 0)
+    one_of, asset_ids = _one_of(query, "l.asset_id") if query.any_assets is None else ("", ())
+    found = execute(
+        "SELECT l.asset_id, l.loaded_at, l.carrier_id, l.unloaded_at, a.organization_id, "
+        f"{is_asset_shown('l.asset_id')} AND {is_asset_shown('l.carrier_id')} FROM carrier_load l "
+        f"JOIN asset a ON a.id = l.asset_id WHERE {one_of} (l.asset_id, l.loaded_at) >= (?, ?) "
+        "ORDER BY l.asset_id, l.loaded_at LIMIT ?",
+        (*asset_ids, *after[:2], MOST_EXAMINED),
+    ).fetchall()
+    rows: _Rows = []
+    for asset_id, loaded_at, carrier_id, unloaded_at, owner, is_visible in found:
+        if owner != organization_id or not is_visible:
+            continue
+        on = Found("AssociationEvent", loaded_at, loaded_at, asset_id, carrier_id=carrier_id, action="ADD")
+        rows.append(((asset_id, loaded_at, 1), [on]))
+        if unloaded_at is not None:
+            off = on._replace(at=unloaded_at, recorded_at=unloaded_at, action="DELETE")
+            rows.append(((asset_id, loaded_at, 2), [off]))
+    last = (found[-1][0], found[-1][1] + 1, 0) if len(found) == MOST_EXAMINED else ()
+    return [row for row in rows if row[0] > after], len(found), last
+
+
+_SOURCES = (_stays, _undone_scans, _passages, _loads)
+_LENGTHS = ((0, 3), (0, 2), (0, 2), (0, 3))
+
+
+def is_place(place: Place) -> bool:
+    """Return True if the place can be one of `page`."""
+    source, key = place
+    return 0 <= source < len(_SOURCES) and len(key) in _LENGTHS[source]

@@ -1,0 +1,1 @@
+"""Expected lists: what should be loaded or received, compared with passages and scans."""

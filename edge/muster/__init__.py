@@ -1,0 +1,1 @@
+"""Musters: who is safe at a muster point, and who is missing."""

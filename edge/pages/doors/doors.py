@@ -1,0 +1,213 @@
+"""Doors: passages of today, and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+from flask import Response, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.database.connection import all_or_none
+from edge.doors import doors, passage_report
+from edge.doors.doors import Door, DoorAntenna
+from edge.doors.passage_report import Totals
+from edge.doors.passage_rule import Direction, Side
+from edge.epcis import places
+from edge.errors import EdgeError, Invalid
+from edge.expected_lists import expected_lists
+from edge.pages.double_submit import once
+from edge.pages.forms import Errors, errors_of, text, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.polling import fragment
+from edge.people.people import Role
+from edge.people.secrets import new_token
+from edge.readers import readers
+from edge.services import services
+from edge.tracking import location_board
+from edge.tracking.antenna_names import port_from
+
+SHOWN = 50
+MORE_ROWS = 2  # empty rows for further antennas
+NOTHING = Totals(0, 0, 0, 0)
+DIRECTIONS = {
+    Direction.IN: "In",
+    Direction.OUT: "Out",
+    Direction.TURNED_BACK: "Turned back",
+    Direction.UNKNOWN: "Unknown",
+    Direction.WITHDRAWN: "Withdrawn",
+}
+
+
+@pages.get("/doors")
+@require_role(Role.VIEWER)
+def show_doors() -> str:
+    return render_template("doors/doors.html", **_doors_now(), values={}, errors={}, **_choices())
+
+
+@pages.get("/doors/now")
+@require_role(Role.VIEWER)
+def doors_now() -> Response:
+    """Return the totals of today. The page polls this."""
+    values = _doors_now()
+    return fragment("doors/_doors.html", (values["doors"], values["totals"]), **values)
+
+
+@pages.post("/doors")
+@require_role(Role.ADMINISTRATOR)
+@once
+def new_door() -> AnyResponse | tuple[str, int]:
+    try:
+        door_id = doors.add_door(actor(), text(request.form, "name"), _location())
+    except EdgeError as error:
+        page = render_template(
+            "doors/doors.html", **_doors_now(), values=request.form, errors=errors_of(error), **_choices()
+        )
+        return page, 400
+    return done(f"/doors/{door_id}/edit", "made")
+
+
+@pages.get("/doors/<int:door_id>")
+@require_role(Role.VIEWER)
+def show_door(door_id: int) -> str:
+    door = doors.find_door(current_session().organization_id, door_id)
+    return render_template(
+        "doors/door.html", antennas=doors.antennas_of(door.organization_id, door_id), sides=Side, **_door_now(door)
+    )
+
+
+@pages.get("/doors/<int:door_id>/now")
+@require_role(Role.VIEWER)
+def door_now(door_id: int) -> Response:
+    """Return the passages and totals of today. The page polls this."""
+    values = _door_now(doors.find_door(current_session().organization_id, door_id))
+    return fragment("doors/_door.html", (values["today"], values["passages"], values["expected"]), **values)
+
+
+@pages.get("/doors/<int:door_id>/edit")
+@require_role(Role.ADMINISTRATOR)
+def edit_door_form(door_id: int) -> str:
+    door = doors.find_door(current_session().organization_id, door_id)
+    return _form(door, {"name": door.name, "location_id": door.location_id or ""}, {}, _saved_rows(door))
+
+
+@pages.post("/doors/<int:door_id>/edit")
+@require_role(Role.ADMINISTRATOR)
+def edit_door(door_id: int) -> AnyResponse | tuple[str, int]:
+    door = doors.find_door(current_session().organization_id, door_id)
+    try:
+        antennas = _entered_antennas(door.organization_id)
+        steps = (
+            partial(doors.change_door, actor(), door_id, text(request.form, "name"), _location()),
+            partial(doors.set_antennas, actor(), door_id, antennas),
+        )
+        all_or_none(steps)
+    except EdgeError as error:
+        return _form(door, request.form, errors_of(error), _entered_rows()), 400
+    return done(f"/doors/{door_id}", "changed")
+
+
+@pages.post("/doors/<int:door_id>/remove")
+@require_role(Role.ADMINISTRATOR)
+def remove_door(door_id: int) -> AnyResponse:
+    doors.remove_door(actor(), door_id)
+    return done("/doors", "door-removed")
+
+
+@pages.get("/passages/<int:no>")
+@require_role(Role.VIEWER)
+def show_passage(no: int) -> str:
+    """Show why a passage was detected: the reads behind it."""
+    passage, reads = passage_report.find_passage(current_session().organization_id, no)
+    return render_template("doors/passage.html", passage=passage, reads=reads, sides=Side, directions=DIRECTIONS)
+
+
+def _doors_now() -> dict[str, Any]:
+    organization_id = current_session().organization_id
+    return {
+        "doors": doors.list_doors(organization_id),
+        "totals": passage_report.totals(organization_id, clock.midnight(services().zone)),
+        "nothing": NOTHING,
+    }
+
+
+def _door_now(door: Door) -> dict[str, Any]:
+    before = request.args.get("before", type=whole)
+    rows = passage_report.passages_of_door(door.organization_id, door.id, SHOWN + 1, before=before)
+    today = passage_report.totals(door.organization_id, clock.midnight(services().zone)).get(door.id, NOTHING)
+    return {
+        "door": door,
+        "today": today,
+        "passages": rows[:SHOWN],
+        "more": rows[SHOWN - 1].no if len(rows) > SHOWN else None,
+        "before": before,
+        "directions": DIRECTIONS,
+        "Direction": Direction,
+        "expected": expected_lists.states_at_door(door.organization_id, door.id),
+    }
+
+
+def _choices() -> dict[str, Any]:
+    organization_id = current_session().organization_id
+    return {
+        "once": new_token(),
+        "locations": location_board.tree(organization_id),
+        "readers": [(row.id, row.name) for row in readers.list_readers(organization_id)],
+    }
+
+
+def _form(door: Door, values: Mapping[str, Any], errors: Errors, rows: dict[Side, list[tuple[str, str]]]) -> str:
+    return render_template(
+        "doors/edit-door.html",
+        door=door,
+        values=values,
+        errors=errors,
+        rows=rows,
+        sides=Side,
+        epcis=places.find(door.organization_id, "door", door.id),
+        steps=places.STEPS,
+        dispositions=places.DISPOSITIONS,
+        **_choices(),
+    )
+
+
+def _saved_rows(door: Door) -> dict[Side, list[tuple[str, str]]]:
+    """Return (reader, port) of each side as entered, with some empty rows."""
+    rows: dict[Side, list[tuple[str, str]]] = {side: [] for side in Side}
+    for one in doors.antennas_of(door.organization_id, door.id):
+        rows[one.side].append((str(one.reader_id), one.antenna))
+    return {side: entered + [("", "")] * MORE_ROWS for side, entered in rows.items()}
+
+
+def _entered_rows() -> dict[Side, list[tuple[str, str]]]:
+    form = request.form
+    return {
+        side: list(
+            zip_longest(
+                form.getlist(f"{side.name.lower()}_reader"), form.getlist(f"{side.name.lower()}_port"), fillvalue=""
+            )
+        )
+        for side in Side
+    }
+
+
+def _entered_antennas(organization_id: int) -> list[DoorAntenna]:
+    antennas = []
+    for side, rows in _entered_rows().items():
+        for reader, port in rows:
+            if not reader.strip():
+                continue
+            try:
+                reader_id = readers.get_reader(organization_id, whole(reader)).id
+            except (ValueError, EdgeError) as error:
+                raise Invalid.one("antennas", "fk_not_found", "A reader does not exist") from error
+            antennas.append(DoorAntenna(side, reader_id, port_from(reader_id, port.strip()) if port.strip() else None))
+    return antennas
+
+
+def _location() -> int | None:
+    return request.form.get("location_id", 0, type=whole) or None

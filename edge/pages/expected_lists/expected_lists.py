@@ -1,0 +1,189 @@
+"""Expected lists: prepare, follow live, sign off, print and download."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.budget import WORK
+from edge.doors import doors
+from edge.doors.passage_rule import Direction
+from edge.errors import Conflict, EdgeError, Invalid
+from edge.expected_lists import expected_lists
+from edge.expected_lists.expected_lists import MOST_ITEMS, State
+from edge.pages.csv_download import csv_file, times
+from edge.pages.double_submit import once
+from edge.pages.forms import errors_of, text, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.polling import fragment
+from edge.pages.records.csv_import_rows import BYTES_OF_BYTE
+from edge.people.people import Role
+from edge.people.secrets import new_token
+from edge.texts import N_
+from edge.tracking import location_board
+from edge.validation import csv_text
+
+SHOWN = 100  # signed lists on a page
+MOST_LINES = 500  # of one result on the live page; the report and the CSV file have all
+MAX_FILE = 1024 * 1024
+COLUMNS = ("external_key", "tag")
+TITLES = {"missing": N_("Missing"), "wrong": N_("Wrong"), "surplus": N_("Surplus"), "ticked": N_("Ticked off")}
+HOW = {"door": N_("at the door"), "scan": N_("scanned"), "carrier": N_("on its carrier"), "": ""}
+
+
+@pages.get("/expected-lists")
+@require_role(Role.VIEWER)
+def show_expected_lists() -> str:
+    organization_id = current_session().organization_id
+    before = request.args.get("before", type=whole)
+    signed = expected_lists.signed_lists(organization_id, SHOWN + 1, before)
+    return render_template(
+        "expected_lists/expected-lists.html",
+        open_lists=[] if before else expected_lists.open_lists(organization_id),
+        signed=signed[:SHOWN],
+        more=signed[SHOWN - 1].signed_at if len(signed) > SHOWN else None,
+        before=before,
+        Direction=Direction,
+    )
+
+
+@pages.get("/expected-lists/new")
+@require_role(Role.EDITOR)
+def new_expected_list_form() -> str:
+    return render_template("expected_lists/new-expected-list.html", values={}, errors={}, **_choices())
+
+
+@pages.post("/expected-lists/new")
+@require_role(Role.EDITOR)
+@once
+def new_expected_list() -> AnyResponse | tuple[str, int]:
+    try:
+        list_id = expected_lists.create(
+            actor(),
+            text(request.form, "name"),
+            _codes(),
+            **_place(request.form.get("place", "")),
+            with_contents="with_contents" in request.form,
+        )
+    except EdgeError as error:
+        page = render_template(
+            "expected_lists/new-expected-list.html", values=request.form, errors=errors_of(error), **_choices()
+        )
+        return page, 400
+    return done(f"/expected-lists/{list_id}", "made")
+
+
+new_expected_list.max_body = MAX_FILE  # type: ignore[attr-defined]  # read by the guard
+
+
+@pages.get("/expected-lists/<int:list_id>")
+@require_role(Role.VIEWER)
+def show_expected_list(list_id: int) -> str:
+    return render_template("expected_lists/expected-list.html", **_labels(_state(list_id)))
+
+
+@pages.get("/expected-lists/<int:list_id>/now")
+@require_role(Role.VIEWER)
+def expected_list_now(list_id: int) -> Response:
+    """Return the counts and lines. The page polls this."""
+    state = _state(list_id)
+    return fragment("expected_lists/_expected-list.html", (state.one, state.lines), **_labels(state))
+
+
+@pages.get("/expected-lists/<int:list_id>.csv")
+@require_role(Role.VIEWER)
+def expected_list_csv(list_id: int) -> Response:
+    rows = (
+        (line.result, line.asset_key, line.name, line.how, *times(line.seen_at), line.other)
+        for line in _state(list_id).lines
+    )
+    heading = ("result", "external_key", "name", "how", "time", "expected_on")
+    return csv_file(f"expected-list-{list_id}.csv", heading, rows)
+
+
+@pages.post("/expected-lists/<int:list_id>/start")
+@require_role(Role.OPERATOR)
+def start_expected_list(list_id: int) -> AnyResponse | tuple[str, int]:
+    try:
+        expected_lists.start(actor(), list_id)
+    except Conflict as error:
+        page = render_template("expected_lists/expected-list.html", **_labels(_state(list_id)), errors=errors_of(error))
+        return page, 409
+    return done(f"/expected-lists/{list_id}", "list-started")
+
+
+@pages.get("/expected-lists/<int:list_id>/sign-off")
+@require_role(Role.OPERATOR)
+def sign_off_form(list_id: int) -> str:
+    return render_template("expected_lists/sign-off.html", **_labels(_state(list_id), is_whole=True), errors={})
+
+
+@pages.post("/expected-lists/<int:list_id>/sign-off")
+@require_role(Role.OPERATOR)
+def sign_off_expected_list(list_id: int) -> AnyResponse | tuple[str, int]:
+    """Sign off the result on the screen, or show the new one if it has changed."""
+    try:
+        expected_lists.sign_off(actor(), list_id, request.form.get("version", ""))
+    except Conflict as error:
+        labels = _labels(_state(list_id), is_whole=True)
+        return render_template("expected_lists/sign-off.html", **labels, errors=errors_of(error)), 409
+    return done(f"/expected-lists/{list_id}", "list-signed")
+
+
+@pages.post("/expected-lists/<int:list_id>/remove")
+@require_role(Role.EDITOR)
+def remove_expected_list(list_id: int) -> AnyResponse:
+    expected_lists.remove(actor(), list_id)
+    return done("/expected-lists", "list-removed")
+
+
+def _state(list_id: int) -> State:
+    return expected_lists.find_state(current_session().organization_id, list_id)
+
+
+def _labels(state: State, *, is_whole: bool = False) -> dict[str, Any]:
+    is_whole = is_whole or state.one.signed_at is not None  # a signed list is the printed report
+    shown = len(state.lines) if is_whole else MOST_LINES
+    return {"state": state, "one": state.one, "titles": TITLES, "how": HOW, "most": shown, "Direction": Direction}
+
+
+def _choices() -> dict[str, Any]:
+    organization_id = current_session().organization_id
+    return {
+        "once": new_token(),
+        "doors": [door for door in doors.list_doors(organization_id) if door.site is None],
+        "locations": location_board.tree(organization_id),
+        "Direction": Direction,
+        "most": MOST_ITEMS,
+    }
+
+
+def _place(chosen: str) -> dict[str, Any]:
+    """Parse the choice of a place, such as `door-7-2` (out through door 7) or `location-7`."""
+    kind, _, rest = chosen.partition("-")
+    number, _, direction = rest.partition("-")
+    try:
+        if kind == "door":
+            return {"door_id": whole(number), "direction": Direction(whole(direction))}
+        if kind == "location":
+            return {"location_id": whole(number)}
+    except ValueError:
+        pass
+    raise Invalid.one("place", "invalid_value", "Choose a door or a location")
+
+
+def _codes() -> list[str]:
+    """Return the codes of the form: one a line, and of the file."""
+    codes = request.form.get("codes", "").splitlines()
+    file = request.files.get("file")
+    if file and file.filename:
+        data = file.read()
+        with WORK.holding(BYTES_OF_BYTE * len(data)):
+            for line in csv_text.lines(csv_text.decode(data), COLUMNS, (), MOST_ITEMS):
+                if line.fault:
+                    raise Invalid.one("file", "invalid_value", line.fault)
+                codes.append(line.cells.get("external_key") or line.cells.get("tag", ""))
+    return codes

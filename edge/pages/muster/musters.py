@@ -1,0 +1,321 @@
+"""Musters: plans, start, the live page for any phone, ticks by hand, end, and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
+
+from flask import Response, abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.clock import SECOND
+from edge.errors import Conflict, EdgeError
+from edge.muster import musters, plans
+from edge.muster.musters import State
+from edge.muster.plans import Chosen, NewPlan
+from edge.muster.whereabouts import Person, PointReader
+from edge.pages.csv_download import csv_file, times
+from edge.pages.double_submit import once
+from edge.pages.forms import Errors, search_text, text, translated_errors_of, whole
+from edge.pages.guard import actor, current_or_none, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.polling import fragment
+from edge.pages.translation import gettext, language
+from edge.people.people import Role
+from edge.people.secrets import new_token
+from edge.services import services
+from edge.texts import N_
+from edge.tracking import location_board, tracked_people
+
+SHOWN = 100  # ended musters on a page
+MOST_SHOWN = 300  # missing people on the live page; a search has the others
+MAX_FORM = 1024 * 1024
+CHOSEN = {
+    Chosen.ALL: N_("All people"),
+    Chosen.KEY: N_("People whose key begins with"),
+    Chosen.METADATA: N_("People with a value in their metadata"),
+    Chosen.LIST: N_("The people of this list"),
+}
+HOW = {
+    "hand": N_("ticked by hand"),
+    "point": N_("at a muster point"),
+    "left": N_("was at a muster point, then read elsewhere"),
+    "unsure": N_("read at a muster point, perhaps before the start. Tick by hand"),
+    "": "",
+}
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+def may_muster() -> bool:
+    """Return True if the role of the signed-in person runs musters."""
+    session = current_or_none()
+    return session is not None and tracked_people.setting(session.organization_id).may_muster(session.role)
+
+
+def _runs_musters(view: View) -> View:
+    """Require the role of the setting. Operators at least, by the guard."""
+
+    @wraps(view)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if not may_muster():
+            abort(403)
+        return view(*args, **kwargs)
+
+    return require_role(Role.OPERATOR)(checked)  # type: ignore[return-value]  # `wraps` keeps the signature
+
+
+def open_musters() -> Sequence[musters.Muster]:
+    """Return the open musters for the banner of every page; empty for people who do not run musters."""
+    return musters.open_musters(current_session().organization_id) if may_muster() else ()
+
+
+@pages.get("/musters")
+@_runs_musters
+def show_musters() -> str:
+    return _list()
+
+
+def _list(errors: Errors | None = None) -> str:
+    organization_id = current_session().organization_id
+    before = request.args.get("before", type=whole)
+    ended = musters.ended_musters(organization_id, SHOWN + 1, before)
+    return render_template(
+        "muster/musters.html",
+        plans=[] if before else plans.list_plans(organization_id),
+        ended=ended[:SHOWN],
+        more=ended[SHOWN - 1].ended_at if len(ended) > SHOWN else None,
+        before=before,
+        are_people_set=tracked_people.setting(organization_id).is_set,
+        errors=errors or {},
+    )
+
+
+@pages.get("/musters/plans/new")
+@require_role(Role.EDITOR)
+def new_muster_plan_form() -> str:
+    return _form(None, {"chosen": "all", "points": []}, {})
+
+
+@pages.post("/musters/plans/new")
+@require_role(Role.EDITOR)
+@once
+def new_muster_plan() -> AnyResponse | tuple[str, int]:
+    try:
+        plans.create(actor(), _entered())
+    except EdgeError as error:
+        return _form(None, _shown(), translated_errors_of(error)), 400
+    return done("/musters" if may_muster() else "/", "made")
+
+
+@pages.get("/musters/plans/<int:plan_id>")
+@require_role(Role.EDITOR)
+def edit_muster_plan_form(plan_id: int) -> str:
+    plan = plans.find_plan(current_session().organization_id, plan_id)
+    points = [str(point_id) for point_id, _ in plan.points]
+    return _form(plan, {**plan._asdict(), "points": points, "codes": "\n".join(plans.listed_keys(plan))}, {})
+
+
+@pages.post("/musters/plans/<int:plan_id>")
+@require_role(Role.EDITOR)
+def edit_muster_plan(plan_id: int) -> AnyResponse | tuple[str, int]:
+    plan = plans.find_plan(current_session().organization_id, plan_id)
+    try:
+        plans.change(actor(), plan_id, _entered())
+    except EdgeError as error:
+        return _form(plan, _shown(), translated_errors_of(error)), 400
+    return done("/musters" if may_muster() else "/", "changed")
+
+
+@pages.post("/musters/plans/<int:plan_id>/remove")
+@require_role(Role.EDITOR)
+def remove_muster_plan(plan_id: int) -> AnyResponse | tuple[str, int]:
+    plan = plans.find_plan(current_session().organization_id, plan_id)
+    try:
+        plans.remove(actor(), plan_id)
+    except Conflict as error:
+        shown = {**plan._asdict(), "points": [str(point_id) for point_id, _ in plan.points]}
+        return _form(plan, shown, translated_errors_of(error)), 409
+    return done("/musters" if may_muster() else "/", "muster-plan-removed")
+
+
+@pages.post("/musters/plans/<int:plan_id>/start")
+@_runs_musters
+def start_muster(plan_id: int) -> AnyResponse | tuple[str, int]:
+    """Start a muster. If the plan has an open one, show that: two wardens press the button at the same time."""
+    try:
+        muster_id = musters.start(actor(), plan_id, is_drill="drill" in request.form)
+    except Conflict as error:
+        plan = plans.find_plan(current_session().organization_id, plan_id)
+        if plan.open_muster_id is None:
+            return _list(translated_errors_of(error)), 409
+        muster_id = plan.open_muster_id
+    return redirect(f"/musters/{muster_id}", 303)
+
+
+@pages.get("/musters/<int:muster_id>")
+@_runs_musters
+def show_muster(muster_id: int) -> str:
+    return render_template("muster/muster.html", **_values(muster_id))
+
+
+@pages.get("/musters/<int:muster_id>/now")
+@_runs_musters
+def muster_now(muster_id: int) -> Response:
+    """Return counts and lists. The page polls this."""
+    values = _values(muster_id)
+    content = (values["one"], values["missing"], values["safe"], values["points"], values["is_behind"], language())
+    return fragment("muster/_muster.html", content, **values)
+
+
+@pages.get("/musters/<int:muster_id>.csv")
+@_runs_musters
+def muster_csv(muster_id: int) -> Response:
+    rows = (
+        (
+            one.result,
+            one.asset_key,
+            one.name,
+            one.how,
+            one.place,
+            *times(one.seen_at),
+            one.ticked_by,
+            *times(one.ticked_at),
+        )
+        for one in _state(muster_id).people
+    )
+    heading = ("result", "external_key", "name", "how", "last_place", "last_seen", "ticked_by", "ticked_at")
+    return csv_file(f"muster-{muster_id}.csv", heading, rows)
+
+
+@pages.get("/musters/<int:muster_id>/people/<int:asset_id>")
+@_runs_musters
+def show_muster_person(muster_id: int, asset_id: int) -> str:
+    """Show one person, with the button to tick. A tap on the list never ticks: rows move while people arrive."""
+    organization_id = current_session().organization_id
+    return render_template(
+        "muster/person.html",
+        one=musters.find_muster(organization_id, muster_id),
+        person=musters.find_person(organization_id, muster_id, asset_id),
+        how=HOW,
+    )
+
+
+@pages.post("/musters/<int:muster_id>/people/<int:asset_id>/tick")
+@_runs_musters
+def tick_muster_person(muster_id: int, asset_id: int) -> AnyResponse:
+    musters.tick(actor(), muster_id, asset_id)
+    return redirect(f"/musters/{muster_id}?ticked={asset_id}", 303)
+
+
+@pages.post("/musters/<int:muster_id>/people/<int:asset_id>/untick")
+@_runs_musters
+def untick_muster_person(muster_id: int, asset_id: int) -> AnyResponse:
+    musters.untick(actor(), muster_id, asset_id)
+    return redirect(f"/musters/{muster_id}", 303)
+
+
+@pages.get("/musters/<int:muster_id>/end")
+@_runs_musters
+def end_muster_form(muster_id: int) -> str:
+    return _end_page(muster_id, {})
+
+
+@pages.post("/musters/<int:muster_id>/end")
+@_runs_musters
+def end_muster(muster_id: int) -> AnyResponse | tuple[str, int]:
+    """End the muster with the missing people on the screen, or show the others."""
+    try:
+        musters.end(actor(), muster_id, request.form.get("version", ""), text(request.form, "note"))
+    except EdgeError as error:
+        return _end_page(muster_id, translated_errors_of(error)), 409 if isinstance(error, Conflict) else 400
+    return done(f"/musters/{muster_id}", "muster-ended")
+
+
+def _end_page(muster_id: int, errors: Errors) -> str:
+    return render_template("muster/end.html", state=_state(muster_id), how=HOW, errors=errors, values=request.form)
+
+
+def _state(muster_id: int) -> State:
+    return musters.find_state(current_session().organization_id, muster_id)
+
+
+def _values(muster_id: int) -> dict[str, Any]:
+    state, now = _state(muster_id), clock.now()
+    q, is_whole = search_text(request.args.get("q", "")), "all" in request.args or not state.one.is_open
+    missing, safe = _matching(state.missing, q), _matching(state.safe, q)
+    silent_for = services().config.events_reader_offline_minutes * 60 * SECOND
+    most = len(state.people) if is_whole else MOST_SHOWN
+    ticked = request.args.get("ticked", type=whole)
+    return {
+        "state": state,
+        "one": state.one,
+        "missing": missing[:most],
+        "missing_total": len(missing),
+        "safe": safe[:most],
+        "safe_total": len(safe),
+        "counts": (len(state.missing), len(state.safe), len(state.people)),
+        "points": [
+            (point.name, [_reader_now(reader, silent_for, now) for reader in point.readers]) for point in state.points
+        ],
+        "is_behind": state.one.is_open and now < state.one.started_at,
+        "is_whole": is_whole,
+        "q": q,
+        "ticked": next((person for person in state.safe if person.asset_id == ticked), None),
+        "how": HOW,
+    }
+
+
+class ReaderNow(NamedTuple):
+    """A reader of a muster point. `last_message_at` only if it is offline, because it changes with every read."""
+
+    name: str
+    is_offline: bool
+    last_message_at: int | None
+
+
+def _reader_now(reader: PointReader, silent_for: int, now: int) -> ReaderNow:
+    is_offline = reader.is_offline(silent_for, now)
+    return ReaderNow(reader.name, is_offline, reader.last_message_at if is_offline else None)
+
+
+def _matching(people: Sequence[Person], q: str) -> Sequence[Person]:
+    wished = q.casefold()
+    return [one for one in people if wished in f"{one.name}\n{one.asset_key}".casefold()] if q else people
+
+
+def _entered() -> NewPlan:
+    form = request.form
+    return NewPlan(
+        text(form, "name"),
+        form.getlist("points", type=whole),
+        next((chosen for chosen in Chosen if chosen == form.get("chosen")), Chosen.ALL),
+        text(form, "chosen_name"),
+        text(form, "chosen_value"),
+        form.get("codes", "").splitlines(),
+    )
+
+
+def _shown() -> dict[str, Any]:
+    return {**request.form, "points": request.form.getlist("points")}
+
+
+def _form(plan: plans.Plan | None, values: dict[str, Any], errors: Errors) -> str:
+    organization_id = current_session().organization_id
+    return render_template(
+        "muster/plan.html",
+        plan=plan,
+        values=values,
+        errors=errors,
+        once=new_token(),
+        locations=location_board.tree(organization_id),
+        chosen=[(one, gettext(title)) for one, title in CHOSEN.items()],
+        people=len(plans.people_of(plan)) if plan else tracked_people.count(organization_id),
+        are_people_set=tracked_people.setting(organization_id).is_set,
+    )
+
+
+def title_of(one: musters.Muster) -> str:
+    """Return the name of a muster. A drill says so, wherever its name is."""
+    return gettext("DRILL: %(name)s") % {"name": one.name} if one.is_drill else one.name

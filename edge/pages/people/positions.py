@@ -1,0 +1,73 @@
+"""Setting for assets that are people: which ones, who sees where they are, and how long that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flask import render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Invalid
+from edge.pages.forms import Errors, errors_of, text, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.people.people import Role
+from edge.tracking import tracked_people
+from edge.tracking.tracked_people import MUSTER_ROLES, PeopleSetting
+
+PATH = "/people/positions"
+SEEN_BY = {
+    Role.ADMINISTRATOR: "Administrators only",
+    Role.EDITOR: "Editors and administrators",
+    Role.OPERATOR: "Operators, editors and administrators",
+    Role.VIEWER: "Everyone who can sign in",
+}
+
+
+@pages.get(PATH)
+@require_role(Role.ADMINISTRATOR)
+def people_setting_form() -> str:
+    one = tracked_people.setting(current_session().organization_id)
+    return _page(one._asdict(), {})
+
+
+@pages.post(PATH)
+@require_role(Role.ADMINISTRATOR)
+def change_people_setting() -> AnyResponse | tuple[str, int]:
+    try:
+        tracked_people.save(actor(), _entered(request.form))
+    except Invalid as error:
+        return _page(request.form, errors_of(error)), 400
+    return done(PATH, "changed")
+
+
+def _entered(form: Mapping[str, str]) -> PeopleSetting:
+    return PeopleSetting(
+        text(form, "key_prefix"),
+        text(form, "metadata_name"),
+        text(form, "metadata_value"),
+        next((role for role in SEEN_BY if role == form.get("seen_by")), Role.ADMINISTRATOR),
+        next((role for role in MUSTER_ROLES if role == form.get("muster_by")), Role.OPERATOR),
+        "is_in_api" in form,
+        _days(form, "history_days"),
+        _days(form, "report_days"),
+        "is_on_walls" in form,
+    )
+
+
+def _days(form: Mapping[str, str], field: str) -> int:
+    try:
+        return whole(form.get(field, "").strip())
+    except ValueError as error:
+        raise Invalid.one(field, "invalid_value", "Enter a whole number") from error
+
+
+def _page(values: Mapping[str, object], errors: Errors) -> str:
+    return render_template(
+        "people/positions.html",
+        values=values,
+        errors=errors,
+        count=tracked_people.count(current_session().organization_id),
+        seen_by=SEEN_BY.items(),
+        muster_by=[(role, SEEN_BY[role]) for role in MUSTER_ROLES],
+    )

@@ -1,0 +1,38 @@
+"""Lending and returning on the page of an asset."""
+
+from __future__ import annotations
+
+from flask import request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import EdgeError, Invalid
+from edge.pages.dates import begin_of_day
+from edge.pages.forms import errors_of, typable
+from edge.pages.guard import actor, pages, require_role
+from edge.pages.notices import done
+from edge.pages.records.asset import asset_page
+from edge.people.people import Role
+from edge.records import loans
+
+
+@pages.post("/assets/<int:asset_id>/loan")
+@require_role(Role.OPERATOR)
+def lend_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
+    """Store the borrower and the last day, or change them."""
+    borrower, due = typable(request.form.get("borrower", "")), request.form.get("due", "").strip()
+    try:
+        due_at = begin_of_day(due, 1) if due else None
+        if due and due_at is None:
+            raise Invalid.one("due", "invalid_value", "Choose a day")
+        loans.lend(actor(), asset_id, borrower, due_at)
+    except EdgeError as error:
+        errors = errors_of(error)
+        return asset_page(asset_id, loan_errors=errors, borrower=borrower, due=due), 400
+    return done(f"/assets/{asset_id}", "lent")
+
+
+@pages.post("/assets/<int:asset_id>/loan/end")
+@require_role(Role.OPERATOR)
+def return_asset(asset_id: int) -> AnyResponse:
+    loans.take_back(actor(), asset_id)
+    return done(f"/assets/{asset_id}", "returned")

@@ -1,0 +1,100 @@
+"""Alerts: list, search and acknowledgement, and the newest ones on other pages."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from flask import Response, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.pages.forms import search_text, text, whole
+from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.notices import done
+from edge.pages.polling import fragment
+from edge.pages.translation import gettext, language
+from edge.people.people import Role
+from edge.rules import alerts, rules
+from edge.rules.alerts import Alert, AlertFilter
+from edge.rules.rules import OF_NUMBER, Condition
+
+SHOWN = 50
+NEWEST = 3
+
+
+@pages.get("/alerts")
+@require_role(Role.VIEWER)
+def list_alerts() -> str:
+    return render_template(
+        "rules/alerts.html", rules=rules.list_rules(current_session().organization_id), **_alerts_now()
+    )
+
+
+@pages.get("/alerts/now")
+@require_role(Role.VIEWER)
+def alerts_now() -> Response:
+    """Return the list. The page polls this."""
+    values = _alerts_now()
+    return fragment("rules/_alerts.html", (values["rows"], values["more"], language()), **values)
+
+
+@pages.get("/alerts/open")
+@require_role(Role.VIEWER)
+def open_alerts_now() -> Response:
+    """Return the newest open alerts. Board and plans poll this."""
+    return fragment("rules/_open.html", (*open_alerts(), language()))
+
+
+@pages.post("/alerts/<int:no>/acknowledge")
+@require_role(Role.OPERATOR)
+def acknowledge_alert(no: int) -> AnyResponse:
+    alerts.acknowledge(actor(), no, text(request.form, "note"))
+    return done("/alerts", "acknowledged")
+
+
+class OpenAlerts(NamedTuple):
+    """The newest open alerts, with what happened, and the number of all."""
+
+    newest: list[tuple[Alert, str]]
+    total: int
+
+
+def open_alerts() -> OpenAlerts:
+    """Return the open alerts for `_open.html`."""
+    organization_id = current_session().organization_id
+    newest = alerts.list_alerts(organization_id, AlertFilter(), NEWEST)
+    total = alerts.count_open(organization_id) if len(newest) == NEWEST else len(newest)
+    return OpenAlerts([(alert, sentence(alert)) for alert in newest], total)
+
+
+def sentence(alert: Alert) -> str:
+    """Return what happened, and which musters did not start, in the language of the page."""
+    failed = [gettext(alerts.NOT_STARTED[reason]) % {"name": name} for reason, name in alert.obstacles]
+    return ". ".join([gettext(alerts.SENTENCES[alert.kind]) % alert.values, *failed])
+
+
+def address_of(alert: Alert) -> str | None:
+    """Return the page of the subject of an alert, None if it is not for the role of the person."""
+    if alert.kind in (Condition.UNHEALTHY, Condition.OFFLINE) and not has_role(Role.EDITOR):
+        return None
+    if alert.kind is Condition.UNHEALTHY:
+        return "/status"
+    kinds = {Condition.OFFLINE: "readers"} | dict.fromkeys(OF_NUMBER, "locations")
+    return f"/{kinds.get(alert.kind, 'assets')}/{alert.subject_id}"
+
+
+def _alerts_now() -> dict[str, Any]:
+    before = request.args.get("before", type=whole)
+    query = AlertFilter(
+        search_text(request.args.get("q", "")),
+        request.args.get("show") != "all",
+        request.args.get("rule", type=whole),
+    )
+    rows = alerts.list_alerts(current_session().organization_id, query, SHOWN + 1, before)
+    return {
+        "rows": rows[:SHOWN],
+        "more": rows[SHOWN - 1].no if len(rows) > SHOWN else None,
+        "query": query,
+        "sentence": sentence,
+        "address_of": address_of,
+        "asked": request.query_string.decode("ascii", "replace"),
+    }

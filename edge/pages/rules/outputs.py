@@ -1,0 +1,118 @@
+"""Outputs that rules switch: list, state, management, and a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flask import render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.errors import Conflict, Invalid
+from edge.pages.double_submit import once
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.people.people import Role
+from edge.people.secrets import new_token
+from edge.rules.outputs import forms, outputs
+from edge.rules.outputs.forms import Form
+from edge.rules.outputs.outputs import Output
+from edge.validation import values
+
+PATH = "/outputs"
+FORMS = {
+    Form.SHELLY: "Shelly, generation 2 and later",
+    Form.SHELLY_1: "Shelly, generation 1",
+    Form.TASMOTA: "Tasmota",
+    Form.ZIGBEE2MQTT: "Zigbee2MQTT",
+    Form.TOPIC: "Another device: any topic and message",
+}
+
+
+@pages.get(PATH)
+@require_role(Role.ADMINISTRATOR)
+def list_outputs() -> str:
+    return render_template("rules/outputs.html", rows=outputs.list_outputs(current_session().organization_id))
+
+
+@pages.get(f"{PATH}/new")
+@require_role(Role.ADMINISTRATOR)
+def new_output_form() -> str:
+    return _form(None, {}, {"form": Form.SHELLY, "relay": "0", "seconds": "10"})
+
+
+@pages.post(f"{PATH}/new")
+@require_role(Role.ADMINISTRATOR)
+@once
+def new_output() -> tuple[str, int] | AnyResponse:
+    try:
+        row = outputs.add(actor(), _name(), forms.checked(request.form))
+    except Invalid as error:
+        return _form(None, {fault.field: fault.message for fault in error.fields}, request.form), 400
+    except Conflict as error:
+        return _form(None, {"name": str(error)}, request.form), 409
+    return done(f"{PATH}/{row.no}", "output-added")
+
+
+@pages.get(f"{PATH}/<int:no>")
+@require_role(Role.ADMINISTRATOR)
+def output(no: int) -> str:
+    return render_template("rules/output.html", row=outputs.get(current_session().organization_id, no), forms=FORMS)
+
+
+@pages.get(f"{PATH}/<int:no>/edit")
+@require_role(Role.ADMINISTRATOR)
+def edit_output_form(no: int) -> str:
+    row = outputs.get(current_session().organization_id, no)
+    names = ("name", "form", "device", "relay", "on_payload", "off_payload", "seconds")
+    return _form(row, {}, {name: str(getattr(row, name)) for name in names})
+
+
+@pages.post(f"{PATH}/<int:no>/edit")
+@require_role(Role.ADMINISTRATOR)
+def edit_output(no: int) -> tuple[str, int] | AnyResponse:
+    row = outputs.get(current_session().organization_id, no)
+    try:
+        outputs.change(actor(), no, _name(), forms.checked(request.form))
+    except Invalid as error:
+        return _form(row, {fault.field: fault.message for fault in error.fields}, request.form), 400
+    except Conflict as error:
+        return _form(row, {"name": str(error)}, request.form), 409
+    return done(f"{PATH}/{no}", "changed")
+
+
+@pages.post(f"{PATH}/<int:no>/test")
+@require_role(Role.ADMINISTRATOR)
+def test_output(no: int) -> AnyResponse:
+    outputs.request_test(actor(), no)
+    return done(f"{PATH}/{no}", "output-tested")
+
+
+@pages.post(f"{PATH}/<int:no>/enable")
+@require_role(Role.ADMINISTRATOR)
+def enable_output(no: int) -> AnyResponse:
+    outputs.enable(actor(), no)
+    return done(f"{PATH}/{no}", "output-enabled")
+
+
+@pages.post(f"{PATH}/<int:no>/disable")
+@require_role(Role.ADMINISTRATOR)
+def disable_output(no: int) -> AnyResponse:
+    outputs.disable(actor(), no)
+    return done(f"{PATH}/{no}", "output-disabled")
+
+
+@pages.post(f"{PATH}/<int:no>/remove")
+@require_role(Role.ADMINISTRATOR)
+def remove_output(no: int) -> AnyResponse:
+    outputs.remove(actor(), no)
+    return done(PATH, "output-removed")
+
+
+def _name() -> str:
+    return values.name("name", request.form.get("name", "").strip())
+
+
+def _form(row: Output | None, errors: Mapping[str, str], entered: Mapping[str, str]) -> str:
+    return render_template(
+        "rules/output-form.html", row=row, errors=errors, values=entered, forms=FORMS.items(), once=new_token()
+    )

@@ -1,0 +1,219 @@
+"""Rules: list, form and preview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge import clock
+from edge.doors import doors
+from edge.errors import EdgeError, Invalid
+from edge.muster import plans
+from edge.pages.double_submit import once
+from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.people.people import Role
+from edge.people.secrets import new_token
+from edge.readers import readers
+from edge.rules import rules, sentences
+from edge.rules.channels import channels
+from edge.rules.outputs import outputs
+from edge.rules.rule_preview import DAYS, Preview, preview
+from edge.rules.rules import ALL_DAYS, AssetKind, Condition, Rule, RuleFields
+from edge.services import services
+from edge.tracking import location_board
+from edge.validation.values import minute_of_day, time_of_day
+
+ASSETS = {
+    AssetKind.ALL: "any asset",
+    AssetKind.KEY: "an asset whose key begins with",
+    AssetKind.METADATA: "an asset with the metadata",
+}
+CONDITIONS = {
+    Condition.ENTERS: "enters a location",
+    Condition.LEAVES: "leaves a location",
+    Condition.PASSES: "passes a door",
+    Condition.STAYS: "stays in a location longer than",
+    Condition.UNSEEN: "has not been seen for",
+    Condition.MORE: "of which a location holds more than",
+    Condition.FEWER: "of which a location holds fewer than",
+    Condition.OFFLINE: "A reader is offline",
+    Condition.BATTERY: "has a low battery, in percent at most",
+    Condition.UNHEALTHY: "This box has a fault for longer than",
+}
+DIRECTIONS = {"any": "in any direction", "in": "inward", "out": "outward"}
+EMPTY: Mapping[str, Any] = {"asset_kind": "all", "kind": "enters", "unit": "hours", "days": [str(n) for n in range(7)]}
+
+
+@pages.get("/rules")
+@require_role(Role.VIEWER)
+def list_rules() -> str:
+    rows = [(row, sentences.describe(row.fields, row.place_name)) for row in _rules()]
+    return render_template("rules/rules.html", rows=rows)
+
+
+@pages.get("/rules/new")
+@require_role(Role.EDITOR)
+def new_rule_form() -> str:
+    return _form(None, EMPTY, {})
+
+
+@pages.post("/rules/new")
+@require_role(Role.EDITOR)
+@once
+def new_rule() -> str | tuple[str, int] | AnyResponse:
+    try:
+        entered = _entered()
+        if "preview" in request.form:
+            return _form(None, _shown(), {}, _preview(entered)), 200
+        rules.add_rule(actor(), entered)
+    except EdgeError as error:
+        return _form(None, _shown(), errors_of(error)), 400
+    return done("/rules", "made")
+
+
+@pages.get("/rules/<int:no>")
+@require_role(Role.EDITOR)
+def edit_rule_form(no: int) -> str:
+    rule = rules.get(current_session().organization_id, no)
+    return _form(rule, _saved(rule.fields), {}, preview(rule, services().zone), is_previewed=True)
+
+
+@pages.post("/rules/<int:no>")
+@require_role(Role.EDITOR)
+def edit_rule(no: int) -> str | tuple[str, int] | AnyResponse:
+    rule = rules.get(current_session().organization_id, no)
+    try:
+        entered = _entered()
+        if "preview" in request.form:
+            return _form(rule, _shown(), {}, _preview(entered)), 200
+        rules.change_rule(actor(), no, entered)
+    except EdgeError as error:
+        return _form(rule, _shown(), errors_of(error)), 400
+    return done("/rules", "changed")
+
+
+@pages.post("/rules/<int:no>/enable")
+@require_role(Role.EDITOR)
+def enable_rule(no: int) -> AnyResponse:
+    rules.enable_rule(actor(), no)
+    return done("/rules", "rule-enabled")
+
+
+@pages.post("/rules/<int:no>/disable")
+@require_role(Role.EDITOR)
+def disable_rule(no: int) -> AnyResponse:
+    rules.disable_rule(actor(), no)
+    return done("/rules", "rule-disabled")
+
+
+@pages.post("/rules/<int:no>/remove")
+@require_role(Role.EDITOR)
+def remove_rule(no: int) -> AnyResponse:
+    rules.remove_rule(actor(), no)
+    return done("/rules", "rule-removed")
+
+
+def _rules() -> list[Rule]:
+    return rules.list_rules(current_session().organization_id)
+
+
+def _preview(entered: RuleFields) -> Preview | None:
+    """Return the preview of a form. Raises Invalid."""
+    organization_id, now = current_session().organization_id, clock.now()
+    checked = rules.check(organization_id, entered)
+    place = location_board.names(organization_id).get(checked.location_id or 0, "")
+    return preview(Rule(0, organization_id, checked, now, now, None, True, place), services().zone)
+
+
+def _form(
+    rule: Rule | None,
+    values: Mapping[str, Any],
+    errors: Errors,
+    previewed: Preview | None = None,
+    *,
+    is_previewed: bool = False,
+) -> str:
+    organization_id = current_session().organization_id
+    return render_template(
+        "rules/rule.html",
+        rule=rule,
+        values=values,
+        errors=errors,
+        preview=previewed,
+        is_previewed=is_previewed or (not errors and "preview" in request.form),
+        preview_days=DAYS,
+        once=new_token(),
+        locations=location_board.tree(organization_id),
+        doors=[(row.id, row.name) for row in doors.list_doors(organization_id)],
+        channels=channels.list_channels(organization_id),
+        outputs=outputs.list_outputs(organization_id),
+        muster_plans=plans.list_plans(organization_id),
+        readers=[(row.id, row.name) for row in readers.list_readers(organization_id)],
+        assets=ASSETS.items(),
+        conditions=CONDITIONS.items(),
+        directions=DIRECTIONS.items(),
+        units=[(name, name) for name in sentences.UNITS],
+        day_names=list(enumerate(sentences.DAY_NAMES)),
+    )
+
+
+def _shown() -> dict[str, Any]:
+    return {**request.form, **{name: request.form.getlist(name) for name in ("days", "channels", "outputs", "musters")}}
+
+
+def _saved(fields: RuleFields) -> dict[str, Any]:
+    """Return the values of the form for a saved rule."""
+    amount, unit = sentences.amount_and_unit(fields.span) if fields.span else ("", "hours")
+    return {
+        **{name: "" if value is None else value for name, value in fields._asdict().items()},
+        "channels": fields.channels.split(),
+        "outputs": fields.outputs.split(),
+        "musters": fields.musters.split(),
+        "amount": amount,
+        "unit": unit,
+        "days": [str(day) for day in range(7) if fields.days >> day & 1],
+        "from": "" if fields.is_always_on else time_of_day(fields.from_minute),
+        "until": "" if fields.is_always_on else time_of_day(fields.until_minute),
+    }
+
+
+def _entered() -> RuleFields:
+    """Return the entered rule. Raises Invalid."""
+    form = request.form
+    unit = sentences.UNITS.get(form.get("unit", ""), clock.HOUR)
+    begin, end = minute_of_day("from", form.get("from", "")), minute_of_day("until", form.get("until", ""))
+    return RuleFields(
+        text(form, "name"),
+        next((kind for kind in Condition if kind == form.get("kind")), Condition.ENTERS),
+        next((kind for kind in AssetKind if kind == form.get("asset_kind")), AssetKind.ALL),
+        text(form, "asset_name"),
+        text(form, "asset_value"),
+        form.get("location_id", 0, type=whole) or None,
+        form.get("door_id", 0, type=whole) or None,
+        form.get("direction", "any"),
+        form.get("reader_id", 0, type=whole) or None,
+        min(_number("amount"), rules.MOST_ASSETS) * unit,
+        _number("number"),
+        sum(1 << int(day) for day in {*form.getlist("days")} if day in "0123456" and len(day) == 1) & ALL_DAYS,
+        begin or 0,
+        end or rules.DAY_MINUTES,
+        _numbers("channels"),
+        _numbers("outputs"),
+        _numbers("musters"),
+    )
+
+
+def _numbers(name: str) -> str:
+    return " ".join(no for no in request.form.getlist(name) if no.isdecimal() and len(no) <= MOST_DIGITS)
+
+
+def _number(name: str) -> int:
+    try:
+        return whole(request.form.get(name, "").strip() or "0")
+    except ValueError as error:
+        raise Invalid.one(name, "invalid_value", "Enter a whole number") from error

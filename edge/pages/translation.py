@@ -1,0 +1,71 @@
+"""Translated texts: the language of a page, and the texts of templates, code and scripts in it.
+
+The language is chosen by the person, else set on the device, else requested by the browser. Texts are marked with `_()`
+in templates, `gettext` in code and `t()` in scripts. The catalogs are in `edge/translations`. A page includes the
+translations for its scripts.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from gettext import NullTranslations, translation
+from pathlib import Path
+
+from flask import Flask, g, has_request_context, request
+
+from edge.pages import cookies
+from edge.validation import json_text
+
+LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "pl": "Polski"}
+SOURCE = "en"  # language of the source texts
+FOLDER = Path(__file__).resolve().parent.parent / "translations"
+
+Forms = str | list[str]
+
+
+def register(app: Flask) -> None:
+    app.jinja_env.add_extension("jinja2.ext.i18n")
+    # The extension adds this method, which its types do not have.
+    app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
+    app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language, texts_of_scripts=texts_of_scripts)
+
+
+def language() -> str:
+    """Return the language of the current page. It stays the same until the answer is sent."""
+    if not has_request_context():
+        return SOURCE
+    if "language" not in g:
+        g.language = _chosen()
+    return str(g.language)
+
+
+def gettext(text: str) -> str:
+    return catalog(language()).gettext(text)
+
+
+def ngettext(one: str, many: str, number: int) -> str:
+    return catalog(language()).ngettext(one, many, number)
+
+
+@cache
+def catalog(of: str) -> NullTranslations:
+    """Return the translations into a language. English, the language of the source, has none."""
+    return translation("messages", FOLDER, [of], fallback=of == SOURCE)
+
+
+@cache
+def texts_of_scripts(of: str) -> dict[str, Forms]:
+    """Return the translations of script texts by English text, with all plural forms. Empty for English."""
+    if of == SOURCE:
+        return {}
+    translated: dict[str, Forms] = json_text.decode((FOLDER / of / "LC_MESSAGES" / "scripts.json").read_bytes())
+    return translated
+
+
+def _chosen() -> str:
+    session = g.get("session")
+    for one in (session.language if session else None, cookies.read(cookies.LANGUAGE)):
+        if one in LANGUAGES:
+            return str(one)
+    wishes = (wish.partition("-")[0].lower() for wish in request.accept_languages.values())
+    return next((wish for wish in wishes if wish in LANGUAGES), SOURCE)

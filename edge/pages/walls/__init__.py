@@ -1,0 +1,1 @@
+"""Pages of walls: their list for administrators, and what a screen shows."""

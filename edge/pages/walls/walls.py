@@ -1,0 +1,120 @@
+"""Administration of walls: list, new link, revoke. The link is shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flask import abort, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from edge.doors import doors
+from edge.errors import EdgeError, NotFound
+from edge.pages import record_links
+from edge.pages.double_submit import once
+from edge.pages.forms import Errors, text, translated_errors_of, whole
+from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.notices import done
+from edge.pages.translation import LANGUAGES, SOURCE, language
+from edge.people.people import Role
+from edge.people.secrets import new_token
+from edge.texts import N_
+from edge.tracking import floor_plans, tracked_people
+from edge.walls import walls
+from edge.walls.walls import NewWall, Shows, Wall
+
+TITLES = {
+    Shows.OVERVIEW: N_("Overview"),
+    Shows.ALERTS: N_("Open alerts"),
+    Shows.DOOR: N_("A door, with its expected lists"),
+    Shows.PLAN: N_("A floor plan"),
+    Shows.LISTS: N_("Open expected lists"),
+    Shows.MUSTER: N_("Musters"),
+}
+
+
+@pages.get("/walls")
+@require_role(Role.ADMINISTRATOR)
+def show_walls() -> str:
+    return _list({"language": language()}, {})
+
+
+@pages.post("/walls")
+@require_role(Role.ADMINISTRATOR)
+@once
+def new_wall() -> str | tuple[str, int]:
+    """Create a wall. The response is the only page that shows its link, so it is not a redirect."""
+    try:
+        wall, code = walls.add(actor(), _entered(request.form))
+    except EdgeError as error:
+        return _list(request.form, translated_errors_of(error)), 400
+    return _link(wall, code)
+
+
+@pages.get("/walls/<int:wall_id>")
+@require_role(Role.ADMINISTRATOR)
+def show_wall_settings(wall_id: int) -> str:
+    try:
+        wall = walls.get(current_session().organization_id, wall_id)
+    except NotFound:
+        abort(404)
+    return render_template("walls/wall.html", wall=wall, titles=TITLES, once=new_token())
+
+
+@pages.post("/walls/<int:wall_id>/renew")
+@require_role(Role.ADMINISTRATOR)
+@once
+def renew_wall(wall_id: int) -> str:
+    wall, code = walls.renew(actor(), wall_id)
+    return _link(wall, code)
+
+
+@pages.post("/walls/<int:wall_id>/revoke")
+@require_role(Role.ADMINISTRATOR)
+def revoke_wall(wall_id: int) -> AnyResponse:
+    walls.revoke(actor(), wall_id)
+    return done("/walls", "wall-revoked")
+
+
+def _entered(form: Mapping[str, str]) -> NewWall:
+    shows = next((one for one in Shows if one == form.get("shows")), Shows.OVERVIEW)
+    return NewWall(
+        text(form, "name"),
+        shows,
+        _number(form, "door_id") if shows == Shows.DOOR else None,
+        _number(form, "location_id") if shows == Shows.PLAN else None,
+        form["language"] if form.get("language") in LANGUAGES else SOURCE,
+    )
+
+
+def _number(form: Mapping[str, str], field: str) -> int | None:
+    try:
+        return whole(form.get(field, "")) or None
+    except ValueError:
+        return None
+
+
+def _list(values: Mapping[str, Any], errors: Errors) -> str:
+    organization_id = current_session().organization_id
+    return render_template(
+        "walls/walls.html",
+        walls=walls.list_walls(organization_id),
+        titles=TITLES,
+        doors=[(one.id, one.name) for one in doors.list_doors(organization_id)],
+        plans=[(one.location_id, one.location_name) for one in floor_plans.list_plans(organization_id)],
+        people=tracked_people.setting(organization_id),
+        values=values,
+        errors=errors,
+        once=new_token(),
+    )
+
+
+def _link(wall: Wall, code: str) -> str:
+    link = f"{record_links.address()}/w/{code}"
+    return render_template(
+        "walls/link.html",
+        wall=wall,
+        link=link,
+        code=record_links.qr(link),
+        has_no_address=record_links.has_no_address(),
+    )

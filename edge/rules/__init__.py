@@ -1,0 +1,1 @@
+"""Rules: which conditions raise alerts, and who is notified."""

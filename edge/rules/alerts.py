@@ -1,0 +1,188 @@
+"""Alerts of rules: search, acknowledgement and retention. The engine writes them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
+from edge.database.connection import execute, writing
+from edge.errors import Conflict, Invalid, NotFound
+from edge.muster.musters import Obstacle
+from edge.rules.rules import Condition
+from edge.texts import N_
+from edge.tracking.shown_positions import is_asset_shown
+
+MOST_KEPT = 50_000
+MOST_OPEN = 1_000  # of one rule: 50 rules fill at most `MOST_KEPT`, so none displaces open alerts of another one
+MOST_NOTE = 500  # characters
+
+SENTENCES = {
+    Condition.ENTERS: N_("%(subject)s entered %(place)s"),
+    Condition.LEAVES: N_("%(subject)s left %(place)s"),
+    Condition.PASSES: N_("%(subject)s passed %(place)s"),
+    Condition.STAYS: N_("%(subject)s stays in %(place)s too long"),
+    Condition.UNSEEN: N_("%(subject)s has not been seen"),
+    Condition.MORE: N_("%(place)s holds too many assets: %(amount)s"),
+    Condition.FEWER: N_("%(place)s holds too few assets: %(amount)s"),
+    Condition.OFFLINE: N_("Reader %(subject)s is offline"),
+    Condition.BATTERY: N_("%(subject)s has a low battery: %(amount)s %%"),
+    Condition.UNHEALTHY: N_("This box has a fault: %(subject)s"),
+}
+
+
+# Why the muster of a rule did not start.
+NOT_STARTED = {
+    Obstacle.OPEN: N_("The muster %(name)s was not started: it is still open from before"),
+    Obstacle.DRILL: N_("The muster %(name)s was not started: its drill is still open"),
+    Obstacle.PEOPLE: N_("The muster %(name)s was not started: its plan has no people"),
+    Obstacle.MANY: N_("The muster %(name)s was not started: its plan has too many people"),
+    Obstacle.POINTS: N_("The muster %(name)s was not started: its plan has no muster point"),
+    Obstacle.REMOVED: N_("A muster was not started: its plan was deleted"),
+}
+
+
+class Alert(NamedTuple):
+    """An alert. `subject_id` is an asset, a location for MORE and FEWER, a reader for OFFLINE, or 0 for UNHEALTHY."""
+
+    no: int
+    rule_no: int
+    rule_name: str
+    kind: Condition
+    subject_id: int
+    subject_name: str
+    subject_key: str
+    place_name: str
+    amount: int
+    occurred_at: int
+    made_at: int
+    over_at: int | None
+    acknowledged_at: int | None
+    acknowledged_by: str | None
+    note: str | None
+    not_started: str
+
+    @property
+    def obstacles(self) -> list[tuple[Obstacle, str]]:
+        """Musters that did not start: the reason, and the name of the plan."""
+        pairs = (line.partition(" ") for line in self.not_started.splitlines())
+        return [(Obstacle(reason), name) for reason, _, name in pairs]
+
+    @property
+    def values(self) -> dict[str, str | int]:
+        """Values for one of `SENTENCES`."""
+        return {"subject": self.subject_name, "place": self.place_name, "amount": self.amount}
+
+    @property
+    def sentence(self) -> str:
+        return SENTENCES[self.kind] % self.values
+
+
+class AlertFilter(NamedTuple):
+    q: str = ""
+    is_open: bool = True  # False: acknowledged ones, too
+    rule_no: int | None = None
+
+
+_SELECT = f"""
+SELECT {
+    ", ".join(
+        "r.name" if name == "rule_name" else "r.kind" if name == "kind" else f"a.{name}" for name in Alert._fields
+    )
+}
+FROM alert a JOIN rule r ON r.no = a.rule_no WHERE a.organization_id = :organization_id
+  AND {is_asset_shown("a.subject_id")}
+"""
+_OPEN = "a.acknowledged_at IS NULL"
+
+
+def list_alerts(organization_id: int, query: AlertFilter, limit: int, before: int | None = None) -> list[Alert]:
+    """Return alerts, newest first. `before` is the number of the last one of the page before."""
+    where = [f"({_OPEN})" if query.is_open else "1"]
+    if query.q:
+        fields = ("a.subject_name", "a.subject_key", "a.place_name", "r.name", "ifnull(a.note, '')")
+        where.append("(" + " OR ".join(f"instr(casefold({field}), casefold(:q))" for field in fields) + ")")
+    if query.rule_no is not None:
+        where.append("a.rule_no = :rule_no")
+    if before is not None:
+        where.append("a.no < :before")
+    rows = execute(
+        f"{_SELECT} AND {' AND '.join(where)} ORDER BY a.no DESC LIMIT :limit",
+        {**query._asdict(), "organization_id": organization_id, "limit": limit, "before": before},
+    )
+    return [_alert(row) for row in rows]
+
+
+def find_alert(organization_id: int, no: int) -> Alert:
+    """Return an alert. Raises NotFound."""
+    row = execute(f"{_SELECT} AND a.no = :no", {"organization_id": organization_id, "no": no}).fetchone()
+    if row is None:
+        raise NotFound("no such alert")
+    return _alert(row)
+
+
+def count_open(organization_id: int) -> int:
+    number: int = execute(
+        "SELECT count(*) FROM alert WHERE organization_id = ? AND acknowledged_at IS NULL "
+        f"AND {is_asset_shown('subject_id')}",
+        (organization_id,),
+    ).fetchone()[0]
+    return number
+
+
+def _alert(row: tuple[object, ...]) -> Alert:
+    alert = Alert._make(row)
+    return alert._replace(kind=Condition(alert.kind))
+
+
+def acknowledge(actor: Actor, no: int, note: str) -> None:
+    """Acknowledge an alert with a note. Raises NotFound, Invalid, and Conflict if it is acknowledged."""
+    note = note.strip()
+    if len(note) > MOST_NOTE:
+        raise Invalid.one("note", "too_long", f"Enter at most {MOST_NOTE} characters")
+    with acting(actor) as act:
+        alert = find_alert(actor.organization_id, no)
+        if alert.acknowledged_at is not None:
+            raise Conflict(f"{alert.acknowledged_by} has already acknowledged this alert")
+        execute(
+            "UPDATE alert SET acknowledged_at = ?, acknowledged_by = ?, note = ? WHERE no = ?",
+            (clock.now(), actor.name, note or None, no),
+        )
+        act.note("alert.acknowledged", Subject("alert", no, alert.sentence), {"note": note} if note else {})
+
+
+def close_excess(rule_no: int) -> None:
+    """Acknowledge the oldest alerts of a rule above `MOST_OPEN` in the name of the service."""
+    execute(
+        "UPDATE alert SET acknowledged_at = ?, acknowledged_by = 'edge', note = ? WHERE no IN (SELECT no FROM alert "
+        "WHERE rule_no = ? AND acknowledged_at IS NULL ORDER BY made_at DESC, no DESC LIMIT -1 OFFSET ?)",
+        (clock.now(), f"More than {MOST_OPEN} open alerts of this rule", rule_no, MOST_OPEN),
+    )
+
+
+def newest() -> int | None:
+    """Return the time of the newest alert."""
+    made_at: int | None = execute("SELECT max(made_at) FROM alert").fetchone()[0]
+    return made_at
+
+
+def drop_old(before: int, limit: int = 500) -> int:
+    """Delete alerts made before a time (µs). Returns their number."""
+    with writing():
+        return execute(
+            "DELETE FROM alert WHERE no IN (SELECT no FROM alert WHERE made_at < ? ORDER BY made_at LIMIT ?)",
+            (before, limit),
+        ).rowcount
+
+
+def drop_over(keep: int = MOST_KEPT, limit: int = 500) -> int:
+    """Delete alerts above a number, acknowledged ones first. Returns their number."""
+    excess = execute("SELECT count(*) FROM alert").fetchone()[0] - keep
+    if excess <= 0:
+        return 0
+    with writing():
+        return execute(
+            "DELETE FROM alert WHERE no IN (SELECT no FROM alert ORDER BY acknowledged_at IS NULL, no LIMIT ?)",
+            (min(excess, limit),),
+        ).rowcount

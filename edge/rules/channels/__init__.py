@@ -1,0 +1,1 @@
+"""Channels: how people are notified of alerts, by email, push message or web request."""

@@ -1,0 +1,183 @@
+"""The thread that sends the messages of all channels. It runs only while there are channels.
+
+Each round sends one piece of each channel that is due: a message, or a digest. A failed channel pauses by the schedule
+of event destinations, so one slow mail server delays the others by one attempt at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from datetime import tzinfo
+from itertools import takewhile
+from pathlib import Path
+
+from edge import clock
+from edge.database.connection import close_database
+from edge.database.instance import fingerprint
+from edge.errors import EdgeError, SetupError
+from edge.events.delivery import Outcome, Result
+from edge.events.progress import is_due
+from edge.people.secrets import unseal
+from edge.rules.channels import attempts, channels, compose, outbox, schedule
+from edge.rules.channels.channels import Channel
+from edge.rules.channels.compose import Entry, Outgoing
+from edge.rules.channels.outbox import Waiting
+from edge.rules.channels.senders import new_sender
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+UNEXPECTED_SECONDS = 60.0
+MOST_SINGLE = 10  # beyond it, messages that wait are sent in one piece, for example after an outage
+
+
+class ChannelsWorker:
+    def __init__(
+        self,
+        zone: Callable[[], tzinfo],
+        authority_file: Path | None = None,
+        enqueue_due: Callable[[int, tzinfo], object] | None = None,
+    ) -> None:
+        """Prepare without a thread.
+
+        `authority_file` has certificates to trust in addition to the system's. `enqueue_due` queues lists that are
+        due.
+        """
+        self._enqueue_due = enqueue_due
+        self._lists_held_until = 0.0
+        self._zone = zone
+        self._authority_file = authority_file
+        self._tls: ssl.SSLContext | None = None  # takes 30 ms and 1 MB, so only with channels
+        self._stopping = threading.Event()
+        self._held_until: dict[int, float] = {}  # after an unexpected error
+        self._fault = ""
+        self._thread: threading.Thread | None = None
+
+    def start_if_needed(self) -> None:
+        """Start the thread if there are channels and none is running."""
+        if self._stopping.is_set() or self.is_running() or not channels.has_channels():
+            return
+        self._thread = threading.Thread(target=self._run, name="channels", daemon=True)
+        self._thread.start()
+
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread:
+            self._thread.join(2)  # a thread blocked by a server ends with the process; its messages are sent again
+
+    def trouble(self) -> str:
+        """Return the current fault of the thread, or an empty text."""
+        return self._fault
+
+    def _run(self) -> None:
+        wait = 0.0
+        while not self._stopping.wait(wait):
+            try:
+                if not channels.has_channels():
+                    break
+                wait = 0.0 if self.work_once() else LOOK_SECONDS
+                self._fault = ""
+            except EdgeError as error:
+                self._note(str(error))
+                wait = UNEXPECTED_SECONDS / 10
+            except Exception as error:
+                log.exception("Channels failed unexpectedly; trying again in a minute")
+                self._fault = repr(error)
+                wait = UNEXPECTED_SECONDS
+        close_database()
+
+    def work_once(self) -> bool:
+        """Serve each channel with something to send once. Returns True if something was sent."""
+        has_sent = False
+        self._enqueue_lists()
+        for row in channels.at_work():
+            if self._stopping.is_set():
+                return False
+            if time.monotonic() < self._held_until.get(row.no, 0):
+                continue
+            try:
+                has_sent = self._serve(row) or has_sent
+            except EdgeError:
+                raise
+            except Exception:
+                log.exception("Channels: sending to %s failed unexpectedly; trying again in a minute", row.name)
+                self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS
+        return has_sent
+
+    def _enqueue_lists(self) -> None:
+        """Queue lists that are due. A fault does not keep alerts from being sent."""
+        if self._enqueue_due is None or time.monotonic() < self._lists_held_until:
+            return
+        try:
+            self._enqueue_due(clock.now(), self._zone())
+        except Exception:
+            log.exception("Lists by email failed; trying again in a minute")
+            self._lists_held_until = time.monotonic() + UNEXPECTED_SECONDS
+
+    def _serve(self, row: Channel) -> bool:
+        if row.is_test_requested:
+            began = time.monotonic()
+            outcome = self._send(row, compose.test_message(f"edge.test.{secrets.token_hex(8)}", row.name))
+            attempts.record_test(row.no, outcome, int((time.monotonic() - began) * 1000), clock.now())
+            return True
+        now = clock.now()
+        if not is_due(row.next_try_at, now):
+            return False
+        waiting = attempts.give_up(row, outbox.due(row.no, now, compose.MOST_IN_DIGEST), now)
+        rows = self._ready(row, waiting, now)
+        if not rows:
+            return False
+        outcome = self._send(row, self._outgoing(row, rows, now))
+        if outcome.result is not Result.DELIVERED:
+            log.warning("Channels: %s did not accept a message: %s", row.name, outcome.detail)
+        attempts.record(row, rows, outcome, clock.now())
+        return outcome.result is Result.DELIVERED
+
+    def _ready(self, row: Channel, waiting: list[Waiting], now: int) -> list[Waiting]:
+        """Return the messages to send in one piece: all of a digest, or the first one."""
+        zone = self._zone()
+        if not waiting or schedule.is_quiet(now, row.schedule, zone):
+            return []
+        first = waiting[0].enqueued_at
+        if first <= now < schedule.due_at(first, row.schedule, zone):  # a first one in the future: the clock went back
+            return []
+        if waiting[0].attempts or waiting[0].has_file:  # refused before, perhaps because of one of them
+            return waiting[:1]
+        waiting = list(takewhile(lambda one: not one.has_file, waiting))
+        return waiting if row.digest or len(waiting) > MOST_SINGLE else waiting[:1]
+
+    def _outgoing(self, row: Channel, rows: list[Waiting], now: int) -> Outgoing:
+        zone = self._zone()
+        entries = [Entry(one.message, schedule.is_late(one.enqueued_at, row.schedule, zone, now)) for one in rows]
+        outgoing = compose.outgoing(f"edge.{fingerprint()}.{row.no}.{rows[0].number}", entries, zone)
+        return outgoing._replace(attachment=outbox.file_of(rows[0].number)) if rows[0].has_file else outgoing
+
+    def _send(self, row: Channel, outgoing: Outgoing) -> Outcome:
+        try:
+            sender = new_sender(row, unseal(row.secret) if row.secret else "", self._context())
+        except SetupError as error:
+            return Outcome(Result.FAILED, str(error))
+        try:
+            return sender.send(outgoing)
+        finally:
+            sender.close()
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            if self._authority_file:
+                self._tls.load_verify_locations(self._authority_file)
+        return self._tls
+
+    def _note(self, fault: str) -> None:
+        if fault != self._fault:
+            log.warning("Channels: %s", fault)
+        self._fault = fault

@@ -1,0 +1,1 @@
+"""Outputs: lamps, horns and gates that rules switch over MQTT."""

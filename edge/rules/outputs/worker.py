@@ -1,0 +1,210 @@
+"""The thread that switches outputs. It runs only while there are outputs.
+
+It compares the state that follows from the alerts with the last command that the broker has acknowledged, and publishes
+the difference. After a start and after a new connection it publishes the state of every output again. So what a crash
+has left on is switched off.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from edge import clock
+from edge.clock import SECOND
+from edge.database.connection import close_database
+from edge.errors import EdgeError
+from edge.events.delivery import Outcome, Result
+from edge.rules.outputs import output_state, outputs
+from edge.rules.outputs.forms import Command, Form
+from edge.rules.outputs.output_state import LastCommand
+from edge.rules.outputs.outputs import Output
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+UNEXPECTED_SECONDS = 5.0
+RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
+CLEANING_SECONDS = 600.0
+CONNECTION, LAST_COMMANDS = 0, -1  # beside the numbers of outputs
+
+
+class State(NamedTuple):
+    """What the broker has acknowledged. `until`: the second for which the timer of a device was set, 0 without one."""
+
+    command: Command
+    is_on: bool
+    until: int
+
+
+class Sender(Protocol):
+    """A connection to the broker. `connections` counts the connections made so far."""
+
+    connections: int
+
+    @property
+    def is_up(self) -> bool: ...
+
+    def send(self, topic: str, payload: str) -> Outcome: ...
+
+    def close(self) -> None: ...
+
+
+class OutputsWorker:
+    def __init__(self, new_sender: Callable[[], Sender]) -> None:
+        """Prepare without a thread and without a connection."""
+        self._new_sender = new_sender
+        self._sender: Sender | None = None
+        self._connection = 0
+        self._sent: dict[int, State] = {}  # acknowledged on this connection, by output
+        self._news = threading.Event()
+        self._stopping = threading.Event()
+        self._failures: dict[int, int] = {}  # in sequence, by output
+        self._retry_at: dict[int, float] = {}
+        self._cleaned_at = 0.0
+        self._fault = ""
+        self._topics: frozenset[str] = frozenset()
+        self._thread: threading.Thread | None = None
+
+    def start_if_needed(self) -> None:
+        """Start the thread if there are outputs and none is running."""
+        if self._stopping.is_set() or (self._thread and self._thread.is_alive()) or not output_state.is_needed():
+            return
+        self._thread = threading.Thread(target=self._run, name="outputs", daemon=True)
+        self._thread.start()
+
+    def is_topic(self, topic: str) -> bool:
+        """Return True for a topic of an output."""
+        return topic in self._topics
+
+    def wake(self) -> None:
+        """Look for new alerts at once. Call after the commit."""
+        self._news.set()
+
+    def stop(self) -> None:
+        """Switch off what is on, as far as the broker answers, and end the thread."""
+        self._stopping.set()
+        self._news.set()
+        if self._thread:
+            self._thread.join(3)
+
+    def trouble(self) -> str:
+        """Return the current fault of the thread, or an empty text."""
+        return self._fault
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                wait = self.work_once()
+                self._fault = ""
+            except EdgeError as error:
+                self._note(str(error))
+                wait = UNEXPECTED_SECONDS
+            except Exception as error:
+                log.exception("Outputs failed unexpectedly; trying again soon")
+                self._fault = repr(error)
+                wait = UNEXPECTED_SECONDS
+            if self._news.wait(wait):
+                self._news.clear()
+        self._switch_off()
+        if self._sender:
+            self._sender.close()
+        close_database()
+
+    def work_once(self) -> float:
+        """Publish the commands that are due. Returns the seconds until the next round."""
+        rows, now = outputs.all_outputs(), clock.now()
+        last_commands = output_state.last_commands()
+        self._topics = frozenset([*(row.topic for row in rows), *(one.topic for one in last_commands)])
+        self._sent = {no: sent for no, sent in self._sent.items() if any(row.no == no for row in rows)}
+        if self._sender and not self._sender.is_up:
+            self._sent.clear()
+        rules = output_state.rules_of_outputs()
+        wait = LOOK_SECONDS
+        self._send_last_commands(last_commands)
+        for row in rows:
+            until = output_state.on_until(row, rules.get(row.no, []), now)
+            self._switch(row, is_on=until > now, until=until)
+            if until > now:
+                wait = min(wait, (until - now) / SECOND)
+        if time.monotonic() > self._cleaned_at:
+            output_state.drop_old_commands(now)
+            self._cleaned_at = time.monotonic() + CLEANING_SECONDS
+        return wait
+
+    def _switch(self, row: Output, *, is_on: bool, until: int = 0) -> None:
+        """Publish the state of an output if the broker has not acknowledged it.
+
+        A further alert sets the timer of a Shelly again, which would switch itself off at the end of the first one.
+        """
+        state = State(row.command, is_on, until // SECOND if is_on and row.form is Form.SHELLY else 0)
+        if self._sent.get(row.no) == state:
+            return
+        if row.disabled_at is not None and not row.is_on and row.no not in self._sent:
+            return  # not switched by edge
+        payload = row.on_payload if is_on else row.off_payload
+        self._sent.pop(row.no, None)  # unknown until it is acknowledged
+        outcome = self._send(row.no, row.topic, payload) if payload else Outcome(Result.DELIVERED, "")
+        if outcome is None:
+            return
+        if outcome.result is not Result.DELIVERED:
+            if row.failing_since is None or row.last_error != outcome.detail:
+                log.warning("Outputs: %s was not switched: %s", row.name, outcome.detail)
+                output_state.record_failure(row.no, outcome.detail, clock.now())
+            return
+        self._sent[row.no] = state
+        if row.is_on != is_on or row.failing_since is not None:
+            output_state.record(row.no, clock.now(), is_on=is_on)
+
+    def _send_last_commands(self, last_commands: Iterable[LastCommand]) -> None:
+        """Publish last commands. Call before switching: another output may use the topic now."""
+        for one in last_commands:
+            outcome = self._send(LAST_COMMANDS, one.topic, one.payload)
+            if outcome and outcome.result is Result.DELIVERED:
+                output_state.drop_last_command(one)
+                self._sent = {no: sent for no, sent in self._sent.items() if sent.command.topic != one.topic}
+
+    def _send(self, key: int, topic: str, payload: str) -> Outcome | None:
+        """Publish a command. Returns None during the pause after a failure.
+
+        A refused command pauses its output only, a lost connection pauses all.
+        """
+        now = time.monotonic()
+        if not self._stopping.is_set() and now < max(self._retry_at.get(one, 0) for one in (key, CONNECTION)):
+            return None
+        if self._sender is None:
+            self._sender = self._new_sender()
+        outcome = self._sender.send(topic, payload)
+        if outcome.result is Result.DELIVERED:
+            self._failures.pop(key, None)
+            self._failures.pop(CONNECTION, None)
+        else:
+            paused = key if outcome.result is Result.REFUSED else CONNECTION
+            failures = self._failures.get(paused, 0)
+            self._failures[paused] = failures + 1
+            self._retry_at[paused] = now + RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
+        if self._sender.connections != self._connection:  # devices may have missed commands in the meantime
+            self._connection = self._sender.connections
+            self._sent.clear()
+            self._news.set()
+        return outcome
+
+    def _switch_off(self) -> None:
+        """Switch off at the end of the service. The next start looks at the alerts again."""
+        try:
+            for row in outputs.all_outputs():
+                sent = self._sent.get(row.no)
+                if sent.is_on if sent else row.is_on:
+                    self._switch(row, is_on=False)
+                if self._sender and not self._sender.is_up:
+                    return
+        except EdgeError as error:
+            log.warning("Outputs: not switched off at the end: %s", error)
+
+    def _note(self, fault: str) -> None:
+        if fault != self._fault:
+            log.warning("Outputs: %s", fault)
+        self._fault = fault

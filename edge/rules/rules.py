@@ -1,0 +1,310 @@
+"""Rules: which assets, which condition, and when in the week. `engine` evaluates them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, tzinfo
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.audit.audit import Act, Subject, acting, changed
+from edge.clock import SECOND
+from edge.database.connection import execute
+from edge.errors import Invalid, NotFound
+from edge.muster import musters, plans
+from edge.muster.musters import Obstacle
+from edge.records import locations
+from edge.rules.channels import channels
+from edge.rules.outputs import outputs
+from edge.validation import values
+
+ALL_DAYS = 0b1111111
+DAY_MINUTES = 1440
+LONGEST_SPAN = 366 * clock.DAY
+MOST_ASSETS = 1_000_000
+
+
+class Condition(StrEnum):
+    ENTERS = "enters"
+    LEAVES = "leaves"
+    PASSES = "passes"
+    STAYS = "stays"  # longer than `span`
+    UNSEEN = "unseen"  # for `span`
+    MORE = "more"  # assets than `number`
+    FEWER = "fewer"
+    OFFLINE = "offline"
+    BATTERY = "battery"  # of a tag is at most `number` percent
+    UNHEALTHY = "unhealthy"  # the box, for `span`
+
+
+class AssetKind(StrEnum):
+    ALL = "all"
+    KEY = "key"
+    METADATA = "metadata"
+
+
+OF_LOCATION = frozenset({Condition.ENTERS, Condition.LEAVES, Condition.STAYS, Condition.MORE, Condition.FEWER})
+OF_SPAN = frozenset({Condition.STAYS, Condition.UNSEEN, Condition.UNHEALTHY})
+OF_NUMBER = frozenset({Condition.MORE, Condition.FEWER})
+OF_ASSET = frozenset(Condition) - {Condition.OFFLINE, Condition.UNHEALTHY}
+SWEPT = frozenset({Condition.UNSEEN, Condition.BATTERY, Condition.UNHEALTHY})  # states without events
+DIRECTIONS = ("any", "in", "out")
+
+
+class RuleFields(NamedTuple):
+    """The fields of a rule that people enter. Those that its condition does not use are empty."""
+
+    name: str
+    kind: Condition
+    asset_kind: AssetKind = AssetKind.ALL
+    asset_name: str = ""
+    asset_value: str = ""
+    location_id: int | None = None
+    door_id: int | None = None
+    direction: str = "any"
+    reader_id: int | None = None
+    span: int = 0
+    number: int = 0
+    days: int = ALL_DAYS
+    from_minute: int = 0
+    until_minute: int = DAY_MINUTES
+    channels: str = ""  # numbers, separated by blanks
+    outputs: str = ""  # the same
+    musters: str = ""  # numbers of the plans whose musters an alert starts
+
+    @property
+    def channel_numbers(self) -> list[int]:
+        return [int(number) for number in self.channels.split()]
+
+    @property
+    def output_numbers(self) -> list[int]:
+        return [int(number) for number in self.outputs.split()]
+
+    @property
+    def muster_plans(self) -> list[int]:
+        return [int(number) for number in self.musters.split()]
+
+    @property
+    def is_always_on(self) -> bool:
+        return self.days == ALL_DAYS and (self.from_minute, self.until_minute) == (0, DAY_MINUTES)
+
+    def is_on(self, at: int, zone: tzinfo) -> bool:
+        """Return True if a time is within the hours of the rule."""
+        if self.is_always_on:
+            return True
+        local = datetime.fromtimestamp(at / SECOND, zone)
+        minute = local.hour * 60 + local.minute
+        if self.from_minute < self.until_minute:
+            return self.from_minute <= minute < self.until_minute and self._has_day(local)
+        if minute >= self.from_minute:
+            return self._has_day(local)
+        return minute < self.until_minute and self._has_day(local - timedelta(days=1))
+
+    def _has_day(self, local: datetime) -> bool:
+        return bool(self.days >> local.weekday() & 1)
+
+
+class Rule(NamedTuple):
+    """A rule with the names of its records. `place_name` is that of its location, door or reader."""
+
+    no: int
+    organization_id: int
+    fields: RuleFields
+    created_at: int
+    changed_at: int
+    disabled_at: int | None
+    is_seeded: bool
+    place_name: str
+
+    @property
+    def name(self) -> str:
+        return self.fields.name
+
+    @property
+    def kind(self) -> Condition:
+        return self.fields.kind
+
+
+_FIELDS = ", ".join(f"r.{name}" for name in RuleFields._fields)
+_SELECT = f"""
+SELECT r.no, r.organization_id, r.created_at, r.changed_at, r.disabled_at, r.is_seeded,
+       coalesce(l.name, d.name, e.name, ''), {_FIELDS}
+FROM rule r LEFT JOIN location l ON l.id = r.location_id LEFT JOIN door d ON d.id = r.door_id
+LEFT JOIN reader e ON e.id = r.reader_id WHERE r.deleted_at IS NULL
+"""
+
+
+def list_rules(organization_id: int) -> list[Rule]:
+    return [_rule(row) for row in execute(f"{_SELECT} AND r.organization_id = ? ORDER BY r.no", (organization_id,))]
+
+
+def enabled_rules() -> list[Rule]:
+    """Return the enabled rules of all organizations. For the engine only."""
+    return [_rule(row) for row in execute(f"{_SELECT} AND r.disabled_at IS NULL ORDER BY r.no")]
+
+
+def has_enabled() -> bool:
+    row = execute("SELECT 1 FROM rule WHERE deleted_at IS NULL AND disabled_at IS NULL LIMIT 1").fetchone()
+    return row is not None
+
+
+def get(organization_id: int, no: int) -> Rule:
+    """Return a rule. Raises NotFound."""
+    row = execute(f"{_SELECT} AND r.organization_id = ? AND r.no = ?", (organization_id, no)).fetchone()
+    if row is None:
+        raise NotFound("no such rule")
+    return _rule(row)
+
+
+def _rule(row: Any) -> Rule:
+    no, organization_id, created_at, changed_at, disabled_at, is_seeded, place_name, *fields = row
+    entered = RuleFields._make(fields)
+    entered = entered._replace(kind=Condition(entered.kind), asset_kind=AssetKind(entered.asset_kind))
+    return Rule(no, organization_id, entered, created_at, changed_at, disabled_at, bool(is_seeded), place_name)
+
+
+def check(organization_id: int, entered: RuleFields) -> RuleFields:
+    """Return the fields with unused ones emptied. Raises Invalid."""
+    kind, is_of_asset = entered.kind, entered.kind in OF_ASSET
+    asset_kind = entered.asset_kind if is_of_asset else AssetKind.ALL
+    checked = entered._replace(
+        name=values.name("name", entered.name),
+        asset_kind=asset_kind,
+        asset_name=entered.asset_name if asset_kind is AssetKind.METADATA else "",
+        asset_value=entered.asset_value if asset_kind is not AssetKind.ALL else "",
+        location_id=entered.location_id if kind in OF_LOCATION else None,
+        door_id=entered.door_id if kind is Condition.PASSES else None,
+        direction=entered.direction if kind is Condition.PASSES else "any",
+        reader_id=entered.reader_id if kind is Condition.OFFLINE else None,
+        span=entered.span if kind in OF_SPAN else 0,
+        number=entered.number if kind in OF_NUMBER or kind is Condition.BATTERY else 0,
+    )
+    _check_values(checked)
+    _check_records(organization_id, checked)
+    return checked
+
+
+def _check_values(entered: RuleFields) -> None:
+    if entered.asset_kind is not AssetKind.ALL and not entered.asset_value:
+        raise Invalid.one("asset_value", "required", "Enter a value")
+    if entered.asset_kind is AssetKind.METADATA and not entered.asset_name:
+        raise Invalid.one("asset_name", "required", "Enter the name of the metadata")
+    if max(len(entered.asset_name), len(entered.asset_value)) > values.MAX_TEXT:
+        raise Invalid.one("asset_value", "too_long", f"Enter at most {values.MAX_TEXT} characters")
+    if entered.kind in OF_SPAN and not 60 * SECOND <= entered.span <= LONGEST_SPAN:
+        raise Invalid.one("span", "invalid_value", "Enter a time from 1 minute to 366 days")
+    least = 1 if entered.kind is Condition.FEWER else 0
+    if entered.kind in OF_NUMBER and not least <= entered.number <= MOST_ASSETS:
+        raise Invalid.one("number", "invalid_value", f"Enter a number from {least} to {MOST_ASSETS}")
+    if entered.kind is Condition.BATTERY and not 1 <= entered.number <= 99:
+        raise Invalid.one("number", "invalid_value", "Enter 1 to 99 percent")
+    if entered.direction not in DIRECTIONS:
+        raise Invalid.one("direction", "invalid_value", "Choose a direction")
+    if not 0 < entered.days <= ALL_DAYS:
+        raise Invalid.one("days", "required", "Choose at least one day")
+    if not 0 <= entered.from_minute < DAY_MINUTES or not 0 < entered.until_minute <= DAY_MINUTES:
+        raise Invalid.one("from", "invalid_value", "Enter a time of day")
+    if entered.from_minute == entered.until_minute:
+        raise Invalid.one("from", "invalid_value", "The hours must not be empty")
+
+
+def _check_records(organization_id: int, entered: RuleFields) -> None:
+    if entered.kind in OF_LOCATION:
+        if entered.location_id is None:
+            raise Invalid.one("location_id", "required", "Choose a location")
+        try:
+            locations.get(organization_id, entered.location_id)
+        except NotFound as error:
+            raise Invalid.one("location_id", "fk_not_found", "This location does not exist") from error
+    for field, table, value in (("door_id", "door", entered.door_id), ("reader_id", "reader", entered.reader_id)):
+        if value is None:
+            continue
+        row = execute(
+            f"SELECT 1 FROM {table} WHERE id = ? AND organization_id = ? AND deleted_at IS NULL",
+            (value, organization_id),
+        ).fetchone()
+        if row is None:
+            raise Invalid.one(field, "fk_not_found", f"This {table} does not exist")
+    if unknown := set(entered.channel_numbers) - {row.no for row in channels.list_channels(organization_id)}:
+        raise Invalid.one("channels", "fk_not_found", f"There is no channel {min(unknown)}")
+    if unknown := set(entered.output_numbers) - {row.no for row in outputs.list_outputs(organization_id)}:
+        raise Invalid.one("outputs", "fk_not_found", f"There is no output {min(unknown)}")
+    if unknown := set(entered.muster_plans) - {plan.id for plan in plans.list_plans(organization_id)}:
+        raise Invalid.one("musters", "fk_not_found", f"There is no plan {min(unknown)}")
+    for plan_id in entered.muster_plans:
+        obstacle = musters.find_obstacle(organization_id, plan_id)
+        if obstacle not in (None, Obstacle.OPEN, Obstacle.DRILL):
+            name = musters.name_of_plan(organization_id, plan_id)
+            raise Invalid.one("musters", "invalid_value", f"{name} would not start: {musters.MESSAGES[obstacle]}")
+    if entered.kind is Condition.PASSES and entered.door_id is None:
+        raise Invalid.one("door_id", "required", "Choose a door")
+
+
+def add_rule(actor: Actor, entered: RuleFields) -> int:
+    """Create a rule and return its number. Raises Invalid, and Conflict above the limit."""
+    with acting(actor) as act:
+        checked, now = check(actor.organization_id, entered), clock.now()
+        no: int = execute(
+            f"INSERT INTO rule (organization_id, created_at, changed_at, {', '.join(RuleFields._fields)}) "
+            f"VALUES (?, ?, ?{', ?' * len(checked)}) RETURNING no",
+            (actor.organization_id, now, now, *checked),
+        ).fetchone()[0]
+        act.note("rule.created", Subject("rule", no, checked.name), {"condition": checked.kind})
+    return no
+
+
+def change_rule(actor: Actor, no: int, entered: RuleFields) -> None:
+    """Change a rule, which then begins again: it alerts about what happens from now on.
+
+    Raises NotFound and Invalid.
+    """
+    with acting(actor) as act:
+        rule, checked = get(actor.organization_id, no), check(actor.organization_id, entered)
+        differences = changed(rule.fields._asdict(), checked._asdict())
+        if set(differences) - {"name"}:
+            _begin_again(no)
+        execute(
+            f"UPDATE rule SET {', '.join(f'{name} = ?' for name in RuleFields._fields)} WHERE no = ?", (*checked, no)
+        )
+        act.note_changes("rule.changed", Subject("rule", no, checked.name), differences)
+
+
+def enable_rule(actor: Actor, no: int) -> None:
+    """Enable a rule. Raises NotFound."""
+    with acting(actor) as act:
+        rule = get(actor.organization_id, no)
+        if rule.disabled_at is not None:
+            _begin_again(no)
+        execute("UPDATE rule SET disabled_at = NULL WHERE no = ?", (no,))
+        _note(act, "rule.enabled", rule)
+
+
+def disable_rule(actor: Actor, no: int) -> None:
+    """Disable a rule; its alerts are kept. Raises NotFound."""
+    with acting(actor) as act:
+        rule = get(actor.organization_id, no)
+        _begin_again(no)
+        execute("UPDATE rule SET disabled_at = ifnull(disabled_at, ?) WHERE no = ?", (clock.now(), no))
+        _note(act, "rule.disabled", rule)
+
+
+def remove_rule(actor: Actor, no: int) -> None:
+    """Remove a rule; its alerts are kept. Raises NotFound."""
+    with acting(actor) as act:
+        rule = get(actor.organization_id, no)
+        _begin_again(no)
+        execute("UPDATE rule SET deleted_at = ? WHERE no = ?", (clock.now(), no))
+        _note(act, "rule.deleted", rule)
+
+
+def _begin_again(no: int) -> None:
+    execute("DELETE FROM rule_state WHERE rule_no = ?", (no,))
+    execute(
+        f"UPDATE rule SET is_seeded = 0, changed_at = ?, after_alert = {outputs.NEWEST_ALERT} WHERE no = ?",
+        (clock.now(), no),
+    )
+
+
+def _note(act: Act, action: str, rule: Rule) -> None:
+    act.note(action, Subject("rule", rule.no, rule.name))

@@ -1,0 +1,203 @@
+"""Filters of the board that were saved under a name, and their lists by email.
+
+A list is written and queued in one transaction when it is due, so a mail server that is away only delays it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime, time, timedelta, tzinfo
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.audit import quotas
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting, changed
+from edge.database.connection import are_people_hidden, execute, hide_people, writing
+from edge.errors import Conflict, EdgeError, Invalid, NotFound, Unavailable
+from edge.records.loans import LoanFilter
+from edge.rules.channels import channels, outbox
+from edge.rules.channels.channels import ChannelKind
+from edge.rules.channels.message import Message
+from edge.rules.channels.outbox import Attachment
+from edge.tracking import board, exports, tracked_people
+from edge.tracking.board import BoardFilter
+from edge.validation import csv_text, json_text
+
+log = logging.getLogger(__name__)
+
+MAX_NAME = 80
+MOST_MAILED = 20  # of an organization
+MOST_ROWS = 10_000  # of a list by email
+MAX_BYTES = 1024 * 1024
+LONGEST_WAIT = 8 * clock.DAY  # between two lists, with a change of the local time
+
+
+class SavedFilter(NamedTuple):
+    no: int
+    organization_id: int
+    name: str
+    filter: BoardFilter
+    channel_no: int | None
+    minute: int  # of the local day
+    weekday: int | None  # 0 is Monday, None every day
+    next_at: int | None
+
+
+_SELECT = f"SELECT {', '.join(SavedFilter._fields)} FROM saved_filter"
+
+
+def save(actor: Actor, name: str, filters: BoardFilter) -> int:
+    """Save a filter. Raises Invalid, and Conflict if the name is taken or there are too many."""
+    name = name.strip()
+    if not 1 <= len(name) <= MAX_NAME:
+        raise Invalid.one("name", "invalid_value", f"Enter a name of at most {MAX_NAME} characters")
+    with acting(actor) as act:
+        taken = "SELECT 1 FROM saved_filter WHERE organization_id = ? AND name = ? COLLATE NOCASE"
+        if execute(taken, (actor.organization_id, name)).fetchone():
+            raise Conflict(f"A filter {name} already exists; choose another name")
+        content = json_text.text({field: value for field, value in filters._asdict().items() if value})
+        no: int = execute(
+            "INSERT INTO saved_filter (organization_id, name, filter, created_at) VALUES (?, ?, ?, ?) RETURNING no",
+            (actor.organization_id, name, content, clock.now()),
+        ).fetchone()[0]
+        quotas.charge(actor, quotas.ROW_BYTES)
+        quotas.check_cap(actor, "saved_filter")
+        act.note("saved_filter.created", Subject("saved_filter", no, name), {"filter": content})
+    return no
+
+
+def remove(actor: Actor, no: int) -> None:
+    """Remove a saved filter. Raises NotFound."""
+    with acting(actor) as act:
+        row = get(actor.organization_id, no)
+        execute("DELETE FROM saved_filter WHERE no = ?", (no,))
+        act.note("saved_filter.deleted", Subject("saved_filter", no, row.name))
+
+
+def send_by_mail(actor: Actor, no: int, channel_no: int | None, minute: int, weekday: int | None, zone: tzinfo) -> None:
+    """Send the list by email from now on, every day or once a week; without a channel, no more.
+
+    Raises NotFound, Invalid and Conflict.
+    """
+    with acting(actor) as act:
+        before = get(actor.organization_id, no)
+        if channel_no is not None:
+            if channels.get(actor.organization_id, channel_no).kind is not ChannelKind.EMAIL:
+                raise Invalid.one("channel", "invalid_value", "Choose a channel for email")
+            others = (
+                "SELECT count(*) FROM saved_filter WHERE organization_id = ? AND channel_no IS NOT NULL AND no <> ?"
+            )
+            if execute(others, (actor.organization_id, no)).fetchone()[0] >= MOST_MAILED:
+                raise Conflict(f"At most {MOST_MAILED} lists can be sent by email; stop one first")
+        next_at = None if channel_no is None else next_time(clock.now(), minute, weekday, zone)
+        execute(
+            "UPDATE saved_filter SET channel_no = ?, minute = ?, weekday = ?, next_at = ? WHERE no = ?",
+            (channel_no, minute, weekday, next_at, no),
+        )
+        differences = changed(_schedule(before), _schedule(get(actor.organization_id, no)))
+        act.note_changes("saved_filter.changed", Subject("saved_filter", no, before.name), differences)
+
+
+def _schedule(row: SavedFilter) -> dict[str, Any]:
+    return {"channel": row.channel_no, "minute": row.minute, "weekday": row.weekday}
+
+
+def get(organization_id: int, no: int) -> SavedFilter:
+    """Return a saved filter. Raises NotFound."""
+    row = execute(f"{_SELECT} WHERE organization_id = ? AND no = ?", (organization_id, no)).fetchone()
+    if row is None:
+        raise NotFound("no such filter")
+    return _saved(row)
+
+
+def list_filters(organization_id: int) -> list[SavedFilter]:
+    rows = execute(f"{_SELECT} WHERE organization_id = ? ORDER BY name COLLATE NOCASE", (organization_id,))
+    return [_saved(row) for row in rows]
+
+
+def _saved(row: Sequence[Any]) -> SavedFilter:
+    saved = SavedFilter(*row)
+    content: dict[str, Any] = json_text.decode(str(saved.filter))
+    if "loan" in content:
+        content["loan"] = LoanFilter(content["loan"])
+    return saved._replace(filter=BoardFilter(**content))
+
+
+def next_time(after: int, minute: int, weekday: int | None, zone: tzinfo) -> int:
+    """Return the next moment at which the local clock shows this minute of a day, on this weekday."""
+    today = clock.to_datetime(after).astimezone(zone).date()
+    for days in range(9):
+        day = today + timedelta(days=days)
+        moment = clock.to_micros(datetime.combine(day, time(minute // 60, minute % 60), zone))
+        if moment > after and weekday in (None, day.weekday()):
+            return moment
+    raise AssertionError("a week has every weekday")
+
+
+def enqueue_due(now: int, zone: tzinfo) -> int:
+    """Queue the lists that are due. Returns their number. For the service only.
+
+    A list that fails is tried again at its next time, so that it does not keep back the others.
+    """
+    _reschedule(now, zone)
+    rows = execute(f"{_SELECT} WHERE channel_no IS NOT NULL AND next_at <= ? ORDER BY next_at LIMIT 5", (now,))
+    due = rows.fetchall()
+    for row in due:
+        try:
+            _enqueue(_saved(row), now, zone)
+        except Unavailable:
+            raise
+        except (EdgeError, ValueError, TypeError, LookupError):
+            log.exception("The list of a saved filter failed; trying again at its next time")
+            _set_next(SavedFilter(*row), now, zone)
+    return len(due)
+
+
+def _reschedule(now: int, zone: tzinfo) -> None:
+    """Schedule lists again that are due later than their next time, because the clock was ahead."""
+    sql = f"{_SELECT} WHERE channel_no IS NOT NULL AND next_at > ?"
+    for row in execute(sql, (now + LONGEST_WAIT,)).fetchall():
+        _set_next(SavedFilter(*row), now, zone)
+
+
+def _set_next(saved: SavedFilter, now: int, zone: tzinfo) -> None:
+    with writing():
+        next_at = next_time(now, saved.minute, saved.weekday, zone)
+        execute("UPDATE saved_filter SET next_at = ? WHERE no = ?", (next_at, saved.no))
+
+
+def _enqueue(saved: SavedFilter, now: int, zone: tzinfo) -> None:
+    content, number = _table(saved, zone)
+    listed = f"{number} asset{'' if number == 1 else 's'}"
+    cut = f" The file has the first {MOST_ROWS:,} at most." if number > MOST_ROWS else ""
+    text = f"{saved.name}: {listed}.{cut} The list is attached as CSV."
+    message = Message(f"{saved.name}: {listed}", text, 0, None, None, now, is_over=False, is_late=False)
+    day = clock.to_datetime(now).astimezone(zone).date()
+    with writing():
+        attachment = Attachment(f"{_file_name(saved.name)}-{day}.csv", content)
+        outbox.enqueue(saved.organization_id, saved.channel_no or 0, message, now, attachment)
+        _set_next(saved, now, zone)
+
+
+def _table(saved: SavedFilter, zone: tzinfo) -> tuple[bytes, int]:
+    """Return the list as CSV with the number of all rows. Without positions of people, unless the API has them."""
+    was_hidden = are_people_hidden()
+    hide_people(tracked_people.setting(saved.organization_id).is_hidden_in_api(None))
+    try:
+        page = board.board(saved.organization_id, saved.filter, limit=MOST_ROWS)
+    finally:
+        hide_people(was_hidden)
+    cells = (exports.board_cells(row, zone) for row in page.rows)
+    return _bounded(csv_text.write_rows(exports.BOARD_HEADING, cells, ",")), page.total_count
+
+
+def _bounded(chunks: Iterable[str | bytes]) -> bytes:
+    """Return whole lines of at most MAX_BYTES."""
+    content = b"".join(chunk.encode() if isinstance(chunk, str) else chunk for chunk in chunks)
+    return content if len(content) <= MAX_BYTES else content[: content.rindex(b"\n", 0, MAX_BYTES) + 1]
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name).strip("-") or "list"

@@ -1,0 +1,106 @@
+"""Digests that compare the records of a site with their copies at the hub: assets and locations with their tags.
+
+They are summed up in buckets by the site's ids. `valid_from` is excluded, since a hub corrects it for sites with a
+clock that is ahead. For assets of the hub see `copy_digests`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from edge.database.connection import execute
+from edge.sync.store.change_feed import Kind
+from edge.sync.store.digests import Digest, Scope
+
+BUCKETS = 64
+_VALID_FROM = 6  # index in the columns of both kinds
+
+
+class RecordDigest(NamedTuple):
+    """The hash of one record, by the site's id."""
+
+    ref: int
+    kind: int
+    hash: int
+
+
+def by_bucket(scope: Scope, code: str = "") -> dict[int, Digest]:
+    """Return the digests by bucket. `code` is the site's, which begins the keys of its locations at a hub."""
+    digests: dict[int, Digest] = {}
+    for ref, _, value in _records(scope, code):
+        count, total = digests.get(ref % BUCKETS, (0, 0))
+        digests[ref % BUCKETS] = (count + 1, (total + value) % 2**53)
+    return digests
+
+
+def in_buckets(scope: Scope, code: str, buckets: Collection[int]) -> list[RecordDigest]:
+    """Return the hashes of all records in these buckets."""
+    return [record for record in _records(scope, code) if record.ref % BUCKETS in buckets]
+
+
+def keys_of(scope: Scope, refs: Mapping[int, int]) -> dict[int, str]:
+    """Return the external keys of this machine's records, by id. `refs` has their kinds."""
+    keys: dict[int, str] = {}
+    for kind, table in _TABLES.items():
+        ids = json.dumps([ref for ref, its_kind in refs.items() if its_kind == kind])
+        sql = (
+            f"SELECT id, external_key FROM {table} "
+            "WHERE +organization_id = ? AND id IN (SELECT value FROM json_each(?))"
+        )
+        keys |= dict(execute(sql, (scope.organization_id, ids)).fetchall())
+    return keys
+
+
+_TABLES = {Kind.ASSET: "asset", Kind.LOCATION: "location"}
+
+
+def _records(scope: Scope, code: str) -> Iterable[RecordDigest]:
+    for kind in _TABLES:
+        if scope.site_no is None:
+            rows = execute(_OWN[kind], (scope.organization_id,))
+            kept: Mapping[int, Sequence[Any]] = {}
+        else:
+            rows = execute(_OF_SITE[kind], {"site_no": scope.site_no, "key_begins": len(code) + 2})
+            kept = _kept_in_conflicts(scope.site_no, kind)
+        for row in rows:
+            columns = [*kept[row[0]][: len(row)]] if row[0] in kept else [*row[:-1], json.loads(row[-1])]
+            columns[-1] = sorted(columns[-1])
+            del columns[_VALID_FROM]
+            text = json.dumps([int(kind), *columns])
+            yield RecordDigest(columns[0], int(kind), int.from_bytes(blake2b(text.encode(), digest_size=6).digest()))
+
+
+def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
+    """Return the original records in conflicts, since their copies here are incomplete."""
+    rows = execute("SELECT remote_id, record FROM conflict WHERE peer = ? AND kind = ?", (site_no, kind))
+    return {ref: json.loads(record) for ref, record in rows}
+
+
+_TAGS = (
+    "(SELECT json_group_array(json_array(tag_type, value)) FROM tag WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL)"
+)
+_ASSET = "r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, r.valid_to"
+_LOCATION = "r.name, r.description, r.is_active, r.valid_from, r.valid_to"
+_IS_OWN = "r.organization_id = ?1 AND NOT EXISTS (SELECT 1 FROM mirror WHERE record_id = r.id)"
+_OWN = {
+    Kind.ASSET: f"SELECT r.id, {_ASSET}, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')} "
+    f"FROM asset r WHERE {_IS_OWN}",
+    Kind.LOCATION: f"SELECT r.id, r.parent_id, r.external_key, {_LOCATION}, r.created_at, r.updated_at, r.deleted_at, "
+    f"{_TAGS.format('location')} FROM location r WHERE {_IS_OWN}",
+}
+# A record may have several ids at a site; always use the lowest.
+_MIRRORED = (
+    "FROM link JOIN mirror m ON m.record_id = link.local_id AND m.peer = :site_no JOIN {0} r ON r.id = link.local_id "
+    "WHERE link.peer = :site_no AND link.remote_id > 0 GROUP BY r.id"
+)
+_CREATED = "ifnull(link.created_at, r.created_at), r.updated_at, r.deleted_at"
+_PARENT = "(SELECT min(remote_id) FROM link WHERE local_id = r.parent_id AND peer = :site_no AND remote_id > 0)"
+_OF_SITE = {
+    Kind.ASSET: f"SELECT min(link.remote_id), {_ASSET}, {_CREATED}, {_TAGS.format('asset')} "
+    + _MIRRORED.format("asset"),
+    Kind.LOCATION: f"SELECT min(link.remote_id), {_PARENT}, substr(r.external_key, :key_begins), {_LOCATION}, "
+    f"{_CREATED}, {_TAGS.format('location')} " + _MIRRORED.format("location"),
+}

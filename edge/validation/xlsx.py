@@ -1,0 +1,244 @@
+"""Excel files (XLSX): the first sheet as a table of text, and tables as a sheet.
+
+The libraries are those of the extra `xlsx`. A small file can expand to any size, so it is checked before it is opened:
+sizes of its parts, numbers of rows, cells and texts. Formulas are not evaluated; their saved results count.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, time
+from importlib.util import find_spec
+from tempfile import TemporaryFile
+from typing import IO, Any
+from xml.parsers import expat
+
+from edge.errors import Invalid
+from edge.validation.csv_text import RawRow, RawTable, too_many_rows
+
+EXTRA = "edge[xlsx]"
+MOST_EXPANDED = 128 * 1024 * 1024  # bytes of all parts
+MOST_OF_OTHER_PART = 2 * 1024 * 1024  # bytes of a part that is neither a sheet nor the shared texts
+MOST_PARTS = 500
+MOST_TEXTS = 600_000  # shared
+MOST_OF_TEXTS = 32 * 1024 * 1024  # bytes of the shared texts
+MOST_CELLS = 256  # in a row
+MOST_VALUES = 1_000_000  # cells with a value, in a sheet
+MOST_CHARACTERS = 16 * 1024 * 1024  # of all cells
+MOST_ROW_NUMBER = 60_000  # including blank rows
+MOST_ROWS = 300_000  # in the file, also with one number
+MOST_ELEMENTS = 50_000  # of a part, a row or a text: the library takes up to 700 bytes for each
+MOST_DEPTH = 100
+_LONGEST_CELL = 33_000  # characters; Excel allows 32,767
+_SIGNATURE = b"PK\x03\x04"
+_BLOCK = 65_536
+# What the libraries raise for damaged files; `SyntaxError` is that of XML.
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, expat.ExpatError, SyntaxError, LookupError, ValueError, TypeError),
+    *(AttributeError, ArithmeticError, OSError, RuntimeError, EOFError),
+)
+_ERRORS = ("#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NULL!", "#NUM!")
+
+
+def is_workbook(data: bytes) -> bool:
+    """True for a ZIP file, which XLSX is."""
+    return data.startswith(_SIGNATURE)
+
+
+def is_available() -> bool:
+    """True if the libraries are installed."""
+    return find_spec("openpyxl") is not None and find_spec("xlsxwriter") is not None
+
+
+def table_of(data: bytes, most: int) -> RawTable:
+    """Return the first sheet. Raises Invalid if the file is not a workbook, too large, or the extra is missing."""
+    if not is_available():
+        raise _unusable(f"Excel files need an extra on the box: pip install '{EXTRA}'. Or save the table as CSV")
+    try:
+        _check(data)
+        return _first_sheet(data, most)
+    except _DAMAGED as error:
+        raise _unusable(f"The file is not an Excel workbook: {str(error)[:100]}") from None
+
+
+def _check(data: bytes) -> None:
+    """Refuse a file that would take much memory or time, by reading all of its parts once."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = archive.infolist()
+        if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > MOST_EXPANDED:
+            raise _too_large("its parts")
+        if len({part.filename for part in parts}) < len(parts):
+            raise _unusable("The file is not an Excel workbook: a part occurs twice")
+        for part in parts:
+            name = part.filename.lower()
+            is_sheet, is_texts = "/worksheets/" in name, "sharedstrings" in name
+            if part.file_size > (MOST_EXPANDED if is_sheet else MOST_OF_TEXTS if is_texts else MOST_OF_OTHER_PART):
+                raise _too_large(part.filename[:40])
+            with archive.open(part) as stream:
+                if name.endswith((".xml", ".rels")):
+                    _check_part(stream, is_sheet, is_texts)
+                else:  # the workbook may name any part as its sheet
+                    with suppress(expat.ExpatError):
+                        _check_part(stream, False, False)
+
+
+def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> None:
+    """Count rows, cells of a row, texts and elements. Entities are refused, because they can expand.
+
+    The library keeps all elements of a part until its end, in a sheet those of a row, in the texts those of a text.
+    """
+    cells = filled = texts = rows = elements = depth = 0
+
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def begin(name: str, values: dict[str, str]) -> None:
+        nonlocal cells, filled, texts, rows, elements, depth
+        name = name.rpartition(":")[2]
+        depth += 1
+        if name == "Override":
+            _check_kind(values.get("PartName", "").lower(), values.get("ContentType", "").lower())
+        elements = 0 if (is_sheet and name == "row") or (is_texts and name == "si") else elements + 1
+        if elements > MOST_ELEMENTS or depth > MOST_DEPTH:
+            raise _too_large("the number of its elements")
+        if name == "row":
+            rows += 1
+            if rows > MOST_ROWS:
+                raise _too_large("the number of its rows")
+        if name == "c":
+            cells += 1
+            if cells > MOST_CELLS:
+                raise _too_large(f"a row with more than {MOST_CELLS} cells")
+        elif name == "row":
+            cells = 0
+        elif name in ("v", "is"):
+            filled += 1
+            if filled > MOST_VALUES:
+                raise _too_large(f"more than {MOST_VALUES:,} cells with a value")
+        elif name == "si":
+            texts += 1
+            if texts > MOST_TEXTS:
+                raise _too_large("the number of different texts")
+
+    def refuse(*_: Any) -> None:
+        raise _unusable("The file is not an Excel workbook: it declares a document type")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = begin
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = refuse
+    while block := stream.read(_BLOCK):
+        parser.Parse(block)
+    parser.Parse(b"", True)
+
+
+def _check_kind(part: str, kind: str) -> None:
+    """Refuse a workbook that uses a sheet or the texts, which may be large, as another part."""
+    is_sheet, is_texts = "/worksheets/" in part, "sharedstrings" in part
+    if (is_sheet and not kind.endswith("worksheet+xml")) or (is_texts and not kind.endswith("sharedstrings+xml")):
+        raise _unusable("The file is not an Excel workbook: a part has another type than its name")
+
+
+def _first_sheet(data: bytes, most: int) -> RawTable:
+    import openpyxl
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about styles and extensions, which are not read
+        workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+        try:
+            if not workbook.worksheets:
+                raise _unusable("The workbook has no sheet")
+            lines = workbook.worksheets[0].iter_rows(max_col=MOST_CELLS, max_row=MOST_ROW_NUMBER, values_only=True)
+            return _table(enumerate(lines, 1), most)
+        finally:
+            workbook.close()
+
+
+def _table(lines: Iterator[tuple[int, Sequence[Any]]], most: int) -> RawTable:
+    heading: list[str] = []
+    rows: list[RawRow] = []
+    characters = 0
+    for number, values in lines:
+        cells = [_text(value) for value in values] if any(value is not None for value in values) else []
+        while cells and not cells[-1]:
+            cells.pop()
+        if not cells:
+            continue
+        if not heading:
+            heading = cells
+            continue
+        if len(rows) >= most:
+            raise too_many_rows(most)
+        characters += sum(map(len, cells))
+        if characters > MOST_CHARACTERS:
+            raise _too_large("its texts")
+        rows.append(RawRow(number, tuple(cells[: len(heading)]), _fault(number, cells, len(heading))))
+    return RawTable(heading, rows)
+
+
+def _fault(number: int, cells: Sequence[str], columns: int) -> str:
+    if len(cells) > columns:
+        return f"Line {number} has {len(cells)} cells but the header has {columns}"
+    error = next((cell for cell in cells if cell in _ERRORS), "")
+    return f"a cell has the error {error}" if error else ""
+
+
+def _text(value: Any) -> str:
+    """Return the text of a cell: whole numbers without a point, times in ISO 8601, booleans as yes and no."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "seconds").removesuffix(" 00:00:00")
+    if isinstance(value, time):
+        return value.isoformat("seconds")
+    return str(value)[:_LONGEST_CELL].strip()
+
+
+def write(heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> IO[bytes]:
+    """Return a workbook with one sheet of text in a temporary file, at its beginning. Nothing in it is a formula."""
+    import xlsxwriter
+
+    file = TemporaryFile()  # noqa: SIM115  the caller closes it
+    options = {
+        "constant_memory": True,  # rows go to a temporary file at once
+        "strings_to_formulas": False,
+        "strings_to_urls": False,
+        "strings_to_numbers": False,
+    }
+    try:
+        with xlsxwriter.Workbook(file, options) as workbook:
+            sheet = workbook.add_worksheet()
+            as_text = workbook.add_format({"num_format": "@"})  # keeps leading zeros when a cell is edited
+            sheet.set_column(0, max(len(heading) - 1, 0), 18, as_text)
+            _write_row(sheet, 0, heading, as_text)
+            for number, row in enumerate(rows, 1):
+                _write_row(sheet, number, row, as_text)
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    return file
+
+
+def _write_row(sheet: Any, number: int, row: Sequence[Any], as_text: Any) -> None:
+    for column, cell in enumerate(row):
+        if cell not in ("", None):
+            sheet.write_string(number, column, str(cell)[:32_767], as_text)
+
+
+def _too_large(what: str) -> Invalid:
+    return Invalid.one("file", "too_large", f"The Excel file is too large to be opened safely ({what}). Save it as CSV")
+
+
+def _unusable(message: str) -> Invalid:
+    return Invalid.one("file", "invalid_value", message)

@@ -1,0 +1,1 @@
+"""Walls: screens that show one view through a link, without signing in."""

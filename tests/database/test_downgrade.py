@@ -1,0 +1,184 @@
+"""Downgrade: the database of an earlier release again, with all rows that fit it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from edge.audit.actors import shell
+from edge.cli import cli
+from edge.database import migrate, triggers
+from edge.database.connection import FILE_NAME, close_database, execute, open_database
+from edge.database.downgrade import ONE_WAY, downgrade
+from edge.errors import SetupError
+from edge.operations.snapshots import inspect_copy
+from edge.people import organizations
+from edge.records import assets, locations
+from edge.records.location_tree import UNSET, Parent
+from edge.records.tags import NewTag
+from tests.operations import damage
+from tests.operations.conftest import fresh_site
+
+RELEASED = 21  # the schema of 0.2.0
+WITH_DIGESTS = 24
+NEWER = """
+CREATE TABLE extra (id INTEGER PRIMARY KEY, asset_id INTEGER REFERENCES asset (id)) STRICT;
+CREATE INDEX extra_asset ON extra (asset_id);
+ALTER TABLE asset ADD COLUMN extra_id INTEGER REFERENCES extra (id);
+CREATE INDEX asset_extra ON asset (extra_id);
+CREATE TRIGGER extra_added AFTER INSERT ON asset BEGIN INSERT INTO extra (asset_id) VALUES (new.id); END;
+INSERT INTO extra (asset_id) SELECT id FROM asset;
+UPDATE asset SET extra_id = (SELECT id FROM extra WHERE asset_id = asset.id);
+"""
+
+
+def rows(file: Path) -> dict[str, Any]:
+    """Return all rows of all tables, and the schema."""
+    with closing(sqlite3.connect(file)) as connection:
+        objects = migrate.schema_of(connection)
+        tables = [item.name for item in objects if item.kind == "table" and "VIRTUAL" not in item.sql]
+        found: dict[str, Any] = {name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for name in tables}
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    return found | {"": objects}
+
+
+@pytest.fixture(scope="session")
+def used_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("used") / "data"
+    with fresh_site(folder):
+        organizations.add_organization(shell(), "Acme")
+        damage.make_site(folder)
+    return folder
+
+
+@pytest.fixture
+def site(used_site: Path, tmp_path: Path) -> Iterator[Path]:
+    """Return the data directory of a used site, with its database ready to open."""
+    folder = shutil.copytree(used_site, tmp_path / "data")
+    open_database(folder / FILE_NAME)
+    yield folder
+    close_database()
+
+
+def add_step(monkeypatch: pytest.MonkeyPatch, sql: str) -> int:
+    steps = [*migrate._steps(), ("9999_extra", sql)]
+    monkeypatch.setattr(migrate, "_steps", lambda: steps)
+    return len(steps) - 1
+
+
+def test_a_used_site_is_the_same_after_an_upgrade_and_a_downgrade(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows(site / FILE_NAME)
+    number = add_step(monkeypatch, NEWER)
+    migrate.migrate(site, keeps_copy=False)
+    organization_id = organizations.find_organization(None).id
+    later = assets.create(shell(organization_id), name="Later", tags=[NewTag("rfid", "E2801160600002054CC2096F")])
+    close_database()
+    done = downgrade(site, number)
+    assert done.schema_before == number + 1
+    assert set(done.dropped) == {"extra"}
+    after = rows(site / FILE_NAME)
+    assert after[""] == before[""]
+    for name in ("location", "history", "track", "person", "reader", "handheld_scan", "ledger"):
+        assert before[name] == after[name]
+    assert set(map(repr, before["asset"])) < set(map(repr, after["asset"]))
+    migrate.migrate(site)
+    assert execute("SELECT name FROM asset WHERE id = ?", (later.id,)).fetchone() == ("Later",)
+
+
+@pytest.mark.parametrize("number", range(RELEASED, migrate.newest_schema()))
+def test_every_step_since_the_last_release_can_be_undone(site: Path, number: int) -> None:
+    """A step that cannot needs the line ONE_WAY, with the reason for the technician."""
+    steps = migrate.steps_after(number, migrate.newest_schema())
+    if any(ONE_WAY in sql for _, sql in steps):
+        with pytest.raises(SetupError, match="cannot be undone"):
+            downgrade(site, number)
+        return
+    before = rows(site / FILE_NAME)
+    downgrade(site, number)
+    with closing(sqlite3.connect(":memory:")) as fresh, closing(sqlite3.connect(site / FILE_NAME)) as downgraded:
+        migrate.create_schema(fresh, number)
+        assert migrate.schema_of(fresh) <= migrate.schema_of(downgraded)
+    migrate.migrate(site, keeps_copy=False)
+    close_database()
+    after = rows(site / FILE_NAME)
+    assert {name: len(after[name]) for name in after} == {name: len(before[name]) for name in before}
+    for name in ("asset", "location", "tag", "history", "track", "person", "reader"):
+        assert after[name] == before[name]
+
+
+@pytest.mark.parametrize("number", range(RELEASED, migrate.newest_schema() + 1))
+def test_writes_and_backups_work_after_a_downgrade_with_sync_and_events(site: Path, number: int) -> None:
+    """A trigger that stays without its table would stop every write."""
+    for statement in (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values(), *migrate.OF_LITESTREAM):
+        execute(statement)
+    close_database()
+    downgrade(site, number)
+    inspect_copy(site / FILE_NAME)
+    with closing(sqlite3.connect(site / FILE_NAME)) as connection:
+        for table, column in (("history", "observed_at"), ("track", "site_no"), ("asset", "name"), ("tag", "value")):
+            assert connection.execute(f"UPDATE {table} SET {column} = {column}").rowcount
+        kept = {item.name for item in migrate.schema_of(connection) if item.kind == "trigger"}
+    assert {"change_stay_added", "event_stay_added"} <= kept
+    assert ("digest_stay_added" in kept) == (number >= WITH_DIGESTS)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (f"{ONE_WAY} times are in local time\nCREATE TABLE extra (a INTEGER) STRICT;", "times are in local time"),
+        ("DROP TABLE antenna_kind;", "Table antenna_kind was removed"),
+        ("ALTER TABLE asset DROP COLUMN description;", "Columns of asset were removed by a newer release: description"),
+    ],
+)
+def test_what_cannot_be_undone_is_refused_and_changes_nothing(
+    site: Path, monkeypatch: pytest.MonkeyPatch, sql: str, message: str
+) -> None:
+    number = add_step(monkeypatch, sql)
+    migrate.migrate(site, keeps_copy=False)
+    close_database()
+    before = rows(site / FILE_NAME)
+    with pytest.raises(SetupError, match=message):
+        downgrade(site, number)
+    assert rows(site / FILE_NAME) == before
+
+
+@pytest.mark.parametrize("number", [0, 999])
+def test_an_unknown_schema_is_refused(site: Path, number: int) -> None:
+    with pytest.raises(SetupError, match="this release knows 1 to"):
+        downgrade(site, number)
+
+
+def test_from_a_shell(site: Path) -> None:
+    said = CliRunner().invoke(cli, [f"--set=data_dir={site}", "downgrade-database", str(RELEASED)])
+    assert f"to {RELEASED}; left out: nothing" in said.output, said.exception
+
+
+def test_the_loss_of_the_setting_that_hides_people_is_told(site: Path) -> None:
+    """Regression: people became visible to everyone, and the technician read only the name of a table."""
+    organization_id = organizations.find_organization(None).id
+    columns = "organization_id, key_prefix, metadata_name, metadata_value, seen_by, muster_by, is_in_api"
+    values = "?, 'P-', '', '', 'editor', 'editor', 0, 30, 30"
+    execute(f"INSERT INTO people_setting ({columns}, history_days, report_days) VALUES ({values})", (organization_id,))
+    close_database()
+    said = CliRunner().invoke(cli, [f"--set=data_dir={site}", "downgrade-database", str(RELEASED)])
+    assert "people_setting (1 rows)" in said.output, said.exception
+    assert "everyone who may see assets can now see where they are" in said.output.splitlines()[-1]
+
+
+def test_locations_keep_their_parents(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that refers to itself is rebuilt with its references."""
+    organization_id = organizations.find_organization(None).id
+    hall = locations.create(shell(organization_id), name="Hall")
+    shelf = locations.create(shell(organization_id), name="Shelf", parent=Parent(hall.id, UNSET))
+    number = add_step(monkeypatch, "ALTER TABLE location ADD COLUMN extra TEXT;")
+    migrate.migrate(site, keeps_copy=False)
+    close_database()
+    downgrade(site, number)
+    assert execute("SELECT parent_id FROM location WHERE id = ?", (shelf.id,)).fetchone() == (hall.id,)

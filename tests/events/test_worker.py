@@ -1,0 +1,68 @@
+"""The events thread: its follower, its stop, and what it says of itself."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from edge.errors import Unavailable
+from edge.events import worker
+from edge.events.worker import UNEXPECTED_SECONDS, EventsWorker
+from tests.events.conftest import PACE
+
+
+class Follower:
+    def __init__(self) -> None:
+        self.calls = 0
+        self.fault: Exception | None = None
+
+    def is_needed(self) -> bool:
+        return True
+
+    def follow(self) -> None:
+        self.calls += 1
+        if self.fault:
+            raise self.fault
+
+    def rest(self) -> None: ...
+
+
+@pytest.mark.parametrize(("fault", "wait"), [(Unavailable("full"), 0.1), (ValueError("?"), 1.0)])
+def test_a_failing_follower_is_called_again_after_a_pause(
+    fault: Exception, wait: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    follower = Follower()
+    one = EventsWorker(PACE, follower=follower)
+    one._follow()
+    one._follow()
+    assert follower.calls == 2
+    follower.fault = fault
+    one._follow()
+    one._follow()
+    assert follower.calls == 3
+    now[0] += wait * UNEXPECTED_SECONDS
+    one._follow()
+    assert follower.calls == 4
+
+
+def test_a_worker_that_has_not_looked_yet_has_no_trouble() -> None:
+    one = EventsWorker(PACE)
+    one._threads = []
+    assert one.trouble() == ""
+
+
+def test_dropping_old_events_ends_when_the_service_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def drop_old(_before: int, limit: int) -> int:
+        calls.append(limit)
+        return limit if len(calls) < 10 else 0
+
+    monkeypatch.setattr(worker.events, "drop_old", drop_old)
+    one = EventsWorker(PACE)
+    one._stopping.set()
+    one._trim()
+    assert len(calls) == 1

@@ -1,0 +1,113 @@
+"""Expected lists on handhelds: started by the queue of a device, ticked off by its scans, signed off once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.database.connection import execute
+from edge.expected_lists import expected_lists
+from edge.people.people import Role
+from tests.conftest import Cast
+from tests.pages.conftest import Browser, Site
+
+SignIn = Callable[..., Browser]
+PALLET, CAGE = "4006381333931", "E28011700000020A7B2C3D4E"
+
+
+@pytest.fixture
+def truck(cast: Cast, site: Site) -> int:
+    list_id = expected_lists.create(shell(cast.acme), "Truck 12", [PALLET], location_id=site.dock.id)
+    execute("UPDATE expected_list SET created_at = created_at - ?", (clock.HOUR,))
+    return list_id
+
+
+def send(browser: Browser, *items: dict[str, Any]) -> list[tuple[str, str]]:
+    answer = browser.send("/scan/batch", {"items": [{"at": clock.now() // 1000, **item} for item in items]})
+    return [(one["result"], one.get("reason", "")) for one in answer.json["results"]]  # type: ignore[index]
+
+
+def start(list_id: object, ago: int = 0, no: int = 1) -> dict[str, Any]:
+    return {"id": f"start-list-{no}", "act": "start_list", "list": list_id, "at": (clock.now() - ago) // 1000}
+
+
+def state_of(browser: Browser, list_id: int) -> dict[str, Any]:
+    state: dict[str, Any] = browser.get(f"/scan/expected-lists/{list_id}").json  # type: ignore[assignment]
+    return state
+
+
+def test_a_list_is_started_earlier_than_the_request_arrives(sign_in_as: SignIn, site: Site, truck: int) -> None:
+    olga = sign_in_as(Role.OPERATOR)
+    [listed] = olga.get("/scan/expected-lists").json["lists"]  # type: ignore[index]
+    assert (listed["name"], listed["location"], listed["is_open"], listed["items"]) == (
+        "Truck 12",
+        site.dock.id,
+        False,
+        1,
+    )
+    ten_minutes = 600 * clock.SECOND
+    scanned_at = (clock.now() - ten_minutes + clock.SECOND) // 1000
+    scans = [
+        {"id": f"swept-tag-{no}", "code": code, "location": site.dock.id, "at": scanned_at, "sweep": "swept"}
+        for no, code in enumerate([PALLET, CAGE])
+    ]
+    assert send(olga, start(truck, ten_minutes), *scans) == [("done", ""), ("recorded", ""), ("recorded", "")]
+    assert send(olga, start(truck)) == [("done", "")]  # again: it stays as it was
+    state = state_of(olga, truck)
+    assert (state["is_open"], state["ticked"], state["missing"]) == (True, [site.pallet.id], [])
+    assert [one["name"] for one in state["surplus"]] == ["Roll cage"]
+
+
+def test_a_list_does_not_start_before_it_was_created_or_in_the_future(
+    sign_in_as: SignIn, cast: Cast, truck: int
+) -> None:
+    olga = sign_in_as(Role.OPERATOR)
+    assert send(olga, start(truck, 3 * clock.HOUR)) == [("done", "")]
+    one = expected_lists.find_list(cast.acme, truck)
+    assert one.started_at == one.created_at
+    with pytest.raises(expected_lists.Conflict):
+        expected_lists.start(shell(cast.acme), truck, clock.now() + clock.HOUR)
+
+
+def test_only_one_list_is_open_at_a_place(sign_in_as: SignIn, cast: Cast, site: Site, truck: int) -> None:
+    other = expected_lists.create(shell(cast.acme), "Truck 13", [CAGE], location_id=site.dock.id)
+    olga = sign_in_as(Role.OPERATOR)
+    assert send(olga, start(truck), start(other, no=2), start("x", no=3), start(10**9, no=4)) == [
+        ("done", ""),
+        ("refused", "Another list is open at this place. Sign it off first"),
+        ("refused", "This is no longer possible"),
+        ("refused", "This is no longer possible"),
+    ]
+
+
+def test_what_is_on_the_screen_is_signed_once(sign_in_as: SignIn, site: Site, truck: int) -> None:
+    olga = sign_in_as(Role.OPERATOR)
+    path = f"/scan/expected-lists/{truck}/sign-off"
+    version = state_of(olga, truck)["version"]
+    assert olga.send(path, {"version": version}).status_code == 409  # not started
+    send(olga, start(truck))
+    version = state_of(olga, truck)["version"]
+    send(olga, {"id": "scan-of-pallet", "code": PALLET, "location": site.dock.id})
+    refused = olga.send(path, {"version": version})
+    assert (refused.status_code, refused.json) == (409, {"error": "The list changed. Check it again"})
+    version = state_of(olga, truck)["version"]
+    answers = [olga.send(path, {"version": version}) for _ in range(2)]  # the first answer was lost
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json == answers[1].json
+    assert answers[0].json["ticked"] == [site.pallet.id]  # type: ignore[index]
+    assert execute("SELECT count(*) FROM audit WHERE action = 'expected_list.signed_off'").fetchone() == (1,)
+    assert olga.get("/scan/expected-lists").json == {"lists": []}
+
+
+def test_nothing_of_another_organization(sign_in_as: SignIn, cast: Cast, truck: int) -> None:
+    rival = sign_in_as(Role.OPERATOR, organization_id=cast.rival)
+    assert rival.get("/scan/expected-lists").json == {"lists": []}
+    assert rival.get(f"/scan/expected-lists/{truck}").status_code == 404
+    assert rival.send(f"/scan/expected-lists/{truck}/sign-off", {"version": ""}).status_code == 404
+    assert send(rival, start(truck)) == [("refused", "This is no longer possible")]
+    viewer = sign_in_as(Role.VIEWER)
+    assert viewer.get("/scan/expected-lists").status_code == 403

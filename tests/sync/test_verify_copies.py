@@ -1,0 +1,118 @@
+"""The copies that a site has of the hub's assets are compared with the originals, and repaired."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge.database.connection import execute
+from edge.records import assets
+from edge.sync import verify
+from edge.sync.store import copy_digests, hub_link
+from tests.sync.company import Company
+from tests.sync.world import Box, SiteBox, assert_digests
+
+STORED = "SELECT * FROM copy_digest ORDER BY range"
+COPIES = "SELECT external_key, name, deleted_at FROM asset JOIN mirror ON record_id = asset.id ORDER BY 1"
+
+
+@pytest.fixture
+def company(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Company:
+    company = Company(tmp_path, monkeypatch)
+    with company.hub.in_use():
+        for number in range(3):
+            assets.create(company.hub.actor, name="Of the hub", external_key=f"U-{number}")
+    company.settle()
+    return company
+
+
+def compare(site: SiteBox, *, is_full: bool = False) -> list[str]:
+    with site.in_use():
+        here = hub_link.find()
+        assert here
+        return [str(difference) for difference in verify.compare(here, site.call, is_full=is_full)]
+
+
+def change(box: Box, sql: str) -> None:
+    with box.in_use():
+        assert execute(sql).rowcount == 1
+
+
+def test_equal_copies_are_read_once(company: Company) -> None:
+    for site in (company.ber, company.ham):
+        assert compare(site) == []
+        assert_digests(site)
+    assert_digests(company.hub)
+    before = [box.rows(STORED) for box in (company.hub, company.ber, company.ham)]
+    assert [len(rows) for rows in before] == [copy_digests.RANGES] * 3
+    company.ber.add_asset("B-later")
+    company.settle()
+    at_hub = company.hub.rows(STORED)
+    assert len(at_hub) == copy_digests.RANGES - 1, "only the range of the new asset is computed again"
+    assert compare(company.ham) == []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "UPDATE asset SET name = 'Wrong' WHERE external_key = '{0}'",
+        "UPDATE asset SET deleted_at = 1 WHERE external_key = '{0}'",
+        "UPDATE asset SET metadata = '{{\"a\":1}}' WHERE external_key = '{0}'",
+        "INSERT INTO tag (id, organization_id, asset_id, tag_type, value, match_key, created_at) "
+        "SELECT 7, organization_id, id, 'rfid', 'FF', 'FF', 1 FROM asset WHERE external_key = '{0}'",
+    ],
+)
+@pytest.mark.parametrize("key", ["U-1", "H-1"])
+def test_a_copy_that_differs_is_fetched_again(company: Company, spoil: str, key: str) -> None:
+    before = company.ber.rows(COPIES)
+    assert compare(company.ber) == []
+    change(company.ber, spoil.format(key))
+    assert compare(company.ber) == [f"copy of asset {key}"]
+    assert compare(company.ber) == []
+    assert company.ber.rows(COPIES) == before
+    company.assert_settled()
+
+
+def test_an_asset_that_the_hub_retired_is_retired_here(company: Company) -> None:
+    with company.hub.in_use():
+        [(asset_id,)] = execute("SELECT id FROM asset WHERE external_key = 'U-1'").fetchall()
+        assets.delete(company.hub.actor, asset_id)
+    company.settle()
+    change(company.ber, "UPDATE asset SET deleted_at = NULL WHERE external_key = 'U-1'")
+    assert compare(company.ber) == ["copy of asset U-1"]
+    assert compare(company.ber) == []
+
+
+def test_a_full_comparison_trusts_no_stored_digest(company: Company) -> None:
+    assert compare(company.ber) == []
+    for box in (company.ber, company.hub):
+        with box.in_use():
+            execute("UPDATE copy_digest SET totals = '[[0, 7, 7]]'")
+    assert compare(company.ber) == []
+    assert compare(company.ber, is_full=True) == []
+    assert_digests(company.hub)
+    assert_digests(company.ber)
+
+
+def test_changes_on_their_way_are_no_differences(company: Company) -> None:
+    assert compare(company.ber) == []
+    with company.hub.in_use():
+        [(asset_id,)] = execute("SELECT id FROM asset WHERE external_key = 'U-1'").fetchall()
+        assets.patch(company.hub.actor, asset_id, {"name": "New"})
+    assert compare(company.ber) == []
+    company.settle()
+    assert compare(company.ber) == []
+    assert ("U-1", "New", None) in company.ber.rows(COPIES)
+
+
+def test_conflicts_are_no_differences(company: Company) -> None:
+    company.ber.leave()
+    company.ber.add_asset("H-9", "CC01")
+    company.ham.add_asset("H-9", "CC01")
+    company.ham.settle()
+    company.ber.rejoin()
+    company.settle()
+    assert company.hub.rows("SELECT count(*) FROM conflict") != [(0,)]
+    for site in (company.ber, company.ham):
+        assert compare(site) == []

@@ -1,0 +1,130 @@
+"""Parts of systemd/install.sh: the answers, the network name, and the removal."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SYSTEMD = Path(__file__).parents[2] / "systemd"
+INSTALLER = SYSTEMD / "install.sh"
+STUBS = 'fail() { echo "install.sh: $*"; exit 1; }; '
+
+
+def run(functions: str, script: str) -> str:
+    """Run a script with some functions of the installer. Returns its output."""
+    picked = "".join(f"eval \"$(sed -n '/^{name}()/,/}}$/p' {INSTALLER})\"; " for name in functions.split())
+    multi = picked.replace("/}$/p", "/^}/p")
+    one_line = {"name_of", "is_name"}
+    for name in one_line & set(functions.split()):
+        multi = multi.replace(f"sed -n '/^{name}()/,/^}}/p'", f"sed -n '/^{name}()/p'")
+    done = subprocess.run(["bash", "-euc", STUBS + multi + script], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [("edge-hall7", "edge-hall7"), ("Edge-Hall7", "edge-hall7"), ("EDGE-HALL7.LOCAL", "edge-hall7")],
+)
+def test_a_network_name_in_capitals_is_the_same_name(tmp_path: Path, given: str, name: str) -> None:
+    answers = tmp_path / "answers"
+    answers.write_text(f"NETWORK_NAME={given}\n")
+    said = run(
+        "read_answers name_of is_name public_url",
+        f"read_answers {answers}; https=yes; echo $network_name; public_url",
+    )
+    assert said.split() == [name, f"https://{name}.local"]
+    assert answers.stat().st_mode & 0o777 == 0o600
+
+
+def test_all_files_are_on_the_disk_before_the_installer_reports_success() -> None:
+    """Regression: after a power cut, the authority, its key and the settings of the broker were empty."""
+    main = INSTALLER.read_text().partition("main() {")[2].partition("\n}")[0]
+    assert [line.split()[0] for line in main.splitlines()[-2:]] == ["sync", "summary"]
+
+
+@pytest.mark.parametrize("given", ["hall 7", "hall_7", "-hall", "hall.example.com"])
+def test_a_name_that_is_none_is_refused_before_anything_is_changed(tmp_path: Path, given: str) -> None:
+    (tmp_path / "answers").write_text(f"NETWORK_NAME={given}\n")
+    said = run("read_answers name_of is_name", f"read_answers {tmp_path}/answers; echo went on")
+    assert f"NETWORK_NAME: {given} is not a name" in said
+    assert "went on" not in said
+
+
+def test_the_name_that_avahi_has_is_proposed_in_any_case(tmp_path: Path) -> None:
+    (tmp_path / "edge-mdns").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "edge-mdns").chmod(0o755)
+    (tmp_path / "avahi-daemon.conf").write_text("[server]\nhost-name=Hall7\n")
+    script = INSTALLER.read_text().replace("/etc/avahi/avahi-daemon.conf", f"{tmp_path}/avahi-daemon.conf")
+    function = re.search(r"^choose_name\(\).*?^}", script, re.M | re.S)
+    assert function
+    said = run("name_of is_name", f"network_name= organization=Acme here={tmp_path}; {function[0]}; choose_name")
+    assert said == "name hall7\n"
+
+
+def test_everything_that_an_upgrade_installs_is_removed() -> None:
+    upgrade, removal = (SYSTEMD / "edge-upgrade").read_text(), INSTALLER.read_text()
+    listed = re.search(r"for name in ([a-z ]+); do \[\[ ! -f \$release/systemd/edge-\$name", upgrade)
+    removed = re.search(r"/usr/local/sbin/edge-\{([a-z,]+)\}", removal)
+    assert listed
+    assert removed
+    assert {*listed[1].split(), "verify"} == set(removed[1].split(","))
+
+
+TAKEN = """
+restored={0} settings={0} here={0} old_addresses=
+hostname() {{ echo new; }}; hostnamectl() {{ echo "hostnamectl $*"; }}
+ip() {{ echo "2: eth0 inet 192.0.2.8/24 scope global"; }}
+{1}
+take_names; echo "addresses:$old_addresses"
+"""
+
+
+def take_names(folder: Path, names: str, public_url: str = "") -> list[str]:
+    """Run the function of the installer on a box called new with address 192.0.2.8."""
+    (folder / "settings").mkdir()
+    if names:
+        (folder / "settings/names").write_text(names)
+    (folder / "edge.toml").write_text(f'public_url = "{public_url}"\n')
+    (folder / "hosts").write_text("127.0.1.1 new\n")
+    (folder / "edge-mdns").write_text('#!/bin/sh\necho "edge-mdns $*"\n')
+    (folder / "edge-mdns").chmod(0o755)
+    script = INSTALLER.read_text().replace("/etc/hosts", f"{folder}/hosts")
+    function = re.search(r"^take_names\(\).*?^}", script, re.MULTILINE | re.DOTALL)
+    assert function
+    return run("name_of is_name", TAKEN.format(folder, function[0])).splitlines()
+
+
+def test_a_second_box_takes_the_names_of_the_first_and_says_its_address(tmp_path: Path) -> None:
+    names = "HOSTNAME=box1\nNETWORK_NAME=edge-hall7\nADDRESSES=192.0.2.7 192.0.2.8\n"
+    said = take_names(tmp_path, names)
+    assert said == ["hostnamectl set-hostname box1", "edge-mdns name edge-hall7", "addresses: 192.0.2.7"]
+    assert (tmp_path / "hosts").read_text() == "127.0.1.1 box1\n"
+
+
+def test_an_earlier_release_has_the_name_in_the_address_of_labels(tmp_path: Path) -> None:
+    said = take_names(tmp_path, "", "https://edge-hall7.local:8443")
+    assert said == ["edge-mdns name edge-hall7", "addresses:"]
+
+
+def test_odd_names_in_the_file_are_not_taken(tmp_path: Path) -> None:
+    assert take_names(tmp_path, "HOSTNAME=a b; reboot\nNETWORK_NAME=$(reboot)\nADDRESSES=\n") == ["addresses:"]
+
+
+def test_mosquitto_settings_of_edge_do_not_block_an_upgrade(tmp_path: Path) -> None:
+    """The installer runs again for each upgrade with a newer checkout or package."""
+    scripts = "".join(path.read_text() for path in SYSTEMD.glob("edge-*") if path.suffix == "") + INSTALLER.read_text()
+    own = set(re.findall(r"(?:/etc/mosquitto/|\")conf\.d/(edge[-_a-z]*\.conf)", scripts))
+    assert own == {"edge.conf", "edge-tls.conf", "edge_share.conf"}
+    (tmp_path / "conf.d").mkdir()
+    for name in own:
+        (tmp_path / "conf.d" / name).write_text("max_queued_messages 1000000\n")
+    text = (SYSTEMD / "check-machine").read_text().replace("/etc/mosquitto", str(tmp_path))
+    function = re.search(r"^check_broker\(\).*?^}", text, re.MULTILINE | re.DOTALL)
+    assert function
+    check = f'ok() {{ echo ok; }}; stop() {{ echo "stop: $*"; }}; {function[0]}; check_broker'
+    assert run("", check) == "ok\n"
+    (tmp_path / "conf.d/mine.conf").write_text("listener 1884\n")
+    assert "mine.conf: listener 1884" in run("", check)

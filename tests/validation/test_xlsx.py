@@ -1,0 +1,152 @@
+"""Excel files: read as text within bounds, and written without formulas."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from datetime import datetime
+
+import openpyxl
+import pytest
+
+from edge.errors import Invalid
+from edge.validation import xlsx
+
+SHEET = "xl/worksheets/sheet1.xml"
+
+
+def workbook(*rows: list[object]) -> bytes:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
+def with_part(name: str, content: bytes, data: bytes | None = None) -> bytes:
+    """Replace or add a part of a workbook."""
+    file = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(data or workbook(["name"], ["A"]))) as old,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for part in old.namelist():
+            if part != name:
+                new.writestr(part, old.read(part))
+        new.writestr(name, content)
+    return file.getvalue()
+
+
+def sheet(rows: bytes) -> bytes:
+    main = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    return b'<worksheet xmlns="' + main + b'"><sheetData>' + rows + b"</sheetData></worksheet>"
+
+
+def test_cells_become_text() -> None:
+    data = workbook(
+        ["external_key", "name", "when", "ok", "code"],
+        [],
+        ["K-1", " A ", datetime(2026, 3, 2, 14), True, 4006381333931],
+        ["K-2", "B", datetime(2026, 3, 2), False, 12.5],
+        ["K-3", None, None, None, 3.07425e23],
+    )
+    table = xlsx.table_of(data, 10)
+    assert list(table.heading) == ["external_key", "name", "when", "ok", "code"]
+    assert [(row.number, *row.cells) for row in table.rows] == [
+        (3, "K-1", "A", "2026-03-02 14:00:00", "yes", "4006381333931"),
+        (4, "K-2", "B", "2026-03-02", "no", "12.5"),
+        (5, "K-3", "", "", "", "3.07425e+23"),
+    ]
+
+
+def test_formulas_are_not_evaluated_and_errors_are_faults() -> None:
+    rows = (
+        b'<row><c t="inlineStr"><is><t>name</t></is></c></row><row><c><f>1+1</f><v>2</v></c></row>'
+        b'<row><c t="e"><v>#N/A</v></c></row><row><c><f>WEBSERVICE("http://x")</f></c></row>'
+    )
+    table = xlsx.table_of(with_part(SHEET, sheet(rows)), 10)
+    assert [(row.cells, row.fault) for row in table.rows] == [(("2",), ""), (("#N/A",), "a cell has the error #N/A")]
+
+
+def test_more_rows_and_cells_than_the_heading_are_reported() -> None:
+    with pytest.raises(Invalid, match="more than 2 rows"):
+        xlsx.table_of(workbook(["name"], ["A"], ["B"], ["C"]), 2)
+    [row] = xlsx.table_of(workbook(["name"], ["A", "B"]), 2).rows
+    assert row.fault == "Line 2 has 2 cells but the header has 1"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"PK\x03\x04 not a zip", id="no zip"),
+        pytest.param(with_part("xl/media/bomb.bin", b"\0" * 200_000_000), id="zip bomb"),
+        pytest.param(with_part("xl/styles.xml", b" " * 3_000_000), id="large styles"),
+        pytest.param(with_part(SHEET, sheet(b"<row>" + b"<c/>" * 1_000_000 + b"</row>")), id="a million columns"),
+        pytest.param(with_part(SHEET, sheet(b"<c/>" * 1_000_000)), id="a million cells without a row"),
+        pytest.param(with_part(SHEET, sheet(b"<row/>")[:-30]), id="cut off"),
+        pytest.param(with_part("xl/sharedStrings.xml", b"<sst>" + b"<si/>" * 700_000 + b"</sst>"), id="many texts"),
+        pytest.param(
+            with_part(SHEET, b"<!DOCTYPE x [<!ENTITY a 'aaaa'>]>" + sheet(b"<row><c><v>&a;</v></c></row>")),
+            id="entities",
+        ),
+        pytest.param(with_part("[Content_Types].xml", b"<Types/>"), id="no types"),
+        pytest.param(  # 4 KB took 250 MB and 6 s
+            with_part("xl/styles.xml", b"<styleSheet><cellXfs>" + b"<xf/>" * 390_000 + b"</cellXfs></styleSheet>"),
+            id="many styles",
+        ),
+        pytest.param(with_part(SHEET, sheet(b"<row>" + b"<x/>" * 1_000_000 + b"</row>")), id="no cells in a row"),
+        pytest.param(with_part(SHEET, sheet(b"<x>" * 100_000 + b"</x>" * 100_000)), id="deep"),
+        pytest.param(with_part(SHEET, sheet(b'<row r="1"/>' * 400_000)), id="one row many times"),
+        pytest.param(with_part("xl/sheet.dat", sheet(b"<row>" + b"<c/>" * 300 + b"</row>")), id="other name"),
+        pytest.param(
+            with_part(
+                "[Content_Types].xml",
+                b'<Types><Override PartName="/xl/worksheets/a.xml" ContentType="x.sheet.main+xml"/></Types>',
+            ),
+            id="a sheet as the workbook",
+        ),
+        pytest.param(with_part(SHEET, sheet(b'<row r="x"><c r="1A"/></row>')), id="bad coordinates"),
+    ],
+)
+def test_a_hostile_file_is_refused_in_time(data: bytes) -> None:
+    began = time.process_time()
+    with pytest.raises(Invalid):
+        xlsx.table_of(data, 50_000)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ((b"<row>" + b"<c><v>1</v></c>" * 250 + b"</row>") * 4_001, "more than 1,000,000 cells"),
+        ((b'<row><c t="str"><v>' + b"x" * 30_000 + b"</v></c></row>") * 600, "its texts"),
+    ],
+)
+def test_a_sheet_cannot_take_much_memory(rows: bytes, reason: str) -> None:
+    with pytest.raises(Invalid, match=reason):
+        xlsx.table_of(with_part(SHEET, sheet(rows)), 50_000)
+
+
+def test_a_cell_far_away_costs_nothing() -> None:
+    rows = (
+        b'<row r="1"><c r="A1" t="inlineStr"><is><t>name</t></is></c></row><row r="1048576"><c r="XFD1048576"/></row>'
+    )
+    began = time.process_time()
+    assert xlsx.table_of(with_part(SHEET, sheet(rows)), 10).rows == []
+    assert time.process_time() - began < 3
+
+
+def test_what_is_written_is_text() -> None:
+    with xlsx.write(["name"], [["=1+1"], ["007"], ["http://x"], ["\x01"]]) as file:
+        book = openpyxl.load_workbook(file)
+        assert [(cell.value, cell.data_type) for (cell,) in book.active.iter_rows()][:4] == [
+            ("name", "s"), ("=1+1", "s"), ("007", "s"), ("http://x", "s"),
+        ]  # fmt: skip
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xlsx, "find_spec", lambda _: None)
+    with pytest.raises(Invalid, match=r"pip install 'edge\[xlsx\]'"):
+        xlsx.table_of(workbook(["name"]), 10)

@@ -1,0 +1,55 @@
+// Open alerts of rules, shown above the result. Without a connection the last ones are shown with their time, so nobody
+// takes them for the present state.
+
+import * as queue from "./queue.js";
+import { signedIn } from "./session.js";
+import { $ } from "./show.js";
+import { ask } from "./sync.js";
+import { t } from "./texts.js";
+import { clockTime } from "../times.js";
+
+const EVERY = 10000; // ms
+
+let isOld = true; // no answer since the page was loaded, or to the last question
+let kept = null; // { organization, at, total, newest: [[sentence, ms]] }
+
+export async function start() {
+  kept = await queue.load("alerts");
+  draw();
+  await refresh();
+  setInterval(() => document.hidden || refresh(), EVERY);
+  document.addEventListener("visibilitychange", () => document.hidden || refresh());
+  addEventListener("online", refresh);
+  addEventListener("offline", refresh);
+}
+
+async function refresh() {
+  const by = signedIn();
+  if (!navigator.onLine) isOld = true;
+  else if (by) {
+    try {
+      const { total, newest } = await ask("/scan/alerts");
+      kept = { organization: by.organization, at: Date.now(), total, newest };
+      isOld = false;
+      await queue.save("alerts", kept);
+    } catch { // offline or signed out: the last ones stay, marked as old
+      isOld = true;
+    }
+  }
+  draw();
+}
+
+function draw() {
+  const by = signedIn();
+  const isShown = Boolean(by && kept && kept.organization === by.organization && kept.total);
+  $("alerts").hidden = !isShown;
+  if (!isShown) return;
+  $("alert-list").replaceChildren(...kept.newest.map(([sentence, at]) => {
+    const line = document.createElement("li");
+    line.textContent = `${clockTime(at)} ${sentence}`;
+    return line;
+  }));
+  $("alerts-all").textContent = t("All alerts: {number}", { number: kept.total });
+  $("alerts-old").hidden = !isOld;
+  if (isOld) $("alerts-old").textContent = t("No connection. As of {time}", { time: clockTime(kept.at) });
+}

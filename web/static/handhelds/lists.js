@@ -1,0 +1,146 @@
+// Expected lists: choose one, see what is missing, sign it off.
+
+import { setLoading } from "./carrier.js";
+import { newId } from "./catch.js";
+import { catchUp, choose, groupsOf, leave, list, signOff, unsigned } from "./expected.js";
+import * as locations from "./locations.js";
+import * as queue from "./queue.js";
+import { anchor, button, choice, closeSheet, fill, message, openSheet, part, sheet } from "./sheets.js";
+import { say, showLocation } from "./show.js";
+import { link } from "./sync.js";
+import { t, tn } from "./texts.js";
+import { redraw } from "./view.js";
+
+const MOST = 200; // lines shown of a group
+const CALM = 1000; // ms: a tap so soon after the button changed was not meant for it
+
+const TITLES = { missing: t("Missing"), wrong: t("Wrong"), surplus: t("Surplus"), ticked: t("Ticked off") };
+
+let ready = { on: "", since: 0 }; // the version on the screen, and since when
+let isFresh = false; // the server has answered for everything that was scanned
+
+export async function openLists() {
+  const body = document.createElement("div");
+  openSheet("lists", t("Expected lists"), body);
+  fill(body, [message(t("Searching …"))]);
+  try {
+    const lists = await unsigned();
+    const scope = locations.choice.location ? locations.withBelow(locations.choice.location.id) : new Set();
+    const sorted = [...lists.filter((one) => scope.has(one.location)), ...lists.filter((one) => !scope.has(one.location))];
+    fill(body, sorted.length ? sorted.map(row) : [message(t("No list is waiting."))]);
+  } catch (error) {
+    if (!error.state) throw error;
+    fill(body, [message(t("No connection. A list must be chosen while there is one."))]);
+  }
+}
+
+function row(one) {
+  const detail = [one.place, tn("{count} asset", "{count} assets", one.items), one.is_open ? t("open") : t("starts now")];
+  return choice(one.name, detail.join(" · "), () => begin(one));
+}
+
+async function begin(one) {
+  try {
+    await choose(one);
+  } catch (error) {
+    if (!error.state) throw error;
+    return say(error.message);
+  }
+  await setLoading(null);
+  const here = locations.choice.location;
+  const place = locations.byId(one.location);
+  if (place && !(here && locations.withBelow(place.id).has(here.id))) {
+    await locations.choose(place, newId());
+    showLocation(locations.choice);
+  }
+  closeSheet();
+  await redraw();
+}
+
+export async function openList() {
+  if (!list) return;
+  const body = document.createElement("div");
+  body.id = "list-groups";
+  openSheet("expected", list.name, body);
+  [ready, isFresh] = [{ on: "", since: 0 }, false];
+  showGroups(await queue.recent(Infinity));
+}
+
+/** Fetch the server's result, once everything is sent. */
+async function refresh() {
+  isFresh = link.state === "ok" && !link.waiting;
+  if (!isFresh) return;
+  try {
+    if (!(await catchUp())) say(t("The list was signed off on another device"));
+  } catch (error) {
+    if (!error.state) throw error;
+  }
+  await redraw();
+}
+
+/** Fill the open sheet; call again when something changed. */
+export function showGroups(log) {
+  const body = document.getElementById("list-groups");
+  if (!list || !body) return closeSheet();
+  if (link.waiting) isFresh = false;
+  else if (!isFresh) refresh();
+  const groups = groupsOf(log);
+  const count = groups.ticked.length + groups.missing.length;
+  if (ready.on !== list.version) ready = { on: list.version, since: performance.now() };
+  fill(body, [
+    part("list-count", t("{number} of {count} ticked off", { number: groups.ticked.length, count }), "p"),
+    button(t("Sign off as {person}", { person: link.me ? link.me.name : "" }), () => confirm(groups), "button wide"),
+    message(t("A signed list does not change any more.")),
+    ...Object.keys(TITLES).filter((name) => groups[name].length).map((name) => group(name, groups[name])),
+    button(t("Leave the list: it stays open"), async () => { await leave(); closeSheet(); await redraw(); }, "button plain wide"),
+  ]);
+}
+
+function group(name, lines) {
+  const section = part("take-group", "", "details");
+  section.open = name !== "ticked";
+  section.id = `expected-${name}`;
+  const list = part("log-list", "", "ol");
+  list.append(...lines.slice(0, MOST).map(line));
+  section.append(part("", `${TITLES[name]}: ${lines.length}`, "summary"), list);
+  return section;
+}
+
+function line({ name, key, other }) {
+  const item = part("take-line", "", "li");
+  item.append(part("log-thing", name), part("log-detail", [key, other ? t("belongs to {list}", { list: other }) : ""].filter(Boolean).join(" · ")));
+  return item;
+}
+
+/** Sign off at once if all assets are there and no others; otherwise ask. */
+async function confirm(groups) {
+  if (link.state !== "ok") return say(t("No connection: sign off later"));
+  if (link.waiting) return say(t("Not everything is sent yet"));
+  const isWhole = !groups.missing.length && !groups.wrong.length && !groups.surplus.length;
+  if (isWhole && performance.now() - ready.since > CALM) return finish();
+  const shownAt = performance.now();
+  const counts = part("moves", "", "ul");
+  counts.append(...Object.keys(TITLES).map((name) => part("", `${TITLES[name]}: ${groups[name].length}`, "li")));
+  openSheet("expected-sign-off", t("Sign off {list}?", { list: list.name }), counts,
+    button(isWhole ? t("Sign off as {person}", { person: link.me.name }) : t("Sign off anyway as {person}", { person: link.me.name }),
+      () => (performance.now() - shownAt > CALM / 2 ? finish() : undefined), "button wide"));
+}
+
+async function finish() {
+  if (!list) return;
+  const { id } = list;
+  try {
+    const { ticked, missing, surplus_count, wrong_count } = await signOff();
+    const counts = part("moves", "", "ul");
+    const numbers = { missing: missing.length, wrong: wrong_count, surplus: surplus_count, ticked: ticked.length };
+    counts.append(...Object.keys(TITLES).map((name) => part("", `${TITLES[name]}: ${numbers[name]}`, "li")));
+    openSheet("expected-signed", t("Signed off"), counts, anchor(`/expected-lists/${id}`, t("Open the report")));
+  } catch (error) {
+    if (!error.state) throw error;
+    await openList(); // with the new result
+    say(error.message);
+  }
+  await redraw();
+}
+
+export const isOpen = () => sheet.name === "expected";
