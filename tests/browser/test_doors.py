@@ -17,6 +17,7 @@ Enter = Callable[..., Page]
 
 
 def shoot(page: Page, name: str) -> None:
+    page.wait_for_function("document.readyState === 'complete'")  # a new page has no elements for a moment
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
     if folder := os.environ.get("SCREENSHOTS"):
         width = (page.viewport_size or {"width": 0})["width"]
@@ -29,6 +30,7 @@ def test_a_door_is_set_up_and_shows_who_passes(enter: Enter, site: Site, viewpor
     doors.set_antennas(gate.actor, gate.door, [])
     page = enter("ada", "/locations", viewport=viewport)
     page.get_by_role("link", name="Doors").click()
+    expect(page.get_by_role("heading", name="Doors")).to_be_visible()
     shoot(page, "doors")
     page.get_by_role("link", name="Gate").click()
     page.get_by_role("link", name="Edit").click()

@@ -62,6 +62,7 @@ def test_a_building_is_evacuated(enter: Enter, site: Site, viewport: ViewportSiz
     page.get_by_label("Muster points").select_option(value=[str(site.docks[0].id), str(site.docks[1].id)])
     check(page, "muster-plan")
     page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("button", name="Start muster")).to_be_visible()
     check(page, "musters")
     button = page.get_by_role("button", name="Start muster").bounding_box()
     assert button
@@ -79,6 +80,7 @@ def test_a_building_is_evacuated(enter: Enter, site: Site, viewport: ViewportSiz
     assert box
     assert box["height"] >= 56
     row.click()
+    expect(page.get_by_role("button", name="is here and safe")).to_be_visible()
     check(page, "muster-person")
     page.get_by_role("button", name="is here and safe").click()
     expect(page.get_by_text("Dmitri Wolkow-Schönhausen is marked as safe.")).to_be_visible()
@@ -86,6 +88,7 @@ def test_a_building_is_evacuated(enter: Enter, site: Site, viewport: ViewportSiz
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".tally .huge b")).to_have_text("4")
     page.goto(page.url.partition("/musters")[0] + "/")
+    expect(page.get_by_role("link", name="Muster: Hall 1")).to_be_visible()
     check(page, "board-with-muster")
     page.get_by_role("link", name="Muster: Hall 1").click()
     page.get_by_role("link", name="End muster").click()

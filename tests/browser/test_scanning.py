@@ -75,6 +75,11 @@ def test_a_code_never_presses_the_button_that_has_the_focus(scan_page: ScanPage)
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")  # CR and LF
     outcome(page, "recorded", "Pallet 2")
+    expect(page.locator("#catcher")).to_be_focused()
+    page.keyboard.press("Enter")  # an LF that a busy device delivers late
+    scan(page, "BC-0003")
+    outcome(page, "recorded", "Pallet 3")
+    expect(page.locator("#link")).to_have_text("All saved")
     assert execute("SELECT count(*) FROM handheld_scan WHERE undone_at IS NOT NULL").fetchone() == (0,)
 
 

@@ -16,10 +16,12 @@ export function guardExits() {
   $("sign-out").addEventListener("submit", async (event) => {
     event.preventDefault();
     if (!(await isReachable())) return say(t("No connection: you stay signed in. Sign out when the connection is back"));
+    if (link.state === "signed-out") return location.assign("/sign-in");
     const form = event.target;
     form.csrf.value = link.me ? link.me.csrf : "";
     form.submit();
   });
+  $("sign-out").querySelector("button").disabled = false;
   addEventListener("beforeunload", (event) => {
     if (isSecureContext || link.state !== "offline") return;
     event.preventDefault(); // on plain http the page cannot be opened again without a connection
@@ -31,9 +33,7 @@ async function isReachable() {
   try {
     await greet();
   } catch (error) {
-    if (error.state !== "offline") return true; // the server answers and says what is wrong
-    link.state = "offline";
-    return false;
+    link.state = error.state || "offline";
   }
-  return true;
+  return link.state !== "offline"; // otherwise the server answers, and says what is wrong
 }

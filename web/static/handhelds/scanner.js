@@ -138,7 +138,14 @@ function finish(text, usual, isPart = false) {
   // A link that only makes sense as typed on a US keyboard proves that the scanner types for one.
   if (usual !== text && /^https?:\/\//i.test(cleaned(usual)) && !/^https?:\/\//i.test(cleaned(text))) learn({ layout: "us" });
   const code = cleaned(bare(text, usual));
+  leaveButton();
   if (code) take(code, { typed: text, byKey: usual, isPart, moment });
+}
+
+/** A second end key of the code may come any time later: it must find no button to press. */
+function leaveButton() {
+  const active = document.activeElement;
+  if (active && active !== catcher && !isField(active)) active.blur();
 }
 
 /** The catcher has the focus whenever no other control needs it: after a tap, after a sheet, when the page is back. */

@@ -117,7 +117,7 @@ function onTheWire({ id, undo, undone, act, code, locationId, choice, take, onto
 export const recount = () => report([]);
 
 async function report(results, kept = null) {
-  const all = kept || await queue.waiting();
+  const all = kept && kept.length ? kept : await queue.waiting(); // "All saved" only after a look
   link.held = all.filter((item) => item.held);
   link.parcels = (await queue.parcels()).length;
   link.waiting = all.reduce((sum, item) => sum + queue.sizeOf(item), 0);
