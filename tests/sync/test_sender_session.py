@@ -190,7 +190,7 @@ def test_a_site_greets_at_most_twice(ber: SiteBox, monkeypatch: pytest.MonkeyPat
     assert asked == ["hello"] * 2
 
 
-def test_a_change_that_the_hub_refuses_alone_is_set_aside_once(ber: SiteBox) -> None:
+def test_a_change_that_the_hub_refuses_alone_is_not_sent_again_and_stops_no_other(ber: SiteBox) -> None:
     ber.sync()
     ber.add_asset("P-1")
     refused = BatchRefused("the hub responded 400: no")
@@ -206,6 +206,7 @@ def test_a_change_that_the_hub_refuses_alone_is_set_aside_once(ber: SiteBox) -> 
             one.push()
         ber.spoil = lambda send: send()
     ber.sync()
+    assert ber.rows("SELECT count(*) FROM set_aside") == [(1,)]
     assert ber.hub.rows("SELECT 1 FROM asset WHERE external_key = 'P-1'") == []
     ber.add_asset("P-2")
     ber.sync()

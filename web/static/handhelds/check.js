@@ -106,7 +106,8 @@ async function openLines(given = null) {
 /** Fill the open sheet; call again when a scan or another device changes it. */
 export function showLines(log) {
   const body = document.getElementById("take-lines");
-  if (!take || !body) return closeSheet();
+  if (!body) return; // a person opened something else while the log was read
+  if (!take) return closeSheet();
   const groups = groupsOf(log);
   if (ready && !ready.isAsked && isSent()) prepare(ready);
   fill(body, [

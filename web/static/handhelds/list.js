@@ -22,8 +22,10 @@ export async function openList(given) {
 
 /** Fill the open list, and again whenever a response changes it. */
 export function showList(log) {
+  const head = document.getElementById("list-head");
+  if (!head) return; // a person opened something else while the log was read
   const { total, repeats } = countOf(log);
-  fill(document.getElementById("list-head"), [
+  fill(head, [
     part("list-count", summary(total, repeats), "p"),
     button(t("Restart count"), () => { beginAnew(); acts.onBegin(); }),
   ]);

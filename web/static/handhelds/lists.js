@@ -81,7 +81,8 @@ async function refresh() {
 /** Fill the open sheet; call again when something changed. */
 export function showGroups(log) {
   const body = document.getElementById("list-groups");
-  if (!list || !body) return closeSheet();
+  if (!body) return; // a person opened something else while the log was read
+  if (!list) return closeSheet();
   if (link.waiting) isFresh = false;
   else if (!isFresh) refresh();
   const groups = groupsOf(log);
