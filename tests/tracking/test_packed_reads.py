@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from edge import metrics
 from edge.clock import SECOND
+from edge.tracking import recent_reads
+from edge.tracking.decision_rule import Rule
 from edge.tracking.packed_reads import ALWAYS, Recent
 from edge.tracking.recent_reads import FEWER_LOOKS, RecentReads
 from tests.conftest import Cast
-from tests.database.tracked_site import A, Site, every, make_site, tell
+from tests.database.tracked_site import A, B, Read, Site, every, make_site, tell
 
 
 @pytest.fixture
@@ -61,6 +63,16 @@ def test_full_memory_drops_the_longest_silent_assets_first_and_counts_them(site:
     assert in_memory == sorted(in_memory)
     assert 0 < in_memory.count(False) == figure("dropped_total") - begun
     assert 4_000 < figure("bytes") <= 5_000
+
+
+def test_a_read_in_the_second_after_those_that_no_disk_has_any_more_is_weighed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_reads, "KEPT_BYTES", 1)
+    asset = tell(site, [Read(0, A)])
+    tell(site, [Read(0, A)])  # of another asset: the disk keeps only the newest batch
+    tell(site, [Read(10, B)], asset_id=asset)
+    assert Rule.EVERY_READ not in {row.rule for row in site.history(asset)}
 
 
 def figure(name: str) -> float:

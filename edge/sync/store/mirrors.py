@@ -322,7 +322,7 @@ def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> No
         "AND remote_id IN (SELECT remote_id FROM link WHERE peer = ?1 AND local_id = ?2)",
         (peer.no, into),
     )
-    if placeholder is not None and placeholder != into:
+    if placeholder is not None:
         stays.move_to_asset(peer.organization_id, placeholder, into, skip_taken=True)
         execute("DELETE FROM mirror WHERE record_id = ?", (placeholder,))
         record_copies.retire(peer.organization_id, table_of(record), placeholder, moment())
