@@ -158,7 +158,8 @@ def _detail(connection: _Connection, settings: MailSettings, error: Exception) -
     server = f"{settings.host}:{settings.port}"
     if isinstance(error, NotAllowed):
         return str(error)
-    if connection.is_cut or isinstance(error, TimeoutError):
+    is_late = isinstance(error, TimeoutError) or isinstance(error.__context__, TimeoutError)  # smtplib hides it
+    if connection.is_cut or is_late:
         return f"no response from {server} within {ANSWER_SECONDS:.0f} s"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate of {server} rejected: {error.verify_message}"

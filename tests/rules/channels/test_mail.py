@@ -132,8 +132,13 @@ def test_a_refused_recipient_does_not_keep_others_from_the_mail(server: MailServ
     assert server.mails[0].recipients == ["lead@example.com"]
 
 
-def test_a_server_that_says_nothing_is_given_up(server: MailServerOfTest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_cut", [True, False], ids=["by the deadline", "by the time limit of the socket"])
+def test_a_server_that_says_nothing_is_given_up(
+    server: MailServerOfTest, monkeypatch: pytest.MonkeyPatch, is_cut: bool
+) -> None:
     monkeypatch.setattr(mail, "ANSWER_SECONDS", 0.3)
+    if not is_cut:
+        monkeypatch.setattr(mail._Connection, "cut", lambda _: None)
     server.refuse = {"HELLO": "HANG"}
     outcome = send(server)
     assert outcome.result is Result.FAILED
