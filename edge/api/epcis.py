@@ -83,10 +83,10 @@ def _events(principal: Principal) -> Response:
     with WORK.holding(_MEMORY):
         names = Names(principal.organization_id, _base(), as_urn=_format() == "Always_EPC_URN")
         chosen, filters = _query(names), _filters()
-        found, place = query.page(
+        events, place = query.page(
             principal.organization_id, chosen, names, services().zone, _place(filters), _per_page()
         )
-        response = Response(json_text.encode(_document(found)), content_type=_content_type())
+        response = Response(json_text.encode(_document(events)), content_type=_content_type())
     response.headers.update({"Cache-Control": "no-store", "GS1-EPC-Format": _format(), **_VERSIONS})
     response.vary.update(("Accept", "GS1-EPC-Format"))
     if place is not None:
@@ -95,8 +95,8 @@ def _events(principal: Principal) -> Response:
     return response
 
 
-def _document(found: list[Event]) -> dict[str, Any]:
-    results = {"queryName": "SimpleEventQuery", "resultsBody": {"eventList": found}}
+def _document(events: list[Event]) -> dict[str, Any]:
+    results = {"queryName": "SimpleEventQuery", "resultsBody": {"eventList": events}}
     return {
         "@context": [CONTEXT],
         "type": "EPCISQueryDocument",

@@ -76,14 +76,14 @@ def page(
     events: list[Event] = []
     examined = 0
     with reading():
-        words = places.all_of(organization_id)
+        known_places = places.all_of(organization_id)
         while source < len(_SOURCES):
             rows, cost, key_after = _SOURCES[source](organization_id, query, key)
-            with_words = [(at, [_with_words(words, one) for one in found]) for at, found in rows]
-            chosen = [(at, [one for one in found if _matches(query, one)]) for at, found in with_words]
-            names.load(*_records(one for _, found in chosen for one in found))
-            for at, found in chosen:
-                made = [_named(one, names, zone) for one in found]
+            with_places = [(at, [_with_places(known_places, one) for one in group]) for at, group in rows]
+            chosen = [(at, [one for one in group if _matches(query, one)]) for at, group in with_places]
+            names.load(*_records(one for _, group in chosen for one in group))
+            for at, group in chosen:
+                made = [_named(one, names, zone) for one in group]
                 events += [event for event in made if query.event_ids is None or event["eventID"] in query.event_ids]
                 if len(events) >= limit:
                     return _shown(events, names), (source, at)
@@ -94,17 +94,17 @@ def page(
     return _shown(events, names), None
 
 
-def _with_words(words: Mapping[tuple[places.Kind, int], places.Place], one: Found) -> Found:
+def _with_places(known_places: Mapping[tuple[places.Kind, int], places.Place], one: Found) -> Found:
     """Return the event with the words of its place."""
-    if not words or one.carrier_id is not None:
+    if not known_places or one.carrier_id is not None:
         return one
     key: tuple[places.Kind, int] = ("location", one.read_at or 0) if one.door_id is None else ("door", one.door_id)
-    place = words.get(key)
+    place = known_places.get(key)
     return one._replace(step=place.biz_step or one.step, disposition=place.disposition) if place else one
 
 
-def _records(found: Iterator[Found]) -> tuple[set[int], set[int]]:
-    rows = list(found)
+def _records(events: Iterator[Found]) -> tuple[set[int], set[int]]:
+    rows = list(events)
     assets = {one.asset_id for one in rows} | {one.carrier_id for one in rows if one.carrier_id is not None}
     places = {at for one in rows for at in (one.location_id, one.read_at) if at is not None}
     return assets, places
@@ -218,7 +218,7 @@ def _stays(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
         if owner != organization_id or (is_person and are_people_hidden()):
             continue
         after = (at, seq) if no == track else (-_EVER, -1)
-        found = execute(
+        stored = execute(
             "SELECT h.observed_at, h.seq, h.delay, s.location_id FROM history h JOIN source s ON s.no = h.source_no "
             "WHERE h.position_no = ? AND (h.observed_at, h.seq) > (?, ?) AND h.observed_at >= ? AND h.observed_at < ? "
             "ORDER BY h.observed_at, h.seq LIMIT ?",
@@ -226,7 +226,7 @@ def _stays(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
         ).fetchall()
         rows += [
             ((no, began, number), [Found("ObjectEvent", began, began + delay, asset_id, place, place)])
-            for began, number, delay, place in found
+            for began, number, delay, place in stored
         ]
         if len(rows) >= MOST_EXAMINED:
             return rows, len(rows), rows[-1][0]
@@ -239,7 +239,7 @@ def _undone_scans(organization_id: int, query: Query, key: Key) -> tuple[_Rows, 
     if not _is_in(query.types, "ObjectEvent") or query.has_error is False or query.parents is not None:
         return [], 0, ()
     one_of, asset_ids = _one_of(query, "s.asset_id")
-    found = execute(
+    stored = execute(
         "SELECT s.asset_id, observed_at, received_at, undone_at, location_id, undone_at IS NOT NULL "
         f"AND organization_id = ? AND seq IS NOT NULL AND location_id IS NOT NULL AND {is_asset_shown('s.asset_id')} "
         "AND NOT EXISTS (SELECT 1 FROM handheld_scan o WHERE o.asset_id = s.asset_id "
@@ -248,15 +248,15 @@ def _undone_scans(organization_id: int, query: Query, key: Key) -> tuple[_Rows, 
         "ORDER BY s.asset_id, observed_at LIMIT ?",
         (organization_id, *asset_ids, *(key or (-1, -_EVER)), MOST_EXAMINED),
     ).fetchall()
-    is_full = len(found) == MOST_EXAMINED
-    if is_full and found[0][:2] != found[-1][:2]:  # scans of one moment are not divided
-        found = [row for row in found if row[:2] != found[-1][:2]]
+    is_full = len(stored) == MOST_EXAMINED
+    if is_full and stored[0][:2] != stored[-1][:2]:  # scans of one moment are not divided
+        stored = [row for row in stored if row[:2] != stored[-1][:2]]
     rows: _Rows = [
         ((asset_id, at), [Found("ObjectEvent", at, received_at, asset_id, place, place, error_at=undone_at)])
-        for asset_id, at, received_at, undone_at, place, is_error in found
+        for asset_id, at, received_at, undone_at, place, is_error in stored
         if is_error
     ]
-    return rows, len(found), (found[-1][0], found[-1][1]) if is_full else ()
+    return rows, len(stored), (stored[-1][0], stored[-1][1]) if is_full else ()
 
 
 def _passages(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:
@@ -266,14 +266,14 @@ def _passages(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int,
     after = key or (0, 0)
     one_of, asset_ids = _one_of(query, "asset_id")
     number = "+no" if one_of else "no"  # by the index of the assets, if some are chosen
-    found = execute(
+    stored = execute(
         "SELECT no, p.organization_id, door_id, asset_id, at, direction, decided_at, revision, d.location_id, "
         f"{is_asset_shown('asset_id')} FROM passage p JOIN door d ON d.id = p.door_id "
         f"WHERE {one_of} {number} >= ? ORDER BY no LIMIT ?",
         (*asset_ids, after[0], MOST_EXAMINED),
     ).fetchall()
     rows: _Rows = []
-    for no, owner, door_id, asset_id, at, direction, decided_at, revision, inside, is_visible in found:
+    for no, owner, door_id, asset_id, at, direction, decided_at, revision, inside, is_visible in stored:
         if owner != organization_id or not is_visible:
             continue
         passed = Found("ObjectEvent", at, decided_at, asset_id, door_id=door_id)
@@ -286,8 +286,8 @@ def _passages(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int,
                 rows.append(((no, way), [one]))
             elif revision:
                 rows.append(((no, way), [one._replace(error_at=max(decided_at, at))]))
-    last = (found[-1][0] + 1, 0) if len(found) == MOST_EXAMINED else ()
-    return [row for row in rows if row[0] > after], len(found), last
+    last = (stored[-1][0] + 1, 0) if len(stored) == MOST_EXAMINED else ()
+    return [row for row in rows if row[0] > after], len(stored), last
 
 
 def _loads(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:
@@ -295,7 +295,7 @@ def _loads(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
         return [], 0, ()
     after = key or (-1, -_EVER, 0)
     one_of, asset_ids = _one_of(query, "l.asset_id") if query.any_assets is None else ("", ())
-    found = execute(
+    stored = execute(
         "SELECT l.asset_id, l.loaded_at, l.carrier_id, l.unloaded_at, a.organization_id, "
         f"{is_asset_shown('l.asset_id')} AND {is_asset_shown('l.carrier_id')} FROM carrier_load l "
         f"JOIN asset a ON a.id = l.asset_id WHERE {one_of} (l.asset_id, l.loaded_at) >= (?, ?) "
@@ -303,7 +303,7 @@ def _loads(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
         (*asset_ids, *after[:2], MOST_EXAMINED),
     ).fetchall()
     rows: _Rows = []
-    for asset_id, loaded_at, carrier_id, unloaded_at, owner, is_visible in found:
+    for asset_id, loaded_at, carrier_id, unloaded_at, owner, is_visible in stored:
         if owner != organization_id or not is_visible:
             continue
         on = Found("AssociationEvent", loaded_at, loaded_at, asset_id, carrier_id=carrier_id, action="ADD")
@@ -311,8 +311,8 @@ def _loads(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
         if unloaded_at is not None:
             off = on._replace(at=unloaded_at, recorded_at=unloaded_at, action="DELETE")
             rows.append(((asset_id, loaded_at, 2), [off]))
-    last = (found[-1][0], found[-1][1] + 1, 0) if len(found) == MOST_EXAMINED else ()
-    return [row for row in rows if row[0] > after], len(found), last
+    last = (stored[-1][0], stored[-1][1] + 1, 0) if len(stored) == MOST_EXAMINED else ()
+    return [row for row in rows if row[0] > after], len(stored), last
 
 
 _SOURCES = (_stays, _undone_scans, _passages, _loads)

@@ -83,11 +83,11 @@ def _copied_rows(scope: Scope, table: str, after: int) -> tuple[list[Line], int 
     The limit is for the rows of all organizations, so that a page takes about the same time for each.
     """
     name = _KEYS[table]
-    found = execute(
+    stored = execute(
         f"SELECT {name}, organization_id FROM {table} WHERE {name} > ? ORDER BY {name} LIMIT ?", (after, MOST_CHANGES)
     ).fetchall()
-    ids = [key for key, organization_id in found if organization_id == scope.organization_id]
-    last = found[-1][0] if len(found) == MOST_CHANGES else None
+    ids = [key for key, organization_id in stored if organization_id == scope.organization_id]
+    last = stored[-1][0] if len(stored) == MOST_CHANGES else None
     if table == "asset" and ids:
         fitting = outgoing.count_fitting(scope.organization_id, ids, MOST_METADATA)
         if fitting < len(ids):

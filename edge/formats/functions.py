@@ -58,8 +58,8 @@ class MappingFunctions(Functions):  # type: ignore[misc, unused-ignore]
     @signature({"types": ["string", "null"]}, {"types": ["string"]})
     def _func_match(self, text: str | None, pattern: str) -> str | None:
         """Return the part of a text that matches, or its first group."""
-        found = _compiled(pattern).search(text) if text is not None else None
-        return None if found is None else found[1] if found.re.groups else found[0]
+        match = _compiled(pattern).search(text) if text is not None else None
+        return None if match is None else match[1] if match.re.groups else match[0]
 
     @signature({"types": ["string", "number", "null"]}, {"types": ["number"], "variadic": True})
     def _func_scale(self, value: object, *factors: float) -> float | None:
@@ -108,8 +108,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     """Raise ValueError for a pattern that is not allowed."""
     if len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"the pattern is longer than {LONGEST_PATTERN} characters")
-    if found := _REFUSED.search(_ESCAPED.sub("x", pattern)):
-        raise ValueError(f"{found[0]} is not allowed in a pattern")
+    if match := _REFUSED.search(_ESCAPED.sub("x", pattern)):
+        raise ValueError(f"{match[0]} is not allowed in a pattern")
     try:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:

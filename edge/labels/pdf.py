@@ -144,15 +144,15 @@ def _parts(line: str, font: str) -> tuple[tuple[str, str], ...]:
     """Split a line into parts with their fonts. A character that no font has becomes the placeholder."""
     if line.isascii():
         return ((line, font),)
-    parts: list[tuple[str, str]] = []
+    segments: list[tuple[str, str]] = []
     for letter in _JOINERS.sub("", line):
         shown, own_font = next(
             ((letter, name) for name in (font, _EAST_ASIAN_FONT) if _has(name, letter)), (PLACEHOLDER, font)
         )
-        if parts and parts[-1][1] == own_font:
-            shown = parts.pop()[0] + shown
-        parts.append((shown, own_font))
-    return tuple(parts)
+        if segments and segments[-1][1] == own_font:
+            shown = segments.pop()[0] + shown
+        segments.append((shown, own_font))
+    return tuple(segments)
 
 
 def _has(font: str, letter: str) -> bool:

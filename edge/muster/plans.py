@@ -200,13 +200,13 @@ def _listed(organization_id: int, codes: Sequence[str]) -> list[int]:
     codes = [code.strip() for code in codes if code.strip()]
     if not 1 <= len(codes) <= MOST_LISTED:
         raise Invalid.one("codes", "required", f"Enter 1 to {MOST_LISTED:,} keys or tags of people")
-    found: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for code in dict.fromkeys(codes):
         record = lookup.by_code(organization_id, code) if len(code) <= values.MAX_TEXT else None
         if record is not None and record.kind == "asset":
-            found[code] = record.id
-    people = tracked_people.among(set(found.values()))
-    wrong = [code[: values.MAX_NAME] for code in dict.fromkeys(codes) if found.get(code) not in people]
+            ids[code] = record.id
+    people = tracked_people.among(set(ids.values()))
+    wrong = [code[: values.MAX_NAME] for code in dict.fromkeys(codes) if ids.get(code) not in people]
     if wrong:
         more = f" and {len(wrong) - MOST_FAULTS} more" if len(wrong) > MOST_FAULTS else ""
         message = f"No person has the key or tag {', '.join(wrong[:MOST_FAULTS])}{more}"

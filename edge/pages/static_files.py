@@ -27,6 +27,7 @@ _TYPES = {
 }
 # Comments are removed: one seventh of the size. Only comments on lines of their own are certainly not part of a string.
 _COMMENTS = re.compile(rb"(?m)^ *(?://.*|/\*(?s:.*?)\*/ *)\n")
+_COMMENTS_AT_END = re.compile(rb"(?m)(?<=[;,{})\]]) +//[^\"'`\n]*$")  # one with a quote may be part of a text: it stays
 _COMMENTED = {".js", ".css"}
 _INDENTATION = re.compile(rb"(?m)^ +")
 _COMPRESSIBLE = {".js", ".css", ".svg", ".webmanifest", ".wasm"}
@@ -112,7 +113,7 @@ def static_files() -> Files:
 def _read(path: Path) -> File:
     content = path.read_bytes()
     if path.suffix in _COMMENTED and "vendor" not in path.parts:
-        content = _COMMENTS.sub(b"", content)
+        content = _COMMENTS_AT_END.sub(b"", _COMMENTS.sub(b"", content))
         if not any(line.count(b"`") % 2 for line in content.splitlines()):  # a template of several lines stays
             content = _INDENTATION.sub(b"", content)
     mimetype = _TYPES.get(path.suffix, "application/octet-stream")

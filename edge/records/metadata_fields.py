@@ -53,8 +53,8 @@ def shown(metadata: str) -> list[tuple[str, str, str]]:
 def fields(metadata: str) -> list[MetadataField]:
     """Return the values that a form can change."""
     data = strict_json.parse(metadata.encode())
-    found = [field for name, value in data.items() if (field := _field(name, value))]
-    return found[:MOST_FIELDS]
+    listed = [field for name, value in data.items() if (field := _field(name, value))]
+    return listed[:MOST_FIELDS]
 
 
 def change(asset: AssetRow, entered: Mapping[str, str]) -> str | None:
@@ -86,19 +86,19 @@ def unit(name: str) -> str:
 
 
 def _label_and_unit(name: str) -> tuple[str, str]:
-    parts = [part for part in name.replace("-", "_").split("_") if part]
-    has_unit = len(parts) > 1 and parts[-1].lower() in UNITS
-    found = UNITS[parts[-1].lower()] if has_unit else ""
-    text = " ".join(parts[:-1] if has_unit else parts)
-    return (text[:1].upper() + text[1:] if text else name), found
+    pieces = [part for part in name.replace("-", "_").split("_") if part]
+    has_unit = len(pieces) > 1 and pieces[-1].lower() in UNITS
+    unit = UNITS[pieces[-1].lower()] if has_unit else ""
+    text = " ".join(pieces[:-1] if has_unit else pieces)
+    return (text[:1].upper() + text[1:] if text else name), unit
 
 
 def _shown(name: str, value: Any) -> tuple[str, str]:
-    text, found = _label_and_unit(name)
-    if found and not _is_numeric(value):
-        text = f"{text} ({found})" if isinstance(value, list | dict) else label(name)
-        found = ""
-    return text, _text_of(value, SHOWN_LEVELS) + (f" {found}" if found else "")
+    text, unit = _label_and_unit(name)
+    if unit and not _is_numeric(value):
+        text = f"{text} ({unit})" if isinstance(value, list | dict) else label(name)
+        unit = ""
+    return text, _text_of(value, SHOWN_LEVELS) + (f" {unit}" if unit else "")
 
 
 def _text_of(value: Any, levels: int) -> str:
@@ -126,9 +126,9 @@ def _text_of(value: Any, levels: int) -> str:
 
 
 def _shown_inner(name: str, value: Any, levels: int) -> tuple[str, str]:
-    text, found = _label_and_unit(name)
+    text, unit = _label_and_unit(name)
     shown_value = _text_of(value, levels).replace("\n", ", ")
-    return text, shown_value + (f" {found}" if found and _is_numeric(value) else "")
+    return text, shown_value + (f" {unit}" if unit and _is_numeric(value) else "")
 
 
 def _is_numeric(value: Any) -> bool:

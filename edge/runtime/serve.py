@@ -390,8 +390,8 @@ def _record_faults(config: Config, health: Health) -> None:
         return
     failed = [f"{check.name}: {check.detail}" for check, _ in health.checks() if not check.ok]
     levels = findings.last(config.data_dir).levels
-    found = sorted(name for name, level in levels.items() if level == findings.LEVELS[findings.Level.PROBLEM])
-    box_faults.record("; ".join([*failed, *(f"edge doctor: {name}" for name in found)]))
+    faults = sorted(name for name, level in levels.items() if level == findings.LEVELS[findings.Level.PROBLEM])
+    box_faults.record("; ".join([*failed, *(f"edge doctor: {name}" for name in faults)]))
 
 
 def _check_broker(config: Config, password: str) -> None:

@@ -81,13 +81,13 @@ WHERE organization_id = ? AND is_retired = 0 AND location_id IS NOT NULL GROUP B
 
 def oldest(organization_id: int, branches: Sequence[Branch]) -> dict[int, Oldest]:
     """Return the oldest stays by location, for those with assets. `branches` is the whole tree, parents first."""
-    found = {row[0]: Oldest(*row[1:]) for row in execute(_OLDEST, (organization_id,))}
+    by_location = {row[0]: Oldest(*row[1:]) for row in execute(_OLDEST, (organization_id,))}
     for branch in reversed(branches):
-        own = found.get(branch.id)
+        own = by_location.get(branch.id)
         if own is not None and branch.parent_id is not None:
-            above = found.get(branch.parent_id, own)
-            found[branch.parent_id] = Oldest(*map(min, own, above))
-    return found
+            above = by_location.get(branch.parent_id, own)
+            by_location[branch.parent_id] = Oldest(*map(min, own, above))
+    return by_location
 
 
 Row = tuple[int, str, str, int, int | None]

@@ -69,17 +69,17 @@ def table_of(data: bytes, most: int) -> RawTable:
 def _check(data: bytes) -> None:
     """Refuse a file that would take much memory or time, by reading all of its parts once."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        parts = archive.infolist()
-        if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > MOST_EXPANDED:
+        members = archive.infolist()
+        if len(members) > MOST_PARTS or sum(member.file_size for member in members) > MOST_EXPANDED:
             raise _too_large("its parts")
-        if len({part.filename for part in parts}) < len(parts):
+        if len({member.filename for member in members}) < len(members):
             raise _unusable("The file is not an Excel workbook: a part occurs twice")
-        for part in parts:
-            name = part.filename.lower()
+        for member in members:
+            name = member.filename.lower()
             is_sheet, is_texts = "/worksheets/" in name, "sharedstrings" in name
-            if part.file_size > (MOST_EXPANDED if is_sheet else MOST_OF_TEXTS if is_texts else MOST_OF_OTHER_PART):
-                raise _too_large(part.filename[:40])
-            with archive.open(part) as stream:
+            if member.file_size > (MOST_EXPANDED if is_sheet else MOST_OF_TEXTS if is_texts else MOST_OF_OTHER_PART):
+                raise _too_large(member.filename[:40])
+            with archive.open(member) as stream:
                 if name.endswith((".xml", ".rels")):
                     _check_part(stream, is_sheet, is_texts)
                 else:  # the workbook may name any part as its sheet

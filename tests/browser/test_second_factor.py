@@ -65,6 +65,7 @@ def test_from_the_setup_to_the_sign_in(
 
     door = open_context(**looks).new_page()
     door.goto("/sign-in?next=/people")
+    door.wait_for_selector("#email:focus")
     door.keyboard.type("ada@nord.example")
     door.keyboard.press("Tab")
     door.keyboard.type(PASSWORD)

@@ -263,7 +263,7 @@ def _metadata(name: str, cell: str, _: Reading) -> dict[str, Any]:
 
 def _moment(name: str, cell: str, reading: Reading) -> str:
     """Return a time as the API expects it. Without an offset it is in the zone of the site."""
-    written = _DATE.sub(lambda found: f"{found[3]}-{int(found[2]):02}-{int(found[1]):02}{found[4]}", cell)
+    written = _DATE.sub(lambda match: f"{match[3]}-{int(match[2]):02}-{int(match[1]):02}{match[4]}", cell)
     try:
         moment = datetime.fromisoformat(written)
         return clock.rfc3339(clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=reading.zone)))
