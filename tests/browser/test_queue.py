@@ -121,6 +121,29 @@ def test_the_queue_of_an_earlier_version_is_sent_and_shown_in_order(enter: Calla
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (2,)
 
 
+NEWER_STORE = """() => new Promise((done) => {
+  const request = indexedDB.open("edge-scan", 1000);
+  request.onupgradeneeded = () => request.result.createObjectStore("of-a-newer-release");
+  request.onsuccess = () => { request.result.close(); done(); };
+})"""
+
+
+def test_after_a_rollback_the_store_of_a_newer_release_is_used(scan_page: ScanPage) -> None:
+    page = scan_page(viewport=PHONE, expected=("ERR_INTERNET_DISCONNECTED",))
+    page.context.set_offline(True)
+    scan(page, "BC-0001")
+    expect(page.locator("#link")).to_contain_text("Offline")
+    page.evaluate(NEWER_STORE)
+    page.context.set_offline(False)
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    scan(page, "BC-0002")
+    outcome(page, "recorded", "Pallet 2")
+    expect(page.locator("#link")).to_have_text("All saved")
+    assert queued(page) == 0
+    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (2,)
+
+
 def test_a_scan_while_another_one_is_sent_follows_at_once(scan_page: ScanPage) -> None:
     page = scan_page(viewport=PHONE)
     page.evaluate("() => { window.setInterval = () => 0; }")

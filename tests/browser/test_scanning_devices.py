@@ -201,9 +201,8 @@ def test_an_enrollment_code_opens_from_any_field(open_context: Callable[..., Bro
     expect(page.locator("h1")).to_contain_text("Scanner 2")
 
 
-def test_a_badge_on_the_scan_page_switches_the_person_and_is_not_stored(
-    open_context: Callable[..., BrowserContext], site: Site
-) -> None:
+def with_badges(open_context: Callable[..., BrowserContext], site: Site) -> Page:
+    """Pia and Paul have badges, and Pia is signed in on an enrolled device at dock 1."""
     for name, badge in (("Pia", "BADGE-77"), ("Paul", "BADGE-78")):
         given = {"badge_hash": passwords.hash_badge(badge), "badge_mark": passwords.badge_mark(badge)}
         people.add_person(shell(site.organization_id), name, Role.OPERATOR, **given)
@@ -216,6 +215,13 @@ def test_a_badge_on_the_scan_page_switches_the_person_and_is_not_stored(
     page.wait_for_selector("body[data-copied]")
     scan(page, "DOCK-1")
     expect(page.locator("#who")).to_contain_text("Pia")
+    return page
+
+
+def test_a_badge_on_the_scan_page_switches_the_person_and_is_not_stored(
+    open_context: Callable[..., BrowserContext], site: Site
+) -> None:
+    page = with_badges(open_context, site)
     page.evaluate(
         """() => {
           window.written = [];
@@ -241,6 +247,20 @@ def test_a_badge_on_the_scan_page_switches_the_person_and_is_not_stored(
     assert "BADGE" not in str(page.evaluate("() => JSON.stringify(localStorage)"))
     assert execute("SELECT code FROM handheld_scan").fetchall() == [("NOBODY-KNOWS",)]
     assert execute("SELECT value FROM unknown_tag").fetchall() == [("NOBODY-KNOWS",)]
+
+
+def test_without_an_answer_about_a_badge_the_scans_after_it_wait_only_seconds(
+    open_context: Callable[..., BrowserContext], site: Site
+) -> None:
+    page = with_badges(open_context, site)
+    silent: list[Route] = []
+    page.route("**/scan/badge", lambda route: silent.append(route))
+    scan(page, "BADGE-78")
+    scan(page, "BC-0002")
+    expect(page.locator(".station[data-outcome=recorded] #thing")).to_have_text("Pallet 2", timeout=10_000)
+    assert len(silent) == 1
+    silent[0].fulfill(json={"badge": False})
+    assert execute("SELECT code FROM handheld_scan").fetchall() == [("BC-0002",)]
 
 
 def test_a_code_that_enrols_a_device_is_no_tag(scan_page: ScanPage, site: Site) -> None:

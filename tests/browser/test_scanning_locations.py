@@ -188,11 +188,15 @@ def test_scans_at_a_location_that_was_retired_wait_for_another(scan_page: ScanPa
     page.click("#held")
     expect(page.locator("#sheet-body")).to_contain_text("Dock 1 was retired before")
     page.click("#sheet-close")
-    for left in ("1 scan", ""):  # the scan that showed it, and the one made afterwards
+    page.click("#held")
+    page.locator("button:has-text('Choose the location')").first.click()
+    page.click(".choice-button:has-text('Rack B')")
+    expect(page.locator("#held")).not_to_contain_text("2 scans")
+    if page.locator("#held").is_visible():  # the one made after the answer to the first one, if that came in between
         page.click("#held")
-        page.locator("button:has-text('Choose the location')").first.click()
+        page.click("button:has-text('Choose the location')")
         page.click(".choice-button:has-text('Rack B')")
-        expect(page.locator("#held")).to_contain_text(left) if left else expect(page.locator("#held")).to_be_hidden()
+    expect(page.locator("#held")).to_be_hidden()
     saved(page)
     assert (location_of(site, 1), location_of(site, 2)) == ("Rack B", "Rack B")
     assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (2, 2)

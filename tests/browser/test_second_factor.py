@@ -22,11 +22,6 @@ DESK = {"width": 1280, "height": 800}
 REFUSED = ("400", "403")  # the console names answers to wrong codes
 
 
-def focused(page: Page) -> str:
-    found: str = page.evaluate("() => document.activeElement.id")
-    return found
-
-
 def is_good(page: Page) -> bool:
     """Nothing is cut off at the sides, and nobody is shut out."""
     assert faults(page) == []
@@ -55,7 +50,7 @@ def test_from_the_setup_to_the_sign_in(
     page.fill("#code", "000000")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("Compare it with your phone")
-    assert focused(page) == "code"
+    expect(page.locator("#code")).to_be_focused()
     assert is_good(page)
     page.keyboard.type(phone.code(clock.now()))
     page.keyboard.press("Enter")
@@ -71,7 +66,7 @@ def test_from_the_setup_to_the_sign_in(
     door.keyboard.type(PASSWORD)
     door.keyboard.press("Enter")
     door.wait_for_selector("#code")
-    assert focused(door) == "code"
+    expect(door.locator("#code")).to_be_focused()
     assert is_good(door)
     door.keyboard.type("000000")
     door.keyboard.press("Enter")
@@ -92,7 +87,7 @@ def test_from_the_setup_to_the_sign_in(
         lost.keyboard.press("Tab")
     lost.keyboard.press("Enter")
     lost.keyboard.press("Tab")
-    assert focused(lost) == "recovery"
+    expect(lost.locator("#recovery")).to_be_focused()
     assert is_good(lost)
     lost.keyboard.type(codes[0])
     lost.keyboard.press("Enter")

@@ -29,6 +29,7 @@ const PREFIXED = /^\][A-Za-z]\d/; // the scanner adds the kind of code
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
 const LOADED_WITHIN = 5000; // ms: scans do not wait longer for the modules of what opens over the page
 const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting longer for the server's answer
+const BADGE_PATIENCE = 3000; // ms: the scans after it wait for the answer, since it may end the session
 const WORST_FIRST = ["refused", "unclear", "location", "unknown", "surplus", "again", "recorded", "undone", "counted", "done"];
 const NEEDS_ATTENTION = ["refused", "unknown", "location", "unclear", "undone"];
 
@@ -101,8 +102,9 @@ async function isNoBadge(badge) {
     showResult({ outcome: "refused", thing: t("This may be a badge"), detail, state: "" });
     return false;
   };
+  const late = new Promise((_, reject) => { setTimeout(reject, BADGE_PATIENCE, { state: "offline" }); });
   try {
-    if (!(await post("/scan/badge", { code: badge })).badge) return true;
+    if (!(await Promise.race([post("/scan/badge", { code: badge }), late])).badge) return true;
   } catch (error) {
     if (!error.state) throw error;
     const isTooOften = error.status === 429;

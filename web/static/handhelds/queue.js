@@ -11,9 +11,18 @@ const ENDED = "ended"; // the choices of a location that a label ended last, and
 const MOST_ENDED = 8;
 let opened;
 
+/** A release that was rolled back to works with what the newer one stored: versions only add to each other. */
 function open() {
-  opened = opened || new Promise((resolve, reject) => {
-    const request = indexedDB.open(NAME, VERSION);
+  opened = opened || openAs(VERSION).catch((error) => {
+    if (error.name !== "VersionError") throw error;
+    return openAs();
+  });
+  return opened;
+}
+
+function openAs(version) {
+  return new Promise((resolve, reject) => {
+    const request = indexedDB.open(NAME, version);
     request.onupgradeneeded = () => {
       const base = request.result;
       const has = (name) => base.objectStoreNames.contains(name);
@@ -32,7 +41,6 @@ function open() {
     };
     request.onerror = () => reject(request.error);
   });
-  return opened;
 }
 
 /** Up to version 3 the log was in the order of the device's clock, which may have been set back. */
