@@ -543,6 +543,13 @@ def test_hurried_taps_after_a_sweep_do_not_sign_off(scan_page: ScanPage, site: S
     assert execute("SELECT count(*) FROM stock_take WHERE finished_at IS NOT NULL").fetchone() == (0,)
     page.locator("button:has-text('Sign off as')").dblclick()
     expect(page.locator("#sheet-title")).to_have_text("Signed off")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.locator("a:has-text('Open the report')").evaluate(
+        "(one) => one.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, detail: 2 }))"
+    )
+    page.evaluate("() => fetch('/healthz')")
+    assert not [url for url in asked if url.endswith("/scan/state")]  # asked before a link is followed
     saved(page)
     assert execute("SELECT count(*) FROM stock_take WHERE finished_at IS NOT NULL").fetchone() == (1,)
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (4,)

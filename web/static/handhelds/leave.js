@@ -10,6 +10,7 @@ export function guardExits() {
     const anchor = event.target.closest("a[href]");
     if (!anchor || event.defaultPrevented) return;
     event.preventDefault();
+    if (event.detail > 1) return; // the second tap of two was meant for what was there before
     if (await isReachable()) location.assign(anchor.href);
     else say(t("No connection: this page stays open"));
   });
