@@ -31,7 +31,8 @@ def table_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]])
     if request.args.get("separator") != XLSX:
         return csv_file(name, heading, rows)
     if not xlsx.is_available():
-        abort(400, f"{gettext('Excel files need an extra on the box:')} pip install '{xlsx.EXTRA}'")
+        command = f"pip install '{xlsx.EXTRA}'"
+        abort(400, gettext("Excel files need an extra on the box: {command}").format(command=command))
     file = xlsx.write(heading, _at_most(rows))
     return send_file(file, XLSX_TYPE, as_attachment=True, download_name=f"{name.removesuffix('.csv')}.xlsx")
 

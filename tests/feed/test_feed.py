@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import sqlite3
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -78,6 +79,7 @@ class Mirror:
     def __init__(self, box: Box) -> None:
         self.box = box
         self.db = sqlite3.connect(":memory:", isolation_level=None)
+        weakref.finalize(self, self.db.close)
         self.apply: Callable[[sqlite3.Connection, bytes], bool | None] = reader_of_the_manual()["apply"]
 
     @property
