@@ -70,6 +70,7 @@ TESTS = (
     *(f"tests/{name}" for name in ("database", "audit", "records", "tracking", "readers", "handhelds", "ingest",
     "sync", "events", "simulation")),
     "tests/pages/handhelds/test_scan.py",
+    "tests/pages/handhelds/test_sleds.py",
     "tests/pages/handhelds/test_stock_takes.py",
     "tests/pages/readers/test_readers.py",
     "tests/pages/readers/test_inbox.py",
@@ -100,11 +101,13 @@ class Callers:
     def __init__(self, tests: dict[str, Any]) -> None:
         self._by_function: dict[str, list[Test]] = {}
         self._by_module: dict[str, list[Test]] = {}
+        self._green: list[Test] = []
         self._catches: Counter[tuple[str, str]] = Counter()
         for test_id, recorded in tests.items():
             if not recorded.get("is_green"):
                 continue
             test = Test(test_id, recorded["seconds"])
+            self._green.append(test)
             for function in recorded["functions"]:
                 self._by_function.setdefault(function, []).append(test)
             for module in {function.split("::")[0] for function in recorded["functions"]}:
@@ -114,6 +117,8 @@ class Callers:
         selected = {test for name in one.functions for test in self._by_function.get(f"{one.path}::{name}", ())}
         selected = selected or set(self._by_module.get(one.path, ()))  # code run at import, or called by no test
         called_after = f"/test_{Path(one.path).stem}"
+        if not one.functions:  # a test of a constant calls no function
+            selected |= {test for test in self._green if called_after in test.id}
 
         variants: Counter[str] = Counter()
         prices = {}
