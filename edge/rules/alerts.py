@@ -16,6 +16,7 @@ from edge.tracking.shown_positions import is_asset_shown
 
 MOST_KEPT = 50_000
 MOST_OPEN = 1_000  # of one rule: 50 rules fill at most `MOST_KEPT`, so none displaces open alerts of another one
+MOST_AT_ONCE = 5_000  # acknowledged in one transaction of some 50 ms
 MOST_NOTE = 500  # characters
 
 SENTENCES = {
@@ -85,33 +86,47 @@ class AlertFilter(NamedTuple):
     rule_no: int | None = None
 
 
+_FROM = f"""
+FROM alert a JOIN rule r ON r.no = a.rule_no WHERE a.organization_id = :organization_id
+  AND {is_asset_shown("a.subject_id")}
+"""
 _SELECT = f"""
 SELECT {
     ", ".join(
         "r.name" if name == "rule_name" else "r.kind" if name == "kind" else f"a.{name}" for name in Alert._fields
     )
 }
-FROM alert a JOIN rule r ON r.no = a.rule_no WHERE a.organization_id = :organization_id
-  AND {is_asset_shown("a.subject_id")}
+{_FROM}
 """
 _OPEN = "a.acknowledged_at IS NULL"
 
 
 def list_alerts(organization_id: int, query: AlertFilter, limit: int, before: int | None = None) -> list[Alert]:
     """Return alerts, newest first. `before` is the number of the last one of the page before."""
-    where = [f"({_OPEN})" if query.is_open else "1"]
-    if query.q:
-        fields = ("a.subject_name", "a.subject_key", "a.place_name", "r.name", "ifnull(a.note, '')")
-        where.append("(" + " OR ".join(f"instr(casefold({field}), casefold(:q))" for field in fields) + ")")
-    if query.rule_no is not None:
-        where.append("a.rule_no = :rule_no")
-    if before is not None:
-        where.append("a.no < :before")
+    where = _conditions(query) if before is None else f"{_conditions(query)} AND a.no < :before"
     rows = execute(
-        f"{_SELECT} AND {' AND '.join(where)} ORDER BY a.no DESC LIMIT :limit",
+        f"{_SELECT} AND {where} ORDER BY a.no DESC LIMIT :limit",
         {**query._asdict(), "organization_id": organization_id, "limit": limit, "before": before},
     )
     return [_alert(row) for row in rows]
+
+
+def count_alerts(organization_id: int, query: AlertFilter) -> int:
+    """Return the number of alerts that `list_alerts` lists on all pages."""
+    number: int = execute(
+        f"SELECT count(*) {_FROM} AND {_conditions(query)}", {**query._asdict(), "organization_id": organization_id}
+    ).fetchone()[0]
+    return number
+
+
+def _conditions(query: AlertFilter) -> str:
+    conditions = [_OPEN if query.is_open else "1"]
+    if query.q:
+        fields = ("a.subject_name", "a.subject_key", "a.place_name", "r.name", "ifnull(a.note, '')")
+        conditions.append("(" + " OR ".join(f"instr(casefold({field}), casefold(:q))" for field in fields) + ")")
+    if query.rule_no is not None:
+        conditions.append("a.rule_no = :rule_no")
+    return " AND ".join(conditions)
 
 
 def find_alert(organization_id: int, no: int) -> Alert:
@@ -138,9 +153,7 @@ def _alert(row: tuple[object, ...]) -> Alert:
 
 def acknowledge(actor: Actor, no: int, note: str) -> None:
     """Acknowledge an alert with a note. Raises NotFound, Invalid, and Conflict if it is acknowledged."""
-    note = note.strip()
-    if len(note) > MOST_NOTE:
-        raise Invalid.one("note", "too_long", f"Enter at most {MOST_NOTE} characters")
+    note = _checked(note)
     with acting(actor) as act:
         alert = find_alert(actor.organization_id, no)
         if alert.acknowledged_at is not None:
@@ -150,6 +163,46 @@ def acknowledge(actor: Actor, no: int, note: str) -> None:
             (clock.now(), actor.name, note or None, no),
         )
         act.note("alert.acknowledged", Subject("alert", no, alert.sentence), {"note": note} if note else {})
+
+
+def acknowledge_all(actor: Actor, query: AlertFilter, newest_no: int, note: str) -> int:
+    """Acknowledge the open alerts of a list with one note, the newest `MOST_AT_ONCE` first. Returns their number.
+
+    `newest_no` is the newest alert on the page: later ones, which the person has not seen, stay open. Raises Invalid,
+    and Conflict if none is left.
+    """
+    note = _checked(note)
+    query = query._replace(is_open=True)
+    given = {
+        "organization_id": actor.organization_id,
+        "newest_no": newest_no,
+        "limit": MOST_AT_ONCE,
+        "now": clock.now(),
+        "by": actor.name,
+        "note": note or None,
+    }
+    with acting(actor) as act:
+        number = execute(
+            "UPDATE alert SET acknowledged_at = :now, acknowledged_by = :by, note = :note WHERE no IN "
+            f"(SELECT a.no {_FROM} AND {_conditions(query)} AND a.no <= :newest_no ORDER BY a.no DESC LIMIT :limit)",
+            query._asdict() | given,
+        ).rowcount
+        if not number:
+            raise Conflict("These alerts have already been acknowledged")
+        detail = {"search": query.q, "rule": query.rule_no, "note": note}
+        act.note(
+            "alert.acknowledged_all",
+            Subject("alert", newest_no, f"{number} alerts"),
+            {name: value for name, value in detail.items() if value},
+        )
+    return number
+
+
+def _checked(note: str) -> str:
+    note = note.strip()
+    if len(note) > MOST_NOTE:
+        raise Invalid.one("note", "too_long", f"Enter at most {MOST_NOTE} characters")
+    return note
 
 
 def close_excess(rule_no: int) -> None:

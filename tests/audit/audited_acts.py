@@ -495,6 +495,10 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: alerts.acknowledge(on.ada, raise_alert(on), "Seen"),
         "alert.acknowledged", "Pallet has not been seen",
     ),
+    "alerts.acknowledge_all": (
+        lambda on: alerts.acknowledge_all(on.ada, alerts.AlertFilter(), raise_alert(on), "Seen"),
+        "alert.acknowledged_all", "1 alerts",
+    ),
     "doors.add_door": (lambda on: doors.add_door(on.ada, "Dock 4"), "door.created", "Dock 4"),
     "tracked_people.save": (
         lambda on: tracked_people.save(on.ada, PeopleSetting(key_prefix="PERSON-")), "people_setting.changed", "people",

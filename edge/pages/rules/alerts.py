@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from flask import Response, render_template, request
+from flask import Response, abort, render_template, request
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.pages.forms import search_text, text, whole
@@ -34,7 +35,7 @@ def list_alerts() -> str:
 def alerts_now() -> Response:
     """Return the list. The page polls this."""
     values = _alerts_now()
-    return fragment("rules/_alerts.html", (values["rows"], values["more"], language()), **values)
+    return fragment("rules/_alerts.html", (values["rows"], values["more"], values["total"], language()), **values)
 
 
 @pages.get("/alerts/open")
@@ -48,6 +49,17 @@ def open_alerts_now() -> Response:
 @require_role(Role.OPERATOR)
 def acknowledge_alert(no: int) -> AnyResponse:
     alerts.acknowledge(actor(), no, text(request.form, "note"))
+    return done("/alerts", "acknowledged")
+
+
+@pages.post("/alerts/acknowledge")
+@require_role(Role.OPERATOR)
+def acknowledge_alerts() -> AnyResponse:
+    """Acknowledge the open alerts of the list, up to the newest one that the page showed."""
+    newest = request.form.get("newest", type=whole)
+    if newest is None:
+        abort(400)
+    alerts.acknowledge_all(actor(), _query(request.form), newest, text(request.form, "note"))
     return done("/alerts", "acknowledged")
 
 
@@ -84,17 +96,24 @@ def address_of(alert: Alert) -> str | None:
 
 def _alerts_now() -> dict[str, Any]:
     before = request.args.get("before", type=whole)
-    query = AlertFilter(
-        search_text(request.args.get("q", "")),
-        request.args.get("show") != "all",
-        request.args.get("rule", type=whole),
-    )
-    rows = alerts.list_alerts(current_session().organization_id, query, SHOWN + 1, before)
+    query, organization_id = _query(request.args), current_session().organization_id
+    rows = alerts.list_alerts(organization_id, query, SHOWN + 1, before)
+    is_listed_whole = before is None and len(rows) <= SHOWN
     return {
+        "total": len(rows) if is_listed_whole else alerts.count_alerts(organization_id, query),
         "rows": rows[:SHOWN],
+        "is_newest_page": before is None,
         "more": rows[SHOWN - 1].no if len(rows) > SHOWN else None,
         "query": query,
         "sentence": sentence,
         "address_of": address_of,
         "asked": request.query_string.decode("ascii", "replace"),
     }
+
+
+def _query(values: MultiDict[str, str]) -> AlertFilter:
+    return AlertFilter(
+        search_text(values.get("q", "")),
+        values.get("show") != "all",
+        values.get("rule", type=whole),
+    )

@@ -107,6 +107,25 @@ def test_an_operator_acknowledges_an_alert(sign_in_as: Callable[..., Browser], s
     assert "Put back" in operator.get("/alerts?show=all&q=put").text
 
 
+def test_an_operator_acknowledges_all_alerts_of_a_search(sign_in_as: Callable[..., Browser], site: Site) -> None:
+    site.add_rule(Condition.ENTERS, "north")
+    for second, name in enumerate(("P1", "P2", "Q1")):
+        site.seen(site.add_asset(name), "north", second)
+    site.evaluate()
+    newest = site.alerts()[-1].no
+    viewer, operator = sign_in_as(Role.VIEWER), sign_in_as(Role.OPERATOR)
+    assert "Acknowledge all" not in viewer.get("/alerts").text
+    assert viewer.post("/alerts/acknowledge", {"newest": newest}).status_code == 403
+    assert "Acknowledge all 3" in operator.get("/alerts").text
+    assert "Acknowledge all" not in operator.get("/alerts?q=q1").text  # one has its own button
+    assert "Acknowledge all 2" in operator.get("/alerts?q=pallet p").text
+    assert operator.post("/alerts/acknowledge", {"q": "pallet p", "note": "Put back"}).status_code == 400
+    answer = operator.post("/alerts/acknowledge", {"q": "pallet p", "newest": newest, "note": "Put back"})
+    assert answer.status_code == 303
+    assert operator.post("/alerts/acknowledge", {"q": "pallet p", "newest": newest}).status_code == 409
+    assert [one.subject_key for one in site.alerts() if one.acknowledged_at is None] == ["Q1"]
+
+
 def test_another_organization_sees_and_changes_nothing(
     sign_in_as: Callable[..., Browser], site: Site, cast: Cast
 ) -> None:
