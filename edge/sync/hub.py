@@ -22,6 +22,7 @@ from edge.sync.store import (
     epochs,
     incoming,
     outgoing,
+    passage_digests,
     record_digests,
     site_copies,
     site_health,
@@ -162,7 +163,8 @@ def _fitting(site: Site, asset_ids: list[int]) -> int:
 
 
 def digests(site: Site, content: Any) -> dict[str, Any]:
-    """Return digests of the site's data: of its history by day, by track for the given days, or of its records.
+    """Return digests of the site's data: of its history by day, by track for the given days, of its records, of the
+    hub's assets that it copies, or of its passages.
 
     A site that sends `is_partial` accepts an answer that ends early, at the day `until`. Digests of days are stored;
     `is_full` computes them again.
@@ -182,6 +184,8 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
             return {"buckets": chosen, "records": record_digests.in_buckets(scope, site.code, chosen)}
     if content.get("of") == "copies":
         return _copies(site, content, sorted(buckets))
+    if content.get("of") == "passages":
+        return _passages(scope, content, sorted(buckets))
     if days:
         return {"days": _by_track(scope, days)}
     if content.get("is_full"):
@@ -223,6 +227,27 @@ def _copies(site: Site, content: Any, ranges: list[int]) -> dict[str, Any]:
         copy_digests.check(owner, number, hashes)
         rows += [(ref, value) for ref, home, value in hashes if home != site.no]
     return {"buckets": chosen, "copies": rows, "without": [*unsettled, *changed]}
+
+
+def _passages(scope: Scope, content: Any, buckets: list[int]) -> dict[str, Any]:
+    """Return digests of the site's passages by bucket, or the sums of single passages in some buckets.
+
+    Older passages than `since` are not compared: the retention of one of the two may have dropped them.
+    """
+    try:
+        first, since = max(_number(content["first"]), 0), _number(content["since"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
+    since = max(since, sites.hub_horizon())
+    with reading():
+        if not buckets:
+            page = passage_digests.by_bucket(scope, since, min(first, _LAST_BUCKET))
+            return {"passages": _pairs(page.by_bucket), "following": page.following, "since": since}
+        chosen = [bucket for bucket in buckets if 0 <= bucket <= _LAST_BUCKET][:MAX_BUCKETS]
+        return {"buckets": chosen, "passages": list(passage_digests.in_buckets(scope, since, chosen).items())}
+
+
+_LAST_BUCKET = 2**40
 
 
 def _by_track(scope: Scope, days: list[int]) -> list[list[Any]]:

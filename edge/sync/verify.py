@@ -1,4 +1,4 @@
-"""`edge sync verify`: compares history and records of site and hub.
+"""`edge sync verify`: compares history, records and passages of site and hub.
 
 Where they differ, the site's data is sent again, and the hub's assets are fetched again.
 """
@@ -12,18 +12,20 @@ from edge import clock
 from edge.database.connection import reading, writing
 from edge.sync import batch_format
 from edge.sync.sender import Call, fetch_assets
-from edge.sync.store import change_feed, copy_digests, digests, hub_link, record_digests
+from edge.sync.store import change_feed, copy_digests, digests, hub_link, passage_digests, record_digests
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
 from edge.sync.store.record_digests import RecordDigest
 from edge.tracking import copies
 
-SAME = "Site and hub have the same history and the same records."
+SAME = "Site and hub have the same history, records and passages."
 FULL = 2  # value of `is_verify_requested` that computes all digests again
 SLICE_DAYS = 14  # per nightly step with a hub that stores no digests
 SLICE_SECONDS = 5.0  # per nightly step
 MAX_DAYS = 50  # per round; the rest follows in the next
 MAX_COPIES = 5_000  # fetched by one comparison
+MAX_PASSAGE_BUCKETS = 100  # compared by passage in one comparison; the rest follows in the next
+MAX_PASSAGES = 5_000  # sent again by one comparison
 NO_DAYS = Days(1, 0)
 
 
@@ -59,7 +61,18 @@ class CopyDifference(NamedTuple):
         return f"copy of asset {self.key or f'{self.ref} of the hub'}"
 
 
-AnyDifference = Difference | RecordDifference | CopyDifference
+class PassageDifference(NamedTuple):
+    """A passage of this site that the hub does not have in the same state."""
+
+    no: int
+    at: int  # µs
+    asset_key: str
+
+    def __str__(self) -> str:
+        return f"passage of {self.asset_key} at {clock.rfc3339(self.at)}"
+
+
+AnyDifference = Difference | RecordDifference | CopyDifference | PassageDifference
 
 
 class _Part(NamedTuple):
@@ -80,7 +93,12 @@ def compare(here: Target, call: Call, days: Days = ALL_DAYS, *, is_full: bool = 
         part = _compare_part(here, call, Days(begin, days.last if is_stored else _slice_end(begin)), is_full=is_full)
         differences += part.differences
         begin, is_stored, is_full = part.until + 1, part.is_stored, False
-    return [*differences, *_compare_records(here, call), *_compare_copies(here, call, is_full=is_whole)]
+    return [
+        *differences,
+        *_compare_records(here, call),
+        *_compare_copies(here, call, is_full=is_whole),
+        *_compare_passages(here, call),
+    ]
 
 
 def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False) -> _Part:
@@ -180,6 +198,37 @@ def _compare_copies(here: Target, call: Call, *, is_full: bool = False) -> list[
     return [CopyDifference(ref, keys.get(ref)) for ref in refs]
 
 
+def _compare_passages(here: Target, call: Call) -> list[PassageDifference]:
+    """Compare the passages of this site. Those that only the hub has are not reported: it may keep them longer."""
+    scope, since = Scope(here.organization_id, None), here.horizon
+    question = {"range": NO_DAYS, "days": [], "of": "passages"}
+    differing_buckets: list[int] = []
+    first: int | None = 0
+    while first is not None and len(differing_buckets) < MAX_PASSAGE_BUCKETS:
+        answer = call("digests", batch_format.pack({**question, "first": first, "since": since}))
+        if answer.get("passages") is None or here.restored_from is not None:  # a hub of an earlier release has none
+            return []
+        since = max(since, int(answer["since"]))
+        with reading():
+            ours = passage_digests.by_bucket(scope, since, first)
+        theirs = _digests(answer["passages"])
+        differing_buckets += sorted(set(digests.differing(ours.by_bucket, theirs)) & set(ours.by_bucket))
+        first = ours.following
+    numbers: set[int] = set()
+    buckets = differing_buckets[:MAX_PASSAGE_BUCKETS]
+    while buckets:
+        answer = call("digests", batch_format.pack({**question, "first": 0, "since": since, "buckets": buckets}))
+        answered = {*map(int, answer["buckets"]), buckets[0]}
+        with reading():
+            ours_in_them = passage_digests.in_buckets(scope, since, answered)
+        theirs_in_them = {int(no): int(value) for no, value in answer["passages"]}
+        numbers |= {no for no, value in ours_in_them.items() if theirs_in_them.get(no) != value}
+        buckets = [bucket for bucket in buckets if bucket not in answered]
+    with reading():
+        names = passage_digests.names(numbers - change_feed.passages_after(here.acked_seq))
+    return [PassageDifference(no, *names[no]) for no in sorted(names)[:MAX_PASSAGES]]
+
+
 def _slice_end(begin: int) -> int:
     """Return the last day to ask a hub for that stores no digests."""
     oldest = (copies.oldest_end() or clock.now()) // clock.DAY
@@ -215,7 +264,11 @@ def next_slice(here: Target, call: Call) -> str:
             break
     is_last = begin > ALL_DAYS.last
     if is_last:
-        differences += [*_compare_records(here, call), *_compare_copies(here, call)]
+        differences += [
+            *_compare_records(here, call),
+            *_compare_copies(here, call),
+            *_compare_passages(here, call),
+        ]
     _, summary = _resend(here, differences)
     count = len(differences) + (here.verify_differences if here.verify_from is not None else 0)
     if differences:
@@ -239,6 +292,7 @@ def _resend(here: Target, differences: list[AnyDifference]) -> tuple[int, str]:
     sent: list[AnyDifference] = [difference for difference in history if difference.day < unsure]
     kept = [difference for difference in history if difference.day >= unsure]
     sent += [one for one in differences if isinstance(one, RecordDifference) and one.key is not None]
+    sent += [one for one in differences if isinstance(one, PassageDifference)]
     summary = SAME
     if differences:
         named = "; ".join(map(str, differences[:20])) + ("; …" if len(differences) > 20 else "")
@@ -256,6 +310,8 @@ def _resend(here: Target, differences: list[AnyDifference]) -> tuple[int, str]:
         for one in sent:
             if isinstance(one, RecordDifference):
                 change_feed.add_record(one.kind, one.ref)
+            elif isinstance(one, PassageDifference):
+                change_feed.add_record(change_feed.Kind.PASSAGE, one.no)
             elif isinstance(one, Difference):
                 change_feed.add_range(one.track, one.day * clock.DAY, (one.day + 1) * clock.DAY - 1)
     return len(sent), summary

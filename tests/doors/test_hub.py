@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from edge.database import connection
 from edge.database.connection import execute, writing
 from edge.doors import doors, passage_report
-from edge.doors.doors import DoorAntenna
-from edge.doors.passage_rule import Direction, Side
-from edge.doors.passages import DoorReads
+from edge.doors.passage_rule import Direction
 from edge.errors import Conflict
 from edge.events import detection, log
 from edge.events.log import EventKind
-from tests.doors.site import GateRead, passing, turning_back
+from tests.doors.conftest import read
+from tests.doors.site import passing, turning_back
 from tests.events.conftest import SILENCE
-from tests.sync.world import EPOCH, SECOND, Hub, SiteBox
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(connection.PRAGMAS, "synchronous", "off")
-
-
-@pytest.fixture
-def ber(tmp_path: Path) -> SiteBox:
-    site = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
-    site.pallet = site.add_asset("P-1")
-    with site.in_use():
-        door = doors.add_door(site.actor, "Dock 4", site.docks[0])
-        sides = [DoorAntenna(Side.INNER, site.reader_id, 1), DoorAntenna(Side.OUTER, site.reader_id, 2)]
-        doors.set_antennas(site.actor, door, sides)
-    return site
-
-
-def read(site: SiteBox, reads: list[GateRead]) -> None:
-    with site.in_use(), writing():
-        at_door = DoorReads()
-        at_door.refresh()
-        for one in reads:
-            at_door.note(site.reader_id, one.port, site.pallet, EPOCH + round(one.at * SECOND), one.rssi)
-        at_door.record()
+from tests.sync.world import EPOCH, SiteBox
 
 
 def at_hub(site: SiteBox) -> list[tuple[str, Direction, str | None, int]]:

@@ -153,7 +153,7 @@ def add_asset(asset_id: int) -> None:
 
 
 def add_record(kind: int, record_id: int) -> None:
-    """Queue an asset or a location, to send it again."""
+    """Queue an asset, a location or a passage, to send it again."""
     execute("INSERT INTO change (kind, a) VALUES (?, ?)", (kind, record_id))
 
 
@@ -161,6 +161,11 @@ def records_after(seq: int) -> set[int]:
     """Return the assets and locations with changes after `seq`."""
     kinds = (Kind.ASSET, Kind.LOCATION)
     return {row[0] for row in execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind IN (?, ?)", (seq, *kinds))}
+
+
+def passages_after(seq: int) -> set[int]:
+    """Return the passages with changes after `seq`."""
+    return {row[0] for row in execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind = ?", (seq, Kind.PASSAGE))}
 
 
 def assets_after(seq: int, limit: int) -> list[int] | None:

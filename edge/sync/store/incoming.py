@@ -214,7 +214,7 @@ def _without_refused(batch: Batch, here: _Here) -> tuple[Batch, dict[str, str]]:
     """Return the batch without positions, stays and passages of its records that this hub has refused.
 
     Such a record is often above the limit of the hub. Asking the site for it again would stop the sync of all others.
-    A later comparison sends what was left out, except passages.
+    A later comparison sends what was left out.
     """
     assets = set(_refs(batch.assets)).difference(here.assets)
     locations = set(_refs(batch.locations)).difference(here.locations)
