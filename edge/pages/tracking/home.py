@@ -45,7 +45,7 @@ MOST_LOW = 1_000
 KEPT_SECONDS = 30.0
 MOST_KEPT = 50
 
-_kept: KeptValues[list[Moves]] = KeptValues(KEPT_SECONDS, MOST_KEPT)
+_kept: KeptValues[Moves] = KeptValues(KEPT_SECONDS, MOST_KEPT)
 
 
 class Item(NamedTuple):
@@ -173,15 +173,9 @@ def day_of(organization_id: int) -> Day:
     moves = _moves(organization_id, since)
     branches = location_board.tree(organization_id)
     passed = passage_report.by_hour(organization_id, since)
-    total = sum(move.number for move in moves)
-    by_hour = [passed.get(hour, (0, 0)) for hour in range(HOURS)]
-    if not passed:
-        counts = [0] * HOURS
-        for move in moves:
-            counts[min(move.hour, HOURS - 1)] += move.number
-        by_hour = [(count, 0) for count in counts]
+    by_hour = [passed.get(hour, (0, 0)) for hour in range(HOURS)] if passed else [(n, 0) for n in moves.by_hour]
     inward, outward = (sum(pair[side] for pair in passed.values()) for side in (0, 1))
-    return Day(since, _areas(branches, moves), total, inward, outward, by_hour, bool(passed))
+    return Day(since, _areas(branches, moves), sum(moves.by_hour), inward, outward, by_hour, bool(passed))
 
 
 def chart_of(day: Day) -> Chart:
@@ -190,10 +184,10 @@ def chart_of(day: Day) -> Chart:
     return charts.up_and_down(title, "", day.by_hour, names)
 
 
-def _moves(organization_id: int, since: int) -> list[Moves]:
+def _moves(organization_id: int, since: int) -> Moves:
     """Return the moves since a time, at most `KEPT_SECONDS` old."""
     key = (organization_id, are_people_hidden(), since)
-    return _kept.get(key, lambda: flows.moves_by_hour(organization_id, since))
+    return _kept.get(key, lambda: flows.moves_since(organization_id, since, HOURS))
 
 
 def forget() -> None:
@@ -201,7 +195,7 @@ def forget() -> None:
     _kept.clear()
 
 
-def _areas(branches: Sequence[Branch], moves: Sequence[Moves]) -> list[Area]:
+def _areas(branches: Sequence[Branch], moves: Moves) -> list[Area]:
     """Return the locations at the top of the tree, or those below a single one, with the most assets first."""
     tops = [branch for branch in branches if branch.parent_id is None]
     if len(tops) == 1 and tops[0].children:
@@ -211,13 +205,13 @@ def _areas(branches: Sequence[Branch], moves: Sequence[Moves]) -> list[Area]:
     for branch in branches:  # parents first
         area_of[branch.id] = branch.id if branch.id in top_ids else area_of.get(branch.parent_id or 0)
     arrived, left = dict.fromkeys(top_ids, 0), dict.fromkeys(top_ids, 0)
-    for move in moves:
-        to, origin = area_of.get(move.location_id), area_of.get(move.origin_id or 0)
+    for (origin_id, location_id), number in moves.by_way.items():
+        to, origin = area_of.get(location_id), area_of.get(origin_id or 0)
         if to != origin:
             if to is not None:
-                arrived[to] += move.number
+                arrived[to] += number
             if origin is not None:
-                left[origin] += move.number
+                left[origin] += number
     areas = [
         Area(one.id, one.name, one.below, one.below - arrived[one.id] + left[one.id], arrived[one.id], left[one.id])
         for one in tops

@@ -52,8 +52,8 @@ def test_a_single_location_at_the_top_is_divided(cast: Cast, site: Site) -> None
 
 def test_moves_are_kept_for_some_seconds(cast: Cast, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    read = flows.moves_by_hour
-    monkeypatch.setattr(flows, "moves_by_hour", lambda *of: asked.append(1) or read(*of))
+    read = flows.moves_since
+    monkeypatch.setattr(flows, "moves_since", lambda *of: asked.append(1) or read(*of))
     for _ in range(3):
         home.day_of(cast.acme)
     assert len(asked) == 1
