@@ -19,6 +19,7 @@ import importlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,8 +119,8 @@ class Callers:
         selected = {test for name in one.functions for test in self._by_function.get(f"{one.path}::{name}", ())}
         selected = selected or set(self._by_module.get(one.path, ()))  # code run at import, or called by no test
         called_after = f"/test_{Path(one.path).stem}"
-        if not one.functions:  # a test of a constant calls no function
-            selected |= {test for test in self._green if called_after in test.id}
+        if not one.functions:  # a test of a constant may call no function
+            selected |= {test for test in self._green if imports(test, one.path)}
 
         variants: Counter[str] = Counter()
         prices = {}
@@ -135,6 +137,19 @@ class Callers:
     def first(self, one: Mutation, test_id: str) -> list[Test]:
         """Return the tests to run, with the one that caught this mutant earlier in the first place."""
         return sorted(self.of(one), key=lambda test: test.id != test_id)
+
+
+def imports(test: Test, path: str) -> bool:
+    """True if the file of the test imports this module."""
+    *package, module = Path(path).with_suffix("").parts
+    name = ".".join(package)
+    pattern = rf"^from {re.escape(name)}(\.{module} import|\s+import [^#\n]*\b{module}\b)"
+    return re.search(pattern, _source(test.id.partition("::")[0]), re.MULTILINE) is not None
+
+
+@cache
+def _source(path: str) -> str:
+    return (ROOT / path).read_text("utf-8")
 
 
 class Outcome(NamedTuple):

@@ -91,6 +91,18 @@ def test_a_greeting_without_an_epoch_is_refused(ber: SiteBox) -> None:
     assert ber.hub.rows("SELECT last_contact_at FROM site") == [(None,)]
 
 
+def test_a_database_that_did_not_follow_the_known_one_is_refused(ber: SiteBox) -> None:
+    """Its epoch is new, but it does not name the present one as its former: it is a copy or another site."""
+    ber.sync()
+    known = ber.hub.rows("SELECT epoch, acked_seq FROM site")
+    greeting = {"versions": batch_format.VERSIONS, "instance": "x", "cursor": ["another", 0, ""], "report": {}}
+    with pytest.raises(hub.Retired):
+        ber.hub.answer(ber.site_no, "hello", batch_format.pack({**greeting, "former": ["more", "others"]}))
+    assert ber.hub.rows("SELECT epoch, acked_seq FROM site") == known
+    ber.hub.answer(ber.site_no, "hello", batch_format.pack({**greeting, "former": ["more", known[0][0]]}))
+    assert ber.hub.rows("SELECT epoch FROM site") == [("another",)]
+
+
 def test_each_asset_is_sent_once_over_several_answers(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "MAX_MASTERS", 3)
     ber.sync()

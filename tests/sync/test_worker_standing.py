@@ -18,7 +18,7 @@ from edge.database import connection as database_module
 from edge.database.connection import database
 from edge.sync import files, hub, sender, worker
 from edge.sync.sender import Sender
-from edge.sync.store import hub_link
+from edge.sync.store import change_feed, hub_link
 from edge.sync.worker import SyncPace, SyncWorker
 from tests.sync.http import SECRET, Connected, Send
 from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
@@ -193,8 +193,27 @@ def main() -> None:
         print(f"{standing.wire} bytes on the wire in a day, {standing.requests} requests")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def test_the_bytes_of_a_round_that_leaves_changes_waiting_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing = Standing(tmp_path, monkeypatch)
+    standing.pass_time(MINUTE)
+    standing.worker._hang_up()
+    monkeypatch.setattr(sender, "MAX_ROWS", 2)  # of the next connection
+    monkeypatch.setattr(hub, "MAX_ROWS", 2)
+    with standing.site.in_use():
+        standing.now += MINUTE
+        for number, asset_id in enumerate(standing.assets[:6]):
+            standing.site.scan_now(asset_id, (number + 1) % 3, standing.now)
+        before = hub_link.find()
+        assert standing.worker._round() == 0
+        here = hub_link.find()
+        assert before
+        assert here
+        assert here.acked_seq < change_feed.newest(), "changes wait"
+        assert here.bytes_sent > before.bytes_sent
+        assert standing.worker._client is not None
+        assert standing.worker._client.sent == 0
 
 
 def test_the_bytes_of_a_round_beyond_the_daily_limit_are_counted(
@@ -212,3 +231,7 @@ def test_the_bytes_of_a_round_beyond_the_daily_limit_are_counted(
         assert here.bytes_sent > 2 << 20
         assert standing.worker._client is not None
         assert standing.worker._client.sent == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
