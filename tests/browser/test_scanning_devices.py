@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from edge.audit.actors import shell
 from edge.database.connection import execute
+from edge.pages import static_files
+from edge.pages.static_files import File
 from edge.people import enrollment, passwords, people
 from edge.people.people import Role
 from edge.records import assets
@@ -86,6 +89,98 @@ def test_after_an_upgrade_the_kept_page_fits_its_files(
     page.wait_for_selector("body[data-ready]")
     scan(page, "BC-0001")
     outcome(page, "queued", "Pallet 1")
+
+
+def install_another_release(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restart the server with other scripts, whose modules fail in a page of the release before."""
+    server.stop()
+    read = static_files._read
+
+    def other(path: Path) -> File:
+        file = read(path)
+        is_script = path.parent.name == "handhelds" and path.suffix == ".js" and path.name != "sw.js"
+        return file._replace(kept=b'throw new Error("of another release");') if is_script else file
+
+    monkeypatch.setattr(static_files, "_read", other)
+    server.start()
+
+
+# Install the service worker of the server and return the number of its caches.
+UPDATE_WORKER = """async () => {
+  const taken = new Promise((done) => navigator.serviceWorker.addEventListener("controllerchange", done));
+  await (await navigator.serviceWorker.getRegistration()).update();
+  await taken;
+  return (await caches.keys()).length;
+}"""
+
+
+@pytest.mark.parametrize("has_worker", [True, False])
+def test_a_page_that_is_open_during_an_upgrade_keeps_its_own_modules(
+    enter: Enter, server: Server, monkeypatch: pytest.MonkeyPatch, has_worker: bool
+) -> None:
+    options = {} if has_worker else {"service_workers": "block"}  # as on plain http
+    page = enter(
+        "olga", "/scan", expected=(*OFFLINE, "404", "of another release", "ERR_FAILED", "blocked by"), **options
+    )
+    page.wait_for_selector("body[data-copied]")
+    page.wait_for_selector("body[data-whole]")
+    scan(page, "DOCK-1")
+    expect(page.locator("#location-name")).to_have_text("Dock 1")
+    install_another_release(server, monkeypatch)
+    if has_worker:
+        assert page.evaluate(UPDATE_WORKER) == 2, "the files of both releases"
+    scan(page, "BC-0001")
+    outcome(page, "recorded", "Pallet 1")
+    page.click("#jobs")
+    page.get_by_role("button", name="Expected list").click()
+    expect(page.locator("#sheet")).to_contain_text("No list is waiting")
+    page.click("#sheet-close")
+    page.context.set_offline(True)
+    scan(page, "BC-0003")
+    outcome(page, "queued", "Pallet 3")
+    page.click("#count")
+    expect(page.locator("#sheet")).to_contain_text("Pallet 3")
+    page.click("#sheet-close")
+    page.context.set_offline(False)
+    scan(page, "BC-0002")
+    outcome(page, "recorded", "Pallet 2")
+
+
+def in_module(name: str, call: str) -> str:
+    """Return a function that calls one of a module of the page."""
+    script = "document.querySelector('script[src*=main]').src"
+    return f"async () => (await import({script}.replace('main', '{name}'))).{call}"
+
+
+def test_a_page_that_nobody_uses_is_replaced_by_that_of_a_newer_release(
+    scan_page: ScanPage, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = scan_page(expected=(*OFFLINE, "404"))
+    page.wait_for_selector("body[data-whole]")
+    scan(page, "BC-0001")
+    outcome(page, "recorded", "Pallet 1")
+    page.evaluate("() => { window.isOld = true; }")
+    later = "() => { const now = performance.now.bind(performance); performance.now = () => now() + 301000; }"
+    page.evaluate(later)
+    page.evaluate(in_module("release", "renew(false)"))
+    server.stop()
+    monkeypatch.setattr("edge.pages.static_files.sha256", _other_hash)
+    server.start()
+    page.evaluate(in_module("sync", "greet()"))
+    page.evaluate(in_module("release", "renew(true)"))  # in the middle of a sweep
+    page.click("#find")
+    page.evaluate(in_module("release", "renew(false)"))  # somebody looks for something
+    page.click("#sheet-close")
+    page.evaluate(in_module("release", "renew(false)"))  # used a moment ago
+    assert page.evaluate("() => window.isOld")
+    page.evaluate(later)
+    with page.expect_navigation():
+        page.evaluate(in_module("release", "renew(false)"))
+    page.wait_for_selector("body[data-ready]")
+    assert page.evaluate("() => !window.isOld")
+    expect(page.locator("#location-name")).to_have_text("Dock 1")
+    scan(page, "BC-0002")
+    outcome(page, "recorded", "Pallet 2")
 
 
 def _other_hash(data: bytes = b"") -> object:

@@ -103,13 +103,14 @@ class Callers:
     def __init__(self, tests: dict[str, Any]) -> None:
         self._by_function: dict[str, list[Test]] = {}
         self._by_module: dict[str, list[Test]] = {}
-        self._green: list[Test] = []
+        self._of_constants: list[Test] = []  # they call no function
         self._catches: Counter[tuple[str, str]] = Counter()
         for test_id, recorded in tests.items():
             if not recorded.get("is_green"):
                 continue
             test = Test(test_id, recorded["seconds"])
-            self._green.append(test)
+            if not recorded["functions"]:
+                self._of_constants.append(test)
             for function in recorded["functions"]:
                 self._by_function.setdefault(function, []).append(test)
             for module in {function.split("::")[0] for function in recorded["functions"]}:
@@ -119,8 +120,7 @@ class Callers:
         selected = {test for name in one.functions for test in self._by_function.get(f"{one.path}::{name}", ())}
         selected = selected or set(self._by_module.get(one.path, ()))  # code run at import, or called by no test
         called_after = f"/test_{Path(one.path).stem}"
-        if not one.functions:  # a test of a constant may call no function
-            selected |= {test for test in self._green if imports(test, one.path)}
+        selected |= {test for test in self._of_constants if imports(test, one.path)}
 
         variants: Counter[str] = Counter()
         prices = {}

@@ -116,7 +116,7 @@ def service_worker() -> Response:
 @pages.get("/scan/state")
 @require_role(Role.OPERATOR)
 def scan_state() -> Response:
-    """Return the session, the person's permissions, the CSRF token and the time."""
+    """Return the session, the person's permissions, the CSRF token, the time and the version of the scripts."""
     here = device()
     if here is not None:
         devices.record_seen(here.id)
@@ -130,6 +130,7 @@ def scan_state() -> Response:
         now=clock.now() // 1000,
         badges=scanned_badges.marks(),
         sled=bool(_own_sleds()),
+        version=static_files().version,
     )
     return _with_who_cookie(response)
 

@@ -504,12 +504,13 @@ async function begin() {
   await refreshLocations();
   await redraw();
   setInterval(() => followOthers().catch(report), 10 * 1000);
-  setInterval(() => catchUp().then(followSled).catch(report), 60 * 1000);
+  setInterval(() => catchUp().then(followServer).catch(report), 60 * 1000);
   queue.tidy(stock.take && stock.take.id);
   if (navigator.storage && navigator.storage.persist) navigator.storage.persist();
   if (navigator.serviceWorker) navigator.serviceWorker.register("/sw.js").catch(sayNoOffline);
   document.body.dataset.ready = String(Math.round(performance.now()));
-  useTools().catch(() => tools).then(useSweep).then(async () => (await tools).guard()).catch(() => {}); // tried again when needed
+  useTools().catch(() => tools).then(useSweep).then(async () => (await tools).guard()).catch(() => {}) // tried again when needed
+    .then(async () => (await tools).loadAll()).catch(() => {}); // again each minute
   import("./alerts.js").then((alerts) => alerts.start()).catch(report);
   await catchUp();
 }
@@ -526,12 +527,15 @@ async function followOthers() {
   }
 }
 
-/** A sled may be given to this person or device while the page is open. */
-async function followSled() {
+/** A sled may be given to this person or device, and a release installed, while the page is open. */
+async function followServer() {
   if (link.state !== "ok") return;
   try {
     await greet();
     useSled();
+    const { loadAll, renew } = await useTools();
+    loadAll().catch(() => {});
+    renew(sweep.isOn());
   } catch (error) {
     if (!error.state) throw error;
   }

@@ -134,8 +134,5 @@ export function askFor(label, value, buttonText, onText) {
   return form;
 }
 
-/**
- * A module of a sheet that is loaded when it is used: it needs a connection anyway, or https, where the service worker has all
- * files. Without a connection an error with a `state`.
- */
+/** A module of a sheet, which may not be loaded yet. Without a connection an error with a `state`. */
 export const later = (name) => import(name).catch((error) => { throw Object.assign(error, { state: "offline" }); });

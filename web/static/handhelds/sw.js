@@ -12,6 +12,7 @@ self.addEventListener("install", (event) => {
 });
 
 async function keepAll() {
+  await caches.delete(CACHE); // after a rollback: the order of the caches is that of the installations
   const cache = await caches.open(CACHE);
   const page = await fetch(PAGE, { cache: "no-store" });
   if (!page.ok || page.redirected) throw new Error("Sign in to keep the scan page");
@@ -19,9 +20,10 @@ async function keepAll() {
   await cache.put(PAGE, page);
 }
 
+// The files of the release before are kept, since a page of it may still be open.
 self.addEventListener("activate", (event) => {
   event.waitUntil(caches.keys()
-    .then((names) => Promise.all(names.filter((name) => name !== CACHE).map((name) => caches.delete(name))))
+    .then((names) => Promise.all(names.slice(0, -2).map((name) => caches.delete(name))))
     .then(() => self.clients.claim()));
 });
 

@@ -1,7 +1,5 @@
-// Modules of sheets. They are loaded after the page accepts scans, to not delay the first scan. Those that need a connection
-// anyway, or https, where the service worker has every file, are loaded when they are used.
+// Modules of sheets. They are loaded after the page accepts scans, to not delay the first scan.
 
-import { list } from "./expected.js";
 import { later } from "./sheets.js";
 import * as sweep from "./sweep.js";
 
@@ -11,6 +9,7 @@ export { openHeld, openLocations, openWhose } from "./choose.js";
 export { find, openFind } from "./find.js";
 export { openJobs } from "./jobs.js";
 export { openList, showList } from "./list.js";
+export { loadAll, renew } from "./release.js";
 export { connectSled, divert, stopAll } from "./sleds.js";
 export { sweep };
 
@@ -22,5 +21,3 @@ export const showGroups = async (...given) => (await later("./lists.js")).showGr
 export const showRaw = async (...given) => (await later("./test.js")).showRaw(...given);
 export const showTested = async (...given) => (await later("./test.js")).showTested(...given);
 export const toggleCamera = async () => (await later("./camera.js")).toggleCamera();
-
-if (list) later("./lists.js").catch(() => {}); // an open list is worked on without a connection
