@@ -66,11 +66,12 @@ def assign(actor: Actor, reader_id: int, *, person_id: int | None = None, device
         reader = get_reader(actor.organization_id, reader_id)
         name = _name_of(actor.organization_id, person_id, device_id)
         before = owner_at(owners_of(reader_id), clock.now())
-        if (person_id, device_id) == ((before.person_id, before.device_id) if before else (None, None)):
+        # Made while the clock was ahead; otherwise it would stay the newest assignment.
+        ahead = execute("DELETE FROM sled_assignment WHERE reader_id = ? AND since > ?", (reader_id, clock.now()))
+        is_same = (person_id, device_id) == ((before.person_id, before.device_id) if before else (None, None))
+        if is_same and not ahead.rowcount:
             return
         was = _name_of(actor.organization_id, before.person_id, before.device_id, is_new=False) if before else None
-        # Made while the clock was ahead; otherwise it would stay the newest assignment.
-        execute("DELETE FROM sled_assignment WHERE reader_id = ? AND since > ?", (reader_id, clock.now()))
         since = max(clock.now(), before.since + 1 if before else 0)
         execute(
             "INSERT INTO sled_assignment (reader_id, since, organization_id, person_id, device_id) "

@@ -82,6 +82,22 @@ def test_a_sled_assigned_while_the_clock_was_ahead_can_be_passed_on(
     assert sleds.sleds_of(cast.acme, first, None) == []
 
 
+def test_a_sled_passed_on_while_the_clock_was_ahead_can_be_given_back(
+    cast: Cast, reader: ReaderRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by = shell(cast.acme)
+    first, second = (people.add_person(by, name, Role.OPERATOR).id for name in ("Olga", "Otto"))
+    sleds.assign(by, reader.id, person_id=first)
+    now = clock.now()
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "now", lambda: now + clock.DAY)
+        sleds.assign(by, reader.id, person_id=second)
+    assert sleds.sleds_of(cast.acme, second, None) == [reader.id]
+    sleds.assign(by, reader.id, person_id=first)
+    assert sleds.sleds_of(cast.acme, first, None) == [reader.id]
+    assert sleds.sleds_of(cast.acme, second, None) == []
+
+
 def test_choices_of_the_scan_page_follow_the_operator(
     sign_in_as: SignIn, cast: Cast, site: Site, reader: ReaderRow
 ) -> None:
