@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
+from pathlib import Path
 from shlex import quote
 
 from edge.demo.run import HOST, USUAL_HTTP_PORT, USUAL_MQTT_PORT, Demo
@@ -39,18 +39,9 @@ def get_command(demo: Demo, path: str) -> str:
 
 
 def publish_command(demo: Demo, message: str) -> str:
-    """Return a command that publishes a message, with mosquitto_pub if installed, else with this Python."""
-    if shutil.which("mosquitto_pub"):
-        return f"mosquitto_pub -h {HOST} -p {demo.mqtt_port} -q 1 -t {BY_HAND} -m {quote(message)}"
-    steps = (
-        "from paho.mqtt.client import CallbackAPIVersion, Client",
-        "c = Client(CallbackAPIVersion.VERSION2)",
-        f"c.connect({HOST!r}, {demo.mqtt_port})",
-        "c.loop_start()",
-        f"c.publish({BY_HAND!r}, {message!r}, qos=1).wait_for_publish()",
-        "c.disconnect()",
-    )
-    return f"{quote(sys.executable)} -c {quote('; '.join(steps))}"
+    """Return a command that publishes a message to the broker of the demo."""
+    edge = Path(sys.executable).with_name("edge")
+    return f"{quote(str(edge))} demo publish --port {demo.mqtt_port} {BY_HAND} {quote(message)}"
 
 
 def _welcome(demo: Demo) -> str:

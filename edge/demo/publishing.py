@@ -9,8 +9,27 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edge.demo.plan import Reader
+from edge.errors import SetupError
 
 DELIVERY_SECONDS = 2.0
+
+
+def publish(host: str, port: int, topic: str, message: str) -> None:
+    """Publish one message with QoS 1. Raises SetupError if the broker cannot be reached or does not acknowledge it."""
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    try:
+        client.connect(host, port)
+        client.loop_start()
+        sent = client.publish(topic, message, qos=1)
+        sent.wait_for_publish(DELIVERY_SECONDS)
+        is_acknowledged = sent.is_published()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SetupError(f"Cannot publish to {host}:{port}: {error}. Check that the broker runs there") from error
+    finally:
+        client.disconnect()
+        client.loop_stop()
+    if not is_acknowledged:
+        raise SetupError(f"The broker at {host}:{port} did not acknowledge the message. Check its log")
 
 
 class Connections:

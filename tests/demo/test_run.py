@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -13,12 +13,10 @@ import pytest
 
 from edge.clock import SECOND
 from edge.database.connection import execute
-from edge.demo.guide import get_command, guide, publish_command, token_command
+from edge.demo.guide import get_command, guide, token_command
 from edge.demo.run import Demo, free_port, running_demo
 from edge.people import people
 from edge.people.passwords import matches
-from edge.records import assets
-from edge.records.assets import AssetFilter
 from edge.tracking import report as tracking
 from edge.tracking.report import AssetLocationFilter
 
@@ -87,22 +85,21 @@ def test_the_printed_commands_answer(demo: Demo) -> None:
 
 @pytest.mark.curl
 def test_a_message_by_hand_is_seen_through_the_api(demo: Demo) -> None:
-    [printed] = re.findall(r"^  (\S+ (?:-h|-c) .*)$", guide(demo), re.MULTILINE)
+    [printed] = re.findall(r"^  (\S+ demo publish .*)$", guide(demo), re.MULTILINE)
     shell(printed)
     until(lambda: places(demo).get("MESH-001") == "RETURNS")
     report = get_command(demo, "/api/v1/reports/asset-locations?asset_external_key=MESH-001")
     assert json.loads(shell(token_command(demo), report))["data"][0]["location_external_key"] == "RETURNS"
 
 
-def test_without_mosquitto_the_message_goes_by_python(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = assets.list_page(demo.access.organization_id, AssetFilter(external_keys=["MESH-002"]), limit=1).rows[0]
-    [epc] = [tag.value for tag in other.tags if tag.tag_type == "rfid"]
-    with monkeypatch.context() as patched:
-        patched.setattr(shutil, "which", lambda _name: None)
-        command = publish_command(demo, json.dumps({"tag": epc}))
-    assert "mosquitto" not in command
-    shell(command)
-    until(lambda: places(demo).get("MESH-002") == "RETURNS")
+def test_a_message_to_a_broker_that_does_not_run_is_reported() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "edge", "demo", "publish", "--port", str(free_port(0)), "a/b", "{}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Check that the broker runs there" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_account_is_an_administrator_with_the_printed_password(demo: Demo) -> None:
