@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from edge.api.envelope import KINDS
+from edge.api.field_meanings import explained
 from edge.validation import values
 from edge.validation.bodies import DESCRIPTION_SCHEMA, ID_SCHEMA, KEY_SCHEMA, NAME_SCHEMA, TAG_VALUE_SCHEMA
 
@@ -40,7 +41,7 @@ def many(name: str) -> Schema:
 
 def record(about: str, optional: Schema | None = None, /, **fields: Schema) -> Schema:
     """Return the schema of an object. All `fields` are required; those in `optional` are not."""
-    properties = {**fields, **(optional or {})}
+    properties = {name: explained(name, schema) for name, schema in {**fields, **(optional or {})}.items()}
     return {"type": "object", "description": about, "required": list(fields), "properties": properties}
 
 

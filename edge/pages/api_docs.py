@@ -39,6 +39,7 @@ class Call(NamedTuple):
     body: Sequence[Field]
     media_type: str
     example: str
+    answer: Sequence[Field]  # of the answer without an error
     answers: Sequence[tuple[str, str]]
 
 
@@ -50,6 +51,7 @@ def api_docs() -> str:
         "api-docs.html",
         about=document["info"]["description"],
         groups=_groups(document),
+        errors=_fields(document, document["components"]["schemas"]["ErrorEnvelope"]),
         address=record_links.address(),
         agent=AGENT,
     )
@@ -78,6 +80,7 @@ def _call(document: Mapping[str, Any], path: str, method: str, operation: Mappin
         _fields(document, schema),
         media_type,
         json.dumps(_example(document, schema), ensure_ascii=False) if media_type else "",
+        _answer_fields(document, operation),
         [(status, _resolve(document, answer)["description"]) for status, answer in operation["responses"].items()],
     )
 
@@ -89,6 +92,23 @@ def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Fiel
         for name, field in one.get("properties", {}).items():
             fields.setdefault(name, _field(document, name, {"schema": field}, required=name in one.get("required", ())))
     return list(fields.values())
+
+
+def _answer_fields(document: Mapping[str, Any], operation: Mapping[str, Any]) -> list[Field]:
+    """Return the fields of the answer without an error, those of a record or a row as `data.name` or `data[].name`."""
+    success = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
+    content = _resolve(document, success).get("content", {})
+    schema = _resolve(document, content["application/json"]["schema"]) if content else {}
+    fields = []
+    for field in _fields(document, schema):
+        inner = _resolve(document, schema["properties"][field.name])
+        prefix = field.name + "[]" * (inner.get("type") == "array")
+        row = _resolve(document, inner.get("items", inner))
+        if field.name == "data":
+            fields += [one._replace(name=f"{prefix}.{one.name}") for one in _fields(document, row)]
+        else:
+            fields.append(field)
+    return fields
 
 
 def _variants(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -116,6 +136,8 @@ def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
         constraints.append("or null")
     if "default" in schema:
         constraints.append(f"default {json.dumps(schema['default'])}")
+    if "example" in schema:
+        constraints.append(f"for example {json.dumps(schema['example'], ensure_ascii=False)}")
     return ", ".join(constraints)
 
 

@@ -6,10 +6,12 @@ import re
 
 import yaml
 from flask import Flask
+from jsonschema import Draft4Validator
 from openapi_spec_validator import validate
 
+from edge.api.field_meanings import MEANINGS
 from edge.api.operations import OPERATIONS
-from edge.api.schemas import SCHEMAS
+from edge.api.schemas import ANSWERS, SCHEMAS
 from edge.api.serializers import asset, asset_location, location, stay, tag
 from edge.people.api_keys import SCOPES
 from edge.records.assets import AssetRow
@@ -64,6 +66,22 @@ def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
     for name, shape in rows.items():
         assert list(SCHEMAS[name]["required"]) == list(SCHEMAS[name]["properties"])
         assert set(json_text.decode(json_text.encode(shape))) == set(SCHEMAS[name]["properties"]), name
+
+
+def test_every_field_of_an_answer_has_a_meaning_and_each_example_is_valid() -> None:
+    described = set()
+    for schema in (*SCHEMAS.values(), *ANSWERS.values()):
+        for name, field in schema["properties"].items():
+            if "$ref" in field or name == "data":
+                continue
+            described.add(name)
+            assert field["description"].endswith("."), name
+            if "example" in field:
+                validator = Draft4Validator({key: value for key, value in field.items() if key != "nullable"})
+                assert list(validator.iter_errors(field["example"])) == [], name
+            else:
+                assert {"$ref"} & set(field.get("items", {})) or "enum" in field or name == "params", name
+    assert described == set(MEANINGS)
 
 
 def test_every_field_that_is_taken_is_described_and_the_reverse() -> None:

@@ -38,6 +38,16 @@ def test_the_calls_are_commands_as_a_shell_takes_them(app: Flask, anybody: Brows
     assert all(any(word.startswith("https://edge.nord.example/api/v1/") for word in call) for call in calls)
 
 
+def test_each_answer_has_its_fields_with_meaning_and_example(anybody: Browser) -> None:
+    text = unescape(anybody.get("/api/docs", headers=AGENT).text)
+    asset = text.partition('id="get_asset"')[2].partition("</details>")[0]
+    assert re.search(r"<code>data\.external_key</code>.*?for example \"P-71\".*?Key in your systems", asset, re.DOTALL)
+    stays = text.partition('id="list_asset_history"')[2].partition("</details>")[0]
+    assert re.search(r"<code>data\[\]\.duration_seconds</code>.*?Whole seconds", stays, re.DOTALL)
+    assert "Fields of error" in text
+    assert "Quote it in questions to support" in text
+
+
 def test_nothing_comes_from_outside(anybody: Browser) -> None:
     text = anybody.get("/api/docs", headers=AGENT).text
     assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
