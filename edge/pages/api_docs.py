@@ -118,7 +118,7 @@ def _variants(document: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Ma
 def _field(document: Mapping[str, Any], name: str, declared: Mapping[str, Any], *, required: bool) -> Field:
     schema = _resolve(document, declared.get("schema", {}))
     about = declared.get("description", schema.get("description", ""))
-    return Field(name, _kind(document, schema), about, required)
+    return Field(name, _kind(document, schema), about.replace("`", ""), required)
 
 
 def _kind(document: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
