@@ -48,6 +48,7 @@ COMMANDS = {
     "restore": "operations:restore",
     "restore-drill": "operations:restore_drill",
     "serve": "serve:serve",
+    "hub": "hub:hub",
     "sync": "sync:sync",
     "tag": "records:tag",
     "trial": "upgrade:try_release",

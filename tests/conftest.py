@@ -18,6 +18,7 @@ from edge.database.connection import close_database
 from edge.database.instance import signing_key
 from edge.people import organizations
 from tests.databases import Files, copy_files, files_of, make_database
+from tests.tracking.postgres import server
 
 # The duration of an example depends more on the load of the machine than on the code.
 settings.register_profile("edge", deadline=None)
@@ -76,7 +77,7 @@ PROGRAMS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need another program than Python do not run by default, nor do those marked `slow`."""
     for item in items:
-        if any(item.get_closest_marker(marker) for marker in PROGRAMS):
+        if any(item.get_closest_marker(marker) for marker in (*PROGRAMS, "postgres")):
             item.add_marker(pytest.mark.slow)
 
 
@@ -85,6 +86,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         missing = [program for program in programs if not shutil.which(program)]
         if item.get_closest_marker(marker) and missing:
             lacks(f"{' and '.join(missing)} on PATH")
+    if item.get_closest_marker("postgres") and server.programs() is None:
+        lacks("the programs of PostgreSQL")
 
 
 def lacks(what: str) -> NoReturn:
@@ -118,6 +121,12 @@ def database_with_cast(tmp_path_factory: pytest.TempPathFactory, new_database: F
     acme, rival = (organizations.add_organization(shell(), name).id for name in ("Acme", "Rival"))
     signing_key()
     return files_of(folder), Cast(acme, rival)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[server.Server]:
+    with server.running() as running:
+        yield running
 
 
 @pytest.fixture

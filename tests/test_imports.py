@@ -53,6 +53,8 @@ HOMES = {
     "PIL": {"pages.images"},
     "ppf": {"labels"},
     "pyrage": {"people.secrets", "operations.encryption"},
+    "psycopg": {"tracking.postgres"},
+    "psycopg_pool": {"tracking.postgres"},
     "reportlab": {"labels"},
     "sqlite3": {"database", "operations"},
     "xlsxwriter": {"validation.xlsx"},

@@ -317,6 +317,15 @@ class Config:
         "additional certificate authorities for receivers of events",
     )
 
+    hub_history: str = _setting(
+        "hub.history",
+        "",
+        types.text,
+        "URL of a PostgreSQL database that keeps the stays of all sites, such as "
+        "postgresql://edge@127.0.0.1/edge; empty: this box's own database",
+        is_secret=True,
+    )
+
     sync_interval_seconds: int = _setting(
         "sync.interval_seconds", 5, types.whole(1, 3600), "seconds between transfers of changes from a site to its hub"
     )

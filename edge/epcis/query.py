@@ -18,6 +18,7 @@ from edge.doors.passage_rule import Direction
 from edge.epcis import places
 from edge.epcis.event_ids import event_id
 from edge.epcis.names import Names
+from edge.tracking import history_engine
 from edge.tracking.shown_positions import is_asset_shown
 
 MOST_EXAMINED = 2_000  # rows, or tracks without rows
@@ -72,6 +73,7 @@ def page(
     organization_id: int, query: Query, names: Names, zone: ZoneInfo, place: Place | None, limit: int
 ) -> tuple[list[Event], Place | None]:
     """Return the next events, and the place from which to go on; None at the end."""
+    history_engine.check_feed()
     source, key = place or (0, ())
     events: list[Event] = []
     examined = 0

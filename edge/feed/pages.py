@@ -15,7 +15,7 @@ from edge.feed.cursors import Cursor, Place, Reader
 from edge.feed.rows import Line, Scope
 from edge.sync.store import change_feed, outgoing
 from edge.sync.store.change_feed import Change, Kind
-from edge.tracking import tracked_people
+from edge.tracking import history_engine, tracked_people
 
 MOST_CHANGES = 1_000
 MOST_ROWS = 2_000  # of stays, in one page
@@ -37,6 +37,7 @@ class Page(NamedTuple):
 
 def first_page(organization_id: int, api_key_id: str, site_no: int | None) -> Page:
     """Begin a copy. The first line tells the reader to delete its rows."""
+    history_engine.check_feed()
     reader, cursor = cursors.begin(organization_id, api_key_id, site_no)
     page = _copied(reader, cursor._replace(place=_FIRST))
     return page._replace(lines=[{"op": "reset"}, *page.lines])
@@ -44,6 +45,7 @@ def first_page(organization_id: int, api_key_id: str, site_no: int | None) -> Pa
 
 def next_page(organization_id: int, cursor: Cursor) -> Page:
     """Return the page after a cursor. Raises cursors.Gone."""
+    history_engine.check_feed()
     reader = cursors.resume(organization_id, cursor)
     if cursor.place is None:
         return _changed(reader, cursor)

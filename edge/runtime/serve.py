@@ -63,7 +63,7 @@ from edge.server import server as http
 from edge.services import Services
 from edge.sync.store import site_quotas
 from edge.sync.worker import SyncPace, SyncWorker
-from edge.tracking import past_index
+from edge.tracking import copies, history_engine, past_index
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,8 @@ def running(config: Config) -> Iterator[str]:
         integrity.check_at_start(config.data_dir, config.backup_folder)
         migrate(config.data_dir, keeps_copy=not is_pending(config.data_dir))  # edge-upgrade has made a copy
         stack.callback(_close_store)
+        copies.use_engine(config.hub_history)
+        stack.callback(history_engine.close)
         listeners.connect()
         live = LiveSettings.load(config)
         config = live.config

@@ -24,7 +24,9 @@ from edge.sync.store import (
     outgoing,
     passage_digests,
     record_digests,
+    remote_batches,
     site_copies,
+    site_cursors,
     site_health,
     sites,
 )
@@ -34,7 +36,7 @@ from edge.sync.store.digests import Days, Digest, Scope
 from edge.sync.store.exchange import Cursor
 from edge.sync.store.site_copies import CopyPage
 from edge.sync.store.sites import Site
-from edge.tracking import copies
+from edge.tracking import returned_copies
 from edge.validation.values import MAX_INT64
 
 MAX_ROWS = 5000  # changes per batch
@@ -76,10 +78,13 @@ def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
     epochs.check_not_behind(seen)
     if box:
         sites.admit(site, box)
+    if remote_batches.settle(site.no):
+        site = sites.get_site(site.organization_id, site.no)
     if site.epoch != mine.epoch:
         if site.epoch is not None and site.epoch not in former:
             raise Retired(RETIRED)
         sites.begin_epoch(site, instance, _beginning(site, mine), is_recovery=bool(content.get("recovering")))
+        remote_batches.note_cursor(site.no)
     sites.note_contact(site.no, report, received)
     site_health.keep(site.no, site_health.checked(content.get("health")))
     return {"version": version, "accepts": [batch_format.SEEN, batch_format.ASK], **_status(site)}
@@ -286,7 +291,7 @@ def recover(site: Site, content: Any) -> dict[str, Any]:
     if len(after) != length:
         raise Unreadable(f"{after!r:.200} is no position in the {content['part']}")
     with reading():
-        rest, last_track = page(site.peer, *after), copies.last_track(site.no)
+        rest, last_track = page(site.peer, *after), returned_copies.last_track(site.no)
     body = batch_format.encode(site.cursor, rest.batch)
     return {
         "batch": base64.b64encode(body).decode(),
@@ -323,7 +328,7 @@ def _pairs(digests_by_key: Mapping[int, Digest]) -> list[tuple[int, int, int]]:
 
 
 def _status(site: Site) -> dict[str, Any]:
-    present, state = incoming.cursor_of(site.no), epochs.hub_state()
+    present, state = site_cursors.cursor_of(site.no), epochs.hub_state()
     return {
         "cursor": [present.epoch, present.acked_seq, present.chain.hex()],
         "time": clock.now(),

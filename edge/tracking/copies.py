@@ -8,19 +8,45 @@ from typing import Any, NamedTuple
 
 from edge.database.connection import execute, execute_many
 from edge.database.sliced_writing import ROWS_OF_STEP
+from edge.errors import SetupError
+from edge.tracking import history_engine
 from edge.validation import json_text
+
+# Engine ---------------------------------------------------------------------------------------------------------
+
+
+def use_engine(url: str) -> None:
+    """Use PostgreSQL at this URL for stays, or with an empty one this file.
+
+    Raises SetupError if the other one has them.
+    """
+    has_rows = execute("SELECT 1 FROM history LIMIT 1").fetchone() is not None
+    if url and has_rows:
+        raise SetupError(
+            "hub.history is set, but this box's own database has stays. Move them first: edge hub move-history --to "
+            f"{history_engine.shown_url(url)}; or empty hub.history"
+        )
+    if url and execute("SELECT 1 FROM track WHERE site_no IS NULL LIMIT 1").fetchone():
+        raise SetupError("hub.history is set, but this box has recorded reads itself. Empty the setting")
+    if not url and not has_rows and execute("SELECT 1 FROM track WHERE history_rows > 0 LIMIT 1").fetchone():
+        raise SetupError("The stays of this hub are in PostgreSQL. Set hub.history to its URL, or move them back")
+    history_engine.use(url)
+
 
 # Retention ------------------------------------------------------------------------------------------------------
 
 
 def oldest_end() -> int | None:
-    """Return the end of the oldest stay that is not the newest of its asset."""
+    """Return the end of the oldest stay of this file that is not the newest of its asset."""
     oldest: int | None = execute(f"SELECT min({_FIRST_END}) FROM track WHERE history_rows > 1").fetchone()[0]
     return oldest
 
 
 def tracks_ended_before(before: int, limit: int) -> list[int]:
     """Return tracks with a stay that ended before a time and is not the newest of its asset."""
+    if history_engine.is_remote():
+        several = [no for (no,) in execute("SELECT no FROM track WHERE history_rows > 1")]
+        return history_engine.batches.tracks_ended_before(several, before, limit)
     rows = execute(f"SELECT no FROM track WHERE history_rows > 1 AND {_FIRST_END} < ? LIMIT ?", (before, limit))
     return [no for (no,) in rows]
 
@@ -37,6 +63,10 @@ def people_tracks_ended_before(organization_id: int, before: int, limit: int) ->
 
 def delete_rows_before(track: int, before: int, limit: int) -> int:
     """Delete stays that ended before a time, oldest first, never the newest of the asset. Return their number."""
+    if history_engine.is_remote():
+        deleted, left = history_engine.batches.delete_rows_before(track, before, limit)
+        execute("UPDATE track SET history_rows = ? WHERE no = ?", (left, track))
+        return deleted
     count = execute(_DELETE_BEFORE, (track, before, track, limit)).rowcount
     execute("UPDATE track SET history_rows = history_rows - ? WHERE no = ?", (count, track))
     return count
@@ -72,14 +102,27 @@ DigestRow = tuple[int, int, int, int, int, int, int, int, int | None]
 
 def rows_for_digest(organization_id: int, site_no: int | None, since: int, until: int) -> Iterator[DigestRow]:
     """Yield rows of this machine, or on a hub of one site, in any order, with the site's track numbers."""
+    if history_engine.is_remote():
+        remote_numbers = _numbers_of_site(organization_id, site_no)
+        for no, *columns in history_engine.lent_rows.between(remote_numbers, since, until):
+            yield (remote_numbers[no], *columns)
+        return
     sql = _FOR_DIGEST.format(_SCOPE[site_no is not None])
     yield from execute(sql, (organization_id, site_no or 0, since, until))
 
 
 def extent(organization_id: int, site_no: int | None) -> tuple[int, int] | None:
     """Return the begin of the oldest and of the newest stay of this machine, or on a hub of one site."""
+    if history_engine.is_remote():
+        return history_engine.lent_rows.extent(_numbers_of_site(organization_id, site_no))
     oldest, newest = execute(_EXTENT.format(_SCOPE[site_no is not None]), (organization_id, site_no or 0)).fetchone()
     return None if oldest is None else (oldest, newest)
+
+
+def _numbers_of_site(organization_id: int, site_no: int | None) -> dict[int, int]:
+    """Return the tracks that are compared: number here, number there."""
+    sql = f"SELECT t.no, ifnull(t.remote_no, t.no) FROM track t WHERE {_SCOPE[site_no is not None]}"
+    return dict(execute(sql, (organization_id, site_no or 0)).fetchall())
 
 
 # Two texts, because an index of the tracks serves only the second.
@@ -297,47 +340,46 @@ _RELEASE_NUMBERS = (
 
 
 def delete_track(no: int) -> None:
-    """Delete a track without rows."""
+    """Delete a track without rows. With PostgreSQL, this follows its batch."""
+    if history_engine.is_remote():
+        history_engine.batches.remove_track(no)
+        return
+    remove_track(no)
+
+
+def remove_track(no: int) -> None:
     execute("DELETE FROM track WHERE no = ?", (no,))
 
 
-def drop_repeated_rows(site_no: int, other_no: int, limit: int) -> int:
-    """Delete the rows that one box has sent as two sites, from the first of the two. Returns the number of tracks.
-
-    The first site keeps the older rows, which the box no longer had when it joined as the second. Call until it
-    returns 0.
-    """
-    tracks = execute(
-        "SELECT t.no, o.no FROM track t JOIN track o ON o.site_no = ?2 AND o.remote_no = t.remote_no "
-        "AND o.asset_id = t.asset_id WHERE t.site_no = ?1 AND t.remote_no > 0 LIMIT ?3",
-        (site_no, other_no, limit),
-    ).fetchall()
-    for no, other in tracks:
-        execute(_DROP_REPEATED, (no, other))
-        release_number(no)
-        newest = execute(
-            "SELECT location_id, observed_at + seen_for, observed_at, observed_at, seq, rule FROM history "
-            "JOIN source ON source.no = source_no WHERE position_no = ? ORDER BY observed_at DESC, seq DESC LIMIT 1",
-            (no,),
-        ).fetchone()
-        if newest is None:
-            execute("DELETE FROM track WHERE no = ?", (no,))
-            continue
-        update_tracks([(*newest, no)])
-        execute(_RECOUNT, (no,))
-    return len(tracks)
+def newest_keys(site_no: int) -> list[Key]:
+    """Return the key of the newest row of each track of a site."""
+    return execute("SELECT no, row_at, row_seq FROM track WHERE site_no = ?", (site_no,)).fetchall()
 
 
-_DROP_REPEATED = """
-DELETE FROM history WHERE position_no = ?1 AND EXISTS (
-    SELECT 1 FROM history o JOIN source s ON s.no = o.source_no JOIN source own ON own.no = history.source_no
-    WHERE o.position_no = ?2 AND o.observed_at = history.observed_at AND o.seq = history.seq
-    AND s.remote_reader IS own.remote_reader AND s.port IS own.port AND s.remote_person IS own.remote_person)
-"""
+def keys_of_newest(tracks: Collection[int]) -> set[Key]:
+    """Return the key of the newest row of each of these tracks, as far as their positions say."""
+    sql = "SELECT no, row_at, row_seq FROM track WHERE no IN (SELECT value FROM json_each(?))"
+    return set(execute(sql, (json.dumps(list(tracks)),)))
+
+
+def last_number() -> int:
+    """Return the highest number of a track, 0 if there is none."""
+    number: int = execute("SELECT ifnull(max(no), 0) FROM track").fetchone()[0]
+    return number
+
+
+def set_row_counts(row_counts: Mapping[int, int]) -> None:
+    """Set the row counts of tracks after a batch in PostgreSQL."""
+    execute_many(
+        "UPDATE track SET history_rows = ?1 WHERE no = ?2 AND history_rows <> ?1",
+        [(count, no) for no, count in row_counts.items()],
+    )
 
 
 def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[Key]:
     """Return the keys of rows that begin in these ranges and end at or after `ended_from`."""
+    if history_engine.is_remote():
+        return history_engine.batches.keys_within(ranges, ended_from)
     return set(
         execute(
             "SELECT position_no, observed_at, seq FROM json_each(?) JOIN history ON position_no = value ->> 0 "
@@ -349,6 +391,8 @@ def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[
 
 def count_within(ranges: Sequence[tuple[int, int, int]], most: int) -> int:
     """Return the number of rows that begin in these ranges, at most `most`."""
+    if history_engine.is_remote():
+        return history_engine.batches.count_within(ranges, most)
     number: int = execute(
         "SELECT count(*) FROM (SELECT 1 FROM json_each(?) JOIN history ON position_no = value ->> 0 "
         "AND observed_at BETWEEN value ->> 1 AND value ->> 2 LIMIT ?)",
@@ -359,6 +403,8 @@ def count_within(ranges: Sequence[tuple[int, int, int]], most: int) -> int:
 
 def keys_after(track: int, after: tuple[int, int], until: int, limit: int) -> list[tuple[int, int, int]]:
     """Return the next rows of a track that begin until then: begin, number, end."""
+    if history_engine.is_remote():
+        return history_engine.batches.keys_after(track, after, until, limit)
     return execute(
         "SELECT observed_at, seq, observed_at + seen_for FROM history WHERE position_no = ? "
         "AND (observed_at, seq) > (?, ?) AND observed_at <= ? ORDER BY observed_at, seq LIMIT ?",
@@ -367,7 +413,7 @@ def keys_after(track: int, after: tuple[int, int], until: int, limit: int) -> li
 
 
 _INSERT = (
-    "INSERT OR {0} INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
+    "INSERT OR REPLACE INTO history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rule, rssi) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _DELETE = "DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq = ?"
@@ -379,13 +425,18 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
 
     REPLACE fires no triggers for deletion, so rows with another source are deleted first.
     """
+    if history_engine.is_remote():
+        history_engine.batches.replace_rows(gone, new_rows)
+        return
     execute_many(_DELETE, gone)
     execute_many(f"{_DELETE} AND source_no <> ?", [(*key, values[1]) for key, values in new_rows.items()])
-    execute_many(_INSERT.format("REPLACE"), [(*key, *values) for key, values in new_rows.items()])
+    execute_many(_INSERT, [(*key, *values) for key, values in new_rows.items()])
 
 
 def count_rows(more: Mapping[int, int]) -> None:
-    """Add to row counts."""
+    """Add to row counts. PostgreSQL counts the rows of a batch itself."""
+    if history_engine.is_remote():
+        return
     execute_many(
         "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",
         [(rows, no) for no, rows in more.items() if rows],
@@ -393,100 +444,7 @@ def count_rows(more: Mapping[int, int]) -> None:
 
 
 def recount(tracks: Collection[int]) -> None:
+    if history_engine.is_remote():
+        history_engine.batches.recount(tracks)
+        return
     execute_many(_RECOUNT, [(no,) for no in tracks])
-
-
-# From a hub back to a new machine of a site ---------------------------------------------------------------------------
-
-
-def last_track(site_no: int) -> int:
-    """Return the highest track number used by any machine of the site."""
-    row = execute("SELECT max(abs(remote_no)) FROM track WHERE site_no = ?", (site_no,)).fetchone()
-    return row[0] or 0
-
-
-# A record may have several ids at a site; always use the lowest.
-_SITE_REF = "ifnull((SELECT min(remote_id) FROM link WHERE local_id = {0} AND peer = ?1 AND remote_id > 0), -{0})"
-_SITE_TRACKS = (
-    f"SELECT remote_no, {_SITE_REF.format('asset_id')}, {_SITE_REF.format('location_id')}, "
-    "last_seen_at, dwell_started_at, row_at, row_seq, row_rule FROM track WHERE site_no = ?1 AND "
-)
-_SITE_STAY_COLUMNS = (
-    "t.remote_no, h.observed_at, h.seq, h.seen_for, h.delay, h.quality, h.rule, h.rssi, "
-    f"{_SITE_REF.format('s.location_id')}, s.remote_reader, s.port, s.remote_person"
-)
-
-
-def tracks_after(site_no: int, after: int, limit: int) -> list[TrackColumns]:
-    """Return the next tracks of a site by its numbers."""
-    return execute(_SITE_TRACKS + "remote_no > ?2 ORDER BY remote_no LIMIT ?3", (site_no, after, limit)).fetchall()
-
-
-def tracks_by_number(site_no: int, remote_numbers: Iterable[int]) -> list[TrackColumns]:
-    return execute(
-        _SITE_TRACKS + "remote_no IN (SELECT value FROM json_each(?2)) ORDER BY remote_no",
-        (site_no, json.dumps(list(remote_numbers))),
-    ).fetchall()
-
-
-def numbers_from(site_no: int, remote_no: int) -> list[tuple[int, int]]:
-    """Return the tracks of a site from one of its numbers on: number here, number there."""
-    return execute(
-        "SELECT no, remote_no FROM track WHERE site_no = ? AND remote_no > 0 AND remote_no >= ? ORDER BY 2",
-        (site_no, remote_no),
-    ).fetchall()
-
-
-def stays_after(site_no: int, track: int, at: int, seq: int, limit: int) -> list[StayColumns]:
-    """Return the next stays of one track of a site."""
-    return execute(
-        f"SELECT {_SITE_STAY_COLUMNS} FROM history h JOIN track t ON t.no = h.position_no "
-        "JOIN source s ON s.no = h.source_no "
-        "WHERE t.site_no = ?1 AND h.position_no = ?2 AND (h.observed_at, h.seq) > (?3, ?4) "
-        "ORDER BY h.observed_at, h.seq LIMIT ?5",
-        (site_no, track, at, seq, limit),
-    ).fetchall()
-
-
-def stays_by_key(site_no: int, keys: Sequence[Key]) -> list[StayColumns]:
-    """Return these stays of a site; the keys hold its track numbers."""
-    return execute(
-        f"SELECT {_SITE_STAY_COLUMNS} FROM json_each(?2) k "
-        "CROSS JOIN track t ON t.site_no = ?1 AND t.remote_no = k.value ->> 0 "
-        "CROSS JOIN history h ON h.position_no = t.no AND h.observed_at = k.value ->> 1 AND h.seq = k.value ->> 2 "
-        "JOIN source s ON s.no = h.source_no",
-        (site_no, json.dumps(keys)),
-    ).fetchall()
-
-
-def own_track(asset_id: int) -> tuple[int, int] | None:
-    """Return number and last-seen time of the track that this machine has of an asset."""
-    row: tuple[int, int] | None = execute(
-        "SELECT no, last_seen_at FROM track WHERE asset_id = ? AND site_no IS NULL", (asset_id,)
-    ).fetchone()
-    return row
-
-
-def recover_track(no: int, asset_id: int, organization_id: int, values: tuple[int, ...]) -> None:
-    """Insert a track with the number that it had before."""
-    execute(
-        f"INSERT INTO track (no, asset_id, organization_id, {', '.join(VALUES)}, history_rows) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-        (no, asset_id, organization_id, *values),
-    )
-
-
-def recover_position(no: int, values: tuple[int, ...]) -> None:
-    """Replace the position of a track by a newer one, and close the stay that was its newest."""
-    execute(
-        "UPDATE history SET seen_for = (SELECT last_seen_at - row_at FROM track WHERE no = ?1) "
-        "WHERE (position_no, observed_at, seq) = (SELECT no, row_at, row_seq FROM track WHERE no = ?1)",
-        (no,),
-    )
-    update_tracks([(*values, no)])
-
-
-def recover_rows(rows: Sequence[tuple[int | None, ...]]) -> None:
-    """Add the missing ones of these rows. A row without a track or a source is left out."""
-    execute_many(_INSERT.format("IGNORE"), rows)
-    execute_many(_RECOUNT, [(no,) for no in {row[0] for row in rows}])

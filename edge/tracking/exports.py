@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import tzinfo
+from itertools import islice
 
 from edge import clock
 from edge.database.connection import stream
+from edge.tracking import past
 from edge.tracking.board import BoardFilter, BoardRow, board_statement
-from edge.tracking.past import PastFilter, PastRow, past_row, past_statement
+from edge.tracking.past import PastFilter, PastRow, past_statement
 
+_AT_ONCE = 1000  # rows
 BOARD_HEADING = ("external_key", "name", "is_active", "location_key", "location", "area", "there_since", "last_seen")
 
 
@@ -37,5 +40,7 @@ def board_rows(organization_id: int, filters: BoardFilter) -> Iterator[BoardRow]
 def past_rows(organization_id: int, filters: PastFilter) -> Iterator[PastRow]:
     """Yield the whole board of a past moment."""
     sql, values = past_statement(organization_id, filters)
-    for row in stream(sql, {**values, "limit": -1, "offset": 0}):
-        yield past_row(row)
+    with past.then(organization_id, filters.at, None):
+        rows = stream(sql, {**values, "limit": -1, "offset": 0})
+        while some := list(islice(rows, _AT_ONCE)):
+            yield from past.past_rows(some)

@@ -5,18 +5,20 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from heapq import merge
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.database.connection import execute, reading, stream
-from edge.tracking import antenna_names
+from edge.tracking import antenna_names, history_engine
 from edge.tracking.board import BELOW
 from edge.tracking.shown_positions import is_shown
 from edge.validation import json_text
 
+Lent = AbstractContextManager[None]
 Row = tuple[int, int, int, int, int]  # asset, track, observed_at, seq, source
 
 
@@ -51,8 +53,20 @@ def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[S
     values = {"organization_id": organization_id, "location_id": location_id}
     with reading():
         inside = {row[0] for row in execute(_INSIDE, values)}
-        rows = execute(_ROWS, {**values, "since": edges[0], "until": edges[-1]})
-        return _spans(_changes(rows, inside), edges)
+        with _lent(organization_id, edges[0], edges[-1]):
+            rows = execute(_ROWS, {**values, "since": edges[0], "until": edges[-1]})
+            return _spans(_changes(rows, inside), edges)
+
+
+def _lent(organization_id: int, since: int, until: int = 2**62, seen_since: int = -(2**62)) -> Lent:
+    """Provide the rows since a time, and before them one of each track that was last seen at or after another time."""
+
+    def stored() -> Sequence[tuple[Any, ...]]:
+        sql = "SELECT no FROM track WHERE organization_id = ? AND last_seen_at >= ?"
+        tracks = [no for (no,) in execute(sql, (organization_id, seen_since))]
+        return history_engine.lent_rows.of_period(tracks, since, until)
+
+    return history_engine.lending(stored)
 
 
 class Stay(NamedTuple):
@@ -79,9 +93,10 @@ ORDER BY t.asset_id
 
 def stays_since(organization_id: int, since: int) -> Iterator[list[Stay]]:
     """Yield the stays of each asset since a time, oldest first, with the one in progress at that time."""
-    rows = stream(_STAYS, {"organization_id": organization_id, "since": since})
-    for _, own in groupby(rows, itemgetter(0)):
-        yield sorted((Stay(*row) for row in own), key=itemgetter(1))
+    with _lent(organization_id, since):
+        rows = stream(_STAYS, {"organization_id": organization_id, "since": since})
+        for _, own in groupby(rows, itemgetter(0)):
+            yield sorted((Stay(*row) for row in own), key=itemgetter(1))
 
 
 _INSIDE = f"{BELOW.rstrip()} SELECT no FROM source WHERE location_id IN (SELECT id FROM below)"
@@ -166,7 +181,8 @@ ORDER BY step.observed_at DESC, step.seq DESC LIMIT :limit
 def passages(organization_id: int, location_id: int, since: int, limit: int = 100) -> list[Passage]:
     """Return arrivals at a location and departures from it, newest first."""
     values = {"organization_id": organization_id, "location_id": location_id, "since": since, "limit": limit}
-    return [Passage(at, bool(came), *rest) for at, came, *rest in execute(_PASSAGES, values)]
+    with _lent(organization_id, since - 1, seen_since=since):
+        return [Passage(at, bool(came), *rest) for at, came, *rest in execute(_PASSAGES, values)]
 
 
 class Moves(NamedTuple):
@@ -199,9 +215,10 @@ def moves_since(organization_id: int, since: int, hours: int) -> Moves:
         location_of = dict(
             execute("SELECT no, location_id FROM source WHERE organization_id = ?", (organization_id,)).fetchall()
         )
-        rows = execute(_MOVED, {"organization_id": organization_id, "since": since})
-        for _, own in groupby(rows, itemgetter(0)):
-            _count_moves(moves, _in_order(own), location_of, since)
+        with _lent(organization_id, since - 1, seen_since=since):
+            rows = execute(_MOVED, {"organization_id": organization_id, "since": since})
+            for _, own in groupby(rows, itemgetter(0)):
+                _count_moves(moves, _in_order(own), location_of, since)
     return moves
 
 
@@ -262,6 +279,10 @@ ORDER BY h.observed_at, h.seq
 """
 
 
+def _lent_tracks(tracks: Sequence[int], since: int, until: int) -> Lent:
+    return history_engine.lending(lambda: history_engine.lent_rows.of_period(tracks, since, until))
+
+
 def export_rows(
     organization_id: int, *, since: int, until: int, asset_id: int | None = None, location_id: int | None = None
 ) -> Iterator[ExportRow]:
@@ -278,6 +299,8 @@ def export_rows(
         "with_earlier": asset_id is not None or location_id is not None,
     }
     for (numbers,) in list(stream(_EXPORTED, {"organization_id": organization_id, "asset_id": asset_id})):
-        tracks = [stream(_EXPORT, {**values, "track": track}) for track in json_text.decode(numbers)]
-        for row in merge(*tracks, key=itemgetter(0, 1)):
-            yield ExportRow(*row[2:])
+        chosen = json_text.decode(numbers)
+        with _lent_tracks(chosen, since, until):
+            tracks = [stream(_EXPORT, {**values, "track": track}) for track in chosen]
+            for row in merge(*tracks, key=itemgetter(0, 1)):
+                yield ExportRow(*row[2:])

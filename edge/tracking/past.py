@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from edge.database import triggers
 from edge.database.connection import execute
+from edge.tracking import history_engine
 from edge.tracking.board import BELOW, matches_text
 from edge.tracking.shown_positions import is_shown
 from edge.validation import json_text
@@ -92,13 +94,40 @@ _ARRIVED = """
  ORDER BY own.observed_at, own.seq LIMIT 1)
 """
 _FIRST = "(SELECT min(own.observed_at) FROM history own WHERE own.position_no = shown.no)"
+_STAY = "json_array(shown.no, shown.observed_at, shown.location_id)"  # PostgreSQL finds the arrival of a whole page
 
 
-def past_row(row: tuple[Any, ...]) -> PastRow:
-    """Convert a row of `past_statement`."""
-    _, *columns = row
-    columns[6] = bool(columns[6])
-    return PastRow(*columns)
+def past_rows(rows: Sequence[tuple[Any, ...]]) -> list[PastRow]:
+    """Convert rows of `past_statement`."""
+    arrivals = _arrivals([row[8] for row in rows]) if history_engine.is_remote() else [row[8] for row in rows]
+    return [
+        PastRow._make((*row[1:7], bool(row[7]), arrived_at, *row[9:]))
+        for row, arrived_at in zip(rows, arrivals, strict=True)
+    ]
+
+
+def _arrivals(stays_as_json: Sequence[str]) -> list[int | None]:
+    """Return the arrivals of stays that PostgreSQL has; each text is a track, begin and location."""
+    chosen = [json_text.decode(text) for text in stays_as_json]
+    locations = json_text.text(sorted({location for _, _, location in chosen}))
+    sources = execute(
+        "SELECT location_id, no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,)
+    ).fetchall()
+    return history_engine.lent_rows.arrivals(chosen, sources) if chosen else []
+
+
+def then(organization_id: int, at: int, among: Among | None) -> AbstractContextManager[None]:
+    """Provide the rows for `past_statement`: those that were the newest of their tracks, unless they still are."""
+
+    def stored() -> Sequence[tuple[Any, ...]]:
+        sql = "SELECT no FROM track WHERE organization_id = ? AND row_at > ?"
+        if among is not None:
+            sql += " AND asset_id IN (SELECT value FROM json_each(?))"
+        chosen = () if among is None else (json_text.text(list(among.asset_ids)),)
+        tracks = [no for (no,) in execute(sql, (organization_id, at, *chosen))]
+        return history_engine.lent_rows.newest(tracks, 1, at + 1)
+
+    return history_engine.lending(stored)
 
 
 class Among(NamedTuple):
@@ -116,12 +145,13 @@ def past_statement(organization_id: int, filters: PastFilter, among: Among | Non
     """
     conditions = ["a.organization_id = :organization_id", "(a.deleted_at IS NULL OR a.deleted_at > :at)"]
     values: dict[str, Any] = {"organization_id": organization_id, "at": filters.at}
-    then = _OF_ALL
+    positions = _OF_ALL
     if among is not None:
-        then = _OF_SOME
+        positions = _OF_SOME
         conditions.append(among.condition)
         values |= {"of_assets": json_text.text(list(among.asset_ids)), **among.values}
     start = "WITH"
+    arrived_at = _STAY if history_engine.is_remote() else f"ifnull({_ARRIVED}, {_FIRST})"
     if filters.q:
         matches, text_values = matches_text(organization_id, filters.q)
         conditions.append(matches)
@@ -131,13 +161,13 @@ def past_statement(organization_id: int, filters: PastFilter, among: Among | Non
         conditions.append("p.location_id IN (SELECT id FROM below)")
         values["location_id"] = filters.location_id
     return (
-        f"{start} p AS MATERIALIZED ({then}), shown AS ("
+        f"{start} p AS MATERIALIZED ({positions}), shown AS ("
         "SELECT count(*) OVER () AS total, a.id AS id, a.external_key AS external_key, a.name AS name, "
         "l.external_key AS location_key, l.name AS location_name, l.deleted_at IS NULL AS is_live, a.deleted_at, p.* "
         "FROM p CROSS JOIN asset a ON a.id = p.asset_id JOIN location l ON l.id = p.location_id "
         f"WHERE {' AND '.join(conditions)} ORDER BY {order_of(filters.sort)}, a.id LIMIT :limit OFFSET :offset) "
         "SELECT total, id, external_key, name, location_id, location_key, location_name, is_live, "
-        f"ifnull({_ARRIVED}, {_FIRST}), last_seen_at, deleted_at FROM shown"
+        f"{arrived_at}, last_seen_at, deleted_at FROM shown"
     ), values
 
 
@@ -299,7 +329,15 @@ def stays(organization_id: int, asset_id: int, *, since: int, until: int) -> Sta
     Consecutive rows at one location are one stay. The last one ends at `until`, which is not in the future.
     """
     values = {"organization_id": organization_id, "asset_id": asset_id, "since": since, "until": until}
-    selected = execute(_ROWS, {**values, "limit": MOST_ROWS + 1}).fetchall()
+
+    def stored() -> Sequence[tuple[Any, ...]]:
+        tracks = execute(
+            "SELECT no FROM track WHERE asset_id = :asset_id AND organization_id = :organization_id", values
+        )
+        return history_engine.lent_rows.of_period([no for (no,) in tracks], since, until, MOST_ROWS + 1)
+
+    with history_engine.lending(stored):
+        selected = execute(_ROWS, {**values, "limit": MOST_ROWS + 1}).fetchall()
     merged: list[Stay] = []
     for location_id, key, name, is_live, observed_at, seen_until in reversed(selected[:MOST_ROWS]):
         seen_until = min(seen_until, until)

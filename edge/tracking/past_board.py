@@ -15,7 +15,7 @@ from edge.database.connection import execute, reading
 from edge.database.lists import Page
 from edge.tracking import past, past_index
 from edge.tracking.board import BELOW
-from edge.tracking.past import Among, PastFilter, PastRow, past_row, past_statement
+from edge.tracking.past import Among, PastFilter, PastRow, past_rows, past_statement
 from edge.validation import json_text
 
 COUNTED = 20_000  # assets of an organization; the rows of larger ones are not counted
@@ -42,8 +42,9 @@ def board_at(organization_id: int, filters: PastFilter, *, limit: int, offset: i
 
 def _counted(organization_id: int, filters: PastFilter, among: Among | None, limit: int, offset: int) -> Page[PastRow]:
     sql, values = past_statement(organization_id, filters, among)
-    rows = execute(sql, {**values, "limit": limit, "offset": offset}).fetchall()
-    return Page([past_row(row) for row in rows], rows[0][0] if rows else 0)
+    with past.then(organization_id, filters.at, among):
+        rows = execute(sql, {**values, "limit": limit, "offset": offset}).fetchall()
+    return Page(past_rows(rows), rows[0][0] if rows else 0)
 
 
 def _until_full(
@@ -56,15 +57,16 @@ def _until_full(
         sql, values = past_statement(organization_id, filters, block)
         more: list[tuple[Any, ...]] = []
         skipped = max(offset - total, 0)
-        if skipped < len(block.asset_ids):
-            more = execute(sql, {**values, "limit": needed - total - skipped, "offset": skipped}).fetchall()
-            rows += more
-        if not more and skipped:  # all of its rows are on earlier pages; their number is in each of them
-            more = execute(sql, {**values, "limit": 1, "offset": 0}).fetchall()
+        with past.then(organization_id, filters.at, block):
+            if skipped < len(block.asset_ids):
+                more = execute(sql, {**values, "limit": needed - total - skipped, "offset": skipped}).fetchall()
+                rows += more
+            if not more and skipped:  # all of its rows are on earlier pages; their number is in each of them
+                more = execute(sql, {**values, "limit": 1, "offset": 0}).fetchall()
         total += more[0][0] if more else 0
         if total >= needed:
             break
-    return Page([past_row(row) for row in rows[:limit]], min(total, needed), is_counted=total < needed)
+    return Page(past_rows(rows[:limit]), min(total, needed), is_counted=total < needed)
 
 
 def _blocks(organization_id: int, filters: PastFilter) -> Among | Iterable[Among] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from edge.database.connection import execute, writing
 from edge.database.triggers import PAST_STAYS
-from edge.tracking import past
+from edge.tracking import history_engine, past
 
 log = logging.getLogger(__name__)
 
@@ -21,12 +21,14 @@ _PAUSE = 0.02  # seconds
 
 
 def is_complete() -> bool:
+    if history_engine.is_remote():  # PostgreSQL is fast without it
+        return False
     return execute("SELECT 1 FROM past_stay_build WHERE last_track IS NULL").fetchone() is not None
 
 
 def maintain(wait: Callable[[float], bool]) -> None:
     """Begin the table once it is needed, and complete it. `wait` returns True to stop."""
-    if is_complete() or not _is_needed():
+    if history_engine.is_remote() or is_complete() or not _is_needed():
         return
     if execute("SELECT 1 FROM past_stay_build").fetchone() is None:
         _begin()

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute_many, writing
-from edge.tracking import held_back, recent_reads
+from edge.tracking import held_back, history_engine, recent_reads
 from edge.tracking.counted_reads import CountedReads
 from edge.tracking.decision_rule import IDLE, Rule, last_at
 from edge.tracking.late_decisions import (
@@ -77,6 +77,8 @@ def record(
     """
     if not scans and not (signs and recent and gap):
         return []
+    if scans:
+        history_engine.check_own_reads()
     with writing():
         if recent and not gap:
             recent.forget_positions({scan.asset_id for scan in scans})  # the following changes bypass `recent`

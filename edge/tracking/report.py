@@ -13,7 +13,7 @@ from edge.errors import NotFound
 from edge.records import search
 from edge.records.external_keys import visible
 from edge.records.listing import ListQuery, Source, read_page, view
-from edge.tracking import antenna_names
+from edge.tracking import antenna_names, history_engine
 from edge.tracking.decision_rule import Rule
 from edge.tracking.shown_positions import SHOWN, is_shown
 
@@ -101,22 +101,37 @@ def list_history(
         tracks, total = _tracks(organization_id, asset_id)
         if not tracks:
             return Page([], 0)
-        values = {"since": since, "until": until, "limit": limit, "offset": offset}
-        where = _within(tracks, since, until)
-        if since is not None or until is not None:
-            total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]
-        direction = "DESC" if newest_first else "ASC"
-        order = f"ORDER BY h.observed_at {direction}, h.seq {direction}"
-        # A subquery for the page: joining locations to the rows before it would take ten times as long.
-        page = f"SELECT observed_at, seq, source_no FROM history h WHERE {where} {order} LIMIT :limit OFFSET :offset"
-        selected = execute(
-            f"SELECT h.observed_at, h.seq, l.id, l.external_key FROM ({page}) h "
-            f"JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id {order}",
-            values,
-        ).fetchall()
-        oldest_first = selected[::-1] if newest_first else selected
-        stays = _with_durations(tracks, oldest_first)
-    return Page(stays[::-1] if newest_first else stays, total)
+        if history_engine.is_remote():
+            if since is not None or until is not None:
+                total = history_engine.lent_rows.count(tracks, since, until)
+            rows = history_engine.lent_rows.page(tracks, since, until, limit, offset, newest_first=newest_first)
+            skipped = 0 if newest_first else min(offset, 1)  # only the page is here, with the row before it
+            with history_engine.lent_rows.lent(rows):
+                stays, _ = _page_of(tracks, since, until, limit, skipped, newest_first=newest_first)
+            return Page(stays, total)
+        stays, within = _page_of(tracks, since, until, limit, offset, newest_first=newest_first)
+    return Page(stays, total if within is None else within)
+
+
+def _page_of(
+    tracks: Sequence[int], since: int | None, until: int | None, limit: int, offset: int, *, newest_first: bool
+) -> tuple[list[StayRow], int | None]:
+    """Return a page of the stays of these tracks, and their number if they are of a period."""
+    values = {"since": since, "until": until, "limit": limit, "offset": offset}
+    where, total = _within(tracks, since, until), None
+    if since is not None or until is not None:
+        total = execute(f"SELECT count(*) FROM history h WHERE {where}", values).fetchone()[0]
+    direction = "DESC" if newest_first else "ASC"
+    order = f"ORDER BY h.observed_at {direction}, h.seq {direction}"
+    # A subquery for the page: joining locations to the rows before it would take ten times as long.
+    page = f"SELECT observed_at, seq, source_no FROM history h WHERE {where} {order} LIMIT :limit OFFSET :offset"
+    selected = execute(
+        f"SELECT h.observed_at, h.seq, l.id, l.external_key FROM ({page}) h "
+        f"JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id {order}",
+        values,
+    ).fetchall()
+    stays = _with_durations(tracks, selected[::-1] if newest_first else selected)
+    return (stays[::-1] if newest_first else stays), total
 
 
 def _tracks(organization_id: int, asset_id: int) -> tuple[list[int], int]:
@@ -230,8 +245,15 @@ LEFT JOIN source s ON s.no = b.source_no
 
 def sightings(asset_ids: Collection[int]) -> dict[int, Sighting]:
     """Return the newest sighting of each of these assets that has one."""
-    rows = execute(_SIGHTINGS, (json.dumps(list(asset_ids)),))
+    chosen = json.dumps(list(asset_ids))
+    with history_engine.lending(lambda: history_engine.lent_rows.newest(_newest_tracks(chosen), 2)):
+        rows = execute(_SIGHTINGS, (chosen,)).fetchall()
     return {asset_id: Sighting(*columns) for asset_id, *columns in rows}
+
+
+def _newest_tracks(asset_ids: str) -> list[int]:
+    sql = "SELECT no FROM track WHERE is_newest = 1 AND asset_id IN (SELECT value FROM json_each(?))"
+    return [no for (no,) in execute(sql, (asset_ids,))]
 
 
 def current_location(asset_id: int) -> int | None:
@@ -312,8 +334,11 @@ def moves(organization_id: int, asset_id: int, *, before: int | None = None, lim
         f"SELECT no FROM track t WHERE asset_id = ? AND organization_id = ? AND {is_shown('t')}",
         (asset_id, organization_id),
     ).fetchall()
-    values = {"before": 2**62 if before is None else before, "limit": limit}
-    merged = [Move(*row) for (no,) in numbers for row in execute(_MOVES, {**values, "track": no})]
+    tracks = [no for (no,) in numbers]
+    until = 2**62 if before is None else before
+    values = {"before": until, "limit": limit}
+    with history_engine.lending(lambda: history_engine.lent_rows.newest(tracks, limit, until)):
+        merged = [Move(*row) for no in tracks for row in execute(_MOVES, {**values, "track": no})]
     return sorted(merged, key=lambda move: (move.observed_at, move.seq), reverse=True)[:limit]
 
 
@@ -356,7 +381,9 @@ ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?
 
 def decided_stays(organization_id: int, asset_id: int, limit: int) -> list[DecidedStay]:
     """Return the newest stays of an asset, newest first; on a hub, those of the site that read it last."""
-    return [DecidedStay(*row) for row in execute(_DECIDED, (asset_id, organization_id, limit))]
+    chosen = json.dumps([asset_id])
+    with history_engine.lending(lambda: history_engine.lent_rows.newest(_newest_tracks(chosen), limit)):
+        return [DecidedStay(*row) for row in execute(_DECIDED, (asset_id, organization_id, limit))]
 
 
 def scanned_last(asset_ids: Collection[int]) -> set[int]:

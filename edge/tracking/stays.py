@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from edge.database.connection import execute, execute_many
+from edge.tracking import history_engine
 from edge.tracking.decision_rule import Rule
 from edge.tracking.retrace import Step
 from edge.tracking.signal_strength import Detection, Weight
@@ -237,12 +238,13 @@ def tracks_of(asset_id: int) -> list[int]:
 
 def stays_after(asset_id: int, at: int, limit: int) -> list[tuple[int, int]]:
     """Return begin and location of the stays of an asset that began after `at`, oldest first."""
-    return execute(
-        "SELECT h.observed_at, s.location_id FROM track t JOIN history h ON h.position_no = t.no "
-        "JOIN source s ON s.no = h.source_no WHERE t.asset_id = ? AND h.observed_at > ? "
-        "ORDER BY h.observed_at, h.position_no, h.seq LIMIT ?",
-        (asset_id, at, limit),
-    ).fetchall()
+    with history_engine.lending(lambda: history_engine.lent_rows.after_moment(tracks_of(asset_id), at, limit)):
+        return execute(
+            "SELECT h.observed_at, s.location_id FROM track t JOIN history h ON h.position_no = t.no "
+            "JOIN source s ON s.no = h.source_no WHERE t.asset_id = ? AND h.observed_at > ? "
+            "ORDER BY h.observed_at, h.position_no, h.seq LIMIT ?",
+            (asset_id, at, limit),
+        ).fetchall()
 
 
 def last_seen(asset_ids: Collection[int]) -> list[tuple[int, int, int]]:

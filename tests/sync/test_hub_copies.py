@@ -13,7 +13,7 @@ from edge.sync.store import conflicts, epochs, recovered_history
 from edge.sync.store.exchange import HubState
 from tests.sync.world import EPOCH, HOUR, Box, Hub, SiteBox, assert_equal
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
 
 class Company:

@@ -29,7 +29,7 @@ from edge.tracking.stays import Quality, Scan
 from tests.events.conftest import SILENCE
 from tests.sync.world import EPOCH, GAP, HOUR, Box, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
 
 class NewBox(SiteBox):

@@ -15,6 +15,8 @@ from edge.sync.store import change_feed, incoming, state
 from edge.tracking.late_reads import take_back
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, hub_dump, site_dump
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 @pytest.fixture
 def ber(tmp_path: Path) -> SiteBox:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from edge.database import connection as database_module
@@ -21,6 +22,7 @@ from edge.records import assets
 from edge.sync.sender import LinkError
 from edge.sync.store import hub_link, recovered_history, state
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_equal
+from tests.tracking.postgres import server
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +52,7 @@ class World:
         for box in (made.hub, made.ber):
             shutil.copytree(box.folder, folder / box.folder.name)
             box.folder = folder / box.folder.name
+        made.hub.copy_history()
         with made.hub.in_use():
             database_module.execute("UPDATE site SET box = NULL")  # another folder counts as another machine
         return made
@@ -95,18 +98,21 @@ def restored_site(world: World) -> None:
 
 
 def dies_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Crash the side that makes the commit with this number."""
+    """Crash the side that makes the commit with this number, in its file or in PostgreSQL."""
     left = number
-    real = database.commit
 
-    def commit() -> Any:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise Crash
-        return real()
+    def dying(commit: Callable[..., Any]) -> Callable[..., Any]:
+        def commit_or_die(*of: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Crash
+            return commit(*of)
 
-    monkeypatch.setattr(database, "commit", commit)
+        return commit_or_die
+
+    monkeypatch.setattr(database, "commit", dying(database.commit))
+    monkeypatch.setattr(psycopg.Connection, "commit", dying(psycopg.Connection.commit))
 
 
 def line_to_one_that_dies(send: Callable[[], Any]) -> Any:
@@ -153,6 +159,7 @@ def _dies(ber: SiteBox, commit: int, monkeypatch: pytest.MonkeyPatch) -> bool:
 WORLDS = (first_copy, changes, restored_hub, restored_site)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("prepare", WORLDS)
 def test_a_crash_at_every_fifth_commit(
     prepare: Callable[[World], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -162,9 +169,14 @@ def test_a_crash_at_every_fifth_commit(
 
 def main() -> None:
     database_module.PRAGMAS["synchronous"] = "off"
-    for prepare in WORLDS:
-        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
-            print(f"{prepare.__name__}: equal after each of {die(Path(folder), prepare, 1, monkeypatch)} deaths")
+    with server.running() as running:
+        for engine in (None, running):
+            Hub.server = engine
+            for prepare in WORLDS:
+                with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
+                    deaths = die(Path(folder), prepare, 1, monkeypatch)
+                where = "PostgreSQL" if engine else "its file"
+                print(f"{prepare.__name__}, history in {where}: equal after each of {deaths} deaths", flush=True)
 
 
 if __name__ == "__main__":

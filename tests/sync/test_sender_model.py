@@ -33,7 +33,7 @@ from edge.sync.store.digests import ALL_DAYS, Scope
 from edge.tracking import deletion
 from tests.sync.world import EPOCH, GAP, HOUR, SECOND, Hub, SiteBox, assert_digests, assert_equal, kill_at_each_commit
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
 STEPS = 60
 CODES = ("BER", "HAM", "MUC")

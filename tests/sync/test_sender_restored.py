@@ -13,7 +13,7 @@ from edge.sync.store import change_feed, hub_link, sites
 from edge.sync.store.exchange import Batch, Cursor
 from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
 
 @pytest.fixture

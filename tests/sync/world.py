@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from edge.audit import actors
@@ -30,12 +31,15 @@ from edge.records.tags import NewTag
 from edge.sync import batch_format, hub, verify
 from edge.sync.recover import recover
 from edge.sync.sender import BatchRefused, HistoryWaits, LinkError, SecondBox, Sender, Stopped
-from edge.sync.store import copy_digests, digests, hub_link, mirrors, site_quotas, sites
+from edge.sync.store import copy_digests, digests, hub_link, mirrors, remote_batches, site_quotas, sites
 from edge.sync.store.exchange import AssetRecord, LocationRecord, Peer
 from edge.sync.store.hub_link import HubAccess
+from edge.tracking import history_engine
 from edge.tracking.positions import record
+from edge.tracking.postgres import pool
 from edge.tracking.stays import Quality, Scan
 from tests.databases import make_database
+from tests.tracking.postgres.server import Server
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -84,7 +88,48 @@ class Box:
         shutil.copy(file, self.folder / FILE_NAME)
 
 
+_LENT = (
+    "CREATE TEMP TABLE history (position_no, observed_at, seq, seen_for, source_no, delay, quality, rssi, rule, "
+    "PRIMARY KEY (position_no, observed_at, seq))"
+)
+
+
 class Hub(Box):
+    server: Server | None = None  # has the history of new hubs
+
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__(folder, name)
+        self.history = self.server.new_url() if self.server else ""
+
+    @contextmanager
+    def in_use(self) -> Iterator[Hub]:
+        """Open it like a new process, which knows nothing of the last one."""
+        with super().in_use():
+            history_engine.use(self.history)
+            remote_batches.forget()
+            try:
+                yield self
+            finally:
+                history_engine.use("")
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        if not self.history:
+            return super().rows(sql)
+        with closing(sqlite3.connect(self.folder / FILE_NAME)) as file:
+            file.execute(_LENT)
+            with closing(psycopg.connect(self.history)) as remote:
+                if remote.execute("SELECT to_regclass('stay')").fetchone() != (None,):
+                    columns = "track, observed_at, seq, seen_for, source, delay, quality, rssi, rule"
+                    stays = remote.execute(f"SELECT {columns} FROM stay".encode()).fetchall()
+                    file.executemany("INSERT INTO temp.history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", stays)
+            return file.execute(sql).fetchall()
+
+    def copy_history(self) -> None:
+        """Continue with a copy of the history in PostgreSQL, if it is there."""
+        if self.server and self.history:
+            pool.close()
+            self.history = self.server.copy(self.history)
+
     def add_site(self, code: str) -> int:
         with self.in_use():
             made = sites.add_site(self.actor, code, f"Site {code}", hash_secret(code))

@@ -72,7 +72,7 @@ def test_the_pages_of_the_past_board_are_the_file(site: SiteBox, sort: str, monk
     for at in (NOW, NOW - 24 * HOUR, NOW - 90 * HOUR, NOW - 1000 * HOUR):
         filters = PastFilter(at, sort=sort)
         sql, values = past.past_statement(site.organization_id, filters)
-        rows = [past.past_row(row) for row in execute(sql, {**values, "limit": -1, "offset": 0})]
+        rows = past.past_rows(execute(sql, {**values, "limit": -1, "offset": 0}).fetchall())
         for counted in (20_000, -1):
             monkeypatch.setattr(past_board, "COUNTED", counted)
             monkeypatch.setattr(past_board, "_FIRST_BLOCK", 5)

@@ -58,7 +58,7 @@ def assert_pages(box: Box, chance: random.Random, monkeypatch: pytest.MonkeyPatc
                 monkeypatch.setattr(past_board, "MOST_COMPUTED", chance.choice([6, 5000]))
                 filters = PastFilter(at, location_id=place, sort=sort)
                 sql, values = past.past_statement(box.organization_id, filters)
-                rows = [past.past_row(row) for row in execute(sql, {**values, "limit": -1, "offset": 0})]
+                rows = past.past_rows(execute(sql, {**values, "limit": -1, "offset": 0}).fetchall())
                 offset = chance.randrange(len(rows) + 2)
                 for start, limit in ((0, 7), (offset, 5)):
                     page = past_board.board_at(box.organization_id, filters, limit=limit, offset=start)

@@ -1,4 +1,4 @@
-"""History has one seam: only six modules of tracking name its tables. Another engine replaces only these.
+"""History has one seam: only these modules of tracking name its tables, and PostgreSQL serves them.
 
 Current positions are a view of them, which a few lists join.
 """
@@ -16,14 +16,20 @@ from edge.database import models
 
 EDGE = Path(__file__).parents[2] / "edge"
 
-SEAM = {f"tracking.{module}" for module in ("stays", "late_reads", "report", "past", "flows", "copies")}
+SEAM = {
+    f"tracking.{module}"
+    for module in (
+        *("stays", "late_reads", "report", "past", "flows", "copies", "merged_copies", "returned_copies"),
+        *("postgres.batches", "postgres.moving", "postgres.lent_rows"),
+    )
+}
 # These work on the tables as part of the file, regardless of their content.
 OF_THE_FILE = {
     "database.repair": "rebuilds the rows of a damaged file",
     "database.triggers": "notes changes of any table for sync and events",
     "operations.portable_records": "writes every table of a site to a file, and reads it back",
 }
-# These read rows in an order that the seam does not offer yet. They move into it before history has another engine.
+# These read rows in an order that the seam does not offer. With the history in PostgreSQL they are refused.
 READS_ROWS = {
     "feed.rows": "stays by the instants that the change feed names",
     "feed.pages": "tracks in the order of a copy",

@@ -61,6 +61,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "outputs": outputs.outputs_switch,
     "hub": sync.upstream,
     "sites": sync.downstream,
+    "history-database": sync.history_database,
 }
 
 # These read the whole database and the newest backup; the hourly timer leaves them out.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from edge.errors import EdgeError
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
 from edge.sync.store import state as sync_state
+from edge.tracking import history_engine
 
 SECRET = "sync-secret"  # noqa: S105  a file name
 
@@ -52,3 +54,17 @@ def downstream(_: Subject) -> Finding:
     if ill:
         return warning(f"problems at sites: {some(ill, 3)}", "edge doctor on the box of that site")
     return ok(f"{len(reported)} sites are up to date" if len(reported) > 1 else "1 site is up to date")
+
+
+def history_database(_: Subject) -> Finding:
+    """Check that a hub with its history in PostgreSQL reaches it."""
+    if not history_engine.is_remote():
+        return ok("the history is in this box's own database")
+    try:
+        number = history_engine.lent_rows.count_partitions()
+    except EdgeError as error:
+        return problem(
+            f"PostgreSQL: {error}. History is not shown, and sites wait",
+            "check hub.history and that PostgreSQL runs: systemctl status postgresql",
+        )
+    return ok(f"PostgreSQL answers; the stays have {number} partitions")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain as chain_of
 from typing import NamedTuple
 
 from edge import clock
@@ -15,7 +16,7 @@ from edge.database.connection import execute, execute_many, reading
 from edge.database.sliced_writing import ROWS_OF_STEP, slices_of, write_in_slices
 from edge.doors import passage_copies
 from edge.errors import Unavailable
-from edge.sync.store import known_records, mirrors, refused_data, site_quotas
+from edge.sync.store import known_records, mirrors, refused_data, remote_batches, site_cursors, site_quotas
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import (
     AntennaName,
@@ -31,7 +32,7 @@ from edge.sync.store.exchange import (
     Stay,
     TrackState,
 )
-from edge.tracking import copies
+from edge.tracking import copies, history_engine
 from edge.tracking.copies import SiteTrack
 from edge.tracking.stays import ScanSource, number_of
 from edge.validation.values import MAX_INT64
@@ -80,11 +81,12 @@ def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
     if not _begin(peer.no):
         raise Unavailable("an earlier batch of this site is still being written", 1)
     try:
+        remote_batches.settle(peer.no)
         return _take(peer, base, batch, chain)
     except _NotKnown as error:
         return Taken(False, base, error.needs)
     except _Moved:
-        return Taken(False, cursor_of(peer.no))
+        return Taken(False, site_cursors.cursor_of(peer.no))
     finally:
         _busy_sites.discard(peer.no)
 
@@ -92,7 +94,7 @@ def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
 def _take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
     with reading():
         if batch.until_seq < base.acked_seq or not _is_at(peer.no, base):  # equal for batches with positions only
-            return Taken(False, cursor_of(peer.no))
+            return Taken(False, site_cursors.cursor_of(peer.no))
         _check_parents(peer, batch.locations)
         known = copies.site_tracks(peer.no, [state.no for state in batch.tracks])
         _check_declared(batch, _resolve(peer, batch), known, batch.assets, batch.locations)
@@ -104,13 +106,17 @@ def _take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
         batch, refused = _without_invalid(peer, batch, known)
     aside += (f"{item}: {reason}" for item, reason in refused.items())
     done = Cursor(base.epoch, batch.until_seq, chain)
-    _in_slices(peer.no, base, _write(peer, batch, refused), lambda: _move_cursor(peer.no, done, batch.horizon))
+    sources: list[int] = []
+    steps = _write(peer, batch, refused, sources)
+    if history_engine.is_remote():
+        _in_slices(peer.no, base, steps)
+        with remote_batches.writing_stays(peer.no, base, done, batch.horizon):
+            for _ in _write_stays(peer.no, batch, sources):
+                pass
+    else:
+        steps = chain_of(steps, _write_stays(peer.no, batch, sources))
+        _in_slices(peer.no, base, steps, lambda: site_cursors.move_cursor(peer.no, done, batch.horizon))
     return Taken(True, done, aside=aside[-refused_data.MOST_ASIDE :])
-
-
-def cursor_of(site_no: int) -> Cursor:
-    """Return the hub's position in the site's data."""
-    return Cursor(*execute("SELECT epoch, acked_seq, chain FROM site WHERE no = ?", (site_no,)).fetchone())
 
 
 def _begin(site_no: int) -> bool:
@@ -130,13 +136,6 @@ def _is_at(site_no: int, base: Cursor) -> bool:
         (site_no, *base),
     ).fetchone()
     return row is not None
-
-
-def _move_cursor(site_no: int, done: Cursor, horizon: int) -> None:
-    execute(
-        "UPDATE site SET acked_seq = ?, chain = ?, horizon = max(horizon, ?), last_commit_at = ? WHERE no = ?",
-        (done.acked_seq, done.chain, horizon, clock.now(), site_no),
-    )
 
 
 def _in_slices(site_no: int, base: Cursor, steps: Iterator[None], done: Callable[[], None] = lambda: None) -> None:
@@ -168,8 +167,11 @@ def _without_invalid(peer: Peer, batch: Batch, known: Mapping[int, SiteTrack]) -
     return batch, refused | not_stored | ahead | too_many
 
 
-def _write(peer: Peer, batch: Batch, refused: Mapping[str, str]) -> Iterator[None]:
-    """Write everything except records, in steps. Each step looks up the ids that it needs, since others write, too."""
+def _write(peer: Peer, batch: Batch, refused: Mapping[str, str], sources: list[int]) -> Iterator[None]:
+    """Write everything except records and stays, in steps, and append the numbers of the sources.
+
+    Each step looks up the ids that it needs, since others write, too.
+    """
     refused_data.set_all_aside(peer.no, refused)
     for kind, names in ((Kind.READER, batch.readers), (Kind.PERSON, batch.people)):
         for part in slices_of(sorted(names.items())):
@@ -184,17 +186,19 @@ def _write(peer: Peer, batch: Batch, refused: Mapping[str, str]) -> Iterator[Non
     for seen in slices_of(batch.seen):
         _keep_seen(peer.no, seen)
         yield
-    for no in batch.gone_tracks:
-        for track in copies.site_tracks(peer.no, [no]).values():
-            yield from _replace_range(track.no, Patch(no, -MAX_INT64, MAX_INT64, ()), (), -MAX_INT64)
-            copies.delete_track(track.no)
-        yield
-    sources: list[int] = []
     for origins in slices_of(batch.origins):
         sources += _source_numbers(peer, origins)
         yield
-    yield from _replace_stays(peer.no, batch.patches, sources, batch.horizon)
     yield from _keep_passages(peer, batch)
+
+
+def _write_stays(site_no: int, batch: Batch, sources: Sequence[int]) -> Iterator[None]:
+    for no in batch.gone_tracks:
+        for track in copies.site_tracks(site_no, [no]).values():
+            yield from _replace_range(track.no, Patch(no, -MAX_INT64, MAX_INT64, ()), (), -MAX_INT64)
+            copies.delete_track(track.no)
+        yield
+    yield from _replace_stays(site_no, batch.patches, sources, batch.horizon)
 
 
 def _keep_passages(peer: Peer, batch: Batch) -> Iterator[None]:

@@ -23,7 +23,7 @@ from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Peer, Record, TrackState
 from edge.sync.store.hub_link import HubAccess, Target
 from edge.sync.store.refused_data import set_aside
-from edge.tracking import copies
+from edge.tracking import copies, returned_copies
 from edge.tracking.stays import ScanSource, number_of
 
 
@@ -186,15 +186,15 @@ def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int
         set_aside(HUB, f"history {state.no}", "its asset or location does not exist here; the hub keeps it")
         return None
     values = (location, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq, state.row_rule)
-    row = copies.own_track(asset)
+    row = returned_copies.own_track(asset)
     if row is None:
-        copies.recover_track(state.no, asset, organization_id, values)
+        returned_copies.recover_track(state.no, asset, organization_id, values)
         return state.no
     no, last_seen_at = row
     if no != state.no:  # it was read here since and has a new number; the hub drops the old one
         execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.TRACK, state.no))
     if last_seen_at < state.last_seen_at:
-        copies.recover_position(no, values)
+        returned_copies.recover_position(no, values)
     return no
 
 
@@ -213,4 +213,4 @@ def _take_stays(patches: Sequence[Patch], numbers: Mapping[int, int | None], sou
         for patch in patches
         for stay in patch.stays
     ]
-    copies.recover_rows(rows)  # leaves out those without a track or source here
+    returned_copies.recover_rows(rows)  # leaves out those without a track or source here

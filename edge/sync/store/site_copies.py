@@ -25,7 +25,7 @@ from edge.sync.store.exchange import (
     TrackState,
 )
 from edge.sync.store.record_copies import tag_pairs
-from edge.tracking import copies
+from edge.tracking import returned_copies
 from edge.tracking.copies import StayColumns
 
 RECORDS = 1000  # per page
@@ -80,9 +80,9 @@ def record(peer: Peer, remote_id: int) -> Any:
 
 def tracks(peer: Peer, after: int) -> CopyPage:
     """Return current positions, each with its newest stay."""
-    states = [TrackState(*row) for row in copies.tracks_after(peer.no, after, TRACKS)]
+    states = [TrackState(*row) for row in returned_copies.tracks_after(peer.no, after, TRACKS)]
     keys = [(state.no, state.row_at, state.row_seq) for state in states]
-    origins, patches = _patches(copies.stays_by_key(peer.no, keys))
+    origins, patches = _patches(returned_copies.stays_by_key(peer.no, keys))
     following = [states[-1].no] if len(states) == TRACKS else None
     return CopyPage(_batch(tracks=states, origins=origins, patches=patches), following)
 
@@ -91,14 +91,14 @@ def history(peer: Peer, after: PageEnd) -> CopyPage:
     """Return stays ordered by track, together with their tracks."""
     rows: list[StayColumns] = []
     track, at, seq = after
-    for no, remote_no in copies.numbers_from(peer.no, track):
+    for no, remote_no in returned_copies.numbers_from(peer.no, track):
         begin = (at, seq) if remote_no == track else (-(2**62), 0)
-        rows += copies.stays_after(peer.no, no, *begin, STAYS - len(rows))
+        rows += returned_copies.stays_after(peer.no, no, *begin, STAYS - len(rows))
         if len(rows) == STAYS:
             break
     origins, patches = _patches(rows)
     numbers = [patch.track for patch in patches]
-    states = [TrackState(*row) for row in copies.tracks_by_number(peer.no, numbers)]
+    states = [TrackState(*row) for row in returned_copies.tracks_by_number(peer.no, numbers)]
     following = list(rows[-1][:3]) if len(rows) == STAYS else None
     return CopyPage(_batch(tracks=states, origins=origins, patches=patches), following)
 

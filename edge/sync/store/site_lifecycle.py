@@ -20,7 +20,7 @@ from edge.records.tags import TagRow
 from edge.sync.store import change_feed, mirrors, record_copies, site_copies, site_health, sites
 from edge.sync.store.exchange import AssetRecord, LocationRecord
 from edge.sync.store.sites import Site
-from edge.tracking import copies, stays
+from edge.tracking import merged_copies, stays
 from edge.validation.values import MAX_KEY
 
 MOST_FORMER_CODES = 20
@@ -174,7 +174,7 @@ def _merge_step(actor: Actor, site_no: int, into_no: int) -> bool:
                 _unite(site, into, remote_id, older, newer)
             act.note_changes("site.merged", subject, {})
             return False
-        if is_one_box and copies.drop_repeated_rows(site.no, into.no, PAIRS):
+        if is_one_box and merged_copies.drop_repeated_rows(site.no, into.no, PAIRS):
             act.note_changes("site.merged", subject, {})
             return False
         if is_one_box:

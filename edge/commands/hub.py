@@ -1,0 +1,69 @@
+"""`edge hub`: where a hub keeps the history of its sites."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import click
+
+from edge.commands.context import Setup, open_file
+from edge.database import migrate
+from edge.errors import SetupError
+from edge.operations.files import hold
+from edge.sync.store import remote_batches
+from edge.tracking import history_engine
+
+
+@click.group()
+def hub() -> None:
+    """Keep the history of all sites in PostgreSQL."""
+
+
+@hub.command("move-history")
+@click.option("--to", "url", help="URL of an empty database of PostgreSQL.")
+@click.option("--back", is_flag=True, help="From PostgreSQL back to this box's own database.")
+@click.pass_obj
+def move_history(setup: Setup, url: str | None, *, back: bool) -> None:
+    """Move the stays of all sites to PostgreSQL, or back.
+
+    Run it while the service runs, then again after stopping the service: the second run copies only what has changed.
+    It can be interrupted and repeated.
+    """
+    if (url is None) == (not back):
+        raise click.UsageError("Give either --to URL or --back")
+    open_file(setup)
+    migrate.check_schema(setup.config.data_dir)
+    history_engine.use(url or setup.config.hub_history)
+    if not history_engine.is_remote():
+        raise SetupError("hub.history is empty, so the history is here already")
+    with ExitStack() as stack:
+        is_stopped = True
+        try:
+            stack.enter_context(hold(setup.config.data_dir))
+        except SetupError:
+            is_stopped = False
+        if back:
+            _bring_back(is_stopped=is_stopped)
+        else:
+            _move_there(is_stopped=is_stopped)
+    history_engine.close()
+
+
+def _move_there(*, is_stopped: bool) -> None:
+    moving = history_engine.moving
+    moving.check_free()
+    done = 0
+    for done in moving.copy_there():
+        click.echo(f"{done} stays are equal in PostgreSQL")
+    if not is_stopped:
+        click.echo("Now stop the service, and run this command again to complete the move.")
+        return
+    click.echo(f"{moving.finish_there()} stays moved and compared. Set hub.history to this URL and start the service.")
+
+
+def _bring_back(*, is_stopped: bool) -> None:
+    if not is_stopped:
+        raise SetupError("The service is running; stop it first: systemctl stop edge")
+    remote_batches.settle_all()
+    number = history_engine.moving.bring_back()
+    click.echo(f"{number} stays are back and compared. Empty hub.history and start the service.")

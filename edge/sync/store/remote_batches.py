@@ -1,0 +1,126 @@
+"""Batches of a hub whose stays are in PostgreSQL.
+
+Records, tracks and sources are written to the hub's own database first. Then the stays and the new cursor commit in one
+transaction of PostgreSQL. The cursor here, row counts and removed tracks follow. A hub that dies before they do writes
+them when the site reports again, because PostgreSQL keeps them with the cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from edge.database.connection import execute, execute_many, writing
+from edge.sync.store import epochs, site_cursors, sites
+from edge.sync.store.exchange import Cursor
+from edge.tracking import copies, history_engine
+
+if TYPE_CHECKING:
+    from edge.tracking.postgres.batches import Effects
+
+_settled: set[int] = set()  # sites whose last batch is complete in both databases, as far as this process knows
+
+
+def forget() -> None:
+    """Look at each site again, for example after another database was opened."""
+    _settled.clear()
+
+
+@contextmanager
+def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int) -> Iterator[None]:
+    """Commit the stays written inside with the cursor, and then what follows from them."""
+    with history_engine.batches.transaction():
+        yield
+        _settled.discard(site_no)
+        effects = history_engine.batches.commit(site_no, _base(base), _as_json(done), horizon)
+    _finish(site_no, done, horizon, effects)
+    _settled.add(site_no)
+
+
+def settle(site_no: int) -> bool:
+    """Complete the last batch of a site if this hub died after PostgreSQL had committed it.
+
+    If PostgreSQL was restored from a backup and lacks batches, the site sends them again. Returns whether it has looked
+    at the site. Raises Unavailable.
+    """
+    if not history_engine.is_remote() or site_no in _settled:
+        return False
+    last = history_engine.batches.committed(site_no)
+    here = site_cursors.cursor_of(site_no)
+    if last is not None:
+        done = _cursor(last.done)
+        if here == done:
+            pass
+        elif last.base == _base(here) and _has_positions_of(last.effects):
+            _finish(site_no, done, last.horizon, last.effects)
+        elif here.epoch == done.epoch and here.acked_seq > done.acked_seq:
+            with writing():
+                site_cursors.move_cursor(site_no, done, 0)
+        else:
+            _forget_newer(site_no)
+            note_cursor(site_no)
+    _settled.add(site_no)
+    return True
+
+
+def settle_all() -> None:
+    """Complete the last batch of each site."""
+    for site in sites.list_sites(None):
+        settle(site.no)
+
+
+def _has_positions_of(effects: Effects) -> bool:
+    """Return whether this database has the positions of a batch, which it lacks if its files were copied back."""
+    tracks = effects.row_counts.keys() - set(effects.gone_tracks)
+    return history_engine.batches.newest_keys(tracks) == copies.keys_of_newest(tracks)
+
+
+def note_cursor(site_no: int) -> None:
+    """Record in PostgreSQL that a site was set to another cursor here, without stays."""
+    if history_engine.is_remote():
+        history_engine.batches.note_cursor(site_no, _as_json(site_cursors.cursor_of(site_no)))
+
+
+def _forget_newer(site_no: int) -> None:
+    """Delete stays that are newer than the positions here, because this database was restored from a backup.
+
+    So the comparison with the site finds what is missing here, and the site sends it again with its positions.
+    """
+    counts, without_rows = history_engine.batches.drop_newer(copies.newest_keys(site_no))
+    with writing():
+        copies.set_row_counts(counts)
+        for track in without_rows:
+            copies.remove_track(track)
+        execute("DELETE FROM history_digest WHERE site_no = ?", (site_no,))
+    unknown = {no for no in history_engine.batches.tracks_above(copies.last_number()) if not copies.is_track(no)}
+    if unknown:
+        history_engine.batches.drop_tracks(unknown)
+
+
+def _finish(site_no: int, done: Cursor, horizon: int, effects: Effects) -> None:
+    with writing():
+        copies.set_row_counts(effects.row_counts)
+        for track in effects.gone_tracks:
+            copies.remove_track(track)
+        execute_many(
+            "DELETE FROM history_digest WHERE site_no = ? AND day = ?", [(site_no, day) for day in effects.days]
+        )
+        if execute("SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = 'event_stay_added'").fetchone():
+            rows = [(track,) for track in effects.row_counts]
+            execute_many("INSERT INTO event_candidate (kind, key) VALUES (1, ?)", rows)
+        site_cursors.move_cursor(site_no, done, horizon)
+
+
+def _base(cursor: Cursor) -> list[Any]:
+    """Return where a batch follows, with the epoch of this hub: a backup that is restored begins another one."""
+    return [*_as_json(cursor), epochs.hub_epoch()]
+
+
+def _as_json(cursor: Cursor) -> list[Any]:
+    return [cursor.epoch, cursor.acked_seq, cursor.chain.hex()]
+
+
+def _cursor(values: list[Any]) -> Cursor:
+    epoch, acked_seq, chain = values
+    return Cursor(epoch, acked_seq, bytes.fromhex(chain))

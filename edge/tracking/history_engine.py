@@ -1,0 +1,92 @@
+"""The engine that has the stays: this database file, or PostgreSQL on a hub with `hub.history`.
+
+It is chosen once, at start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from edge.errors import Conflict, SetupError
+
+if TYPE_CHECKING:
+    from edge.tracking.postgres import batches as batches
+    from edge.tracking.postgres import lent_rows as lent_rows
+    from edge.tracking.postgres import moving as moving
+
+NO_OWN_READS = (
+    "This hub keeps its history in PostgreSQL and takes no reads or scans of its own: let a site read them, or empty "
+    "hub.history"
+)
+NO_FEED = (
+    "This hub keeps its history in PostgreSQL, so read it there, or from the sites: the open feed and EPCIS are "
+    "available on boxes with their history in their own database"
+)
+_url = ""
+
+
+def use(url: str) -> None:
+    """Choose the engine: PostgreSQL at this URL, or with an empty one this file. Raises SetupError."""
+    global _url
+    if url:
+        try:
+            # Imported here because it is an optional extra, and a box without it should not load it.
+            from edge.tracking.postgres import pool
+        except ImportError as error:
+            raise SetupError(
+                "hub.history is set, which needs an extra: pip install 'edge[postgres]'. Or empty the setting."
+            ) from error
+        pool.use(url)
+    _url = url
+
+
+def is_remote() -> bool:
+    """Return True if PostgreSQL has the stays."""
+    return bool(_url)
+
+
+def __getattr__(name: str) -> Any:
+    """Return a module of PostgreSQL. It is loaded with its first use, since only some hubs need it."""
+    if name in ("batches", "lent_rows", "moving"):
+        return import_module(f"edge.tracking.postgres.{name}")
+    raise AttributeError(name)
+
+
+@contextmanager
+def lending(select: Callable[[], Sequence[tuple[Any, ...]]]) -> Iterator[None]:
+    """Lend rows of PostgreSQL to the statements inside, if it has the stays; see `edge.tracking.postgres.lent_rows`."""
+    if not _url:
+        yield
+        return
+    with import_module("edge.tracking.postgres.lent_rows").lent(select()):
+        yield
+
+
+def close() -> None:
+    """Close the connections to PostgreSQL, if there are any."""
+    if _url:
+        from edge.tracking.postgres import pool
+
+        pool.close()
+
+
+def check_own_reads() -> None:
+    """Raise Conflict if this machine may not record reads."""
+    if _url:
+        raise Conflict(NO_OWN_READS)
+
+
+def check_feed() -> None:
+    """Raise Conflict if the open feed and EPCIS cannot read the stays."""
+    if _url:
+        raise Conflict(NO_FEED)
+
+
+def shown_url(url: str) -> str:
+    """Return a URL of PostgreSQL without user and password."""
+    split = urlsplit(url)
+    return urlunsplit((split.scheme, split.netloc.rpartition("@")[2], split.path, "", ""))

@@ -1,0 +1,292 @@
+"""A batch of a site in one transaction of PostgreSQL: its stays, and how far the site is.
+
+The hub's own database is written before (records, tracks, sources) and after it (the cursor, counts of rows). What is
+to be written afterwards commits with the stays, so a hub that dies in between does it later, once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from psycopg.types.json import Jsonb
+
+from edge import clock
+from edge.tracking.postgres.pool import Connection, connected
+
+Key = tuple[int, int, int]  # of a row: track, observed_at, seq
+
+
+class Effects(NamedTuple):
+    """What the database of the hub has to do after a batch."""
+
+    row_counts: Mapping[int, int]  # by track
+    gone_tracks: Sequence[int]
+    days: Sequence[int]  # with changed rows
+
+
+class Committed(NamedTuple):
+    """The last committed batch of a site. The cursors are in the form of `Cursor`, with the chain in hex."""
+
+    base: list[Any]
+    done: list[Any]
+    horizon: int
+    effects: Effects
+
+
+class _Batch(threading.local):
+    connection: Connection | None = None
+
+    def __init__(self) -> None:
+        self.changed: set[int] = set()
+        self.days: set[int] = set()
+        self.gone: list[int] = []
+
+
+_batch = _Batch()
+
+
+@contextmanager
+def transaction() -> Iterator[None]:
+    """Run the functions below in one transaction, which `commit` commits."""
+    with connected() as connection:
+        connection.autocommit = False
+        _batch.connection = connection
+        _batch.changed, _batch.days, _batch.gone = set(), set(), []
+        try:
+            yield
+        finally:
+            _batch.connection = None
+            if not connection.closed:
+                connection.rollback()
+                connection.autocommit = True
+
+
+def _begun() -> Connection:
+    if _batch.connection is None:
+        raise RuntimeError("no batch is begun")
+    return _batch.connection
+
+
+def _run(sql: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+    """Run a statement within the batch, or on its own."""
+    if _batch.connection is not None:
+        cursor = _batch.connection.execute(sql.encode(), values)
+        return cursor.fetchall() if cursor.description else []
+    with connected() as connection:
+        cursor = connection.execute(sql.encode(), values)
+        return cursor.fetchall() if cursor.description else []
+
+
+_WITHIN = """
+SELECT s.track, s.observed_at, s.seq
+FROM unnest(%(tracks)s::bigint[], %(since)s::bigint[], %(until)s::bigint[]) AS r(track, since, until)
+CROSS JOIN LATERAL (
+    SELECT * FROM stay WHERE track = r.track AND observed_at BETWEEN r.since AND r.until
+) s
+"""
+
+
+def _ranges(ranges: Sequence[tuple[int, int, int]]) -> dict[str, list[int]]:
+    return {name: [one[column] for one in ranges] for column, name in enumerate(("tracks", "since", "until"))}
+
+
+def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[Key]:
+    rows = _run(f"{_WITHIN} WHERE s.observed_at + s.seen_for >= %(ended)s", {**_ranges(ranges), "ended": ended_from})
+    return {(track, at, seq) for track, at, seq in rows}
+
+
+def count_within(ranges: Sequence[tuple[int, int, int]], most: int) -> int:
+    sql = f"SELECT count(*) FROM ({_WITHIN} LIMIT %(most)s) AS limited"
+    number: int = _run(sql, {**_ranges(ranges), "most": most})[0][0]
+    return number
+
+
+def keys_after(track: int, after: tuple[int, int], until: int, limit: int) -> list[tuple[int, int, int]]:
+    rows = _run(
+        "SELECT observed_at, seq, observed_at + seen_for FROM stay WHERE track = %(track)s "
+        "AND (observed_at, seq) > (%(at)s, %(seq)s) AND observed_at <= %(until)s ORDER BY observed_at, seq "
+        "LIMIT %(limit)s",
+        {"track": track, "at": after[0], "seq": after[1], "until": until, "limit": limit},
+    )
+    return [(at, seq, end) for at, seq, end in rows]
+
+
+_DELETE = """
+DELETE FROM stay s USING unnest(%(tracks)s::bigint[], %(times)s::bigint[], %(numbers)s::int[]) AS k(track, at, seq)
+WHERE s.track = k.track AND s.observed_at = k.at AND s.seq = k.seq
+"""
+_MERGE = """
+INSERT INTO stay AS s (track, observed_at, seq, seen_for, source, delay, quality, rule, rssi)
+SELECT track, observed_at, seq, seen_for, source, delay, quality, rule, rssi FROM staging
+ON CONFLICT (track, observed_at, seq) DO UPDATE SET seen_for = excluded.seen_for, source = excluded.source,
+    delay = excluded.delay, quality = excluded.quality, rule = excluded.rule, rssi = excluded.rssi
+WHERE (s.seen_for, s.source, s.delay, s.quality, s.rule, s.rssi) IS DISTINCT FROM
+    (excluded.seen_for, excluded.source, excluded.delay, excluded.quality, excluded.rule, excluded.rssi)
+"""
+_COPY = "COPY staging (track, observed_at, seq, seen_for, source, delay, quality, rule, rssi) FROM STDIN"
+
+
+def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, ...]]) -> None:
+    """Delete rows, and insert or replace others, with one COPY and one merge. Call within `transaction`."""
+    keys = list(gone)
+    for track, at, _ in (*keys, *new_rows):
+        _batch.changed.add(track)
+        _batch.days.add(at // clock.DAY)
+    if keys:
+        tracks, times, numbers = ([key[column] for key in keys] for column in range(3))
+        _run(_DELETE, {"tracks": tracks, "times": times, "numbers": numbers})
+    if new_rows:
+        _run("TRUNCATE staging")
+        with _begun().cursor() as cursor, cursor.copy(_COPY) as copied:
+            for key, values in new_rows.items():
+                copied.write_row((*key, *values))
+        _run(_MERGE)
+
+
+def recount(tracks: Collection[int]) -> None:
+    """Count the rows of these tracks again with this batch."""
+    _batch.changed.update(tracks)
+
+
+def remove_track(track: int) -> None:
+    """Let the hub delete a track after this batch."""
+    _batch.gone.append(track)
+
+
+def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effects:
+    """Commit the stays with the site's cursor. Returns what the hub has to do afterwards."""
+    connection = _begun()
+    changed = sorted(_batch.changed)
+    counts = dict.fromkeys(changed, 0) | dict(
+        _run("SELECT track, count(*) FROM stay WHERE track = ANY(%(tracks)s) GROUP BY track", {"tracks": changed})
+    )
+    effects = Effects(counts, _batch.gone, sorted(_batch.days))
+    _run(
+        "INSERT INTO site_cursor (site, base, done, horizon, effects) "
+        "VALUES (%(site)s, %(base)s, %(done)s, %(horizon)s, %(effects)s) ON CONFLICT (site) DO UPDATE "
+        "SET base = excluded.base, done = excluded.done, horizon = excluded.horizon, effects = excluded.effects",
+        {
+            "site": site_no,
+            "base": Jsonb(base),
+            "done": Jsonb(done),
+            "horizon": horizon,
+            "effects": Jsonb([sorted(counts.items()), effects.gone_tracks, effects.days]),
+        },
+    )
+    connection.commit()
+    return effects
+
+
+def committed(site_no: int) -> Committed | None:
+    """Return the last batch of a site that PostgreSQL has."""
+    rows = _run("SELECT base, done, horizon, effects FROM site_cursor WHERE site = %(site)s", {"site": site_no})
+    for base, done, horizon, (counts, gone, days) in rows:
+        return Committed(base, done, horizon, Effects(dict(counts), gone, days))
+    return None
+
+
+def commit_rows() -> None:
+    """Commit rows that are of no batch."""
+    _begun().commit()
+
+
+def note_cursor(site_no: int, cursor: list[Any]) -> None:
+    """Record that a site is at this cursor in both databases."""
+    _run(
+        "INSERT INTO site_cursor (site, base, done, horizon, effects) VALUES (%(site)s, %(at)s, %(at)s, 0, %(none)s) "
+        "ON CONFLICT (site) DO UPDATE SET base = excluded.base, done = excluded.done, effects = excluded.effects",
+        {"site": site_no, "at": Jsonb(cursor), "none": Jsonb([[], [], []])},
+    )
+
+
+_DROP_NEWER = """
+WITH known AS MATERIALIZED (
+    SELECT * FROM unnest(%(tracks)s::bigint[], %(times)s::bigint[], %(numbers)s::int[]) AS k(no, at, seq)
+), newest AS MATERIALIZED (
+    SELECT known.no, known.at, known.seq, s.observed_at AS newest_at, s.seq AS newest_seq,
+           EXISTS (SELECT 1 FROM stay WHERE stay.track = known.no AND observed_at = known.at AND stay.seq = known.seq)
+               AS is_there
+    FROM known CROSS JOIN LATERAL (
+        SELECT observed_at, seq FROM stay WHERE stay.track = known.no
+        ORDER BY observed_at DESC, seq DESC LIMIT 1
+    ) s
+)
+DELETE FROM stay USING newest n WHERE stay.track = n.no AND (n.newest_at, n.newest_seq) <> (n.at, n.seq)
+    AND ((stay.observed_at, stay.seq) > (n.at, n.seq)
+         OR NOT n.is_there AND (stay.observed_at, stay.seq) = (n.newest_at, n.newest_seq))
+RETURNING stay.track
+"""
+
+
+def drop_newer(positions: Sequence[Key]) -> tuple[dict[int, int], set[int]]:
+    """Delete rows that are newer than the newest one that the hub knows (track, begin, number).
+
+    If it does not exist any more, the row before it is deleted, too. Returns the counts of rows left of the tracks that
+    were changed, and the tracks without rows.
+    """
+    tracks, times, numbers = ([key[column] for key in positions] for column in range(3))
+    changed = {no for (no,) in _run(_DROP_NEWER, {"tracks": tracks, "times": times, "numbers": numbers})}
+    counted = "SELECT track, count(*) FROM stay WHERE track = ANY(%(tracks)s) GROUP BY track"
+    counts = dict(_run(counted, {"tracks": tracks}))
+    return {no: counts[no] for no in changed if no in counts}, set(tracks) - counts.keys()
+
+
+def newest_keys(tracks: Collection[int]) -> set[Key]:
+    """Return the key of the newest row of each of these tracks that has one."""
+    rows = _run(
+        "SELECT s.track, s.observed_at, s.seq FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL ("
+        "SELECT * FROM stay WHERE track = t.no ORDER BY observed_at DESC, seq DESC LIMIT 1) s",
+        {"tracks": list(tracks)},
+    )
+    return {(track, at, seq) for track, at, seq in rows}
+
+
+def tracks_above(number: int) -> set[int]:
+    """Return the tracks with rows whose number is above this one."""
+    return {no for (no,) in _run("SELECT DISTINCT track FROM stay WHERE track > %(no)s", {"no": number})}
+
+
+def drop_tracks(tracks: Collection[int]) -> None:
+    """Delete all rows of these tracks."""
+    _run("DELETE FROM stay WHERE track = ANY(%(tracks)s)", {"tracks": list(tracks)})
+
+
+_ENDED = """
+SELECT t.no FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
+    SELECT observed_at + seen_for AS ended_at, lead(observed_at) OVER (ORDER BY observed_at, seq) AS following
+    FROM stay WHERE track = t.no ORDER BY observed_at, seq LIMIT 2
+) s WHERE s.ended_at < %(before)s AND s.following IS NOT NULL LIMIT %(limit)s
+"""
+
+
+def tracks_ended_before(tracks: Sequence[int], before: int, limit: int) -> list[int]:
+    """Return those of these tracks whose oldest row ended before a time and is not their only one."""
+    return [no for (no,) in _run(_ENDED, {"tracks": list(tracks), "before": before, "limit": limit})]
+
+
+_DELETE_BEFORE = """
+DELETE FROM stay WHERE track = %(track)s AND (observed_at, seq) IN (
+    SELECT observed_at, seq FROM stay WHERE track = %(track)s AND observed_at + seen_for < %(before)s
+      AND (observed_at, seq) < (SELECT observed_at, seq FROM stay WHERE track = %(track)s
+                                ORDER BY observed_at DESC, seq DESC LIMIT 1)
+    ORDER BY observed_at, seq LIMIT %(limit)s)
+RETURNING 1
+"""
+
+
+def delete_rows_before(track: int, before: int, limit: int) -> tuple[int, int]:
+    """Delete old rows of a track, never its newest. Returns the number deleted, and the number left."""
+    deleted = len(_run(_DELETE_BEFORE, {"track": track, "before": before, "limit": limit}))
+    left: int = _run("SELECT count(*) FROM stay WHERE track = %(track)s", {"track": track})[0][0]
+    return deleted, left
+
+
+def delete_rows(track: int, keys: Sequence[tuple[int, int]]) -> int:
+    """Delete these rows of a track. Returns the number left."""
+    tracks, times, numbers = [track] * len(keys), [at for at, _ in keys], [seq for _, seq in keys]
+    _run(_DELETE, {"tracks": tracks, "times": times, "numbers": numbers})
+    left: int = _run("SELECT count(*) FROM stay WHERE track = %(track)s", {"track": track})[0][0]
+    return left

@@ -1,0 +1,201 @@
+"""Rows of PostgreSQL, lent to statements of the database file.
+
+A list of stays joins records, which are in the file. So the stays that it needs are copied to a temporary table of the
+same name as the empty one of the file, for as long as the statement runs. SQLite prefers temporary tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from edge.database.connection import execute, execute_many
+from edge.tracking.postgres.pool import fetch
+
+Row = tuple[Any, ...]
+
+_TABLE = """
+CREATE TEMP TABLE IF NOT EXISTS history (
+    position_no INTEGER NOT NULL, observed_at INTEGER NOT NULL, seq INTEGER NOT NULL, seen_for INTEGER NOT NULL,
+    source_no INTEGER NOT NULL, delay INTEGER NOT NULL, quality INTEGER NOT NULL, rule INTEGER NOT NULL, rssi INTEGER,
+    PRIMARY KEY (position_no, observed_at, seq)
+) WITHOUT ROWID
+"""
+_COLUMNS = "s.track, s.observed_at, s.seq, s.seen_for, s.source, s.delay, s.quality, s.rule, s.rssi"
+EARLIEST, LATEST = -(2**62), 2**62
+
+
+@contextmanager
+def lent(rows: Sequence[Row]) -> Iterator[None]:
+    """Lend rows to the statements of this thread."""
+    execute(_TABLE)
+    try:
+        execute_many("INSERT INTO temp.history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        yield
+    finally:
+        execute("DELETE FROM temp.history")
+
+
+def count_partitions() -> int:
+    """Return the number of partitions of the stays, which shows that PostgreSQL answers."""
+    number: int = fetch("SELECT count(*) FROM pg_inherits WHERE inhparent = 'stay'::regclass", {})[0][0]
+    return number
+
+
+_PERIOD = f"""
+SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
+    SELECT * FROM stay WHERE track = t.no AND observed_at < %(until)s AND observed_at >= coalesce((
+        SELECT observed_at FROM stay WHERE track = t.no AND observed_at <= %(since)s
+        ORDER BY observed_at DESC LIMIT 1), %(since)s)
+    ORDER BY observed_at DESC, seq DESC LIMIT %(most)s
+) s
+"""
+
+
+def of_period(tracks: Collection[int], since: int, until: int = LATEST, most: int | None = None) -> list[Row]:
+    """Return the rows of tracks that began in a period, with the one in progress when it begins.
+
+    With `most`, only the newest ones of each track.
+    """
+    return fetch(_PERIOD, {"tracks": list(tracks), "since": since, "until": until, "most": most})
+
+
+_NEWEST = f"""
+SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
+    SELECT * FROM stay WHERE track = t.no AND observed_at < %(before)s
+    ORDER BY observed_at DESC, seq DESC LIMIT %(most)s
+) s
+"""
+
+
+def newest(tracks: Collection[int], most: int | None, before: int = LATEST) -> list[Row]:
+    """Return the newest rows of each track that began before a moment, all if `most` is None."""
+    return fetch(_NEWEST, {"tracks": list(tracks), "most": most, "before": before})
+
+
+_COUNT = "SELECT count(*) FROM stay WHERE track = ANY(%(tracks)s) AND observed_at BETWEEN %(since)s AND %(until)s"
+_PAGE = f"""
+SELECT {_COLUMNS} FROM stay s WHERE track = ANY(%(tracks)s) AND observed_at BETWEEN %(since)s AND %(until)s
+ORDER BY observed_at {{0}}, seq {{0}} LIMIT %(limit)s OFFSET %(offset)s
+"""
+_BEFORE = f"""
+SELECT {_COLUMNS} FROM stay s WHERE track = ANY(%(tracks)s) AND (observed_at, seq) < (%(at)s, %(seq)s)
+ORDER BY observed_at DESC, seq DESC LIMIT 1
+"""
+
+
+def count(tracks: Sequence[int], since: int | None, until: int | None) -> int:
+    """Return the number of rows that began in a period, both ends included."""
+    number: int = fetch(_COUNT, {"tracks": list(tracks), **_bounds(since, until)})[0][0]
+    return number
+
+
+def page(
+    tracks: Sequence[int], since: int | None, until: int | None, limit: int, offset: int, *, newest_first: bool
+) -> list[Row]:
+    """Return a page of the rows that began in a period, and the row before its oldest one."""
+    values = {"tracks": list(tracks), **_bounds(since, until), "limit": limit, "offset": offset}
+    rows = fetch(_PAGE.format("DESC" if newest_first else "ASC"), values)
+    if rows:
+        oldest = rows[-1] if newest_first else rows[0]
+        rows += fetch(_BEFORE, {"tracks": list(tracks), "at": oldest[1], "seq": oldest[2]})
+    return rows
+
+
+def _bounds(since: int | None, until: int | None) -> dict[str, int]:
+    return {"since": EARLIEST if since is None else since, "until": LATEST if until is None else until}
+
+
+_AFTER = f"""
+SELECT {_COLUMNS} FROM stay s WHERE track = %(track)s AND (observed_at, seq) > (%(at)s, %(seq)s)
+ORDER BY observed_at, seq LIMIT %(limit)s
+"""
+
+
+def after(track: int, at: int, seq: int, limit: int) -> list[Row]:
+    """Return the next rows of a track."""
+    return fetch(_AFTER, {"track": track, "at": at, "seq": seq, "limit": limit})
+
+
+_AFTER_MOMENT = f"""
+SELECT {_COLUMNS} FROM stay s WHERE track = ANY(%(tracks)s) AND observed_at > %(at)s
+ORDER BY observed_at, track, seq LIMIT %(limit)s
+"""
+
+
+def after_moment(tracks: Sequence[int], at: int, limit: int) -> list[Row]:
+    """Return the first rows of these tracks that began after a moment."""
+    return fetch(_AFTER_MOMENT, {"tracks": list(tracks), "at": at, "limit": limit})
+
+
+_BY_KEY = f"""
+SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[], %(times)s::bigint[], %(numbers)s::int[]) AS k(track, at, seq)
+JOIN stay s ON s.track = k.track AND s.observed_at = k.at AND s.seq = k.seq
+"""
+
+
+def by_key(keys: Sequence[tuple[int, int, int]]) -> list[Row]:
+    """Return these rows: track, begin, number."""
+    tracks, times, numbers = ([key[column] for key in keys] for column in range(3))
+    return fetch(_BY_KEY, {"tracks": tracks, "times": times, "numbers": numbers})
+
+
+_BETWEEN = f"""
+SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
+    SELECT * FROM stay WHERE track = t.no AND observed_at BETWEEN %(since)s AND %(until)s
+) s
+"""
+
+
+def between(tracks: Collection[int], since: int, until: int) -> list[Row]:
+    """Return the rows of tracks that began in a period, both ends included."""
+    return fetch(_BETWEEN, {"tracks": list(tracks), "since": since, "until": until})
+
+
+OF_NUMBERS = f"SELECT {_COLUMNS} FROM stay s WHERE track BETWEEN %(first)s AND %(last)s"
+
+_EXTENT = """
+SELECT min(first.observed_at), max(last.observed_at) FROM unnest(%(tracks)s::bigint[]) AS t(no)
+CROSS JOIN LATERAL (SELECT observed_at FROM stay WHERE track = t.no ORDER BY observed_at LIMIT 1) first
+CROSS JOIN LATERAL (SELECT observed_at FROM stay WHERE track = t.no ORDER BY observed_at DESC LIMIT 1) last
+"""
+
+
+def extent(tracks: Collection[int]) -> tuple[int, int] | None:
+    """Return the begin of the oldest and of the newest row of these tracks."""
+    oldest, newest_at = fetch(_EXTENT, {"tracks": list(tracks)})[0]
+    return None if oldest is None else (oldest, newest_at)
+
+
+# The first row after the last one elsewhere. `place` has the sources at each location.
+_ARRIVALS = """
+WITH place AS MATERIALIZED (
+    SELECT * FROM unnest(%(places)s::bigint[], %(sources)s::bigint[]) AS p(location, source)
+)
+SELECT (SELECT own.observed_at FROM stay own WHERE own.track = k.track AND (own.observed_at, own.seq) > (
+           coalesce(elsewhere.observed_at, %(earliest)s), coalesce(elsewhere.seq, 0))
+        ORDER BY own.observed_at, own.seq LIMIT 1)
+FROM unnest(%(tracks)s::bigint[], %(times)s::bigint[], %(locations)s::bigint[])
+    WITH ORDINALITY AS k(track, at, location, number)
+LEFT JOIN LATERAL (
+    SELECT other.observed_at, other.seq FROM stay other
+    WHERE other.track = k.track AND other.observed_at <= k.at
+      AND NOT EXISTS (SELECT 1 FROM place p WHERE p.location = k.location AND p.source = other.source)
+    ORDER BY other.observed_at DESC, other.seq DESC LIMIT 1
+) elsewhere ON true
+ORDER BY k.number
+"""
+
+
+def arrivals(stays: Sequence[tuple[int, int, int]], sources: Sequence[tuple[int, int]]) -> list[int | None]:
+    """Return when the assets of these stays (track, begin, location) arrived. `sources`: (location, source)."""
+    values = {
+        "tracks": [track for track, _, _ in stays],
+        "times": [at for _, at, _ in stays],
+        "locations": [location for _, _, location in stays],
+        "places": [location for location, _ in sources],
+        "sources": [source for _, source in sources],
+        "earliest": EARLIEST,
+    }
+    return [at for (at,) in fetch(_ARRIVALS, values)]

@@ -1,0 +1,89 @@
+"""A PostgreSQL server for tests, on this machine, without durability."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.mosquitto import free_port
+
+_numbers = count(1)
+
+
+def programs() -> Path | None:
+    """Return the folder of the newest PostgreSQL that is installed."""
+    if found := shutil.which("initdb"):
+        return Path(found).parent
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    return folders[-1].parent if folders else None
+
+
+class Server:
+    """A running server. `user` owns its databases."""
+
+    def __init__(self, folder: Path) -> None:
+        found = programs()
+        assert found is not None
+        self.bin, self.folder, self.port = found, folder / "data", free_port()
+        self._as: dict[str, Any] = {}
+        if os.geteuid() == 0:  # it refuses to run as root
+            account = pwd.getpwnam("postgres")
+            self._as = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+            os.chown(folder, account.pw_uid, account.pw_gid)
+        self._run("initdb", "-D", self.folder, "-U", "edge", "-A", "trust", "-N", "--locale=C", "-E", "UTF8")
+        self.start()
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
+        subprocess.run(
+            [self.bin / program, *arguments], check=True, stdout=subprocess.DEVNULL, cwd=self.folder.parent, **self._as
+        )
+
+    def start(self) -> None:
+        options = f"-F -h 127.0.0.1 -p {self.port} -k '' -c max_connections=60"
+        log = self.folder.parent / "log"
+        self._run("pg_ctl", "-D", self.folder, "-l", log, "-w", "-t", "60", "-o", options, "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        self._run("pg_ctl", "-D", self.folder, "-m", mode, "-w", "stop")
+
+    def kill(self) -> None:
+        os.kill(int((self.folder / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+    def new_url(self) -> str:
+        """Create an empty database and return its URL."""
+        name = f"edge_{next(_numbers)}"
+        with closing(psycopg.connect(self.url("postgres"), autocommit=True)) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.url(name)
+
+    def url(self, name: str) -> str:
+        return f"postgresql://edge@127.0.0.1:{self.port}/{name}"
+
+    def copy(self, url: str) -> str:
+        """Return the URL of a copy of a database that nobody is connected to."""
+        name = f"edge_{next(_numbers)}"
+        with closing(psycopg.connect(self.url("postgres"), autocommit=True)) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {url.rpartition('/')[2]}".encode())
+        return self.url(name)
+
+
+@contextmanager
+def running() -> Iterator[Server]:
+    """Run a server in a folder outside of those of pytest, which the account of the server may not enter."""
+    with tempfile.TemporaryDirectory(prefix="edge-postgres-") as folder:
+        server = Server(Path(folder))
+        try:
+            yield server
+        finally:
+            server.stop("immediate")

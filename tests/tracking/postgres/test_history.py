@@ -1,0 +1,217 @@
+"""A hub with its history in PostgreSQL answers as one with the history in its file, and without PostgreSQL in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from edge.config.settings import Config
+from edge.database.connection import execute
+from edge.epcis import query
+from edge.errors import Conflict, SetupError, Unavailable
+from edge.feed import pages
+from edge.operations.doctor.findings import Level, Subject
+from edge.operations.doctor.sync import history_database
+from edge.tracking import board, copies, deletion, exports, flows, history_engine, past, past_board, report, stays
+from edge.tracking.board import BoardFilter
+from edge.tracking.past import PastFilter
+from edge.tracking.positions import record
+from edge.tracking.postgres import pool
+from edge.tracking.stays import Quality, Scan
+from tests.mosquitto import free_port
+from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal
+from tests.tracking.postgres.server import Server
+
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Iterator[list[SiteBox]]:
+    """Two sites that saw the same pallet and others, and have sent everything to their hub."""
+    hub = Hub(tmp_path / "hub", "hub")
+    made = [SiteBox(tmp_path / code, code, hub) for code in ("BER", "HAM")]
+    for number, site in enumerate(made):
+        site.join()
+        for asset in range(4):
+            pallet = site.add_asset(f"P-{number}-{asset}")
+            for step in range(9):
+                site.scan(pallet, (step // 2 + asset) % 3, EPOCH + (step * 2 + number) * HOUR)
+        site.sync()
+    yield made
+    history_engine.use("")
+
+
+def everything(hub: Hub) -> dict[str, Any]:
+    """Return what the pages and the API show of the history."""
+    owner, found = hub.organization_id, {}
+    assets = [row[0] for row in execute("SELECT id FROM asset ORDER BY id")]
+    places = [row[0] for row in execute("SELECT id FROM location ORDER BY id")]
+    for asset in assets:
+        found[f"moves {asset}"] = report.moves(owner, asset, limit=5), report.moves(owner, asset, before=EPOCH + HOUR)
+        found[f"decided {asset}"] = report.decided_stays(owner, asset, 4)
+        found[f"events {asset}"] = stays.stays_after(asset, EPOCH + HOUR, 5)
+        found[f"stays {asset}"] = past.stays(owner, asset, since=EPOCH + 5 * HOUR, until=EPOCH + 20 * HOUR)
+        for sort in (report.NEWEST_FIRST, (report.NEWEST_FIRST[0]._replace(descending=False),)):
+            for since, offset in ((None, 0), (None, 3), (EPOCH + 3 * HOUR, 0), (EPOCH + 3 * HOUR, 2), (None, 99)):
+                found[f"history {asset} {sort} {since} {offset}"] = report.list_history(
+                    owner, asset, since=since, limit=4, offset=offset, sort=sort
+                )
+    for at in (EPOCH - 1, EPOCH + 7 * HOUR, EPOCH + 99 * HOUR):
+        for order in past.SORTS:
+            found[f"past {at} {order}"] = past_board.board_at(owner, PastFilter(at, sort=order), limit=5, offset=1)
+        found[f"past file {at}"] = list(exports.past_rows(owner, PastFilter(at)))
+    edges = [EPOCH + step * 3 * HOUR for step in range(8)]
+    for place in places:
+        found[f"flow {place}"] = flows.flow(owner, place, edges)
+        found[f"passages {place}"] = flows.passages(owner, place, EPOCH + 8 * HOUR)
+        found[f"file {place}"] = list(flows.export_rows(owner, since=edges[1], until=edges[5], location_id=place))
+    found["file"] = list(flows.export_rows(owner, since=edges[1], until=edges[5]))
+    found["moves"] = flows.moves_since(owner, EPOCH + 4 * HOUR, 30)
+    found["since"] = list(flows.stays_since(owner, EPOCH + 4 * HOUR))
+    found["sightings"] = report.sightings(assets)
+    return found
+
+
+def move(hub: Hub, url: str) -> None:
+    history_engine.use(url)
+    history_engine.moving.check_free()
+    assert list(history_engine.moving.copy_there())
+    assert history_engine.moving.finish_there() == 2 * 4 * 9
+
+
+def test_all_lists_are_equal_in_both_engines_and_after_the_move_back(
+    sites: list[SiteBox], postgres_server: Server
+) -> None:
+    hub = sites[0].hub
+    with hub.in_use():
+        here = everything(hub)
+        assert len(here["file"]) > 20
+        move(hub, postgres_server.new_url())
+        assert execute("SELECT count(*) FROM main.history").fetchone() == (0,)
+        assert history_database(cast(Subject, None)).text == "PostgreSQL answers; the stays have 16 partitions"
+        there = everything(hub)
+        for name, rows in here.items():
+            assert there[name] == rows, name
+        assert history_engine.moving.bring_back() == 2 * 4 * 9
+        history_engine.use("")
+        assert everything(hub) == here
+
+
+def test_an_interrupted_move_continues_and_copies_what_changed_meanwhile(
+    sites: list[SiteBox], postgres_server: Server
+) -> None:
+    hub, url = sites[0].hub, postgres_server.new_url()
+    with hub.in_use():
+        history_engine.use(url)
+        assert list(history_engine.moving.copy_there())
+    sites[0].scan(sites[0].add_asset("P-9"), 0, EPOCH)
+    sites[0].scan(sites[0].rows("SELECT min(id) FROM asset")[0][0], 2, EPOCH + HOUR // 2)
+    sites[0].sync()
+    with hub.in_use():
+        history_engine.use(url)
+        with pytest.raises(Conflict, match="not equal"):
+            history_engine.moving.finish_there()
+        assert list(history_engine.moving.copy_there())
+        assert history_engine.moving.finish_there() > 2 * 4 * 9
+    hub.history = url
+    assert_equal(sites[0])
+    sites[0].scan(sites[0].add_asset("P-10"), 0, EPOCH)
+    sites[0].sync()
+    assert_equal(sites[0])
+
+
+def test_without_postgresql_positions_are_shown_history_is_refused_and_sites_wait(
+    sites: list[SiteBox], postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "WAIT_SECONDS", 0.3)
+    site, url = sites[0], postgres_server.new_url()
+    with site.hub.in_use():
+        move(site.hub, url)
+    site.hub.history = f"postgresql://edge@127.0.0.1:{free_port()}/nobody"
+    site.scan(site.add_asset("P-9"), 0, EPOCH)
+    with site.hub.in_use():
+        owner, asset = site.hub.organization_id, execute("SELECT min(id) FROM asset").fetchone()[0]
+        assert len(board.board(owner, BoardFilter(), limit=50).rows) == 8
+        assert report.current_position(asset) is not None
+        for ask in (
+            lambda: report.list_history(owner, asset, limit=5),
+            lambda: report.moves(owner, asset),
+            lambda: past_board.board_at(owner, PastFilter(EPOCH + HOUR), limit=5),
+            lambda: flows.flow(owner, 1, [EPOCH, EPOCH + HOUR]),
+        ):
+            with pytest.raises(Unavailable, match="PostgreSQL, which cannot be reached") as refused:
+                ask()
+            assert refused.value.retry_after_seconds > 0
+        assert history_database(cast(Subject, None)).level == Level.PROBLEM
+    with pytest.raises(Exception, match="cannot be reached"):
+        site.sync()
+    site.hub.history = url
+    site.sync()
+    assert_equal(site)
+
+
+def test_such_a_hub_takes_no_reads_of_its_own_and_has_no_feed(sites: list[SiteBox], postgres_server: Server) -> None:
+    hub = sites[0].hub
+    with hub.in_use():
+        move(hub, postgres_server.new_url())
+        asset, place = (execute(f"SELECT max(id) FROM {table}").fetchone()[0] for table in ("asset", "location"))
+        scan = Scan(hub.organization_id, asset, place, None, None, EPOCH, EPOCH, Quality.HANDHELD)
+        with pytest.raises(Conflict, match="takes no reads or scans"):
+            record([scan], GAP)
+        with pytest.raises(Conflict, match="open feed and EPCIS"):
+            pages.first_page(hub.organization_id, "key", None)
+        with pytest.raises(Conflict, match="open feed and EPCIS"):
+            query.page(hub.organization_id, query.Query(), None, None, None, 5)  # type: ignore[arg-type] - refused first
+
+
+def test_retention_deletes_old_stays_but_never_the_newest(sites: list[SiteBox], postgres_server: Server) -> None:
+    hub = sites[0].hub
+    with hub.in_use():
+        move(hub, postgres_server.new_url())
+        dropped = 0
+        while more := deletion.drop_history(EPOCH + 99 * HOUR):
+            dropped += more
+        assert dropped == 2 * 4 * 8
+        assert execute("SELECT DISTINCT history_rows FROM track").fetchall() == [(1,)]
+
+
+def test_an_engine_without_the_stays_is_refused_at_start(sites: list[SiteBox], postgres_server: Server) -> None:
+    hub, url = sites[0].hub, postgres_server.new_url()
+    with hub.in_use():
+        with pytest.raises(SetupError, match="edge hub move-history"):
+            copies.use_engine(url)
+        move(hub, url)
+        with pytest.raises(SetupError, match=r"Set hub\.history"):
+            copies.use_engine("")
+        copies.use_engine(url)
+    with sites[0].in_use(), pytest.raises(SetupError, match=r"own database has stays"):
+        copies.use_engine(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "sslmode"),
+    [
+        ("postgresql://edge@127.0.0.1/edge", None),
+        ("postgresql://edge@[::1]:5433/edge", None),
+        ("postgresql:///edge?host=/run/postgresql", None),
+        ("postgresql://edge@db.example/edge", "verify-full"),
+        ("postgresql://edge@127.0.0.1,db.example/edge", "verify-full"),
+    ],
+)
+def test_connections_beyond_this_machine_verify_the_certificate(url: str, sslmode: str | None) -> None:
+    assert pool.parameters(url).get("sslmode") == sslmode
+    assert pool.parameters(url)["target_session_attrs"] == "read-write"
+
+
+@pytest.mark.parametrize("url", ["postgresql://edge@db.example/edge?sslmode=require", "not a url", "mysql://a/b c"])
+def test_a_url_without_verified_tls_is_refused(url: str) -> None:
+    with pytest.raises(SetupError):
+        pool.parameters(url)
+
+
+def test_the_url_is_a_secret() -> None:
+    assert Config.__dataclass_fields__["hub_history"].metadata["is_secret"]
+    assert history_engine.shown_url("postgresql://edge:pass@db/edge?a=b") == "postgresql://db/edge"
