@@ -148,7 +148,6 @@ def running(config: Config) -> Iterator[str]:
 def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subscriber:
     """Start the embedded broker if configured, and the subscriber."""
     config = live.config
-    broker = _broker(config, stack)
     pipeline = Pipeline(
         config.sighting_gap,
         config.replay_days,
@@ -159,7 +158,7 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
     )
     live.follow(lambda changed: pipeline.use_gap(changed.sighting_gap))
     subscriber = Subscriber(
-        broker,
+        _broker(config, stack),
         config.mqtt_topics,
         pipeline.handle_some,
         queue_size=config.ingest_queue,
@@ -181,14 +180,10 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
 
 def _broker(config: Config, stack: ExitStack) -> Broker:
     if config.mqtt_broker != "embedded":
-        password_file = config.mqtt_password_file
-        settings.check_authority(config.mqtt_ca_file, "mqtt.ca_file")
-        return Broker(
-            config.mqtt_broker,
-            config.mqtt_client_id,
-            settings.read_secret(password_file, "mqtt.password_file") if password_file else None,
-            str(config.mqtt_ca_file) if config.mqtt_ca_file else None,
-        )
+        password_file, authority = config.mqtt_password_file, config.mqtt_ca_file
+        settings.check_authority(authority, "mqtt.ca_file")
+        password = settings.read_secret(password_file, "mqtt.password_file") if password_file else None
+        return Broker(config.mqtt_broker, config.mqtt_client_id, password, str(authority) if authority else None)
     try:
         # Imported here because it is an optional extra that takes 30 MB of memory.
         from edge.ingest.embedded_broker import EmbeddedBroker

@@ -7,7 +7,7 @@ messages and from crashes on either side.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -32,6 +32,7 @@ NO_AGREEMENT = "The hub and this box disagree on the reported position; trying a
 MAX_RECORDS = 500  # per batch; one costs the hub as much as 50 stays under its write lock
 MAX_ROWS = 2000  # changes per batch until the hub sets a limit
 
+Ranges = Sequence[tuple[int, int, int]]  # track, since, until
 Call = Callable[[str, bytes], Any]  # path below /sync/v1/ and body; returns decoded JSON
 
 
@@ -279,16 +280,18 @@ class Sender:
                 self._prepare(here, with_history=with_history, with_new=with_new)
                 return
             batch = batch._replace(until_seq=claimed)
-        batch = batch._replace(
-            report=self._report(here, batch.until_seq),
-            hub_seen=here.hub_state,
-            health=self._health.due(here.organization_id) if self._health and with_history else None,
-        )
+        if with_history and self._health:
+            batch = batch._replace(health=self._health.due(here.organization_id))
+        self._keep_pending(here, batch, contents.rest, moment if due_tracks.is_all else None)
+
+    def _keep_pending(self, here: Target, batch: Batch, rest: Ranges, board_at: int | None) -> None:
+        """Store a batch before it is sent, and queue the rest of ranges that were too long for it."""
+        batch = batch._replace(report=self._report(here, batch.until_seq), hub_seen=here.hub_state)
         body = batch_format.encode(here.cursor, batch)
         with writing():
-            for piece in contents.rest:
+            for piece in rest:
                 change_feed.add_range(*piece)
-            hub_link.keep_pending(body, batch.until_seq, moment if due_tracks.is_all else None)
+            hub_link.keep_pending(body, batch.until_seq, board_at)
         self._pending_batch = batch
 
     def _acknowledge(self, here: Target, cursor: Cursor) -> None:
