@@ -14,6 +14,7 @@ from edge.database.connection import FILE_NAME
 from edge.errors import EdgeError
 from edge.people import organizations
 from edge.terminal import printable
+from edge.tracking import history_engine
 
 _NAME = click.Choice(list(CHANGEABLE))
 
@@ -25,7 +26,8 @@ def config(context: click.Context) -> None:
     if context.invoked_subcommand:
         return
     for value in shown(context.obj):
-        click.echo(f"{value.name} = {value.value}\n    {value.help} [{value.source}]")
+        text = history_engine.shown_url(value.value) if value.name == "hub.history" and value.value else value.value
+        click.echo(f"{value.name} = {text}\n    {value.help} [{value.source}]")
 
 
 @config.command("change")

@@ -132,6 +132,7 @@ def _subject(config: Config) -> Subject:
         tls_port=config.mqtt_tls_port,
         machine=Machine(),
         record_limits=config.record_limits,
+        history_url=config.hub_history,
     )
 
 

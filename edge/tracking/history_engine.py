@@ -87,6 +87,8 @@ def check_feed() -> None:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL of PostgreSQL without user and password."""
+    """Return a URL of PostgreSQL without user, password and parameters. Other ways to write it are not shown at all."""
     split = urlsplit(url)
+    if not split.netloc:
+        return "(not shown)"
     return urlunsplit((split.scheme, split.netloc.rpartition("@")[2], split.path, "", ""))

@@ -37,6 +37,13 @@ def test_no_name_adds_a_line_to_the_settings(edge: Shell) -> None:
     assert [line for line in said.splitlines() if line.startswith("http.listen")] == ["http.listen = 0.0.0.0:8080"]
 
 
+@pytest.mark.parametrize("url", ["postgresql://edge:geheim@db.lan/edge?password=geheim", "host=db.lan password=geheim"])
+def test_the_password_of_the_history_is_not_shown(edge: Shell, url: str) -> None:
+    settings = edge.ok("--set", f"hub.history={url}", "config")
+    assert "geheim" not in settings
+    assert "hub.history = " in settings
+
+
 def test_what_is_wrong_is_refused_with_what_to_write(edge: Shell) -> None:
     code, said = edge("config", "change", "retention.history_days", "0")
     assert (code, "Write a whole number from 1 to 36500" in said) == (1, True)

@@ -56,11 +56,12 @@ def downstream(_: Subject) -> Finding:
     return ok(f"{len(reported)} sites are up to date" if len(reported) > 1 else "1 site is up to date")
 
 
-def history_database(_: Subject) -> Finding:
+def history_database(subject: Subject) -> Finding:
     """Check that a hub with its history in PostgreSQL reaches it."""
-    if not history_engine.is_remote():
+    if not subject.history_url:
         return ok("the history is in this box's own database")
     try:
+        history_engine.use(subject.history_url)
         number = history_engine.lent_rows.count_partitions()
     except EdgeError as error:
         return problem(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from edge.database.connection import execute
 from edge.epcis import query
 from edge.errors import Conflict, SetupError, Unavailable
 from edge.feed import pages
-from edge.operations.doctor.findings import Level, Subject
+from edge.operations.doctor.findings import Finding, Level, Subject
 from edge.operations.doctor.sync import history_database
 from edge.tracking import board, copies, deletion, exports, flows, history_engine, past, past_board, report, stays
 from edge.tracking.board import BoardFilter
@@ -75,6 +76,11 @@ def everything(hub: Hub) -> dict[str, Any]:
     return found
 
 
+def finding(url: str) -> Finding:
+    """Return the finding of the doctor, which runs as a process of its own and chooses the engine itself."""
+    return history_database(cast(Subject, SimpleNamespace(history_url=url)))
+
+
 def move(hub: Hub, url: str) -> None:
     history_engine.use(url)
     history_engine.moving.check_free()
@@ -89,9 +95,10 @@ def test_all_lists_are_equal_in_both_engines_and_after_the_move_back(
     with hub.in_use():
         here = everything(hub)
         assert len(here["file"]) > 20
-        move(hub, postgres_server.new_url())
+        url = postgres_server.new_url()
+        move(hub, url)
         assert execute("SELECT count(*) FROM main.history").fetchone() == (0,)
-        assert history_database(cast(Subject, None)).text == "PostgreSQL answers; the stays have 16 partitions"
+        assert finding(url).text == "PostgreSQL answers; the stays have 16 partitions"
         there = everything(hub)
         for name, rows in here.items():
             assert there[name] == rows, name
@@ -145,7 +152,7 @@ def test_without_postgresql_positions_are_shown_history_is_refused_and_sites_wai
             with pytest.raises(Unavailable, match="PostgreSQL, which cannot be reached") as refused:
                 ask()
             assert refused.value.retry_after_seconds > 0
-        assert history_database(cast(Subject, None)).level == Level.PROBLEM
+        assert finding(site.hub.history).level == Level.PROBLEM
     with pytest.raises(Exception, match="cannot be reached"):
         site.sync()
     site.hub.history = url
