@@ -27,6 +27,7 @@ NAMES = {
     "disk-errors": "Disk errors",
     "events": "Events and webhooks",
     "history": "History",
+    "history-database": "Database of the history",
     "housekeeping": "Housekeeping",
     "https": "HTTPS",
     "hub": "Connection to the hub",
