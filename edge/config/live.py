@@ -18,6 +18,7 @@ from edge.config.changed_settings import ChangedSetting
 from edge.config.settings import Change, Config
 from edge.config.types import choices_of
 from edge.errors import Invalid
+from edge.texts import N_, fill
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +164,7 @@ def _cast(name: str, raw: str) -> Any:
     try:
         return _ITEMS[name].metadata["cast"](raw.strip())
     except ValueError as error:
-        raise Invalid.one("value", "invalid_value", f"Write {error}") from error
+        raise Invalid.one("value", "invalid_value", fill(N_("Write %(format)s"), format=error.args[0])) from error
 
 
 def _check(name: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from edge.clock import SECOND
 from edge.config import sources, types
 from edge.errors import SetupError
+from edge.texts import N_
 
 DEFAULT_USER_AGENTS = (
     "Python-urllib/", "python-requests/", "python-httpx/", "Python/", "aiohttp", "python-urllib3", "urllib3",
@@ -48,95 +49,95 @@ def _setting(
 
 @dataclass(frozen=True)
 class Config:
-    data_dir: Path = _setting("data_dir", Path("data"), types.path, "folder of the database and all other data")
+    data_dir: Path = _setting("data_dir", Path("data"), types.path, N_("folder of the database and all other data"))
     environment: str = _setting(
         "environment",
         "production",
         types.word("production", "preview"),
-        "production or preview; credentials are not valid across environments",
+        N_("production or preview; credentials are not valid across environments"),
     )
     signing_key_file: Path | None = _setting(
         "signing_key_file",
         None,
         types.optional_path,
-        "file with the key that signs access tokens; empty: signing.key in data_dir, created if missing",
+        N_("file with the key that signs access tokens; empty: signing.key in data_dir, created if missing"),
     )
     log_level: str = _setting(
-        "log_level", "info", types.word("debug", "info", "warning", "error"), "minimum severity of log messages"
+        "log_level", "info", types.word("debug", "info", "warning", "error"), N_("minimum severity of log messages")
     )
 
-    http_listen: str = _setting("http.listen", "0.0.0.0:8080", types.address, "address and port of pages and API")
+    http_listen: str = _setting("http.listen", "0.0.0.0:8080", types.address, N_("address and port of pages and API"))
     http_public_url: str = _setting(
         "http.public_url",
         "",
         types.public_url,
-        "URL of the pages, used in labels and links; empty: the URL that the browser used",
+        N_("URL of the pages, used in labels and links; empty: the URL that the browser used"),
         Change.AT_ONCE,
     )
     http_access_log: str = _setting(
         "http.access_log",
         "off",
         types.word("off", "text", "json"),
-        "one line per request with method, path, status, milliseconds, request ID and actor, as text or JSON",
+        N_("one line per request with method, path, status, milliseconds, request ID and actor, as text or JSON"),
         Change.AT_ONCE,
     )
-    http_threads: int = _setting("http.threads", 8, types.whole(1, 64), "worker threads for requests")
+    http_threads: int = _setting("http.threads", 8, types.whole(1, 64), N_("worker threads for requests"))
     http_trusted_proxy: str = _setting(
         "http.trusted_proxy",
         "",
         types.text,
-        "address of the trusted proxy that sends X-Forwarded-* headers; empty: none",
+        N_("address of the trusted proxy that sends X-Forwarded-* headers; empty: none"),
     )
     http_authority_file: Path | None = _setting(
         "http.authority_file",
         None,
         types.optional_path,
-        "certificate of the authority that issued this box's HTTPS certificate, offered to devices at /certificate",
+        N_("certificate of the authority that issued this box's HTTPS certificate, offered to devices at /certificate"),
     )
     http_metrics_from: tuple[str, ...] = _setting(
         "http.metrics_from",
         ("127.0.0.0/8", "::1/128"),
         types.networks,
-        "networks that may read /metrics and the details of /healthz and /readyz",
+        N_("networks that may read /metrics and the details of /healthz and /readyz"),
     )
     http_blocked_user_agents: tuple[str, ...] = _setting(
         "http.blocked_user_agents",
         DEFAULT_USER_AGENTS,
         types.texts,
-        "User-Agents of libraries that the API refuses, any version",
+        N_("User-Agents of libraries that the API refuses, any version"),
     )
 
     rate_per_second: int = _setting(
-        "rate.per_second", 50, types.whole(1, 1_000_000), "requests per second and credential"
+        "rate.per_second", 50, types.whole(1, 1_000_000), N_("requests per second and credential")
     )
     rate_burst: int = _setting(
-        "rate.burst", 200, types.whole(1, 1_000_000), "requests that a credential may send in a burst"
+        "rate.burst", 200, types.whole(1, 1_000_000), N_("requests that a credential may send in a burst")
     )
 
-    mqtt_broker: str = _setting("mqtt.broker", "embedded", types.broker, '"embedded", or the URL of a broker')
+    mqtt_broker: str = _setting("mqtt.broker", "embedded", types.broker, N_('"embedded", or the URL of a broker'))
     mqtt_listen: str = _setting(
-        "mqtt.listen", "127.0.0.1:1883", types.address, "address and port of the embedded broker"
+        "mqtt.listen", "127.0.0.1:1883", types.address, N_("address and port of the embedded broker")
     )
     mqtt_password_file: Path | None = _setting(
-        "mqtt.password_file", None, types.optional_path, "file with the password of the user in mqtt.broker"
+        "mqtt.password_file", None, types.optional_path, N_("file with the password of the user in mqtt.broker")
     )
     mqtt_ca_file: Path | None = _setting(
         "mqtt.ca_file",
         None,
         types.optional_path,
-        "certificate authority of an mqtts:// broker; empty: those of the system",
+        N_("certificate authority of an mqtts:// broker; empty: those of the system"),
     )
     mqtt_accounts_dir: Path | None = _setting(
         "mqtt.accounts_dir",
         None,
         types.optional_path,
-        "folder for the broker's password and ACL files with the accounts of readers; empty: not written",
+        N_("folder for the broker's password and ACL files with the accounts of readers; empty: not written"),
     )
     mqtt_tls_port: int = _setting(
         "mqtt.tls_port",
         0,
         types.whole(0, 65535),
-        "port on which the broker accepts readers with TLS, shown with their accounts; 0: none",
+        N_("port on which the broker accepts readers with TLS, shown with their accounts; 0: none"),
     )
     mqtt_client_id: str = _setting(
         "mqtt.client_id",
@@ -149,48 +150,48 @@ class Config:
         "mqtt.topics",
         ("#",),
         types.texts,
-        "subscribed topics; topics without a reader are shown as unassigned",
+        N_("subscribed topics; topics without a reader are shown as unassigned"),
     )
 
     ingest_queue: int = _setting(
-        "ingest.queue", 6_000, types.whole(100, 1_000_000), "messages queued before the broker has to wait"
+        "ingest.queue", 6_000, types.whole(100, 1_000_000), N_("messages queued before the broker has to wait")
     )
     ingest_batch: int = _setting(
-        "ingest.batch", 3_000, types.whole(1, 10_000), "maximum number of messages per transaction"
+        "ingest.batch", 3_000, types.whole(1, 10_000), N_("maximum number of messages per transaction")
     )
     sighting_gap_seconds: int = _setting(
         "ingest.sighting_gap_seconds",
         300,
         types.whole(0, 86_400),
-        "a read after a gap of at least this many seconds starts a new row of history; 0: every read does",
+        N_("a read after a gap of at least this many seconds starts a new row of history; 0: every read does"),
         Change.AT_ONCE,
     )
     smoothing: str = _setting(
         "ingest.smoothing",
         "auto",
         types.word("auto", "off"),
-        "auto: choose between locations that read the same tag by evidence; off: any read elsewhere is a move",
+        N_("auto: choose between locations that read the same tag by evidence; off: any read elsewhere is a move"),
         Change.AT_RESTART,
     )
     replay_days: int = _setting(
-        "ingest.replay_days", 7, types.whole(0, 365), "maximum age of a reader's own timestamps, in days"
+        "ingest.replay_days", 7, types.whole(0, 365), N_("maximum age of a reader's own timestamps, in days")
     )
 
     time_zone: str = _setting(
         "pages.time_zone",
         "",
         types.time_zone,
-        'time zone of the pages, such as "Europe/Berlin"; empty: time zone of the box',
+        N_('time zone of the pages, such as "Europe/Berlin"; empty: time zone of the box'),
         Change.AT_ONCE,
     )
     session_hours: int = _setting(
-        "pages.session_hours", 12, types.whole(1, 168), "hours until a session expires", Change.AT_ONCE
+        "pages.session_hours", 12, types.whole(1, 168), N_("hours until a session expires"), Change.AT_ONCE
     )
     pin_required: bool = _setting(
         "pages.pin_required",
         False,
         types.flag,
-        "require a PIN in addition to the badge on shared handhelds",
+        N_("require a PIN in addition to the badge on shared handhelds"),
         Change.AT_ONCE,
     )
 
@@ -198,56 +199,56 @@ class Config:
         "retention.history_days",
         400,
         types.whole(1, 36_500),
-        "days to keep history, stock-takes and expected lists",
+        N_("days to keep history, stock-takes and expected lists"),
         Change.AT_ONCE,
     )
     audit_days: int = _setting(
         "retention.audit_days",
         730,
         types.whole(1, 36_500),
-        "days to keep the audit trail",
+        N_("days to keep the audit trail"),
         Change.AT_ONCE,
     )
     alert_days: int = _setting(
         "retention.alert_days",
         365,
         types.whole(1, 36_500),
-        "days to keep alerts",
+        N_("days to keep alerts"),
         Change.AT_ONCE,
     )
     audit_lines: int = _setting(
         "retention.audit_lines",
         1_000_000,
         types.whole(1_000, 100_000_000),
-        "maximum number of entries in the audit trail; the oldest are deleted first",
+        N_("maximum number of entries in the audit trail; the oldest are deleted first"),
     )
     dead_letters: int = _setting(
         "retention.dead_letters",
         1_000,
         types.whole(0, 100_000),
-        "maximum number of dead letters per reader",
+        N_("maximum number of dead letters per reader"),
     )
     unknown_tags: int = _setting(
-        "retention.unknown_tags", 5_000, types.whole(0, 100_000), "maximum number of unknown tags per reader"
+        "retention.unknown_tags", 5_000, types.whole(0, 100_000), N_("maximum number of unknown tags per reader")
     )
     unassigned_topics: int = _setting(
         "retention.unassigned_topics",
         1_000,
         types.whole(0, 10_000),
-        "maximum number of unassigned topics; the longest silent are deleted first",
+        N_("maximum number of unassigned topics; the longest silent are deleted first"),
     )
     raw_mb: int = _setting(
         "retention.raw_mb",
         64,
         types.whole(0, 100_000),
-        "megabytes for unmatched messages, kept compressed until their tag or reader is set up; 0: none",
+        N_("megabytes for unmatched messages, kept compressed until their tag or reader is set up; 0: none"),
     )
-    raw_hours: int = _setting("retention.raw_hours", 48, types.whole(1, 8_760), "hours to keep unmatched messages")
+    raw_hours: int = _setting("retention.raw_hours", 48, types.whole(1, 8_760), N_("hours to keep unmatched messages"))
     low_disk_mb: int = _setting(
         "retention.low_disk_mb",
         500,
         types.whole(0, 1_000_000),
-        "minimum free disk space in MB; below it, the oldest history is deleted",
+        N_("minimum free disk space in MB; below it, the oldest history is deleted"),
         Change.AT_ONCE,
     )
 
@@ -255,66 +256,66 @@ class Config:
         "limits.assets",
         1_000_000,
         types.whole(1, 100_000_000),
-        "maximum number of assets of an organization, except by commands",
+        N_("maximum number of assets of an organization, except by commands"),
         Change.AT_ONCE,
     )
     most_locations: int = _setting(
         "limits.locations",
         100_000,
         types.whole(1, 10_000_000),
-        "maximum number of locations of an organization, except by commands",
+        N_("maximum number of locations of an organization, except by commands"),
         Change.AT_ONCE,
     )
 
     backup_dir: Path | None = _setting(
-        "backup.dir", None, types.optional_path, "folder of backups; empty: backups/ in data_dir"
+        "backup.dir", None, types.optional_path, N_("folder of backups; empty: backups/ in data_dir")
     )
     backup_second_dir: Path | None = _setting(
         "backup.second_dir",
         None,
         types.optional_path,
-        "folder on another disk for a copy of every backup",
+        N_("folder on another disk for a copy of every backup"),
     )
     backup_second_recipient: str = _setting(
         "backup.second_recipient",
         "",
         types.recipient,
-        "public key to encrypt these copies with; empty: not encrypted",
+        N_("public key to encrypt these copies with; empty: not encrypted"),
     )
     backup_continuous_dir: Path | None = _setting(
         "backup.continuous_dir",
         None,
         types.optional_path,
-        "folder on another drive for a continuous, unencrypted copy, at most seconds behind; empty: none",
+        N_("folder on another drive for a continuous, unencrypted copy, at most seconds behind; empty: none"),
     )
-    backup_daily: int = _setting("backup.keep_daily", 7, types.whole(1, 1000), "number of daily backups to keep")
-    backup_weekly: int = _setting("backup.keep_weekly", 8, types.whole(0, 1000), "number of weekly backups to keep")
+    backup_daily: int = _setting("backup.keep_daily", 7, types.whole(1, 1000), N_("number of daily backups to keep"))
+    backup_weekly: int = _setting("backup.keep_weekly", 8, types.whole(0, 1000), N_("number of weekly backups to keep"))
 
     events_unseen_hours: int = _setting(
         "events.unseen_hours",
         24,
         types.whole(1, 8_760),
-        "hours without a read after which an asset is reported as asset.unseen",
+        N_("hours without a read after which an asset is reported as asset.unseen"),
         Change.AT_ONCE,
     )
     events_reader_offline_minutes: int = _setting(
         "events.reader_offline_minutes",
         15,
         types.whole(1, 10_080),
-        "minutes without a message after which a reader is reported as reader.offline",
+        N_("minutes without a message after which a reader is reported as reader.offline"),
         Change.AT_ONCE,
     )
     events_keep_days: int = _setting(
         "events.keep_days",
         7,
         types.whole(1, 90),
-        "days to keep events for unreachable receivers and for replay from the live stream",
+        N_("days to keep events for unreachable receivers and for replay from the live stream"),
     )
     events_authority_file: Path | None = _setting(
         "events.authority_file",
         None,
         types.optional_path,
-        "additional certificate authorities for receivers of events",
+        N_("additional certificate authorities for receivers of events"),
     )
 
     hub_history: str = _setting(
@@ -327,32 +328,35 @@ class Config:
     )
 
     sync_interval_seconds: int = _setting(
-        "sync.interval_seconds", 5, types.whole(1, 3600), "seconds between transfers of changes from a site to its hub"
+        "sync.interval_seconds",
+        5,
+        types.whole(1, 3600),
+        N_("seconds between transfers of changes from a site to its hub"),
     )
     sync_megabytes_a_day: int = _setting(
         "sync.megabytes_a_day",
         0,
         types.whole(0, 1_000_000),
-        "megabytes that a site may transfer per day (UTC); 0: no limit",
+        N_("megabytes that a site may transfer per day (UTC); 0: no limit"),
     )
     sync_keep_days: int = _setting(
         "sync.keep_days",
         14,
         types.whole(1, 400),
-        "days to keep sent changes, in case the hub is restored from a backup",
+        N_("days to keep sent changes, in case the hub is restored from a backup"),
     )
     sync_megabytes_of_site: int = _setting(
         "sync.megabytes_of_site",
         5_000,
         types.whole(0, 10_000_000),
-        "megabytes that one site may add to this hub's database in 30 days; 0: no limit",
+        N_("megabytes that one site may add to this hub's database in 30 days; 0: no limit"),
         Change.AT_ONCE,
     )
     sync_reserve_mb: int = _setting(
         "sync.reserve_mb",
         1_000,
         types.whole(0, 1_000_000),
-        "free disk space in MB below which this hub takes no new data from sites",
+        N_("free disk space in MB below which this hub takes no new data from sites"),
         Change.AT_ONCE,
     )
 

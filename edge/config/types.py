@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from edge import clock
+from edge.texts import N_, fill
 
 
 def text(value: Any) -> str:
@@ -26,7 +27,7 @@ def whole(low: int, high: int) -> Callable[[Any], int]:
         except ValueError:
             number = None
         if number is None or not low <= number <= high:
-            raise ValueError(f"a whole number from {low} to {high}")
+            raise ValueError(fill(N_("a whole number from %(low)s to %(high)s"), low=low, high=high))
         return number
 
     return cast
@@ -37,7 +38,7 @@ def flag(value: Any) -> bool:
         return True
     if value in (False, "false"):
         return False
-    raise ValueError("true or false")
+    raise ValueError(fill(N_("true or false")))
 
 
 def path(value: Any) -> Path:
@@ -106,14 +107,14 @@ def public_url(value: Any) -> str:
     written = text(value)
     url = _url(written, "http", "https")
     if written and (url is None or url.query or url.fragment):
-        raise ValueError('an address like "http://edge.warehouse.example:8080"')
+        raise ValueError(fill(N_('an address like "http://edge.warehouse.example:8080"')))
     return written.rstrip("/")
 
 
 def time_zone(value: Any) -> str:
     written = text(value)
     if written and not clock.is_zone(written):
-        raise ValueError('a time zone, for example "Europe/Berlin"; timedatectl list-timezones lists them')
+        raise ValueError(fill(N_('a time zone, for example "Europe/Berlin"; timedatectl list-timezones lists them')))
     return written
 
 
@@ -125,7 +126,7 @@ class OneOf:
 
     def __call__(self, value: Any) -> str:
         if value not in self.choices:
-            raise ValueError("one of " + ", ".join(self.choices))
+            raise ValueError(fill(N_("one of %(values)s"), values=", ".join(self.choices)))
         return value  # type: ignore[no-any-return]
 
 

@@ -46,7 +46,7 @@ from edge.pages.rules import alerts, channels, outputs, rules, saved_filters
 from edge.pages.security_headers import CONTENT_SECURITY_POLICY
 from edge.pages.static_files import load_static_files, static_files, web_folder
 from edge.pages.tracking import board, exports, floor_plans, home, past, trails
-from edge.pages.translation import gettext
+from edge.pages.translation import gettext, translated
 from edge.pages.walls import screen, walls
 from edge.people.people import Role
 from edge.services import services
@@ -163,7 +163,7 @@ def error_page(error: Exception) -> Response:
             identify()
     g.setdefault("session", None)
     problem = _problem(error)
-    problem = problem._replace(title=gettext(problem.title), text=gettext(problem.text) if problem.text else "")
+    problem = problem._replace(title=gettext(problem.title), text=translated(problem.text))
     if request.is_json or request.headers.get("Accept", "").startswith("application/json"):
         response = jsonify(error=problem.text)
     else:
@@ -191,9 +191,10 @@ def _problem(error: Exception) -> Problem:
     if isinstance(error, Unavailable):
         return Problem(503, N_("Temporarily unavailable"), str(error))
     if isinstance(error, Invalid):
-        return Problem(400, N_("Request rejected"), str(error))
+        text = error.fields[0].message if len(error.fields) == 1 else str(error)
+        return Problem(400, N_("Request rejected"), text)
     if isinstance(error, EdgeError):
-        return Problem(409, N_("Request rejected"), str(error))
+        return Problem(409, N_("Request rejected"), error.args[0] if error.args else "")
     if isinstance(error, HTTPException) and error.code:
         title, text = _TITLES.get(error.code, (error.name, ""))
         own_text = error.description if error.description != type(error).description else ""

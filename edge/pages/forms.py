@@ -9,7 +9,7 @@ from typing import Any, TypeGuard, TypeVar
 from flask import abort, request
 
 from edge.errors import Conflict, EdgeError, Invalid
-from edge.pages.translation import gettext
+from edge.pages.translation import translated
 from edge.validation.body import Body, judge
 from edge.validation.values import MAX_TEXT
 
@@ -164,20 +164,21 @@ def errors_of(error: EdgeError) -> Errors:
     if isinstance(error, Invalid):
         return {fault.field: fault.message for fault in error.fields}
     if isinstance(error, Conflict):
-        message = str(error)
-        return {"external_key" if message.startswith("external_key") else "": sentence(message)}
+        return {_field_of(error): sentence(str(error))}
     raise error
 
 
 def translated_errors_of(error: EdgeError) -> Errors:
     """Return the messages of `errors_of` in the language of the page, as far as they are translated."""
-    return {field: _translated(message) for field, message in errors_of(error).items()}
+    if isinstance(error, Invalid):
+        return {fault.field: translated(fault.message) for fault in error.fields}
+    if isinstance(error, Conflict):
+        return {_field_of(error): sentence(translated(error.args[0]))}
+    raise error
 
 
-def _translated(message: str) -> str:
-    """Translate a message, which may have got a full stop for the page."""
-    text = message.removesuffix(".")
-    return gettext(text) + message[len(text) :]
+def _field_of(error: Conflict) -> str:
+    return "external_key" if str(error).startswith("external_key") else ""
 
 
 def sentence(message: str) -> str:

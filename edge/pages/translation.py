@@ -14,6 +14,7 @@ from pathlib import Path
 from flask import Flask, g, has_request_context, request
 
 from edge.pages import cookies
+from edge.texts import Filled
 from edge.validation import json_text
 
 LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "pl": "Polski"}
@@ -27,6 +28,7 @@ def register(app: Flask) -> None:
     app.jinja_env.add_extension("jinja2.ext.i18n")
     # The extension adds this method, which its types do not have.
     app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
+    app.jinja_env.filters.update(translated=translated)
     app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language, texts_of_scripts=texts_of_scripts)
 
 
@@ -45,6 +47,17 @@ def gettext(text: str) -> str:
 
 def ngettext(one: str, many: str, number: int) -> str:
     return catalog(language()).ngettext(one, many, number)
+
+
+def translated(text: str) -> str:
+    """Return a text of the program in the language of the page, and any other text unchanged.
+
+    Templates use it as a filter for texts that may contain input: `_()` would not escape them.
+    """
+    if isinstance(text, Filled):
+        values = {name: translated(one) if isinstance(one, Filled) else one for name, one in text.values.items()}
+        return gettext(text.template) % values
+    return gettext(text) if text else ""
 
 
 @cache

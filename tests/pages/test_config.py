@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,3 +105,15 @@ def test_a_value_that_this_release_rejects_is_reported_and_ignored(
     assert LiveSettings.load(Config(data_dir=store)).config == Config(data_dir=store)
     assert "value '9000' of the setting pages.session_hours, saved by root" in caplog.text
     assert "http.listen" in caplog.text
+
+
+def test_settings_are_explained_and_refused_in_the_language_of_the_person(admin: Browser) -> None:
+    admin.send("/language", {"language": "de"})
+    page = admin.post("/status/settings/retention.history_days", {"value": "<0>"})
+    assert page.status_code == 400
+    assert '<main id="main" lang="de"' in page.text
+    assert "Erwartet: eine ganze Zahl von 1 bis 36500" in page.text
+    assert "Tage, die Verlauf, Inventuren und Soll-Listen aufbewahrt werden" in page.text
+    assert "Gilt sofort." in page.text
+    admin.post(ZONE, {"value": "America/Lima"})
+    assert re.search(r"Geändert <time [^>]*>[^<]*</time> von administrator 1\.", admin.get(ZONE).text)

@@ -13,12 +13,16 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.frontend import parse_mapping_cfg
 from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
+from flask import Flask
 
 from edge.database.connection import execute
+from edge.errors import Conflict, FieldError, Invalid
 from edge.pages.cookies import FORM as FORM_COOKIE
-from edge.pages.translation import FOLDER, LANGUAGES, SOURCE, texts_of_scripts
+from edge.pages.forms import translated_errors_of as _errors
+from edge.pages.translation import FOLDER, LANGUAGES, SOURCE, texts_of_scripts, translated
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
+from edge.texts import fill
 from tests.pages.conftest import Browser
 
 ROOT = Path(__file__).parents[2]
@@ -115,6 +119,18 @@ def test_scripts_show_no_text_that_is_not_marked() -> None:
         if "${" not in text and not text.startswith('"/')
     }
     assert texts == set()
+
+
+def test_a_message_is_translated_but_its_values_are_not(app: Flask) -> None:
+    message = fill("Stock-take at %(location)s", location="Location")
+    assert message == "Stock-take at Location"
+    with app.test_request_context(headers={"Accept-Language": "de"}):
+        assert translated(message) == "Inventur von Location"
+        assert translated(fill("Write %(format)s", format=fill("true or false"))) == "Erwartet: true oder false"
+        assert (translated("Location"), translated("50 %"), translated("")) == ("Lagerplatz", "50 %", "")
+        assert _errors(Conflict(fill("one of %(values)s", values="a, b"))) == {"": "Eines von a, b."}
+        fault = FieldError("name", "invalid_value", fill("true or false"))
+        assert _errors(Invalid([fault])) == {"name": "true oder false"}
 
 
 def test_the_browser_selects_the_language(anybody: Browser) -> None:

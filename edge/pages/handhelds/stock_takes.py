@@ -12,12 +12,13 @@ from edge.pages.forms import json_object
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.handhelds import actions
 from edge.people.people import Role
+from edge.texts import N_
 
 TITLES = {
-    "missing": "Missing",
-    "elsewhere": "Elsewhere",
-    "unknown": "Unmatched tags",
-    "here": "Here",
+    "missing": N_("Missing"),
+    "elsewhere": N_("Elsewhere"),
+    "unknown": N_("Unmatched tags"),
+    "here": N_("Here"),
 }
 
 

@@ -338,6 +338,9 @@ def test_unsent_scans_of_other_devices_are_on_the_signed_sheet(sign_in_as: SignI
     assert "Gun 2: 3 unsent scans" in page
     assert "&lt;Gun 3&gt;: everything sent" in page
     assert ("Gun 4" in page, "Gun 5" in page) == (False, False)
+    polish = browser.get(f"/stock-takes/{TAKE}", headers={"Accept-Language": "pl"}).text
+    assert "Gun 2: 3 niewysłane skany" in polish
+    assert "&lt;Gun 3&gt;: wszystko wysłane" in polish
     assert reports(browser, "device-2", holds(1)) == [], "it has ended"
     assert execute("SELECT count(*) FROM stock_take_device").fetchone() == (0,)
 
