@@ -132,8 +132,11 @@ def _lists(written: object) -> tuple[Path, ...]:
 def _time_unit(written: object) -> str:
     """Parse a unit, or a format such as `%d.%m.%Y %H:%M:%S`."""
     if isinstance(written, str) and "%" in written and len(written) <= _LONGEST_TEXT:
-        if unknown := [code for code in re.findall("%(.?)", written) if code not in _TIME_CODES]:
+        codes = re.findall("%(.?)", written)
+        if unknown := [code for code in codes if code not in _TIME_CODES]:
             raise ValueError(f"time_unit has %{unknown[0]}: write codes such as %Y-%m-%d %H:%M:%S.%f")
+        if twice := next((code for code in codes if code != "%" and codes.count(code) > 1), ""):
+            raise ValueError(f"time_unit has %{twice} twice: write each code once")
         return written
     if written is None or written == "" or written in TIME_UNITS:
         return str(written or "iso")

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 SEPARATOR = "\x1d"  # FNC1, the end of a value of variable length
+LONGEST = 512  # characters of a code. Parsing takes quadratic time, in which no other thread runs
 
 _SYMBOLOGY = re.compile(r"^\](?:C1|e0|d2|Q3|J1)")  # symbology identifiers of GS1 element strings
 _PLAIN = re.compile(r"(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30})")
@@ -27,9 +28,13 @@ _HEADERS = {"30": 24, "31": 24, "33": 24, "34": 24, "36": 50, "37": 43, "38": 51
 _HEX = re.compile(r"[0-9A-F]+")
 
 
-@lru_cache(maxsize=20_000)
 def identity(code: str) -> str | None:
     """Return the identity of a code, such as `(01)80614141123458(21)6789`, or None if it identifies no single item."""
+    return cached_identity(code) if len(code) <= LONGEST else None
+
+
+@lru_cache(maxsize=20_000)
+def cached_identity(code: str) -> str | None:
     text = code.strip()
     try:
         if start := _URN.match(text):  # QR codes often use capitals only, because they are smaller
@@ -67,6 +72,8 @@ def printable(code: str) -> str:
     """
     if SEPARATOR not in code and not (_SYMBOLOGY.match(code) and identity(code)):
         return code
+    if len(code) > LONGEST:
+        return code.replace(SEPARATOR, "")
     from edge.records import gs1_barcodes
 
     try:

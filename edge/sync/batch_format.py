@@ -51,7 +51,7 @@ MOST_REPORTED = 50
 MOST_RECORDS = 12_000  # assets and locations per batch; only requested ones come in large numbers
 MAX_BATCH_MEMORY = 64 * MB  # memory for the objects of one batch
 MAX_REQUEST_MEMORY = 4 * MB  # memory for any other request
-_MAX_INT = 2**63 - 1
+_MAX_INT, _MAX_INT32, _MAX_INT16 = 2**63 - 1, 2**31 - 1, 2**15 - 1
 _RULES = frozenset(Rule)
 _DIRECTIONS = frozenset(Direction)
 _PIECE = 256 * 1024
@@ -204,11 +204,14 @@ def _is_sound(track: TrackState) -> bool:
 
 
 def _is_sound_stay(stay: Stay) -> bool:
+    """Return False for values that would break the lists that show them, or do not fit into PostgreSQL."""
     return (
         times.is_representable(stay.observed_at)
         and 0 <= stay.seen_for <= times.LAST - stay.observed_at
-        and stay.seq >= 0
-        and stay.quality >= 0
+        and times.is_representable(stay.observed_at + stay.delay)
+        and 0 <= stay.seq <= _MAX_INT32
+        and 0 <= stay.quality <= _MAX_INT16
+        and (stay.rssi is None or -_MAX_INT16 <= stay.rssi <= _MAX_INT16)
         and stay.rule in _RULES
     )
 

@@ -164,6 +164,10 @@ def test_an_object_without_the_tag_in_an_array_is_counted():
             'time_unit is "min": write one of s, ms, us, ns, iso, or a format',
         ),
         (
+            {"tag_path": "epc", "time_path": "t", "time_unit": "%d.%m.%Y %d"},  # strptime raises re.error for a message
+            "time_unit has %d twice: write each code once",
+        ),
+        (
             {"tag_path": "epc", "antena_path": "a"},
             "antena_path is not a key of a mapping: write one of tag_path, tag_type, tag_type_path",
         ),

@@ -17,9 +17,10 @@ from edge.handhelds import scans
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.readers.matching import NoAsset, TagMatcher
-from edge.records import assets, gs1, locations, lookup
+from edge.records import assets, gs1, gs1_barcodes, locations, lookup
 from edge.records.tags import NewTag
 from edge.tracking import board
+from edge.validation import values
 from tests.conftest import Cast
 
 # Tag Data Standard: examples of EPC, URI and element string for each scheme (company prefix 0614141).
@@ -142,7 +143,7 @@ def test_codes_that_are_not_marked_as_gs1_have_no_check_digit(code: str) -> None
 
 def test_scanned_codes_are_parsed_before_the_write_lock(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading the library for barcodes takes 0.1 s."""
-    gs1.identity.cache_clear()
+    gs1.cached_identity.cache_clear()
     parsed_in_transaction = []
 
     def parse(_code: str) -> None:
@@ -160,3 +161,23 @@ def test_the_library_for_epcs_is_loaded_before_the_write_lock(cast: Cast, monkey
     monkeypatch.setattr(gs1, "load_epc_library", lambda: loaded_in_transaction.append(database.in_transaction()))
     Pipeline(300 * clock.SECOND, 7).handle([Message("nowhere", b"{}", clock.now())])
     assert loaded_in_transaction == [False]
+
+
+@pytest.mark.parametrize("code", ["https://a/" + "/" * 100_000, "]C1" + "10A\x1d" * 30_000, "30" + "A" * 100_000])
+def test_very_long_codes_are_neither_parsed_nor_cached(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of slashes would take minutes, in which no other thread runs; 20,000 codes would fill the memory."""
+
+    def parse(*_: object) -> None:
+        raise AssertionError("parsed")
+
+    for name in ("_identity_of_barcode", "cached_identity"):
+        monkeypatch.setattr(gs1, name, parse)
+    monkeypatch.setattr(gs1_barcodes, "as_bracketed", parse)
+    assert gs1.identity(code) is None
+    assert gs1.SEPARATOR not in gs1.printable(code)
+
+
+def test_the_longest_tag_values_are_parsed() -> None:
+    link = f"https://id.gs1.org/01/80614141123458/21/6789?{'linkType=all&' * 20}"
+    assert len(link) > values.MAX_TAG_VALUE
+    assert gs1.identity(link) == SGTIN

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from edge.clock import SECOND
 from edge.doors.passage_copies import SentPassage
 from edge.doors.passage_rule import Direction
 from edge.errors import TooLarge, Unreadable
@@ -31,6 +32,7 @@ from edge.sync.store.exchange import (
     Stay,
     TrackState,
 )
+from edge.tracking.decision_rule import Rule
 from tests.sync.world import EPOCH, Hub, SiteBox
 
 FOLDER = Path(__file__).parent / "examples" / f"v{batch_format.VERSION}"
@@ -266,3 +268,24 @@ def test_passages_with_impossible_values_are_left_out(change: dict[str, int], is
     values |= {"direction": min(Direction), **change}
     batch = BATCH._replace(passages=[SentPassage(**values)])
     assert bool(batch_format.decode(batch_format.encode(BASE, batch))[1].passages) is is_sound
+
+
+@pytest.mark.parametrize(
+    ("change", "is_sound"),
+    [
+        ({}, True),
+        ({"delay": -5 * SECOND}, True),
+        ({"delay": 2**62}, False),  # the feed and EPCIS show the time of receipt
+        ({"delay": -(2**62)}, False),
+        ({"seq": 2**31}, False),  # PostgreSQL has 32 bits, and 16 for the next two
+        ({"quality": 2**15}, False),
+        ({"rssi": -(2**15)}, False),
+        ({"rssi": -615}, True),
+    ],
+)
+def test_stays_with_impossible_values_are_left_out(change: dict[str, int], is_sound: bool) -> None:
+    stay = Stay(EPOCH, 0, 0, 0, 0, 0, int(Rule.EVERY_READ), None)._replace(**change)
+    batch = BATCH._replace(tracks=[], patches=[Patch(3, EPOCH, EPOCH, [stay])])
+    decoded = batch_format.decode(batch_format.encode(BASE, batch))[1]
+    assert bool(decoded.patches) is is_sound
+    assert decoded.refused == (() if is_sound else ("position 3",))
