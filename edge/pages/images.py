@@ -20,6 +20,7 @@ from edge.errors import Invalid, Unavailable
 MOST_PIXELS = 16_000_000  # of an uploaded image
 MOST_MEMORY = 104 * MB  # during decoding
 LONGEST_SIDE = 2_400  # of the stored image
+MOST_SCANS = 100  # of a JPEG; cameras write at most 12, and each costs time for the whole image
 QUALITY = 85
 LONGEST_SIDE_OF_PHOTO = 1_280
 QUALITIES_OF_PHOTO = (75, 60, 45, 25)  # the first that fits
@@ -29,6 +30,7 @@ _REDUCED_BYTES = 4 * LONGEST_SIDE * LONGEST_SIDE
 _BYTES_OF_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # default: 4
 _READY = ("RGB", "RGBA", "L")  # modes that need no conversion
 _ORIENTATION = 0x0112  # EXIF tag
+_SCAN = b"\xff\xda"  # begins a scan; never occurs inside of one
 
 PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = MB  # limit for comments, which are not used
 
@@ -75,6 +77,8 @@ def _drawing_of(uploaded: bytes, longest: int, write: Writer) -> Drawing:
         pixels = opened.width * opened.height
         if pixels > MOST_PIXELS:
             raise _unusable(f"The image has more than {MOST_PIXELS // 1_000_000} million pixels. Export a smaller one")
+        if opened.format != "PNG" and uploaded.count(_SCAN) > MOST_SCANS:
+            raise _unusable("The image has too many scans. Save it as a JPEG that is not progressive")
         opened.draft("RGB", (longest, longest))  # decodes a JPEG at reduced size if possible
         with WORK.holding(_memory_of(opened, pixels)):
             return write(_reduced(opened, longest), is_jpeg=opened.format == "JPEG")

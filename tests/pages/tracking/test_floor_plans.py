@@ -14,7 +14,7 @@ from werkzeug.test import TestResponse
 from edge import clock
 from edge.audit.actors import shell
 from edge.errors import Invalid
-from edge.pages.images import LONGEST_SIDE, drawing_of
+from edge.pages.images import LONGEST_SIDE, MOST_SCANS, drawing_of
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from edge.records import locations
@@ -175,6 +175,16 @@ def test_a_huge_picture_is_scaled_down_and_a_bomb_is_refused() -> None:
     assert max(drawing_of(picture(size=(6000, 100))).size) == LONGEST_SIDE
     with pytest.raises(Invalid, match="million pixels"):
         drawing_of(picture("PNG", (8_000, 6_000)))
+
+
+def test_a_jpeg_with_very_many_scans_is_refused() -> None:
+    """Each of 40,000 scans in 2 MB costs time for the whole image, which took half a minute."""
+    progressive = picture("JPEG", progressive=True)
+    assert drawing_of(progressive).media_type == "image/jpeg"
+    begin = progressive.rindex(b"\xff\xda")
+    last_scan = progressive[begin : progressive.rindex(b"\xff\xd9")]
+    with pytest.raises(Invalid, match="too many scans"):
+        drawing_of(progressive[:begin] + last_scan * (MOST_SCANS + 1) + b"\xff\xd9")
 
 
 @pytest.mark.parametrize("location", ["1e999", "1" + "0" * 30, "-1"])
