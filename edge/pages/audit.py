@@ -13,43 +13,45 @@ from edge.pages.dates import begin_of_day
 from edge.pages.forms import search_text, typable
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.paging import offset_asked
+from edge.pages.translation import gettext
 from edge.people import api_keys, people
 from edge.people.people import Role
+from edge.texts import N_
 
 PER_PAGE = 50
 KINDS = {
-    "": "Everything",
-    "asset": "Assets",
-    "bulk_change": "Changes of many assets",
-    "location": "Locations",
-    "saved_filter": "Saved filters",
-    "reader": "Readers",
-    "door": "Doors",
-    "channel": "Channels",
-    "output": "Outputs",
-    "wall": "Walls",
-    "rule": "Rules",
-    "alert": "Alerts",
-    "expected_list": "Expected lists",
-    "muster": "Musters",
-    "muster_plan": "Plans for musters",
-    "person": "People and sign-ins",
-    "people_setting": "Positions of people",
-    "key": "API keys",
-    "device": "Devices",
-    "setting": "Settings",
-    "event_destination": "Event destinations",
-    "stock_take": "Stock-takes",
-    "scan": "Undone scans",
-    "unknown_tag": "Unknown tags",
-    "topic": "Unassigned topics",
-    "dead_letter": "Dead letters",
-    "label_printer": "Label printer",
-    "backup": "Downloaded backups",
-    "site": "Sites",
-    "hub": "The hub",
-    "organization": "The organization",
-    BOX: "This box",
+    "": N_("Everything"),
+    "asset": N_("Assets"),
+    "bulk_change": N_("Changes of many assets"),
+    "location": N_("Locations"),
+    "saved_filter": N_("Saved filters"),
+    "reader": N_("Readers"),
+    "door": N_("Doors"),
+    "channel": N_("Channels"),
+    "output": N_("Outputs"),
+    "wall": N_("Walls"),
+    "rule": N_("Rules"),
+    "alert": N_("Alerts"),
+    "expected_list": N_("Expected lists"),
+    "muster": N_("Musters"),
+    "muster_plan": N_("Plans for musters"),
+    "person": N_("People and sign-ins"),
+    "people_setting": N_("Positions of people"),
+    "key": N_("API keys"),
+    "device": N_("Devices"),
+    "setting": N_("Settings"),
+    "event_destination": N_("Event destinations"),
+    "stock_take": N_("Stock-takes"),
+    "scan": N_("Undone scans"),
+    "unknown_tag": N_("Unknown tags"),
+    "topic": N_("Unassigned topics"),
+    "dead_letter": N_("Dead letters"),
+    "label_printer": N_("Label printer"),
+    "backup": N_("Downloaded backups"),
+    "site": N_("Sites"),
+    "hub": N_("The hub"),
+    "organization": N_("The organization"),
+    BOX: N_("This box"),
 }
 
 
@@ -62,7 +64,7 @@ def show_audit() -> str:
         page=trail.list_page(current_session().organization_id, query, limit=PER_PAGE, offset=offset),
         query=query,
         actors=_actors(),
-        kinds=KINDS,
+        kinds={kind: gettext(title) for kind, title in KINDS.items()},
         given={name: request.args.get(name, "") for name in ("actor", "since", "until")},
         offset=offset,
         per_page=PER_PAGE,
@@ -90,10 +92,15 @@ def _actors() -> dict[str, str]:
     organization_id = current_session().organization_id
     actors = {f"{ActorKind.PERSON}:{row.id}": row.name for row in people.list_people(organization_id)}
     actors |= {
-        f"{ActorKind.API_KEY}:{row.id}": f"API key {row.name}"
+        f"{ActorKind.API_KEY}:{row.id}": gettext("API key %(name)s") % {"name": row.name}
         for row in api_keys.list_keys(organization_id, include_revoked=True)
     }
-    return {"": "Anybody", **actors, f"{ActorKind.SHELL}:": "The shell", f"{ActorKind.SERVICE}:": "The service"}
+    return {
+        "": gettext("Anybody"),
+        **actors,
+        f"{ActorKind.SHELL}:": gettext("The shell"),
+        f"{ActorKind.SERVICE}:": gettext("The service"),
+    }
 
 
 def _address(offset: int) -> str:

@@ -9,6 +9,10 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.pages import formatting
+from edge.pages.formatting import count as number_of
+from edge.pages.formatting import localized
+from edge.pages.translation import gettext, ngettext
+from edge.texts import N_
 from edge.tracking.flows import Span
 from edge.tracking.past import Stay
 
@@ -16,6 +20,10 @@ WIDTH, HEIGHT = 1000, 200
 GAP = 0.15  # share of the space between two bars
 MOST_LABELS = 8
 LEAST_HEIGHT = 2  # of bars above zero
+MONTHS = (
+    *(N_("Jan"), N_("Feb"), N_("Mar"), N_("Apr"), N_("May"), N_("Jun")),
+    *(N_("Jul"), N_("Aug"), N_("Sep"), N_("Oct"), N_("Nov"), N_("Dec")),
+)
 
 
 class Bar(NamedTuple):
@@ -48,14 +56,24 @@ def coming_and_going(spans: Sequence[Span], names: Sequence[str]) -> Chart:
     bars = []
     for number, (span, name) in enumerate(zip(spans, names, strict=True)):
         x, width = _slot(number, len(spans))
-        for count, color, word in ((span.arrived, 0, "arrived"), (span.left, 1, "left")):
+        for count, color in ((span.arrived, 0), (span.left, 1)):
             if count:
                 height = max(count / most * middle, LEAST_HEIGHT)
                 y = middle - height if color == 0 else middle
-                bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {count:,} {word}"))
+                bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {_moved(count, color)}"))
     came, went = sum(span.arrived for span in spans), sum(span.left for span in spans)
-    about = f"{came:,} arrived and {went:,} left; bars upward are arrivals, bars downward departures."
-    return Chart("Arrivals and departures", about, bars, f"{most:,} arrived", f"{most:,} left", middle, _labels(names))
+    about = gettext("%(came)s, %(went)s; bars upward are arrivals, bars downward departures.") % {
+        "came": _moved(came, 0),
+        "went": _moved(went, 1),
+    }
+    upper, lower = _moved(most, 0), _moved(most, 1)
+    return Chart(gettext("Arrivals and departures"), about, bars, upper, lower, middle, _labels(names))
+
+
+def _moved(count: int, color: int) -> str:
+    if color:
+        return ngettext("%(num)s left", "%(num)s left", count) % {"num": number_of(count)}
+    return ngettext("%(num)s arrived", "%(num)s arrived", count) % {"num": number_of(count)}
 
 
 def up_and_down(title: str, about: str, numbers: Sequence[tuple[int, int]], names: Sequence[str]) -> Chart:
@@ -69,8 +87,9 @@ def up_and_down(title: str, about: str, numbers: Sequence[tuple[int, int]], name
             if count:
                 height = max(count / most * middle, LEAST_HEIGHT)
                 y = middle - height if color == 0 else middle
-                bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {count:,}"))
-    return Chart(title, about, bars, f"{most:,}", f"{most:,}" if middle < HEIGHT else "0", middle, _labels(names))
+                bars.append(Bar(x, round(y, 1), width, round(height, 1), color, f"{name}: {number_of(count)}"))
+    lower = number_of(most) if middle < HEIGHT else "0"
+    return Chart(title, about, bars, number_of(most), lower, middle, _labels(names))
 
 
 def presence(spans: Sequence[Span], names: Sequence[str]) -> Chart:
@@ -82,9 +101,18 @@ def presence(spans: Sequence[Span], names: Sequence[str]) -> Chart:
         if value:
             x, width = _slot(number, len(spans))
             height = round(max(value / most * HEIGHT, LEAST_HEIGHT), 1)
-            bars.append(Bar(x, HEIGHT - height, width, height, 2, f"{name}: {value:,.1f} assets on average"))
-    about = f"Highest average in {len(spans)} bars: {most:,.1f} assets."
-    return Chart("Average number of assets", about, bars, f"{most:,.0f}", "0", HEIGHT, _labels(names))
+            label = gettext("%(name)s: %(number)s assets on average") % {"name": name, "number": _decimal(value)}
+            bars.append(Bar(x, HEIGHT - height, width, height, 2, label))
+    about = gettext("Highest average in %(bars)s bars: %(number)s assets.") % {
+        "bars": len(spans),
+        "number": _decimal(most),
+    }
+    upper = number_of(round(most))
+    return Chart(gettext("Average number of assets"), about, bars, upper, "0", HEIGHT, _labels(names))
+
+
+def _decimal(value: float) -> str:
+    return localized(f"{value:,.1f}")
 
 
 def strengths(title: str, counts: Sequence[int], weakest: int, step: int) -> Chart:
@@ -95,11 +123,20 @@ def strengths(title: str, counts: Sequence[int], weakest: int, step: int) -> Cha
         if count:
             x, width = _slot(number, len(counts))
             height = round(max(count / most * HEIGHT, LEAST_HEIGHT), 1)
-            label = f"{name} to {weakest + (number + 1) * step} dBm: {formatting.plural(count, 'read')}"
+            upper = f"{weakest + (number + 1) * step} dBm"
+            label = gettext("%(from)s to %(to)s: %(reads)s") % {"from": name, "to": upper, "reads": _reads(count)}
             bars.append(Bar(x, HEIGHT - height, width, height, 2, label))
-    about = f"{formatting.plural(sum(counts), 'read')} by strength, from {names[0]} to {names[-1]}."
+    about = gettext("%(reads)s by strength, from %(from)s to %(to)s.") % {
+        "reads": _reads(sum(counts)),
+        "from": names[0],
+        "to": names[-1],
+    }
     labels = [names[0], names[len(names) // 2], names[-1]]
-    return Chart(title, about, bars, f"{most:,}", "0", HEIGHT, labels)
+    return Chart(title, about, bars, number_of(most), "0", HEIGHT, labels)
+
+
+def _reads(count: int) -> str:
+    return ngettext("%(num)s read", "%(num)s reads", count) % {"num": number_of(count)}
 
 
 def mean(span: Span) -> float:
@@ -119,7 +156,8 @@ def dwell(stays: Sequence[Stay], edges: Sequence[int], names: Sequence[str], col
             label = f"{name}: {stay.location_name}, {formatting.micros_duration(taken)}"
             bars.append(Bar(x, round(y, 1), width, round(height, 1), colors[stay.location_id], label))
     upper = formatting.micros_duration(longest)
-    return Chart("Time at each location", f"A full bar is {upper}.", bars, upper, "0", HEIGHT, _labels(names))
+    about = gettext("A full bar is %(duration)s.") % {"duration": upper}
+    return Chart(gettext("Time at each location"), about, bars, upper, "0", HEIGHT, _labels(names))
 
 
 def dwell_times(stays: Iterable[Stay], edges: Sequence[int]) -> list[dict[int, tuple[Stay, int]]]:
@@ -153,8 +191,8 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 
 def _short(name: str) -> str:
-    """Shorten a name to `14:00` for an hour or `2 Mar` for a day."""
+    """Shorten a name to `14:00` for an hour or `2 Mar` for a day, as usual in the language of the page."""
     if len(name) > len("2026-03-02"):
         return name[-5:]
     day = date.fromisoformat(name)
-    return f"{day.day} {day:%b}"
+    return gettext("%(day)s %(month)s") % {"day": day.day, "month": gettext(MONTHS[day.month - 1])}

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from flask import abort, request
 
 from edge import clock
+from edge.pages.translation import gettext
 from edge.services import services
 
 BY_HOUR = 2  # up to this number of days is shown by the hour
@@ -53,13 +54,13 @@ def requested_days(usual: int, most: int | None = None) -> Days:
         first = _day("from") or last - timedelta(days=usual - 1)
         days = Days(first, last, begin_of(first), begin_of(last + timedelta(days=1)))
     except (ValueError, OverflowError):
-        abort(404, "Enter days like 2026-03-02.")
+        abort(404, gettext("Enter days like 2026-03-02."))
     if days.first.year < 1970:
-        abort(404, "This date is too far in the past.")
+        abort(404, gettext("This date is too far in the past."))
     if days.number < 1:
-        abort(404, "The first day is after the last day.")
+        abort(404, gettext("The first day is after the last day."))
     if most is not None and days.number > most:
-        abort(404, f"Choose at most {most} days.")
+        abort(404, gettext("Choose at most %(number)s days.") % {"number": most})
     return days
 
 
@@ -89,7 +90,7 @@ def requested_moment(usual: int) -> int:
         moment = datetime.fromisoformat(request.args["at"])
         return clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=_zone()))
     except (ValueError, OverflowError):
-        abort(404, "Enter a time like 2026-03-02T14:00.")
+        abort(404, gettext("Enter a time like 2026-03-02T14:00."))
 
 
 def local(moment: int) -> str:

@@ -15,6 +15,7 @@ from flask import abort, redirect, request
 from werkzeug.wrappers import Response
 
 from edge.pages.guard import current_session
+from edge.pages.translation import gettext
 
 MOST = 2000  # newest forms that are remembered
 LONGEST = 64  # characters; tokens in forms have 43
@@ -38,7 +39,7 @@ class _Sent:
             return None
         if time.monotonic() > self.page_until:
             self.page = ""
-            abort(409, "This form was already sent and its record was created. Secrets are not shown again.")
+            abort(409, gettext("This form was already sent and its record was created. Secrets are not shown again."))
         return self.page
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from markupsafe import Markup
 
 from edge import clock
+from edge.pages.translation import gettext, language
 from edge.services import services
 from edge.texts import N_
 
@@ -18,6 +19,9 @@ ROLES = {
 }
 
 
+# Between groups of digits and before decimals, by language.
+_SEPARATORS = {"de": ".,", "es": ".,", "fr": "\u202f,", "pl": "\u00a0,"}
+
 WORTH_SHOWING = 10 * 60 * clock.SECOND  # same value in `times.js`
 
 
@@ -25,8 +29,8 @@ def duration(seconds: int) -> str:
     """Format with the two largest units: `3 d 4 h`, `12 min`, `8 s`."""
     seconds = max(seconds, 0)
     for size, unit, small_size, small_unit in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "min"),
+        (86400, gettext("d"), 3600, gettext("h")),
+        (3600, gettext("h"), 60, "min"),
     ):
         if seconds >= size:
             rest = seconds % size // small_size
@@ -41,14 +45,14 @@ def micros_duration(micros: int) -> str:
 def ago(micros: int) -> str:
     seconds = (clock.now() - micros) // clock.SECOND
     if seconds < -5:
-        return "in " + duration(-seconds)
-    return "just now" if seconds < 5 else duration(seconds) + " ago"
+        return gettext("in {duration}").format(duration=duration(-seconds))
+    return gettext("just now") if seconds < 5 else gettext("{duration} ago").format(duration=duration(seconds))
 
 
-def when(micros: int | None, otherwise: str = "never") -> Markup:
+def when(micros: int | None, otherwise: str = "") -> Markup:
     """Format the time since a moment. The browser keeps it current."""
     if micros is None:
-        return Markup('<span class="quiet">{}</span>').format(otherwise)
+        return Markup('<span class="quiet">{}</span>').format(otherwise or gettext("never"))
     exact = clock.rfc3339(micros)
     return Markup('<time datetime="{}" data-ago title="{}">{}</time>').format(exact, moment(micros), ago(micros))
 
@@ -56,16 +60,16 @@ def when(micros: int | None, otherwise: str = "never") -> Markup:
 def unseen(micros: int | None) -> Markup:
     """Format the time since an asset was seen, or nothing if it is recent."""
     if micros is None:
-        return Markup('<span class="quiet">never seen</span>')
+        return Markup('<span class="quiet">{}</span>').format(gettext("never seen"))
     is_worth_showing = clock.now() - micros >= WORTH_SHOWING
     text = micros_duration(clock.now() - micros) if is_worth_showing else ""
     return Markup('<time datetime="{}" data-unseen>{}</time>').format(clock.rfc3339(micros), text)
 
 
-def at(micros: int | None, otherwise: str = "never", *, seconds: bool = False) -> Markup:
+def at(micros: int | None, otherwise: str = "", *, seconds: bool = False) -> Markup:
     """Format date and time in the time zone of the site; with `seconds` for events close together."""
     if micros is None:
-        return Markup('<span class="quiet">{}</span>').format(otherwise)
+        return Markup('<span class="quiet">{}</span>').format(otherwise or gettext("never"))
     precision = "seconds" if seconds else ""
     shown = moment(micros)
     return Markup('<time datetime="{}" data-at="{}">{}</time>').format(clock.rfc3339(micros), precision, shown)
@@ -92,8 +96,14 @@ def lasting(since: int) -> Markup:
 
 
 def count(number: float) -> str:
-    """Format as `12,345`. Integral floats have no decimals."""
-    return f"{int(number) if number == int(number) else number:,}"
+    """Format as `12,345`, or as usual in the language of the page. Integral floats have no decimals."""
+    return localized(f"{int(number) if number == int(number) else number:,}")
+
+
+def localized(number: str) -> str:
+    """Return an English number with the separators of the language of the page."""
+    separators = _SEPARATORS.get(language())
+    return number.translate(str.maketrans(",.", separators)) if separators else number
 
 
 def rate(number: float) -> str:
@@ -108,12 +118,12 @@ def size(octets: int) -> str:
         if value < 1000:
             break
         value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit in ("B", "kB") else f"{value:.1f} {unit}"
+    return localized(f"{value:.0f} {unit}" if unit in ("B", "kB") else f"{value:.1f} {unit}")
 
 
 def clock_offset(micros: int) -> str:
     """Format as `+3.2 s`; positive means fast."""
-    return f"{micros / clock.SECOND:+.1f} s"
+    return localized(f"{micros / clock.SECOND:+.1f} s")
 
 
 def plural(number: int, one: str, many: str = "") -> str:

@@ -29,7 +29,8 @@ def register(app: Flask) -> None:
     # The extension adds this method, which its types do not have.
     app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
     app.jinja_env.filters.update(translated=translated)
-    app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language, texts_of_scripts=texts_of_scripts)
+    app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language)
+    app.jinja_env.globals.update(texts_of_scripts=texts_of_scripts, texts_of_office=texts_of_office)
 
 
 def language() -> str:
@@ -71,8 +72,19 @@ def texts_of_scripts(of: str) -> dict[str, Forms]:
     """Return the translations of script texts by English text, with all plural forms. Empty for English."""
     if of == SOURCE:
         return {}
-    translated: dict[str, Forms] = json_text.decode((FOLDER / of / "LC_MESSAGES" / "scripts.json").read_bytes())
-    return translated
+    texts = _scripts(of)
+    return {**texts["office"], **texts["handhelds"]}
+
+
+@cache
+def texts_of_office(of: str) -> dict[str, Forms]:
+    """Return those of `texts_of_scripts` that pages of the office use: one in six."""
+    return {} if of == SOURCE else _scripts(of)["office"]
+
+
+def _scripts(of: str) -> dict[str, dict[str, Forms]]:
+    texts: dict[str, dict[str, Forms]] = json_text.decode((FOLDER / of / "LC_MESSAGES" / "scripts.json").read_bytes())
+    return texts
 
 
 def _chosen() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -67,6 +69,17 @@ def test_every_record_links_to_its_history_of_changes(admin: Browser, cast: Cast
         link = f"/audit?kind={kind}&amp;id={record_id}"
         assert link in admin.get(shown).text
         assert f"{kind} created" in admin.get(link.replace("&amp;", "&")).text.lower()
+
+
+def test_the_page_is_in_the_language_of_the_browser_with_texts_for_its_scripts(admin: Browser, site: Site) -> None:
+    page = admin.get("/audit", headers={"Accept-Language": "de"}).text
+    for expected in ("<h1>Änderungsprotokoll</h1>", "Alle Änderungen, und von wem.", ">API-Schlüssel<"):
+        assert expected in page
+    assert re.search(r"1 bis (\d+) von \1 Änderungen", page)
+    texts = json.loads(page.split('id="texts">')[1].split("</script>")[0])
+    assert texts["Copied"] == "Kopiert"
+    assert "Where are you scanning?" not in texts  # of handhelds
+    assert 'id="texts"' not in admin.get("/audit").text
 
 
 def test_only_administrators_are_led_there(sign_in_as: SignIn, site: Site) -> None:

@@ -37,6 +37,26 @@ def test_numbers_are_grouped_and_whole_ones_have_no_decimals(number: float, text
 
 
 @pytest.mark.parametrize(
+    ("language", "number", "size", "offset", "duration"),
+    [
+        ("en", "1,234,567.5", "1.5 GB", "+3.2 s", "2 d 4 h"),
+        ("de", "1.234.567,5", "1,5 GB", "+3,2 s", "2 T 4 h"),
+        ("es", "1.234.567,5", "1,5 GB", "+3,2 s", "2 d 4 h"),
+        ("fr", "1\u202f234\u202f567,5", "1,5 GB", "+3,2 s", "2 j 4 h"),
+        ("pl", "1\u00a0234\u00a0567,5", "1,5 GB", "+3,2 s", "2 d 4 h"),
+    ],
+)
+def test_numbers_are_as_usual_in_the_language_of_the_page(
+    app: Flask, language: str, number: str, size: str, offset: str, duration: str
+) -> None:
+    with app.test_request_context(headers={"Accept-Language": language}):
+        assert formatting.count(1234567.5) == number
+        assert formatting.size(1_500_000_000) == size
+        assert formatting.clock_offset(3_200_000) == offset
+        assert formatting.duration(2 * 86400 + 4 * 3600) == duration
+
+
+@pytest.mark.parametrize(
     ("zone", "shown"), [("Europe/Berlin", "2026-03-02 09:15"), ("America/New_York", "2026-03-02 03:15")]
 )
 def test_times_are_those_of_the_site(cast: Cast, zone: str, shown: str) -> None:

@@ -2,6 +2,7 @@
 
 import { keepTimesCurrent } from "./times.js";
 import { followLive } from "./live.js";
+import { t } from "./handhelds/texts.js";
 import { openBranches } from "./records/tree.js";
 
 keepTimesCurrent();
@@ -121,7 +122,7 @@ addEventListener("pageshow", (event) => {
 const MOST_BYTES = 7e6;
 document.addEventListener("change", (event) => {
   const [file] = event.target.type === "file" ? event.target.files : [];
-  if (file) event.target.setCustomValidity(file.size > MOST_BYTES ? "A file can have at most 7 MB. Choose a smaller one, or divide it." : "");
+  if (file) event.target.setCustomValidity(file.size > MOST_BYTES ? t("A file can have at most 7 MB. Choose a smaller one, or divide it.") : "");
 });
 
 // Labels, changes and the export are for the chosen rows; with none chosen, for everything that matches the filter.
@@ -192,7 +193,7 @@ async function copy(button) {
     copied = await navigator.clipboard.writeText(source.textContent).then(() => true, () => false);
   }
   if (!copied) copied = copyBySelection(source); // the clipboard needs https; a selection does not
-  button.textContent = copied ? "Copied" : "Select and copy";
+  button.textContent = copied ? t("Copied") : t("Select and copy");
 }
 
 function copyBySelection(source) {
