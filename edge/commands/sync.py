@@ -174,7 +174,7 @@ def prefix(actor: Actor, prefix: str, is_all: bool) -> None:
     else:
         code = join_codes.read(click.prompt("Join code"))
         records = list(enrollment.compare(actor.organization_id, code).clashing)
-    click.echo(previews.prefixed(keys_in_bulk.prefix_keys(actor, records, prefix)))
+    click.echo(" ".join(previews.prefixed(keys_in_bulk.prefix_keys(actor, records, prefix))))
 
 
 @sync.command("join")

@@ -32,7 +32,7 @@ from edge.pages import (
 from edge.pages.check_names import check_name
 from edge.pages.doors import doors
 from edge.pages.expected_lists import expected_lists
-from edge.pages.forms import MOST_DIGITS
+from edge.pages.forms import MOST_DIGITS, message_of
 from edge.pages.guard import has_role, identify, open_to_all, pages
 from edge.pages.handhelds import expected_lists as handheld_lists
 from edge.pages.handhelds import parcels, scan, stock_takes
@@ -54,8 +54,6 @@ from edge.texts import N_
 from edge.tracking.stays import Quality
 
 log = logging.getLogger(__name__)
-
-HISTORY_UNAVAILABLE = N_("The history is unavailable now. Current locations are up to date.")
 
 VIEWS = (
     *(sign_in, second_factor, people, positions, devices, api_keys, languages),
@@ -102,7 +100,6 @@ def register(app: Flask) -> None:
         ROLES=formatting.ROLES,
         services=services,
         help_address=help_address,
-        history_unavailable=HISTORY_UNAVAILABLE,
         open_alerts=alerts.open_alerts,
         open_musters=musters.open_musters,
         may_muster=musters.may_muster,
@@ -125,7 +122,7 @@ def _on_every_page() -> dict[str, Any]:
     return {
         "session": g.get("session"),
         "csrf": g.get("csrf", ""),
-        "notice": NOTICES.get(request.args.get("done", "")),
+        "notice": gettext(NOTICES.get(request.args.get("done", ""), "")),
         "now": clock.now(),
     }
 
@@ -188,16 +185,15 @@ def _problem(error: Exception) -> Problem:
     if isinstance(error, NotFound):
         return Problem(404, *_TITLES[404])
     if isinstance(error, TooLarge):
-        return Problem(413, _TITLES[413][0], str(error))
+        return Problem(413, _TITLES[413][0], message_of(error))
     if isinstance(error, OverQuota):
         return Problem(429, N_("Request rejected"), N_("Too many additions in a short time. Try again later"))
     if isinstance(error, Unavailable):
-        return Problem(503, N_("Temporarily unavailable"), str(error))
+        return Problem(503, N_("Temporarily unavailable"), message_of(error))
     if isinstance(error, Invalid):
-        text = error.fields[0].message if len(error.fields) == 1 else str(error)
-        return Problem(400, N_("Request rejected"), text)
+        return Problem(400, N_("Request rejected"), message_of(error))
     if isinstance(error, EdgeError):
-        return Problem(409, N_("Request rejected"), error.args[0] if error.args else "")
+        return Problem(409, N_("Request rejected"), message_of(error))
     if isinstance(error, HTTPException) and error.code:
         title, text = _TITLES.get(error.code, (error.name, ""))
         own_text = error.description if error.description != type(error).description else ""

@@ -7,7 +7,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.config.live import SettingState
 from edge.errors import Invalid
-from edge.pages.forms import Errors, text, translated_errors_of
+from edge.pages.forms import Errors, errors_of, text
 from edge.pages.guard import actor, pages, require_role
 from edge.pages.notices import done
 from edge.pages.operations import may_see_the_box
@@ -29,7 +29,7 @@ def change_setting(name: str) -> AnyResponse | tuple[str, int]:
     try:
         services().settings.change(actor(), name, entered)
     except Invalid as error:
-        return _page(setting, entered, translated_errors_of(error)), 400
+        return _page(setting, entered, errors_of(error)), 400
     return done(f"/status/settings/{name}", "changed")
 
 

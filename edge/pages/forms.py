@@ -160,25 +160,19 @@ def _shown(value: Any) -> str:
 
 
 def errors_of(error: EdgeError) -> Errors:
-    """Return messages by field. Messages without a field have the key ""."""
-    if isinstance(error, Invalid):
-        return {fault.field: fault.message for fault in error.fields}
-    if isinstance(error, Conflict):
-        return {_field_of(error): sentence(str(error))}
-    raise error
-
-
-def translated_errors_of(error: EdgeError) -> Errors:
-    """Return the messages of `errors_of` in the language of the page, as far as they are translated."""
+    """Return messages by field, in the language of the page. Messages without a field have the key ""."""
     if isinstance(error, Invalid):
         return {fault.field: translated(fault.message) for fault in error.fields}
     if isinstance(error, Conflict):
-        return {_field_of(error): sentence(translated(error.args[0]))}
+        return {"external_key" if str(error).startswith("external_key") else "": sentence(message_of(error))}
     raise error
 
 
-def _field_of(error: Conflict) -> str:
-    return "external_key" if str(error).startswith("external_key") else ""
+def message_of(error: EdgeError) -> str:
+    """Return the message of an error in the language of the page."""
+    if isinstance(error, Invalid):
+        return "; ".join(translated(fault.message) for fault in error.fields)
+    return translated(error.args[0]) if error.args else ""
 
 
 def sentence(message: str) -> str:

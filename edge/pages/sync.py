@@ -11,13 +11,15 @@ from edge import clock
 from edge.errors import Conflict, EdgeError, Invalid, Unavailable
 from edge.limits import Buckets
 from edge.pages.double_submit import once
-from edge.pages.forms import whole
+from edge.pages.forms import errors_of, message_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked
+from edge.pages.translation import gettext, translated
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_token
 from edge.records import keys_in_bulk
+from edge.records.keys_in_bulk import Prefixed
 from edge.services import services
 from edge.sync import enrollment, join, preview
 from edge.sync.join import JoinCode
@@ -25,8 +27,16 @@ from edge.sync.preview import Preview
 from edge.sync.store import conflicts, hub_link, site_lifecycle, sites, state
 from edge.sync.store.exchange import HUB
 from edge.sync.store.sites import Site
+from edge.texts import N_
 from edge.validation import values
 
+MODES = {
+    "running": N_("running"),
+    "trying": N_("trying"),
+    "paused": N_("paused"),
+    "stopped": N_("stopped"),
+    "recovering": N_("recovering"),
+}
 PREVIEW_SECONDS = 15.0  # for a page; the shell compares all
 _previews = Buckets(burst=10, per_second=1 / 6)
 
@@ -48,9 +58,9 @@ def add_site() -> str | tuple[str, int]:
         name = values.name("name", request.form.get("name", "").strip())
         made = sites.add_site(actor(), code, name, hash_secret(secret))
     except Invalid as error:
-        return _page({fault.field: fault.message for fault in error.fields}, request.form), 400
+        return _page(errors_of(error), request.form), 400
     except Conflict as error:
-        return _page({"code": str(error)}, request.form), 409
+        return _page({"code": message_of(error)}, request.form), 409
     return _code_page(made, secret)
 
 
@@ -95,25 +105,25 @@ def prefix_keys() -> str | tuple[str, int]:
             records = list(_compare(organization_id).clashing)
         result = keys_in_bulk.prefix_keys(actor(), records, prefix)
     except Invalid as error:
-        return _preview_page({fault.field: fault.message for fault in error.fields})
+        return _preview_page(errors_of(error))
     except EdgeError as error:
         return _page({"join_code": _why_no_preview(error)}, request.form), 400
-    return _preview_page(result=preview.prefixed(result))
+    return _preview_page(result=_prefixed(result))
 
 
 def _compare(organization_id: int) -> Preview:
     if not _previews.take(str(organization_id)).allowed:
-        raise Unavailable("too many comparisons; try again in a minute", 60)
+        raise Unavailable(N_("too many comparisons; try again in a minute"), 60)
     code = join.read(request.form.get("join_code", ""))
     if not code.url.startswith("https://"):  # a page must not reach other programs on this machine
-        raise Invalid.one("join_code", "invalid_value", "the hub's address must begin with https://")
+        raise Invalid.one("join_code", "invalid_value", N_("the hub's address must begin with https://"))
     return enrollment.compare(organization_id, code, PREVIEW_SECONDS)
 
 
 def _check_may_compare() -> None:
     """Raise Conflict if this box has a hub or is one: its keys are known there."""
     if hub_link.find() or sites.is_hub():
-        raise Conflict("this box is a hub or reports to one already")
+        raise Conflict(N_("this box is a hub or reports to one already"))
 
 
 def _preview_page(errors: dict[str, str] | None = None, result: str = "") -> str | tuple[str, int]:
@@ -126,7 +136,7 @@ def _preview_page(errors: dict[str, str] | None = None, result: str = "") -> str
     page = render_template(
         "sync/preview.html",
         preview=comparison,
-        lines=preview.summary(comparison),
+        lines=[translated(line) for line in preview.summary(comparison)],
         join_code=request.form["join_code"],
         prefix=request.form.get("prefix", f"{comparison.code}-"),
         errors=errors or {},
@@ -135,13 +145,19 @@ def _preview_page(errors: dict[str, str] | None = None, result: str = "") -> str
     return (page, 400) if errors else page
 
 
+def _prefixed(result: Prefixed) -> str:
+    return " ".join(translated(sentence) for sentence in preview.prefixed(result))
+
+
 def _why_no_preview(error: EdgeError) -> str:
     """Return why there is no preview, without the text that the other machine has sent."""
     if isinstance(error, Invalid):
-        return error.fields[0].message
+        return translated(error.fields[0].message)
     if isinstance(error, Unavailable):
-        return str(error)
-    return "The hub did not respond, or the code is invalid, used or expired. Details: edge sync preview in a shell"
+        return message_of(error)
+    return gettext(
+        "The hub did not respond, or the code is invalid, used or expired. Details: edge sync preview in a shell"
+    )
 
 
 @pages.get("/sync/sites/<int:site_no>/edit")
@@ -159,9 +175,9 @@ def save_site(site_no: int) -> AnyResponse | tuple[str, int]:
         name = values.name("name", request.form.get("name", "").strip())
         site_lifecycle.rename(actor(), site_no, code=code, name=name)
     except Invalid as error:
-        return _site_page(site_no, {fault.field: fault.message for fault in error.fields}), 400
+        return _site_page(site_no, errors_of(error)), 400
     except Conflict as error:
-        return _site_page(site_no, {"code": str(error)}), 409
+        return _site_page(site_no, {"code": message_of(error)}), 409
     return done("/sync", "changed")
 
 
@@ -178,13 +194,13 @@ def merge_site(site_no: int) -> AnyResponse | tuple[str, int]:
     """Merge a site into another one, after its code was typed."""
     site = sites.get_site(current_session().organization_id, site_no)
     if request.form.get("confirm", "").strip() != site.code:
-        return _site_page(site_no, {"confirm": f"Enter {site.code} to confirm"}), 400
+        return _site_page(site_no, {"confirm": gettext("Enter %(code)s to confirm") % {"code": site.code}}), 400
     try:
         site_lifecycle.merge(actor(), site_no, whole(request.form.get("into", "")))
     except ValueError:
-        return _site_page(site_no, {"into": "Choose a site"}), 400
+        return _site_page(site_no, {"into": gettext("Choose a site")}), 400
     except Conflict as error:
-        return _site_page(site_no, {"into": str(error)}), 409
+        return _site_page(site_no, {"into": message_of(error)}), 409
     return done("/sync", "sites-merged")
 
 
@@ -225,9 +241,9 @@ def rename_ours(site_no: int, remote_id: int) -> AnyResponse | tuple[str, int]:
         key = values.external_key(field, request.form.get(field, "").strip())
         conflicts.rename(actor(), site_no, remote_id, key)
     except Invalid as error:
-        return _page({field: error.fields[0].message}, request.form), 400
+        return _page(errors_of(error), request.form), 400
     except Conflict as error:
-        return _page({field: str(error)}, request.form), 409
+        return _page({field: message_of(error)}, request.form), 409
     return done("/sync", "renamed")
 
 
@@ -262,6 +278,7 @@ def _page(errors: dict[str, str], entered: object) -> str:
         "sync/sync.html",
         state=current,
         here=current.here if current else None,
+        modes=MODES,
         aside=sites.list_trouble(HUB) if current else [],
         sites=reported,
         set_aside=[(row.site, sites.list_set_aside(row.site.no)) for row in reported if row.set_aside],

@@ -43,7 +43,7 @@ def language() -> str:
 
 
 def gettext(text: str) -> str:
-    return catalog(language()).gettext(text)
+    return catalog(language()).gettext(text) if text else ""  # for "", a catalog returns its header
 
 
 def ngettext(one: str, many: str, number: int) -> str:
@@ -58,7 +58,7 @@ def translated(text: str) -> str:
     if isinstance(text, Filled):
         values = {name: translated(one) if isinstance(one, Filled) else one for name, one in text.values.items()}
         return gettext(text.template) % values
-    return gettext(text) if text else ""
+    return gettext(text)
 
 
 @cache

@@ -9,6 +9,7 @@ import zlib
 from typing import NamedTuple
 
 from edge.errors import Invalid
+from edge.texts import N_
 
 _PREFIX = "edge-join-"
 _MAX_LENGTH = 16_384
@@ -36,6 +37,6 @@ def read(text: str) -> JoinCode:
         fields = json.loads(zlib.decompressobj().decompress(packed, _MAX_LENGTH))
         url, secret, authority = map(str, fields)
     except (binascii.Error, zlib.error, ValueError, TypeError, RecursionError) as error:
-        message = "The join code is incomplete. Copy the whole code from the hub's Sync page"
+        message = N_("The join code is incomplete. Copy the whole code from the hub's Sync page")
         raise Invalid.one("code", "invalid_value", message) from error
     return JoinCode(url, secret, authority)

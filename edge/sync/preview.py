@@ -13,6 +13,7 @@ from edge.sync import batch_format
 from edge.sync.store import clashes
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.clashes import Clash, OwnRecord
+from edge.texts import N_, fill
 
 MOST_SHOWN = 200  # clashes with their details
 Ask = Callable[[bytes], Any]
@@ -95,23 +96,33 @@ def _clash(row: Any) -> Clash:
 
 def summary(preview: Preview) -> list[str]:
     """Return the result as sentences for people."""
-    lines = [
-        f"Records compared with {preview.hub_name}: {preview.compared}. Same key as another record there: "
-        f"{preview.by_key}. Only a tag in common: {preview.by_tag}."
+    lines: list[str] = [
+        fill(
+            N_(
+                "Records compared with %(hub)s: %(compared)s. Same key as another record there: %(by_key)s. "
+                "Only a tag in common: %(by_tag)s."
+            ),
+            hub=preview.hub_name,
+            compared=preview.compared,
+            by_key=preview.by_key,
+            by_tag=preview.by_tag,
+        )
     ]
     if not preview.is_all:
-        lines.append("The time was up before all were compared. `edge sync preview` in a shell compares all.")
+        lines.append(N_("The time was up before all were compared. `edge sync preview` in a shell compares all."))
     if preview.agreeing:
-        lines.append(
-            f"With the same key, name and tag: {preview.agreeing}. These can be merged at the hub after joining; "
-            "nothing else is merged."
+        text = N_(
+            "With the same key, name and tag: %(number)s. These can be merged at the hub after joining; nothing else "
+            "is merged."
         )
+        lines.append(fill(text, number=preview.agreeing))
     return lines
 
 
-def prefixed(result: Prefixed) -> str:
-    """Return the result of prefixing keys for people."""
-    text = f"Keys changed: {result.changed}."
+def prefixed(result: Prefixed) -> list[str]:
+    """Return the result of prefixing keys as sentences for people."""
+    lines: list[str] = [fill(N_("Keys changed: %(number)s."), number=result.changed)]
     if result.refused:
-        text += f" Not changed: {len(result.refused)}. {'; '.join(result.refused[:5])}"
-    return text
+        lines.append(fill(N_("Not changed: %(number)s."), number=len(result.refused)))
+        lines.append("; ".join(result.refused[:5]))
+    return lines

@@ -18,7 +18,7 @@ from flask import Flask
 from edge.database.connection import execute
 from edge.errors import Conflict, FieldError, Invalid
 from edge.pages.cookies import FORM as FORM_COOKIE
-from edge.pages.forms import translated_errors_of as _errors
+from edge.pages.forms import errors_of
 from edge.pages.translation import FOLDER, LANGUAGES, SOURCE, texts_of_scripts, translated
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
@@ -128,9 +128,9 @@ def test_a_message_is_translated_but_its_values_are_not(app: Flask) -> None:
         assert translated(message) == "Inventur von Location"
         assert translated(fill("Write %(format)s", format=fill("true or false"))) == "Erwartet: true oder false"
         assert (translated("Location"), translated("50 %"), translated("")) == ("Lagerplatz", "50 %", "")
-        assert _errors(Conflict(fill("one of %(values)s", values="a, b"))) == {"": "Eines von a, b."}
+        assert errors_of(Conflict(fill("one of %(values)s", values="a, b"))) == {"": "Eines von a, b."}
         fault = FieldError("name", "invalid_value", fill("true or false"))
-        assert _errors(Invalid([fault])) == {"name": "true oder false"}
+        assert errors_of(Invalid([fault])) == {"name": "true oder false"}
 
 
 def test_the_browser_selects_the_language(anybody: Browser) -> None:
@@ -168,3 +168,12 @@ def test_messages_to_a_handheld_are_in_its_language(sign_in_as: Callable[..., Br
     answer = page.send("/scan/batch", {"items": [{"id": "scan-0001", "code": "X", "location": None, "at": 1}]})
     assert answer.json
     assert answer.json["results"][0]["reason"] == "Esta lectura está incompleta"
+
+
+def test_errors_of_a_form_are_in_the_language_of_the_page(sign_in_as: Callable[..., Browser]) -> None:
+    page = sign_in_as(Role.ADMINISTRATOR)
+    page.send("/language", {"language": "de"})
+    assert page.post("/sync/sites", {"code": "BER", "name": "<Berlin>"}).status_code == 200
+    again = page.post("/sync/sites", {"code": "BER", "name": "Berlin"}).text
+    assert "Einen Standort BER gibt es schon" in again
+    assert "&lt;Berlin&gt; bearbeiten" in again

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from edge.texts import fill
 from edge.validation import json_text
 
 
@@ -16,3 +17,9 @@ def test_what_is_not_json_is_one_error(content: bytes | str) -> None:
 
 def test_raw_text_is_taken_over_as_it_is() -> None:
     assert json_text.encode({"a": json_text.Raw('{"b": 1.0}')}) == b'{"a":{"b": 1.0}}'
+
+
+def test_a_text_with_values_is_plain_text() -> None:
+    assert json_text.text([fill("at most %(number)s", number=5)]) == '["at most 5"]'
+    with pytest.raises(TypeError):
+        json_text.text([object()])

@@ -18,7 +18,7 @@ from edge.muster.plans import Chosen, NewPlan
 from edge.muster.whereabouts import Person, PointReader
 from edge.pages.csv_download import csv_file, times
 from edge.pages.double_submit import once
-from edge.pages.forms import Errors, search_text, text, translated_errors_of, whole
+from edge.pages.forms import Errors, errors_of, search_text, text, whole
 from edge.pages.guard import actor, current_or_none, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.polling import fragment
@@ -105,7 +105,7 @@ def new_muster_plan() -> AnyResponse | tuple[str, int]:
     try:
         plans.create(actor(), _entered())
     except EdgeError as error:
-        return _form(None, _shown(), translated_errors_of(error)), 400
+        return _form(None, _shown(), errors_of(error)), 400
     return done("/musters" if may_muster() else "/", "made")
 
 
@@ -124,7 +124,7 @@ def edit_muster_plan(plan_id: int) -> AnyResponse | tuple[str, int]:
     try:
         plans.change(actor(), plan_id, _entered())
     except EdgeError as error:
-        return _form(plan, _shown(), translated_errors_of(error)), 400
+        return _form(plan, _shown(), errors_of(error)), 400
     return done("/musters" if may_muster() else "/", "changed")
 
 
@@ -136,7 +136,7 @@ def remove_muster_plan(plan_id: int) -> AnyResponse | tuple[str, int]:
         plans.remove(actor(), plan_id)
     except Conflict as error:
         shown = {**plan._asdict(), "points": [str(point_id) for point_id, _ in plan.points]}
-        return _form(plan, shown, translated_errors_of(error)), 409
+        return _form(plan, shown, errors_of(error)), 409
     return done("/musters" if may_muster() else "/", "muster-plan-removed")
 
 
@@ -149,7 +149,7 @@ def start_muster(plan_id: int) -> AnyResponse | tuple[str, int]:
     except Conflict as error:
         plan = plans.find_plan(current_session().organization_id, plan_id)
         if plan.open_muster_id is None:
-            return _list(translated_errors_of(error)), 409
+            return _list(errors_of(error)), 409
         muster_id = plan.open_muster_id
     return redirect(f"/musters/{muster_id}", 303)
 
@@ -229,7 +229,7 @@ def end_muster(muster_id: int) -> AnyResponse | tuple[str, int]:
     try:
         musters.end(actor(), muster_id, request.form.get("version", ""), text(request.form, "note"))
     except EdgeError as error:
-        return _end_page(muster_id, translated_errors_of(error)), 409 if isinstance(error, Conflict) else 400
+        return _end_page(muster_id, errors_of(error)), 409 if isinstance(error, Conflict) else 400
     return done(f"/musters/{muster_id}", "muster-ended")
 
 

@@ -12,7 +12,7 @@ from edge.doors import doors
 from edge.errors import EdgeError, NotFound
 from edge.pages import record_links
 from edge.pages.double_submit import once
-from edge.pages.forms import Errors, text, translated_errors_of, whole
+from edge.pages.forms import Errors, errors_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.translation import LANGUAGES, SOURCE, language
@@ -47,7 +47,7 @@ def new_wall() -> str | tuple[str, int]:
     try:
         wall, code = walls.add(actor(), _entered(request.form))
     except EdgeError as error:
-        return _list(request.form, translated_errors_of(error)), 400
+        return _list(request.form, errors_of(error)), 400
     return _link(wall, code)
 
 

@@ -15,6 +15,7 @@ from edge.records.external_keys import moment, next_update
 from edge.records.tags import TagRow
 from edge.sync.store import mirrors, record_copies, sites
 from edge.sync.store.exchange import HUB
+from edge.texts import N_, fill
 from edge.tracking import stays
 
 PER_PAGE = 50
@@ -43,6 +44,16 @@ class SyncConflict(NamedTuple):
         """Return True if both share a key and the existing record may be changed here."""
         incoming_key = self.key if self.kind == "asset" else f"{self.site_code}-{self.key}"
         return bool(self.is_kept_here) and self.local_key == incoming_key
+
+    @property
+    def explanation(self) -> str:
+        """Return the reason as a text that can be translated."""
+        if self.reason.startswith("tag "):
+            tag_list = self.reason.removeprefix("tag ").removesuffix(" belongs to another record here")
+            return fill(N_("tag %(tags)s belongs to another record here"), tags=tag_list)
+        key = self.reason.removeprefix(f"{self.kind} ").removesuffix(" already exists here")
+        known = N_("asset %(key)s already exists here"), N_("location %(key)s already exists here")
+        return fill(known[self.kind != "asset"], key=key)
 
 
 _SELECT = """
@@ -86,7 +97,7 @@ def merge(actor: Actor, site_no: int, remote_id: int) -> None:
             (conflict.local_id, actor.organization_id),
         ).fetchone()
         if conflict.kind != "asset" or kept is None:
-            raise Conflict("only assets can be merged; change the key or tag of one of the two at its home")
+            raise Conflict(N_("only assets can be merged; change the key or tag of one of the two at its home"))
         _merge(actor.organization_id, conflict)
         for tag_type, value in record[11]:
             _add_tag(actor.organization_id, conflict.local_id, tag_type, value)
@@ -132,11 +143,10 @@ def rename(actor: Actor, site_no: int, remote_id: int, external_key: str) -> Non
     with writing():
         conflict = _get(actor.organization_id, site_no, remote_id)
         if not conflict.may_rename:
-            raise Conflict(
-                f"another key at this hub does not resolve this conflict: change the key or tag at {conflict.home}"
-            )
+            text = N_("another key at this hub does not resolve this conflict: change the key or tag at %(home)s")
+            raise Conflict(fill(text, home=conflict.home))
         if external_key == conflict.local_key:
-            raise Conflict(f"{external_key} is the key of both; choose another one")
+            raise Conflict(fill(N_("%(key)s is the key of both; choose another one"), key=external_key))
         if conflict.kind == "asset":
             assets.rename(actor, conflict.local_id, external_key)
         else:

@@ -20,6 +20,7 @@ from edge.records.tags import TagRow
 from edge.sync.store import change_feed, mirrors, record_copies, site_copies, site_health, sites
 from edge.sync.store.exchange import AssetRecord, LocationRecord
 from edge.sync.store.sites import Site
+from edge.texts import N_, fill
 from edge.tracking import merged_copies, stays
 from edge.validation.values import MAX_KEY
 
@@ -63,9 +64,10 @@ def _change_code(site: Site, code: str) -> None:
     for row in rows:
         key = keys[row[0]]
         if len(key) > MAX_KEY:
-            raise Invalid.one("code", "too_long", f"{key:.40}… would be longer than {MAX_KEY} characters")
+            text = N_("%(key)s… would be longer than %(most)s characters")
+            raise Invalid.one("code", "too_long", fill(text, key=key[:40], most=MAX_KEY))
         if row[7] is None and is_key_taken(LOCATION_KEYS, site.organization_id, key):
-            raise Conflict(f"location {key} already exists")
+            raise Conflict(fill(N_("location %(key)s already exists"), key=key))
     execute_many(
         "UPDATE location SET external_key = ?, key_number = ? WHERE id = ?",
         [(key, key_number(LOCATION_KEYS, key), location_id) for location_id, key in keys.items()],
@@ -217,14 +219,16 @@ UPDATE mirror SET peer = :into, home = :code WHERE peer = :site AND record_id IN
 
 def _check_merge(site: Site, into: Site) -> None:
     if site.no == into.no:
-        raise Conflict("a site cannot be merged into itself")
+        raise Conflict(N_("a site cannot be merged into itself"))
     if site.merged_into not in (None, into.no):
-        raise Conflict(f"{site.code} is being merged into another site; merge it into that one again")
+        text = N_("%(site)s is being merged into another site; merge it into that one again")
+        raise Conflict(fill(text, site=site.code))
     if into.merged_into is not None:
-        raise Conflict(f"{into.code} itself is being merged into another site")
+        raise Conflict(fill(N_("%(site)s itself is being merged into another site"), site=into.code))
     count = execute("SELECT count(*) FROM conflict WHERE peer = ?", (site.no,)).fetchone()[0]
     if count:
-        raise Conflict(f"{site.code} has {count} conflicts; resolve them first, since a merge would discard them")
+        text = N_("%(site)s has %(number)s conflicts; resolve them first, since a merge would discard them")
+        raise Conflict(fill(text, site=site.code, number=count))
 
 
 def _unite(site: Site, into: Site, remote_id: int, older: int, newer: int) -> None:

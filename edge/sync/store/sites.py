@@ -20,6 +20,7 @@ from edge.people.api_keys import SYNC_SCOPE, add_key, revoke_key
 from edge.records import locations
 from edge.sync.store import change_feed, epochs
 from edge.sync.store.exchange import Cursor, Peer
+from edge.texts import N_, fill
 from edge.tracking import copies
 
 JOIN_DAYS = 7
@@ -118,9 +119,10 @@ def check_code(organization_id: int, code: str, except_no: int = 0) -> None:
     for other in execute(_SELECT + "AND organization_id = ? AND no <> ?", (organization_id, except_no)):
         site = Site(*other)
         if site.code == code:
-            raise Conflict(f"A site {code} already exists")
+            raise Conflict(fill(N_("A site %(code)s already exists"), code=code))
         if code in former_codes(site):
-            raise Conflict(f"{code} was the code of the site {site.code}; choose another one")
+            text = N_("%(code)s was the code of the site %(site)s; choose another one")
+            raise Conflict(fill(text, code=code, site=site.code))
 
 
 def _find_removed(organization_id: int, code: str) -> tuple[int, int] | None:
@@ -159,7 +161,7 @@ def make_hub(actor: Actor) -> None:
     """Make this machine a hub, which receives the sites' data and sends them its assets. Cannot be undone."""
     with acting(actor._replace(organization_id=actors.THE_BOX)) as act:
         if execute("SELECT 1 FROM target").fetchone():
-            raise Conflict("This box reports to a hub itself, so it cannot be one")
+            raise Conflict(N_("This box reports to a hub itself, so it cannot be one"))
         change_feed.start(tracking=False)
         for statement in NEWEST_TRACK.values():
             execute(statement)
@@ -188,7 +190,7 @@ def renew_code(actor: Actor, site_no: int, join_hash: bytes) -> Site:
     with acting(actor) as act:
         site = get_site(actor.organization_id, site_no)
         if site.merged_into is not None:
-            raise Conflict(f"{site.code} is being merged into another site")
+            raise Conflict(fill(N_("%(site)s is being merged into another site"), site=site.code))
         execute(
             "UPDATE site SET join_hash = ?, join_until = ? WHERE no = ?",
             (join_hash, clock.now() + JOIN_DAYS * clock.DAY, site.no),

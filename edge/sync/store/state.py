@@ -12,17 +12,18 @@ from edge.sync.store.exchange import HUB
 from edge.sync.store.hub_link import Target
 from edge.sync.store.site_health import OK, PROBLEM, WARNING, ReceivedHealth
 from edge.sync.store.sites import Site
+from edge.texts import N_, fill
 from edge.validation import times
 
 _MINUTE = 60 * clock.SECOND
 BEHIND = 15 * _MINUTE  # warn after this time without an answer
 CLOCK_OFF = 60 * clock.SECOND
 _RATE_OVER = 2 * _MINUTE
-RIVAL_AT_SITE = (
+RIVAL_AT_SITE = N_(
     "another box, perhaps a copy of this one's disk, also reports as this site; the hub rejects it. Turn it off or "
     "run `edge sync leave` there"
 )
-RIVAL_AT_HUB = (
+RIVAL_AT_HUB = N_(
     "two boxes report as this site, perhaps from copies of one disk; the second one is rejected. Turn it off or run "
     "`edge sync leave` there"
 )
@@ -185,7 +186,7 @@ def _moment(reported: int | None) -> int | None:
 
 def _trouble_of(site: Site, clock_offset: int) -> str:
     if site.retired_at is not None:
-        return "the merge was interrupted; merge the sites again" if site.merged_into is not None else ""
+        return N_("the merge was interrupted; merge the sites again") if site.merged_into is not None else ""
     if sites.has_rival(site) and (site.last_contact_at or 0) > (site.rival_at or 0):
         return RIVAL_AT_HUB
     if site.last_error:
@@ -193,14 +194,16 @@ def _trouble_of(site: Site, clock_offset: int) -> str:
     if site.history_waits:
         return site.history_waits
     if _is_revoked(site):
-        return "its key was revoked: create a new code and run `edge sync join` with it at the site"
+        return N_("its key was revoked: create a new code and run `edge sync join` with it at the site")
     if site.last_contact_at is None:
-        return "" if site.api_key_id is None else "it has joined but not reported yet"
+        return "" if site.api_key_id is None else N_("it has joined but not reported yet")
     silence = clock.now() - site.last_contact_at
     if is_silent(site):
-        return f"no contact for {silence // _MINUTE} minutes: see `edge sync status` at the site"
+        text = N_("no contact for %(number)s minutes: see `edge sync status` at the site")
+        return fill(text, number=silence // _MINUTE)
     if abs(clock_offset) > CLOCK_OFF:
-        return f"its clock and this box's clock are {abs(clock_offset) // clock.SECOND} s apart"
+        text = N_("its clock and this box's clock are %(number)s s apart")
+        return fill(text, number=abs(clock_offset) // clock.SECOND)
     return ""
 
 

@@ -32,8 +32,7 @@ _TABLES = (
         effects jsonb NOT NULL
     )
     """,
-    # `dropped` has the tracks whose rows the hub counts again after a deletion.
-    "CREATE TABLE edge_history (version integer NOT NULL, dropped bigint[] NOT NULL DEFAULT '{}')",
+    "CREATE TABLE edge_history (version integer NOT NULL, hub text)",
     f"INSERT INTO edge_history (version) VALUES ({VERSION})",
 )
 _STAGING = """
