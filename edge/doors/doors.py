@@ -12,6 +12,7 @@ from edge.database.connection import execute, execute_many
 from edge.doors.passage_rule import Side
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import locations
+from edge.texts import N_, fill
 from edge.tracking.antenna_names import FIRST_PORT, names_of
 from edge.validation import json_text, values
 
@@ -182,7 +183,7 @@ def all_antennas() -> dict[tuple[int, int | None], list[Readable]]:
 def _own_door(organization_id: int, door_id: int) -> Door:
     door = find_door(organization_id, door_id)
     if door.site is not None:
-        raise Conflict(f"this door belongs to {door.site}; change it there")
+        raise Conflict(fill(N_("this door belongs to %(site)s; change it there"), site=door.site))
     return door
 
 
@@ -193,7 +194,7 @@ def _check_name(organization_id: int, name: str, door_id: int | None) -> None:
         (organization_id, name, door_id),
     ).fetchone()
     if row:
-        raise Conflict("another door has this name")
+        raise Conflict(N_("another door has this name"))
 
 
 def _check_location(organization_id: int, location_id: int | None) -> None:
@@ -202,17 +203,18 @@ def _check_location(organization_id: int, location_id: int | None) -> None:
     try:
         locations.get(organization_id, location_id)
     except NotFound as error:
-        raise Invalid.one("location_id", "fk_not_found", "This location does not exist") from error
+        raise Invalid.one("location_id", "fk_not_found", N_("This location does not exist")) from error
 
 
 def _check_antennas(organization_id: int, antennas: Sequence[DoorAntenna]) -> None:
     for side in Side:
         if sum(one.side == side for one in antennas) > MOST_ANTENNAS:
-            raise Invalid.one("antennas", "too_many", f"A side can have at most {MOST_ANTENNAS} antennas")
+            message = fill(N_("A side can have at most %(number)s antennas"), number=MOST_ANTENNAS)
+            raise Invalid.one("antennas", "too_many", message)
     seen: set[tuple[int, int | None]] = set()
     for one in antennas:
         if (one.reader_id, one.port) in seen:
-            raise Invalid.one("antennas", "invalid_value", "An antenna can read one side of a door only")
+            raise Invalid.one("antennas", "invalid_value", N_("An antenna can read one side of a door only"))
         seen.add((one.reader_id, one.port))
     known = execute(
         "SELECT count(*) FROM reader WHERE organization_id = ? AND deleted_at IS NULL "
@@ -220,4 +222,4 @@ def _check_antennas(organization_id: int, antennas: Sequence[DoorAntenna]) -> No
         (organization_id, json_text.text(sorted({one.reader_id for one in antennas}))),
     ).fetchone()[0]
     if known != len({one.reader_id for one in antennas}):
-        raise Invalid.one("antennas", "fk_not_found", "A reader does not exist")
+        raise Invalid.one("antennas", "fk_not_found", N_("A reader does not exist"))

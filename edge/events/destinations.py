@@ -18,6 +18,7 @@ from edge.events import log
 from edge.events.log import Filter
 from edge.events.progress import MOST_ATTEMPTS, Attempt
 from edge.outbound import Network
+from edge.texts import N_, fill
 
 MOST = 20  # per organization
 TROUBLE_AFTER = clock.HOUR  # tolerates a restart of the receiver
@@ -86,14 +87,14 @@ def add(actor: Actor, new: NewDestination) -> Destination:
         if new.event_filter.location_id is not None and not _has_location(
             organization_id, new.event_filter.location_id
         ):
-            raise Invalid.one("location_id", "fk_not_found", "Unknown location")
+            raise Invalid.one("location_id", "fk_not_found", N_("Unknown location"))
         present = list_destinations(organization_id)
         if new.name == STREAM_NAME and new.kind is not DestinationKind.STREAM:
-            raise Conflict(f"{STREAM_NAME} is reserved for GET /events; choose another name")
+            raise Conflict(fill(N_("%(name)s is reserved for GET /events; choose another name"), name=STREAM_NAME))
         if any(row.name == new.name for row in present):
-            raise Conflict(f"A destination {new.name} already exists; choose another name")
+            raise Conflict(fill(N_("A destination %(name)s already exists; choose another name"), name=new.name))
         if len(present) >= MOST:
-            raise Conflict(f"The limit of {MOST} destinations is reached; remove one first")
+            raise Conflict(fill(N_("The limit of %(number)s destinations is reached; remove one first"), number=MOST))
         values = (
             *(organization_id, new.kind, new.name, new.url, new.topic, " ".join(sorted(new.event_filter.kinds))),
             *(new.event_filter.location_id, new.network, new.secret, clock.now(), log.newest()),
@@ -163,7 +164,7 @@ def request_test(actor: Actor, no: int) -> None:
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         if row.disabled_at is not None:
-            raise Conflict(f"{row.name} is disabled; enable it first")
+            raise Conflict(fill(N_("%(name)s is disabled; enable it first"), name=row.name))
         execute("UPDATE event_destination SET is_test_wanted = 1 WHERE no = ?", (no,))
         act.note("event_destination.tested", _subject(row))
 

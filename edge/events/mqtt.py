@@ -19,6 +19,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from edge.events.delivery import Message, Outcome, Result
 from edge.events.validation import fill_topic
 from edge.outbound import Network, NotAllowed, connect
+from edge.texts import N_
 
 ANSWER_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30
@@ -60,7 +61,7 @@ class Broker:
             return Outcome(Result.FAILED, f"the broker cannot be reached: {error.strerror or error}")
         if code.value >= _FAILURE:
             return Outcome(Result.REFUSED, f"the broker refused the event: {code}")
-        return Outcome(Result.DELIVERED, "acknowledged")
+        return Outcome(Result.DELIVERED, N_("acknowledged"))
 
     def close(self) -> None:
         if self._session:

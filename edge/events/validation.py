@@ -7,6 +7,7 @@ from collections.abc import Collection
 from urllib.parse import SplitResult, urlsplit
 
 from edge.errors import Invalid
+from edge.texts import N_, fill
 
 MAX_URL = 1000
 MAX_TOPIC = 500
@@ -19,9 +20,9 @@ def webhook_url(text: str, *, is_on_internet: bool) -> str:
     """Return the URL. Raises Invalid on `url`; plain http is allowed only in the local network."""
     url = _split(text, ("https", "http"), "https://erp.example.com/hooks/edge")
     if url.username is not None or url.password is not None:
-        raise _invalid("url", "remove user and password: requests are signed instead")
+        raise _invalid("url", N_("remove user and password: requests are signed instead"))
     if url.scheme == "http" and is_on_internet:
-        raise _invalid("url", "use https://, or allow an address in a private network")
+        raise _invalid("url", N_("use https://, or allow an address in a private network"))
     return text
 
 
@@ -29,11 +30,11 @@ def broker_url(text: str, *, is_on_internet: bool) -> str:
     """Return the URL. Raises Invalid on `url`; it may contain the user name but not the password."""
     url = _split(text, ("mqtts", "mqtt"), "mqtts://edge@broker.example.com:8883")
     if url.password is not None:
-        raise _invalid("url", "remove the password and enter it in its own field")
+        raise _invalid("url", N_("remove the password and enter it in its own field"))
     if url.path not in ("", "/") or url.query:
-        raise _invalid("url", "remove everything after the broker's name and port")
+        raise _invalid("url", N_("remove everything after the broker's name and port"))
     if url.scheme == "mqtt" and is_on_internet:
-        raise _invalid("url", "use mqtts://, or allow an address in a private network")
+        raise _invalid("url", N_("use mqtts://, or allow an address in a private network"))
     return text
 
 
@@ -41,12 +42,14 @@ def topic_template(text: str) -> str:
     """Return the topic template with the fields {type}, {asset}, {location} and {reader}. Raises Invalid on `topic`."""
     unknown = sorted(set(_FIELD.findall(text)) - set(TOPIC_FIELDS))
     if unknown:
-        raise _invalid("topic", f"{{{unknown[0]}}} is none of {', '.join(f'{{{name}}}' for name in TOPIC_FIELDS)}")
+        names = ", ".join(f"{{{name}}}" for name in TOPIC_FIELDS)
+        raise _invalid("topic", fill(N_("%(name)s is none of %(names)s"), name=f"{{{unknown[0]}}}", names=names))
     plain = _FIELD.sub("x", text)
     if not text or len(text) > MAX_TOPIC or text != text.strip() or not text.isprintable():
-        raise _invalid("topic", f"enter a topic of at most {MAX_TOPIC} characters, for example {DEFAULT_TOPIC}")
+        text_needed = N_("enter a topic of at most %(number)s characters, for example %(topic)s")
+        raise _invalid("topic", fill(text_needed, number=MAX_TOPIC, topic=DEFAULT_TOPIC))
     if any(character in plain for character in "+#{}") or plain.startswith("$"):
-        raise _invalid("topic", "a topic cannot contain + or #, or other braces, or begin with $")
+        raise _invalid("topic", N_("a topic cannot contain + or #, or other braces, or begin with $"))
     return text
 
 
@@ -59,14 +62,14 @@ def event_kinds(chosen: Collection[str], known: Collection[str]) -> frozenset[st
     """Return the chosen event kinds. Raises Invalid on `events` if one is unknown or none is chosen."""
     wrong = sorted(set(chosen) - set(known))
     if wrong:
-        raise _invalid("events", f"{wrong[0]} is none of {', '.join(known)}")
+        raise _invalid("events", fill(N_("%(name)s is none of %(names)s"), name=wrong[0], names=", ".join(known)))
     if not chosen:
-        raise _invalid("events", "choose at least one kind of event")
+        raise _invalid("events", N_("choose at least one kind of event"))
     return frozenset(chosen)
 
 
 def _split(text: str, schemes: tuple[str, str], example: str) -> SplitResult:
-    advice = f"enter an address such as {example}"
+    advice = fill(N_("enter an address such as %(address)s"), address=example)
     if not text.isascii() or not text.isprintable() or " " in text or len(text) > MAX_URL:
         raise _invalid("url", advice)
     try:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from edge.errors import Invalid
 from edge.labels.papers import Paper
+from edge.texts import N_, fill
 
 NARROWEST_BAR = 0.19  # mm, Code 128: office printers blur finer bars
 QUIET_ZONE = 10  # modules beside a Code 128
@@ -58,10 +59,8 @@ def check_fit(labels: Sequence[Label], paper: Paper, code: Code, dots_per_mm: in
             modules = code_128_bars(label.external_key) + 2 * QUIET_ZONE
             bar = (paper.width - 2 * MARGIN) * dots_per_mm // modules / dots_per_mm
         if bar < NARROWEST_BAR:
-            message = (
-                f"The bars of {label.external_key} would be too fine to read: choose larger labels or a Data Matrix"
-            )
-            raise Invalid.one("code", "too_long", message)
+            message = N_("The bars of %(key)s would be too fine to read: choose larger labels or a Data Matrix")
+            raise Invalid.one("code", "too_long", fill(message, key=label.external_key))
 
 
 def needs_east_asian_font(labels: Sequence[Label]) -> bool:

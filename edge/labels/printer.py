@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from edge import outbound
 from edge.errors import Unavailable
 from edge.outbound import Network, NotAllowed
+from edge.texts import N_, fill
 
 PORT = 9100
 SECONDS = 5
@@ -27,11 +28,11 @@ def send(address: str, data: bytes) -> None:
             connection.settimeout(SECONDS)
             connection.sendall(data)
     except NotAllowed as error:
-        raise Unavailable(f"Labels cannot be sent to {address}: {error}. Enter the printer's own address") from error
+        message = N_("Labels cannot be sent to %(address)s: %(error)s. Enter the printer's own address")
+        raise Unavailable(fill(message, address=address, error=error)) from error
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that the DNS cannot hold
-        raise Unavailable(
-            f"The label printer at {address} does not respond ({error}). Check that it is on and has paper"
-        ) from error
+        message = N_("The label printer at %(address)s does not respond (%(error)s). Check that it is on and has paper")
+        raise Unavailable(fill(message, address=address, error=error)) from error
 
 
 @contextmanager
@@ -39,7 +40,8 @@ def _alone(address: str) -> Iterator[None]:
     """Let one request at a time use a printer: more would occupy all threads while it is off. Raises Unavailable."""
     with _changed:
         if not _changed.wait_for(lambda: address not in _busy, WAIT_SECONDS):
-            raise Unavailable(f"The label printer at {address} is busy or off. Try again in a few seconds")
+            message = N_("The label printer at %(address)s is busy or off. Try again in a few seconds")
+            raise Unavailable(fill(message, address=address))
         _busy.add(address)
     try:
         yield

@@ -20,22 +20,23 @@ from edge.pages.notices import done
 from edge.people import secrets
 from edge.people.people import Role
 from edge.people.secrets import new_token, new_webhook_secret
+from edge.texts import N_, fill
 from edge.tracking import location_board
 from edge.validation import values
 
 PATH = "/event-destinations"
 MAX_PASSWORD = 200
 KIND_TITLES = {
-    EventKind.ASSET_MOVED: "moves to another location",
-    EventKind.ASSET_ARRIVED: "is seen for the first time, seen again, or enters the location below",
-    EventKind.ASSET_PASSED: "passes a door or turns back in it",
-    EventKind.ASSET_MEASURED: "sends another battery or temperature, or its button is pressed",
-    EventKind.ASSET_UNSEEN: "has not been seen for a while",
-    EventKind.ASSET_CREATED: "is created",
-    EventKind.ASSET_CHANGED: "or its tags are changed",
-    EventKind.ASSET_DELETED: "is retired",
-    EventKind.READER_OFFLINE: "goes offline",
-    EventKind.READER_ONLINE: "comes back online",
+    EventKind.ASSET_MOVED: N_("an asset moves to another location"),
+    EventKind.ASSET_ARRIVED: N_("an asset is seen for the first time, seen again, or enters the location below"),
+    EventKind.ASSET_PASSED: N_("an asset passes a door or turns back in it"),
+    EventKind.ASSET_MEASURED: N_("an asset sends another battery or temperature, or its button is pressed"),
+    EventKind.ASSET_UNSEEN: N_("an asset has not been seen for a while"),
+    EventKind.ASSET_CREATED: N_("an asset is created"),
+    EventKind.ASSET_CHANGED: N_("an asset or its tags are changed"),
+    EventKind.ASSET_DELETED: N_("an asset is retired"),
+    EventKind.READER_OFFLINE: N_("a reader goes offline"),
+    EventKind.READER_ONLINE: N_("a reader comes back online"),
 }
 
 
@@ -125,7 +126,8 @@ def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds:
 def _password(form: Mapping[str, str]) -> str:
     password = form.get("password", "")
     if len(password) > MAX_PASSWORD:
-        raise Invalid.one("password", "too_long", f"At most {MAX_PASSWORD} characters", max_length=MAX_PASSWORD)
+        message = fill(N_("At most %(number)s characters"), number=MAX_PASSWORD)
+        raise Invalid.one("password", "too_long", message, max_length=MAX_PASSWORD)
     return password
 
 
@@ -133,7 +135,7 @@ def _location(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 16):
-        raise Invalid.one("location_id", "invalid_value", "Choose one from the list")
+        raise Invalid.one("location_id", "invalid_value", N_("Choose one from the list"))
     return int(text)
 
 

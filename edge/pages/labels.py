@@ -19,20 +19,22 @@ from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.labels.printers import LabelPrinter
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl
 from edge.pages import record_links
-from edge.pages.forms import Errors, errors_of, text, whole
+from edge.pages.forms import Errors, errors_of, message_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.tracking.board import board_filter, board_query
+from edge.pages.translation import gettext, translated
 from edge.people.people import Role
+from edge.texts import N_
 from edge.tracking import board, location_board
 
 MOST = 1000  # labels in one document
 # Rendering a label takes 10 ms of CPU time, so only one document is rendered at a time.
 _drawing = threading.Lock()
 CODES = {
-    Code.QR: "QR code: opens on any phone",
-    Code.DATA_MATRIX: "Data Matrix: small, contains the key",
-    Code.CODE_128: "Code 128: for laser scanners, contains the key",
+    Code.QR: N_("QR code: opens on any phone"),
+    Code.DATA_MATRIX: N_("Data Matrix: small, contains the key"),
+    Code.CODE_128: N_("Code 128: for laser scanners, contains the key"),
 }
 
 
@@ -64,7 +66,7 @@ def download_labels() -> Response | tuple[str, int]:
 @contextmanager
 def _alone() -> Iterator[None]:
     if not _drawing.acquire(blocking=False):
-        abort(429, "Other labels are being created. Try again in a few seconds.")
+        abort(429, N_("Other labels are being created. Try again in a few seconds."))
     try:
         yield
     finally:
@@ -84,7 +86,7 @@ def print_labels() -> AnyResponse | tuple[str, int]:
     except Invalid as error:
         return _page(_form_error(error)), 400
     except EdgeError as error:
-        return _page({"": str(error)}), 503
+        return _page({"": message_of(error)}), 503
     return redirect("/labels?" + urlencode([*_selection(), ("done", "printed")]), 303)
 
 
@@ -124,9 +126,9 @@ def set_label_printer() -> AnyResponse | tuple[str, int]:
     except Invalid as error:
         return _printer_page(request.form, errors_of(error)), 400
     except NotFound:
-        return _printer_page(request.form, {"location": "This location no longer exists"}), 400
+        return _printer_page(request.form, {"location": gettext("This location no longer exists")}), 400
     except Conflict as error:
-        return _printer_page(request.form, {"": str(error)}), 409
+        return _printer_page(request.form, {"": message_of(error)}), 409
     if location_id:
         if chosen_printer is None:
             printers.remove_location_printer(actor(), location_id)
@@ -149,12 +151,12 @@ def print_test_label() -> AnyResponse | tuple[str, int]:
             labels_zpl([label], PAPERS[chosen_printer.paper], Code.QR, chosen_printer.dots_per_mm),
         )
     except EdgeError as error:
-        return _printer_page(chosen_printer._asdict(), {"address": str(error)}), 503
+        return _printer_page(chosen_printer._asdict(), {"address": message_of(error)}), 503
     return done("/labels/printer", "printed")
 
 
 def _form_error(error: Invalid) -> Errors:
-    return {"": error.fields[0].message}
+    return {"": message_of(error)}
 
 
 def _labels() -> list[Label]:
@@ -202,9 +204,9 @@ def _page(errors: Errors) -> str:
         labels=labels,
         missing_font="" if east_asian_font() or not needs_east_asian_font(labels) else EAST_ASIAN_PACKAGE,
         selection=_selection(),
-        papers=[(name, paper.title) for name, paper in PAPERS.items()],
+        papers=[(name, translated(paper.title)) for name, paper in PAPERS.items()],
         paper=request.values.get("paper", DEFAULT_PAPER),
-        codes=list(CODES.items()),
+        codes=[(code, gettext(title)) for code, title in CODES.items()],
         code=_code(),
         most=MOST,
         printer=printers.find_printer(current_session().organization_id),
@@ -222,10 +224,10 @@ def _entered_printer() -> LabelPrinter | None:
     host, port = (host, port) if separator else (address, str(printer.PORT))
     is_host = 0 < len(host) < 254 and all(letter.isalnum() or letter in ".-" for letter in host)
     if not (is_host and host.isascii() and port.isascii() and port.isdigit() and 1024 <= int(port[:6]) <= 65535):
-        raise Invalid.one("address", "invalid_value", "Enter an address like 192.168.1.50 or 192.168.1.50:9100")
+        raise Invalid.one("address", "invalid_value", N_("Enter an address like 192.168.1.50 or 192.168.1.50:9100"))
     dots = form.get("dots_per_mm", "")
     if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):
-        raise Invalid.one("paper", "invalid_value", "Choose one from the list")
+        raise Invalid.one("paper", "invalid_value", N_("Choose one from the list"))
     return LabelPrinter(f"{host}:{port}", form["paper"], int(dots))
 
 
@@ -234,7 +236,7 @@ def _printer_page(values: Any, errors: Errors) -> str:
         "labels/printer.html",
         values=values,
         errors=errors,
-        papers=[(name, paper.title) for name, paper in PAPERS.items() if paper.per_page == 1],
+        papers=[(name, translated(paper.title)) for name, paper in PAPERS.items() if paper.per_page == 1],
         at_locations=printers.location_printers(current_session().organization_id),
         locations=location_board.tree(current_session().organization_id),
         dots=[(8, "203 dpi"), (12, "300 dpi"), (24, "600 dpi")],

@@ -10,14 +10,16 @@ from typing import Any
 
 from flask import Response, make_response, render_template, request
 
+from edge.pages.translation import language
+
 
 def version_of(content: object) -> str:
     return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def fragment(template: str, content: object, **values: Any) -> Response:
-    """Render a fragment. While `content` is unchanged, the response is 304 and nothing is rendered."""
-    version = version_of(content)
+    """Render a fragment. While `content` and the language are unchanged, answer 304 and render nothing."""
+    version = version_of((language(), content))
     if request.if_none_match.contains(version):
         response = Response(status=304)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edge.database.bounds import MOST_PORTS
 from edge.database.connection import execute, writing
 from edge.errors import Invalid
+from edge.texts import N_, fill
 
 FIRST_PORT = 100_001  # higher than any port in a message
 LONGEST = 100
@@ -36,9 +37,8 @@ def port_from(reader_id: int, written: str) -> int:
         return int(written)
     port = port_of(reader_id, written) if 0 < len(written) <= LONGEST else None
     if port is None:
-        raise Invalid.one(
-            "port", "invalid_value", f"an antenna must be a number or a name of at most {LONGEST} characters"
-        )
+        message = fill(N_("an antenna must be a number or a name of at most %(number)s characters"), number=LONGEST)
+        raise Invalid.one("port", "invalid_value", message)
     return port
 
 

@@ -13,11 +13,8 @@ ENGLISH = {"api-docs.html", "manual/chapter.html"}  # the manual and the referen
 NOT_YET = {  # folders; "" is that of base.html
     "",
     "config",
-    "doors",
-    "events",
     "expected_lists",
     "handhelds",
-    "labels",
     "operations",
     "people",
     "readers",

@@ -28,6 +28,7 @@ from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers import readers
 from edge.services import services
+from edge.texts import N_
 from edge.tracking import location_board
 from edge.tracking.antenna_names import port_from
 
@@ -35,11 +36,11 @@ SHOWN = 50
 MORE_ROWS = 2  # empty rows for further antennas
 NOTHING = Totals(0, 0, 0, 0)
 DIRECTIONS = {
-    Direction.IN: "In",
-    Direction.OUT: "Out",
-    Direction.TURNED_BACK: "Turned back",
-    Direction.UNKNOWN: "Unknown",
-    Direction.WITHDRAWN: "Withdrawn",
+    Direction.IN: N_("In"),
+    Direction.OUT: N_("Out"),
+    Direction.TURNED_BACK: N_("Turned back"),
+    Direction.UNKNOWN: N_("Unknown"),
+    Direction.WITHDRAWN: N_("Withdrawn"),
 }
 
 
@@ -204,7 +205,7 @@ def _entered_antennas(organization_id: int) -> list[DoorAntenna]:
             try:
                 reader_id = readers.get_reader(organization_id, whole(reader)).id
             except (ValueError, EdgeError) as error:
-                raise Invalid.one("antennas", "fk_not_found", "A reader does not exist") from error
+                raise Invalid.one("antennas", "fk_not_found", N_("A reader does not exist")) from error
             antennas.append(DoorAntenna(side, reader_id, port_from(reader_id, port.strip()) if port.strip() else None))
     return antennas
 

@@ -24,7 +24,7 @@ from edge.pages.muster import musters as muster_pages
 from edge.pages.operations import may_see_the_box
 from edge.pages.polling import fragment
 from edge.pages.readers.list import SILENT_AFTER
-from edge.pages.translation import gettext, language
+from edge.pages.translation import gettext
 from edge.people import organizations
 from edge.people.people import Role
 from edge.readers import status
@@ -94,7 +94,7 @@ def show_home() -> str:
 def home_now() -> Response:
     """Return the figures. The page polls this."""
     values = _values()
-    content = (*(values[name] for name in ("attention", "day", "longest", "latest")), language())
+    content = [values[name] for name in ("attention", "day", "longest", "latest")]
     return fragment("tracking/_home.html", content, **values)
 
 

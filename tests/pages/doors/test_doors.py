@@ -82,6 +82,29 @@ def test_a_taken_name_and_an_antenna_on_both_sides_are_refused(admin: Browser, g
     assert len(doors.antennas_of(gate.organization_id, gate.door)) == 2
 
 
+def test_doors_and_their_errors_are_in_the_language_of_the_person(
+    admin: Browser, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.send("/language", {"language": "de"})
+    answer = admin.post("/doors", {"name": "gate", "once": "b"})
+    assert "Ein anderes Tor hat diesen Namen." in answer.text
+    assert '<main id="main" lang="de"' in answer.text
+    monkeypatch.setattr(doors, "MOST_ANTENNAS", 0)
+    form: dict[str, object] = {"name": "Gate", "inner_reader": str(gate.reader), "inner_port": "1"}
+    answer = admin.post(f"/doors/{gate.door}/edit", form)
+    assert "Eine Seite kann höchstens 0 Antennen haben" in answer.text
+
+
+def test_a_fragment_is_new_in_another_language(admin: Browser, gate: Gate) -> None:
+    address = f"/doors/{gate.door}/now"
+    version = admin.get(address).headers["ETag"]
+    assert admin.get(address, headers={"If-None-Match": version}).status_code == 304
+    admin.send("/language", {"language": "de"})
+    answer = admin.get(address, headers={"If-None-Match": version})
+    assert answer.status_code == 200
+    assert "Noch kein Durchgang." in answer.text
+
+
 def test_a_viewer_sees_who_left_and_why(sign_in_as: Callable[..., Browser], gate: Gate) -> None:
     gate.receive(passing(3000, asset=0) + passing(3100, asset=1, is_out=False))
     viewer = sign_in_as(Role.VIEWER)
