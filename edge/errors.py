@@ -9,7 +9,8 @@ EdgeError
 ├── OverQuota         a person, key or organization added too much in a short time
 ├── Corrupt           stored data contradicts itself (a cycle in the location tree)
 ├── Unavailable       the database cannot be used now (disk full, locked, read-only, failing); retry later
-│   └── Damaged       the database file is damaged and needs manual repair
+│   ├── Damaged       the database file is damaged and needs manual repair
+│   └── HistoryUnavailable  PostgreSQL has the history and cannot be reached; positions are current
 └── SetupError        the installation cannot run; the message says what to do
 """
 
@@ -76,6 +77,10 @@ class Unavailable(EdgeError):
 
 class Damaged(Unavailable):
     """Retrying does not help until somebody repairs the file. Senders must keep their data meanwhile."""
+
+
+class HistoryUnavailable(Unavailable):
+    """Pages that also show positions leave out the history."""
 
 
 class SetupError(EdgeError):

@@ -19,7 +19,7 @@ from edge.database.triggers import EVENT_TRIGGERS
 from edge.doors import passage_report
 from edge.events import log as events
 from edge.events.log import EventKind, NewEvent
-from edge.tracking import asset_values, stays
+from edge.tracking import asset_values, history_engine, stays
 from edge.tracking.asset_values import AssetValues
 from edge.validation import json_text
 
@@ -118,7 +118,11 @@ def has_candidates() -> bool:
 
 
 def log_changes(silence: Silence) -> int:
-    """Log the events of the oldest candidates. Returns the number of candidates evaluated."""
+    """Log the events of the oldest candidates. Returns the number of candidates evaluated.
+
+    Raises HistoryUnavailable.
+    """
+    history_engine.check_reachable()  # before others wait for this transaction
     with writing():
         candidates = execute(
             "SELECT no, kind, key FROM event_candidate ORDER BY no LIMIT ?", (MOST_CANDIDATES,)

@@ -11,13 +11,14 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from edge import clock
 from edge.database.connection import close_database
 from edge.database.instance import fingerprint
-from edge.errors import EdgeError, SetupError
+from edge.errors import EdgeError, HistoryUnavailable, SetupError
 from edge.events import destinations, detection, progress
 from edge.events import log as events
 from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
@@ -166,9 +167,10 @@ class EventsWorker:
             self._follower_fault = ""
 
     def _make(self) -> None:
-        while detection.has_candidates() and detection.log_changes(self._pace.silence):
-            if self._stopping.is_set():
-                return
+        with suppress(HistoryUnavailable):  # the candidates wait, everything else continues
+            while detection.has_candidates() and detection.log_changes(self._pace.silence):
+                if self._stopping.is_set():
+                    return
         self._every("readers", READERS_SECONDS, lambda: detection.log_readers(self._pace.silence))
         self._every("unseen", UNSEEN_SECONDS, self._make_unseen)
 

@@ -55,6 +55,8 @@ from edge.tracking.stays import Quality
 
 log = logging.getLogger(__name__)
 
+HISTORY_UNAVAILABLE = N_("The history is unavailable now. Current locations are up to date.")
+
 VIEWS = (
     *(sign_in, second_factor, people, positions, devices, api_keys, languages),
     *(home, board, past, trails, floor_plans, exports),
@@ -100,6 +102,7 @@ def register(app: Flask) -> None:
         ROLES=formatting.ROLES,
         services=services,
         help_address=help_address,
+        history_unavailable=HISTORY_UNAVAILABLE,
         open_alerts=alerts.open_alerts,
         open_musters=musters.open_musters,
         may_muster=musters.may_muster,

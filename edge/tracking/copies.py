@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from edge.database.connection import execute, execute_many
+from edge.database.connection import execute, execute_many, writing
 from edge.database.sliced_writing import ROWS_OF_STEP
 from edge.errors import SetupError
 from edge.tracking import history_engine
@@ -63,13 +63,24 @@ def people_tracks_ended_before(organization_id: int, before: int, limit: int) ->
 
 def delete_rows_before(track: int, before: int, limit: int) -> int:
     """Delete stays that ended before a time, oldest first, never the newest of the asset. Return their number."""
-    if history_engine.is_remote():
-        deleted, left = history_engine.batches.delete_rows_before(track, before, limit)
-        execute("UPDATE track SET history_rows = ? WHERE no = ?", (left, track))
-        return deleted
     count = execute(_DELETE_BEFORE, (track, before, track, limit)).rowcount
     execute("UPDATE track SET history_rows = history_rows - ? WHERE no = ?", (count, track))
     return count
+
+
+def drop_remote_rows(tracks: Sequence[int], before: int, limit: int) -> int:
+    """Delete the same in PostgreSQL, and count the rows that are left. Return their number."""
+    dropped: int = history_engine.batches.drop_before(tracks, before, limit)
+    count_after_deletion()
+    return dropped
+
+
+def count_after_deletion() -> None:
+    """Count the rows of tracks again from which PostgreSQL has deleted some, also before a crash of this hub."""
+    if tracks := history_engine.batches.dropped_tracks():
+        with writing():  # counted inside: a later batch counts later
+            set_row_counts(history_engine.batches.row_counts(tracks))
+        history_engine.batches.forget_dropped()
 
 
 _FIRST_END = "(SELECT observed_at + seen_for FROM history WHERE position_no = no ORDER BY observed_at, seq LIMIT 1)"

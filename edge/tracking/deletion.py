@@ -11,8 +11,9 @@ from edge.audit import actors
 from edge.audit.audit import Subject, acting
 from edge.database.bounds import Bounds
 from edge.database.connection import execute, execute_many, reading, writing
+from edge.errors import HistoryUnavailable
 from edge.records import idempotency
-from edge.tracking import copies, report
+from edge.tracking import copies, history_engine, report
 
 # About a millisecond of writing each, to keep the ingest writer's wait short.
 ROWS = 500
@@ -28,7 +29,10 @@ def newest_scan() -> int | None:
 def drop_history(before: int, limit: int = ROWS) -> int:
     """Delete stays that ended before a time, oldest first. The newest row of every asset is kept at any age."""
     dropped = 0
-    tracks = copies.tracks_ended_before(before, limit)  # outside the transaction, because it may scan all tracks
+    try:
+        tracks = copies.tracks_ended_before(before, limit)  # outside the transaction, because it may scan all tracks
+    except HistoryUnavailable:
+        return 0  # later
     with writing():
         if tracks:  # earlier stays are no longer sent to a hub or compared with it
             _report_unsent_history(before)
@@ -36,11 +40,20 @@ def drop_history(before: int, limit: int = ROWS) -> int:
             execute("UPDATE hub SET horizon = max(horizon, ?)", (before,))
             execute("UPDATE former_hub SET horizon = max(horizon, ?)", (before,))
             execute("UPDATE feed SET horizon = max(horizon, ?)", (before,))
-        for track in tracks:
+        for track in () if history_engine.is_remote() else tracks:
             dropped += copies.delete_rows_before(track, before, limit - dropped)
             if dropped >= limit:
                 break
-    return dropped
+    return _drop_remote(tracks, before, limit) if history_engine.is_remote() else dropped
+
+
+def _drop_remote(tracks: Sequence[int], before: int, limit: int) -> int:
+    """Delete stays of these tracks in PostgreSQL, after the horizon is written here."""
+    try:
+        copies.count_after_deletion()
+        return copies.drop_remote_rows(tracks, before, limit)
+    except HistoryUnavailable:
+        return 0
 
 
 def drop_history_of_people(organization_id: int, before: int, limit: int = ROWS) -> int:

@@ -66,6 +66,18 @@ def lending(select: Callable[[], Sequence[tuple[Any, ...]]]) -> Iterator[None]:
         yield
 
 
+def check_reachable() -> None:
+    """Raise HistoryUnavailable if PostgreSQL has the stays and cannot be reached."""
+    if _url:
+        import_module("edge.tracking.postgres.lent_rows").count_partitions()
+
+
+def why_away() -> str:
+    """Return why PostgreSQL cannot be reached, for operators."""
+    reason: str = import_module("edge.tracking.postgres.pool").reason() if _url else ""
+    return reason
+
+
 def close() -> None:
     """Close the connections to PostgreSQL, if there are any."""
     if _url:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.database.connection import execute, reading
 from edge.database.lists import Page, SortTerm, order_by
-from edge.errors import NotFound
+from edge.errors import HistoryUnavailable, NotFound
 from edge.records import search
 from edge.records.external_keys import visible
 from edge.records.listing import ListQuery, Source, read_page, view
 from edge.tracking import antenna_names, history_engine
 from edge.tracking.decision_rule import Rule
 from edge.tracking.shown_positions import SHOWN, is_shown
+from edge.tracking.stays import Quality
 
 MAX_DURATION_SECONDS = 2**31 - 1
 
@@ -218,7 +220,10 @@ def current_position(asset_id: int) -> CurrentPosition | None:
 
 
 class Sighting(NamedTuple):
-    """Where an asset was read last, and where it was before. `quality` is that of the time when the stay began."""
+    """Where an asset was read last, and where it was before. `quality` is that of the time when the stay began.
+
+    While the history is unavailable, the location before is unknown and the time untrusted.
+    """
 
     location_id: int
     location_name: str
@@ -230,9 +235,9 @@ class Sighting(NamedTuple):
 
 
 _SIGHTINGS = """
-SELECT t.asset_id, t.location_id, l.name, t.last_seen_at, t.row_at, h.quality, s.location_id,
+SELECT t.asset_id, t.location_id, l.name, t.last_seen_at, t.row_at, ifnull(h.quality, ?2), s.location_id,
        b.observed_at + b.seen_for
-FROM json_each(?) k CROSS JOIN track t ON t.asset_id = k.value AND t.is_newest = 1
+FROM json_each(?1) k CROSS JOIN track t ON t.asset_id = k.value AND t.is_newest = 1
 JOIN location l ON l.id = t.location_id
 LEFT JOIN history h ON h.position_no = t.no AND h.observed_at = t.row_at AND h.seq = t.row_seq
 LEFT JOIN history b ON b.position_no = t.no AND (b.observed_at, b.seq) = (
@@ -246,9 +251,16 @@ LEFT JOIN source s ON s.no = b.source_no
 def sightings(asset_ids: Collection[int]) -> dict[int, Sighting]:
     """Return the newest sighting of each of these assets that has one."""
     chosen = json.dumps(list(asset_ids))
-    with history_engine.lending(lambda: history_engine.lent_rows.newest(_newest_tracks(chosen), 2)):
-        rows = execute(_SIGHTINGS, (chosen,)).fetchall()
+    rows = None
+    with suppress(HistoryUnavailable), history_engine.lending(lambda: _newest_two(chosen)):
+        rows = execute(_SIGHTINGS, (chosen, Quality.UNTRUSTED)).fetchall()
+    if rows is None:
+        rows = execute(_SIGHTINGS, (chosen, Quality.UNTRUSTED)).fetchall()
     return {asset_id: Sighting(*columns) for asset_id, *columns in rows}
+
+
+def _newest_two(asset_ids: str) -> Sequence[tuple[Any, ...]]:
+    return history_engine.lent_rows.newest(_newest_tracks(asset_ids), 2)
 
 
 def _newest_tracks(asset_ids: str) -> list[int]:

@@ -65,7 +65,7 @@ def history_database(subject: Subject) -> Finding:
         number = history_engine.lent_rows.count_partitions()
     except EdgeError as error:
         return problem(
-            f"PostgreSQL: {error}. History is not shown, and sites wait",
+            f"{history_engine.why_away() or error}. History is not shown, and sites wait",
             "check hub.history and that PostgreSQL runs: systemctl status postgresql",
         )
     return ok(f"PostgreSQL answers; the stays have {number} partitions")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from flask import Response, abort, g, jsonify, render_template, request
 
 from edge import clock
 from edge.audit.actors import Actor, on_behalf_of
-from edge.errors import EdgeError
+from edge.errors import EdgeError, HistoryUnavailable
 from edge.handhelds import attach, device_copy, scans, stock_takes
 from edge.handhelds.scans import Answer, Result, Submitted
 from edge.pages import cookies, record_links
@@ -365,7 +366,10 @@ def _answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def _asset(row: board.BoardRow, *, with_moves: bool) -> dict[str, Any]:
-    moves = report.moves(current_session().organization_id, row.asset_id, limit=5) if with_moves else []
+    moves = []
+    if with_moves:
+        with suppress(HistoryUnavailable):  # the position is shown without it
+            moves = report.moves(current_session().organization_id, row.asset_id, limit=5)
     return {
         "id": row.asset_id,
         "key": row.external_key,

@@ -10,6 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.doors import passage_report
+from edge.errors import HistoryUnavailable
 from edge.pages import formatting, record_links
 from edge.pages.doors.doors import DIRECTIONS
 from edge.pages.forms import Errors, search_text, whole
@@ -23,6 +24,7 @@ from edge.records.assets import AssetRow
 from edge.records.kept_elsewhere import home_name
 from edge.tracking import asset_values, board, carriers, lost_assets, report, shown_positions
 from edge.tracking.board import BoardFilter
+from edge.tracking.report import Move
 from edge.tracking.why import why_here
 
 MOVES = 50
@@ -83,14 +85,14 @@ def asset_now(asset_id: int) -> Response:
     values = _now(asset)
     content = (
         *(values["where"], values["moves"], values["lost_since"], values["carrier"], values["passages"]),
-        *(values["sensors"], values["marker"]),
+        *(values["sensors"], values["marker"], values["has_history"]),
     )
     return fragment("records/_asset-now.html", content, asset=asset, **values)
 
 
 def _now(asset: AssetRow) -> dict[str, Any]:
     before = request.args.get("before", type=whole)
-    rows = report.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1)
+    rows, is_available = _rows(asset, before)
     moves = rows[:MOVES]
     is_hidden = shown_positions.is_hidden(asset.id)
     where = board.whereabouts(current_session().organization_id, asset.id, include_retired=True)
@@ -101,6 +103,7 @@ def _now(asset: AssetRow) -> dict[str, Any]:
         "marker": None if is_hidden else marker_of(where.location_id if where else None),
         "strip": timeline.strip(moves, moves[0].last_seen_at if before and moves else clock.now()),
         "moves": moves,
+        "has_history": is_available,
         "more": moves[-1].observed_at if len(rows) > MOVES else None,
         "before": before,
         "passages": passage_report.passages_of_asset(current_session().organization_id, asset.id, PASSAGES),
@@ -109,6 +112,14 @@ def _now(asset: AssetRow) -> dict[str, Any]:
         "sensors": asset_values.find(current_session().organization_id, asset.id),
         "low_battery": asset_values.LOW,
     }
+
+
+def _rows(asset: AssetRow, before: int | None) -> tuple[list[Move], bool]:
+    """Return the moves of a page and one more; nothing and False while the history is unavailable."""
+    try:
+        return report.moves(current_session().organization_id, asset.id, before=before, limit=MOVES + 1), True
+    except HistoryUnavailable:
+        return [], False
 
 
 @pages.get("/assets/<int:asset_id>/why")

@@ -8,6 +8,7 @@ from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
+from edge.errors import HistoryUnavailable
 from edge.pages import record_links
 from edge.pages.forms import search_text
 from edge.pages.guard import current_session, pages, require_role
@@ -21,6 +22,7 @@ from edge.records.locations import LocationRow
 from edge.services import services
 from edge.tracking import board, flows, location_board
 from edge.tracking.board import BoardFilter
+from edge.tracking.flows import Passage
 
 PER_PAGE = 50
 SMALL_TREE = 60  # fully expanded up to this number of locations
@@ -83,8 +85,16 @@ def _now(location: LocationRow) -> dict[str, Any]:
         "below": board.board(organization_id, inside, limit=0).total_count - here.total_count,
         "offset": offset,
         "per_page": PER_PAGE,
-        "passages": flows.passages(organization_id, location.id, clock.midnight(services().zone)),
+        "passages": _passages(organization_id, location.id),
     }
+
+
+def _passages(organization_id: int, location_id: int) -> list[Passage] | None:
+    """Return the arrivals and departures of today, or None while the history is unavailable."""
+    try:
+        return flows.passages(organization_id, location_id, clock.midnight(services().zone))
+    except HistoryUnavailable:
+        return None
 
 
 @pages.get("/locations/<int:location_id>/label")

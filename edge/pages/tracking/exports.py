@@ -17,7 +17,7 @@ from edge.people.people import Role
 from edge.readers import ledger
 from edge.records import record_export
 from edge.services import services
-from edge.tracking import board, exports, flows
+from edge.tracking import board, exports, flows, history_engine
 from edge.validation import xlsx
 from edge.validation.values import TAG_TYPES
 
@@ -72,6 +72,7 @@ def _exact_time(moment: int | None) -> str:
 def export_past() -> Response:
     heading = ("external_key", "name", "location_key", "location", "arrived", "last_seen")
     query = past_filter(clock.now())
+    history_engine.check_reachable()  # before the answer begins
     rows = (
         (row.external_key, row.name, row.location_key, row.location_name, *times(row.arrived_at, row.last_seen_at))
         for row in exports.past_rows(current_session().organization_id, query)
@@ -85,6 +86,7 @@ def export_history() -> Response:
     days = requested_days(DAYS)
     heading = ("asset_key", "asset", "location_key", "location", "from", "seen_until", "seconds")
     seen_by = ("reader", "antenna", "site")
+    history_engine.check_reachable()  # before the answer begins
     rows = (
         (*row[:4], *times(row.since, row.until), (row.until - row.since) // clock.SECOND, *row[6:])
         for row in flows.export_rows(

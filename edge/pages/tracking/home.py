@@ -5,6 +5,7 @@ Walls show a part of it. The moves of the last hours are kept for some seconds, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from flask import Response, render_template
 from edge import clock
 from edge.database.connection import are_people_hidden
 from edge.doors import passage_report
+from edge.errors import HistoryUnavailable
 from edge.muster import musters
 from edge.operations.doctor import findings
 from edge.pages import charts, formatting
@@ -72,11 +74,14 @@ class Area(NamedTuple):
 
 
 class Day(NamedTuple):
-    """The last 24 hours. `since` is their beginning; `inward` and `outward` count passages of doors."""
+    """The last 24 hours. `since` is their beginning; `inward` and `outward` count passages of doors.
+
+    `moves` is None while the history is unavailable; areas have their present numbers then.
+    """
 
     since: int
     areas: list[Area]
-    moves: int
+    moves: int | None
     inward: int
     outward: int
     by_hour: list[tuple[int, int]]
@@ -173,9 +178,11 @@ def day_of(organization_id: int) -> Day:
     moves = _moves(organization_id, since)
     branches = location_board.tree(organization_id)
     passed = passage_report.by_hour(organization_id, since)
-    by_hour = [passed.get(hour, (0, 0)) for hour in range(HOURS)] if passed else [(n, 0) for n in moves.by_hour]
+    known = moves or Moves([0] * HOURS, Counter())
+    by_hour = [passed.get(hour, (0, 0)) for hour in range(HOURS)] if passed else [(n, 0) for n in known.by_hour]
     inward, outward = (sum(pair[side] for pair in passed.values()) for side in (0, 1))
-    return Day(since, _areas(branches, moves), sum(moves.by_hour), inward, outward, by_hour, bool(passed))
+    total = None if moves is None else sum(moves.by_hour)
+    return Day(since, _areas(branches, known), total, inward, outward, by_hour, bool(passed))
 
 
 def chart_of(day: Day) -> Chart:
@@ -184,10 +191,13 @@ def chart_of(day: Day) -> Chart:
     return charts.up_and_down(title, "", day.by_hour, names)
 
 
-def _moves(organization_id: int, since: int) -> Moves:
-    """Return the moves since a time, at most `KEPT_SECONDS` old."""
+def _moves(organization_id: int, since: int) -> Moves | None:
+    """Return the moves since a time, at most `KEPT_SECONDS` old, or None while the history is unavailable."""
     key = (organization_id, are_people_hidden(), since)
-    return _kept.get(key, lambda: flows.moves_since(organization_id, since, HOURS))
+    try:
+        return _kept.get(key, lambda: flows.moves_since(organization_id, since, HOURS))
+    except HistoryUnavailable:
+        return None
 
 
 def forget() -> None:

@@ -160,9 +160,7 @@ def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effe
     """Commit the stays with the site's cursor. Returns what the hub has to do afterwards."""
     connection = _begun()
     changed = sorted(_batch.changed)
-    counts = dict.fromkeys(changed, 0) | dict(
-        _run("SELECT track, count(*) FROM stay WHERE track = ANY(%(tracks)s) GROUP BY track", {"tracks": changed})
-    )
+    counts = row_counts(changed)
     effects = Effects(counts, _batch.gone, sorted(_batch.days))
     _run(
         "INSERT INTO site_cursor (site, base, done, horizon, effects) "
@@ -229,9 +227,8 @@ def drop_newer(positions: Sequence[Key]) -> tuple[dict[int, int], set[int]]:
     """
     tracks, times, numbers = ([key[column] for key in positions] for column in range(3))
     changed = {no for (no,) in _run(_DROP_NEWER, {"tracks": tracks, "times": times, "numbers": numbers})}
-    counted = "SELECT track, count(*) FROM stay WHERE track = ANY(%(tracks)s) GROUP BY track"
-    counts = dict(_run(counted, {"tracks": tracks}))
-    return {no: counts[no] for no in changed if no in counts}, set(tracks) - counts.keys()
+    counts = row_counts(tracks)
+    return {no: counts[no] for no in changed if counts[no]}, {no for no, count in counts.items() if not count}
 
 
 def newest_keys(tracks: Collection[int]) -> set[Key]:
@@ -277,11 +274,37 @@ RETURNING 1
 """
 
 
-def delete_rows_before(track: int, before: int, limit: int) -> tuple[int, int]:
-    """Delete old rows of a track, never its newest. Returns the number deleted, and the number left."""
-    deleted = len(_run(_DELETE_BEFORE, {"track": track, "before": before, "limit": limit}))
-    left: int = _run("SELECT count(*) FROM stay WHERE track = %(track)s", {"track": track})[0][0]
-    return deleted, left
+def drop_before(tracks: Sequence[int], before: int, limit: int) -> int:
+    """Delete rows that ended before a time, oldest first, never the newest of a track. Returns their number.
+
+    `dropped_tracks` returns these tracks until `forget_dropped` is called.
+    """
+    deleted, done = 0, []
+    with transaction():
+        for track in tracks:
+            if deleted >= limit:
+                break
+            deleted += len(_run(_DELETE_BEFORE, {"track": track, "before": before, "limit": limit - deleted}))
+            done.append(track)
+        _run("UPDATE edge_history SET dropped = dropped || %(tracks)s::bigint[]", {"tracks": done})
+        commit_rows()
+    return deleted
+
+
+def dropped_tracks() -> list[int]:
+    """Return the tracks that lost rows since the last `forget_dropped`."""
+    tracks: list[int] = _run("SELECT dropped FROM edge_history")[0][0]
+    return tracks
+
+
+def forget_dropped() -> None:
+    _run("UPDATE edge_history SET dropped = '{}' WHERE dropped <> '{}'")
+
+
+def row_counts(tracks: Collection[int]) -> dict[int, int]:
+    """Return the number of rows of each of these tracks."""
+    counted = "SELECT track, count(*) FROM stay WHERE track = ANY(%(tracks)s) GROUP BY track"
+    return dict.fromkeys(tracks, 0) | dict(_run(counted, {"tracks": list(tracks)}))
 
 
 def delete_rows(track: int, keys: Sequence[tuple[int, int]]) -> int:

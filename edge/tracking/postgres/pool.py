@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -14,30 +15,50 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
-from edge.errors import SetupError, Unavailable
+from edge.errors import HistoryUnavailable, SetupError
 from edge.tracking.postgres import schema
+
+log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())  # commands report the error themselves
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 MOST_CONNECTIONS = 12  # threads for requests, housekeeping and sync
 WAIT_SECONDS = 3.0  # for a connection
-AWAY_SECONDS = 2.0  # after a failure, in which nobody waits for a connection
+AWAY_SECONDS = 2.0  # between two attempts while it is away; all other requests are refused at once
 STATEMENT_SECONDS = 30
 IDLE_SECONDS = 120  # within a transaction: between its statements the hub writes to its own database
 AWAY = "The history is in PostgreSQL, which cannot be reached now. Positions are current. Try again"
 TOO_SLOW = "The history is in PostgreSQL, which took too long. Choose a shorter period"
+BUSY = "The history is in PostgreSQL, which is busy. Try again"
+FULL = "The history is in PostgreSQL, which has no disk space, memory or connections left. Positions are current"
 
 _lock = threading.Lock()
 _pools: dict[str, ConnectionPool[Connection]] = {}
 _url = ""
-_away_until = 0.0
+_next_attempt = 0.0  # while it is away
+_reason = ""
+
+
+class _Reasons(logging.Handler):
+    """Keeps why the pool cannot connect, instead of a line in the log for each attempt."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        global _reason
+        if isinstance(record.args, tuple) and record.args and isinstance(record.args[-1], Exception):
+            _reason = str(record.args[-1]).partition("\n")[0]
+
+
+_pool_log = logging.getLogger("psycopg.pool")
+_pool_log.addHandler(_Reasons(logging.WARNING))
+_pool_log.propagate = False
 
 
 def use(url: str) -> None:
     """Use this database from now on. It is connected with the first statement. Raises SetupError for a bad URL."""
-    global _url, _away_until
+    global _url, _next_attempt, _reason
     parameters(url)
-    _url, _away_until = url, 0.0
+    _url, _next_attempt, _reason = url, 0.0, ""
 
 
 def close() -> None:
@@ -90,6 +111,7 @@ def _pool() -> ConnectionPool[Connection]:
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
                 timeout=WAIT_SECONDS,
+                reconnect_timeout=WAIT_SECONDS,  # longer ones pause for minutes between attempts
                 max_idle=600,
                 num_workers=1,
                 check=ConnectionPool.check_connection,
@@ -101,18 +123,62 @@ def _pool() -> ConnectionPool[Connection]:
 
 @contextmanager
 def connected() -> Iterator[Connection]:
-    """Yield a connection in autocommit mode. Raises Unavailable while PostgreSQL cannot be reached or is too slow."""
-    global _away_until
-    if time.monotonic() < _away_until:
-        raise Unavailable(AWAY)
+    """Yield a connection in autocommit mode.
+
+    Raises HistoryUnavailable while PostgreSQL cannot be reached or is too slow.
+    """
+    _check_turn()
+    connection = None
     try:
         with _pool().connection() as connection:
+            _note_reached()
             yield connection
     except errors.QueryCanceled as error:
-        raise Unavailable(TOO_SLOW) from error
-    except (psycopg.OperationalError, errors.ReadOnlySqlTransaction) as error:
-        _away_until = time.monotonic() + AWAY_SECONDS
-        raise Unavailable(AWAY) from error
+        raise HistoryUnavailable(TOO_SLOW) from error
+    except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
+        raise HistoryUnavailable(BUSY) from error
+    except errors.ReadOnlySqlTransaction as error:  # this server was the primary until now
+        if connection is not None:
+            connection.close()
+        raise HistoryUnavailable(AWAY) from error
+    except psycopg.OperationalError as error:
+        if (error.sqlstate or "").startswith("53"):
+            raise HistoryUnavailable(FULL) from error
+        _note_away(error)
+        raise HistoryUnavailable(AWAY) from error
+
+
+def reason() -> str:
+    """Return why PostgreSQL cannot be reached, an empty text while it can. It may contain the name of the host."""
+    return _reason
+
+
+def _check_turn() -> None:
+    """Raise HistoryUnavailable while PostgreSQL is away, except once in a while for one thread, which tries again."""
+    global _next_attempt
+    with _lock:
+        now = time.monotonic()
+        if now < _next_attempt:
+            raise HistoryUnavailable(AWAY)
+        if _next_attempt:
+            _next_attempt = now + WAIT_SECONDS + AWAY_SECONDS
+
+
+def _note_reached() -> None:
+    global _next_attempt, _reason
+    with _lock:
+        was_away, _next_attempt, _reason = bool(_next_attempt), 0.0, ""
+    if was_away:
+        log.info("PostgreSQL can be reached again")
+
+
+def _note_away(error: psycopg.Error) -> None:
+    global _next_attempt, _reason
+    with _lock:
+        is_new, _next_attempt = not _next_attempt, time.monotonic() + AWAY_SECONDS
+        _reason = _reason or str(error).partition("\n")[0]
+    if is_new:
+        log.warning("PostgreSQL cannot be reached, so history is not shown and sites wait: %s", _reason)
 
 
 def fetch(sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:

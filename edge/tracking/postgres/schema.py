@@ -32,7 +32,8 @@ _TABLES = (
         effects jsonb NOT NULL
     )
     """,
-    "CREATE TABLE edge_history (version integer NOT NULL, hub text)",
+    # `dropped` has the tracks whose rows the hub counts again after a deletion.
+    "CREATE TABLE edge_history (version integer NOT NULL, dropped bigint[] NOT NULL DEFAULT '{}')",
     f"INSERT INTO edge_history (version) VALUES ({VERSION})",
 )
 _STAGING = """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,37 +10,20 @@ import pytest
 from edge.config.settings import Config
 from edge.database.connection import execute
 from edge.epcis import query
-from edge.errors import Conflict, SetupError, Unavailable
+from edge.errors import Conflict, SetupError
 from edge.feed import pages
-from edge.operations.doctor.findings import Finding, Level, Subject
+from edge.operations.doctor.findings import Finding, Subject
 from edge.operations.doctor.sync import history_database
-from edge.tracking import board, copies, deletion, exports, flows, history_engine, past, past_board, report, stays
-from edge.tracking.board import BoardFilter
+from edge.tracking import copies, deletion, exports, flows, history_engine, past, past_board, report, stays
 from edge.tracking.past import PastFilter
 from edge.tracking.positions import record
 from edge.tracking.postgres import pool
 from edge.tracking.stays import Quality, Scan
-from tests.mosquitto import free_port
 from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal
+from tests.tracking.postgres.conftest import move
 from tests.tracking.postgres.server import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
-
-
-@pytest.fixture
-def sites(tmp_path: Path) -> Iterator[list[SiteBox]]:
-    """Two sites that saw the same pallet and others, and have sent everything to their hub."""
-    hub = Hub(tmp_path / "hub", "hub")
-    made = [SiteBox(tmp_path / code, code, hub) for code in ("BER", "HAM")]
-    for number, site in enumerate(made):
-        site.join()
-        for asset in range(4):
-            pallet = site.add_asset(f"P-{number}-{asset}")
-            for step in range(9):
-                site.scan(pallet, (step // 2 + asset) % 3, EPOCH + (step * 2 + number) * HOUR)
-        site.sync()
-    yield made
-    history_engine.use("")
 
 
 def everything(hub: Hub) -> dict[str, Any]:
@@ -79,13 +60,6 @@ def everything(hub: Hub) -> dict[str, Any]:
 def finding(url: str) -> Finding:
     """Return the finding of the doctor, which runs as a process of its own and chooses the engine itself."""
     return history_database(cast(Subject, SimpleNamespace(history_url=url)))
-
-
-def move(hub: Hub, url: str) -> None:
-    history_engine.use(url)
-    history_engine.moving.check_free()
-    assert list(history_engine.moving.copy_there())
-    assert history_engine.moving.finish_there() == 2 * 4 * 9
 
 
 def test_all_lists_are_equal_in_both_engines_and_after_the_move_back(
@@ -128,36 +102,6 @@ def test_an_interrupted_move_continues_and_copies_what_changed_meanwhile(
     sites[0].scan(sites[0].add_asset("P-10"), 0, EPOCH)
     sites[0].sync()
     assert_equal(sites[0])
-
-
-def test_without_postgresql_positions_are_shown_history_is_refused_and_sites_wait(
-    sites: list[SiteBox], postgres_server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pool, "WAIT_SECONDS", 0.3)
-    site, url = sites[0], postgres_server.new_url()
-    with site.hub.in_use():
-        move(site.hub, url)
-    site.hub.history = f"postgresql://edge@127.0.0.1:{free_port()}/nobody"
-    site.scan(site.add_asset("P-9"), 0, EPOCH)
-    with site.hub.in_use():
-        owner, asset = site.hub.organization_id, execute("SELECT min(id) FROM asset").fetchone()[0]
-        assert len(board.board(owner, BoardFilter(), limit=50).rows) == 8
-        assert report.current_position(asset) is not None
-        for ask in (
-            lambda: report.list_history(owner, asset, limit=5),
-            lambda: report.moves(owner, asset),
-            lambda: past_board.board_at(owner, PastFilter(EPOCH + HOUR), limit=5),
-            lambda: flows.flow(owner, 1, [EPOCH, EPOCH + HOUR]),
-        ):
-            with pytest.raises(Unavailable, match="PostgreSQL, which cannot be reached") as refused:
-                ask()
-            assert refused.value.retry_after_seconds > 0
-        assert finding(site.hub.history).level == Level.PROBLEM
-    with pytest.raises(Exception, match="cannot be reached"):
-        site.sync()
-    site.hub.history = url
-    site.sync()
-    assert_equal(site)
 
 
 def test_such_a_hub_takes_no_reads_of_its_own_and_has_no_feed(sites: list[SiteBox], postgres_server: Server) -> None:
