@@ -11,6 +11,7 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting, non_empty
 from edge.database.models import ApiKey, rows
 from edge.errors import Invalid, NotFound
+from edge.texts import N_, fill
 from edge.validation.values import MAX_NAME
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write", "tracking:read")
@@ -71,12 +72,14 @@ def revoke_key(actor: Actor, key_id: str) -> None:
 
 def _check(name: str, scopes: Sequence[str], expires_at: int | None, moment: int) -> None:
     if not name.strip():
-        raise Invalid.one("name", "too_short", "Enter a name for the key", min_length=1)
+        raise Invalid.one("name", "too_short", N_("Enter a name for the key"), min_length=1)
     if len(name) > MAX_NAME:
-        raise Invalid.one("name", "too_long", f"At most {MAX_NAME} characters", max_length=MAX_NAME)
+        raise Invalid.one(
+            "name", "too_long", fill(N_("At most %(most)s characters"), most=MAX_NAME), max_length=MAX_NAME
+        )
     if not scopes:
-        raise Invalid.one("scopes", "required", "Choose at least one scope")
+        raise Invalid.one("scopes", "required", N_("Choose at least one scope"))
     if not set(scopes) <= {*KEY_SCOPES, SYNC_SCOPE}:
-        raise Invalid.one("scopes", "invalid_value", "Unknown scope", allowed_values=list(KEY_SCOPES))
+        raise Invalid.one("scopes", "invalid_value", N_("Unknown scope"), allowed_values=list(KEY_SCOPES))
     if expires_at is not None and expires_at <= moment:
-        raise Invalid.one("expires_at", "invalid_value", "The expiry must be in the future")
+        raise Invalid.one("expires_at", "invalid_value", N_("The expiry must be in the future"))

@@ -12,6 +12,7 @@ from edge.database.connection import execute, writing
 from edge.database.ids import new_id
 from edge.database.models import Device, WebSession, rows
 from edge.errors import Invalid, NotFound
+from edge.texts import N_, fill
 from edge.validation.values import MAX_NAME
 
 _SEEN_EVERY = 60 * clock.SECOND  # minimum time between two updates of `last_seen_at`
@@ -45,7 +46,9 @@ _COLUMNS = (
 def add_device(actor: Actor, name: str, enrolment_hash: bytes, until: int) -> DeviceRow:
     """Create a device that can be enrolled before `until` (microseconds). Raises Invalid for a bad name."""
     if not name.strip() or len(name) > MAX_NAME:
-        raise Invalid.one("name", "invalid_value", f"Enter a device name of 1 to {MAX_NAME} characters")
+        raise Invalid.one(
+            "name", "invalid_value", fill(N_("Enter a device name of 1 to %(most)s characters"), most=MAX_NAME)
+        )
     with acting(actor) as act:
         row = DeviceRow(new_id(), actor.organization_id, name, False, until, clock.now(), None, None)
         Device.insert(

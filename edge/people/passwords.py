@@ -9,6 +9,7 @@ from werkzeug.security import check_password_hash, generate_password_hash
 from edge.database.instance import badge_key
 from edge.errors import Invalid
 from edge.people.people import Role
+from edge.texts import N_, fill
 
 MIN_LENGTH = 12
 MAX_LENGTH = 1024
@@ -20,12 +21,15 @@ def hash_password(password: str) -> str:
         raise Invalid.one(
             "password",
             "too_short",
-            f"password must be at least {MIN_LENGTH} characters",
+            fill(N_("password must be at least %(least)s characters"), least=MIN_LENGTH),
             min_length=MIN_LENGTH,
         )
     if len(password) > MAX_LENGTH:
         raise Invalid.one(
-            "password", "too_long", f"password must be at most {MAX_LENGTH} characters", max_length=MAX_LENGTH
+            "password",
+            "too_long",
+            fill(N_("password must be at most %(most)s characters"), most=MAX_LENGTH),
+            max_length=MAX_LENGTH,
         )
     return generate_password_hash(password)
 
@@ -67,9 +71,15 @@ def hash_pin(pin: str, role: Role) -> str:
     """Return the scrypt hash. Raises Invalid if the PIN is trivial or too short for the role."""
     min_length = EDITORS_PIN_MIN if role in (Role.EDITOR, Role.ADMINISTRATOR) else PIN_MIN
     if not (pin.isascii() and pin.isdigit() and min_length <= len(pin) <= PIN_MAX):
-        raise Invalid.one("pin", "invalid_value", f"The PIN for this role must have {min_length} to {PIN_MAX} digits")
+        raise Invalid.one(
+            "pin",
+            "invalid_value",
+            fill(N_("The PIN for this role must have %(least)s to %(most)s digits"), least=min_length, most=PIN_MAX),
+        )
     if _is_trivial(pin):
-        raise Invalid.one("pin", "invalid_value", "Choose a PIN without sequences or repetitions, unlike 1234 or 1212")
+        raise Invalid.one(
+            "pin", "invalid_value", N_("Choose a PIN without sequences or repetitions, unlike 1234 or 1212")
+        )
     return generate_password_hash(pin)
 
 

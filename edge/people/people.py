@@ -12,6 +12,7 @@ from edge.audit.audit import Subject, acting, changed, non_empty
 from edge.database.ids import new_id
 from edge.database.models import Person, WebSession, rows
 from edge.errors import Conflict, Invalid, NotFound
+from edge.texts import N_, fill
 from edge.validation.values import MAX_NAME
 
 
@@ -199,17 +200,17 @@ def _existing(organization_id: int, person_id: int) -> PersonRow:
 def _check(row: PersonRow) -> None:
     others = Person.id != row.id
     if not row.name.strip() or len(row.name) > MAX_NAME:
-        raise Invalid.one("name", "invalid_value", f"A name must have 1 to {MAX_NAME} characters")
+        raise Invalid.one("name", "invalid_value", fill(N_("A name must have 1 to %(most)s characters"), most=MAX_NAME))
     if row.email is not None and not (3 <= len(row.email) <= MAX_NAME and "@" in row.email):
-        raise Invalid.one("email", "invalid_value", "Enter a valid email address")
+        raise Invalid.one("email", "invalid_value", N_("Enter a valid email address"))
     colleagues = others & (Person.organization_id == row.organization_id)
     if row.email is not None and _one(colleagues & (Person.email == row.email)):
-        raise Conflict(f"{row.email} already has an account")
+        raise Conflict(fill(N_("%(email)s already has an account"), email=row.email))
     same_name = colleagues & (Person.name.collate("NOCASE") == row.name) & Person.disabled_at.is_null()
     if row.disabled_at is None and _one(same_name):
-        raise Conflict(f"a person called {row.name} already exists")
+        raise Conflict(fill(N_("a person called %(name)s already exists"), name=row.name))
     if row.badge_hash is not None and _one(colleagues & (Person.badge_hash == row.badge_hash)):
-        raise Conflict("this badge belongs to someone else")
+        raise Conflict(N_("this badge belongs to someone else"))
 
 
 def _keep_an_administrator(person: PersonRow) -> None:
@@ -220,4 +221,4 @@ def _keep_an_administrator(person: PersonRow) -> None:
         & (Person.id != person.id)
     )
     if _one(administrators) is None:
-        raise Conflict("this is the last administrator; give another person this role first")
+        raise Conflict(N_("this is the last administrator; give another person this role first"))

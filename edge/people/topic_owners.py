@@ -14,6 +14,7 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting, changed
 from edge.database.connection import execute, execute_many
 from edge.errors import Conflict, NotFound
+from edge.texts import N_, fill
 from edge.validation.topics import below, check_prefix, is_below, matches, overlap
 
 _PROPOSED_LENGTH = 40
@@ -44,10 +45,12 @@ def check_owned(organization_id: int, topic_filter: str) -> None:
     known = owners()
     own = next(owner.prefix for owner in known if owner.organization_id == organization_id)
     if own is not None and not is_below(own, topic_filter):
-        raise Conflict(f"topic {topic_filter} is not below {own}/, the prefix of this organization")
+        text = N_("topic %(topic)s is not below %(prefix)s/, the prefix of this organization")
+        raise Conflict(fill(text, topic=topic_filter, prefix=own))
     others = (owner.prefix for owner in known if owner.prefix is not None and owner.organization_id != organization_id)
     if own is None and any(overlap(topic_filter, below(prefix)) for prefix in others):
-        raise Conflict(f"topic {topic_filter} matches topics of another organization; choose another topic")
+        text = N_("topic %(topic)s matches topics of another organization; choose another topic")
+        raise Conflict(fill(text, topic=topic_filter))
 
 
 def propose(name: str) -> str | None:

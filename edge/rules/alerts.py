@@ -11,7 +11,7 @@ from edge.database.connection import execute, writing
 from edge.errors import Conflict, Invalid, NotFound
 from edge.muster.musters import Obstacle
 from edge.rules.rules import Condition
-from edge.texts import N_
+from edge.texts import N_, fill
 from edge.tracking.shown_positions import is_asset_shown
 
 MOST_KEPT = 50_000
@@ -157,7 +157,7 @@ def acknowledge(actor: Actor, no: int, note: str) -> None:
     with acting(actor) as act:
         alert = find_alert(actor.organization_id, no)
         if alert.acknowledged_at is not None:
-            raise Conflict(f"{alert.acknowledged_by} has already acknowledged this alert")
+            raise Conflict(fill(N_("%(name)s has already acknowledged this alert"), name=alert.acknowledged_by))
         execute(
             "UPDATE alert SET acknowledged_at = ?, acknowledged_by = ?, note = ? WHERE no = ?",
             (clock.now(), actor.name, note or None, no),
@@ -188,7 +188,7 @@ def acknowledge_all(actor: Actor, query: AlertFilter, newest_no: int, note: str)
             query._asdict() | given,
         ).rowcount
         if not number:
-            raise Conflict("These alerts have already been acknowledged")
+            raise Conflict(N_("These alerts have already been acknowledged"))
         detail = {"search": query.q, "rule": query.rule_no, "note": note}
         act.note(
             "alert.acknowledged_all",
@@ -201,7 +201,7 @@ def acknowledge_all(actor: Actor, query: AlertFilter, newest_no: int, note: str)
 def _checked(note: str) -> str:
     note = note.strip()
     if len(note) > MOST_NOTE:
-        raise Invalid.one("note", "too_long", f"Enter at most {MOST_NOTE} characters")
+        raise Invalid.one("note", "too_long", fill(N_("Enter at most %(most)s characters"), most=MOST_NOTE))
     return note
 
 

@@ -17,6 +17,7 @@ from edge.muster.musters import Obstacle
 from edge.records import locations
 from edge.rules.channels import channels
 from edge.rules.outputs import outputs
+from edge.texts import N_, fill
 from edge.validation import values
 
 ALL_DAYS = 0b1111111
@@ -187,36 +188,42 @@ def check(organization_id: int, entered: RuleFields) -> RuleFields:
 
 def _check_values(entered: RuleFields) -> None:
     if entered.asset_kind is not AssetKind.ALL and not entered.asset_value:
-        raise Invalid.one("asset_value", "required", "Enter a value")
+        raise Invalid.one("asset_value", "required", N_("Enter a value"))
     if entered.asset_kind is AssetKind.METADATA and not entered.asset_name:
-        raise Invalid.one("asset_name", "required", "Enter the name of the metadata")
+        raise Invalid.one("asset_name", "required", N_("Enter the name of the metadata"))
     if max(len(entered.asset_name), len(entered.asset_value)) > values.MAX_TEXT:
-        raise Invalid.one("asset_value", "too_long", f"Enter at most {values.MAX_TEXT} characters")
+        raise Invalid.one(
+            "asset_value", "too_long", fill(N_("Enter at most %(most)s characters"), most=values.MAX_TEXT)
+        )
     if entered.kind in OF_SPAN and not 60 * SECOND <= entered.span <= LONGEST_SPAN:
-        raise Invalid.one("span", "invalid_value", "Enter a time from 1 minute to 366 days")
+        raise Invalid.one("span", "invalid_value", N_("Enter a time from 1 minute to 366 days"))
     least = 1 if entered.kind is Condition.FEWER else 0
     if entered.kind in OF_NUMBER and not least <= entered.number <= MOST_ASSETS:
-        raise Invalid.one("number", "invalid_value", f"Enter a number from {least} to {MOST_ASSETS}")
+        text = N_("Enter a number from %(least)s to %(most)s")
+        raise Invalid.one("number", "invalid_value", fill(text, least=least, most=MOST_ASSETS))
     if entered.kind is Condition.BATTERY and not 1 <= entered.number <= 99:
-        raise Invalid.one("number", "invalid_value", "Enter 1 to 99 percent")
+        raise Invalid.one("number", "invalid_value", N_("Enter 1 to 99 percent"))
     if entered.direction not in DIRECTIONS:
-        raise Invalid.one("direction", "invalid_value", "Choose a direction")
+        raise Invalid.one("direction", "invalid_value", N_("Choose a direction"))
     if not 0 < entered.days <= ALL_DAYS:
-        raise Invalid.one("days", "required", "Choose at least one day")
+        raise Invalid.one("days", "required", N_("Choose at least one day"))
     if not 0 <= entered.from_minute < DAY_MINUTES or not 0 < entered.until_minute <= DAY_MINUTES:
-        raise Invalid.one("from", "invalid_value", "Enter a time of day")
+        raise Invalid.one("from", "invalid_value", N_("Enter a time of day"))
     if entered.from_minute == entered.until_minute:
-        raise Invalid.one("from", "invalid_value", "The hours must not be empty")
+        raise Invalid.one("from", "invalid_value", N_("The hours must not be empty"))
+
+
+_UNKNOWN = {"door": N_("This door does not exist"), "reader": N_("This reader does not exist")}
 
 
 def _check_records(organization_id: int, entered: RuleFields) -> None:
     if entered.kind in OF_LOCATION:
         if entered.location_id is None:
-            raise Invalid.one("location_id", "required", "Choose a location")
+            raise Invalid.one("location_id", "required", N_("Choose a location"))
         try:
             locations.get(organization_id, entered.location_id)
         except NotFound as error:
-            raise Invalid.one("location_id", "fk_not_found", "This location does not exist") from error
+            raise Invalid.one("location_id", "fk_not_found", N_("This location does not exist")) from error
     for field, table, value in (("door_id", "door", entered.door_id), ("reader_id", "reader", entered.reader_id)):
         if value is None:
             continue
@@ -225,20 +232,23 @@ def _check_records(organization_id: int, entered: RuleFields) -> None:
             (value, organization_id),
         ).fetchone()
         if row is None:
-            raise Invalid.one(field, "fk_not_found", f"This {table} does not exist")
+            raise Invalid.one(field, "fk_not_found", _UNKNOWN[table])
     if unknown := set(entered.channel_numbers) - {row.no for row in channels.list_channels(organization_id)}:
-        raise Invalid.one("channels", "fk_not_found", f"There is no channel {min(unknown)}")
+        raise Invalid.one("channels", "fk_not_found", fill(N_("There is no channel %(number)s"), number=min(unknown)))
     if unknown := set(entered.output_numbers) - {row.no for row in outputs.list_outputs(organization_id)}:
-        raise Invalid.one("outputs", "fk_not_found", f"There is no output {min(unknown)}")
+        raise Invalid.one("outputs", "fk_not_found", fill(N_("There is no output %(number)s"), number=min(unknown)))
     if unknown := set(entered.muster_plans) - {plan.id for plan in plans.list_plans(organization_id)}:
-        raise Invalid.one("musters", "fk_not_found", f"There is no plan {min(unknown)}")
+        raise Invalid.one("musters", "fk_not_found", fill(N_("There is no plan %(number)s"), number=min(unknown)))
     for plan_id in entered.muster_plans:
         obstacle = musters.find_obstacle(organization_id, plan_id)
         if obstacle not in (None, Obstacle.OPEN, Obstacle.DRILL):
             name = musters.name_of_plan(organization_id, plan_id)
-            raise Invalid.one("musters", "invalid_value", f"{name} would not start: {musters.MESSAGES[obstacle]}")
+            message = fill(
+                N_("%(name)s would not start: %(reason)s"), name=name, reason=fill(musters.MESSAGES[obstacle])
+            )
+            raise Invalid.one("musters", "invalid_value", message)
     if entered.kind is Condition.PASSES and entered.door_id is None:
-        raise Invalid.one("door_id", "required", "Choose a door")
+        raise Invalid.one("door_id", "required", N_("Choose a door"))
 
 
 def add_rule(actor: Actor, entered: RuleFields) -> int:

@@ -21,6 +21,7 @@ from edge.rules.channels import channels, outbox
 from edge.rules.channels.channels import ChannelKind
 from edge.rules.channels.message import Message
 from edge.rules.channels.outbox import Attachment
+from edge.texts import N_, fill
 from edge.tracking import board, exports, tracked_people
 from edge.tracking.board import BoardFilter
 from edge.validation import csv_text, json_text
@@ -52,11 +53,13 @@ def save(actor: Actor, name: str, filters: BoardFilter) -> int:
     """Save a filter. Raises Invalid, and Conflict if the name is taken or there are too many."""
     name = name.strip()
     if not 1 <= len(name) <= MAX_NAME:
-        raise Invalid.one("name", "invalid_value", f"Enter a name of at most {MAX_NAME} characters")
+        raise Invalid.one(
+            "name", "invalid_value", fill(N_("Enter a name of at most %(most)s characters"), most=MAX_NAME)
+        )
     with acting(actor) as act:
         taken = "SELECT 1 FROM saved_filter WHERE organization_id = ? AND name = ? COLLATE NOCASE"
         if execute(taken, (actor.organization_id, name)).fetchone():
-            raise Conflict(f"A filter {name} already exists; choose another name")
+            raise Conflict(fill(N_("A filter %(name)s already exists; choose another name"), name=name))
         content = json_text.text({field: value for field, value in filters._asdict().items() if value})
         no: int = execute(
             "INSERT INTO saved_filter (organization_id, name, filter, created_at) VALUES (?, ?, ?, ?) RETURNING no",
@@ -85,12 +88,13 @@ def send_by_mail(actor: Actor, no: int, channel_no: int | None, minute: int, wee
         before = get(actor.organization_id, no)
         if channel_no is not None:
             if channels.get(actor.organization_id, channel_no).kind is not ChannelKind.EMAIL:
-                raise Invalid.one("channel", "invalid_value", "Choose a channel for email")
+                raise Invalid.one("channel", "invalid_value", N_("Choose a channel for email"))
             others = (
                 "SELECT count(*) FROM saved_filter WHERE organization_id = ? AND channel_no IS NOT NULL AND no <> ?"
             )
             if execute(others, (actor.organization_id, no)).fetchone()[0] >= MOST_MAILED:
-                raise Conflict(f"At most {MOST_MAILED} lists can be sent by email; stop one first")
+                text = N_("At most %(most)s lists can be sent by email; stop one first")
+                raise Conflict(fill(text, most=MOST_MAILED))
         next_at = None if channel_no is None else next_time(clock.now(), minute, weekday, zone)
         execute(
             "UPDATE saved_filter SET channel_no = ?, minute = ?, weekday = ?, next_at = ? WHERE no = ?",

@@ -5,33 +5,72 @@ from __future__ import annotations
 from edge import clock
 from edge.clock import SECOND
 from edge.rules.rules import AssetKind, Condition, RuleFields
+from edge.texts import N_, fill
 from edge.validation import values
 
-DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DAY_NAMES = (
+    N_("Monday"),
+    N_("Tuesday"),
+    N_("Wednesday"),
+    N_("Thursday"),
+    N_("Friday"),
+    N_("Saturday"),
+    N_("Sunday"),
+)
 UNITS = {"minutes": 60 * SECOND, "hours": clock.HOUR, "days": clock.DAY}
+UNIT_NAMES = {"minutes": N_("minutes"), "hours": N_("hours"), "days": N_("days")}
+_ONE = {"minutes": N_("1 minute"), "hours": N_("1 hour"), "days": N_("1 day")}
+_MANY = {"minutes": N_("%(number)s minutes"), "hours": N_("%(number)s hours"), "days": N_("%(number)s days")}
+_ASSET = {
+    AssetKind.ALL: N_("any asset"),
+    AssetKind.KEY: N_("an asset with a key that begins with %(value)s"),
+    AssetKind.METADATA: N_("an asset with %(name)s %(value)s"),
+}
+_MORE = {
+    AssetKind.ALL: N_("%(place)s holds more than %(number)s assets"),
+    AssetKind.KEY: N_("%(place)s holds more than %(number)s assets with a key that begins with %(value)s"),
+    AssetKind.METADATA: N_("%(place)s holds more than %(number)s assets with %(name)s %(value)s"),
+}
+_FEWER = {
+    AssetKind.ALL: N_("%(place)s holds fewer than %(number)s assets"),
+    AssetKind.KEY: N_("%(place)s holds fewer than %(number)s assets with a key that begins with %(value)s"),
+    AssetKind.METADATA: N_("%(place)s holds fewer than %(number)s assets with %(name)s %(value)s"),
+}
+_PASSES = {
+    "any": N_("%(asset)s passes %(place)s"),
+    "in": N_("%(asset)s passes %(place)s (in)"),
+    "out": N_("%(asset)s passes %(place)s (out)"),
+}
+_CONDITIONS = {
+    Condition.ENTERS: N_("%(asset)s enters %(place)s"),
+    Condition.LEAVES: N_("%(asset)s leaves %(place)s"),
+    Condition.STAYS: N_("%(asset)s stays in %(place)s longer than %(time)s"),
+    Condition.UNSEEN: N_("%(asset)s has not been seen for %(time)s"),
+    Condition.BATTERY: N_("the battery of %(asset)s is at most %(number)s %%"),
+    Condition.UNHEALTHY: N_("this box has a fault for longer than %(time)s"),
+}
 
 
 def describe(fields: RuleFields, place: str) -> str:
-    """Return a sentence such as `When any asset enters Cold store, Monday to Friday 08:00 to 17:00`."""
-    asset, assets, place = _asset(fields), _assets(fields), place or "a removed record"
-    conditions = {
-        Condition.ENTERS: f"{asset} enters {place}",
-        Condition.LEAVES: f"{asset} leaves {place}",
-        Condition.PASSES: f"{asset} passes {place}{'' if fields.direction == 'any' else f' ({fields.direction})'}",
-        Condition.STAYS: f"{asset} stays in {place} longer than {in_words(fields.span)}",
-        Condition.UNSEEN: f"{asset} has not been seen for {in_words(fields.span)}",
-        Condition.MORE: f"{place} holds more than {fields.number} {assets}",
-        Condition.FEWER: f"{place} holds fewer than {fields.number} {assets}",
-        Condition.OFFLINE: f"{f'reader {place}' if fields.reader_id else 'any reader'} is offline",
-        Condition.BATTERY: f"the battery of {asset} is at most {fields.number} %",
-        Condition.UNHEALTHY: f"this box has a fault for longer than {in_words(fields.span)}",
-    }
-    return f"When {conditions[fields.kind]}, {_hours(fields)}"
+    """Return a sentence such as `When any asset enters Cold store, Monday to Friday 08:00 to 17:00`.
+
+    Pages can translate it, with its parts.
+    """
+    condition = fill(
+        _condition(fields),
+        asset=fill(_ASSET[fields.asset_kind], name=fields.asset_name, value=fields.asset_value),
+        place=place or fill(N_("a removed record")),
+        number=fields.number,
+        time=in_words(fields.span),
+        name=fields.asset_name,
+        value=fields.asset_value,
+    )
+    return fill(N_("When %(condition)s, %(hours)s"), condition=condition, hours=_hours(fields))
 
 
 def in_words(span: int) -> str:
     amount, unit = amount_and_unit(span)
-    return f"{amount} {unit if amount != 1 else unit.removesuffix('s')}"
+    return fill(_ONE[unit]) if amount == 1 else fill(_MANY[unit], number=amount)
 
 
 def amount_and_unit(span: int) -> tuple[int, str]:
@@ -40,25 +79,30 @@ def amount_and_unit(span: int) -> tuple[int, str]:
     return span // UNITS[unit], unit
 
 
-def _asset(fields: RuleFields) -> str:
-    return "any asset" if fields.asset_kind is AssetKind.ALL else f"an asset {_which(fields)}"
-
-
-def _assets(fields: RuleFields) -> str:
-    return "assets" if fields.asset_kind is AssetKind.ALL else f"assets {_which(fields)}"
-
-
-def _which(fields: RuleFields) -> str:
-    if fields.asset_kind is AssetKind.KEY:
-        return f"with a key that begins with {fields.asset_value}"
-    return f"with {fields.asset_name} {fields.asset_value}"
+def _condition(fields: RuleFields) -> str:
+    """Return the marked text of the condition, in which `describe` fills in the values."""
+    if fields.kind is Condition.OFFLINE:
+        return N_("reader %(place)s is offline") if fields.reader_id else N_("any reader is offline")
+    if fields.kind is Condition.PASSES:
+        return _PASSES[fields.direction]
+    if fields.kind is Condition.MORE:
+        return _MORE[fields.asset_kind]
+    if fields.kind is Condition.FEWER:
+        return _FEWER[fields.asset_kind]
+    return _CONDITIONS[fields.kind]
 
 
 def _hours(fields: RuleFields) -> str:
     if fields.is_always_on:
-        return "at any time"
-    names = [name for day, name in enumerate(DAY_NAMES) if fields.days >> day & 1]
-    days = "every day" if len(names) == 7 else ", ".join(names)
-    if names == list(DAY_NAMES[:5]):
-        days = "Monday to Friday"
-    return f"{days} {values.time_of_day(fields.from_minute)} to {values.time_of_day(fields.until_minute)}"
+        return fill(N_("at any time"))
+    begin, end = values.time_of_day(fields.from_minute), values.time_of_day(fields.until_minute)
+    return fill(N_("%(days)s %(begin)s to %(end)s"), days=_days(fields.days), begin=begin, end=end)
+
+
+def _days(days: int) -> str:
+    names = {f"day{day}": fill(name) for day, name in enumerate(DAY_NAMES) if days >> day & 1}
+    if len(names) == len(DAY_NAMES):
+        return fill(N_("every day"))
+    if list(names.values()) == list(DAY_NAMES[:5]):
+        return fill(N_("Monday to Friday"))
+    return fill(", ".join(f"%({name})s" for name in names), **names)

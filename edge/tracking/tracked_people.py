@@ -15,6 +15,7 @@ from edge.audit.audit import Subject, acting, changed
 from edge.database.connection import execute
 from edge.errors import Invalid
 from edge.people.people import RANK, Role
+from edge.texts import N_, fill
 from edge.validation import json_text, values
 
 LONGEST_DAYS = 36_500
@@ -100,17 +101,17 @@ INSERT INTO tracked_person (asset_id) SELECT asset_id FROM person_asset WHERE or
 
 def _check(entered: PeopleSetting) -> None:
     if entered.metadata_value and not entered.metadata_name:
-        raise Invalid.one("metadata_name", "required", "Enter the name of the metadata")
+        raise Invalid.one("metadata_name", "required", N_("Enter the name of the metadata"))
     if entered.metadata_name and not entered.metadata_value:
-        raise Invalid.one("metadata_value", "required", "Enter a value")
+        raise Invalid.one("metadata_value", "required", N_("Enter a value"))
     for field in ("key_prefix", "metadata_name", "metadata_value"):
         if len(getattr(entered, field)) > values.MAX_TEXT:
-            raise Invalid.one(field, "too_long", f"Enter at most {values.MAX_TEXT} characters")
+            raise Invalid.one(field, "too_long", fill(N_("Enter at most %(most)s characters"), most=values.MAX_TEXT))
     for field in ("history_days", "report_days"):
         if not 1 <= getattr(entered, field) <= LONGEST_DAYS:
-            raise Invalid.one(field, "invalid_value", f"Enter a number from 1 to {LONGEST_DAYS}")
+            raise Invalid.one(field, "invalid_value", fill(N_("Enter a number from 1 to %(most)s"), most=LONGEST_DAYS))
     if entered.muster_by not in MUSTER_ROLES:
-        raise Invalid.one("muster_by", "invalid_value", "Choose operator, editor or administrator")
+        raise Invalid.one("muster_by", "invalid_value", N_("Choose operator, editor or administrator"))
 
 
 def choices() -> list[tuple[int, str, str, str]]:

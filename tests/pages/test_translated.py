@@ -16,11 +16,8 @@ NOT_YET = {  # folders; "" is that of base.html
     "expected_lists",
     "handhelds",
     "operations",
-    "people",
     "readers",
     "records",
-    "rules",
-    "sync",
     "tracking",
 }
 TEXT = re.compile(r"[^\W\d_]{2}")

@@ -8,16 +8,19 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge import clock
 from edge.errors import Invalid
 from edge.pages.double_submit import once
+from edge.pages.forms import errors_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
+from edge.pages.translation import gettext
 from edge.people import api_keys
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret, new_token
+from edge.texts import N_
 
-RESOURCES = {"assets": "Assets", "locations": "Locations", "tracking": "Tracking", "feed": "Open feed"}
+RESOURCES = {"assets": N_("Assets"), "locations": N_("Locations"), "tracking": N_("Tracking"), "feed": N_("Open feed")}
 LEVELS = {"": (), "read": ("read",), "write": ("read", "write"), "write-only": ("write",)}
-LEVEL_TITLES = {"": "No access", "read": "Read", "write": "Read and write", "write-only": "Write only"}
-EXPIRIES = {"": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a year"}
+LEVEL_TITLES = {"": N_("No access"), "read": N_("Read"), "write": N_("Read and write"), "write-only": N_("Write only")}
+EXPIRIES = {"": N_("Never"), "30": N_("In 30 days"), "90": N_("In 90 days"), "365": N_("In a year")}
 
 
 @pages.get("/keys")
@@ -44,7 +47,7 @@ def new_key() -> str | tuple[str, int]:
     days = form.get("expires", "")
     try:
         if days not in EXPIRIES:
-            raise Invalid.one("expires", "invalid_value", "Choose one from the list")
+            raise Invalid.one("expires", "invalid_value", N_("Choose one from the list"))
         key = api_keys.add_key(
             actor(),
             form.get("name", "").strip(),
@@ -53,7 +56,7 @@ def new_key() -> str | tuple[str, int]:
             expires_at=clock.now() + int(days) * clock.DAY if days else None,
         )
     except Invalid as error:
-        return _form({fault.field: fault.message for fault in error.fields}, form), 400
+        return _form(errors_of(error), form), 400
     return render_template("people/api-key-created.html", key=key, secret=secret)
 
 
@@ -87,7 +90,7 @@ def _chosen_scopes() -> list[str]:
     for resource in RESOURCES:
         level = request.form.get(resource, "")
         if level not in levels_of(resource):
-            raise Invalid.one("scopes", "invalid_value", "Choose one from the list")
+            raise Invalid.one("scopes", "invalid_value", N_("Choose one from the list"))
         scopes += [f"{resource}:{step}" for step in LEVELS[level]]
     return scopes
 
@@ -98,6 +101,6 @@ def _form(errors: dict[str, str], values: object) -> str:
         errors=errors,
         values=values,
         resources=[(name, title, levels_of(name)) for name, title in RESOURCES.items()],
-        expiries=EXPIRIES,
+        expiries={days: gettext(words) for days, words in EXPIRIES.items()},
         once=new_token(),
     )

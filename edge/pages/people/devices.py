@@ -8,13 +8,14 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.errors import Invalid
 from edge.pages import cookies, record_links
 from edge.pages.double_submit import once
-from edge.pages.forms import text
+from edge.pages.forms import errors_of, text
 from edge.pages.guard import actor, current_session, open_to_all, pages, require_role
 from edge.pages.notices import done
 from edge.people import devices as store
 from edge.people import enrollment as devices
 from edge.people.people import Role
 from edge.people.secrets import new_token
+from edge.texts import N_
 
 
 @pages.get("/devices")
@@ -31,7 +32,7 @@ def new_device() -> str | tuple[str, int]:
     try:
         device, code = devices.invite(actor(), text(request.form, "name"))
     except Invalid as error:
-        return _page({"name": error.fields[0].message}), 400
+        return _page(errors_of(error)), 400
     return _invitation(device.name, code)
 
 
@@ -68,7 +69,7 @@ def enrol(code: str) -> AnyResponse:
     return response
 
 
-_SPENT = "This link was used or has expired. Ask an administrator for a new one (Devices)."
+_SPENT = N_("This link was used or has expired. Ask an administrator for a new one (Devices).")
 
 
 def _page(errors: dict[str, str]) -> str:

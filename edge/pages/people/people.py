@@ -18,6 +18,7 @@ from edge.pages.notices import done
 from edge.people import passwords, people, second_factors
 from edge.people.people import PersonRow, Role
 from edge.people.secrets import hash_secret, new_token
+from edge.texts import N_
 
 
 @pages.get("/people")
@@ -117,7 +118,7 @@ def _editable(person: PersonRow) -> dict[str, Any]:
 def _entered() -> dict[str, Any]:
     form = request.form
     if form.get("role") not in ROLES:
-        raise Invalid.one("role", "invalid_value", "Choose one from the list")
+        raise Invalid.one("role", "invalid_value", N_("Choose one from the list"))
     values: dict[str, Any] = {
         "name": text(form, "name"),
         "email": text(form, "email") or None,

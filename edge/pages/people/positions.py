@@ -11,16 +11,18 @@ from edge.errors import Invalid
 from edge.pages.forms import Errors, errors_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
+from edge.pages.translation import gettext
 from edge.people.people import Role
+from edge.texts import N_
 from edge.tracking import tracked_people
 from edge.tracking.tracked_people import MUSTER_ROLES, PeopleSetting
 
 PATH = "/people/positions"
 SEEN_BY = {
-    Role.ADMINISTRATOR: "Administrators only",
-    Role.EDITOR: "Editors and administrators",
-    Role.OPERATOR: "Operators, editors and administrators",
-    Role.VIEWER: "Everyone who can sign in",
+    Role.ADMINISTRATOR: N_("Administrators only"),
+    Role.EDITOR: N_("Editors and administrators"),
+    Role.OPERATOR: N_("Operators, editors and administrators"),
+    Role.VIEWER: N_("Everyone who can sign in"),
 }
 
 
@@ -59,7 +61,7 @@ def _days(form: Mapping[str, str], field: str) -> int:
     try:
         return whole(form.get(field, "").strip())
     except ValueError as error:
-        raise Invalid.one(field, "invalid_value", "Enter a whole number") from error
+        raise Invalid.one(field, "invalid_value", N_("Enter a whole number")) from error
 
 
 def _page(values: Mapping[str, object], errors: Errors) -> str:
@@ -68,6 +70,6 @@ def _page(values: Mapping[str, object], errors: Errors) -> str:
         values=values,
         errors=errors,
         count=tracked_people.count(current_session().organization_id),
-        seen_by=SEEN_BY.items(),
-        muster_by=[(role, SEEN_BY[role]) for role in MUSTER_ROLES],
+        seen_by=[(role, gettext(words)) for role, words in SEEN_BY.items()],
+        muster_by=[(role, gettext(SEEN_BY[role])) for role in MUSTER_ROLES],
     )

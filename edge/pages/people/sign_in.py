@@ -7,7 +7,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Invalid
 from edge.pages import cookies, kept_forms
-from edge.pages.forms import whole
+from edge.pages.forms import errors_of, whole
 from edge.pages.guard import (
     actor,
     address,
@@ -20,6 +20,7 @@ from edge.pages.guard import (
     wants_json,
 )
 from edge.pages.notices import done
+from edge.pages.translation import gettext
 from edge.people import passwords, people, second_factors, tokens
 from edge.people import sign_in as sessions
 from edge.people.devices import DeviceRow
@@ -132,13 +133,13 @@ def change_password() -> AnyResponse | tuple[str, int]:
     """Change the person's own password and end all other sessions of the person."""
     person = people.find_person(current_session().organization_id, current_session().person_id)
     if person is None or not sessions.is_own_password(person, request.form.get("present", ""), address=address()):
-        return _account_again({"present": "Current password is wrong"})
+        return _account_again({"present": gettext("Current password is wrong")})
     if request.form.get("password") != request.form.get("again"):
-        return _account_again({"again": "The passwords differ"})
+        return _account_again({"again": gettext("The passwords differ")})
     try:
         new_hash = passwords.hash_password(request.form.get("password", ""))
     except Invalid as error:
-        return _account_again({"password": error.fields[0].message})
+        return _account_again(errors_of(error))
     here = hash_secret(cookies.session_token())
     people.update_person(actor(), person.id, keep_session=here, password_hash=new_hash)
     return done("/account", "password")

@@ -20,6 +20,7 @@ from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.rules.channels import channels, outbox, settings
 from edge.rules.channels.channels import Channel, ChannelKind, NewChannel
+from edge.texts import N_, fill
 from edge.validation import values
 
 PATH = "/channels"
@@ -97,9 +98,11 @@ def _entered(form: Mapping[str, str], row: Channel | None) -> NewChannel:
     secret = form.get(_SECRET_FIELDS[kind], "")
     secret = secret if kind is ChannelKind.EMAIL else secret.strip()
     if len(secret) > _LONGEST_SECRET[kind]:
-        raise Invalid.one(_SECRET_FIELDS[kind], "too_long", f"At most {_LONGEST_SECRET[kind]} characters")
+        raise Invalid.one(
+            _SECRET_FIELDS[kind], "too_long", fill(N_("At most %(most)s characters"), most=_LONGEST_SECRET[kind])
+        )
     if not secret.isascii() and kind is not ChannelKind.EMAIL:
-        raise Invalid.one(_SECRET_FIELDS[kind], "invalid_value", "only ASCII characters")
+        raise Invalid.one(_SECRET_FIELDS[kind], "invalid_value", N_("only ASCII characters"))
     network = Network.PRIVATE if form.get("private") else Network.INTERNET
     is_kept = not secret and row is not None and bool(row.secret) and _is_same(form, row, *_SECRET_FOR[kind])
     if kind is ChannelKind.EMAIL:

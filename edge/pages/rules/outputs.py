@@ -9,22 +9,25 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, Invalid
 from edge.pages.double_submit import once
+from edge.pages.forms import errors_of, message_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.rules.outputs import forms, outputs
 from edge.rules.outputs.forms import Form
 from edge.rules.outputs.outputs import Output
+from edge.texts import N_
 from edge.validation import values
 
 PATH = "/outputs"
 FORMS = {
-    Form.SHELLY: "Shelly, generation 2 and later",
-    Form.SHELLY_1: "Shelly, generation 1",
+    Form.SHELLY: N_("Shelly, generation 2 and later"),
+    Form.SHELLY_1: N_("Shelly, generation 1"),
     Form.TASMOTA: "Tasmota",
     Form.ZIGBEE2MQTT: "Zigbee2MQTT",
-    Form.TOPIC: "Another device: any topic and message",
+    Form.TOPIC: N_("Another device: any topic and message"),
 }
 
 
@@ -47,9 +50,9 @@ def new_output() -> tuple[str, int] | AnyResponse:
     try:
         row = outputs.add(actor(), _name(), forms.checked(request.form))
     except Invalid as error:
-        return _form(None, {fault.field: fault.message for fault in error.fields}, request.form), 400
+        return _form(None, errors_of(error), request.form), 400
     except Conflict as error:
-        return _form(None, {"name": str(error)}, request.form), 409
+        return _form(None, {"name": message_of(error)}, request.form), 409
     return done(f"{PATH}/{row.no}", "output-added")
 
 
@@ -74,9 +77,9 @@ def edit_output(no: int) -> tuple[str, int] | AnyResponse:
     try:
         outputs.change(actor(), no, _name(), forms.checked(request.form))
     except Invalid as error:
-        return _form(row, {fault.field: fault.message for fault in error.fields}, request.form), 400
+        return _form(row, errors_of(error), request.form), 400
     except Conflict as error:
-        return _form(row, {"name": str(error)}, request.form), 409
+        return _form(row, {"name": message_of(error)}, request.form), 409
     return done(f"{PATH}/{no}", "changed")
 
 
@@ -113,6 +116,7 @@ def _name() -> str:
 
 
 def _form(row: Output | None, errors: Mapping[str, str], entered: Mapping[str, str]) -> str:
+    names = [(form, gettext(name)) for form, name in FORMS.items()]
     return render_template(
-        "rules/output-form.html", row=row, errors=errors, values=entered, forms=FORMS.items(), once=new_token()
+        "rules/output-form.html", row=row, errors=errors, values=entered, forms=names, once=new_token()
     )

@@ -16,6 +16,7 @@ from edge.pages.double_submit import once
 from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers import readers
@@ -25,27 +26,28 @@ from edge.rules.outputs import outputs
 from edge.rules.rule_preview import DAYS, Preview, preview
 from edge.rules.rules import ALL_DAYS, AssetKind, Condition, Rule, RuleFields
 from edge.services import services
+from edge.texts import N_
 from edge.tracking import location_board
 from edge.validation.values import minute_of_day, time_of_day
 
 ASSETS = {
-    AssetKind.ALL: "any asset",
-    AssetKind.KEY: "an asset whose key begins with",
-    AssetKind.METADATA: "an asset with the metadata",
+    AssetKind.ALL: N_("any asset"),
+    AssetKind.KEY: N_("an asset whose key begins with"),
+    AssetKind.METADATA: N_("an asset with the metadata"),
 }
 CONDITIONS = {
-    Condition.ENTERS: "enters a location",
-    Condition.LEAVES: "leaves a location",
-    Condition.PASSES: "passes a door",
-    Condition.STAYS: "stays in a location longer than",
-    Condition.UNSEEN: "has not been seen for",
-    Condition.MORE: "of which a location holds more than",
-    Condition.FEWER: "of which a location holds fewer than",
-    Condition.OFFLINE: "A reader is offline",
-    Condition.BATTERY: "has a low battery, in percent at most",
-    Condition.UNHEALTHY: "This box has a fault for longer than",
+    Condition.ENTERS: N_("enters a location"),
+    Condition.LEAVES: N_("leaves a location"),
+    Condition.PASSES: N_("passes a door"),
+    Condition.STAYS: N_("stays in a location longer than"),
+    Condition.UNSEEN: N_("has not been seen for"),
+    Condition.MORE: N_("of which a location holds more than"),
+    Condition.FEWER: N_("of which a location holds fewer than"),
+    Condition.OFFLINE: N_("A reader is offline"),
+    Condition.BATTERY: N_("has a low battery, in percent at most"),
+    Condition.UNHEALTHY: N_("This box has a fault for longer than"),
 }
-DIRECTIONS = {"any": "in any direction", "in": "inward", "out": "outward"}
+DIRECTIONS = {"any": N_("in any direction"), "in": N_("inward"), "out": N_("outward")}
 EMPTY: Mapping[str, Any] = {"asset_kind": "all", "kind": "enters", "unit": "hours", "days": [str(n) for n in range(7)]}
 
 
@@ -154,12 +156,17 @@ def _form(
         outputs=outputs.list_outputs(organization_id),
         muster_plans=plans.list_plans(organization_id),
         readers=[(row.id, row.name) for row in readers.list_readers(organization_id)],
-        assets=ASSETS.items(),
-        conditions=CONDITIONS.items(),
-        directions=DIRECTIONS.items(),
-        units=[(name, name) for name in sentences.UNITS],
-        day_names=list(enumerate(sentences.DAY_NAMES)),
+        assets=_named(ASSETS),
+        conditions=_named(CONDITIONS),
+        directions=_named(DIRECTIONS),
+        units=_named(sentences.UNIT_NAMES),
+        day_names=[(day, gettext(name)) for day, name in enumerate(sentences.DAY_NAMES)],
     )
+
+
+def _named(choices: Mapping[Any, str]) -> list[tuple[Any, str]]:
+    """Return choices for a form in the language of the page."""
+    return [(choice, gettext(name)) for choice, name in choices.items()]
 
 
 def _shown() -> dict[str, Any]:
@@ -216,4 +223,4 @@ def _number(name: str) -> int:
     try:
         return whole(request.form.get(name, "").strip() or "0")
     except ValueError as error:
-        raise Invalid.one(name, "invalid_value", "Enter a whole number") from error
+        raise Invalid.one(name, "invalid_value", N_("Enter a whole number")) from error

@@ -11,6 +11,7 @@ from edge.pages.forms import Errors, errors_of, typable, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.tracking.board import board_filter, board_query
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.rules import saved_filters
@@ -18,9 +19,19 @@ from edge.rules.channels import channels
 from edge.rules.channels.channels import ChannelKind
 from edge.rules.saved_filters import SavedFilter
 from edge.services import services
+from edge.texts import N_
 from edge.validation import values
 
-DAYS = ("Every day", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays")
+DAYS = (
+    N_("Every day"),
+    N_("Mondays"),
+    N_("Tuesdays"),
+    N_("Wednesdays"),
+    N_("Thursdays"),
+    N_("Fridays"),
+    N_("Saturdays"),
+    N_("Sundays"),
+)
 
 
 @pages.get("/filters")
@@ -70,11 +81,11 @@ def save_mail(no: int) -> AnyResponse | tuple[str, int]:
         minute = values.minute_of_day("time", form.get("time", ""))
         day = form.get("day", 0, type=whole)
         if minute is None or not 0 <= day < len(DAYS):
-            raise Invalid.one("time", "invalid_value", "Enter a time, such as 06:00")
+            raise Invalid.one("time", "invalid_value", N_("Enter a time, such as 06:00"))
         channel_no = form.get("channel", 0, type=whole) or None
         saved_filters.send_by_mail(actor(), no, channel_no, minute, day - 1 if day else None, services().zone)
     except NotFound:
-        return _form(row, form, {"channel": "Choose a channel for email"}), 400
+        return _form(row, form, {"channel": gettext("Choose a channel for email")}), 400
     except EdgeError as error:
         return _form(row, form, errors_of(error)), 400
     return done("/filters", "changed")
@@ -83,7 +94,7 @@ def save_mail(no: int) -> AnyResponse | tuple[str, int]:
 def _form(row: SavedFilter, entered: object, errors: Errors) -> str:
     rows = channels.list_channels(current_session().organization_id)
     mail = [(channel.no, channel.name) for channel in rows if channel.kind is ChannelKind.EMAIL]
-    days = list(enumerate(DAYS))
+    days = [(number, gettext(day)) for number, day in enumerate(DAYS)]
     return render_template(
         "rules/filter-mail.html", row=row, values=entered, errors=errors, channels=mail, days=days, once=new_token()
     )
@@ -94,4 +105,5 @@ def _day(row: SavedFilter) -> int:
 
 
 def _when(row: SavedFilter) -> str:
-    return f"{DAYS[_day(row)]} at {row.minute // 60:02}:{row.minute % 60:02}"
+    hour = f"{row.minute // 60:02}:{row.minute % 60:02}"
+    return gettext("%(day)s at %(time)s") % {"day": gettext(DAYS[_day(row)]), "time": hour}

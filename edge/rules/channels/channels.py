@@ -15,6 +15,7 @@ from edge.audit.audit import Subject, acting, changed
 from edge.database.connection import execute
 from edge.errors import Conflict, NotFound
 from edge.outbound import Network
+from edge.texts import N_, fill
 from edge.validation import json_text
 
 TROUBLE_AFTER = clock.HOUR  # tolerates a restart of the mail server
@@ -218,7 +219,7 @@ def _check_name(organization_id: int, name: str, no: int | None) -> None:
         (organization_id, name, no),
     ).fetchone()
     if taken:
-        raise Conflict(f"A channel {name} already exists; choose another name")
+        raise Conflict(fill(N_("A channel %(name)s already exists; choose another name"), name=name))
 
 
 def _subject(row: Channel) -> Subject:

@@ -13,6 +13,7 @@ from edge.events import validation
 from edge.outbound import Network
 from edge.rules.channels.channels import Schedule
 from edge.rules.channels.web import Form
+from edge.texts import N_, fill
 from edge.validation import values
 
 MOST_RECIPIENTS = 20
@@ -51,7 +52,7 @@ def schedule(entered: Mapping[str, str]) -> Schedule:
     begin = values.minute_of_day("quiet_from", entered.get("quiet_from", ""))
     end = values.minute_of_day("quiet_until", entered.get("quiet_until", ""))
     if (begin is None) != (end is None) or (begin is not None and begin == end):
-        raise _invalid("quiet_until", "enter two different times, or leave both empty")
+        raise _invalid("quiet_until", N_("enter two different times, or leave both empty"))
     return Schedule(digest_seconds(entered.get("digest", "")), begin, end, bool(entered.get("is_sent_when_over")))
 
 
@@ -59,20 +60,20 @@ def checked_mail(entered: Mapping[str, str], *, has_password: bool, network: Net
     """Return the settings of an email channel. Raises Invalid, by field."""
     host = entered.get("host", "").strip()
     if not _HOST.fullmatch(host):
-        raise _invalid("host", "enter the name of the mail server, such as mail.example.com")
+        raise _invalid("host", N_("enter the name of the mail server, such as mail.example.com"))
     try:
         security = Security(entered.get("security", Security.STARTTLS))
     except ValueError as error:
-        raise _invalid("security", "choose one from the list") from error
+        raise _invalid("security", N_("choose one from the list")) from error
     user = entered.get("user", "").strip()
     if len(user) > MAX_ADDRESS or not user.isprintable() or not user.isascii():
-        raise _invalid("user", f"at most {MAX_ADDRESS} ASCII characters")
+        raise _invalid("user", fill(N_("at most %(most)s ASCII characters"), most=MAX_ADDRESS))
     if security is Security.NONE and user:
-        raise _invalid("security", "choose STARTTLS or TLS: the password must not be sent unencrypted")
+        raise _invalid("security", N_("choose STARTTLS or TLS: the password must not be sent unencrypted"))
     if security is Security.NONE and network is Network.INTERNET:
-        raise _invalid("security", "use encryption, or allow an address in a private network")
+        raise _invalid("security", N_("use encryption, or allow an address in a private network"))
     if user and not has_password:
-        raise _invalid("password", "enter the password of the user")
+        raise _invalid("password", N_("enter the password of the user"))
     return {
         "host": host,
         "port": _port(entered.get("port", "").strip(), security),
@@ -88,7 +89,7 @@ def checked_ntfy(entered: Mapping[str, str], *, network: Network) -> dict[str, A
     url = validation.webhook_url(entered.get("url", "").strip(), is_on_internet=network is Network.INTERNET)
     address = urlsplit(url)
     if not _TOPIC.fullmatch(address.path.rpartition("/")[2]) or address.query:
-        raise _invalid("url", "enter the server and the topic, such as https://ntfy.sh/dock-alerts")
+        raise _invalid("url", N_("enter the server and the topic, such as https://ntfy.sh/dock-alerts"))
     return {"url": url}
 
 
@@ -96,7 +97,7 @@ def checked_webhook(entered: Mapping[str, str], url: str, *, network: Network) -
     """Return the settings of a webhook. The URL is not one of them but the secret: who knows it can post."""
     form = entered.get("form", "")
     if form not in list(Form):
-        raise _invalid("form", "choose one from the list")
+        raise _invalid("form", N_("choose one from the list"))
     checked = validation.webhook_url(url, is_on_internet=network is Network.INTERNET)
     return {"form": form, "host": urlsplit(checked).hostname or ""}
 
@@ -116,7 +117,7 @@ def digest_seconds(text: str) -> int:
     """Return the seconds of a digest entered in minutes; empty is 0. Raises Invalid."""
     entered = text.strip() or "0"
     if not (entered.isascii() and entered.isdigit() and len(entered) <= 5 and int(entered) <= MOST_DIGEST_MINUTES):
-        raise _invalid("digest", f"enter 0 to {MOST_DIGEST_MINUTES} minutes")
+        raise _invalid("digest", fill(N_("enter 0 to %(most)s minutes"), most=MOST_DIGEST_MINUTES))
     return int(entered) * 60
 
 
@@ -124,22 +125,26 @@ def _port(text: str, security: Security) -> int:
     if not text:
         return _PORTS[security]
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536):
-        raise _invalid("port", "enter 1 to 65535, or leave it empty")
+        raise _invalid("port", N_("enter 1 to 65535, or leave it empty"))
     return int(text)
 
 
 def _recipients(text: str) -> list[str]:
     entered = [one for one in re.split(r"[\s,;]+", text) if one]
     if not entered:
-        raise _invalid("recipients", "enter at least one address")
+        raise _invalid("recipients", N_("enter at least one address"))
     if len(entered) > MOST_RECIPIENTS:
-        raise _invalid("recipients", f"at most {MOST_RECIPIENTS} addresses")
+        raise _invalid("recipients", fill(N_("at most %(most)s addresses"), most=MOST_RECIPIENTS))
     return list(dict.fromkeys(_address("recipients", one) for one in entered))
 
 
 def _address(field: str, text: str) -> str:
+    if not text:
+        raise _invalid(field, N_("missing"))
     if len(text) > MAX_ADDRESS or not _ADDRESS.fullmatch(text):
-        raise _invalid(field, f"{text[:50]} is not an address such as shift.lead@example.com" if text else "missing")
+        raise _invalid(
+            field, fill(N_("%(entered)s is not an address such as shift.lead@example.com"), entered=text[:50])
+        )
     return text
 
 

@@ -16,6 +16,7 @@ from edge.errors import Conflict, NotFound
 from edge.people.topic_owners import check_owned
 from edge.readers import broker_files, output_topics
 from edge.rules.outputs.forms import Command, Entered, Form
+from edge.texts import N_, fill
 from edge.validation.topics import overlap
 
 NEWEST_ALERT = "(SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'alert')"
@@ -117,7 +118,7 @@ def request_test(actor: Actor, no: int) -> None:
     with acting(actor) as act:
         row = get(actor.organization_id, no)
         if row.disabled_at is not None:
-            raise Conflict(f"{row.name} is disabled; enable it first")
+            raise Conflict(fill(N_("%(name)s is disabled; enable it first"), name=row.name))
         execute("UPDATE output SET tested_at = ? WHERE no = ?", (clock.now(), no))
         act.note("output.tested", _subject(row))
 
@@ -196,18 +197,18 @@ def _check(organization_id: int, name: str, entered: Entered, no: int | None) ->
         (organization_id, name, no),
     ).fetchone()
     if taken:
-        raise Conflict(f"An output {name} already exists; choose another name")
+        raise Conflict(fill(N_("An output %(name)s already exists; choose another name"), name=name))
     check_owned(organization_id, topic)
     for form, relay, name in execute(
         "SELECT form, relay, name FROM output WHERE topic = ? AND no IS NOT ?", (topic, no)
     ):
         if not form == entered.form == Form.SHELLY:
-            raise Conflict(f"Another output uses the topic {topic}")
+            raise Conflict(fill(N_("Another output uses the topic %(topic)s"), topic=topic))
         if relay == entered.relay:
-            raise Conflict(f"{name} uses relay {relay} of this device")
+            raise Conflict(fill(N_("%(name)s uses relay %(relay)s of this device"), name=name, relay=relay))
     for read in execute("SELECT topic, status_topic FROM reader WHERE deleted_at IS NULL"):
         if any(overlap(topic, one) for one in filter(None, read)):
-            raise Conflict(f"A reader uses the topic {topic}; choose another topic")
+            raise Conflict(fill(N_("A reader uses the topic %(topic)s; choose another topic"), topic=topic))
 
 
 def _free_account(no: int, reserved: Collection[str]) -> str:
