@@ -36,6 +36,7 @@ from edge.tracking.why import Competitor, Reason, why_here
 from edge.validation import values
 
 PAGE = 200
+DELETED = "a deleted location"
 
 
 @click.group()
@@ -220,11 +221,10 @@ def explain_location(organization_id: int, key: str) -> None:
     _print_competitors(why.now)
     if why.waiting:
         read_at = clock.rfc3339(why.waiting.at)
-        click.echo(f"Read at {why.waiting.name} at {read_at}, which is held back: {why.waiting.text}.")
+        click.echo(f"Read at {why.waiting.name or DELETED} at {read_at}, which is held back: {why.waiting.text}.")
     if why.rejected:
-        click.echo(
-            f"Rejected as stray reads, much weaker than elsewhere within 3 s: reads at {', '.join(why.rejected)}."
-        )
+        names = ", ".join(name or DELETED for name in why.rejected)
+        click.echo(f"Rejected as stray reads, much weaker than elsewhere within 3 s: reads at {names}.")
 
 
 def _print_competitors(competitors: Sequence[Competitor], reason: Reason | None = None) -> None:
@@ -233,8 +233,8 @@ def _print_competitors(competitors: Sequence[Competitor], reason: Reason | None 
         print_table(
             ["  LOCATION", "SECONDS", "STRONGEST", "AVERAGE", "LAST HEARD", "LEAD"],
             [
-                (f"  {one.name}", one.seconds, _dbm(one.strongest), _dbm(one.average), clock.rfc3339(one.last_at),
-                 _lead(one, reason))
+                (f"  {one.name or DELETED}", one.seconds, _dbm(one.strongest), _dbm(one.average),
+                 clock.rfc3339(one.last_at), _lead(one, reason))
                 for one in competitors
             ],
         )  # fmt: skip

@@ -92,6 +92,7 @@ def register(app: Flask) -> None:
         check_name=check_name,
         size=formatting.size,
         offset=formatting.clock_offset,
+        localized=formatting.localized,
     )
     app.jinja_env.globals.update(
         static=files.url,

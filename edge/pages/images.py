@@ -16,6 +16,7 @@ from PIL.ImageFile import ImageFile
 
 from edge.budget import MB, WORK
 from edge.errors import Invalid, Unavailable
+from edge.texts import N_, fill
 
 MOST_PIXELS = 16_000_000  # of an uploaded image
 MOST_MEMORY = 104 * MB  # during decoding
@@ -61,13 +62,13 @@ def photo_of(uploaded: bytes, max_bytes: int) -> Drawing:
 
 def _alone(uploaded: bytes, longest: int, write: Writer) -> Drawing:
     if not _one_at_a_time.acquire(timeout=WAIT_SECONDS):
-        raise Unavailable("Another image is being processed; try again in a few seconds", _RETRY_SECONDS)
+        raise Unavailable(N_("Another image is being processed; try again in a few seconds"), _RETRY_SECONDS)
     try:
         return _drawing_of(uploaded, longest, write)
     except UnidentifiedImageError as error:
-        raise _unusable("This is not a PNG or JPEG image. Use one of these formats") from error
+        raise _unusable(N_("This is not a PNG or JPEG image. Use one of these formats")) from error
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise _unusable("The image is damaged") from error
+        raise _unusable(N_("The image is damaged")) from error
     finally:
         _one_at_a_time.release()
 
@@ -76,9 +77,10 @@ def _drawing_of(uploaded: bytes, longest: int, write: Writer) -> Drawing:
     with Image.open(io.BytesIO(uploaded), formats=("PNG", "JPEG")) as opened:
         pixels = opened.width * opened.height
         if pixels > MOST_PIXELS:
-            raise _unusable(f"The image has more than {MOST_PIXELS // 1_000_000} million pixels. Export a smaller one")
+            message = N_("The image has more than %(number)s million pixels. Export a smaller one")
+            raise _unusable(fill(message, number=MOST_PIXELS // 1_000_000))
         if opened.format != "PNG" and uploaded.count(_SCAN) > MOST_SCANS:
-            raise _unusable("The image has too many scans. Save it as a JPEG that is not progressive")
+            raise _unusable(N_("The image has too many scans. Save it as a JPEG that is not progressive"))
         opened.draft("RGB", (longest, longest))  # decodes a JPEG at reduced size if possible
         with WORK.holding(_memory_of(opened, pixels)):
             return write(_reduced(opened, longest), is_jpeg=opened.format == "JPEG")
@@ -93,7 +95,7 @@ def _memory_of(opened: ImageFile, pixels: int) -> int:
     if opened.info.get("progressive"):
         memory += pixels * 2 * len(opened.getbands())
     if memory > MOST_MEMORY:
-        raise _unusable("The image needs too much memory. Export a smaller one or a non-progressive JPEG")
+        raise _unusable(N_("The image needs too much memory. Export a smaller one or a non-progressive JPEG"))
     return memory
 
 
@@ -132,7 +134,7 @@ def _jpeg(image: Image.Image, max_bytes: int) -> Drawing:
         image.save(out, "JPEG", quality=quality)
         if out.tell() <= max_bytes:
             return Drawing(out.getvalue(), "image/jpeg", image.size)
-    raise _unusable("The photo has too much detail. Take it from farther away")
+    raise _unusable(N_("The photo has too much detail. Take it from farther away"))
 
 
 def _unusable(message: str) -> Invalid:

@@ -12,6 +12,7 @@ from edge.clock import now
 from edge.database.connection import execute, execute_many, reading
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import locations
+from edge.texts import N_, fill
 from edge.validation import json_text
 
 MOST_SHAPES = 500
@@ -158,12 +159,12 @@ def save_shapes(actor: Actor, location_id: int, drawn: Mapping[int, Sequence[Poi
         if plan is None:
             raise NotFound("no such plan")
         if plan.updated_at != opened_at:
-            raise Conflict("someone else has changed this plan; reload it")
+            raise Conflict(N_("someone else has changed this plan; reload it"))
         for shown in drawn:
             try:
                 locations.get(actor.organization_id, shown)
             except NotFound as error:
-                message = "A location on the plan no longer exists"
+                message = N_("A location on the plan no longer exists")
                 raise Invalid.one("location_id", "fk_not_found", message) from error
         moment = max(now(), plan.updated_at + 1)
         execute("DELETE FROM floor_shape WHERE plan_id = ?", (location_id,))
@@ -194,13 +195,13 @@ def whole_plan(organization_id: int, location_id: int) -> tuple[Plan, list[Shape
 
 def _check(drawn: Mapping[int, Sequence[Point]]) -> None:
     if len(drawn) > MOST_SHAPES:
-        raise Invalid.one("shapes", "too_long", f"A plan can have at most {MOST_SHAPES} locations")
+        message = fill(N_("A plan can have at most %(number)s locations"), number=MOST_SHAPES)
+        raise Invalid.one("shapes", "too_long", message)
     for points in drawn.values():
         is_shape = 3 <= len(points) <= MOST_POINTS
         if not is_shape or not all(0 <= number <= EDGE_OF_PLAN for point in points for number in point):
-            raise Invalid.one(
-                "shapes", "invalid_value", f"A shape must have 3 to {MOST_POINTS} corners, all inside the plan"
-            )
+            message = fill(N_("A shape must have 3 to %(number)s corners, all inside the plan"), number=MOST_POINTS)
+            raise Invalid.one("shapes", "invalid_value", message)
 
 
 def _extent(points: Sequence[Point]) -> int:

@@ -14,6 +14,7 @@ from edge.errors import HistoryUnavailable, NotFound
 from edge.records import search
 from edge.records.external_keys import visible
 from edge.records.listing import ListQuery, Source, read_page, view
+from edge.texts import N_, fill
 from edge.tracking import antenna_names, history_engine
 from edge.tracking.decision_rule import Rule
 from edge.tracking.shown_positions import SHOWN, is_shown
@@ -371,7 +372,7 @@ class DecidedStay(NamedTuple):
     def by(self) -> str | None:
         if self.reader is None or self.antenna is None:
             return self.reader
-        return f"{self.reader}, antenna {self.antenna}"
+        return fill(N_("%(reader)s, antenna %(antenna)s"), reader=self.reader, antenna=self.antenna)
 
 
 _DECIDED = f"""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute, reading
+from edge.texts import N_, fill
 from edge.tracking import recent_reads, report
 from edge.tracking.decision_rule import LOOKS, Lead, Rule, decided_from, held_back, is_stray, last_at, lead, settles
 from edge.tracking.reader_outages import ReaderOutages
@@ -17,24 +18,26 @@ from edge.tracking.signal_strength import Detection
 
 MOVES = 5
 EXPLANATIONS = {
-    Rule.EVERY_READ: "it was read there; every read counts, or this one arrived too late to be compared",
-    Rule.FIRST: "it was read there for the first time",
-    Rule.STRONGER: "it was read there more strongly than at the previous location for long enough",
-    Rule.SILENT: "it was read there and no longer at the previous location",
-    Rule.PORTAL: "it passed a portal",
-    Rule.DIRECT: "it was read as a barcode or by a direct antenna",
-    Rule.AGAIN: "it was read there again after a pause",
-    Rule.NEW: "it was read there as strongly as at the previous location, which missed its expected read",
-    Rule.PERSON: "a person scanned it there",
-    Rule.SETTLED: "it was read there last and no longer at the previous location, although that reader was online",
+    Rule.EVERY_READ: N_("it was read there; every read counts, or this one arrived too late to be compared"),
+    Rule.FIRST: N_("it was read there for the first time"),
+    Rule.STRONGER: N_("it was read there more strongly than at the previous location for long enough"),
+    Rule.SILENT: N_("it was read there and no longer at the previous location"),
+    Rule.PORTAL: N_("it passed a portal"),
+    Rule.DIRECT: N_("it was read as a barcode or by a direct antenna"),
+    Rule.AGAIN: N_("it was read there again after a pause"),
+    Rule.NEW: N_("it was read there as strongly as at the previous location, which missed its expected read"),
+    Rule.PERSON: N_("a person scanned it there"),
+    Rule.SETTLED: N_("it was read there last and no longer at the previous location, although that reader was online"),
 }
-BY_SLED = "the sled {sled} read it there: the location that its operator had chosen"
+BY_SLED = N_("the sled %(sled)s read it there: the location that its operator had chosen")
 LATE = 10 * SECOND  # reported as late from this delay on
 LOOKED_BACK = 300 * SECOND  # before the explained row; rarer reads do not compete
 
 
 class Competitor(NamedTuple):
     """A location that read the asset in the window: number of seconds, strength (dBm) and last read.
+
+    `name` is empty if the location is deleted.
 
     `collected` is its lead over the asset's location, in dB; it wins with `needed`. None for the asset's location
     itself, and if that no longer competes.
@@ -68,10 +71,12 @@ class Reason(NamedTuple):
 
     @property
     def text(self) -> str:
-        late = f"reported {self.delay // SECOND} s late" if self.delay >= LATE else None
-        source = ", ".join(part for part in (self.by, late) if part)
-        explanation = BY_SLED.format(sled=self.sled) if self.sled else EXPLANATIONS[self.rule]
-        return f"{explanation} ({source})" if source else explanation
+        explanation = fill(BY_SLED, sled=self.sled) if self.sled else fill(EXPLANATIONS[self.rule])
+        source: str | None = self.by
+        if self.delay >= LATE:
+            late = fill(N_("reported %(seconds)s s late"), seconds=self.delay // SECOND)
+            source = fill("%(by)s, %(late)s", by=self.by, late=late) if self.by else late
+        return fill("%(explanation)s (%(source)s)", explanation=explanation, source=source) if source else explanation
 
     def is_winner(self, one: Competitor) -> bool:
         """Return True if the asset moved there for a reason other than the lead."""
@@ -88,8 +93,13 @@ class Waiting(NamedTuple):
 
     @property
     def text(self) -> str:
-        counts = f"it counts if the reader at the current location misses the asset for another {self.seconds} s"
-        return f"{counts}; that reader is sending nothing at all, so this proves nothing" if self.is_out else counts
+        counts = fill(
+            N_("it counts if the reader at the current location misses the asset for another %(seconds)s s"),
+            seconds=self.seconds,
+        )
+        if not self.is_out:
+            return counts
+        return fill(N_("%(counts)s; that reader is sending nothing at all, so this proves nothing"), counts=counts)
 
 
 class Why(NamedTuple):
@@ -113,8 +123,8 @@ class Why(NamedTuple):
     def missing_text(self) -> str:
         """Explanation for an empty `now`."""
         if self.site is not None:
-            return f"The compared reads are kept at {self.site} only"
-        return "Compared reads are kept for a few minutes only, and no antenna has read the asset since"
+            return fill(N_("The compared reads are kept at %(site)s only"), site=self.site)
+        return N_("Compared reads are kept for a few minutes only, and no antenna has read the asset since")
 
 
 def why_here(organization_id: int, asset_id: int) -> Why | None:
@@ -171,7 +181,7 @@ def _waiting(
     due, _ = settles(detections, len(detections), here.location_id, one, 0, readers, None)
     last = last_at(detections, len(detections), here.location_id)
     is_out = last is not None and bool(readers.outages(last.source_no, one.second, clock.now() // SECOND))
-    return Waiting(names.get(one.location_id, "a deleted location"), one.last_at, due - one.second, is_out)
+    return Waiting(names.get(one.location_id, ""), one.last_at, due - one.second, is_out)
 
 
 def _rejected(detections: Sequence[Detection], here: DecidedStay, names: dict[int, str]) -> list[str]:
@@ -179,7 +189,7 @@ def _rejected(detections: Sequence[Detection], here: DecidedStay, names: dict[in
     strays = {
         detections[at].location_id for at in range(first, len(detections)) if is_stray(detections, at, here.location_id)
     }
-    return sorted(names.get(location_id, "a deleted location") for location_id in strays)
+    return sorted(names.get(location_id, "") for location_id in strays)
 
 
 def _weigh(
@@ -203,7 +213,7 @@ def _weigh(
         competitors.append(
             Competitor(
                 location_id,
-                names.get(location_id, "a deleted location"),
+                names.get(location_id, ""),
                 len(times),
                 max(known, default=None),
                 sum(known) / len(known) if known else None,

@@ -74,6 +74,15 @@ def test_a_location_is_drawn_counted_found_and_opened(enter: Enter, site: Site, 
     expect(page.locator("h1")).to_have_text("Dock 1")
 
 
+def test_messages_while_drawing_are_in_the_language_of_the_page(enter: Enter, site: Site, plan: str) -> None:
+    page = enter("ed", f"{plan}/edit", viewport={"width": 1000, "height": 1000}, locale="de-DE")
+    page.select_option("#spot", label=page.locator("#spot option", has_text="Dock 1").inner_text())
+    pull(page, 0.1, 0.1, 0.4, 0.6)
+    expect(page.locator("#detail")).to_have_text("Dock 1 ist gezeichnet. Speichere, wenn alle fertig sind.")
+    page.click("#undo")
+    expect(page.locator("#detail")).to_have_text("Rückgängig gemacht.")
+
+
 def test_a_location_is_drawn_with_a_finger(enter: Enter, site: Site, plan: str) -> None:
     """On a phone, where nobody hits a corner to the pixel and a second finger comes along."""
     page = enter("ed", f"{plan}/edit", viewport=PHONE, has_touch=True, is_mobile=True)

@@ -18,7 +18,6 @@ NOT_YET = {  # folders; "" is that of base.html
     "operations",
     "readers",
     "records",
-    "tracking",
 }
 TEXT = re.compile(r"[^\W\d_]{2}")
 SHOWN_ATTRIBUTES = {"title", "placeholder", "aria-label", "alt", "label", "data-confirm"}

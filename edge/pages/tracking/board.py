@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from flask import Response, render_template, request
@@ -12,6 +14,7 @@ from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.paging import Heading, heading, offset_asked
 from edge.pages.polling import fragment
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers.first_steps import first_steps
@@ -20,24 +23,43 @@ from edge.records.loans import Loan, LoanFilter
 from edge.rules import saved_filters
 from edge.rules.saved_filters import SavedFilter
 from edge.sync.store import sites
+from edge.texts import N_
 from edge.tracking import location_board
 from edge.tracking.board import DEFAULT_SORT, SORTS, BoardFilter, BoardRow, board
 
 PER_PAGE = 50
+Name = TypeVar("Name")
+
 MOST_QUICK = 8  # saved filters above the list
-UNSEEN = {0: "Seen at any time", 1: "Not seen for 1 hour", 8: "Not seen for 8 hours", 24: "Not seen for 1 day"} | {
-    72: "Not seen for 3 days",
-    168: "Not seen for 7 days",
-    720: "Not seen for 30 days",
+UNSEEN = {
+    0: N_("Seen at any time"),
+    1: N_("Not seen for 1 hour"),
+    8: N_("Not seen for 8 hours"),
+    24: N_("Not seen for 1 day"),
+    72: N_("Not seen for 3 days"),
+    168: N_("Not seen for 7 days"),
+    720: N_("Not seen for 30 days"),
 }
-SHOWS = {"": "Current assets", "lent": "Lent assets", "overdue": "Overdue assets", "retired": "Retired assets"}
+SHOWS = {
+    "": N_("Current assets"),
+    "lent": N_("Lent assets"),
+    "overdue": N_("Overdue assets"),
+    "retired": N_("Retired assets"),
+}
 
 COLUMNS = {
-    "name": "Asset",
-    "key": "Key",
-    "location": "Location",
-    "since": "There for",
-    "seen": "Not seen for",
+    "name": N_("Asset"),
+    "key": N_("Key"),
+    "location": N_("Location"),
+    "since": N_("There for"),
+    "seen": N_("Not seen for"),
+}
+ORDERS = {
+    "name": N_("By asset"),
+    "key": N_("By key"),
+    "location": N_("By location"),
+    "since": N_("By there for"),
+    "seen": N_("By not seen for"),
 }
 
 
@@ -50,7 +72,7 @@ def show_board() -> str:
         "tracking/board.html",
         page=page,
         loans=_loans(page),
-        shows=SHOWS,
+        shows=_translated(SHOWS),
         filters=[(row.name, board_query(row.filter)) for row in _quick_filters()],
         present=board_query(query),
         saved_fields=parse_qsl(board_query(query)),
@@ -58,9 +80,9 @@ def show_board() -> str:
         query=query,
         sites=sites.names_by_location(current_session().organization_id),
         locations=location_board.choices(current_session().organization_id),
-        unseen=UNSEEN,
+        unseen=_translated(UNSEEN),
         steps=first_steps(current_session().organization_id),
-        sorts=COLUMNS,
+        sorts=_translated(ORDERS),
         live="/board/rows?" + board_query(query, offset),
         **_pager(query, offset),
     )
@@ -84,6 +106,10 @@ def board_rows() -> Response:
     values = _pager(query, offset)
     is_overdue = [loan.is_overdue for loan in lent.values()]
     return fragment("tracking/_board-rows.html", (page, lent, is_overdue), page=page, loans=lent, query=query, **values)
+
+
+def _translated(titles: Mapping[Name, str]) -> dict[Name, str]:
+    return {name: gettext(title) for name, title in titles.items()}
 
 
 def _quick_filters() -> list[SavedFilter]:
@@ -144,4 +170,4 @@ def _pager(query: BoardFilter, offset: int) -> dict[str, object]:
 
 
 def _heading(query: BoardFilter, sort: str) -> Heading:
-    return heading(COLUMNS[sort], sort, query.sort, lambda by: "/?" + board_query(query._replace(sort=by)))
+    return heading(gettext(COLUMNS[sort]), sort, query.sort, lambda by: "/?" + board_query(query._replace(sort=by)))

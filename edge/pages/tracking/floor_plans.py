@@ -14,8 +14,10 @@ from edge.pages.forms import Errors, errors_of, is_id, json_object, search_text,
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
 from edge.pages.notices import done
 from edge.pages.polling import fragment
+from edge.pages.translation import gettext, translated
 from edge.people.people import Role
 from edge.records import locations
+from edge.texts import N_, fill
 from edge.tracking import board, floor_plans, location_board
 from edge.tracking.board import BoardFilter, BoardRow
 from edge.tracking.floor_plans import Plan, Point, Shape
@@ -24,17 +26,18 @@ from edge.tracking.location_board import Branch
 MOST_LISTED = 20  # matches below the plan
 MOST_MARKED = 500  # matches on the plan
 COLORS = {
-    "": "No colors",
-    "count": "Color by number of assets",
-    "dwell": "Color by longest stay",
-    "age": "Color by longest not seen",
+    "": N_("No colors"),
+    "count": N_("Color by number of assets"),
+    "dwell": N_("Color by longest stay"),
+    "age": N_("Color by longest not seen"),
 }
 LEVELS = 4
 STEPS = (clock.HOUR, 8 * clock.HOUR, clock.DAY, 7 * clock.DAY)  # durations at which the next color begins
+_DURATIONS = (N_("under 1 h"), N_("1 h"), N_("8 h"), N_("1 day"), N_("7 days"))
 LEGENDS = {
-    "count": ("0", "to 25 %", "to 50 %", "to 75 %", "most assets"),
-    "dwell": ("under 1 h", "1 h", "8 h", "1 day", "7 days"),
-    "age": ("under 1 h", "1 h", "8 h", "1 day", "7 days"),
+    "count": ("0", *(fill(N_("to %(number)s %%"), number=number) for number in (25, 50, 75)), N_("most assets")),
+    "dwell": _DURATIONS,
+    "age": _DURATIONS,
 }
 
 
@@ -88,16 +91,16 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
     file, location_id = request.files.get("image"), request.form.get("location_id", 0, type=whole)
     try:
         if not location_id:
-            raise Invalid.one("location_id", "required", "Choose an area")
+            raise Invalid.one("location_id", "required", N_("Choose an area"))
         if file is None or not file.filename:
-            raise Invalid.one("image", "required", "Choose a file")
+            raise Invalid.one("image", "required", N_("Choose a file"))
         # Imported here because its library takes 2 MB and is rarely used.
         from edge.pages.images import drawing_of
 
         drawing = drawing_of(file.read())
         floor_plans.set_image(actor(), location_id, drawing.content, drawing.media_type, drawing.size)
     except NotFound:
-        errors = {"location_id": "This location no longer exists"}
+        errors = {"location_id": gettext("This location no longer exists")}
         return _plans_page(floor_plans.list_plans(organization_id), errors), 400
     except Unavailable:
         raise
@@ -126,8 +129,8 @@ def show_plan(location_id: int) -> str:
         matches=matches,
         way=way,
         plans=floor_plans.list_plans(organization_id),
-        colors=COLORS,
-        legend=LEGENDS.get(_color(), ()),
+        colors={color: gettext(title) for color, title in COLORS.items()},
+        legend=[translated(step) for step in LEGENDS.get(_color(), ())],
         **_drawn(location_id, q),
     )
 
@@ -170,7 +173,7 @@ def save_shapes(location_id: int) -> Response | tuple[Response, int]:
     except (KeyError, TypeError, ValueError, OverflowError):
         drawn, opened_at = {}, 0
     if not opened_at or not all(is_id(location) for location in drawn):
-        return jsonify(error="Invalid list of shapes"), 400
+        return jsonify(error=gettext("Invalid list of shapes")), 400
     moment = floor_plans.save_shapes(actor(), location_id, drawn, opened_at)
     return jsonify(updated_at=str(moment))
 

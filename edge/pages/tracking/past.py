@@ -15,8 +15,10 @@ from edge.pages.guard import current_session, pages, require_role
 from edge.pages.paging import Heading, heading, offset_asked
 from edge.pages.tracking import timeline
 from edge.pages.tracking.board import UNSEEN
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.records import assets, locations
+from edge.texts import N_
 from edge.tracking import asset_values, board, flows, location_board, past, past_board
 from edge.tracking.board import BoardFilter
 from edge.tracking.past import DEFAULT_SORT, SORTS, PastFilter
@@ -25,12 +27,12 @@ PER_PAGE = 50
 MOST_DAYS = 92
 MINUTE = 60 * clock.SECOND
 LENGTHS = (1, 7, 31)
-COLUMNS = {"name": "Asset", "key": "Key", "location": "Location", "seen": "Last seen before"}
+COLUMNS = {"name": N_("Asset"), "key": N_("Key"), "location": N_("Location"), "seen": N_("Last seen before")}
 STEPS = {
-    "a day earlier": -clock.DAY,
-    "an hour earlier": -clock.HOUR,
-    "an hour later": clock.HOUR,
-    "a day later": clock.DAY,
+    N_("A day earlier"): -clock.DAY,
+    N_("An hour earlier"): -clock.HOUR,
+    N_("An hour later"): clock.HOUR,
+    N_("A day later"): clock.DAY,
 }
 
 
@@ -47,7 +49,9 @@ def show_past() -> str:
         query=query,
         at=local(query.at),
         latest=local(now),
-        steps={name: _query_string(query._replace(at=min(query.at + step, now))) for name, step in STEPS.items()},
+        steps={
+            gettext(name): _query_string(query._replace(at=min(query.at + step, now))) for name, step in STEPS.items()
+        },
         locations=location_board.choices(current_session().organization_id),
         headings={sort: _heading(query, sort) for sort in COLUMNS},
         offset=offset,
@@ -86,7 +90,9 @@ def _query_string(query: PastFilter, offset: int = 0) -> str:
 
 
 def _heading(query: PastFilter, sort: str) -> Heading:
-    return heading(COLUMNS[sort], sort, query.sort, lambda by: "/past?" + _query_string(query._replace(sort=by)))
+    return heading(
+        gettext(COLUMNS[sort]), sort, query.sort, lambda by: "/past?" + _query_string(query._replace(sort=by))
+    )
 
 
 @pages.get("/assets/<int:asset_id>/history")
@@ -175,7 +181,7 @@ def show_not_seen() -> str:
         "tracking/not-seen.html",
         page=board.board(organization_id, query, limit=PER_PAGE, offset=offset),
         counts=counts,
-        lengths={length: title for length, title in UNSEEN.items() if length},
+        lengths={length: gettext(title) for length, title in UNSEEN.items() if length},
         hours=hours,
         offset=offset,
         per_page=PER_PAGE,

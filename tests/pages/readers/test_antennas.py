@@ -152,5 +152,9 @@ def test_a_page_explains_the_location_of_an_asset_and_undecided_reads(
         "previous location",
     ):
         assert text in page
+    viewer.send("/language", {"language": "de"})
+    page = viewer.get(path).text
+    for text in ("An Rack A", "Grund: es wurde dort zum ersten Mal gelesen", "Zurückgehalten: Dock 1"):
+        assert text in page
     assert f'href="{path}"' in viewer.get(f"/assets/{site.pallet.id}").text
     assert sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival).get(path).status_code == 404

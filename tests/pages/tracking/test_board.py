@@ -44,6 +44,20 @@ def test_the_board_is_sorted_by_any_column_and_the_never_seen_come_last(
     assert "never seen" in text
 
 
+def test_the_board_is_in_the_language_of_the_person(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    see(cast.acme, site.pallet.id, site.rack.id, clock.now())
+    viewer = sign_in_as(Role.VIEWER)
+    viewer.send("/language", {"language": "de"})
+    page = viewer.get("/?unseen=8&q=Pallet&sort=-name").text
+    for text in (
+        "Nach Objekt, umgekehrt",
+        "Filter: Suche nach „Pallet“, 8 Stunden lang nicht gesehen",
+        "Nicht gesehen seit",
+    ):
+        assert text in page
+    assert "<span>8 Stunden lang nicht gesehen</span>" in viewer.get("/not-seen").text
+
+
 @pytest.mark.parametrize("path", ["/", "/past", "/readers/new", "/event-destinations/new", "/locations/new", "/plans"])
 def test_the_choice_of_locations_is_indented_as_a_tree(sign_in_as: SignIn, site: Site, path: str) -> None:
     """Browsers drop leading blanks in options, so other characters indent them."""

@@ -1,5 +1,6 @@
 // Drawing locations on a floor plan, by mouse, finger or keys. A shape is a list of corners in thousandths of the plan.
 
+import { t } from "../handhelds/texts.js";
 import { bounds, handles, history, isWithin, moved, resized, rotated } from "./shapes.js";
 
 const plan = document.getElementById("plan");
@@ -61,6 +62,11 @@ function dots(points) {
   return group;
 }
 
+/** The name of the chosen location, for a message. */
+function named() {
+  return { name: names.get(spot.value) };
+}
+
 function state() {
   return [...shapes];
 }
@@ -104,7 +110,7 @@ function shape(points, name, state) {
 
 function keep(points) {
   corners = [];
-  change(points, `${names.get(spot.value)} is drawn. Save when all are.`);
+  change(points, t("{name} is drawn. Save when all are.", named()));
 }
 
 /** What lies under a point: a handle of the chosen shape, else the smallest shape. */
@@ -164,7 +170,7 @@ plan.addEventListener("pointerup", (event) => {
     shapes.set(spot.value, grip.before);
     grip = null;
     if (isSame) draw();
-    else change(after, `${names.get(spot.value)} is changed.`);
+    else change(after, t("{name} is changed.", named()));
     return;
   }
   if (!start || !event.isPrimary) return;
@@ -179,7 +185,7 @@ plan.addEventListener("pointerup", (event) => {
   const isClosed = corners.length > 2 && pixels(corners[0], to) < CLOSE;
   if (isClosed) return keep(corners);
   corners.push(to);
-  detail.textContent = corners.length < 3 ? "Tap the next corner." : "Tap the next corner, or the first one to end.";
+  detail.textContent = corners.length < 3 ? t("Tap the next corner.") : t("Tap the next corner, or the first one to end.");
   draw(corners);
 });
 
@@ -190,28 +196,28 @@ function takeOff() {
   if (!shapes.has(spot.value)) return;
   steps.keep(state());
   shapes.delete(spot.value);
-  changed(`${names.get(spot.value)} is off the plan.`);
+  changed(t("{name} is off the plan.", named()));
 }
 
 function rotate(degrees, isRepeat) {
   const present = shapes.get(spot.value);
-  if (present) change(rotated(present, degrees, width / height), `${names.get(spot.value)} is turned.`, isRepeat);
+  if (present) change(rotated(present, degrees, width / height), t("{name} is turned.", named()), isRepeat);
 }
 
 function copyShape() {
   copied = shapes.get(spot.value) ?? copied;
-  if (copied) detail.textContent = "Copied. Choose another location, then Paste.";
+  if (copied) detail.textContent = t("Copied. Choose another location, then Paste.");
   draw();
 }
 
 function pasteShape() {
   if (!copied) return;
   kind.value = "move";
-  change(shapes.has(spot.value) ? copied : moved(copied, 4 * STEP, 4 * STEP), `${names.get(spot.value)} is drawn. Move it to its place.`);
+  change(shapes.has(spot.value) ? copied : moved(copied, 4 * STEP, 4 * STEP), t("{name} is drawn. Move it to its place.", named()));
 }
 
-const undoStep = () => restore(steps.undo(state()), "Undone.");
-const redoStep = () => restore(steps.redo(state()), "Redone.");
+const undoStep = () => restore(steps.undo(state()), t("Undone."));
+const redoStep = () => restore(steps.redo(state()), t("Redone."));
 
 undraw.addEventListener("click", takeOff);
 turn.addEventListener("click", () => rotate(TURN));
@@ -225,7 +231,6 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 plan.addEventListener("keydown", (event) => {
   const present = shapes.get(spot.value);
   const arrow = ARROWS[event.key];
-  const name = names.get(spot.value);
   if (event.ctrlKey || event.metaKey) {
     const act = { z: event.shiftKey ? redoStep : undoStep, y: redoStep, c: copyShape, v: pasteShape }[event.key.toLowerCase()];
     if (!act) return;
@@ -234,7 +239,7 @@ plan.addEventListener("keydown", (event) => {
     const [dx, dy] = arrow.map((one) => one * STEP);
     const [, , [right, bottom]] = handles(present);
     const after = event.shiftKey ? resized(present, 2, [right + dx, bottom + dy]) : moved(present, dx, dy);
-    change(after, `${name} is ${event.shiftKey ? "resized" : "moved"}.`, event.repeat);
+    change(after, event.shiftKey ? t("{name} is resized.", named()) : t("{name} is moved.", named()), event.repeat);
   } else if (event.key === "r" || event.key === "R") {
     rotate(event.shiftKey ? -TURN : TURN, event.repeat);
   } else if (event.key === "Delete") {
@@ -256,10 +261,10 @@ save.addEventListener("click", async () => {
   const body = await answer?.json().catch(() => null);
   if (answer?.ok) {
     plan.dataset.updated = body.updated_at;
-    detail.textContent = "Saved.";
+    detail.textContent = t("Saved.");
   } else {
     save.disabled = false;
-    detail.textContent = body?.error ?? "Not saved: no connection. Try again.";
+    detail.textContent = body?.error ?? t("Not saved: no connection. Try again.");
   }
 });
 

@@ -1,5 +1,7 @@
 // Plays back the trail of an asset over a day in half a minute, with a slider to look at any moment.
 
+import { LOCALES, t } from "../handhelds/texts.js";
+
 const PLAY_SECONDS = 30;
 const player = document.getElementById("player");
 if (player) play();
@@ -11,7 +13,7 @@ function play() {
   const walker = document.getElementById("walker");
   const drawing = walker.ownerSVGElement;
   const frame = drawing.parentElement; // narrower than the drawing on a phone
-  const time = new Intl.DateTimeFormat([], {
+  const time = new Intl.DateTimeFormat(LOCALES, {
     hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: document.body.dataset.zone || undefined,
   });
   let isPlaying = false;
@@ -41,14 +43,14 @@ function play() {
 
   function stop() {
     isPlaying = false;
-    button.textContent = "Play";
+    button.textContent = t("Play");
   }
 
   button.addEventListener("click", () => {
     if (isPlaying) return stop();
     if (Number(slider.value) >= Number(slider.max)) slider.value = 0;
     isPlaying = true;
-    button.textContent = "Pause";
+    button.textContent = t("Pause");
     last = performance.now();
     requestAnimationFrame(tick);
   });
