@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 
@@ -21,3 +24,19 @@ def fill(template: str, **values: Any) -> Filled:
     text = Filled(template % values)
     text.template, text.values = template, values
     return text
+
+
+def refill(text: str, templates: Iterable[str]) -> str:
+    """Return a stored text as it was made by `fill` from one of the templates, or else the text unchanged."""
+    for template in templates:
+        if match := _pattern(template).fullmatch(text):
+            return fill(template, **match.groupdict())
+    return text
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    parts = re.split(r"%\((\w+)\)s|(%%)", template)  # text, name, percent sign, text, ...
+    texts, names = parts[::3], parts[1::3]
+    values = [f"(?P<{name}>.+?)" if name else "%" for name in names]
+    return re.compile("".join(re.escape(text) + value for text, value in zip(texts, [*values, ""], strict=True)), re.S)

@@ -30,6 +30,7 @@ from edge.database.connection import FILE_NAME
 from edge.errors import EdgeError, SetupError
 from edge.operations.files import replace_text
 from edge.operations.health import Check
+from edge.texts import N_, fill
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,10 @@ LEAST_FREE = 64 * 1024 * 1024  # bytes
 KEPT_FOLDERS = 4  # histories of the database: the present one and those before the last restores
 KEPT_HOURS = 7 * 24  # point-in-time restore window
 STOP_SECONDS = 10.0
+
+FULL = N_("%(folder)s is full, only %(megabytes)s MB are free; free disk space or use a larger drive")
+SILENT = N_("%(folder)s has not responded for %(seconds)s s; see dmesg, then unplug and replug the drive")
+LATE = N_("the copy in %(folder)s is %(seconds)s s behind; see journalctl -u edge")
 
 SETTINGS = "continuous.yml"
 _NAME = re.compile(r"(\d{6})-(\d{8}T\d{6}Z)")  # ordered by the number, because the clock may go back
@@ -64,19 +69,21 @@ def drive_fault(folder: Path, data_dir: Path) -> str | None:
     """Return why the drive is unusable, with advice, or None. Never creates the folder: it could be unmounted."""
     try:
         if not folder.is_dir():
-            return f"{folder} does not exist; plug in the drive and mount it"
+            return fill(N_("%(folder)s does not exist; plug in the drive and mount it"), folder=folder)
         if folder.stat().st_dev == data_dir.stat().st_dev:
-            return f"{folder} is on the same disk as the database; check that the drive is mounted"
+            return fill(
+                N_("%(folder)s is on the same disk as the database; check that the drive is mounted"), folder=folder
+            )
         if os.statvfs(folder).f_flag & os.ST_RDONLY:
-            return f"{folder} is read-only; the drive may be failing, see dmesg"
+            return fill(N_("%(folder)s is read-only; the drive may be failing, see dmesg"), folder=folder)
         free = shutil.disk_usage(folder).free
         if free < LEAST_FREE:
-            return f"{folder} is full, only {free >> 20} MB are free; free disk space or use a larger drive"
+            return fill(FULL, folder=folder, megabytes=free >> 20)
         probe = folder / ".edge-probe"
         probe.write_bytes(b"x" * 4096)
         probe.unlink()
     except OSError as error:
-        return f"{folder} cannot be written: {error}"
+        return fill(N_("%(folder)s cannot be written: %(error)s"), folder=folder, error=error)
     return None
 
 
@@ -123,7 +130,7 @@ class ContinuousBackup:
         self._folder = folder
         self._target = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self._fault: str | None = "not started yet"
+        self._fault: str | None = N_("not started yet")
         self._current_at = time.monotonic()  # when the drive was last up to date
         self._looked_at = time.monotonic()
         self._stopping = threading.Event()
@@ -141,7 +148,7 @@ class ContinuousBackup:
     def check(self) -> Check:
         fault = self._trouble()
         return Check(
-            "continuous_backup", fault is None, fault or "changes are copied to the other drive within seconds"
+            "continuous_backup", fault is None, fault or N_("changes are copied to the other drive within seconds")
         )
 
     def sample(self) -> Iterable[Metric]:
@@ -158,7 +165,7 @@ class ContinuousBackup:
     def _trouble(self) -> str | None:
         silent = time.monotonic() - self._looked_at
         if silent > LATE_SECONDS:
-            return f"{self._folder} has not responded for {silent:.0f} s; see dmesg, then unplug and replug the drive"
+            return fill(SILENT, folder=self._folder, seconds=round(silent))
         return self._fault
 
     def _behind(self) -> float:
@@ -171,7 +178,7 @@ class ContinuousBackup:
                 try:
                     self._note(self._look())
                 except (EdgeError, OSError) as error:  # the drive was pulled out during the check
-                    self._note(f"{self._folder} cannot be used: {error}")
+                    self._note(fill(N_("%(folder)s cannot be used: %(error)s"), folder=self._folder, error=error))
                 self._stopping.wait(LOOK_SECONDS)
         finally:
             self._end()
@@ -185,13 +192,13 @@ class ContinuousBackup:
             return fault
         if self._process and self._process.poll() is not None:
             code, self._process = self._process.returncode, None
-            return f"litestream exited with {code} and is being restarted; see journalctl -u edge"
+            return fill(N_("litestream exited with %(code)s and is being restarted; see journalctl -u edge"), code=code)
         if self._process is None:
             self._begin()
         if self._is_current():
             self._current_at = time.monotonic()
         if self._behind() > LATE_SECONDS:
-            return f"the copy in {self._folder} is {self._behind():.0f} s behind; see journalctl -u edge"
+            return fill(LATE, folder=self._folder, seconds=round(self._behind()))
         return None
 
     def _is_current(self) -> bool:

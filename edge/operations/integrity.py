@@ -11,6 +11,13 @@ from edge.database.integrity import faults_at_start, faults_by_table
 from edge.errors import Damaged
 from edge.operations.backup import newest_backup
 from edge.operations.health import Check
+from edge.texts import N_, fill
+
+DAMAGED = N_("the database is damaged: %(fault)s. %(advice)s")
+REPAIR = N_("Stop the service, then recover readable data: edge repair")
+REPAIR_OR_RESTORE = N_(
+    "Stop the service, then recover readable data: edge repair, or restore the newest backup: edge restore %(path)s"
+)
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +36,7 @@ def check_at_start(data_dir: Path, backup_folder: Path) -> None:
 
 def repair_advice(backup_folder: Path) -> str:
     newest = newest_backup(backup_folder)
-    restore = f", or restore the newest backup: edge restore {newest.path}" if newest else ""
-    return f"Stop the service, then recover readable data: edge repair{restore}"
+    return fill(REPAIR_OR_RESTORE, path=newest.path) if newest else fill(REPAIR)
 
 
 class BackgroundCheck:
@@ -53,7 +59,7 @@ class BackgroundCheck:
 
     def check(self) -> Check:
         if not self._faults:
-            return Check("integrity", True, "no damage found")
+            return Check("integrity", True, N_("no damage found"))
         return Check(
-            "integrity", False, f"the database is damaged: {self._faults[0]}. {repair_advice(self._backup_folder)}"
+            "integrity", False, fill(DAMAGED, fault=self._faults[0], advice=repair_advice(self._backup_folder))
         )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from edge.errors import EdgeError
 from edge.operations.health import Check
+from edge.texts import N_
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +42,9 @@ class Housekeeper:
 
     def check(self) -> Check:
         if not self._thread.is_alive():
-            return Check(self._name, False, "its thread has stopped; restart the service")
+            return Check(self._name, False, N_("its thread has stopped; restart the service"))
         faults = "; ".join(f"{name}: {fault}" for name, fault in self._faults.items())
-        return Check(self._name, not faults, faults or "done on time")
+        return Check(self._name, not faults, faults or N_("done on time"))
 
     def _run(self) -> None:
         due = {job.name: time.monotonic() for job in self._jobs}

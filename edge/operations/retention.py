@@ -18,12 +18,20 @@ from edge.muster import musters
 from edge.readers import sled_scans, sleds
 from edge.records import asset_notes, asset_photos
 from edge.rules import alerts
+from edge.texts import N_, fill
 from edge.tracking import asset_values, copies, deletion, tracked_people
 
 log = logging.getLogger(__name__)
 
 SPARE_PAGES = 256  # kept in the file, because new rows fill them soon
 SLICES = 50
+
+# Reasons in the audit
+TOO_OLD = N_("older than %(days)s days")
+OLD_PEOPLE = N_("people, older than %(days)s days")
+TOO_MANY = N_("above the limit")
+NO_SPACE = N_("only %(megabytes)s MB of disk space were free")
+REASONS = (OLD_PEOPLE, TOO_OLD, TOO_MANY, NO_SPACE)
 
 Step = Callable[[], int]
 Pause = Callable[[], bool]
@@ -80,17 +88,17 @@ def _drop_too_old(limits: Limits, now: int, pause: Pause) -> None:
         "notes": lambda: asset_notes.drop_old(before),
         "photos": lambda: asset_photos.drop_old(before),
     }
-    _drop(f"older than {limits.history_days} days", steps, pause)
+    _drop(fill(TOO_OLD, days=limits.history_days), steps, pause)
     for organization_id, age in tracked_people.history_limits():
         people_before = min(now, newest) - age
         step = partial(deletion.drop_history_of_people, organization_id, people_before)
-        _drop(f"people, older than {age // clock.DAY} days", {"rows_of_people": step}, pause)
+        _drop(fill(OLD_PEOPLE, days=age // clock.DAY), {"rows_of_people": step}, pause)
 
 
 def _drop_old_musters(now: int, pause: Pause) -> None:
     for organization_id, age in tracked_people.report_limits():
         step = partial(musters.drop_old, organization_id, now - age)
-        _drop(f"older than {age // clock.DAY} days", {"musters": step}, pause)
+        _drop(fill(TOO_OLD, days=age // clock.DAY), {"musters": step}, pause)
 
 
 def _drop_older(name: str, newest: int | None, days: int, drop: Callable[[int], int], now: int, pause: Pause) -> None:
@@ -98,7 +106,7 @@ def _drop_older(name: str, newest: int | None, days: int, drop: Callable[[int], 
     if newest is None:
         return
     before = min(now, newest) - days * clock.DAY
-    _drop(f"older than {days} days", {name: lambda: drop(before)}, pause)
+    _drop(fill(TOO_OLD, days=days), {name: lambda: drop(before)}, pause)
 
 
 def _drop_too_many(limits: Limits, pause: Pause) -> None:
@@ -109,7 +117,7 @@ def _drop_too_many(limits: Limits, pause: Pause) -> None:
         "unknown_tags": lambda: deletion.drop_unknown_tags(limits.bounds.unknown_tags),
         "unassigned_topics": lambda: deletion.drop_unassigned_topics(limits.bounds.unassigned_topics),
     }
-    _drop("above the limit", steps, pause)
+    _drop(TOO_MANY, steps, pause)
 
 
 def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
@@ -119,7 +127,7 @@ def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
     looks.
     """
     for name, step in _before_history():
-        _drop(f"only {disk_free >> 20} MB of disk space were free", {name: step}, pause)
+        _drop(fill(NO_SPACE, megabytes=disk_free >> 20), {name: step}, pause)
         if disk_free + _unused_bytes() >= limits.low_disk_bytes:
             return
     if deletion.ended_stock_takes():
@@ -130,9 +138,7 @@ def _make_room(limits: Limits, now: int, disk_free: int, pause: Pause) -> None:
         return
     before = oldest + max(now - oldest, 0) // SLICES + 1
     log.warning("Only %d MB of disk are free: deleting the oldest history", disk_free >> 20)
-    _drop(
-        f"only {disk_free >> 20} MB of disk space were free", {"history": lambda: deletion.drop_history(before)}, pause
-    )
+    _drop(fill(NO_SPACE, megabytes=disk_free >> 20), {"history": lambda: deletion.drop_history(before)}, pause)
 
 
 def _before_history() -> Iterator[tuple[str, Step]]:

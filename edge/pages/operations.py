@@ -16,27 +16,48 @@ from edge import clock, logs
 from edge.config.live import SettingState
 from edge.operations import backup, downloads, stats
 from edge.operations.backup import Backup
+from edge.operations.retention import REASONS
 from edge.operations.upgrade import pending_upgrade
 from edge.pages.guard import actor, current_session, has_role, open_to_all, pages, require_role
+from edge.pages.translation import gettext, translated
 from edge.people import organizations
 from edge.people.people import Role
 from edge.services import services
+from edge.texts import N_, refill
 from edge.tracking import deletion
 
-GENERAL = "General"
+GENERAL = N_("General")
 GROUPS = {
-    "ingest": "Reads and positions",
-    "retention": "How long data is kept",
-    "backup": "Backups",
-    "pages": "Pages",
-    "sync": "Sync",
-    "events": "Events",
-    "limits": "Limits",
-    "rate": "Limits",
-    "http": "Network",
-    "mqtt": "Broker",
+    "ingest": N_("Reads and positions"),
+    "retention": N_("How long data is kept"),
+    "backup": N_("Backups"),
+    "pages": N_("Pages"),
+    "sync": N_("Sync"),
+    "events": N_("Events"),
+    "limits": N_("Limits"),
+    "rate": N_("Limits"),
+    "http": N_("Network"),
+    "mqtt": N_("Broker"),
     "": GENERAL,
 }  # sections of the settings file
+
+DELETED = {
+    "history": N_("%(number)s history"),
+    "records": N_("%(number)s records"),
+    "rows_of_people": N_("%(number)s rows of people"),
+    "stock_take_rows": N_("%(number)s stock take rows"),
+    "expected_list_rows": N_("%(number)s expected list rows"),
+    "sensor_values": N_("%(number)s sensor values"),
+    "notes": N_("%(number)s notes"),
+    "photos": N_("%(number)s photos"),
+    "musters": N_("%(number)s musters"),
+    "audit": N_("%(number)s audit"),
+    "alerts": N_("%(number)s alerts"),
+    "dead_letters": N_("%(number)s dead letters"),
+    "unknown_tags": N_("%(number)s unknown tags"),
+    "unassigned_topics": N_("%(number)s unassigned topics"),
+    "raw_messages": N_("%(number)s raw messages"),
+}  # by the names in the audit
 
 _PORT = re.compile(r":[0-9]*$")
 
@@ -54,7 +75,7 @@ def certificate() -> str:
 def authority() -> Response:
     pem = _pem()
     if pem is None:
-        abort(404, "HTTPS is off on this box.")
+        abort(404, N_("HTTPS is off on this box."))
     # Android and iOS offer to install files of this type.
     return Response(
         pem,
@@ -84,7 +105,7 @@ def show_status() -> str:
         checks=checks,
         problems=sorted(((check, vital) for check, vital in checks if not check.ok), key=lambda one: not one[1]),
         storage=stats.storage(),
-        dropped=deletion.last_dropped(5),
+        dropped=[(row, _counts(row), translated(refill(row.reason, REASONS))) for row in deletion.last_dropped(5)],
         counts=stats.counts(current_session().organization_id),
         sees_box=sees_box,
         is_upgrading=pending_upgrade.is_pending(services().config.data_dir),
@@ -93,6 +114,14 @@ def show_status() -> str:
         differing=sum(not setting.is_default for setting in settings),
         log_lines=logs.HANDLER.lines() if sees_box else (),
         is_shared=has_role(Role.ADMINISTRATOR) and not sees_box,
+    )
+
+
+def _counts(row: deletion.Dropped) -> str:
+    """Return how much was deleted, such as `3 history, 12 dead letters`."""
+    return ", ".join(
+        gettext(DELETED[name]) % {"number": count} if name in DELETED else f"{count} {name.replace('_', ' ')}"
+        for name, count in row.counts.items()
     )
 
 

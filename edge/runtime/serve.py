@@ -68,7 +68,6 @@ from edge.tracking import copies, history_engine, past_index
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 600.0
-HTTP_STUCK_SECONDS = 60.0
 ACCOUNTS_SECONDS = 60.0
 DRAIN_SECONDS = 2.0  # wait for the messages of session 0
 BROKER_SECONDS = 60.0
@@ -450,12 +449,7 @@ class _Server:
         self._thread.start()
 
     def check(self) -> Check:
-        if not self._thread.is_alive():
-            return Check("pages", False, "the thread has stopped; restart the service")
-        stuck = http.stuck_seconds(self._server)
-        if stuck > HTTP_STUCK_SECONDS:
-            return Check("pages", False, f"no request has started for {stuck:.0f} s; restart the service")
-        return Check("pages", True, "served")
+        return readiness.check_pages(http.stuck_seconds(self._server), is_alive=self._thread.is_alive())
 
     def stop(self) -> None:
         http.stop(self._server, seconds=2)

@@ -341,11 +341,6 @@ class Dropped(NamedTuple):
     reason: str
     counts: dict[str, int]
 
-    @property
-    def summary(self) -> str:
-        """Text such as `3 history, 12 dead letters`."""
-        return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items())
-
 
 def last_dropped(count: int) -> list[Dropped]:
     """Return the last deletions, newest first."""

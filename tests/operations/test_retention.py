@@ -126,7 +126,7 @@ def test_dropped_rows_are_recorded(site: Path, caplog: pytest.LogCaptureFixture)
     with caplog.at_level("INFO"):
         sweep(KEEP_ALL, clock.now(), ROOMY, go_on)
     assert "Dropped 1 history: older than 400 days" in caplog.text
-    assert [(row.summary, row.reason) for row in store.last_dropped(9)] == [("1 history", "older than 400 days")]
+    assert [(row.counts, row.reason) for row in store.last_dropped(9)] == [({"history": 1}, "older than 400 days")]
 
 
 def test_dead_letters_are_bounded_by_number_and_by_bytes(site: Path) -> None:

@@ -22,7 +22,7 @@ from edge.pages.forms import errors_of
 from edge.pages.translation import FOLDER, LANGUAGES, SOURCE, texts_of_scripts, translated
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
-from edge.texts import fill
+from edge.texts import Filled, fill, refill
 from tests.pages.conftest import Browser
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +131,15 @@ def test_a_message_is_translated_but_its_values_are_not(app: Flask) -> None:
         assert errors_of(Conflict(fill("one of %(values)s", values="a, b"))) == {"": "Eines von a, b."}
         fault = FieldError("name", "invalid_value", fill("true or false"))
         assert errors_of(Invalid([fault])) == {"name": "true oder false"}
+
+
+def test_a_stored_text_gets_its_values_back() -> None:
+    templates = ("above the limit", "people, older than %(days)s days", "older than %(days)s days", "at %(share)s %%")
+    for text in [fill(template, days=3, share=5) for template in templates]:
+        again = refill(str(text), templates)
+        assert isinstance(again, Filled)
+        assert (again, again.template) == (text, text.template)
+    assert type(refill("older than days", templates)) is str
 
 
 def test_the_browser_selects_the_language(anybody: Browser) -> None:

@@ -15,6 +15,7 @@ from edge.database.connection import execute
 from edge.logs import HANDLER, KEPT, RecentLog
 from edge.operations.health import Check, Health
 from edge.people.people import Role
+from edge.texts import fill
 from edge.tracking import deletion
 from tests.application import change, make_app
 from tests.conftest import Cast
@@ -28,6 +29,21 @@ def test_dropped_messages_are_shown(sign_in_as: Callable[..., Browser]) -> None:
     page = editor.get("/status").text
     assert "120 history, 2 dead letters" in page
     assert "only 3 MB of disk space were free" in page
+    german = editor.get("/status", headers={"Accept-Language": "de"}).text
+    assert "Verlauf: 120, unlesbare Nachrichten: 2" in german
+    assert "nur 3 MB Speicherplatz waren frei" in german
+
+
+def test_findings_are_in_the_language_of_the_person_and_escaped(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
+    health = Health()
+    health.register(lambda: Check("ingest", False, fill("messages wait at the broker: %(problem)s", problem="<b>full")))
+    health.register(lambda: Check("clock", False, "<i>of a plugin"), is_vital=False)
+    change(app, health=health)
+    page = sign_in_as(Role.EDITOR).get("/status", headers={"Accept-Language": "fr"}).text
+    assert "2 problèmes" in page
+    assert "<b>Enregistrement des lectures</b>" in page
+    assert "les messages attendent au broker : &lt;b&gt;full" in page
+    assert "&lt;i&gt;of a plugin" in page
 
 
 BACKUP = b"what was recorded"
