@@ -12,10 +12,7 @@ TEMPLATES = Path(__file__).parents[2] / "web/templates"
 ENGLISH = {"api-docs.html", "manual/chapter.html"}  # the manual and the reference of the API are in English only
 NOT_YET = {  # folders; "" is that of base.html
     "",
-    "config",
     "expected_lists",
-    "handhelds",
-    "operations",
     "readers",
     "records",
 }
