@@ -16,9 +16,10 @@ from edge.sync.store import change_feed, copy_digests, digests, hub_link, passag
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
 from edge.sync.store.record_digests import RecordDigest
+from edge.texts import N_
 from edge.tracking import copies
 
-SAME = "Site and hub have the same history, records and passages."
+SAME = N_("Site and hub have the same history, records and passages.")
 FULL = 2  # value of `is_verify_requested` that computes all digests again
 SLICE_DAYS = 14  # per nightly step with a hub that stores no digests
 SLICE_SECONDS = 5.0  # per nightly step

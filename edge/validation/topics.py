@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 
 from edge.errors import Invalid
+from edge.texts import N_, Filled, fill
 
 MAX_BYTES = 65_535
 MAX_LEVELS = 200  # mosquitto does not start with more in its ACL
@@ -16,42 +17,47 @@ def check_filter(text: str) -> str:
     """Validate the filter of a reader. Raises Invalid on field `topic` with advice."""
     fault = _fault(text)
     if fault:
-        raise Invalid.one("topic", "invalid_value", f"topic is not an MQTT topic filter: {fault}")
+        raise Invalid.one(
+            "topic", "invalid_value", fill(N_("topic is not an MQTT topic filter: %(fault)s"), fault=fault)
+        )
     return text
 
 
-def _fault(text: str) -> str:
-    """Return the fault of a filter with advice, or an empty string."""
+def _fault(text: str) -> Filled | None:
+    """Return the fault of a filter with advice."""
     levels = text.split("/")
     if not text.strip() or not text.isprintable() or len(text.encode()) > MAX_BYTES:
-        return "enter the topic of the reader, for example site/dock1/reads"
+        return fill(N_("enter the topic of the reader, for example site/dock1/reads"))
     if text != text.strip() or len(levels) > MAX_LEVELS:
-        return f"use at most {MAX_LEVELS} levels and no leading or trailing spaces"
+        return fill(N_("use at most %(most)s levels and no leading or trailing spaces"), most=MAX_LEVELS)
     if text.startswith("$"):
-        return "topics that begin with $ belong to the broker"
+        return fill(N_("topics that begin with $ belong to the broker"))
     if any("+" in level and level != "+" for level in levels):
-        return "+ must be a whole level, as in site/+/reads"
+        return fill(N_("+ must be a whole level, as in site/+/reads"))
     if any("#" in level and level != "#" for level in levels) or "#" in levels[:-1]:
-        return "# must be the whole last level, as in site/dock1/#"
-    return ""
+        return fill(N_("# must be the whole last level, as in site/dock1/#"))
+    return None
 
 
 def check_plain(text: str) -> str:
     """Validate a topic to publish on. Raises Invalid on field `topic` with advice."""
     fault = _fault(text)
     if not fault and (has_wildcard(text) or "" in text.split("/")):
-        fault = "use no + or # and no empty level, for example shelly-dock4/rpc"
+        fault = fill(N_("use no + or # and no empty level, for example shelly-dock4/rpc"))
     if fault:
-        raise Invalid.one("topic", "invalid_value", f"{text!r} is not an MQTT topic: {fault}")
+        message = N_("%(topic)s is not an MQTT topic: %(fault)s")
+        raise Invalid.one("topic", "invalid_value", fill(message, topic=repr(text), fault=fault))
     return text
 
 
 def check_prefix(text: str) -> str:
     """Validate a topic prefix. Raises Invalid on field `topic_prefix` with advice."""
     is_plain = not has_wildcard(text) and "" not in text.split("/")
-    fault = _fault(below(text)) if is_plain else "use no + or # and no empty level, for example acme"
+    empty = N_("use no + or # and no empty level, for example acme")
+    fault = _fault(below(text)) if is_plain else fill(empty)
     if fault:
-        raise Invalid.one("topic_prefix", "invalid_value", f"{text!r} cannot be the prefix of topics: {fault}")
+        message = N_("%(prefix)s cannot be the prefix of topics: %(fault)s")
+        raise Invalid.one("topic_prefix", "invalid_value", fill(message, prefix=repr(text), fault=fault))
     return text
 
 

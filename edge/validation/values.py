@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from edge.errors import Invalid
+from edge.texts import N_, Filled, fill
 from edge.validation import strict_json, times
 
 MAX_TEXT = 255  # characters of one line of input, or of one value from a device
@@ -20,6 +21,18 @@ MAX_METADATA_DEPTH = 32
 MAX_INT64 = 2**63 - 1
 TAG_TYPE_NAMES = {"rfid": "RFID", "ble": "BLE", "barcode": "Barcode"}  # with display names
 TAG_TYPES = tuple(TAG_TYPE_NAMES)
+
+FIELDS_OF_FORMS = (
+    N_("code"),
+    N_("description"),
+    N_("external_key"),
+    N_("metadata"),
+    N_("name"),
+    N_("prefix"),
+    N_("valid_from"),
+    N_("valid_to"),
+    N_("value"),
+)
 
 KEY_PATTERN = "^[A-Za-z0-9-]+$"
 _WHITE = r"\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -37,7 +50,7 @@ _UNTYPABLE_CONTROL = re.compile(r"[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]
 def name(field: str, value: str) -> str:
     _length(field, value, MAX_NAME)
     if value != value.strip() or _ANY_CONTROL.search(value):
-        message = f"{field} must not begin or end with whitespace, nor contain control characters"
+        message = _about(field, N_("%(field)s must not begin or end with whitespace, nor contain control characters"))
         raise Invalid.one(field, "invalid_value", message, pattern=NAME_PATTERN)
     return value
 
@@ -60,16 +73,18 @@ def tag_list(field: str, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def number_of_tags(field: str, number: int, size: int) -> None:
     """Check the number of tags of one record, and the size of their values in bytes."""
     if number > MAX_TAGS:
-        message = f"a record can have at most {MAX_TAGS} tags; this would be {number}"
+        text = N_("a record can have at most %(most)s tags; this would be %(number)s")
+        message = fill(text, most=MAX_TAGS, number=number)
         raise Invalid.one(field, "too_long", message, max_length=MAX_TAGS)
     if size > MAX_TAG_BYTES:
-        message = f"the values of a record's tags can have at most {MAX_TAG_BYTES} bytes; these have {size}"
+        text = N_("the values of a record's tags can have at most %(most)s bytes; these have %(number)s")
+        message = fill(text, most=MAX_TAG_BYTES, number=size)
         raise Invalid.one(field, "too_long", message, max_length=MAX_TAG_BYTES)
 
 
 def tag_type(field: str, value: str) -> str:
     if value not in TAG_TYPES:
-        message = f"{field} must be one of {', '.join(TAG_TYPES)}"
+        message = _about(field, N_("%(field)s must be one of %(values)s"), values=", ".join(TAG_TYPES))
         raise Invalid.one(field, "invalid_value", message, allowed_values=list(TAG_TYPES))
     return value
 
@@ -78,7 +93,7 @@ def external_key(field: str, value: str) -> str:
     """Validate a key. Whitespace only counts as empty."""
     _length(field, value.strip() and value, MAX_KEY)
     if not _KEY.fullmatch(value):
-        message = f"{field} may contain letters, digits and hyphens only"
+        message = _about(field, N_("%(field)s may contain letters, digits and hyphens only"))
         raise Invalid.one(field, "invalid_value", message, pattern=KEY_PATTERN)
     return value
 
@@ -86,7 +101,8 @@ def external_key(field: str, value: str) -> str:
 def timestamp(field: str, value: str) -> int:
     micros = times.parse(value)
     if micros is None:
-        message = f"{field} must be an RFC 3339 timestamp{times.problem(value)}"
+        text = N_("%(field)s must be an RFC 3339 timestamp%(problem)s")
+        message = _about(field, text, problem=times.problem(value))
         raise Invalid.one(field, "invalid_value", message)
     return micros
 
@@ -105,30 +121,36 @@ def reference(field: str, value: int | strict_json.Number) -> int:
 def metadata(field: str, value: dict[str, Any]) -> str:
     """Return the object as compact JSON text, the form in which it is stored."""
     if strict_json.depth(value, MAX_METADATA_DEPTH) > MAX_METADATA_DEPTH:
-        message = f"{field} must not be nested deeper than {MAX_METADATA_DEPTH} levels"
+        message = _about(field, N_("%(field)s must not be nested deeper than %(most)s levels"), most=MAX_METADATA_DEPTH)
         raise Invalid.one(field, "invalid_value", message, max_depth=MAX_METADATA_DEPTH)
     if strict_json.has_infinite_number(value):
         raise Invalid.one(field, "invalid_value", f"{field} contains a number outside the range of a double")
     text = strict_json.compact(value)
     if len(text.encode()) > MAX_METADATA_BYTES:
-        message = f"{field} must be at most {MAX_METADATA_BYTES} bytes of JSON"
+        message = _about(field, N_("%(field)s must be at most %(most)s bytes of JSON"), most=MAX_METADATA_BYTES)
         raise Invalid.one(field, "too_long", message, max_length=MAX_METADATA_BYTES)
     return text
+
+
+def _about(field: str, text: str, **values: object) -> Filled:
+    """Return a message about a field. Pages translate the names of fields of forms, too."""
+    return fill(text, field=fill(field) if field in FIELDS_OF_FORMS else field, **values)
 
 
 def _text(field: str, value: str, max_length: int) -> str:
     _length(field, value, max_length)
     if _UNTYPABLE_CONTROL.search(value):
-        message = f"{field} must not contain control characters other than tab, LF and CR"
+        message = _about(field, N_("%(field)s must not contain control characters other than tab, LF and CR"))
         raise Invalid.one(field, "invalid_value", message, pattern=TEXT_PATTERN)
     return value
 
 
 def _length(field: str, value: str, max_length: int) -> None:
     if not value:
-        raise Invalid.one(field, "too_short", f"{field} must have at least 1 character", min_length=1)
+        message = _about(field, N_("%(field)s must have at least 1 character"))
+        raise Invalid.one(field, "too_short", message, min_length=1)
     if len(value) > max_length:
-        message = f"{field} must have at most {max_length} characters"
+        message = _about(field, N_("%(field)s must have at most %(most)s characters"), most=max_length)
         raise Invalid.one(field, "too_long", message, max_length=max_length)
 
 
@@ -142,7 +164,7 @@ def decibels(field: str, text: str) -> float | None:
     except ValueError:
         value = 100.0
     if not -30 <= value <= 30:
-        raise Invalid.one(field, "invalid_value", "An RSSI offset must be between -30 and 30 dB")
+        raise Invalid.one(field, "invalid_value", N_("An RSSI offset must be between -30 and 30 dB"))
     return value
 
 
@@ -156,7 +178,7 @@ def signal_strength(field: str, text: str) -> float | None:
     except ValueError:
         value = 1.0
     if not -150 <= value <= 0:
-        raise Invalid.one(field, "invalid_value", "A signal strength must be between -150 and 0 dBm")
+        raise Invalid.one(field, "invalid_value", N_("A signal strength must be between -150 and 0 dBm"))
     return value
 
 
@@ -166,7 +188,7 @@ def minute_of_day(field: str, text: str) -> int | None:
         return None
     match = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)(:[0-5]\d)?", text.strip(), re.ASCII)  # browsers may add seconds
     if not match:
-        raise Invalid.one(field, "invalid_value", "Enter a time of day, such as 22:00")
+        raise Invalid.one(field, "invalid_value", N_("Enter a time of day, such as 22:00"))
     return int(match[1]) * 60 + int(match[2])
 
 

@@ -186,3 +186,4 @@ def test_errors_of_a_form_are_in_the_language_of_the_page(sign_in_as: Callable[.
     again = page.post("/sync/sites", {"code": "BER", "name": "Berlin"}).text
     assert "Einen Standort BER gibt es schon" in again
     assert "&lt;Berlin&gt; bearbeiten" in again
+    assert "Name darf nicht leer sein" in page.post("/sync/sites", {"code": "MUC", "name": ""}).text

@@ -140,7 +140,7 @@ def _recipients(text: str) -> list[str]:
 
 def _address(field: str, text: str) -> str:
     if not text:
-        raise _invalid(field, N_("missing"))
+        raise _invalid(field, N_("enter an address"))
     if len(text) > MAX_ADDRESS or not _ADDRESS.fullmatch(text):
         raise _invalid(
             field, fill(N_("%(entered)s is not an address such as shift.lead@example.com"), entered=text[:50])

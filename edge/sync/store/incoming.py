@@ -32,6 +32,7 @@ from edge.sync.store.exchange import (
     Stay,
     TrackState,
 )
+from edge.texts import N_
 from edge.tracking import copies, history_engine
 from edge.tracking.copies import SiteTrack
 from edge.tracking.stays import ScanSource, number_of
@@ -48,9 +49,9 @@ class Taken(NamedTuple):
 
 
 _NOT_RECORDED = "it contains an invalid time or number"
-_AHEAD = "its time is more than a day ahead of this hub"
-_REFUSED = "its asset or location was refused"
-_TOO_MANY = "its asset has too many positions from this site"
+_AHEAD = N_("its time is more than a day ahead of this hub")
+_REFUSED = N_("its asset or location was refused")
+_TOO_MANY = N_("its asset has too many positions from this site")
 MOST_AHEAD = clock.DAY  # of the clock of the hub
 MOST_TRACKS = 50  # of an asset, from one site; it has another one after each replacement or restore of the box
 

@@ -23,6 +23,7 @@ from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Peer, Record
 from edge.sync.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
 from edge.sync.store.refused_data import set_aside
+from edge.texts import N_
 from edge.tracking import stays
 from edge.validation.values import MAX_KEY, MAX_TAGS
 
@@ -384,7 +385,7 @@ def _parent_id(peer: Peer, record: LocationRecord, local: int | None) -> int:
         else known_records.resolve_locations(peer, [record.parent]).get(record.parent)
     )
     if parent is None:
-        raise Conflict("its parent location is unknown here")
+        raise Conflict(N_("its parent location is unknown here"))
     before = execute("SELECT parent_id FROM location WHERE id = ?", (local,)).fetchone()
     if before == (parent,):
         return parent

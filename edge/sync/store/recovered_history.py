@@ -23,6 +23,7 @@ from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AntennaName, Batch, LocationRecord, Origin, Patch, Peer, Record, TrackState
 from edge.sync.store.hub_link import HubAccess, Target
 from edge.sync.store.refused_data import set_aside
+from edge.texts import N_
 from edge.tracking import copies, returned_copies
 from edge.tracking.stays import ScanSource, number_of
 
@@ -183,7 +184,7 @@ def _take_track(organization_id: int, state: TrackState, known: Mapping[int, int
     """Store a track and return its number, or None if its asset or location is missing."""
     asset, location = known.get(state.asset or 0), known.get(state.location)
     if asset is None or location is None:
-        set_aside(HUB, f"history {state.no}", "its asset or location does not exist here; the hub keeps it")
+        set_aside(HUB, f"history {state.no}", N_("its asset or location does not exist here; the hub keeps it"))
         return None
     values = (location, state.last_seen_at, state.dwell_started_at, state.row_at, state.row_seq, state.row_rule)
     row = returned_copies.own_track(asset)
