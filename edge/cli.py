@@ -53,6 +53,7 @@ COMMANDS = {
     "tag": "records:tag",
     "trial": "upgrade:try_release",
     "trust-clock": "operations:trust_clock",
+    "upstream": "upstream:upstream",
     "user": "records:user",
     "watch-upgrade": "probation:watch_upgrade",
 }

@@ -27,7 +27,7 @@ FLOORS = (
     {"events", "expected_lists", "muster", "walls"},
     {"rules"},
     {"readers", "sync"},
-    {"rules"},
+    {"rules", "upstream"},
     {"handhelds", "ingest", "operations"},
     {"bulk", "epcis", "feed", "listeners", "services"},
     {"api"},

@@ -10,18 +10,17 @@ import base64
 import contextlib
 import hmac
 import http.client
-import socket
 import ssl
 import threading
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from edge import __version__, clock
+from edge.events.checked_connection import ANSWER_SECONDS, CheckedConnection
 from edge.events.delivery import Message, Outcome, Result
-from edge.outbound import Network, NotAllowed, connect
+from edge.outbound import Network, NotAllowed
 from edge.people.secrets import WEBHOOK_PREFIX
 
-ANSWER_SECONDS = 20.0
 MAX_ANSWER = 64 * 1024
 MAX_WAIT_SECONDS = 3600.0
 WAIT_SECONDS = 5.0  # default pause if a 429 answer has no Retry-After
@@ -49,7 +48,7 @@ class Poster:
         self._path = (address.path or "/") + (f"?{address.query}" if address.query else "")
         self._network = network
         self._tls = tls if is_encrypted else None
-        self._connection: _Connection | None = None
+        self._connection: CheckedConnection | None = None
 
     def post(self, body: bytes, headers: dict[str, str]) -> Outcome:
         """Post JSON. Only the response status matters; the body is read and discarded."""
@@ -71,7 +70,7 @@ class Poster:
 
     def _post(self, body: bytes, headers: dict[str, str]) -> Outcome:
         if self._connection is None:
-            self._connection = _Connection(self._host, self._port, self._network, self._tls)
+            self._connection = CheckedConnection(self._host, self._port, self._network, self._tls)
         connection = self._connection
         deadline = threading.Timer(ANSWER_SECONDS, connection.cut)
         deadline.daemon = True
@@ -105,37 +104,6 @@ class Webhook(Poster):
             "webhook-signature": sign(self._secret, message.id, timestamp, message.body),
         }
         return self.post(message.body, headers)
-
-
-class _Connection(http.client.HTTPConnection):
-    """A connection to the checked IP address; the host name is used for the certificate and the `Host` header."""
-
-    def __init__(self, host: str, port: int, network: Network, tls: ssl.SSLContext | None) -> None:
-        super().__init__(host, port, timeout=ANSWER_SECONDS)
-        self.default_port = 443 if tls else 80  # omitted from `Host`
-        self._network = network
-        self._encryption = tls
-        self.is_cut = False
-
-    def connect(self) -> None:
-        self.sock = connect(self.host, self.port, self._network, is_encrypted=self._encryption is not None)
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sock.settimeout(ANSWER_SECONDS)
-        if self._encryption:
-            encrypted = self._encryption.wrap_socket(
-                self.sock, server_hostname=self.host, do_handshake_on_connect=False
-            )
-            self.sock = encrypted  # lets `cut` end the connection during the handshake
-            encrypted.do_handshake()
-
-    def cut(self) -> None:
-        """Shut the connection down at the deadline, so that a blocked read or write fails."""
-        self.is_cut = True
-        with contextlib.suppress(OSError):  # already closed
-            if self.sock:
-                socket.socket.shutdown(
-                    self.sock, socket.SHUT_RDWR
-                )  # the plain socket, since another thread is reading the TLS one
 
 
 def _outcome(status: int, retry_after: str | None) -> Outcome:

@@ -41,6 +41,7 @@ KINDS = {
     "device": N_("Devices"),
     "setting": N_("Settings"),
     "event_destination": N_("Event destinations"),
+    "upstream": N_("The upstream service"),
     "stock_take": N_("Stock-takes"),
     "scan": N_("Undone scans"),
     "unknown_tag": N_("Unknown tags"),

@@ -25,6 +25,8 @@ from edge.rules.outputs.worker import OutputsWorker
 from edge.sync.store.state import site_trouble
 from edge.sync.worker import SyncWorker
 from edge.texts import N_, fill
+from edge.upstream import upstreams
+from edge.upstream.worker import UpstreamWorker
 
 WRITER_STUCK_SECONDS = 30.0
 HTTP_STUCK_SECONDS = 60.0
@@ -151,6 +153,12 @@ def check_outputs(worker: OutputsWorker) -> Check:
     """Fail if an output could not be switched for a minute."""
     trouble = worker.trouble() or _of_organizations(outputs.troubles())
     return Check("outputs", not trouble, trouble or N_("all outputs can be switched, or there are none"))
+
+
+def check_upstream(worker: UpstreamWorker) -> Check:
+    """Fail if a service has not been usable for an hour. Changes wait meanwhile."""
+    trouble = worker.trouble() or _of_organizations(upstreams.troubles())
+    return Check("upstream", not trouble, trouble or N_("the service takes records, or there is none"))
 
 
 def _of_organizations(troubles: Sequence[str]) -> str:

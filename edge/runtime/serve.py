@@ -64,6 +64,7 @@ from edge.services import Services
 from edge.sync.store import site_quotas
 from edge.sync.worker import SyncPace, SyncWorker
 from edge.tracking import copies, history_engine, past_index
+from edge.upstream.worker import UpstreamWorker
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ BROKER_SECONDS = 60.0
 QUOTAS_SECONDS = 300.0
 FAULTS_SECONDS = 60.0
 PAST_INDEX_SECONDS = 300.0
-CHANNELS_SECONDS = 1.0  # maximum delay until a first channel or output works
+CHANNELS_SECONDS = 1.0  # maximum delay until a first channel, output or upstream works
 BULK_SECONDS = 1.0  # maximum delay until a bulk change begins
 SETTINGS_SECONDS = 1.0  # maximum delay until a change made in the shell takes effect
 STEP_PAUSE_SECONDS = 0.05
@@ -83,7 +84,7 @@ MANY_READS = 200  # sync pauses while more messages are queued
 COLLECT_AFTER = 50_000  # objects; a batch of ingest allocates half as many, almost none of them in cycles
 
 
-Notifies = ChannelsWorker | OutputsWorker  # started with the first channel or output
+Notifies = ChannelsWorker | OutputsWorker | UpstreamWorker  # started when there is something to do
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -120,7 +121,8 @@ def running(config: Config) -> Iterator[str]:
         subscriber = _start_ingest(live, health, stack)
         channels = _start_channels(live, health, stack)
         outputs = _start_outputs(config, subscriber, health, stack)
-        _start_upkeep(live, subscriber, [channels, outputs], health, stack)
+        upstream = _start_upstream(config, subscriber, health, stack)
+        _start_upkeep(live, subscriber, [channels, outputs, upstream], health, stack)
         _start_continuous_backup(config, health, stack)
         _start_sync(config, subscriber, health, stack)
         streams = _start_events(live, outputs, health, stack)
@@ -289,6 +291,14 @@ def _start_channels(live: LiveSettings, health: Health, stack: ExitStack) -> Cha
     zone, authority_file = lambda: clock.zone(live.config.time_zone), config.events_authority_file
     worker = ChannelsWorker(zone, authority_file, saved_filters.enqueue_due)
     health.register(lambda: readiness.check_channels(worker), is_vital=False)
+    stack.callback(worker.stop)
+    return worker
+
+
+def _start_upstream(config: Config, subscriber: Subscriber, health: Health, stack: ExitStack) -> UpstreamWorker:
+    """Prepare the worker of upstreams. Housekeeping starts its thread once there is one."""
+    worker = UpstreamWorker(config.events_authority_file, lambda: subscriber.state().queued > MANY_READS)
+    health.register(lambda: readiness.check_upstream(worker), is_vital=False)
     stack.callback(worker.stop)
     return worker
 

@@ -51,6 +51,7 @@ from edge.sync.store.hub_link import HubAccess
 from edge.tracking import deletion, floor_plans, lost_assets, rssi_offsets, tracked_people
 from edge.tracking.board import BoardFilter
 from edge.tracking.tracked_people import PeopleSetting
+from edge.upstream import upstreams
 from edge.walls import walls
 from tests.audit.stage import (
     CHANNEL,
@@ -64,6 +65,7 @@ from tests.audit.stage import (
     add_output,
     add_second_factor,
     add_site,
+    add_upstream,
     add_wall,
     add_webhook,
     begin_stock_take,
@@ -185,6 +187,11 @@ NOT_AUDITED = {
         "sites.note_refusal", "hub_link.drop_pending", "hub_link.continue_from", "hub_link.keep_pending",
         "epochs.renew_epoch", "epochs.retire", "hub_link.skip", "hub_link.trim", "hub_link.update",
     },
+    "what a service with the v1 API has, and how far the exchange is: the records are audited here": {
+        "counterparts.force", "counterparts.forget", "counterparts.keep", "counterparts.retry_all",
+        "counterparts.retry_waiting", "rounds.run", "upstreams.begin_walk", "upstreams.end_walk", "upstreams.move",
+        "upstreams.note_failure", "upstreams.note_success",
+    },
     "digests of days, computed from the history": {
         "copy_digests.by_range", "copy_digests.check", "copy_digests.forget",
         "digests.check", "digests.forget", "digests.kept_by_day",
@@ -206,6 +213,7 @@ NOT_AUDITED = {
         "asset_values.drop_old", "asset_values.record", "box_faults.record", "alerts.close_excess",
     },
     "programs that read the open feed, and the feed itself: reading changes nothing": {
+        "change_feed.close_for_upstream", "change_feed.open_for_upstream",
         "change_feed.close_for_readers", "change_feed.open_for_readers", "change_feed.skip", "cursors.advance",
         "cursors.begin", "cursors.forget_silent", "pages.first_page", "pages.next_page",
     },
@@ -589,6 +597,27 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "destinations.add": (lambda on: add_webhook(on), "event_destination.created", "ERP"),
     "destinations.open_stream": (
         lambda on: destinations.open_stream(on.ada), "event_destination.created", "Live stream",
+    ),
+    "upstreams.add": (
+        lambda on: add_upstream(on), "upstream.added", "https://assets.example",
+    ),
+    "upstreams.remove": (
+        lambda on: (add_upstream(on), upstreams.remove(on.ada)), "upstream.removed", "https://assets.example",
+    ),
+    "upstreams.pause": (
+        lambda on: (add_upstream(on), upstreams.pause(on.ada)), "upstream.paused", "https://assets.example",
+    ),
+    "upstreams.resume": (
+        lambda on: (add_upstream(on), upstreams.resume(on.ada)), "upstream.resumed", "https://assets.example",
+    ),
+    "upstreams.change_secret": (
+        lambda on: (add_upstream(on), upstreams.change_secret(on.ada, "id", b"other")), "upstream.secret_changed", "https://assets.example",
+    ),
+    "upstreams.retry": (
+        lambda on: (add_upstream(on), upstreams.retry(on.ada)), "upstream.compared", "https://assets.example",
+    ),
+    "upstreams.overwrite": (
+        lambda on: (add_upstream(on), upstreams.overwrite(on.ada, [1])), "upstream.overwritten", "https://assets.example",
     ),
     "destinations.remove": (
         lambda on: destinations.remove(on.ada, add_webhook(on)), "event_destination.deleted", "ERP",

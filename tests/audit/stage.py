@@ -17,6 +17,7 @@ from edge.handhelds import scans, stock_takes
 from edge.handhelds.scans import Submitted
 from edge.muster import musters, plans
 from edge.muster.plans import NewPlan
+from edge.outbound import Network
 from edge.people import api_keys, devices, people, refresh_tokens, second_factors
 from edge.people.people import Role
 from edge.readers import dead_letters, readers, sled_scans, sleds, unassigned_topics, unknown_tags
@@ -33,6 +34,8 @@ from edge.rules.outputs.forms import checked
 from edge.sync.store import site_lifecycle, sites
 from edge.tracking import floor_plans, tracked_people
 from edge.tracking.tracked_people import PeopleSetting
+from edge.upstream import upstreams
+from edge.upstream.upstreams import NewUpstream
 from edge.walls import walls
 from edge.walls.walls import NewWall, Shows
 
@@ -204,3 +207,7 @@ def scan_with_sled(on: Stage) -> int:
         read = SledRead(organization_id, on.reader.id, on.asset.id, "E280", now, now, None)
         sled_scans.record(read, Owner(0, on.olga.id, None), 0)
     return on.reader.id
+
+
+def add_upstream(on: Stage) -> None:
+    upstreams.add(on.ada, NewUpstream("https://assets.example", Network.INTERNET, "id", b"sealed"))

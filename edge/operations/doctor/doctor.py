@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from edge.errors import EdgeError
-from edge.operations.doctor import box, channels, data, events, https, outputs, readers, sync, units
+from edge.operations.doctor import box, channels, data, events, https, outputs, readers, sync, units, upstream
 from edge.operations.doctor.findings import Finding, Level, Subject, problem
 
 # The names are stable: monitoring may rely on them.
@@ -61,6 +61,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "outputs": outputs.outputs_switch,
     "hub": sync.upstream,
     "sites": sync.downstream,
+    "upstream": upstream.upstream_equal,
     "history-database": sync.history_database,
 }
 

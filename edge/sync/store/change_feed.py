@@ -1,8 +1,9 @@
 """Change feed: keys of changed rows, in commit order.
 
 Triggers fill it, so every write is recorded, whichever module or process makes it. They exist only on sites, on hubs,
-and while programs read the open feed (`edge.feed`); otherwise the feed costs nothing. It stores keys only and rows are
-read when they are sent, so a lost or repeated change does no harm.
+and while programs read the open feed (`edge.feed`) or a service gets copies of the records (`edge.upstream`); otherwise
+the feed costs nothing. It stores keys only and rows are read when they are sent, so a lost or repeated change does no
+harm.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def start(*, tracking: bool) -> None:
 
 
 def stop() -> None:
-    """Remove the triggers, empty the feed and delete the stored digests. Keeps what the open feed needs."""
+    """Remove the triggers, empty the feed and delete the stored digests. Keeps what others than sync need."""
     with writing():
-        kept = FEED_OF_READERS if is_open() else {}
+        kept = {**(FEED_OF_READERS if is_open() else {}), **(FEED_OF_HUB if has_upstream() else {})}
         for name in (*FEED_OF_SITE, *DIGESTS, *COPY_DIGESTS):
             if name not in kept:
                 execute(f"DROP TRIGGER IF EXISTS {name}")
@@ -83,12 +84,33 @@ def close_for_readers() -> None:
         execute("DELETE FROM feed")
         is_site = execute("SELECT 1 FROM target").fetchone() is not None
         is_hub = execute("SELECT 1 FROM hub").fetchone() is not None
-        needed = FEED_OF_SITE if is_site else FEED_OF_HUB if is_hub else {}
+        needed = FEED_OF_SITE if is_site else FEED_OF_HUB if is_hub or has_upstream() else {}
         for name in FEED_OF_READERS:
             if name not in needed:
                 execute(f"DROP TRIGGER IF EXISTS {name}")
         if not needed:
             execute("DELETE FROM change")
+
+
+def has_upstream() -> bool:
+    """Return True while a service with the v1 API gets the records of this box (`edge.upstream`)."""
+    return execute("SELECT 1 FROM upstream").fetchone() is not None
+
+
+def open_for_upstream() -> None:
+    """Install the triggers that record changes of assets and locations. Call in a transaction."""
+    for statement in FEED_OF_HUB.values():
+        execute(statement)
+
+
+def close_for_upstream() -> None:
+    """Remove the triggers if nobody else needs them. Call in the transaction that removes an upstream."""
+    is_in_sync = execute("SELECT 1 FROM target UNION ALL SELECT 1 FROM hub").fetchone() is not None
+    if is_in_sync or is_open() or has_upstream():
+        return
+    for name in FEED_OF_HUB:
+        execute(f"DROP TRIGGER IF EXISTS {name}")
+    execute("DELETE FROM change")
 
 
 def after(seq: int, limit: int) -> list[Change]:
@@ -157,6 +179,15 @@ def add_record(kind: int, record_id: int) -> None:
     execute("INSERT INTO change (kind, a) VALUES (?, ?)", (kind, record_id))
 
 
+def all_records_listed(seq: int, limit: int) -> list[Change]:
+    """Like `records_listed`, with changes that a hub has refused."""
+    rows = execute(
+        "SELECT seq, abs(kind), a, b, c FROM change WHERE seq > ? AND kind IN (2, 3, -2, -3) ORDER BY seq LIMIT ?",
+        (seq, limit),
+    )
+    return [Change(*row) for row in rows]
+
+
 def records_after(seq: int) -> set[int]:
     """Return the assets and locations with changes after `seq`."""
     kinds = (Kind.ASSET, Kind.LOCATION)
@@ -215,9 +246,11 @@ def tracks_after(seq: int) -> set[int]:
 
 
 def skip(seq: int) -> None:
-    """Leave out a change that the hub refuses. Readers of the open feed still get it: its kind is negative then."""
+    """Leave out a change that the hub refuses. Others than the hub still get it: its kind is negative then."""
     if not execute(
-        "UPDATE change SET kind = -kind WHERE seq = ? AND kind > 0 AND EXISTS (SELECT 1 FROM feed)", (seq,)
+        "UPDATE change SET kind = -kind WHERE seq = ? AND kind > 0 "
+        "AND (EXISTS (SELECT 1 FROM feed) OR EXISTS (SELECT 1 FROM upstream))",
+        (seq,),
     ).rowcount:
         execute("DELETE FROM change WHERE seq = ?", (seq,))
 

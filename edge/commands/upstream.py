@@ -1,0 +1,182 @@
+"""`edge upstream`: keep records equal in another service with the v1 API."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+
+import click
+
+from edge import clock
+from edge.audit.actors import Actor
+from edge.commands.context import NETWORK, Setup, for_actor, for_organization, print_table
+from edge.errors import NotFound, SetupError
+from edge.outbound import Network
+from edge.people import secrets
+from edge.upstream import counterparts, local_records, upstreams
+from edge.upstream.client import SCOPES, Access, Client, check_url, trust
+from edge.upstream.counterparts import Counterpart
+from edge.upstream.upstreams import NewUpstream, Upstream
+
+MOST_SHOWN = 100
+
+
+@click.group()
+def upstream() -> None:
+    """Keep assets, locations and tags equal in another service with the v1 API."""
+
+
+@upstream.command("add-v1")
+@click.argument("url")
+@click.option("--client-id", required=True, help="Client id of an API key of the service.")
+@click.option("--unchecked", is_flag=True, help="Add it although it cannot be reached now.")
+@NETWORK
+@for_actor
+def add_v1(actor: Actor, url: str, client_id: str, network: str, *, unchecked: bool) -> None:
+    """Copy all records of this box to the service at URL, and keep them equal. Prompts for the client secret.
+
+    The box has the truth: its changes are written there. Nothing that others have changed there is overwritten; it is
+    listed by `edge upstream show`.
+    """
+    access = Access(check_url(url), Network(network), client_id, _ask_secret())
+    if not unchecked:
+        click.echo(f"Signed in as {_check(access)}.")
+    row = upstreams.add(actor, NewUpstream(*access[:3], secrets.seal(access.secret)))
+    click.echo(f"Added {row.url}. The service begins within seconds: edge upstream show")
+
+
+@upstream.command("show")
+@for_organization
+def show(organization_id: int) -> None:
+    """Show the state, and the records that are not equal at the service with the reason."""
+    row = upstreams.get(organization_id)
+    number, troubles = counterparts.count(row.no)
+    print_table(["", ""], _state_rows(row, number))
+    if not troubles:
+        return
+    rows = counterparts.troubles(row.no, MOST_SHOWN)
+    here = local_records.read(organization_id, [one.record_id for one in rows])
+    click.echo()
+    table = [
+        (
+            one.kind.name.lower(),
+            here[one.record_id].key if one.record_id in here else one.record_id,
+            clock.rfc3339(one.trouble_at or 0),
+            *(_trouble(one)),
+        )
+        for one in rows
+    ]
+    print_table(["KIND", "KEY", "SINCE", "TROUBLE", "WHY"], table)
+    if sum(troubles.values()) > len(rows):
+        click.echo(f"… and {sum(troubles.values()) - len(rows)} more")
+    click.echo(
+        "\nTo write this box's values there: edge upstream overwrite KEY. To keep theirs, change the record here."
+    )
+
+
+@upstream.command("overwrite")
+@click.argument("keys", nargs=-1)
+@click.option("--all", "is_all", is_flag=True, help="All records that others have changed there.")
+@for_actor
+def overwrite(actor: Actor, keys: tuple[str, ...], *, is_all: bool) -> None:
+    """Overwrite at the service what others have changed in the records with these KEYS, assets or locations."""
+    if bool(keys) == is_all:
+        raise click.UsageError("Give either KEYS or --all")
+    row = upstreams.get(actor.organization_id)
+    ids = [one.record_id for one in counterparts.troubles(row.no, -1)]
+    if not is_all:
+        here = local_records.read(actor.organization_id, ids)
+        ids = [one for one in ids if one in here and here[one].key in keys]
+    number = upstreams.overwrite(actor, ids)
+    if not number:
+        raise NotFound("None of these records was changed there by others: edge upstream show")
+    click.echo(f"{number} will be overwritten within seconds.")
+
+
+@upstream.command("compare")
+@for_actor
+def compare(actor: Actor) -> None:
+    """Compare all records with the service now, which otherwise happens once a day, and check all troubles again."""
+    upstreams.retry(actor)
+    click.echo("Begins within seconds: edge upstream show")
+
+
+@upstream.command("pause")
+@for_actor
+def pause(actor: Actor) -> None:
+    """Write nothing until `edge upstream resume`. Changes wait."""
+    upstreams.pause(actor)
+    click.echo("Paused. To continue: edge upstream resume")
+
+
+@upstream.command("resume")
+@for_actor
+def resume(actor: Actor) -> None:
+    """Continue after `edge upstream pause`, or at once after an outage."""
+    upstreams.resume(actor)
+    click.echo("Continues within seconds.")
+
+
+@upstream.command("new-secret")
+@click.option("--client-id", help="Client id of the other API key; default: unchanged.")
+@for_actor
+def new_secret(actor: Actor, client_id: str | None) -> None:
+    """Use another client secret, for example after the API key was revoked. Prompts for it."""
+    row = upstreams.get(actor.organization_id)
+    access = Access(row.url, row.network, client_id or row.client_id, _ask_secret())
+    click.echo(f"Signed in as {_check(access)}.")
+    upstreams.change_secret(actor, access.client_id, secrets.seal(access.secret))
+
+
+@upstream.command("remove")
+@click.confirmation_option(prompt="Stop writing to the service? Its records stay there")
+@for_actor
+def remove(actor: Actor) -> None:
+    """Stop writing to the service. Its records stay there, and are matched by key if it is added again."""
+    upstreams.remove(actor)
+    click.echo("Removed.")
+
+
+def _check(access: Access) -> str:
+    """Return the organization of the credentials. Raises SetupError if they lack a scope."""
+    with closing(Client(access, trust(_setup().config.events_authority_file))) as client:
+        organization = client.organization()
+    if missing := [scope for scope in SCOPES if scope not in organization["scopes"]]:
+        raise SetupError(f"The API key lacks {', '.join(missing)}. Create another key with these scopes")
+    return str(organization["name"])
+
+
+def _setup() -> Setup:
+    setup: Setup = click.get_current_context().obj
+    return setup
+
+
+def _ask_secret() -> str:
+    """Read the client secret: typed, or one line of standard input. Never an argument, which `ps` would show."""
+    if sys.stdin.isatty():
+        answer: str = click.prompt("Client secret", hide_input=True)
+        return answer.strip()
+    return sys.stdin.readline().strip()
+
+
+def _state_rows(row: Upstream, number: int) -> list[tuple[str, object]]:
+    state = "paused" if row.paused_at is not None else "failing" if row.last_error else "working"
+    compared = "under way" if row.walk_id is not None else _when(row.walked_at)
+    return [
+        ("Service", row.url),
+        ("State", state),
+        ("Records there", number),
+        ("Changes waiting", upstreams.count_waiting(row)),
+        ("Written", row.written),
+        ("Compared", compared),
+        ("Last success", _when(row.last_success_at)),
+        ("Last error", f"{row.last_error} (since {_when(row.failing_since)})" if row.last_error else "none"),
+    ]
+
+
+def _when(moment: int | None) -> str:
+    return clock.rfc3339(moment) if moment else "never"
+
+
+def _trouble(one: Counterpart) -> tuple[str, str]:
+    return (str(one.trouble.kind), one.trouble.text) if one.trouble else ("", "")

@@ -1,0 +1,174 @@
+"""Counterparts of records at a service: ids, hashes of what was written, and why a record is not equal there.
+
+The functions that write are called by `rounds` after the service has answered, or when an administrator decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from edge import clock
+from edge.database.connection import execute, execute_many
+from edge.sync.store.change_feed import Kind
+from edge.upstream.content import Known, marks_of_text, text_of
+from edge.validation import json_text
+
+FIRST_RETRY = 60 * clock.SECOND
+LONGEST_RETRY = 6 * clock.HOUR
+MAX_TROUBLE = 500  # characters
+
+
+class TroubleKind(StrEnum):
+    CHANGED = "changed there"  # by somebody else
+    TAKEN = "taken there"  # its key or a tag belongs to another record
+    REFUSED = "refused"
+    WAITS = "waits"  # for its parent
+
+
+class Trouble(NamedTuple):
+    kind: TroubleKind
+    text: str
+
+
+class Counterpart(NamedTuple):
+    """A row of the table `upstream_record`."""
+
+    record_id: int
+    kind: Kind
+    remote_id: int | None = None
+    known: Known = Known()
+    is_forced: bool = False
+    trouble: Trouble | None = None
+    trouble_at: int | None = None
+    attempts: int = 0
+    sending_key: str | None = None  # of a record whose creation was not answered
+
+
+_SELECT = (
+    "SELECT record_id, kind, remote_id, base, sent, sending, is_forced, trouble_kind, trouble, trouble_at, attempts, "
+    "sending_key "
+    "FROM upstream_record WHERE upstream_no = ?"
+)
+
+
+def of_records(upstream_no: int, ids: Collection[int]) -> dict[int, Counterpart]:
+    """Return the rows of some records by id."""
+    rows = execute(f"{_SELECT} AND record_id IN (SELECT value FROM json_each(?))", (upstream_no, _json(ids)))
+    return {row[0]: _counterpart(row) for row in rows}
+
+
+def owners(upstream_no: int, remote_ids: Collection[int]) -> dict[int, int]:
+    """Return the record of this box for each of these ids of the service."""
+    rows = execute(
+        "SELECT remote_id, record_id FROM upstream_record WHERE upstream_no = ? "
+        "AND remote_id IN (SELECT value FROM json_each(?))",
+        (upstream_no, _json(remote_ids)),
+    )
+    return dict(rows.fetchall())
+
+
+def ids_after(upstream_no: int, after: int, limit: int) -> list[int]:
+    """Return the next records with a counterpart, by id."""
+    rows = execute(
+        "SELECT record_id FROM upstream_record WHERE upstream_no = ? AND record_id > ? ORDER BY record_id LIMIT ?",
+        (upstream_no, after, limit),
+    )
+    return [row[0] for row in rows]
+
+
+def due(upstream_no: int, now: int, limit: int) -> list[int]:
+    """Return records whose trouble is to be checked again. A time too far ahead was set before the clock went back."""
+    rows = execute(
+        "SELECT record_id FROM upstream_record WHERE upstream_no = ? AND retry_at IS NOT NULL "
+        "AND (retry_at <= ? OR retry_at > ?) ORDER BY retry_at LIMIT ?",
+        (upstream_no, now, now + 2 * LONGEST_RETRY, limit),
+    )
+    return [row[0] for row in rows]
+
+
+def troubles(upstream_no: int, limit: int) -> list[Counterpart]:
+    rows = execute(f"{_SELECT} AND trouble IS NOT NULL ORDER BY trouble_at, record_id LIMIT ?", (upstream_no, limit))
+    return [_counterpart(row) for row in rows]
+
+
+def count(upstream_no: int) -> tuple[int, dict[str, int]]:
+    """Return the number of records that are at the service, and the number of troubles by kind."""
+    row = execute(
+        "SELECT count(*) FROM upstream_record WHERE upstream_no = ? AND remote_id IS NOT NULL", (upstream_no,)
+    ).fetchone()
+    rows = execute(
+        "SELECT trouble_kind, count(*) FROM upstream_record WHERE upstream_no = ? AND trouble IS NOT NULL GROUP BY 1",
+        (upstream_no,),
+    )
+    return row[0], dict(rows.fetchall())
+
+
+def keep(upstream_no: int, rows: Iterable[Counterpart], now: int) -> None:
+    """Store rows, before a write what is about to be written, and afterwards its result. Call in a transaction.
+
+    Rows are deleted first, because two records may have exchanged their counterparts.
+    """
+    rows = list(rows)
+    forget(upstream_no, [row.record_id for row in rows])
+    execute_many(
+        "INSERT INTO upstream_record (upstream_no, record_id, kind, remote_id, base, sent, sending, is_forced, "
+        "trouble_kind, trouble, trouble_at, attempts, sending_key, retry_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(upstream_no, *_values(row, now)) for row in rows],
+    )
+
+
+def forget(upstream_no: int, ids: Collection[int]) -> None:
+    """Delete the rows of records. Call in a transaction."""
+    execute(
+        "DELETE FROM upstream_record WHERE upstream_no = ? AND record_id IN (SELECT value FROM json_each(?))",
+        (upstream_no, _json(ids)),
+    )
+
+
+def retry_all(upstream_no: int) -> int:
+    """Check all troubles again. Call in a transaction. Returns their number."""
+    return execute(
+        "UPDATE upstream_record SET retry_at = 0, attempts = 0 WHERE upstream_no = ? AND trouble IS NOT NULL",
+        (upstream_no,),
+    ).rowcount
+
+
+def retry_waiting(upstream_no: int) -> None:
+    """Check the records that wait for a parent. Call in a transaction."""
+    execute(
+        "UPDATE upstream_record SET retry_at = 0 WHERE upstream_no = ? AND trouble_kind = ?",
+        (upstream_no, TroubleKind.WAITS),
+    )
+
+
+def force(upstream_no: int, ids: Collection[int]) -> int:
+    """Let the next attempt overwrite what others have changed. Call in a transaction. Returns the number of records."""
+    return execute(
+        "UPDATE upstream_record SET is_forced = 1, retry_at = 0, attempts = 0 WHERE upstream_no = ? "
+        "AND trouble_kind = ? AND record_id IN (SELECT value FROM json_each(?))",
+        (upstream_no, TroubleKind.CHANGED, _json(ids)),
+    ).rowcount
+
+
+def _values(row: Counterpart, now: int) -> tuple[object, ...]:
+    known, trouble = row.known, row.trouble
+    retry_at = now + min(FIRST_RETRY << 2 * min(row.attempts, 10), LONGEST_RETRY) if trouble else None
+    return (
+        *(row.record_id, row.kind, row.remote_id, text_of(known.base), text_of(known.sent), text_of(known.sending)),
+        *(row.is_forced, trouble and trouble.kind, trouble and trouble.text[:MAX_TROUBLE]),
+        *(row.trouble_at, row.attempts, row.sending_key, retry_at),
+    )
+
+
+def _counterpart(row: tuple[Any, ...]) -> Counterpart:
+    record_id, kind, remote_id, base, sent, sending, is_forced, trouble_kind, text, trouble_at, attempts, key = row
+    known = Known(marks_of_text(base), marks_of_text(sent), marks_of_text(sending))
+    trouble = None if text is None else Trouble(TroubleKind(trouble_kind), text)
+    return Counterpart(record_id, Kind(kind), remote_id, known, bool(is_forced), trouble, trouble_at, attempts, key)
+
+
+def _json(values: Collection[int]) -> str:
+    return json_text.text(sorted(values))

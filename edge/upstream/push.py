@@ -1,0 +1,175 @@
+"""Brings one record at the service to its state here. Repeated, it changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from edge.sync.store.change_feed import Kind
+from edge.upstream import content
+from edge.upstream.client import Client, Record, Refused
+from edge.upstream.content import KEY, TAGS, WINDOW, Content, Known, Plan
+from edge.upstream.counterparts import Counterpart, Trouble, TroubleKind
+from edge.upstream.local_records import LocalRecord
+
+
+class Job(NamedTuple):
+    """A record here, its counterpart as stored, and the record there: the counterpart, or one with the same key.
+
+    `is_owned` returns True for an id there that belongs to another record of this box.
+    """
+
+    here: LocalRecord
+    values: Content
+    stored: Counterpart
+    remote: Record | None
+    is_owned: Callable[[int], bool]
+
+
+class _Stop(Exception):
+    """The record cannot be made equal. Carries the trouble."""
+
+    def __init__(self, kind: TroubleKind, text: str, remote: Record | None = None) -> None:
+        super().__init__(text)
+        self.trouble = Trouble(kind, text)
+        self.remote = remote
+
+
+def push(client: Client, job: Job) -> Counterpart:
+    """Create or change a live record there. Raises Away."""
+    stored = job.stored
+    try:
+        remote = _push(client, job)
+        return _equal(job, remote)
+    except _Stop as stop:
+        if stop.remote is not None:  # it exists there, but not all of it could be written
+            stored = _equal(job, stop.remote)
+        return stored._replace(trouble=stop.trouble)
+    except Refused as error:
+        if error.is_stale:
+            return stored._replace(trouble=Trouble(TroubleKind.CHANGED, "was changed there at the same moment"))
+        kind = TroubleKind.TAKEN if error.status == HTTPStatus.CONFLICT else TroubleKind.REFUSED
+        return stored._replace(trouble=Trouble(kind, f"the service responded {error}"))
+
+
+def delete(client: Client, kind: Kind, stored: Counterpart, remote: Record | None) -> Counterpart | None:
+    """Delete the counterpart of a record that is deleted here. Returns None if nothing is left to do. Raises Away."""
+    if remote is None:
+        return None
+    try:
+        changed = content.changed_by_others(content.of_answer(kind, remote), stored.known)
+        if changed and not stored.is_forced:
+            text = f"is deleted here, but its {content.names(changed)} changed there"
+            return stored._replace(trouble=Trouble(TroubleKind.CHANGED, text))
+        client.delete(kind, remote["id"])
+    except Refused as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        text = f"is deleted here, but the service responded {error}"
+        return stored._replace(trouble=Trouble(TroubleKind.REFUSED, text))
+    return None
+
+
+def _push(client: Client, job: Job) -> Record:
+    if job.remote is None:
+        if job.stored.remote_id is not None and not job.stored.is_forced:
+            raise _Stop(TroubleKind.CHANGED, "was deleted there")
+        return _create(client, job)
+    if job.stored.remote_id is None:
+        return _adopt(client, job, job.remote)
+    return _change(client, job, job.remote)
+
+
+def _adopt(client: Client, job: Job, remote: Record) -> Record:
+    """Match the record there that has the same key."""
+    if job.is_owned(remote["id"]):
+        raise _Stop(TroubleKind.TAKEN, f"its key {job.values.key} belongs to another record there")
+    return _change(client, job, remote)
+
+
+def _create(client: Client, job: Job) -> Record:
+    """Create the record in effect, because lists show no others: after a lost answer it is found by its key."""
+    kind, values = job.here.kind, job.values
+    fields = dict(values.fields)
+    if not job.here.is_in_effect:
+        fields = {name: value for name, value in fields.items() if name not in WINDOW}
+    body = {KEY: values.key, **fields}
+    tags = [{"tag_type": tag_type, "value": value} for tag_type, value in values.tags]
+    try:
+        remote = client.create(kind, {**body, TAGS: tags})
+    except Refused as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+        remote = _create_without_tags(client, job, body)
+    return _write(client, job, remote, _plan(job, remote, Known(), is_forced=True))
+
+
+def _create_without_tags(client: Client, job: Job, body: Mapping[str, Any]) -> Record:
+    """After a conflict: the key exists there, or a tag, which is then listed by itself."""
+    kind, key = job.here.kind, job.values.key
+    remote = client.by_keys(kind, [key]).get(key)
+    if remote is not None:
+        return _adopt(client, job, remote)
+    try:
+        return client.create(kind, body)
+    except Refused as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+        text = f"its key {key} belongs to a record there that is not in effect"
+        raise _Stop(TroubleKind.TAKEN, text) from error
+
+
+def _change(client: Client, job: Job, remote: Record) -> Record:
+    plan = _plan(job, remote, job.stored.known, is_forced=job.stored.is_forced)
+    if plan.conflicts:
+        verb = "exists there with another" if job.stored.remote_id is None else "changed there:"
+        raise _Stop(TroubleKind.CHANGED, f"{verb} {content.names(plan.conflicts)}")
+    return _write(client, job, remote, plan)
+
+
+def _plan(job: Job, remote: Record, known: Known, *, is_forced: bool) -> Plan:
+    return content.plan(job.values, content.of_answer(job.here.kind, remote), known, is_forced=is_forced)
+
+
+def _write(client: Client, job: Job, remote: Record, plan: Plan) -> Record:
+    """Write a plan. `updated_at` lets the service refuse it if the record has changed since it was read."""
+    kind, remote_id = job.here.kind, remote["id"]
+    if plan.key is not None:
+        remote = client.rename(kind, remote_id, plan.key)
+    if plan.fields:
+        remote = client.patch(kind, remote_id, {**plan.fields, "updated_at": remote["updated_at"]})
+    if not plan.attach and not plan.detach:
+        return remote
+    ids = {(tag["tag_type"], tag["value"]): tag["id"] for tag in remote[TAGS]}
+    for tag in plan.detach:
+        client.detach(kind, remote_id, ids[tag])
+    taken = []
+    for tag_type, value in plan.attach:
+        try:
+            client.attach(kind, remote_id, tag_type, value)
+        except Refused as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            taken.append((tag_type, value))
+    remote = client.by_id(kind, remote_id) or remote
+    if taken:
+        raise _Stop(TroubleKind.TAKEN, _taken_text(client, taken), remote)
+    return remote
+
+
+def _taken_text(client: Client, taken: list[content.Tag]) -> str:
+    tag_type, value = taken[0]
+    try:
+        holder = client.holder_of(tag_type, value)
+    except Refused:
+        holder = "another record"
+    more = f"; {len(taken) - 1} more" if len(taken) > 1 else ""
+    return f"its tag {tag_type}:{value} belongs to {holder} there{more}"
+
+
+def _equal(job: Job, remote: Record) -> Counterpart:
+    """Return the counterpart after a complete write."""
+    base, sent = content.of_answer(job.here.kind, remote).marks, job.values.marks
+    known = Known(base, sent if sent != base else None)
+    return Counterpart(job.here.id, job.here.kind, remote["id"], known)

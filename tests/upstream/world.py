@@ -1,0 +1,63 @@
+"""A box with an upstream, and the comparison of both ends."""
+
+from __future__ import annotations
+
+from edge.outbound import Network
+from edge.people import secrets
+from edge.upstream import rounds, upstreams
+from edge.upstream.client import Client
+from edge.upstream.upstreams import NewUpstream, Upstream
+from tests.sync.world import Box
+from tests.upstream.service import Service
+
+_ASSETS = (
+    "SELECT a.external_key, a.name, a.description, a.is_active, json(a.metadata), a.valid_from / 1000, "
+    "a.valid_to / 1000, (SELECT json_group_array(tag_type || ':' || value) FROM (SELECT * FROM tag "
+    "WHERE asset_id = a.id AND deleted_at IS NULL ORDER BY tag_type, value)) FROM asset a "
+    "WHERE a.deleted_at IS NULL ORDER BY 1"
+)
+_LOCATIONS = (
+    "SELECT l.external_key, l.name, l.description, l.is_active, p.external_key, l.valid_from / 1000, "
+    "l.valid_to / 1000, (SELECT json_group_array(tag_type || ':' || value) FROM (SELECT * FROM tag "
+    "WHERE location_id = l.id AND deleted_at IS NULL ORDER BY tag_type, value)) FROM location l "
+    "LEFT JOIN location p ON p.id = l.parent_id WHERE l.deleted_at IS NULL ORDER BY 1"
+)
+
+
+class Sender:
+    """Rounds are called by the test, without a thread. The database of the box is open."""
+
+    def __init__(self, box: Box, service: Service) -> None:
+        self.box, self.service, self.actor = box, service, box.actor
+        access = service.access
+        sealed = secrets.seal(access.secret)
+        upstreams.add(self.actor, NewUpstream(access.url, Network.LOOPBACK, access.client_id, sealed))
+        self.client: Client = service.client()
+
+    @property
+    def row(self) -> Upstream:
+        return upstreams.get(self.actor.organization_id)
+
+    def settle(self, most: int = 1000) -> int:
+        """Work until nothing is left to do. Returns the number of rounds."""
+        for number in range(most):
+            if not rounds.run(self.client, self.row):
+                return number
+        raise AssertionError("it never ends")
+
+    def troubles(self) -> list[str]:
+        return [f"{kind}: {text}" for kind, text in self.box.rows(_TROUBLES)]
+
+    def assert_equal(self) -> None:
+        assert self.troubles() == []
+        for sql in (_ASSETS, _LOCATIONS):
+            assert self.service.rows(sql) == self.box.rows(sql)
+
+    def there(self, key: str) -> tuple[str, int] | None:
+        """Return name and id of a live asset of the service."""
+        sql = f"SELECT name, id FROM asset WHERE external_key = '{key}' AND deleted_at IS NULL"
+        rows = self.service.rows(sql)
+        return (rows[0][0], rows[0][1]) if rows else None
+
+
+_TROUBLES = "SELECT trouble_kind, trouble FROM upstream_record WHERE trouble IS NOT NULL ORDER BY record_id"
