@@ -61,6 +61,7 @@ NAMES = {
     "topics": N_("Topics without a reader"),
     "units": N_("System services"),
     "upgrade": N_("Upgrade"),
+    "upstream": N_("The upstream service"),
     "version": N_("Version"),
     "warnings": N_("Warnings"),
 }
