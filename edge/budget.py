@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from edge.errors import TooLarge, Unavailable
+from edge.texts import N_
 
 MB = 1024 * 1024
 SMALL = 64 * 1024  # bytes; not counted for each direction of a connection and for each request
@@ -78,7 +79,7 @@ class Budget:
             yield
             return
         if not self.take(size):
-            raise Unavailable("The server is busy; try again in a few seconds", RETRY_SECONDS)
+            raise Unavailable(N_("The server is busy; try again in a few seconds"), RETRY_SECONDS)
         try:
             yield
         finally:
@@ -100,5 +101,5 @@ def cost_of(size: int, marks: int, most: int = MOST_OF_REQUEST) -> int:
     """Return the bytes that a parsed text takes. Raises TooLarge."""
     cost = 3 * size + _VALUE * marks
     if cost > most:
-        raise TooLarge("Too many values; split the file")
+        raise TooLarge(N_("Too many values; split the file"))
     return cost

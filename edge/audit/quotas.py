@@ -16,8 +16,9 @@ from edge.audit.actors import Actor, ActorKind
 from edge.database.connection import database, execute
 from edge.errors import Conflict, OverQuota, Unavailable
 from edge.limits import Buckets
+from edge.texts import N_, fill
 
-DISK_NEARLY_FULL = (
+DISK_NEARLY_FULL = N_(
     "The disk is nearly full; the remaining space is reserved for reads and scans. Free disk space and try again"
 )
 MB = 1024 * 1024
@@ -42,55 +43,82 @@ CAPS = {
     "asset": Cap(
         1_000_000,
         "asset WHERE organization_id = ? AND deleted_at IS NULL",
-        "delete some first, or raise limits.assets",
+        N_("delete some first, or raise limits.assets"),
     ),
     "location": Cap(
         100_000,
         "location WHERE organization_id = ? AND deleted_at IS NULL",
-        "delete some first, or raise limits.locations",
+        N_("delete some first, or raise limits.locations"),
     ),
     "key": Cap(
         500,
         "api_key WHERE organization_id = ? AND revoked_at IS NULL "
         "AND NOT EXISTS (SELECT 1 FROM site WHERE api_key_id = api_key.id)",
-        "revoke one first",
+        N_("revoke one first"),
     ),
-    "person": Cap(5_000, "person WHERE organization_id = ? AND disabled_at IS NULL", "disable one first"),
-    "device": Cap(1_000, "device WHERE organization_id = ? AND revoked_at IS NULL", "revoke one first"),
-    "reader": Cap(2_000, "reader WHERE organization_id = ? AND deleted_at IS NULL", "remove one first"),
-    "door": Cap(500, "door WHERE organization_id = ? AND deleted_at IS NULL AND site_no IS NULL", "remove one first"),
-    "channel": Cap(50, "channel WHERE organization_id = ?", "remove one first"),
-    "output": Cap(20, "output WHERE organization_id = ?", "remove one first"),
-    "rule": Cap(50, "rule WHERE organization_id = ? AND deleted_at IS NULL", "remove one first"),
+    "person": Cap(5_000, "person WHERE organization_id = ? AND disabled_at IS NULL", N_("disable one first")),
+    "device": Cap(1_000, "device WHERE organization_id = ? AND revoked_at IS NULL", N_("revoke one first")),
+    "reader": Cap(2_000, "reader WHERE organization_id = ? AND deleted_at IS NULL", N_("remove one first")),
+    "door": Cap(
+        500, "door WHERE organization_id = ? AND deleted_at IS NULL AND site_no IS NULL", N_("remove one first")
+    ),
+    "channel": Cap(50, "channel WHERE organization_id = ?", N_("remove one first")),
+    "output": Cap(20, "output WHERE organization_id = ?", N_("remove one first")),
+    "rule": Cap(50, "rule WHERE organization_id = ? AND deleted_at IS NULL", N_("remove one first")),
     "expected_list": Cap(
         20_000,
         "expected_list WHERE organization_id = ?",
-        "they are deleted after retention.history_days; lower that setting",
+        N_("they are deleted after retention.history_days; lower that setting"),
     ),
     "open expected_list": Cap(
         500,
         "expected_list WHERE organization_id = ? AND signed_at IS NULL",
-        "sign off or delete one first",
+        N_("sign off or delete one first"),
     ),
-    "muster_plan": Cap(200, "muster_plan WHERE organization_id = ?", "delete one first"),
-    "muster": Cap(5_000, "muster WHERE organization_id = ?", "shorten the time for which reports are kept"),
-    "site": Cap(1_000, "site WHERE organization_id = ? AND removed_at IS NULL", "remove one first"),
-    "asset_note": Cap(20_000, "asset_note WHERE organization_id = ?", "delete some first"),
-    "asset_photo": Cap(2_000, "asset_photo WHERE organization_id = ?", "delete some first"),
-    "location_printer": Cap(200, "location_printer WHERE organization_id = ?", "remove one first"),
-    "wall": Cap(50, "wall WHERE organization_id = ?", "revoke one first"),
-    "saved_filter": Cap(100, "saved_filter WHERE organization_id = ?", "remove one first"),
-    "floor_plan": Cap(200, "floor_plan WHERE organization_id = ?", "remove one first"),
+    "muster_plan": Cap(200, "muster_plan WHERE organization_id = ?", N_("delete one first")),
+    "muster": Cap(5_000, "muster WHERE organization_id = ?", N_("shorten the time for which reports are kept")),
+    "site": Cap(1_000, "site WHERE organization_id = ? AND removed_at IS NULL", N_("remove one first")),
+    "asset_note": Cap(20_000, "asset_note WHERE organization_id = ?", N_("delete some first")),
+    "asset_photo": Cap(2_000, "asset_photo WHERE organization_id = ?", N_("delete some first")),
+    "location_printer": Cap(200, "location_printer WHERE organization_id = ?", N_("remove one first")),
+    "wall": Cap(50, "wall WHERE organization_id = ?", N_("revoke one first")),
+    "saved_filter": Cap(100, "saved_filter WHERE organization_id = ?", N_("remove one first")),
+    "floor_plan": Cap(200, "floor_plan WHERE organization_id = ?", N_("remove one first")),
     "stock_take": Cap(
         50_000,
         "stock_take WHERE organization_id = ?",
-        "they are deleted after retention.history_days; lower that setting",
+        N_("they are deleted after retention.history_days; lower that setting"),
     ),
     "open stock_take": Cap(
         200,
         "stock_take WHERE organization_id = ? AND finished_at IS NULL AND cancelled_at IS NULL",
-        "sign off or cancel one first",
+        N_("sign off or cancel one first"),
     ),
+}
+_NAMES = {
+    "asset": N_("asset"),
+    "location": N_("location"),
+    "key": N_("API key"),
+    "person": N_("person"),
+    "device": N_("device"),
+    "reader": N_("reader"),
+    "door": N_("door"),
+    "channel": N_("channel"),
+    "output": N_("output"),
+    "rule": N_("rule"),
+    "expected_list": N_("expected list"),
+    "open expected_list": N_("open expected list"),
+    "muster_plan": N_("muster plan"),
+    "muster": N_("muster"),
+    "site": N_("site"),
+    "asset_note": N_("asset note"),
+    "asset_photo": N_("asset photo"),
+    "location_printer": N_("location printer"),
+    "wall": N_("wall"),
+    "saved_filter": N_("saved filter"),
+    "floor_plan": N_("floor plan"),
+    "stock_take": N_("stock take"),
+    "open stock_take": N_("open stock take"),
 }
 
 
@@ -185,7 +213,9 @@ def _creations_until_count(organization_id: int, kind: str, more: int) -> int:
     cap = CAPS[kind]
     count = count_of(organization_id, kind) + more
     if count > cap.limit:
-        raise Conflict(f"At most {cap.limit:,} are allowed ({kind.replace('_', ' ')}); {cap.remedy}")
+        message = N_("At most %(number)s are allowed (%(kind)s); %(remedy)s")
+        kind_name, remedy = fill(_NAMES[kind]), fill(cap.remedy)
+        raise Conflict(fill(message, number=f"{cap.limit:,}", kind=kind_name, remedy=remedy))
     return min(cap.limit - count, COUNT_EVERY)
 
 

@@ -19,10 +19,11 @@ import peewee
 
 from edge.database.fair_lock import FairLock
 from edge.errors import Damaged, Unavailable
+from edge.texts import N_, fill
 
 FILE_NAME = "edge.db"
 BUSY_SECONDS = 10
-TOO_SLOW = (
+TOO_SLOW = N_(
     "The query took too long and was stopped. Use fewer days, a longer search text, more filters or a smaller offset"
 )
 _MOST_WAITING = 6  # wall-clock limit of a statement, as a multiple of its CPU limit
@@ -237,18 +238,19 @@ def translating() -> Iterator[None]:
         _raise(error)
 
 
-_FULL = "The disk is full; free disk space and try again"
+_FULL = N_("The disk is full; free disk space and try again")
 _UNAVAILABLE = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no space for the shared-memory file when opening
-    sqlite3.SQLITE_BUSY: "Another process has locked the database; try again",
-    sqlite3.SQLITE_LOCKED: "Another process has locked the database; try again",
-    sqlite3.SQLITE_READONLY: "The database is read-only, perhaps after a disk error: see `dmesg` and `mount`",
-    sqlite3.SQLITE_IOERR: "The disk cannot be read or written; see `dmesg`",
+    sqlite3.SQLITE_BUSY: N_("Another process has locked the database; try again"),
+    sqlite3.SQLITE_LOCKED: N_("Another process has locked the database; try again"),
+    sqlite3.SQLITE_READONLY: N_("The database is read-only, perhaps after a disk error: see `dmesg` and `mount`"),
+    sqlite3.SQLITE_IOERR: N_("The disk cannot be read or written; see `dmesg`"),
     sqlite3.SQLITE_INTERRUPT: TOO_SLOW,
-    sqlite3.SQLITE_CANTOPEN: "The database file cannot be opened; check that its disk is mounted and readable",
+    sqlite3.SQLITE_CANTOPEN: N_("The database file cannot be opened; check that its disk is mounted and readable"),
 }
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGE = N_("The database is damaged (%(cause)s); stop the service and restore a backup: edge restore FILE")
 _PRIMARY = 0xFF  # the lowest byte of an extended code is the primary code
 
 
@@ -273,7 +275,7 @@ def domain_error(error: Exception) -> Exception:
     extended = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     code = extended if extended in _UNAVAILABLE else extended & _PRIMARY
     if code in _DAMAGED:
-        return Damaged(f"The database is damaged ({cause}); stop the service and restore a backup: edge restore FILE")
+        return Damaged(fill(_DAMAGE, cause=cause))
     return Unavailable(_UNAVAILABLE[code]) if code in _UNAVAILABLE else error
 
 

@@ -8,6 +8,7 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting, changed
 from edge.database.connection import execute
 from edge.errors import Invalid, NotFound
+from edge.texts import N_
 
 _STEPS = """
     accepting arriving assembling collecting commissioning consigning creating_class_instance cycle_counting
@@ -56,9 +57,9 @@ def all_of(organization_id: int) -> dict[tuple[Kind, int], Place]:
 def save(actor: Actor, kind: Kind, place_id: int, entered: Place) -> None:
     """Save the words of a place. Raises Invalid or NotFound."""
     if entered.biz_step is not None and entered.biz_step not in STEPS:
-        raise Invalid.one("biz_step", "invalid_value", "Choose one from the list")
+        raise Invalid.one("biz_step", "invalid_value", N_("Choose one from the list"))
     if entered.disposition is not None and entered.disposition not in DISPOSITIONS:
-        raise Invalid.one("disposition", "invalid_value", "Choose one from the list")
+        raise Invalid.one("disposition", "invalid_value", N_("Choose one from the list"))
     with acting(actor) as act:
         row = execute(
             f"SELECT name FROM {kind} WHERE id = ? AND organization_id = ? AND deleted_at IS NULL",

@@ -144,7 +144,7 @@ def set_label_printer() -> AnyResponse | tuple[str, int]:
 @require_role(Role.ADMINISTRATOR)
 def print_test_label() -> AnyResponse | tuple[str, int]:
     chosen_printer = printers.find_printer(current_session().organization_id) or abort(404)
-    label = Label("Label printer test", "TEST-0001", record_links.asset_link("TEST-0001"))
+    label = Label(gettext("Label printer test"), "TEST-0001", record_links.asset_link("TEST-0001"))
     try:
         printer.send(
             chosen_printer.address,

@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
 from edge.errors import HistoryUnavailable, SetupError
+from edge.texts import N_
 from edge.tracking.postgres import schema
 
 log = logging.getLogger(__name__)
@@ -28,8 +29,8 @@ WAIT_SECONDS = 3.0  # for a connection
 AWAY_SECONDS = 2.0  # between two attempts while it is away; all other requests are refused at once
 STATEMENT_SECONDS = 30
 IDLE_SECONDS = 120  # within a transaction: between its statements the hub writes to its own database
-AWAY = "The history is in PostgreSQL, which cannot be reached now. Positions are current. Try again"
-TOO_SLOW = "The history is in PostgreSQL, which took too long. Choose a shorter period"
+AWAY = N_("The history is in PostgreSQL, which cannot be reached now. Positions are current. Try again")
+TOO_SLOW = N_("The history is in PostgreSQL, which took too long. Choose a shorter period")
 BUSY = "The history is in PostgreSQL, which is busy. Try again"
 FULL = "The history is in PostgreSQL, which has no disk space, memory or connections left. Positions are current"
 
