@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -20,6 +20,7 @@ from edge.pages.translation import gettext
 MOST = 2000  # newest forms that are remembered
 LONGEST = 64  # characters; tokens in forms have 43
 PAGE_SECONDS = 60  # pages are kept briefly, because they show a secret
+MOST_PAGES = 50  # of all people
 
 
 class _Sent:
@@ -37,14 +38,16 @@ class _Sent:
             return redirect(self.led_to, 303)
         if not self.page_until:
             return None
-        if time.monotonic() > self.page_until:
+        page = self.page  # another request may drop it
+        if time.monotonic() > self.page_until or not page:
             self.page = ""
             abort(409, gettext("This form was already sent and its record was created. Secrets are not shown again."))
-        return self.page
+        return page
 
 
 _lock = threading.Lock()
 _sent: OrderedDict[tuple[int, str, str], _Sent] = OrderedDict()
+_with_page: deque[_Sent] = deque()  # oldest first
 
 
 def once(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,6 +71,7 @@ def once(view: Callable[..., Any]) -> Callable[..., Any]:
                 sent.led_to = answered.location or ""
             elif isinstance(answered, str):
                 sent.page, sent.page_until = answered, time.monotonic() + PAGE_SECONDS
+                _drop_pages(sent)
             return answered
 
     return answer
@@ -80,3 +84,11 @@ def _remembered(key: tuple[int, str, str]) -> _Sent:
         if len(_sent) > MOST:
             _sent.popitem(last=False)
         return sent
+
+
+def _drop_pages(newest: _Sent) -> None:
+    """Forget pages that are too old, and the oldest ones of too many: pages of 2,000 forms take up to 60 MB."""
+    with _lock:
+        _with_page.append(newest)
+        while len(_with_page) > MOST_PAGES or time.monotonic() > _with_page[0].page_until:
+            _with_page.popleft().page = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
@@ -341,3 +342,17 @@ def test_metadata_of_a_client_is_not_overwritten_by_an_open_form(sign_in_as: Sig
     clash = editor.post(path, {**entered, **metadata, "metadata.rate": "3"})
     assert clash.status_code == 409
     assert "saved: <b>2</b>" in clash.text
+
+
+def test_few_pages_are_kept_for_a_second_submission(admin: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They show secrets, and an administrator could fill the memory with those of 2,000 forms."""
+    monkeypatch.setattr(double_submit, "MOST_PAGES", 2)
+    monkeypatch.setattr(double_submit, "_with_page", deque())
+    forms: list[dict[str, object]] = [{"name": f"Handheld {number}", "once": f"kept {number}"} for number in range(3)]
+    pages = [admin.post("/devices", form).text for form in forms]
+    assert "This form was already sent" in admin.post("/devices", forms[0]).text
+    assert [admin.post("/devices", form).text for form in forms[1:]] == pages[1:]
+    later = time.monotonic() + double_submit.PAGE_SECONDS + 1
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    admin.post("/devices", {"name": "Handheld 4", "once": "kept 4"})
+    assert len(double_submit._with_page) == 1, "older pages are dropped at once"
