@@ -14,6 +14,7 @@ from edge.database.connection import close_database
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.pages.records.csv_import_rows import (
     MOST_ROWS,
+    MOST_VALUES,
     PREVIEWED,
     Reading,
     Table,
@@ -57,6 +58,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self.rows = len(self.table.rows)
+        self.values = self.table.cells
 
     @property
     def is_workbook(self) -> bool:
@@ -102,7 +104,9 @@ def start(job: Job) -> Job:
 
 
 def _is_much(jobs: Iterable[Job]) -> bool:
-    return sum(job.rows for job in jobs) > MOST_ROWS or sum(len(job.data) for job in jobs) > KEPT_BYTES
+    numbers = [(job.rows, job.values, len(job.data)) for job in jobs]
+    most = (MOST_ROWS, MOST_VALUES, KEPT_BYTES)
+    return any(sum(one) > limit for one, limit in zip(zip(*numbers, strict=True), most, strict=True))
 
 
 def find(organization_id: int, job_id: str) -> Job | None:
@@ -133,6 +137,7 @@ def _run(job: Job) -> None:
         job.step = "Checking"
         job.outcomes = check_records(job.actor.organization_id, job.kind, records, progress)
         job.records = records
+        job.values += sum(len(record.tags) for record in records)
     except EdgeError as error:
         job.trouble = error.fields[0].message if isinstance(error, Invalid) else str(error)
     except Exception:
@@ -148,7 +153,7 @@ def _read_workbook(job: Job) -> None:
     """Read an Excel file and look for its columns, one file at a time."""
     with WORK.holding(BYTES_OF_WORKBOOK):
         job.table = table_of_workbook(job.data)
-    job.rows = len(job.table.rows)
+    job.rows, job.values = len(job.table.rows), job.table.cells
     columns = job.reading.columns or known_columns(job.kind, job.table.heading)
     if columns:
         check_columns(job.kind, columns)

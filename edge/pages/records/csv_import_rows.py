@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from edge import clock
@@ -17,7 +18,7 @@ from edge.records.tags import NewTag
 from edge.validation import bodies, csv_text, strict_json, values, xlsx
 from edge.validation.csv_text import Line, RawRow
 from edge.validation.encodings import decode_any, decode_as
-from edge.validation.values import MAX_TEXT, TAG_TYPES
+from edge.validation.values import MAX_TAGS, MAX_TEXT, TAG_TYPES
 
 Judged = TypeVar("Judged")
 MOST_ROWS = csv_text.MOST_ROWS
@@ -32,8 +33,10 @@ _CODES = ("external_key", "parent_external_key", *TAG_TYPES)
 # Spreadsheets save long numbers as displayed, such as 4,00638E+12. Other programs append `.0`.
 _SHORTENED = re.compile(r"-?[0-9]+([.,][0-9]+)?E\+[0-9]+|[0-9]{6,}[.,]0+", re.IGNORECASE)
 MOST_FAULTS = 20  # listed per row
+MOST_OF_FAULTS = 1_000  # characters per row
 PREVIEWED = 5  # rows
 MOST_COLUMNS = 100
+MOST_VALUES = 700_000  # cells and tags of a file: a record takes up to 130 bytes for each, also for an empty cell
 PROPERTY = "metadata."  # column of one property
 _COMMON = ("external_key", "name", "description", "is_active", "valid_from", "valid_to")
 COLUMNS = {
@@ -79,6 +82,11 @@ class Table(NamedTuple):
     is_certain: bool
     separator: str
 
+    @property
+    def cells(self) -> int:
+        """Number of cells, including empty ones at the end of rows."""
+        return len(self.rows) * len(self.heading)
+
     def preview(self, reading: Reading) -> list[Line]:
         """Return the first rows as understood."""
         lines = [row.line(reading.columns) for row in self.rows[:PREVIEWED]]
@@ -94,7 +102,7 @@ def table_of(data: bytes, encoding: str = "") -> Table:
     if len(raw.heading) > MOST_COLUMNS:
         raise Invalid.one("file", "too_large", f"There are more than {MOST_COLUMNS} columns")
     separator = csv_text.separator_of(decoded.text)
-    return Table(raw.heading, raw.rows, decoded.encoding, decoded.is_certain, separator)
+    return _of_usual_size(Table(raw.heading, raw.rows, decoded.encoding, decoded.is_certain, separator))
 
 
 WORKBOOK = Table((), (), "xlsx", True, "")  # an Excel file that is not read yet
@@ -107,7 +115,18 @@ def table_of_workbook(data: bytes) -> Table:
         raise Invalid.one("file", "invalid_value", "There are no rows below the header on the first sheet")
     if len(raw.heading) > MOST_COLUMNS:
         raise Invalid.one("file", "too_large", f"There are more than {MOST_COLUMNS} columns")
-    return WORKBOOK._replace(heading=raw.heading, rows=raw.rows)
+    return _of_usual_size(WORKBOOK._replace(heading=raw.heading, rows=raw.rows))
+
+
+def _of_usual_size(table: Table) -> Table:
+    """Return the table. Raises Invalid if it has too many cells."""
+    if table.cells > MOST_VALUES:
+        raise _too_many_values("cells")
+    return table
+
+
+def _too_many_values(what: str) -> Invalid:
+    return Invalid.one("file", "too_large", f"There are more than {MOST_VALUES:,} {what}; split the file")
 
 
 def known_columns(kind: str, heading: Sequence[str]) -> list[str]:
@@ -151,10 +170,15 @@ def check_columns(kind: str, columns: Sequence[str]) -> None:
 
 
 def records_of(reading: Reading, rows: Sequence[RawRow], progress: Callable[[int], None]) -> list[NewRecord]:
-    """Return a record for each row, with its errors."""
+    """Return a record for each row, with its errors. Raises Invalid if there are too many tags."""
     records = []
+    count = len(rows) * len(reading.columns)
     for number, row in enumerate(rows, 1):
-        records.append(_record(reading, row.line(reading.columns)))
+        record = _record(reading, row.line(reading.columns))
+        records.append(record)
+        count += len(record.tags)
+        if count > MOST_VALUES:
+            raise _too_many_values("cells and tags")
         if number % 100 == 0:
             progress(number)
     return list(_without_repeats(records))
@@ -174,7 +198,7 @@ def _record(reading: Reading, line: Line) -> NewRecord:
         given = _collected(faults, lambda: _given(reading, line, key)) or {}
         if parent:
             _collected(faults, lambda: values.external_key("parent_external_key", parent))
-        for tag_type, value in _tag_cells(line):
+        for tag_type, value in islice(_tag_cells(line), MAX_TAGS + 1):  # one more is an error
             if not _SHORTENED.fullmatch(value):
                 checked = _collected(faults, partial(_tag, tag_type, value))
                 tags += [checked] if checked else []
@@ -200,7 +224,8 @@ def _collected(faults: list[str], judge: Callable[[], Judged]) -> Judged | None:
 
 def _joined(faults: Sequence[str]) -> str:
     more = len(faults) - MOST_FAULTS
-    return "; ".join([*faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])])
+    text = "; ".join([*faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])])
+    return text if len(text) <= MOST_OF_FAULTS else f"{text[:MOST_OF_FAULTS]}…"
 
 
 def _shortened(line: Line) -> list[str]:

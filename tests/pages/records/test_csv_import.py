@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from datetime import UTC
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,8 @@ from edge.bulk import slices
 from edge.database.connection import execute
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
-from edge.pages.records import csv_import_jobs
+from edge.pages.records import csv_import_jobs, csv_import_rows
+from edge.pages.records.csv_import_rows import MOST_OF_FAULTS, Reading, records_of
 from edge.people import people
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
@@ -31,7 +33,9 @@ from edge.records.tags import NewTag
 from edge.tracking import board
 from edge.tracking.board import BoardFilter
 from edge.validation import csv_text, xlsx
+from edge.validation.csv_text import RawRow
 from edge.validation.encodings import decode_any
+from edge.validation.values import MAX_TAGS
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 
@@ -292,6 +296,44 @@ def test_a_file_that_is_no_table_is_refused(sign_in_as: SignIn, data: bytes, rea
     answer = browser.client.post("/import", data=form, content_type="multipart/form-data")
     assert answer.status_code == 400
     assert reason in answer.text
+
+
+def test_a_file_with_too_many_cells_or_tags_is_refused(
+    sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """50,000 rows of 100 empty cells in 5 MB took 840 MB, which is more than the box gives the service."""
+    monkeypatch.setattr(csv_import_rows, "MOST_VALUES", 12)
+    browser = sign_in_as(Role.EDITOR)
+    wide = b"name,metadata.a,metadata.b\n" + b"A,,\n" * 5
+    form = {"kind": "asset", "file": (io.BytesIO(wide), "a.csv"), "csrf": csrf_token(browser.token)}
+    answer = browser.client.post("/import", data=form, content_type="multipart/form-data")
+    assert (answer.status_code, "more than 12 cells" in answer.text) == (400, True)
+    assert "Done." in run(browser, b"name,metadata.a,metadata.b\n" + b"A,,\n" * 4)
+    assert (
+        "more than 12 cells and tags"
+        in browser.get(send(browser, b"name,rfid\nA,01|02|03\nB,04|05|06|07|08|09\n")).text
+    )
+
+
+def test_more_tags_than_a_record_can_have_are_not_collected() -> None:
+    reading = Reading("asset", ["name", "rfid"], is_exact=False, zone=UTC)
+    [record] = records_of(reading, [RawRow(2, ("A", "|".join(map(str, range(5_000)))))], lambda _: None)
+    assert len(record.tags) == MAX_TAGS + 1
+
+
+def test_the_errors_of_a_row_are_cut() -> None:
+    reading = Reading("asset", ["name", "rfid"], is_exact=False, zone=UTC)
+    [record] = records_of(reading, [RawRow(2, ("A", "|".join(["1E+10"] * 30)))], lambda _: None)
+    assert len(record.fault) <= MOST_OF_FAULTS + 1
+
+
+def test_imports_with_many_cells_are_not_kept_together(
+    sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_import_jobs, "MOST_VALUES", 5)
+    browser = sign_in_as(Role.EDITOR)
+    first, second = (send(browser, b"name,rfid\nA,\nB,0" + number + b"\n") for number in (b"1", b"2"))
+    assert [browser.get(path).status_code for path in (first, second)] == [404, 200]
 
 
 def test_an_import_is_its_organizations_own(sign_in_as: SignIn, cast: Cast) -> None:
