@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, cast
 
@@ -20,6 +20,7 @@ from edge.records.tags import NewTag
 from edge.validation import json_text, strict_json
 from edge.validation.bodies import ASSET_PATCH
 from edge.validation.body import judge
+from edge.validation.values import MAX_METADATA_BYTES
 
 
 class Action(StrEnum):
@@ -66,6 +67,7 @@ class _Row(NamedTuple):
 
 
 FIELDS = ("description", "is_active", "valid_to")
+TOGETHER = 200  # assets that are read at once, each with up to 64 KB of metadata
 RETIRED = "this asset is retired"
 NOT_RETIRED = "this asset is not retired"
 
@@ -87,15 +89,15 @@ def check_change(organization_id: int, change: BulkChange) -> None:
             raise Invalid.one("location_id", "invalid_value", "Choose a location")
     if change.action is Action.CHANGE and not change.is_property and change.field not in FIELDS:
         raise Invalid.one("field", "invalid_value", "This field cannot be changed for many assets")
+    if change.is_property and len(change.field) + len(str(change.value or "")) > MAX_METADATA_BYTES:
+        raise Invalid.one("property", "too_long", f"The property must have at most {MAX_METADATA_BYTES} bytes")
 
 
 def check_assets(organization_id: int, change: BulkChange, asset_ids: Sequence[int]) -> list[Fault]:
     """Return the assets that cannot be changed. Writes nothing."""
-    rows = _rows(organization_id, change, asset_ids)
     faults = []
     claimed: set[str | NewTag] = set()  # keys and tags that earlier rows take when they are restored
-    for asset_id in asset_ids:
-        row = rows.get(asset_id)
+    for asset_id, row in _each_row(organization_id, change, asset_ids):
         if row is None:
             faults.append(Fault(asset_id, "", "", "asset not found"))
             continue
@@ -130,6 +132,13 @@ _SELECT = """
     FROM json_each(:ids) one CROSS JOIN asset a ON a.id = one.value LEFT JOIN mirror m ON m.record_id = a.id
     WHERE a.organization_id = :organization_id
 """
+
+
+def _each_row(organization_id: int, change: BulkChange, asset_ids: Sequence[int]) -> Iterator[tuple[int, _Row | None]]:
+    for start in range(0, len(asset_ids), TOGETHER):
+        some = asset_ids[start : start + TOGETHER]
+        rows = _rows(organization_id, change, some)
+        yield from ((asset_id, rows.get(asset_id)) for asset_id in some)
 
 
 def _rows(organization_id: int, change: BulkChange, asset_ids: Sequence[int]) -> dict[int, _Row]:

@@ -24,6 +24,7 @@ from edge.records.assets import AssetRow
 from edge.records.locations import LocationRow
 from edge.records.tags import NewTag
 from edge.tracking import deletion, report
+from edge.validation.values import MAX_METADATA_BYTES
 from tests.conftest import Cast
 
 RETIRE, RESTORE = BulkChange(Action.RETIRE), BulkChange(Action.RESTORE)
@@ -146,6 +147,29 @@ def test_values_that_only_some_assets_refuse_are_found_before(ed: Actor, cast: C
     [(name, reason)] = refusals(ed, BulkChange(Action.CHANGE, None, "b", "y" * 1000, is_property=True), ids)
     assert name == "Full"
     assert "65536 bytes" in reason
+
+
+def test_few_assets_are_read_at_once(ed: Actor, pallets: list[AssetRow], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metadata of 10,000 assets can have 640 MB, more than the box gives the service."""
+    lengths: list[int] = []
+    monkeypatch.setattr(asset_changes, "TOGETHER", 4)
+    read = asset_changes._rows
+
+    def counted(organization_id: int, change: BulkChange, asset_ids: Sequence[int]) -> dict[int, asset_changes._Row]:
+        lengths.append(len(asset_ids))
+        return read(organization_id, change, asset_ids)
+
+    monkeypatch.setattr(asset_changes, "_rows", counted)
+    run(ed, BulkChange(Action.CHANGE, None, "color", "red", is_property=True), ids_of(pallets))
+    assert lengths == [4, 2]
+    assert {assets.get(ed.organization_id, one.id).metadata for one in pallets} == {'{"a":1.50,"color":"red"}'}
+
+
+def test_a_property_that_fits_no_asset_is_refused_at_once(ed: Actor, pallets: list[AssetRow]) -> None:
+    """Trying a megabyte for each of 10,000 assets would take minutes."""
+    for name, value in (("x" * MAX_METADATA_BYTES, "1"), ("x", "1" * MAX_METADATA_BYTES)):
+        with pytest.raises(Invalid):
+            bulk_jobs.start(ed, BulkChange(Action.CHANGE, None, name, value, is_property=True), ids_of(pallets))
 
 
 def test_a_taken_key_or_tag_is_found_before_a_restoration(ed: Actor) -> None:
