@@ -10,6 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from edge.audit import quotas
@@ -19,7 +20,7 @@ from edge.bulk import bulk_jobs
 from edge.bulk.asset_changes import Action, BulkChange, reason_of
 from edge.bulk.bulk_jobs import BulkJob
 from edge.database.connection import database, execute, execute_many, writing
-from edge.database.sliced_writing import slices_of, write_in_slices
+from edge.database.sliced_writing import parts_of, slices_of, write_in_slices
 from edge.errors import EdgeError, OverQuota, Unavailable
 from edge.records import csv_import
 from edge.records.csv_import import NewRecord, Outcome
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 KEPT = 5  # finished imports of an organization
 DROPPED_TOGETHER = 500  # rows
 TOGETHER = 50  # rows that are written with one statement each; the search index is flushed after them
+WRITTEN_TOGETHER = 200  # records and tags; 50 records with 500 tags each would hold the write lock for a minute
 FAULTY = "faulty"
 NOT_STORED = "the service stopped before the import began: nothing was imported"
 STOPPED = "stopped before this row was imported"
@@ -77,8 +79,9 @@ def _stored(job_id: str, records: Sequence[NewRecord]) -> Iterator[None]:
 
 
 def next_codes(job: BulkJob, most: int) -> list[str]:
-    """Return the tags of the next rows."""
-    return [tag.value for record in _next_records(job, most) for tag in record.tags]
+    """Return the tags of the next rows, at most as many."""
+    codes = (tag.value for record in _next_records(job, most) for tag in record.tags)
+    return list(islice(codes, most))
 
 
 def write_some(job: BulkJob, until: float, most: int) -> bool:
@@ -87,7 +90,7 @@ def write_some(job: BulkJob, until: float, most: int) -> bool:
         records = _next_records(job, TOGETHER)
         if not records:
             return True
-        outcomes = _written(job, records)
+        outcomes = _written(job, next(parts_of(records, _rows_of, WRITTEN_TOGETHER)))
         execute_many(
             "UPDATE bulk_job_row SET result = ?1, reason = ?2, external_key = ?3, "
             "record = iif(?1 = 'faulty', record, NULL) WHERE job_id = ?4 AND line = ?5",
@@ -96,6 +99,10 @@ def write_some(job: BulkJob, until: float, most: int) -> bool:
         if time.monotonic() > until:
             break
     return not _next_records(job, 1)
+
+
+def _rows_of(record: NewRecord) -> int:
+    return 1 + len(record.tags)
 
 
 def _written(job: BulkJob, records: Sequence[NewRecord]) -> list[Outcome]:

@@ -121,3 +121,23 @@ def test_imports_are_bounded_and_expire(ed: Actor, monkeypatch: pytest.MonkeyPat
     while deletion.drop_expired(2**62, 50):
         pass
     assert (count("bulk_job"), count("bulk_job_row")) == (0, 0)
+
+
+def test_rows_with_many_tags_are_written_in_small_slices(ed: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """50 rows with 500 tags each kept all other writers waiting for a minute."""
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+    numbers = iter(range(10_000))
+    many = [imports.WRITTEN_TOGETHER - 2, 1, 1, imports.WRITTEN_TOGETHER * 2, 0, 0]
+    rows = [
+        NewRecord(line, f"K-{line}", {"name": "Box"}, [NewTag("rfid", f"{next(numbers):06}") for _ in range(number)])
+        for line, number in enumerate(many, 2)
+    ]
+    job = bulk_jobs.find_job(ed.organization_id, imports.start(ed, "asset", rows, len(rows)))
+    assert job
+    assert len(imports.next_codes(job, 200)) == 200, "no more than fit into the cache"
+    written = []
+    while bulk_jobs.running_job(ed.organization_id):
+        before = count("asset")
+        slices.run_jobs(lambda _: True)
+        written.append(count("asset") - before)
+    assert written == [1, 2, 1, 2]

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from edge.database.connection import execute
+from edge.database.sliced_writing import parts_of
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Peer, Record
 
 WINDOW = 500  # records; a site sends as many at once
-MOST_OF_GROUP = 50
-MOST_LOCATIONS = 50  # of a group; they are in one if any of them exchange keys, to keep parents before children
+MOST_TAGS = 1_000  # of the records of a group; 50 records with as many each would hold the write lock for a minute
 
 Claim = tuple[str, ...]  # a key or a tag
 
@@ -43,14 +43,15 @@ def groups(peer: Peer, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
     for at, record in enumerate(records):
         members.setdefault(_find(root, at), []).append(record)
     if len(members) < len(records) and isinstance(records[0], LocationRecord):
-        yield from _parts(records, MOST_LOCATIONS)
+        # They are together if any of them exchange keys, to keep parents before children.
+        yield from parts_of(records, _number_of_tags, MOST_TAGS)
         return
     for group in members.values():
-        yield from _parts(group, MOST_OF_GROUP)
+        yield from parts_of(group, _number_of_tags, MOST_TAGS)
 
 
-def _parts(records: Sequence[Record], most: int) -> Iterator[Sequence[Record]]:
-    return (records[at : at + most] for at in range(0, len(records), most))
+def _number_of_tags(record: Record) -> int:
+    return len(record.tags)
 
 
 def _find(root: list[int], at: int) -> int:
