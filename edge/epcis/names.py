@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from urllib.parse import quote, unquote
 
 from edge.database.connection import execute
@@ -15,6 +15,7 @@ from edge.records import gs1
 
 GS1_RESOLVER = "https://id.gs1.org"
 _GLN = re.compile(r"\(414\)([0-9]{13})(?:\(254\)(.{1,20}))?|https?://.+?/414/([0-9]{13})(?:/254/([^/?#]{1,60}))?/?")
+_MAY_BE_GLN = "(value LIKE '(414)%' OR value LIKE '%/414/%')"
 _SAFE = "';="  # may stay as they are in Digital Links
 
 
@@ -39,14 +40,19 @@ class Names:
 
     def load(self, assets: Iterable[int], locations: Iterable[int]) -> None:
         """Read the tags of records. A retired asset keeps the identity of its former tags."""
-        for record_id, identity, value in _tags("asset", self._organization_id, assets):
-            if identity is not None and record_id not in self._assets:
-                link = self._assets[record_id] = digital_link(identity)
-                if self.as_urn and (urn := _urn(value)):
-                    self._urns[link] = urn
-        for record_id, _, value in _tags("location", self._organization_id, locations):
-            if record_id not in self._places and (gln := _gln(value)):
-                self._places[record_id] = gln
+        named: dict[int, tuple[tuple[bool, int], str, str]] = {}  # the live tag with the lowest id counts first
+        for record_id, identity, value, order in _tags("asset", "gs1_key IS NOT NULL", self._organization_id, assets):
+            if record_id not in named or order < named[record_id][0]:
+                named[record_id] = order, identity, value
+        for record_id, (_, identity, value) in named.items():
+            link = self._assets[record_id] = digital_link(identity)
+            if self.as_urn and (urn := _urn(value)):
+                self._urns[link] = urn
+        places: dict[int, tuple[tuple[bool, int], str]] = {}
+        for record_id, _, value, order in _tags("location", _MAY_BE_GLN, self._organization_id, locations):
+            if (record_id not in places or order < places[record_id][0]) and (gln := _gln(value)):
+                places[record_id] = order, gln
+        self._places.update({record_id: gln for record_id, (_, gln) in places.items()})
 
     def asset(self, asset_id: int) -> str:
         return self._assets.get(asset_id) or f"{self.base}/assets/{asset_id}"
@@ -78,7 +84,7 @@ class Names:
             return numbered
         rows = execute(  # the index of locations, since most tags are of assets
             "SELECT location_id, value FROM tag INDEXED BY tag_location WHERE organization_id = ? "
-            "AND location_id IS NOT NULL AND (value LIKE '(414)%' OR value LIKE '%/414/%')",
+            f"AND location_id IS NOT NULL AND {_MAY_BE_GLN}",
             (self._organization_id,),
         )
         return numbered | {location_id for location_id, value in rows if _gln(value) in glns}
@@ -109,9 +115,14 @@ def _urn(value: str) -> str | None:
     return gs1_epcs.pure_identity(value)
 
 
-def _tags(kind: str, organization_id: int, ids: Iterable[int]) -> list[tuple[int, str | None, str]]:
-    return execute(
-        f"SELECT {kind}_id, gs1_key, value FROM tag WHERE {kind}_id IN (SELECT value FROM json_each(?)) "
-        "AND +organization_id = ? ORDER BY deleted_at IS NOT NULL, id",
+def _tags(
+    kind: str, condition: str, organization_id: int, ids: Iterable[int]
+) -> Iterator[tuple[int, str, str, tuple[bool, int]]]:
+    """Yield record, GS1 identity, value and order of each tag, also of former ones. There can be a million."""
+    rows = execute(
+        f"SELECT {kind}_id, gs1_key, value, deleted_at IS NOT NULL, id FROM tag "
+        f"WHERE {kind}_id IN (SELECT value FROM json_each(?)) AND +organization_id = ? AND {condition}",
         (json.dumps(sorted(set(ids))), organization_id),
-    ).fetchall()
+    )
+    for record_id, identity, value, is_former, tag_id in rows:
+        yield record_id, identity, value, (bool(is_former), tag_id)

@@ -19,8 +19,9 @@ from edge.tracking import history_engine, tracked_people
 
 MOST_CHANGES = 1_000
 MOST_ROWS = 2_000  # of stays, in one page
-MOST_METADATA = 4 << 20  # bytes; at least one asset
+MOST_METADATA = 4 << 20  # bytes of metadata and tags; at least one record
 TABLES = ("site", "location", "door", "asset", "stay", "passage")  # in the order of the copy
+_RECORDS = {Kind.ASSET: "asset", Kind.LOCATION: "location"}
 _KEYS = {"site": "no", "location": "id", "door": "id", "asset": "id", "passage": "no"}
 _BEGIN = (0, -(1 << 62), -1)
 _FIRST = Place(0, _BEGIN)
@@ -90,8 +91,8 @@ def _copied_rows(scope: Scope, table: str, after: int) -> tuple[list[Line], int 
     ).fetchall()
     ids = [key for key, organization_id in stored if organization_id == scope.organization_id]
     last = stored[-1][0] if len(stored) == MOST_CHANGES else None
-    if table == "asset" and ids:
-        fitting = outgoing.count_fitting(scope.organization_id, ids, MOST_METADATA)
+    if table in _RECORDS.values() and ids:
+        fitting = outgoing.count_fitting(scope.organization_id, ids, MOST_METADATA, table)
         if fitting < len(ids):
             ids = ids[:fitting]
             last = ids[-1]
@@ -130,18 +131,21 @@ def _changed(reader: Reader, cursor: Cursor) -> Page:
         newest = change_feed.newest()
         due = change_feed.after(cursor.number, MOST_CHANGES)
         number = due[-1].seq if len(due) == MOST_CHANGES else newest
-        due, number = _with_fitting_assets(reader.organization_id, due, number)
+        due, number = _with_fitting_records(reader.organization_id, due, number)
         lines, number, rest = _lines(_scope(reader), due, number)
     following = cursors.advance(reader, cursor, number)._replace(place=rest)
     return Page(lines, following, rest is not None or number < newest)
 
 
-def _with_fitting_assets(organization_id: int, due: list[Change], number: int) -> tuple[list[Change], int]:
-    """Return the leading changes whose assets have not too much metadata in total, and the number of the last one."""
-    ids = list(dict.fromkeys(change.a for change in due if change.kind == Kind.ASSET))
-    fitting = set(ids[: outgoing.count_fitting(organization_id, ids, MOST_METADATA)]) if ids else set()
+def _with_fitting_records(organization_id: int, due: list[Change], number: int) -> tuple[list[Change], int]:
+    """Return the leading changes whose records have not too much metadata and tags, and the number of the last one."""
+    fitting: set[tuple[int, int]] = set()
+    for kind, table in _RECORDS.items():
+        ids = list(dict.fromkeys(change.a for change in due if abs(change.kind) == kind))
+        count = outgoing.count_fitting(organization_id, ids, MOST_METADATA // len(_RECORDS), table) if ids else 0
+        fitting.update((kind, record_id) for record_id in ids[:count])
     for at, change in enumerate(due):
-        if change.kind == Kind.ASSET and change.a not in fitting:
+        if abs(change.kind) in _RECORDS and (abs(change.kind), change.a) not in fitting:
             return due[:at], due[at - 1].seq
     return due, number
 

@@ -48,7 +48,7 @@ DIGEST_RETRY_SECONDS = 60
 MAX_MASTERS = 1000  # master data changes per response
 LONGEST_NAME = 64  # characters of an epoch or instance; ours have 16
 LONGEST_CHAIN = 32  # bytes
-MAX_METADATA = 4 * MB  # bytes of metadata per response; one more asset may exceed it
+MAX_METADATA = 4 * MB  # bytes of metadata and tags per response; one more asset may exceed it
 
 
 class OtherVersion(EdgeError):
@@ -164,7 +164,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
 
 
 def _fitting(site: Site, asset_ids: list[int]) -> int:
-    return outgoing.count_fitting(site.organization_id, asset_ids, MAX_METADATA)
+    return outgoing.count_fitting(site.organization_id, asset_ids, MAX_METADATA, "asset")
 
 
 def digests(site: Site, content: Any) -> dict[str, Any]:

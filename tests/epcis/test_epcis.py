@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -10,10 +11,10 @@ import pytest
 
 from edge.api.epcis import CONTEXT
 from edge.audit.actors import shell
-from edge.database.connection import execute, writing
+from edge.database.connection import execute, execute_many, writing
 from edge.epcis import places, query
 from edge.epcis.event_ids import event_id, text_to_hash
-from edge.epcis.names import digital_link
+from edge.epcis.names import Names, digital_link
 from edge.epcis.places import Place
 from edge.errors import Invalid, NotFound
 from edge.handhelds import scans
@@ -341,3 +342,22 @@ def test_events_of_one_asset_need_one_page(box: Box, site: Site, monkeypatch: py
     monkeypatch.setattr(query, "MOST_EXAMINED", 8)
     assert list(map(len, pages(box, MATCH_epc=PALLET))) == [1]
     assert len(list(pages(box))) == 3
+
+
+def test_names_of_assets_with_very_many_tags_take_little_memory(box: Box, site: Site) -> None:
+    """A page can name 2,000 assets, and each may have hundreds of tags and any number of former ones."""
+    asset_id = site.assets[0]
+    former = [(number + 2**51, box.organization_id, asset_id, f"{number:0200}") for number in range(20_000)]
+    with writing():
+        execute_many(
+            "INSERT INTO tag (id, organization_id, asset_id, tag_type, value, match_key, gs1_key, created_at, "
+            "deleted_at) VALUES (?, ?, ?, 'barcode', ?4, ?4, '(00)006141411234567890', 0, 1)",
+            former,
+        )
+    names = Names(box.organization_id, "http://box")
+    tracemalloc.start()
+    names.load([asset_id], [])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 500_000
+    assert names.asset(asset_id) == PALLET, "that of the live tag"

@@ -29,7 +29,7 @@ from edge.people.secrets import hash_secret
 from edge.readers import readers
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.sync.store import change_feed, epochs
+from edge.sync.store import change_feed, epochs, outgoing
 from edge.tracking import deletion, stays, tracked_people
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
@@ -445,3 +445,28 @@ def test_stays_follow_a_location_that_became_another(box: Box) -> None:
             stays.move_to_location(box.organization_id, place, other)
     mirror.follow()
     assert_equal(mirror)
+
+
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_a_page_has_few_records_with_many_tags(box: Box, monkeypatch: pytest.MonkeyPatch, is_copied: bool) -> None:
+    """A page with 500 assets of 500 tags each took 250 MB and could not be sent."""
+    mirror, actor = Mirror(box), shell(box.organization_id)
+    if not is_copied:
+        mirror.follow()
+    for number in range(4):
+        tags = [NewTag("barcode", f"{number}-{at}") for at in range(20)]
+        assets.create(actor, name="Pallet", tags=tags)
+        locations.create(actor, name="Rack", tags=[NewTag("barcode", f"L{tag.value}") for tag in tags])
+    monkeypatch.setattr(pages, "MOST_METADATA", 100 * outgoing.TAG_BYTES)
+    numbers: list[int] = []
+    apply = mirror.apply
+
+    def counted(db: sqlite3.Connection, data: bytes) -> bool | None:
+        numbers.append(data.count(b'"op":"put","table":"tag"'))
+        return apply(db, data)
+
+    mirror.apply = counted
+    mirror.follow()
+    assert max(numbers) < 100
+    assert len(mirror.rows("tag")) == sum(numbers) == 160
+    assert mirror.rows("tag") == truth(box.organization_id, "tag")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from edge.database.connection import execute
@@ -25,6 +24,8 @@ from edge.sync.store.record_copies import tag_pairs
 from edge.tracking import copies
 from edge.tracking.antenna_names import FIRST_PORT
 from edge.tracking.copies import StayColumns
+
+TAG_BYTES = 200  # that a tag takes in an answer, beside its value
 
 
 class Contents:
@@ -240,15 +241,25 @@ def own_assets(site_no: int, ids: Iterable[int]) -> list[tuple[int, int]]:
     ).fetchall()
 
 
-def count_fitting(organization_id: int, asset_ids: Sequence[int], size: int) -> int:
-    """Return how many leading assets have at most `size` bytes of metadata in total; at least one."""
-    rows = execute(
-        "SELECT ifnull(length(CAST(asset.metadata AS BLOB)), 0) FROM json_each(?) listed "
-        "LEFT JOIN asset ON asset.id = listed.value AND asset.organization_id = ? ORDER BY listed.key",
-        (json.dumps(asset_ids), organization_id),
+def count_fitting(organization_id: int, ids: Sequence[int], size: int, table: str) -> int:
+    """Return how many leading records have at most `size` bytes of metadata and tags in total; at least one.
+
+    `table`: asset or location.
+    """
+    metadata = "ifnull(length(CAST(r.metadata AS BLOB)), 0)" if table == "asset" else "0"
+    rows = execute(  # in the order of the ids, since the array is the outer loop; only as many as fit are looked up
+        f"SELECT {metadata} + (SELECT ifnull(sum({TAG_BYTES} + length(CAST(value AS BLOB))), 0) FROM tag "
+        f"WHERE tag.{table}_id = r.id AND tag.deleted_at IS NULL) FROM json_each(?) listed "
+        f"LEFT JOIN {table} r ON r.id = listed.value AND r.organization_id = ?",
+        (json.dumps(ids), organization_id),
     )
-    totals: Iterable[int] = accumulate(length for (length,) in rows)
-    return max(1, sum(total <= size for total in totals))
+    fitting = total = 0
+    for (length,) in rows:
+        total += length
+        if total > size:
+            break
+        fitting += 1
+    return max(1, fitting)
 
 
 def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int]:
