@@ -67,7 +67,7 @@ AND deleted_at IS NULL AND asset_id IS NOT NULL
 """
 BELOW = """
 WITH RECURSIVE below (id) AS (
-    SELECT :location_id
+    SELECT id FROM location WHERE id = :location_id AND organization_id = :organization_id
     UNION
     SELECT location.id FROM below JOIN location ON location.parent_id = below.id AND location.deleted_at IS NULL
 )

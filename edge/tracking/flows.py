@@ -283,6 +283,12 @@ def _lent_tracks(tracks: Sequence[int], since: int, until: int) -> Lent:
     return history_engine.lending(lambda: history_engine.lent_rows.of_period(tracks, since, until))
 
 
+def _ids_below(organization_id: int, location_id: int) -> str:
+    """Return a location with its descendants, as JSON."""
+    ids: str = execute(_IDS_BELOW, {"organization_id": organization_id, "location_id": location_id}).fetchone()[0]
+    return ids
+
+
 def export_rows(
     organization_id: int, *, since: int, until: int, asset_id: int | None = None, location_id: int | None = None
 ) -> Iterator[ExportRow]:
@@ -290,7 +296,7 @@ def export_rows(
 
     For one asset, or one location with its descendants, this includes the stay in progress when the period begins.
     """
-    below = None if location_id is None else execute(_IDS_BELOW, {"location_id": location_id}).fetchone()[0]
+    below = None if location_id is None else _ids_below(organization_id, location_id)
     values = {
         "organization_id": organization_id,
         "locations": below,

@@ -77,7 +77,8 @@ def _blocks(organization_id: int, filters: PastFilter) -> Among | Iterable[Among
     if filters.location_id is not None:
         if not has_index:
             return None
-        places = [id_ for (id_,) in execute(f"{BELOW} SELECT id FROM below", {"location_id": filters.location_id})]
+        root = {"organization_id": organization_id, "location_id": filters.location_id}
+        places = [id_ for (id_,) in execute(f"{BELOW} SELECT id FROM below", root)]
         asset_ids = past.may_have_been_at(places, filters.at, MOST_COMPUTED + 1)
         if len(asset_ids) <= MOST_COMPUTED:
             return Among(asset_ids)

@@ -121,3 +121,11 @@ def test_a_track_follows_its_asset_into_retirement_and_back(site: SiteBox) -> No
         execute("DELETE FROM track WHERE asset_id = ?", (third,))
         stays.move_to_asset(site.organization_id, second, third)
     assert_retired_is_known(site)
+
+
+@pytest.mark.parametrize("filters", [BoardFilter(), BoardFilter(unseen_hours=1), BoardFilter(sort="seen")])
+def test_a_location_of_another_organization_has_no_assets(site: SiteBox, filters: BoardFilter) -> None:
+    """Its number would tell how much others have where."""
+    place = filters._replace(location_id=site.docks[0])
+    assert board.board(site.organization_id, place, limit=5).total_count > 0
+    assert board.board(site.organization_id + 1, place, limit=5).total_count == 0
