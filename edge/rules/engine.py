@@ -8,7 +8,7 @@ stores the conditions that are already met. Runs on the events thread, after eve
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import tzinfo
 
 from edge import clock
@@ -36,7 +36,7 @@ class Engine:
         self._after_round = after_round
         self._counts: dict[int, int] = {}  # assets present, by rule
         self._people: list[tuple[int, str, str, str]] = []  # which assets were people at the last evaluation
-        self._has_room = True
+        self._with_room: Container[int] = ()  # organizations
         self._unseen_at = self._room_at = 0.0
 
     def use_zone(self, zone: tzinfo) -> None:
@@ -94,11 +94,13 @@ class Engine:
             if not rule.is_seeded:
                 self._counts.pop(rule.no, None)
                 states.seed(rule, now)
+                self._room_at = 0.0  # may be the first rule of its organization
         if time.monotonic() >= self._room_at:
-            self._has_room, self._room_at = states.has_room(), time.monotonic() + ROOM_SECONDS
+            self._with_room = {organization_id for organization_id, left in states.room().items() if left}
+            self._room_at = time.monotonic() + ROOM_SECONDS
         is_fewer = are_people_new and _forget_people()
         batch = events.all_after(seq, MOST_EVENTS)
-        evaluation = _Evaluation(enabled, batch, self._zone, self._counts, has_room=self._has_room)
+        evaluation = _Evaluation(enabled, batch, self._zone, self._counts, with_room=self._with_room)
         if is_fewer:
             evaluation.recount(enabled, now)
         for organization_id, event in batch:
@@ -168,11 +170,11 @@ class _Evaluation:
         zone: tzinfo,
         counts: dict[int, int],
         *,
-        has_room: bool,
+        with_room: Container[int],
     ) -> None:
         self._zone = zone
         self._counts = counts
-        self._has_room = has_room
+        self._with_room = with_room
         self._rules: dict[int, list[Rule]] = {}
         for rule in enabled:
             self._rules.setdefault(rule.organization_id, []).append(rule)
@@ -233,7 +235,7 @@ class _Evaluation:
         """Evaluate that an asset entered or left the location of a rule."""
         if rule.kind is Condition.STAYS:
             if is_entry:
-                if self._has_room:
+                if rule.organization_id in self._with_room:
                     states.hold(rule, event.subject_id, event.at)
             else:
                 self._release(rule, event.subject_id, event.at)
@@ -263,8 +265,9 @@ class _Evaluation:
             if is_about_all(rule):
                 continue
             is_about = self._is_about(rule, event.subject_id)
-            if rule.kind is Condition.STAYS and is_about and rule.fields.location_id in within and self._has_room:
-                states.hold(rule, event.subject_id, event.at)
+            if rule.kind is Condition.STAYS and is_about and rule.fields.location_id in within:
+                if rule.organization_id in self._with_room:
+                    states.hold(rule, event.subject_id, event.at)
             elif rule.kind in (Condition.STAYS, Condition.UNSEEN, Condition.BATTERY) and not is_about:
                 states.release(rule, event.subject_id, event.at)
         self.recount([rule for rule in own if not is_about_all(rule)], event.at)
@@ -301,7 +304,7 @@ class _Evaluation:
         """Evaluate for which subjects the condition begins or ends."""
         for subject_id, at in states.ended(rule, now):
             states.release(rule, subject_id, at)
-        if self._has_room:
+        if rule.organization_id in self._with_room:
             for subject_id, since, amount in states.begun(rule, now):
                 states.hold(rule, subject_id, since, amount)
 

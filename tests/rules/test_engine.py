@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.events import detection
@@ -192,6 +193,24 @@ def test_states_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None
         site.seen(site.add_asset(f"P{number}"), "north", number)
     site.add_rule(Condition.STAYS, "north", span=clock.HOUR * 2)
     assert execute("SELECT count(*) FROM rule_state").fetchone()[0] == 2
+
+
+def test_an_organization_with_many_states_leaves_room_for_others(
+    site: Site, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "MOST_STATES", 4)
+    rival = rules.add_rule(shell(cast.rival), RuleFields("Silent", Condition.UNSEEN, span=clock.HOUR))
+    site.evaluate()
+    for number in range(4):
+        execute("INSERT INTO rule_state VALUES (?, ?, 0, 0, 0, 0, NULL)", (rival, number))
+    assert states.room() == {cast.rival: 0}
+    no = site.add_rule(Condition.STAYS, "north", span=clock.HOUR * 2)
+    assert states.room() == {cast.acme: 2, cast.rival: 0}
+    for number in range(3):
+        site.seen(site.add_asset(f"P{number}"), "north", number)
+    site.evaluate()
+    assert execute("SELECT count(*) FROM rule_state WHERE rule_no = ?", (no,)).fetchone()[0] == 3, "counted each minute"
+    assert states.room() == {cast.acme: 0, cast.rival: 0}
 
 
 @pytest.mark.parametrize(
