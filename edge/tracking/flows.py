@@ -61,7 +61,7 @@ def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[S
 def _lent(organization_id: int, since: int, until: int = 2**62, seen_since: int = -(2**62)) -> Lent:
     """Provide the rows since a time, and before them one of each track that was last seen at or after another time."""
 
-    def stored() -> Sequence[tuple[Any, ...]]:
+    def stored() -> Iterable[tuple[Any, ...]]:
         sql = "SELECT no FROM track WHERE organization_id = ? AND last_seen_at >= ?"
         tracks = [no for (no,) in execute(sql, (organization_id, seen_since))]
         return history_engine.lent_rows.of_period(tracks, since, until)

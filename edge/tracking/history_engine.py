@@ -5,7 +5,7 @@ It is chosen once, at start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
 
 
 @contextmanager
-def lending(select: Callable[[], Sequence[tuple[Any, ...]]]) -> Iterator[None]:
+def lending(select: Callable[[], Iterable[tuple[Any, ...]]]) -> Iterator[None]:
     """Lend rows of PostgreSQL to the statements inside, if it has the stays; see `edge.tracking.postgres.lent_rows`."""
     if not _url:
         yield

@@ -50,7 +50,7 @@ def _keep_rest(no: int) -> bool:
 
 def _repeated_rows(no: int, other: int) -> list[tuple[int, int]]:
     """Return the rows in PostgreSQL of a track that another one has, too, from the same origin: begin and number."""
-    rows = history_engine.lent_rows.newest([no, other], None)
+    rows = list(history_engine.lent_rows.newest([no, other], None))
     numbers = json.dumps(sorted({row[4] for row in rows}))
     sql = "SELECT no, remote_reader, port, remote_person FROM source WHERE no IN (SELECT value FROM json_each(?))"
     origins = {source: tuple(origin) for source, *origin in execute(sql, (numbers,))}

@@ -6,7 +6,7 @@ History is stored by asset, so both use its primary key: one lookup per asset, o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -119,7 +119,7 @@ def _arrivals(stays_as_json: Sequence[str]) -> list[int | None]:
 def then(organization_id: int, at: int, among: Among | None) -> AbstractContextManager[None]:
     """Provide the rows for `past_statement`: those that were the newest of their tracks, unless they still are."""
 
-    def stored() -> Sequence[tuple[Any, ...]]:
+    def stored() -> Iterable[tuple[Any, ...]]:
         sql = "SELECT no FROM track WHERE organization_id = ? AND row_at > ?"
         if among is not None:
             sql += " AND asset_id IN (SELECT value FROM json_each(?))"
@@ -330,7 +330,7 @@ def stays(organization_id: int, asset_id: int, *, since: int, until: int) -> Sta
     """
     values = {"organization_id": organization_id, "asset_id": asset_id, "since": since, "until": until}
 
-    def stored() -> Sequence[tuple[Any, ...]]:
+    def stored() -> Iterable[tuple[Any, ...]]:
         tracks = execute(
             "SELECT no FROM track WHERE asset_id = :asset_id AND organization_id = :organization_id", values
         )

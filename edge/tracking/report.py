@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -260,7 +260,7 @@ def sightings(asset_ids: Collection[int]) -> dict[int, Sighting]:
     return {asset_id: Sighting(*columns) for asset_id, *columns in rows}
 
 
-def _newest_two(asset_ids: str) -> Sequence[tuple[Any, ...]]:
+def _newest_two(asset_ids: str) -> Iterable[tuple[Any, ...]]:
     return history_engine.lent_rows.newest(_newest_tracks(asset_ids), 2)
 
 

@@ -6,12 +6,14 @@ same name as the empty one of the file, for as long as the statement runs. SQLit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from edge.budget import WORK
 from edge.database.connection import execute, execute_many
-from edge.tracking.postgres.pool import fetch
+from edge.errors import HistoryUnavailable
+from edge.tracking.postgres.pool import PART, fetch, fetch_in_parts
 
 Row = tuple[Any, ...]
 
@@ -26,15 +28,39 @@ _COLUMNS = "s.track, s.observed_at, s.seq, s.seen_for, s.source, s.delay, s.qual
 EARLIEST, LATEST = -(2**62), 2**62
 
 
+MOST_LENT = 1_000_000  # rows
+BYTES_OF_ROW = 50
+TOO_MANY = f"The history is in PostgreSQL, and this is about more than {MOST_LENT:,} stays. Choose a shorter period"
+BUSY = "The history is in PostgreSQL, and others are reading much of it. Try again"
+
+
 @contextmanager
-def lent(rows: Sequence[Row]) -> Iterator[None]:
-    """Lend rows to the statements of this thread."""
+def lent(rows: Iterable[Row]) -> Iterator[None]:
+    """Lend rows to the statements of this thread. They count toward the memory budget.
+
+    Raises HistoryUnavailable if there are too many.
+    """
+    execute("PRAGMA temp.auto_vacuum = 1")  # returns the memory, which each thread would keep otherwise
     execute(_TABLE)
+    reserved: list[int] = []
     try:
-        execute_many("INSERT INTO temp.history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        execute_many("INSERT INTO temp.history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", _within_budget(rows, reserved))
         yield
     finally:
         execute("DELETE FROM temp.history")
+        WORK.give_back(sum(reserved))
+
+
+def _within_budget(rows: Iterable[Row], reserved: list[int]) -> Iterator[Row]:
+    """Yield the rows, and reserve memory for each part of them."""
+    for number, row in enumerate(rows):
+        if number and number % PART == 0:
+            if number >= MOST_LENT:
+                raise HistoryUnavailable(TOO_MANY)
+            if not WORK.take(PART * BYTES_OF_ROW):
+                raise HistoryUnavailable(BUSY)
+            reserved.append(PART * BYTES_OF_ROW)
+        yield row
 
 
 def count_partitions() -> int:
@@ -53,12 +79,12 @@ SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL 
 """
 
 
-def of_period(tracks: Collection[int], since: int, until: int = LATEST, most: int | None = None) -> list[Row]:
-    """Return the rows of tracks that began in a period, with the one in progress when it begins.
+def of_period(tracks: Collection[int], since: int, until: int = LATEST, most: int | None = None) -> Iterator[Row]:
+    """Yield the rows of tracks that began in a period, with the one in progress when it begins.
 
     With `most`, only the newest ones of each track.
     """
-    return fetch(_PERIOD, {"tracks": list(tracks), "since": since, "until": until, "most": most})
+    return fetch_in_parts(_PERIOD, {"tracks": list(tracks), "since": since, "until": until, "most": most})
 
 
 _NEWEST = f"""
@@ -69,9 +95,9 @@ SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL 
 """
 
 
-def newest(tracks: Collection[int], most: int | None, before: int = LATEST) -> list[Row]:
-    """Return the newest rows of each track that began before a moment, all if `most` is None."""
-    return fetch(_NEWEST, {"tracks": list(tracks), "most": most, "before": before})
+def newest(tracks: Collection[int], most: int | None, before: int = LATEST) -> Iterator[Row]:
+    """Yield the newest rows of each track that began before a moment, all if `most` is None."""
+    return fetch_in_parts(_NEWEST, {"tracks": list(tracks), "most": most, "before": before})
 
 
 _COUNT = "SELECT count(*) FROM stay WHERE track = ANY(%(tracks)s) AND observed_at BETWEEN %(since)s AND %(until)s"

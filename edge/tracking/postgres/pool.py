@@ -28,6 +28,7 @@ MOST_CONNECTIONS = 12  # threads for requests, housekeeping and sync
 WAIT_SECONDS = 3.0  # for a connection
 AWAY_SECONDS = 2.0  # between two attempts while it is away; all other requests are refused at once
 STATEMENT_SECONDS = 30
+PART = 5_000  # rows
 IDLE_SECONDS = 120  # within a transaction: between its statements the hub writes to its own database
 AWAY = N_("The history is in PostgreSQL, which cannot be reached now. Positions are current. Try again")
 TOO_SLOW = N_("The history is in PostgreSQL, which took too long. Choose a shorter period")
@@ -186,3 +187,11 @@ def fetch(sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Run one query and return its rows."""
     with connected() as connection:
         return connection.execute(sql.encode(), values).fetchall()
+
+
+def fetch_in_parts(sql: str, values: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Run one query and yield its rows, of which a few thousand are in memory at a time."""
+    with connected() as connection, connection.transaction(), connection.cursor("parts") as cursor:
+        cursor.execute(sql.encode(), values)
+        while part := cursor.fetchmany(PART):
+            yield from part

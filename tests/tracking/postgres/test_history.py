@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from edge.budget import WORK
 from edge.config.settings import Config
 from edge.database.connection import execute
 from edge.epcis import query
-from edge.errors import Conflict, SetupError
+from edge.errors import Conflict, HistoryUnavailable, SetupError
 from edge.feed import pages
 from edge.operations.doctor.findings import Finding, Subject
 from edge.operations.doctor.sync import history_database
 from edge.tracking import copies, deletion, exports, flows, history_engine, past, past_board, report, stays
 from edge.tracking.past import PastFilter
 from edge.tracking.positions import record
-from edge.tracking.postgres import pool
+from edge.tracking.postgres import lent_rows, pool
 from edge.tracking.stays import Quality, Scan
 from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal
 from tests.tracking.postgres.conftest import move
@@ -166,3 +168,30 @@ def test_a_url_without_verified_tls_is_refused(url: str) -> None:
 def test_the_url_is_a_secret() -> None:
     assert Config.__dataclass_fields__["hub_history"].metadata["is_secret"]
     assert history_engine.shown_url("postgresql://edge:pass@db/edge?a=b") == "postgresql://db/edge"
+
+
+def test_lending_many_stays_takes_little_memory_and_is_bounded(
+    sites: list[SiteBox], postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opened a page about a month with millions of stays would have stopped the hub for lack of memory."""
+    hub, number = sites[0].hub, 100_000
+    with hub.in_use():
+        move(hub, postgres_server.new_url())
+        [(track, source)] = execute("SELECT t.no, s.no FROM track t, source s LIMIT 1").fetchall()
+        with pool.connected() as connection:
+            connection.execute(
+                "INSERT INTO stay SELECT %s, %s + n, 0, 0, %s, 0, 0, NULL, 0 FROM generate_series(1, %s) n",
+                (track, EPOCH + 1000 * HOUR, source, number),
+            )
+        tracemalloc.start()
+        with lent_rows.lent(lent_rows.of_period([track], EPOCH + 1000 * HOUR)):
+            assert tracemalloc.get_traced_memory()[1] < 10_000_000
+            assert WORK.used == (number // pool.PART) * pool.PART * lent_rows.BYTES_OF_ROW
+            assert execute("SELECT count(*) FROM history").fetchone()[0] >= number
+        tracemalloc.stop()
+        assert execute("PRAGMA temp.page_count").fetchone()[0] < 20, "the memory is returned"
+        assert WORK.used == 0
+        monkeypatch.setattr(lent_rows, "MOST_LENT", number)
+        with pytest.raises(HistoryUnavailable, match="shorter period"):
+            flows.moves_since(hub.organization_id, EPOCH, 24)
+        assert (WORK.used, execute("SELECT count(*) FROM temp.history").fetchone()) == (0, (0,))
