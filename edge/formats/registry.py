@@ -29,6 +29,7 @@ from edge.formats.framing import careful, documents
 from edge.formats.mapping import parser_for
 from edge.formats.mapping_settings import mapping_from
 from edge.formats.reads import Guess, Kind, Malformed, Parsed, Parser
+from edge.texts import N_, fill
 from edge.validation import json_text
 
 CUSTOM = "mapping"  # the format that an installer describes, see formats.mapping
@@ -109,14 +110,14 @@ FORMATS: dict[str, Format] = {
             april_brother.parse,
             april_brother.is_typical,
         ),
-        Format("edge", "Plain format for your own gateway", "site/gateway/reads", edge.parse, edge.is_typical),
+        Format("edge", N_("Plain format for your own gateway"), "site/gateway/reads", edge.parse, edge.is_typical),
     )
 }
 
 
 def titles() -> dict[str, str]:
     """Titles of all formats by name."""
-    return {row.name: row.title for row in FORMATS.values()} | {CUSTOM: "Described by a mapping"}
+    return {row.name: row.title for row in FORMATS.values()} | {CUSTOM: N_("Described by a mapping")}
 
 
 def parser_of(format_name: str, mapping: str | None) -> Parser:
@@ -140,10 +141,14 @@ def check_format(format_name: str, mapping: str | None) -> None:
     except KeyError as error:
         known = ", ".join([*FORMATS, CUSTOM])
         raise Invalid.one(
-            "format", "invalid_value", f"format {format_name} is not known; write one of {known}"
+            "format",
+            "invalid_value",
+            fill(N_("format %(name)s is not known; write one of %(known)s"), name=format_name, known=known),
         ) from error
     except ValueError as error:
-        raise Invalid.one("mapping", "invalid_value", f"the mapping cannot be used: {error}") from error
+        raise Invalid.one(
+            "mapping", "invalid_value", fill(N_("the mapping cannot be used: %(error)s"), error=str(error))
+        ) from error
 
 
 def filter_for(format_name: str | None, topic: str) -> str:

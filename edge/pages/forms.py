@@ -9,7 +9,7 @@ from typing import Any, TypeGuard, TypeVar
 from flask import abort, request
 
 from edge.errors import Conflict, EdgeError, Invalid
-from edge.pages.translation import translated
+from edge.pages.translation import gettext, translated
 from edge.validation.body import Body, judge
 from edge.validation.values import MAX_TEXT
 
@@ -155,8 +155,8 @@ def _unchanged(row: Any) -> Callable[[Any], None]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value) if value not in (None, "") else "(nothing)"
+        return gettext("yes") if value else gettext("no")
+    return str(value) if value not in (None, "") else gettext("(nothing)")
 
 
 def errors_of(error: EdgeError) -> Errors:

@@ -17,7 +17,9 @@ from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute, reading
 from edge.readers.readers import get_reader
+from edge.texts import fill
 from edge.tracking import recent_reads
+from edge.tracking.antenna_names import label
 
 LOOKED_BACK = 300 * SECOND
 MOST_READS = 100_000  # maximum number evaluated; one or two minutes at a busy site
@@ -59,8 +61,8 @@ class AntennaActivity(NamedTuple):
 class _Source(NamedTuple):
     reader_id: int
     reader_name: str
-    antenna: str
     location_name: str
+    antenna: str
 
 
 class _Tally:
@@ -84,7 +86,8 @@ def antenna_activity(organization_id: int, reader_id: int) -> AntennaActivity:
     now = clock.now()
     with reading():
         get_reader(organization_id, reader_id)
-        sources = {no: _Source(*rest) for no, *rest in execute(_SOURCES, (organization_id,))}
+        rows = execute(_SOURCES, (organization_id,))
+        sources = {no: _Source(id_, name, place, label(own, port)) for no, id_, name, place, own, port in rows}
         tallies: dict[int, _Tally] = {}
         earliest = now
         for asset_id, at, source_no, rssi in islice(recent_reads.newest_first(now - LOOKED_BACK), MOST_READS):
@@ -140,11 +143,13 @@ def _natural_order(label: str) -> list[tuple[str, int]]:
 
 
 def _name(source: _Source, is_own: bool) -> str:
-    return source.antenna if is_own else f"{source.reader_name}, {source.antenna}"
+    return (
+        source.antenna if is_own else fill("%(reader)s, %(antenna)s", reader=source.reader_name, antenna=source.antenna)
+    )
 
 
 _SOURCES = """
-SELECT s.no, r.id, r.name, coalesce(n.name, 'antenna ' || nullif(s.port, 0), 'its only antenna'), l.name FROM source s
+SELECT s.no, r.id, r.name, l.name, n.name, s.port FROM source s
 JOIN reader r ON r.id = s.reader_id AND r.organization_id = s.organization_id
 JOIN location l ON l.id = s.location_id
 LEFT JOIN antenna_name n ON n.reader_id = s.reader_id AND n.port = s.port

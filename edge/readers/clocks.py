@@ -7,11 +7,20 @@ from typing import NamedTuple
 from edge import clock
 from edge.database.connection import execute
 from edge.errors import Invalid
+from edge.texts import N_, fill
 
 AUTO = "auto"  # use the reader's clock, corrected by its measured offset
 READER = "reader"  # use the reader's clock without correction
 RECEIPT = "receipt"  # use the time of receipt
 NOT_ZONES = (AUTO, READER, RECEIPT)
+
+UNKNOWN = N_("clock %(clock)s is not known; write auto, reader, receipt or a time zone such as Europe/Berlin")
+STOPPED = N_("stopped at %(time)s, using the time of receipt")
+STOPPED_BUT_TRUSTED = N_("stopped at %(time)s, trusted nevertheless")
+AHEAD = N_("%(duration)s ahead, corrected")
+AHEAD_BUT_TRUSTED = N_("%(duration)s ahead, trusted nevertheless")
+BEHIND = N_("%(duration)s behind, corrected")
+BEHIND_BUT_TRUSTED = N_("%(duration)s behind, trusted nevertheless")
 
 
 class Known(NamedTuple):
@@ -28,8 +37,7 @@ def check_clock(setting: str) -> None:
     A time zone is for a clock that sends local time without a zone; it is treated like AUTO.
     """
     if setting not in NOT_ZONES and not clock.is_zone(setting):
-        advice = "write auto, reader, receipt or a time zone such as Europe/Berlin"
-        raise Invalid.one("clock_setting", "invalid_value", f"clock {setting[:60]} is not known; {advice}")
+        raise Invalid.one("clock_setting", "invalid_value", fill(UNKNOWN, clock=setting[:60]))
 
 
 def known_clocks() -> dict[int, Known]:
@@ -50,13 +58,17 @@ def is_off(setting: str, offset: int | None, stands_at: int | None = None) -> bo
 def describe_clock(setting: str, offset: int | None, stands_at: int | None = None) -> str:
     """Describe the state of the clock and how its times are used."""
     if setting == RECEIPT:
-        return "not trusted, using the time of receipt"
+        return N_("not trusted, using the time of receipt")
     if stands_at is not None:
-        done = "trusted nevertheless" if setting == READER else "using the time of receipt"
-        return f"stopped at {clock.rfc3339(stands_at)}, {done}"
+        stopped = STOPPED_BUT_TRUSTED if setting == READER else STOPPED
+        return fill(stopped, time=clock.rfc3339(stands_at))
     if offset is None:
-        return "not known yet"
+        return N_("not known yet")
     if not is_off(setting, offset):
-        return f"correct ({round(offset / clock.SECOND, 1) + 0.0:+.1f} s)"  # + 0.0 turns -0.0 into 0.0
-    done = "trusted nevertheless" if setting == READER else "corrected"
-    return f"{clock.span(abs(offset))} {'ahead' if offset > 0 else 'behind'}, {done}"
+        seconds = round(offset / clock.SECOND, 1) + 0.0  # + 0.0 turns -0.0 into 0.0
+        return fill(N_("correct (%(seconds)s s)"), seconds=f"{seconds:+.1f}")
+    if offset > 0:
+        wrong = AHEAD_BUT_TRUSTED if setting == READER else AHEAD
+    else:
+        wrong = BEHIND_BUT_TRUSTED if setting == READER else BEHIND
+    return fill(wrong, duration=clock.span(abs(offset)))

@@ -10,6 +10,7 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many
 from edge.errors import Conflict, NotFound
+from edge.texts import N_, fill
 from edge.validation import json_text
 from edge.validation.topics import matches
 
@@ -110,7 +111,7 @@ def _add(organization_id: int, kind: str, subject: str, name: str) -> None:
         "SELECT count(*) FROM dismissal WHERE organization_id = ? AND kind = ?", (organization_id, kind)
     ).fetchone()[0]
     if number >= MOST:
-        raise Conflict(f"{MOST} entries are already dismissed. Show some of them again first")
+        raise Conflict(fill(N_("%(number)s entries are already dismissed. Show some of them again first"), number=MOST))
     execute(
         "INSERT INTO dismissal (organization_id, kind, subject, name, dismissed_at) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING",

@@ -21,6 +21,7 @@ from edge.database.connection import execute, execute_many, writing
 from edge.errors import Invalid, NotFound
 from edge.readers.readers import get_reader
 from edge.records import locations
+from edge.texts import N_
 from edge.tracking import late_reads
 from edge.tracking.late_reads import RowCount, relocate
 from edge.tracking.stays import ScanSource, load_positions, number_of, write_positions
@@ -110,9 +111,9 @@ def _check(organization_id: int, correction: Correction) -> None:
     locations.get(organization_id, correction.to_location_id)
     _name_of(organization_id, correction.from_location_id)
     if correction.from_location_id == correction.to_location_id:
-        raise Invalid.one("right", "invalid_value", "Both locations are the same. Choose another one")
+        raise Invalid.one("right", "invalid_value", N_("Both locations are the same. Choose another one"))
     if correction.since > correction.until:
-        raise Invalid.one("until", "invalid_value", "The end is before the beginning")
+        raise Invalid.one("until", "invalid_value", N_("The end is before the beginning"))
 
 
 def _name_of(organization_id: int, location_id: int) -> str:

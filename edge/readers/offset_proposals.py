@@ -15,7 +15,9 @@ from typing import NamedTuple
 from edge import clock
 from edge.database.connection import execute, reading
 from edge.readers.readers import get_reader
+from edge.texts import fill
 from edge.tracking import recent_reads, report
+from edge.tracking.antenna_names import label
 from edge.tracking.recent_reads import KEPT_FOR
 from edge.tracking.rssi_offsets import LARGEST, offsets_of
 
@@ -55,7 +57,8 @@ def proposals(organization_id: int, reader_id: int) -> list[Proposal]:
     with reading():
         get_reader(organization_id, reader_id)
         offsets = offsets_of(organization_id)
-        sources = {no: _Source(*rest) for no, *rest in execute(_SOURCES, (organization_id,))}
+        rows = execute(_SOURCES, (organization_id,))
+        sources = {no: _Source(id_, port, place, name, label(own, port)) for no, id_, port, place, name, own in rows}
         strengths: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for asset_id, _, source_no, rssi in islice(recent_reads.newest_first(since), MOST_READS):
             if rssi is not None and source_no in sources:
@@ -96,7 +99,7 @@ def _proposals_of(
         if len(both) >= LEAST_TAGS and all(len(side) >= AT_EACH for side in sides):
             difference = sum(median(side) for side in sides) / 2
             decibels = max(-LARGEST, min(LARGEST, round((before - difference) * 2) / 2))
-            name = f"{other.reader_name}, {other.label}"
+            name = fill("%(reader)s, %(antenna)s", reader=other.reader_name, antenna=other.label)
             yield Proposal(own.port, own.label, name, round(difference, 1), decibels, len(both))
 
 
@@ -111,8 +114,7 @@ def _is_still(read: Sequence[float]) -> bool:
 
 
 _SOURCES = """
-SELECT s.no, r.id, s.port, s.location_id, r.name,
-       coalesce(n.name, 'antenna ' || nullif(s.port, 0), 'its only antenna') FROM source s
+SELECT s.no, r.id, s.port, s.location_id, r.name, n.name FROM source s
 JOIN reader r ON r.id = s.reader_id AND r.organization_id = s.organization_id AND r.deleted_at IS NULL
 LEFT JOIN antenna_name n ON n.reader_id = s.reader_id AND n.port = s.port
 WHERE s.organization_id = ? AND s.site_no IS NULL

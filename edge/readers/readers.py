@@ -21,12 +21,19 @@ from edge.readers.antenna_kinds import all_kinds
 from edge.readers.clocks import AUTO, check_clock
 from edge.readers.sled_owners import Owner, all_owners
 from edge.records import locations
+from edge.texts import N_, fill
 from edge.tracking.rssi_offsets import all_offsets
 from edge.tracking.signal_strength import AntennaKind
 from edge.validation.topics import check_filter, overlap
 from edge.validation.values import MAX_NAME
 
 REPLAYED = frozenset({"topic", "format", "mapping", "location_id"})  # changes that trigger a replay of kept messages
+TAKEN = N_(
+    "topic %(topic)s overlaps with the topic of the reader %(name)s (%(other)s); each reader needs its own topic"
+)
+TAKEN_ELSEWHERE = N_(
+    "topic %(topic)s overlaps with the topic of a reader of another organization; each reader needs its own topic"
+)
 WRITABLE = frozenset(
     {"name", "topic", "status_topic", "format", "mapping", "location_id", "min_rssi", "clock_setting", "is_enabled"}
 )
@@ -203,7 +210,7 @@ def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
 def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -> None:
     """Set the settings of one antenna, which override those of its reader. Raises NotFound, Invalid."""
     if port < 0:
-        raise Invalid.one("port", "too_small", "port must be 0 or more", min=0)
+        raise Invalid.one("port", "too_small", N_("port must be 0 or more"), min=0)
     with acting(actor) as act:
         row = get_reader(actor.organization_id, reader_id)
         _check_location(actor.organization_id, placement.location_id)
@@ -306,10 +313,10 @@ WHERE reader.deleted_at IS NULL
 
 def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
     if not 1 <= len(name) <= MAX_NAME or name != name.strip():
-        message = f"name must have 1 to {MAX_NAME} characters and no leading or trailing spaces"
+        message = fill(N_("name must have 1 to %(most)s characters and no leading or trailing spaces"), most=MAX_NAME)
         raise Invalid.one("name", "invalid_value", message)
     if any(row.name == name and row.id != except_id for row in list_readers(organization_id)):
-        raise Conflict(f"a reader called {name} already exists")
+        raise Conflict(fill(N_("a reader called %(name)s already exists"), name=name))
 
 
 def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
@@ -321,10 +328,13 @@ def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
         for other in filter(None, others):
             if overlap(topic, other):
                 is_own = owner == organization_id
-                reader = f"the reader {name} ({other})" if is_own else "a reader of another organization"
-                raise Conflict(f"topic {topic} overlaps with the topic of {reader}; each reader needs its own topic")
+                raise Conflict(
+                    fill(TAKEN, topic=topic, name=name, other=other) if is_own else fill(TAKEN_ELSEWHERE, topic=topic)
+                )
     if any(overlap(topic, other) for other in output_topics.command_topics()):
-        raise Conflict(f"topic {topic} overlaps with the topic of an output; choose another topic")
+        raise Conflict(
+            fill(N_("topic %(topic)s overlaps with the topic of an output; choose another topic"), topic=topic)
+        )
 
 
 def _check_location(organization_id: int, location_id: int | None) -> None:
@@ -332,7 +342,7 @@ def _check_location(organization_id: int, location_id: int | None) -> None:
         return
     live = (Location.organization_id == organization_id) & (Location.id == location_id) & Location.deleted_at.is_null()
     if not Location.select(Location.id).where(live).exists():
-        raise Invalid.one("location_id", "fk_not_found", "location_id does not name a location")
+        raise Invalid.one("location_id", "fk_not_found", N_("location_id does not name a location"))
 
 
 def add_reader_with_location(actor: Actor, location_name: str, **values: Any) -> ReaderRow:
@@ -343,7 +353,7 @@ def add_reader_with_location(actor: Actor, location_name: str, **values: Any) ->
     if not location_name:
         return add_reader(actor, **values)
     if values.get("location_id"):
-        raise Invalid.one("location_name", "invalid_value", "Choose a location or enter a new one, not both")
+        raise Invalid.one("location_name", "invalid_value", N_("Choose a location or enter a new one, not both"))
     with acting(actor):
         location = locations.create(actor, name=location_name)
         return add_reader(actor, **{**values, "location_id": location.id})

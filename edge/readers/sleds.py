@@ -18,6 +18,7 @@ from edge.people import people
 from edge.people.people import Role
 from edge.readers.readers import get_reader, subject_of
 from edge.readers.sled_owners import Owner, owner_at, owners_of
+from edge.texts import N_
 
 HOLDS_FOR = 12 * clock.HOUR  # a choice ends after a shift, if nobody ended it before
 CHOICES_KEPT = 7 * clock.DAY
@@ -61,7 +62,7 @@ def assign(actor: Actor, reader_id: int, *, person_id: int | None = None, device
     Raises NotFound, and Invalid for both, or for an unknown person or handheld.
     """
     if person_id is not None and device_id is not None:
-        raise Invalid.one("operator", "invalid_value", "Choose a person or a handheld, not both")
+        raise Invalid.one("operator", "invalid_value", N_("Choose a person or a handheld, not both"))
     with acting(actor) as act:
         reader = get_reader(actor.organization_id, reader_id)
         name = _name_of(actor.organization_id, person_id, device_id)
@@ -218,4 +219,4 @@ def _name_of(organization_id: int, person_id: int | None, device_id: int | None,
             return str(row[0])
     else:
         return None
-    raise Invalid.one("operator", "fk_not_found", "Choose a person who may scan, or an enrolled handheld")
+    raise Invalid.one("operator", "fk_not_found", N_("Choose a person who may scan, or an enrolled handheld"))

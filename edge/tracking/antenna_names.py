@@ -18,6 +18,13 @@ LEFT JOIN remote_antenna_name remote_an
 """
 
 
+def label(name: str | None, port: int | None) -> str:
+    """Return how to call an antenna: its name, else its number."""
+    if name:
+        return fill("%(name)s", name=name)
+    return fill(N_("antenna %(name)s"), name=port) if port else fill(N_("its only antenna"))
+
+
 def port_of(reader_id: int, name: str) -> int | None:
     """Return the port of a named antenna; None if the reader has used too many names."""
     with writing():

@@ -13,8 +13,10 @@ from edge.audit.audit import Subject, acting
 from edge.database.bounds import MOST_PORTS
 from edge.database.connection import execute
 from edge.errors import Invalid
+from edge.texts import N_, fill
 
 LARGEST = 30.0  # dB
+TOO_MANY = N_("A reader can have offsets for at most %(most)s antennas")
 
 
 class Offsets(NamedTuple):
@@ -37,11 +39,11 @@ def set_offset(actor: Actor, reader_id: int, name: str, decibels: float | None, 
     `name` is for the audit.
     """
     if decibels is not None and not -LARGEST <= decibels <= LARGEST:
-        raise Invalid.one("rssi_offset", "invalid_value", "An RSSI offset must be between -30 and 30 dB")
+        raise Invalid.one("rssi_offset", "invalid_value", N_("An RSSI offset must be between -30 and 30 dB"))
     with acting(actor) as act:
         before = offsets_of(actor.organization_id)
         if decibels is not None and sum(one == reader_id for one, _ in before.antennas) >= MOST_PORTS:
-            raise Invalid.one("port", "too_many", f"A reader can have offsets for at most {MOST_PORTS} antennas")
+            raise Invalid.one("port", "too_many", fill(TOO_MANY, most=MOST_PORTS))
         old = before.readers.get(reader_id) if port is None else before.antennas.get((reader_id, port))
         if old == decibels:
             return

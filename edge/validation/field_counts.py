@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from edge.texts import N_, fill
+
 CONDITION = "condition"
 MOSTLY = 0.9  # share of reads from which a path that matches nothing is reported
 SELDOM = 0.01
+MISSING = N_("%(field)s matched nothing in %(number)s of %(reads)s reads")
+NOT_COMPARABLE = N_("%(field)s compared text with a number in %(number)s of %(reads)s reads: %(example)s")
+UNREADABLE = N_("%(field)s was unreadable in %(number)s of %(reads)s reads: %(example)s")
 
 
 class FieldCount(NamedTuple):
@@ -39,7 +44,7 @@ def remarks(counts: Mapping[str, FieldCount], enough: int = 1) -> Iterator[str]:
         if count.reads < enough:
             continue
         if count.missing and count.missing >= MOSTLY * count.reads:
-            yield f"{field} matched nothing in {count.missing} of {count.reads} reads"
+            yield fill(MISSING, field=field, number=count.missing, reads=count.reads)
         if count.unreadable > SELDOM * count.reads:
-            problem = "compared text with a number" if field == CONDITION else "was unreadable"
-            yield f"{field} {problem} in {count.unreadable} of {count.reads} reads: {count.example}"
+            text = NOT_COMPARABLE if field == CONDITION else UNREADABLE
+            yield fill(text, field=field, number=count.unreadable, reads=count.reads, example=count.example)

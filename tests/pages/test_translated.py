@@ -13,7 +13,6 @@ ENGLISH = {"api-docs.html", "manual/chapter.html"}  # the manual and the referen
 NOT_YET = {  # folders; "" is that of base.html
     "",
     "expected_lists",
-    "readers",
     "records",
 }
 TEXT = re.compile(r"[^\W\d_]{2}")

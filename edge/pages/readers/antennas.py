@@ -14,19 +14,21 @@ from edge.pages.forms import text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.readers.location_corrections import saved_location
+from edge.pages.translation import gettext, translated
 from edge.people.people import Role
 from edge.readers import antenna_reads, correction_offers, offset_proposals, readers
 from edge.readers.antenna_kinds import set_location_kind, set_reader_kind
 from edge.readers.readers import Placement
 from edge.records import locations
+from edge.texts import N_, fill
 from edge.tracking import antenna_names, rssi_offsets
 from edge.tracking.signal_strength import AntennaKind
 from edge.validation import values
 
 KIND_NAMES = {
-    AntennaKind.ZONE: "Zone: assets stay where it reads them",
-    AntennaKind.PORTAL: "Portal: assets pass it",
-    AntennaKind.DIRECT: "Direct: every read counts",
+    AntennaKind.ZONE: N_("Zone: assets stay where it reads them"),
+    AntennaKind.PORTAL: N_("Portal: assets pass it"),
+    AntennaKind.DIRECT: N_("Direct: every read counts"),
 }
 
 
@@ -71,7 +73,7 @@ def show_antenna_work(reader_id: int) -> str:
     organization_id = current_session().organization_id
     work = antenna_reads.antenna_activity(organization_id, reader_id)
     drawn = [
-        charts.strengths(f"{one.label}: strength", one.strengths, antenna_reads.WEAKEST, antenna_reads.STEP)
+        charts.strengths(_title(one), one.strengths, antenna_reads.WEAKEST, antenna_reads.STEP)
         for one in work.antennas
         if any(one.strengths)
     ]
@@ -85,6 +87,10 @@ def show_antenna_work(reader_id: int) -> str:
         offsets=_own_offsets(organization_id, reader_id),
         proposals=offset_proposals.proposals(organization_id, reader_id),
     )
+
+
+def _title(antenna: antenna_reads.Antenna) -> str:
+    return gettext("%(antenna)s: strength") % {"antenna": translated(antenna.label)}
 
 
 def _own_offsets(organization_id: int, reader_id: int) -> list[tuple[str, float]]:
@@ -112,7 +118,7 @@ def _kind() -> AntennaKind | None:
         return AntennaKind(entered) if entered else None
     except ValueError as error:
         known = ", ".join(AntennaKind)
-        raise Invalid.one("kind", "invalid_value", f"An antenna is one of {known}") from error
+        raise Invalid.one("kind", "invalid_value", fill(N_("An antenna is one of %(kinds)s"), kinds=known)) from error
 
 
 def entered_location() -> int | None:

@@ -9,17 +9,18 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.database.lists import Page
 from edge.errors import Conflict, EdgeError
-from edge.formats import registry
 from edge.pages.forms import errors_of, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked
-from edge.pages.readers.list import grouped_topics
+from edge.pages.readers.list import format_titles, grouped_topics
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.readers import dead_letters, dismissals, unknown_tags
 from edge.records import assets, lookup
 from edge.records.tags import NewTag
 from edge.services import services
+from edge.texts import N_
 from edge.validation import bodies
 
 MOST_TOPICS = 200
@@ -51,7 +52,7 @@ def _topics_page(errors: dict[str, str]) -> str:
     return render_template(
         "readers/unassigned-topics.html",
         topics=topics[:MOST_TOPICS],
-        titles=registry.titles(),
+        titles=format_titles(),
         dismissed=dismissals.list_dismissed(current_session().organization_id, "topic"),
         errors=errors,
     )
@@ -78,7 +79,7 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
         tag = NewTag(**values_of(bodies.TAG, {"tag_type": form.get("tag_type", ""), "value": form.get("value", "")}))
         owner = lookup.by_code(current_session().organization_id, form.get("asset", ""))
         if owner is None or owner.kind != "asset":
-            return _tags_page({"asset": "No asset has this key or tag"}, tag.value), 400
+            return _tags_page({"asset": gettext("No asset has this key or tag")}, tag.value), 400
         assets.attach_tag(actor(), owner.id, tag)
     except EdgeError as error:
         return _tags_page(errors_of(error), form.get("value", "")), 400
@@ -104,7 +105,7 @@ def treat_dead_letter(no: int) -> AnyResponse:
         dead_letters.dismiss(actor(), no)
         return done("/readers/dead-letters", "dropped")
     if requeue is None:
-        abort(503, "Ingest is not running.")
+        abort(503, N_("Ingest is not running."))
     letter = dead_letters.requeue(actor(), no)
     requeue(no, letter.topic, letter.payload, letter.received_at)
     return done("/readers/dead-letters", "retried")

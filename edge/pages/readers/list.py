@@ -14,6 +14,7 @@ from edge.formats.reads import Guess
 from edge.pages import record_links
 from edge.pages.guard import actor, current_session, has_role, pages, require_role
 from edge.pages.polling import fragment
+from edge.pages.translation import gettext, language
 from edge.people.people import Role
 from edge.readers import broker_files, readers, status, unassigned_topics
 from edge.readers.broker_address import broker_address, suggested_topic
@@ -33,12 +34,17 @@ def show_readers() -> str:
         "readers/readers.html",
         readers=status.list_states(current_session().organization_id),
         waiting=status.inbox_counts(current_session().organization_id),
-        titles=registry.titles(),
+        titles=format_titles(),
         silent_before=clock.now() - SILENT_AFTER,
         topics=_offered_topics(),
         topic=suggested_topic(current_session().organization_id, services().config.mqtt_topics),
         **_broker(),
     )
+
+
+def format_titles() -> dict[str, str]:
+    """Return the titles of all formats in the language of the page."""
+    return {name: gettext(title) for name, title in registry.titles().items()}
 
 
 def _broker() -> dict[str, Any]:
@@ -53,7 +59,7 @@ def _broker() -> dict[str, Any]:
 def first_messages() -> Response:
     """Return topics without a reader. The page polls this while it waits for the first message."""
     topics = _offered_topics()
-    return fragment("readers/_readers.html", topics, topics=topics)
+    return fragment("readers/_readers.html", (topics, language()), topics=topics)
 
 
 def _offered_topics() -> list[str]:

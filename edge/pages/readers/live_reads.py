@@ -14,6 +14,7 @@ from edge.pages.forms import search_text
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.polling import fragment
 from edge.pages.readers.readers import BUCKETS
+from edge.pages.translation import language
 from edge.people.people import Role
 from edge.readers import live_reads, readers
 from edge.readers.live_reads import LiveRead
@@ -54,7 +55,7 @@ def show_live_reads(reader_id: int) -> str:
 def live_reads_now(reader_id: int) -> Response:
     readers.get_reader(current_session().organization_id, reader_id)
     values = _now(reader_id)
-    return fragment("readers/_live-reads.html", values["rows"], **values)
+    return fragment("readers/_live-reads.html", (values["rows"], language()), **values)
 
 
 def _filters() -> tuple[str, str]:

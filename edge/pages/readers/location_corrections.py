@@ -22,6 +22,7 @@ from edge.readers import correction_offers, location_corrections, readers
 from edge.readers.correction_offers import Offer
 from edge.readers.location_corrections import Correction, Preview
 from edge.services import services
+from edge.texts import N_
 from edge.tracking import antenna_names, location_board
 
 
@@ -95,7 +96,7 @@ def _location(field: str, values: Mapping[str, str]) -> int:
     try:
         return whole(values.get(field, ""))
     except ValueError as error:
-        raise Invalid.one(field, "required", "Choose a location") from error
+        raise Invalid.one(field, "required", N_("Choose a location")) from error
 
 
 def _moment(field: str, values: Mapping[str, str]) -> int:
@@ -103,7 +104,7 @@ def _moment(field: str, values: Mapping[str, str]) -> int:
     try:
         entered = datetime.fromisoformat(values.get(field, ""))
     except ValueError as error:
-        raise Invalid.one(field, "invalid_value", "Enter a day and a time") from error
+        raise Invalid.one(field, "invalid_value", N_("Enter a day and a time")) from error
     return clock.to_micros(entered if entered.tzinfo else entered.replace(tzinfo=services().zone))
 
 

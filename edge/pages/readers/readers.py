@@ -19,9 +19,10 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES, entered_location, entered_rssi
 from edge.pages.readers.inbox import SHOWN_BYTES, readable, to_edit
-from edge.pages.readers.list import SILENT_AFTER
+from edge.pages.readers.list import SILENT_AFTER, format_titles
 from edge.pages.readers.location_corrections import offers_shown, saved_location
 from edge.pages.readers.sleds import UNDO_MINUTES, operators
+from edge.pages.translation import gettext
 from edge.people import organizations
 from edge.people.people import Role
 from edge.people.secrets import new_token
@@ -43,6 +44,7 @@ from edge.readers.dead_letters import DeadLetter
 from edge.readers.ignored_messages import IgnoredMessage
 from edge.readers.readers import ReaderRow, add_reader_with_location
 from edge.records import assets
+from edge.texts import N_
 from edge.tracking import location_board
 from edge.validation import bodies
 
@@ -50,25 +52,25 @@ MOST_TO_TRY = 16_384
 MOST_UNREADABLE = 3
 
 CLOCK_SETTINGS = {
-    clocks.AUTO: "Reader time, corrected by its measured offset",
-    clocks.READER: "Reader time, uncorrected",
-    clocks.RECEIPT: "Time of receipt (ignore the reader's clock)",
+    clocks.AUTO: N_("Reader time, corrected by its measured offset"),
+    clocks.READER: N_("Reader time, uncorrected"),
+    clocks.RECEIPT: N_("Time of receipt (ignore the reader's clock)"),
 }
 BUCKETS = {
-    "recorded": "Recorded",
-    "repeat": "Repeat",
-    "unmatched_tag": "Unmatched tag",
-    "ambiguous_tag": "Ambiguous tag",
-    "no_location": "No location",
-    "filtered": "Filtered",
-    "malformed": "Unreadable",
-    "too_large": "Too large",
-    "held": "Waiting",
-    "status": "Status",
-    "ignored": "Ignored",
-    "retained": "Retained",
-    "unknown_topic": "Unknown topic",
-    "dropped": "Dropped by the broker",
+    "recorded": N_("Recorded"),
+    "repeat": N_("Repeat"),
+    "unmatched_tag": N_("Unmatched tag"),
+    "ambiguous_tag": N_("Ambiguous tag"),
+    "no_location": N_("No location"),
+    "filtered": N_("Filtered"),
+    "malformed": N_("Unreadable"),
+    "too_large": N_("Too large"),
+    "held": N_("Waiting"),
+    "status": N_("Status"),
+    "ignored": N_("Ignored"),
+    "retained": N_("Retained"),
+    "unknown_topic": N_("Unknown topic"),
+    "dropped": N_("Dropped by the broker"),
 }
 
 
@@ -88,7 +90,7 @@ def show_reader(reader_id: int) -> str:
         buckets=[(name, title) for name, title in BUCKETS.items() if name in seen],
         antennas=status.antennas(current_session().organization_id, reader_id),
         kinds=kinds_of(current_session().organization_id),
-        kind_names=KIND_NAMES,
+        kind_names={kind: gettext(name) for kind, name in KIND_NAMES.items()},
         remarks=mapped_fields.remarks_of(current_session().organization_id, reader_id),
         ignored=[
             (message, registry.recognize(message.topic, message.payload), readable(message.payload, message.size))
@@ -101,14 +103,14 @@ def show_reader(reader_id: int) -> str:
             )
         ],
         unknown=unknown_tags.list_tags(current_session().organization_id, reader_id, limit=10),
-        titles=registry.titles(),
+        titles=format_titles(),
         locations=location_board.tree(current_session().organization_id),
         silent_before=clock.now() - SILENT_AFTER,
         clock_is_off=clocks.is_off(reader.clock_setting, state.clock_offset, state.clock_stands_at),
         clock_state=clocks.describe_clock(reader.clock_setting, state.clock_offset, state.clock_stands_at),
         sled=sleds.state_of(current_session().organization_id, reader_id),
         sled_operators=operators(),
-        undo_minutes=UNDO_MINUTES,
+        undo_minutes={minutes: gettext(title) for minutes, title in UNDO_MINUTES.items()},
         has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
     )
 
@@ -125,7 +127,7 @@ def new_reader_form() -> str:
         values |= {"format": registry.CUSTOM, "mapping": examples.mappings_by_title().get(guess.mapping, "")}
     if sample:
         values |= _sample(sample.topic, sample.sample)
-    return _form(None, values, {}, suggested=guess.mapping or registry.titles().get(guess.name or ""))
+    return _form(None, values, {}, suggested=guess.mapping or format_titles().get(guess.name or ""))
 
 
 @pages.post("/readers/try")
@@ -177,7 +179,10 @@ def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
     except Overtaken as error:
         if "location_id" in error.meanwhile:
             state = next(row for row in status.list_states(organization_id) if row.id == reader_id)
-            error.meanwhile["location_id"] = state.location_name or "(by antenna)"
+            error.meanwhile["location_id"] = state.location_name or gettext("(by antenna)")
+        for field, names in (("format", format_titles()), ("clock_setting", _clock_settings())):
+            if field in error.meanwhile:
+                error.meanwhile[field] = names.get(error.meanwhile[field], error.meanwhile[field])
         return _form(error.row, error.form, {}, meanwhile=error.meanwhile), 409
     except EdgeError as error:
         return _form(readers.get_reader(organization_id, reader_id), request.form, errors_of(error)), 400
@@ -189,6 +194,10 @@ def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
 def remove_reader(reader_id: int) -> AnyResponse:
     readers.remove_reader(actor(), reader_id)
     return done("/readers", "removed")
+
+
+def _clock_settings() -> dict[str, str]:
+    return {name: gettext(title) for name, title in CLOCK_SETTINGS.items()}
 
 
 def _editable(reader: ReaderRow) -> dict[str, Any]:
@@ -252,7 +261,7 @@ def _attempt(values: Mapping[str, Any], reader_id: int | None) -> Attempt:
     try:
         payload = bytes.fromhex(message) if "is_hex" in request.form else message.encode()
     except ValueError as error:
-        raise Invalid.one("message", "invalid_value", "Enter bytes in hexadecimal, such as ef 30 01") from error
+        raise Invalid.one("message", "invalid_value", N_("Enter bytes in hexadecimal, such as ef 30 01")) from error
     topic = text(request.form, "message_topic") or values["topic"]
     settings = {name: values[name] for name in ("format", "mapping", "location_id", "min_rssi", "clock_setting")}
     return Attempt(topic, payload, reader_id=reader_id, **settings)
@@ -288,9 +297,9 @@ def _form(
         values=values,
         errors=errors,
         suggested=suggested,
-        titles=registry.titles(),
+        titles=format_titles(),
         custom=registry.CUSTOM,
-        clock_settings=CLOCK_SETTINGS | {zone: zone for zone in clock.zones()},
+        clock_settings=_clock_settings() | {zone: zone for zone in clock.zones()},
         locations=branches,
         prefix=organizations.get_organization(organization_id).topic_prefix,
         once=new_token(),

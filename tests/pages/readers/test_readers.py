@@ -199,3 +199,22 @@ def test_two_editors_of_a_reader_see_both_values(admin: Browser, cast: Cast) -> 
     assert 'value="Portal of Ada"' in answer.text
     assert admin.post(path, {**entered, "opened": opened_with(answer.text)}).status_code == 303
     assert readers.get_reader(cast.acme, reader.id).name == "Portal of Ada"
+
+
+def test_the_pages_of_readers_are_in_the_language_of_the_person(admin: Browser, cast: Cast) -> None:
+    admin.send("/language", {"language": "de"})
+    assert "Der Broker nimmt nur Verbindungen von diesem Gerät an." in admin.get("/readers").text
+    reader = readers.add_reader(shell(cast.acme), name="Topic", topic="a/#", format="edge")
+    page = admin.get(f"/readers/{reader.id}").text
+    assert "<h1>Topic</h1>" in page
+    assert "noch nicht bekannt" in page, "the state of its clock"
+    assert "Zone: Objekte bleiben, wo sie gelesen werden" in page
+    refused = admin.post("/readers/new", {"name": "P", "topic": "a/b", "format": "edge"}).text
+    assert "Topic a/b überschneidet sich mit dem Topic des Lesegeräts Topic (a/#)" in refused
+    refused = admin.post("/readers/new", {"name": "P", "topic": "a/#/b", "format": "edge"}).text
+    assert ": # muss die ganze letzte Ebene sein, wie in site/dock1/#" in refused
+    opened = opened_with(admin.get(f"/readers/{reader.id}/edit").text)
+    readers.change_reader(shell(cast.acme), reader.id, {"clock_setting": "receipt"})
+    entered = {"name": "Topic", "topic": "a/#", "format": "edge", "clock_setting": "reader", "opened": opened}
+    overtaken = admin.post(f"/readers/{reader.id}/edit", {**entered, "is_enabled": "on"}).text
+    assert "gespeichert: <b>Zeit des Empfangs (Uhr des Lesegeräts ignorieren)</b>" in overtaken
