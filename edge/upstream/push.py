@@ -17,7 +17,8 @@ from edge.upstream.local_records import LocalRecord
 class Job(NamedTuple):
     """A record here, its counterpart as stored, and the record there: the counterpart, or one with the same key.
 
-    `is_owned` returns True for an id there that belongs to another record of this box.
+    `is_owned` returns True for an id there that belongs to another record of this box. `keep_created` stores the id of
+    a new record.
     """
 
     here: LocalRecord
@@ -25,6 +26,7 @@ class Job(NamedTuple):
     stored: Counterpart
     remote: Record | None
     is_owned: Callable[[int], bool]
+    keep_created: Callable[[Record], None]
 
 
 class _Stop(Exception):
@@ -48,7 +50,7 @@ def push(client: Client, job: Job) -> Counterpart:
         return stored._replace(trouble=stop.trouble)
     except Refused as error:
         if error.is_stale:
-            return stored._replace(trouble=Trouble(TroubleKind.CHANGED, "was changed there at the same moment"))
+            return stored._replace(trouble=Trouble(TroubleKind.CHANGED, "others changed it at the same moment"))
         kind = TroubleKind.TAKEN if error.status == HTTPStatus.CONFLICT else TroubleKind.REFUSED
         return stored._replace(trouble=Trouble(kind, f"the service responded {error}"))
 
@@ -60,7 +62,7 @@ def delete(client: Client, kind: Kind, stored: Counterpart, remote: Record | Non
     try:
         changed = content.changed_by_others(content.of_answer(kind, remote), stored.known)
         if changed and not stored.is_forced:
-            text = f"is deleted here, but its {content.names(changed)} changed there"
+            text = f"is deleted here, but others changed its {content.names(changed)}"
             return stored._replace(trouble=Trouble(TroubleKind.CHANGED, text))
         client.delete(kind, remote["id"])
     except Refused as error:
@@ -74,7 +76,7 @@ def delete(client: Client, kind: Kind, stored: Counterpart, remote: Record | Non
 def _push(client: Client, job: Job) -> Record:
     if job.remote is None:
         if job.stored.remote_id is not None and not job.stored.is_forced:
-            raise _Stop(TroubleKind.CHANGED, "was deleted there")
+            raise _Stop(TroubleKind.CHANGED, "others deleted it")
         return _create(client, job)
     if job.stored.remote_id is None:
         return _adopt(client, job, job.remote)
@@ -89,7 +91,10 @@ def _adopt(client: Client, job: Job, remote: Record) -> Record:
 
 
 def _create(client: Client, job: Job) -> Record:
-    """Create the record in effect, because lists show no others: after a lost answer it is found by its key."""
+    """Create the record in effect, because lists show no others: after a lost answer it is found by its key.
+
+    Its own window follows, once its id is stored.
+    """
     kind, values = job.here.kind, job.values
     fields = dict(values.fields)
     if not job.here.is_in_effect:
@@ -102,6 +107,8 @@ def _create(client: Client, job: Job) -> Record:
         if error.status != HTTPStatus.CONFLICT:
             raise
         remote = _create_without_tags(client, job, body)
+    if not job.here.is_in_effect:
+        job.keep_created(remote)
     return _write(client, job, remote, _plan(job, remote, Known(), is_forced=True))
 
 
@@ -123,7 +130,7 @@ def _create_without_tags(client: Client, job: Job, body: Mapping[str, Any]) -> R
 def _change(client: Client, job: Job, remote: Record) -> Record:
     plan = _plan(job, remote, job.stored.known, is_forced=job.stored.is_forced)
     if plan.conflicts:
-        verb = "exists there with another" if job.stored.remote_id is None else "changed there:"
+        verb = "exists there with another" if job.stored.remote_id is None else "others changed its"
         raise _Stop(TroubleKind.CHANGED, f"{verb} {content.names(plan.conflicts)}")
     return _write(client, job, remote, plan)
 

@@ -43,7 +43,7 @@ def run(client: Client, row: Upstream) -> bool:
     try:
         work.do()
     except Away:
-        work.store(Batch(()))
+        work.store(None)
         raise
     work.store(batch)
     return True
@@ -116,13 +116,16 @@ class _Work:
         for record_id in ids:
             self._write(record_id)
 
-    def store(self, batch: Batch) -> None:
-        """Store results and place in one transaction. Nothing is written if nothing is new."""
+    def store(self, batch: Batch | None) -> None:
+        """Store results and place in one transaction; None after a round that could not be completed.
+
+        Nothing is written if nothing is new.
+        """
         kept = [self._with_attempts(self._now[one]) for one in self._done if one in self._now]
         kept = [one for one in kept if one != self._before.get(one.record_id)]
         gone = [one for one in self._done if one not in self._now and one in self._before]
-        is_idle = not kept and not gone and not self._row.failures and batch.seq is None and batch.walk_id is None
-        if is_idle:
+        is_new = batch is not None and (self._row.failures or batch.seq is not None or batch.walk_id is not None)
+        if not (kept or gone or is_new):
             return
         written = len(gone) + sum(one.trouble is None for one in kept)
         with writing():
@@ -132,8 +135,9 @@ class _Work:
             counterparts.forget(self._row.no, gone)
             if any(one.kind is Kind.LOCATION and one.trouble is None for one in kept):
                 counterparts.retry_waiting(self._row.no)
-            upstreams.move(self._row.no, seq=batch.seq, walk_id=batch.walk_id)
-            upstreams.note_success(self._row.no, written)
+            upstreams.add_written(self._row.no, written)
+            if batch is not None:
+                upstreams.move(self._row.no, seq=batch.seq, walk_id=batch.walk_id)
 
     def _is_new(self, record_id: int) -> bool:
         return record_id not in self._before or self._before[record_id].remote_id is None
@@ -245,8 +249,18 @@ class _Work:
                 key = self._here[here.parent_id].key if here.parent_id in self._here else "?"
                 return stored._replace(trouble=Trouble(TroubleKind.WAITS, f"its parent {key} is not there yet"))
         stored = stored._replace(trouble=None)
-        job = push.Job(here, self._values(here), stored, self._remote.get(here.id), self._is_owned_by_other(here.id))
+        job = push.Job(
+            *(here, self._values(here), stored, self._remote.get(here.id)),
+            is_owned=self._is_owned_by_other(here.id),
+            keep_created=lambda remote: self._keep_created(stored, remote),
+        )
         return push.push(self._client, job)
+
+    def _keep_created(self, stored: Counterpart, remote: Record) -> None:
+        """Store the id of a record that lists will not show."""
+        known = stored.known._replace(base=content.of_answer(stored.kind, remote).marks)
+        with writing():
+            counterparts.keep(self._row.no, [stored._replace(remote_id=remote["id"], known=known)], clock.now())
 
     def _is_owned_by_other(self, record_id: int) -> Callable[[int], bool]:
         def is_owned(remote_id: int) -> bool:

@@ -149,13 +149,9 @@ def count_waiting(row: Upstream) -> int:
     return len(change_feed.all_records_listed(row.seq, 10_000))
 
 
-def note_success(no: int, written: int) -> None:
-    """Record that the service has answered. Call in a transaction."""
-    execute(
-        "UPDATE upstream SET failures = 0, failing_since = NULL, next_try_at = 0, last_error = NULL, "
-        "last_success_at = ?, written = written + ? WHERE no = ?",
-        (clock.now(), written, no),
-    )
+def add_written(no: int, number: int) -> None:
+    """Count records that were written. Call in a transaction."""
+    execute("UPDATE upstream SET written = written + ? WHERE no = ?", (number, no))
 
 
 def note_failure(row: Upstream, error: str, wait_seconds: float) -> None:
@@ -171,12 +167,16 @@ def note_failure(row: Upstream, error: str, wait_seconds: float) -> None:
         )
 
 
-def move(no: int, *, seq: int | None = None, walk_id: int | None = None) -> None:
-    """Record how far the changes, or the comparison, are. Call in the transaction that stores the results."""
-    if seq is not None:
-        execute("UPDATE upstream SET seq = max(seq, ?) WHERE no = ?", (seq, no))
-    if walk_id is not None:
-        execute("UPDATE upstream SET walk_id = ? WHERE no = ?", (walk_id, no))
+def move(no: int, *, seq: int | None, walk_id: int | None) -> None:
+    """Record that a round was completed, and how far the changes, or the comparison, are.
+
+    Call in the transaction that stores the results.
+    """
+    execute(
+        "UPDATE upstream SET failures = 0, failing_since = NULL, next_try_at = 0, last_error = NULL, "
+        "last_success_at = ?, seq = max(seq, ifnull(?, seq)), walk_id = ifnull(?, walk_id) WHERE no = ?",
+        (clock.now(), seq, walk_id, no),
+    )
 
 
 def begin_walk(no: int) -> None:

@@ -11,7 +11,7 @@ from edge import listeners
 from edge.database import connection
 from tests.sync.world import Box
 from tests.upstream.service import Service
-from tests.upstream.world import Sender
+from tests.upstream.world import Clock, Sender
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 @pytest.fixture
-def sender(tmp_path: Path, service: Service) -> Iterator[Sender]:
+def sender(tmp_path: Path, service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sender]:
     listeners.connect()
     box = Box(tmp_path / "box", "box")
     with box.in_use():
-        one = Sender(box, service)
+        one = Sender(box, service, Clock(monkeypatch))
         yield one
         one.client.close()
     connection.close_database()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from edge import clock
 from edge.audit.actors import shell
+from edge.database.connection import execute
 from edge.people import organizations
 from edge.records import assets, locations
 from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
+from edge.upstream import upstreams
 from tests.upstream.world import Sender
 
 
@@ -120,3 +122,16 @@ def test_records_of_another_organization_stay_here(sender: Sender) -> None:
     assets.create(sender.actor, name="Pallet", external_key="P-1")
     sender.settle()
     assert sender.service.rows("SELECT external_key FROM asset") == [("P-1",)]
+
+
+def test_copies_of_a_hub_are_left_to_the_hub(sender: Sender) -> None:
+    """Also one that was the box's own before: it is neither changed nor deleted there."""
+    own, copy = (assets.create(sender.actor, name=name, external_key=name) for name in ("OWN", "COPY"))
+    execute("INSERT INTO mirror (record_id, peer, home) VALUES (?, 0, 'Hub')", (copy.id,))
+    sender.settle()
+    assert sender.service.rows("SELECT external_key FROM asset") == [("OWN",)]
+    execute("INSERT INTO mirror (record_id, peer, home) VALUES (?, 0, 'Hub')", (own.id,))
+    execute("UPDATE asset SET name = 'Changed at the hub' WHERE id = ?", (own.id,))
+    upstreams.retry(sender.actor)
+    sender.settle()
+    assert sender.there("OWN") == ("OWN", sender.service.rows("SELECT id FROM asset")[0][0])

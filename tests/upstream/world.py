@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from edge import clock
+from edge.database.connection import FILE_NAME, open_database
 from edge.outbound import Network
 from edge.people import secrets
 from edge.upstream import rounds, upstreams
@@ -24,11 +32,22 @@ _LOCATIONS = (
 )
 
 
+class Clock:
+    """A clock that runs, and that a test can advance."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ahead, self._now = 0, clock.now
+        monkeypatch.setattr(clock, "now", lambda: self._now() + self._ahead)
+
+    def advance(self, micros: int) -> None:
+        self._ahead += micros
+
+
 class Sender:
     """Rounds are called by the test, without a thread. The database of the box is open."""
 
-    def __init__(self, box: Box, service: Service) -> None:
-        self.box, self.service, self.actor = box, service, box.actor
+    def __init__(self, box: Box, service: Service, clock: Clock) -> None:
+        self.box, self.service, self.actor, self.clock = box, service, box.actor, clock
         access = service.access
         sealed = secrets.seal(access.secret)
         upstreams.add(self.actor, NewUpstream(access.url, Network.LOOPBACK, access.client_id, sealed))
@@ -45,13 +64,23 @@ class Sender:
                 return number
         raise AssertionError("it never ends")
 
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Open the database of the service, for what others do there."""
+        with self.service.in_use():
+            yield
+        open_database(self.box.folder / FILE_NAME)
+
     def troubles(self) -> list[str]:
         return [f"{kind}: {text}" for kind, text in self.box.rows(_TROUBLES)]
 
     def assert_equal(self) -> None:
-        assert self.troubles() == []
-        for sql in (_ASSETS, _LOCATIONS):
-            assert self.service.rows(sql) == self.box.rows(sql)
+        assert self.troubles() == [], self.troubles()
+        assert self.contents(self.service) == self.contents(self.box)
+
+    def contents(self, box: Box) -> list[list[tuple[Any, ...]]]:
+        """Return all live assets and locations, without ids."""
+        return [box.rows(sql) for sql in (_ASSETS, _LOCATIONS)]
 
     def there(self, key: str) -> tuple[str, int] | None:
         """Return name and id of a live asset of the service."""

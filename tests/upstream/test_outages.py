@@ -1,0 +1,308 @@
+"""Outages, limits and deaths: nothing is lost, and nothing is written twice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from edge import clock, listeners
+from edge.errors import EdgeError
+from edge.events.checked_connection import CheckedConnection
+from edge.people import api_keys
+from edge.records import assets, locations
+from edge.records.location_tree import UNSET, Parent
+from edge.records.tags import NewTag
+from edge.sync.store import change_feed
+from edge.upstream import rounds, upstreams
+from edge.upstream.client import Client
+from edge.upstream.worker import UpstreamWorker
+from tests.sync.world import Box
+from tests.upstream.service import Service
+from tests.upstream.world import Clock, Sender
+
+
+@pytest.fixture
+def worker() -> Iterator[UpstreamWorker]:
+    one = UpstreamWorker(None, lambda: False)
+    yield one
+    one.close()
+
+
+def work(worker: UpstreamWorker) -> None:
+    while worker.work_once(upstreams.all_upstreams()):
+        pass
+
+
+def change_something(sender: Sender, chance: random.Random) -> None:
+    """Do what people do with records. Some of it is refused, which changes nothing."""
+    actor, number = sender.actor, chance.randrange(30)
+    key = f"P-{number}"
+    ids = {
+        row.external_key: row for row in assets.list_page(actor.organization_id, assets.AssetFilter(), limit=200).rows
+    }
+    row = ids.get(key)
+    tag = NewTag("rfid", f"E{chance.randrange(40)}")
+    try:
+        if row is None:
+            assets.create(actor, name=f"Pallet {number}", external_key=key, tags=[tag])
+            return
+        choice = chance.randrange(6)
+        if choice == 0:
+            assets.delete(actor, row.id)
+        elif choice == 1:
+            assets.rename(actor, row.id, f"P-{chance.randrange(30)}")
+        elif choice == 2:
+            assets.attach_tag(actor, row.id, tag)
+        elif choice == 3 and row.tags:
+            assets.detach_tag(actor, row.id, row.tags[0].id)
+        else:
+            assets.patch(actor, row.id, {"name": f"Pallet {chance.randrange(1000)}", "description": None})
+    except EdgeError:
+        return
+
+
+def test_two_days_of_outage(sender: Sender, worker: UpstreamWorker) -> None:
+    """People work on. The service is asked at most every few minutes, and has everything soon after its return."""
+    chance = random.Random(1)
+    for _ in range(20):
+        change_something(sender, chance)
+    work(worker)
+    sender.assert_equal()
+    sender.service.stop()
+    attempts, outage = 0, 48 * clock.HOUR
+    began = clock.now()
+    while clock.now() - began < outage:
+        if chance.random() < 0.5:
+            change_something(sender, chance)
+        before = sender.row.failures
+        work(worker)
+        attempts += sender.row.failures - before
+        sender.clock.advance(60 * clock.SECOND)
+    assert sender.row.last_error
+    assert "cannot be reached" in sender.row.last_error
+    assert upstreams.troubles()
+    assert 48 * 6 * 0.8 < attempts < 48 * 6 * 1.4, "about every ten minutes"
+    sender.service.start()
+    sender.clock.advance(12 * 60 * clock.SECOND)
+    work(worker)
+    for _ in range(3):  # a key that was exchanged may need another check
+        sender.clock.advance(clock.HOUR)
+        work(worker)
+    sender.assert_equal()
+    assert upstreams.troubles() == []
+    assert (sender.row.failures, sender.row.failing_since, sender.row.last_error) == (0, None, None)
+
+
+def test_the_limit_of_the_service_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a 429 no request is sent before the time that the service asks for."""
+    listeners.connect()
+    service = Service(tmp_path / "service", rate_per_second=1, rate_burst=5)
+    service.start()
+    box = Box(tmp_path / "box", "box")
+    worker = UpstreamWorker(None, lambda: False)
+    with box.in_use():
+        sender = Sender(box, service, Clock(monkeypatch))
+        try:
+            for number in range(20):
+                assets.create(sender.actor, name=f"Pallet {number}")
+            work(worker)
+            assert sender.row.last_error == "The service limits requests (429)"
+            wait = sender.row.next_try_at - clock.now()
+            assert 0 < wait < 60 * clock.SECOND
+            sent = sum_of_requests(worker)
+            work(worker)
+            assert sum_of_requests(worker) == sent, "not before its time"
+        finally:
+            worker.close()
+            sender.client.close()
+            service.stop()
+
+
+def sum_of_requests(worker: UpstreamWorker) -> int:
+    return sum(client.requests for _, _, client in worker._clients.values())
+
+
+def test_rejected_credentials_wait_for_new_ones(sender: Sender, worker: UpstreamWorker) -> None:
+    with sender.elsewhere():
+        api_keys.revoke_key(sender.service.actor, sender.service.access.client_id)
+    assets.create(sender.actor, name="Pallet")
+    work(worker)
+    assert sender.row.last_error == "The service rejects the credentials (401). Run: edge upstream new-secret"
+    assert sender.row.next_try_at > clock.now() + 200 * clock.SECOND
+
+
+def test_a_token_is_used_until_it_ends(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = []
+    exchange = Client._exchange
+
+    def counted(client: Client) -> None:
+        tokens.append(1)
+        exchange(client)
+
+    monkeypatch.setattr(Client, "_exchange", counted)
+    for number in range(10):
+        assets.create(sender.actor, name=f"Pallet {number}")
+        sender.settle()
+    assert len(tokens) == 1
+    sender.client._token_ends = 0.0
+    sender.settle()
+    assets.create(sender.actor, name="Last")
+    sender.settle()
+    assert len(tokens) == 2
+
+
+class Died(Exception):
+    """Stands for a power cut."""
+
+
+def scenario(sender: Sender) -> list[Callable[[], object]]:
+    """Return steps of people; each is done after the one before has been written, or after a death."""
+    actor = sender.actor
+
+    def first() -> None:
+        hall = locations.create(actor, name="Hall", external_key="HALL")
+        locations.create(actor, name="Row", external_key="ROW", parent=Parent(hall.id, UNSET))
+        assets.create(actor, name="Pallet", external_key="P-1", tags=[NewTag("rfid", "E1"), NewTag("rfid", "E2")])
+        later = clock.now() + clock.DAY
+        assets.create(actor, name="Later", external_key="P-2", valid_from=later)
+
+    def second() -> None:
+        row = asset(sender, "P-1")
+        assets.patch(actor, row.id, {"name": "Box", "description": "x"})
+        assets.rename(actor, row.id, "B-1")
+        assets.detach_tag(actor, row.id, row.tags[0].id)
+        assets.attach_tag(actor, row.id, NewTag("rfid", "E3"))
+
+    def third() -> None:
+        row = asset(sender, "B-1")
+        assets.patch(actor, row.id, {"name": "Crate"})
+        assets.attach_tag(actor, row.id, NewTag("rfid", "E1"))
+
+    def fourth() -> None:
+        assets.delete(actor, asset(sender, "B-1").id)
+        assets.create(actor, name="New", external_key="B-1", tags=[NewTag("rfid", "E3")])
+
+    return [first, second, third, fourth]
+
+
+def asset(sender: Sender, key: str) -> assets.AssetRow:
+    [row] = assets.list_page(sender.actor.organization_id, assets.AssetFilter([key]), limit=1).rows
+    return row
+
+
+@pytest.mark.parametrize("is_answer_lost", [False, True])
+@pytest.mark.parametrize("is_changed_meanwhile", [False, True])
+def test_a_death_at_any_request(
+    sender: Sender, monkeypatch: pytest.MonkeyPatch, is_answer_lost: bool, is_changed_meanwhile: bool
+) -> None:
+    """Every request dies once, before or after the service has acted, and nothing is doubled or in conflict."""
+    exchanged, count, next_death = Client._exchanged, 0, 2
+
+    def mortal(client: Client, *arguments: object) -> object:
+        nonlocal count, next_death
+        count += 1
+        is_fatal = count == next_death
+        if is_fatal and not is_answer_lost:
+            next_death, count = next_death + 1, 0
+            raise Died
+        answer = exchanged(client, *arguments)  # type: ignore[arg-type]
+        if is_fatal:
+            next_death, count = next_death + 1, 0
+            raise Died
+        return answer
+
+    monkeypatch.setattr(Client, "_exchanged", mortal)
+    steps = scenario(sender)
+    deaths = 0
+    while steps:
+        steps.pop(0)()
+        while True:
+            try:
+                sender.settle()
+                break
+            except Died:
+                deaths += 1
+                if is_changed_meanwhile and steps:
+                    steps.pop(0)()
+    monkeypatch.setattr(Client, "_exchanged", exchanged)
+    upstreams.retry(sender.actor)
+    sender.settle()
+    sender.assert_equal()
+    assert deaths > 3
+
+
+def test_a_death_before_the_results_are_stored(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = rounds._Work.store
+    for step in scenario(sender):
+        step()
+
+        def dead(*_: object) -> None:
+            raise Died
+
+        monkeypatch.setattr(rounds._Work, "store", dead)
+        with pytest.raises(Died):
+            sender.settle()
+        monkeypatch.setattr(rounds._Work, "store", store)
+        sender.settle()
+        sender.assert_equal()
+
+
+def test_changes_that_the_feed_has_lost_are_compared(sender: Sender) -> None:
+    row = assets.create(sender.actor, name="Pallet", external_key="P-1")
+    sender.settle()
+    assets.delete(sender.actor, row.id)
+    assets.create(sender.actor, name="Other", external_key="P-2")
+    change_feed.trim(change_feed.newest(), 1000)
+    locations.create(sender.actor, name="Dock")
+    sender.settle()
+    sender.assert_equal()
+
+
+def test_another_program_at_the_address(
+    sender: Sender, worker: UpstreamWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A captive portal answers 200 to everything."""
+    monkeypatch.setattr(Client, "_exchanged", lambda *_: (200, None, b"<html>Please sign in"))
+    assets.create(sender.actor, name="Pallet")
+    work(worker)
+    assert sender.row.last_error == "Another program, perhaps a proxy, responds at the address of the service"
+
+
+def test_the_connection_is_kept(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, connections = CheckedConnection.connect, []
+
+    def counted(connection: CheckedConnection) -> None:
+        connections.append(1)
+        connect(connection)
+
+    monkeypatch.setattr(CheckedConnection, "connect", counted)
+    for number in range(10):
+        assets.create(sender.actor, name=f"Pallet {number}")
+    sender.settle()
+    assert len(connections) == 1
+
+
+def test_a_write_without_an_answer_is_recognized(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values there are those of the lost answer, and not a change by others, although they are newer here."""
+    row = assets.create(sender.actor, name="One", external_key="P-1", tags=[NewTag("rfid", "E1")])
+    sender.settle()
+    assets.patch(sender.actor, row.id, {"name": "Two"})
+    assets.attach_tag(sender.actor, row.id, NewTag("rfid", "E2"))
+    attach = Client.attach
+
+    def lose(client: Client, *arguments: object) -> None:
+        attach(client, *arguments)  # type: ignore[arg-type]
+        raise Died
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Client, "attach", lose)
+        with pytest.raises(Died):
+            sender.settle()
+    assert sender.there("P-1") == ("Two", sender.service.rows("SELECT id FROM asset")[0][0])
+    assets.patch(sender.actor, row.id, {"name": "Three"})
+    assets.detach_tag(sender.actor, row.id, asset(sender, "P-1").tags[1].id)
+    sender.settle()
+    sender.assert_equal()
