@@ -352,7 +352,8 @@ def _cursor(value: Any) -> Cursor:
 
 
 def _short(value: Any) -> str:
+    """Return a text that both databases can store: PostgreSQL has no NUL. Raises ValueError."""
     text = str(value)
-    if len(text) > LONGEST_NAME:
-        raise ValueError("a name that is too long")
+    if len(text) > LONGEST_NAME or not text.isprintable():
+        raise ValueError("a name that is too long or has characters that cannot be printed")
     return text

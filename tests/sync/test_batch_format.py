@@ -161,6 +161,19 @@ def test_a_hub_requests_an_unknown_track(ber: SiteBox) -> None:
     assert answer["needs"]["tracks"] == [99]
 
 
+@pytest.mark.parametrize("name", ["instance", "box", "epoch"])
+def test_a_hub_refuses_names_that_postgresql_cannot_store(ber: SiteBox, name: str) -> None:
+    """Such an epoch would keep the history of all sites from being moved back."""
+    ber.join()
+    greeting = json.loads(json.dumps(QUESTIONS["hello"]))
+    if name == "epoch":
+        greeting["cursor"][0] = "5f0c\0"
+    else:
+        greeting[name] = "5f0c\0"
+    with pytest.raises(Unreadable):
+        ber.hub.answer(ber.site_no, "hello", batch_format.pack(greeting))
+
+
 def test_a_hub_accepts_the_requests_of_that_version(ber: SiteBox) -> None:
     answers = talk(ber)
     for name, answer in answers.items():
