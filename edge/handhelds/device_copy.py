@@ -7,28 +7,34 @@ so no change log is needed.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from edge.budget import MB
 from edge.database.connection import execute, reading
 from edge.tracking.shown_positions import SHOWN
 from edge.validation import json_text
 
 BUCKETS = 1024
 MAX_ASSETS = 20_000  # the most recently seen ones; more would load slowly on a handheld
+MAX_CODES = 100_000  # of these assets: each can have 500 tags, and a code takes up to 400 bytes of memory
+TOGETHER = 100  # assets whose codes are read at once
+MEMORY = 24 * MB  # for one copy; a few with the longest codes take twice as much
 DIGEST_LENGTH = 8
 EMPTY = "-" * DIGEST_LENGTH
 
 # Last-seen times are rounded down to 10 minutes, so reads of a stationary asset do not change its bucket each time.
 _ASSETS = f"""
 SELECT a.id, a.external_key, a.name, p.location_id, p.dwell_started_at / 1000000,
-       p.last_seen_at / 600000000 * 600,
-       (SELECT json_group_array(code) FROM (
-            SELECT value AS code FROM tag WHERE asset_id = a.id AND deleted_at IS NULL
-            UNION SELECT gs1_key FROM tag WHERE asset_id = a.id AND deleted_at IS NULL AND gs1_key IS NOT NULL))
+       p.last_seen_at / 600000000 * 600
 FROM asset a LEFT JOIN {SHOWN} p ON p.asset_id = a.id
 WHERE a.organization_id = ? AND a.deleted_at IS NULL
 ORDER BY p.last_seen_at DESC, a.id LIMIT {MAX_ASSETS}
+"""
+_CODES = """
+SELECT asset_id, value, gs1_key FROM tag
+WHERE asset_id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL
 """
 
 
@@ -47,11 +53,26 @@ def buckets(organization_id: int) -> list[Bucket]:
     """Return all buckets in the order of their numbers."""
     rows_by_bucket: list[list[list[Any]]] = [[] for _ in range(BUCKETS)]
     with reading():
-        for *row, codes in execute(_ASSETS, (organization_id,)):
-            rows_by_bucket[row[0] % BUCKETS].append([*row, sorted(json_text.decode(codes))])
+        for row in _rows_with_codes(organization_id):
+            rows_by_bucket[row[0] % BUCKETS].append(row)
     for rows in rows_by_bucket:
         rows.sort()
     return [Bucket(_digest(rows), rows) for rows in rows_by_bucket]
+
+
+def _rows_with_codes(organization_id: int) -> Iterator[list[Any]]:
+    """Yield the rows, the most recently seen assets first, as long as their codes fit."""
+    found, room = execute(_ASSETS, (organization_id,)).fetchall(), MAX_CODES
+    for start in range(0, len(found), TOGETHER):
+        some = found[start : start + TOGETHER]
+        codes: dict[int, set[str]] = {row[0]: set() for row in some}
+        for asset_id, value, identity in execute(_CODES, (json_text.text(list(codes)),)):
+            codes[asset_id].update(filter(None, (value, identity)))
+        for row in some:
+            room -= len(codes[row[0]])
+            if room < 0:
+                return
+            yield [*row, sorted(codes[row[0]])]
 
 
 def changed_buckets(organization_id: int, digests: str) -> list[tuple[int, Bucket]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from edge import clock
 from edge.audit.actors import shell
 from edge.handhelds import device_copy
@@ -72,3 +74,19 @@ def test_an_asset_seen_constantly_is_sent_at_most_every_ten_minutes(cast: Cast) 
     assert refresh(cast.acme, copy) == 0
     see(cast.acme, pallet, dock, start + 601 * clock.SECOND)
     assert refresh(cast.acme, copy) == 1
+
+
+def test_a_copy_has_a_limited_number_of_codes(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 500 tags for each of 20,000 assets it would take more memory than the service has."""
+    dock = locations.create(shell(cast.acme), name="Dock 1").id
+    ids = []
+    for number in range(4):
+        tags = [NewTag("barcode", f"{number}-{at}") for at in range(2)]
+        ids.append(assets.create(shell(cast.acme), name="Pallet", tags=tags).id)
+        see(cast.acme, ids[-1], dock, clock.now() - (4 - number) * clock.HOUR)
+    monkeypatch.setattr(device_copy, "MAX_CODES", 5)
+    monkeypatch.setattr(device_copy, "TOGETHER", 3)
+    copy: Copy = {}
+    refresh(cast.acme, copy)
+    assert set(rows(copy)) == {ids[3], ids[2]}, "those that were seen last"
+    assert rows(copy)[ids[3]][-1] == ["3-0", "3-1"]

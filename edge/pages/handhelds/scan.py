@@ -10,6 +10,7 @@ from flask import Response, abort, g, jsonify, render_template, request
 
 from edge import clock
 from edge.audit.actors import Actor, on_behalf_of
+from edge.budget import WORK
 from edge.errors import EdgeError, HistoryUnavailable
 from edge.handhelds import attach, device_copy, scans, stock_takes
 from edge.handhelds.scans import Answer, Result, Submitted
@@ -167,9 +168,10 @@ def scan_assets() -> Response:
     digests = json_object().get("digests")
     if not isinstance(digests, str):
         abort(400, "digests: the device's own, one after the other")
-    buckets = device_copy.changed_buckets(current_session().organization_id, digests)
-    content = json_text.encode([[no, bucket.digest, bucket.rows] for no, bucket in buckets])
-    return compressed(content, "application/json")
+    with WORK.holding(device_copy.MEMORY):
+        buckets = device_copy.changed_buckets(current_session().organization_id, digests)
+        content = json_text.encode([[no, bucket.digest, bucket.rows] for no, bucket in buckets])
+        return compressed(content, "application/json")
 
 
 @pages.post("/scan/batch")
