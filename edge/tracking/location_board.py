@@ -146,8 +146,10 @@ class LocationCodes(NamedTuple):
     codes: tuple[str, ...]
 
 
-_CODES = """
+MOST_CODES = 100_000  # of all locations: each can have 500 tags
+_CODES = f"""
 SELECT location_id, value FROM tag WHERE organization_id = ? AND location_id IS NOT NULL AND deleted_at IS NULL
+LIMIT {MOST_CODES}
 """
 
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
+from edge.budget import MB
 from edge.database.connection import execute
 from edge.doors.passage_copies import SentDoor, SentPassage
-from edge.errors import NotFound
+from edge.errors import Conflict, NotFound
+from edge.sync.store import outgoing
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import (
     AntennaName,
@@ -29,6 +32,9 @@ from edge.tracking import returned_copies
 from edge.tracking.copies import StayColumns
 
 RECORDS = 1000  # per page
+MOST_OF_ASSETS = 4 * MB  # metadata and tags of a page, and original records in conflicts
+MOST_OF_LOCATIONS = 8 * MB  # their tags, and original records in conflicts
+MOST_NAMES = 20_000  # of readers, antennas or people
 TRACKS = 2000
 PASSAGES = 5000
 STAYS = 20_000
@@ -44,11 +50,15 @@ class CopyPage(NamedTuple):
 
 
 def locations(peer: Peer) -> CopyPage:
-    """Return all locations, with the names of readers, antennas and people."""
-    records_here = [
-        _as_at_site(LocationRecord, row) for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2, None))
-    ]
-    kept = _kept_in_conflicts(peer.no, Kind.LOCATION)
+    """Return all locations, with the names of readers, antennas and people. Raises Conflict if they are too large."""
+    records_here: list[LocationRecord] = []
+    size = sum(_sizes_in_conflicts(peer.no, Kind.LOCATION).values())
+    for row in execute(_LOCATIONS, (peer.no, len(peer.code) + 2, None)):
+        size += len(row[-1])
+        if size > MOST_OF_LOCATIONS:
+            raise Conflict("the locations of this site have too many tags to be fetched")
+        records_here.append(_as_at_site(LocationRecord, row))
+    kept = _kept_in_conflicts(peer.no, Kind.LOCATION, [row.ref for row in records_here])
     records = [LocationRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
     readers, people = _names(peer.no, Kind.READER), _names(peer.no, Kind.PERSON)
     return CopyPage(_batch(locations=records, readers=readers, people=people, antennas=_antennas(peer.no)), None)
@@ -56,10 +66,28 @@ def locations(peer: Peer) -> CopyPage:
 
 def assets(peer: Peer, after: int) -> CopyPage:
     """Return assets whose home is, or was, the site."""
-    records_here = [_as_at_site(AssetRecord, row) for row in execute(_ASSETS, (peer.no, after, RECORDS))]
-    kept = _kept_in_conflicts(peer.no, Kind.ASSET)
+    found = execute(_REFS, (peer.no, after, RECORDS)).fetchall()
+    refs = [ref for _, ref in found[: _fitting(peer, found)]]
+    records_here = [
+        _as_at_site(AssetRecord, row)
+        for ref in refs
+        for row in execute(_ASSET.format("link.remote_id") + "AND link.remote_id = ?2", (peer.no, ref))
+    ]
+    kept = _kept_in_conflicts(peer.no, Kind.ASSET, refs)
     records = [AssetRecord._make(kept[row.ref]) if row.ref in kept else row for row in records_here]
-    return CopyPage(_batch(assets=records), [records_here[-1].ref] if len(records_here) == RECORDS else None)
+    is_last = len(refs) == len(found) < RECORDS
+    return CopyPage(_batch(assets=records), None if is_last else [refs[-1]])
+
+
+def _fitting(peer: Peer, found: Sequence[tuple[int, int]]) -> int:
+    """Return how many leading assets (id here, ref) fit into a page."""
+    if not found:
+        return 0
+    ids = [local_id for local_id, _ in found]
+    most = outgoing.count_fitting(peer.organization_id, ids, MOST_OF_ASSETS, "asset")
+    sizes = _sizes_in_conflicts(peer.no, Kind.ASSET, [ref for _, ref in found])
+    totals = accumulate(sizes.get(ref, 0) for _, ref in found[:most])
+    return max(1, sum(total <= MOST_OF_ASSETS for total in totals))
 
 
 def record(peer: Peer, remote_id: int) -> Any:
@@ -115,19 +143,33 @@ def _as_at_site(kind: Any, row: Sequence[Any]) -> Any:
     return kind(*row[:-1], tag_pairs(row[-1]))
 
 
-def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
+def _kept_in_conflicts(site_no: int, kind: Kind, refs: Sequence[int]) -> dict[int, Sequence[Any]]:
     """Return the original records in conflicts, since their copies here are incomplete."""
-    rows = execute("SELECT remote_id, record FROM conflict WHERE peer = ? AND kind = ?", (site_no, kind))
+    rows = execute(f"SELECT remote_id, record {_IN_CONFLICT}", (site_no, kind, json.dumps(refs)))
     return {ref: json.loads(record) for ref, record in rows}
 
 
+def _sizes_in_conflicts(site_no: int, kind: Kind, refs: Sequence[int] | None = None) -> dict[int, int]:
+    chosen = None if refs is None else json.dumps(refs)
+    return dict(execute(f"SELECT remote_id, length(record) {_IN_CONFLICT}", (site_no, kind, chosen)).fetchall())
+
+
+_IN_CONFLICT = (
+    "FROM conflict WHERE peer = ?1 AND kind = ?2 AND (?3 IS NULL OR remote_id IN (SELECT value FROM json_each(?3)))"
+)
+
+
 def _names(site_no: int, kind: Kind) -> dict[int, str]:
-    rows = execute("SELECT remote_id, name FROM remote_name WHERE site_no = ? AND kind = ?", (site_no, kind))
+    rows = execute(
+        "SELECT remote_id, name FROM remote_name WHERE site_no = ? AND kind = ? LIMIT ?", (site_no, kind, MOST_NAMES)
+    )
     return dict(rows.fetchall())
 
 
 def _antennas(site_no: int) -> list[AntennaName]:
-    rows = execute("SELECT remote_reader, port, name FROM remote_antenna_name WHERE site_no = ?", (site_no,))
+    rows = execute(
+        "SELECT remote_reader, port, name FROM remote_antenna_name WHERE site_no = ? LIMIT ?", (site_no, MOST_NAMES)
+    )
     return [AntennaName(*row) for row in rows]
 
 
@@ -157,8 +199,9 @@ _ASSET = (
     f"r.valid_to, ifnull(link.created_at, r.created_at), r.updated_at, r.deleted_at, {_TAGS.format('asset')} "
     "FROM link JOIN asset r ON r.id = link.local_id WHERE link.peer = ?1 "
 )
-_ASSETS = (
-    _ASSET.format("min(link.remote_id)") + "AND link.remote_id > 0 GROUP BY r.id HAVING ref > ?2 ORDER BY ref LIMIT ?3"
+_REFS = (
+    "SELECT local_id, min(remote_id) AS ref FROM link JOIN asset r ON r.id = local_id "
+    "WHERE peer = ?1 AND remote_id > 0 GROUP BY local_id HAVING ref > ?2 ORDER BY ref LIMIT ?3"
 )
 _LOCATIONS = (
     f"SELECT link.remote_id, {_REF.format('r.parent_id', 'NULL')}, substr(r.external_key, ?2), r.name, "
