@@ -37,6 +37,7 @@ MOST_DEPTH = 100
 _LONGEST_CELL = 33_000  # characters; Excel allows 32,767
 _SIGNATURE = b"PK\x03\x04"
 _BLOCK = 65_536
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # LZMA may ask for gigabytes
 # What the libraries raise for damaged files; `SyntaxError` is that of XML.
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, expat.ExpatError, SyntaxError, LookupError, ValueError, TypeError),
@@ -74,6 +75,8 @@ def _check(data: bytes) -> None:
             raise _too_large("its parts")
         if len({member.filename for member in members}) < len(members):
             raise _unusable("The file is not an Excel workbook: a part occurs twice")
+        if any(member.compress_type not in _COMPRESSIONS for member in members):
+            raise _unusable("The file is not an Excel workbook: it is compressed in another way than Excel does")
         for member in members:
             name = member.filename.lower()
             is_sheet, is_texts = "/worksheets/" in name, "sharedstrings" in name

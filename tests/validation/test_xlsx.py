@@ -150,3 +150,15 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xlsx, "find_spec", lambda _: None)
     with pytest.raises(Invalid, match=r"pip install 'edge\[xlsx\]'"):
         xlsx.table_of(workbook(["name"]), 10)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_file_compressed_in_another_way_is_refused_unread(compression: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LZMA keeps as much of the content in memory as the file asks for."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(workbook(["name"], ["A"]))) as old, zipfile.ZipFile(file, "w", compression) as new:
+        for part in old.namelist():
+            new.writestr(part, old.read(part))
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: pytest.fail("it was unpacked"))
+    with pytest.raises(Invalid, match="compressed in another way"):
+        xlsx.table_of(file.getvalue(), 10)
