@@ -22,7 +22,7 @@ from edge.pages.forms import Errors, errors_of, search_text, text, whole
 from edge.pages.guard import actor, current_or_none, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.polling import fragment
-from edge.pages.translation import gettext, language
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.services import services
@@ -165,7 +165,7 @@ def show_muster(muster_id: int) -> str:
 def muster_now(muster_id: int) -> Response:
     """Return counts and lists. The page polls this."""
     values = _values(muster_id)
-    content = (values["one"], values["missing"], values["safe"], values["points"], values["is_behind"], language())
+    content = (values["one"], values["missing"], values["safe"], values["points"], values["is_behind"])
     return fragment("muster/_muster.html", content, **values)
 
 

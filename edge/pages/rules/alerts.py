@@ -12,7 +12,7 @@ from edge.pages.forms import search_text, text, whole
 from edge.pages.guard import actor, current_session, has_role, pages, require_role
 from edge.pages.notices import done
 from edge.pages.polling import fragment
-from edge.pages.translation import gettext, language
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.rules import alerts, rules
 from edge.rules.alerts import Alert, AlertFilter
@@ -35,14 +35,14 @@ def list_alerts() -> str:
 def alerts_now() -> Response:
     """Return the list. The page polls this."""
     values = _alerts_now()
-    return fragment("rules/_alerts.html", (values["rows"], values["more"], values["total"], language()), **values)
+    return fragment("rules/_alerts.html", (values["rows"], values["more"], values["total"]), **values)
 
 
 @pages.get("/alerts/open")
 @require_role(Role.VIEWER)
 def open_alerts_now() -> Response:
     """Return the newest open alerts. Board and plans poll this."""
-    return fragment("rules/_open.html", (*open_alerts(), language()))
+    return fragment("rules/_open.html", open_alerts())
 
 
 @pages.post("/alerts/<int:no>/acknowledge")
