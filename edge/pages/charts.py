@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -173,10 +173,10 @@ def dwell_times(stays: Iterable[Stay], edges: Sequence[int]) -> list[dict[int, t
 
 
 def names_of(edges: Sequence[int]) -> list[str]:
-    """Name the periods between edges: `2026-03-02 14:00` for hours, `2026-03-02` for days."""
+    """Name the periods between edges: `2026-03-02 14:00` for hours, `2026-03-02` for days, as in `formatting`."""
     is_by_hour = len(edges) > 1 and edges[1] - edges[0] <= clock.HOUR
-    moments = [formatting.moment(edge) for edge in edges[:-1]]
-    return moments if is_by_hour else [moment[:10] for moment in moments]
+    name_of = formatting.moment if is_by_hour else formatting.day
+    return [name_of(edge) for edge in edges[:-1]]
 
 
 def _slot(number: int, slots: int) -> tuple[float, float]:
@@ -194,5 +194,5 @@ def _short(name: str) -> str:
     """Shorten a name to `14:00` for an hour or `2 Mar` for a day, as usual in the language of the page."""
     if len(name) > len("2026-03-02"):
         return name[-5:]
-    day = date.fromisoformat(name)
+    day = datetime.strptime(name, formatting.date_pattern())
     return gettext("%(day)s %(month)s") % {"day": day.day, "month": gettext(MONTHS[day.month - 1])}

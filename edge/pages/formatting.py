@@ -22,6 +22,9 @@ ROLES = {
 # Between groups of digits and before decimals, by language.
 _SEPARATORS = {"de": ".,", "es": ".,", "fr": "\u202f,", "pl": "\u00a0,"}
 
+ISO_DATE = "%Y-%m-%d"
+_DATES = {"de": "%d.%m.%Y", "es": "%d/%m/%Y", "fr": "%d/%m/%Y", "pl": "%d.%m.%Y"}
+
 WORTH_SHOWING = 10 * 60 * clock.SECOND  # same value in `times.js`
 
 
@@ -76,16 +79,30 @@ def at(micros: int | None, otherwise: str = "", *, seconds: bool = False) -> Mar
 
 
 def moment(micros: int) -> str:
-    """Format as `2026-03-02 08:15` in the time zone of the site."""
-    shown = clock.to_datetime(micros)
-    with suppress(OverflowError):  # at the limits of the calendar only UTC can be shown
-        shown = shown.astimezone(services().zone)
-    return f"{shown:%Y-%m-%d %H:%M}".rjust(len("2026-03-02 08:15"), "0")
+    """Format as `2026-03-02 08:15`, or as usual in the language of the page, in the time zone of the site."""
+    return _local(micros, f"{date_pattern()} %H:%M")
 
 
 def day(micros: int) -> str:
-    """Format as `2026-03-02` in the time zone of the site."""
-    return moment(micros)[:-6]
+    """Format as `2026-03-02`, or as usual in the language of the page, in the time zone of the site."""
+    return _local(micros, date_pattern())
+
+
+def day_of_form(micros: int) -> str:
+    """Format as `2026-03-02` for a form field, in the time zone of the site."""
+    return _local(micros, ISO_DATE)
+
+
+def date_pattern() -> str:
+    """Return the format of dates in the language of the page, as for `strftime`."""
+    return _DATES.get(language(), ISO_DATE)
+
+
+def _local(micros: int, pattern: str) -> str:
+    shown = clock.to_datetime(micros)
+    with suppress(OverflowError):  # at the limits of the calendar only UTC can be shown
+        shown = shown.astimezone(services().zone)
+    return shown.strftime(pattern.replace("%Y", f"{shown.year:04}"))
 
 
 def lasting(since: int) -> Markup:

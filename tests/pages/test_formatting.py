@@ -11,10 +11,11 @@ from flask import Flask
 from edge import clock
 from edge.audit.actors import shell
 from edge.errors import Unavailable
-from edge.pages import formatting
+from edge.pages import charts, formatting
 from edge.people import sessions
 from edge.people.people import Role
 from edge.records import assets
+from edge.tracking.flows import Span
 from edge.validation import bodies
 from edge.validation.body import decode
 from tests.application import change, make_app
@@ -64,6 +65,19 @@ def test_times_are_those_of_the_site(cast: Cast, zone: str, shown: str) -> None:
     moment = clock.to_micros(clock.to_datetime(0).replace(year=2026, month=3, day=2, hour=8, minute=15))
     with app.app_context():
         assert shown in formatting.at(moment)
+
+
+@pytest.mark.parametrize(
+    ("language", "shown"), [("en", "2026-03-02"), ("de", "02.03.2026"), ("fr", "02/03/2026"), ("pl", "02.03.2026")]
+)
+def test_dates_are_written_as_usual_in_the_language(app: Flask, language: str, shown: str) -> None:
+    moment = clock.to_micros(clock.to_datetime(0).replace(year=2026, month=3, day=2, hour=8, minute=15))
+    with app.test_request_context(headers={"Accept-Language": language}):
+        assert (formatting.day(moment), formatting.moment(moment)) == (shown, f"{shown} 08:15")
+        assert charts.names_of([moment, moment + clock.DAY, moment + 2 * clock.DAY])[0] == shown
+        assert formatting.day_of_form(moment) == "2026-03-02"
+        span = Span(moment, moment + clock.DAY, 0, 0, 0, 0)
+        assert charts.presence([span], [shown]).labels[0].startswith("2")
 
 
 def test_a_page_with_times_names_their_zone(sign_in_as: SignIn, site: Site) -> None:

@@ -56,14 +56,14 @@ def asset_page(
     asset = assets.get_any(current_session().organization_id, asset_id)
     loan = loans.find(organization_id, asset.id)
     if loan and not loan_errors:
-        borrower, due = loan.borrower, formatting.day(loan.last_moment) if loan.last_moment else ""
+        borrower, due = loan.borrower, formatting.day_of_form(loan.last_moment) if loan.last_moment else ""
     return render_template(
         "records/asset.html",
         loan=loan,
         loan_errors=loan_errors or {},
         borrower=borrower,
         due=due,
-        today=formatting.day(clock.now()),
+        today=formatting.day_of_form(clock.now()),
         asset=asset,
         home=home_name(current_session().organization_id, asset.id),
         metadata=metadata_fields.shown(asset.metadata),
