@@ -19,6 +19,7 @@ from edge.operations.upgrade.pending_upgrade import is_pending
 from edge.pages import blueprint, cookies
 from edge.pages.probes import probes
 from edge.services import Services
+from edge.texts import N_
 
 # Limit for all statements of a read, or one statement of a write. The client is advised to request less.
 STATEMENT_SECONDS = 5.0
@@ -68,7 +69,7 @@ def _watch_requests(app: Flask, installed: Services) -> None:
         limit_statements(STATEMENT_SECONDS, for_all=request.method in _READING)
         hide_people(True)  # until the guard of the pages or an endpoint knows that the caller may see them
         if request.method not in _READING and is_pending(installed.config.data_dir):
-            raise Unavailable("An upgrade is being completed; try again in a few seconds")
+            raise Unavailable(N_("An upgrade is being completed; try again in a few seconds"))
 
     @app.after_request
     def measure(response: Response) -> Response:

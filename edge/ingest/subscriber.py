@@ -28,6 +28,7 @@ from edge.ingest.messages import Message
 from edge.ingest.mqtt_framing import Delivery, Wire
 from edge.ingest.sessions import REFUSED, Attempts, Broker, Client, Session, connect, deliveries, make_client
 from edge.ingest.writer import Writer
+from edge.texts import N_, fill
 from edge.validation.topics import DOCTOR_TOPIC, matches
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,11 @@ log = logging.getLogger(__name__)
 PING_EVERY_SECONDS = 10.0
 PING_LOST_SECONDS = 45.0
 TURN_SECONDS = 0.5
+
+LOST = N_("the connection to broker %(host)s was lost: %(reason)s")
+UNREACHABLE = N_("broker %(host)s cannot be reached: %(reason)s")
+REFUSED_BY = N_("broker %(host)s refused the connection: %(reason)s")
+DENIED = N_("the broker denied the subscription to %(topics)s; check its ACL")
 PAUSE_SECONDS = 0.02
 SURELY_QUIET = 3  # pauses; TCP may delay data for two
 WORTH_A_TURN = 64  # messages
@@ -98,7 +104,7 @@ class Subscriber:
         self._is_own: Callable[[str], bool] = lambda _: False
         self._marker = self._marker_sent = self._marker_seen = 0  # see `drain`
         self._is_connected = False
-        self._problem = "not connected yet"
+        self._problem = N_("not connected yet")
         self._refusal = ""  # reason why the broker refused the connection
         self._ping_sent = self._ping_seen = 0.0
         self._received = 0
@@ -190,12 +196,10 @@ class Subscriber:
                 self._serve_connection()
                 backoff = 1.0 if self._ping_seen else backoff
             except OSError as error:
-                problem = (
-                    "the connection to broker {} was lost" if self._is_connected else "broker {} cannot be reached"
-                )
-                self._lost(f"{problem.format(_host_of(self._broker.url))}: {error}")
+                problem = LOST if self._is_connected else UNREACHABLE
+                self._lost(fill(problem, host=_host_of(self._broker.url), reason=str(error)))
             except Exception:
-                self._lost("an unexpected error ended the connection to the broker; see the log")
+                self._lost(N_("an unexpected error ended the connection to the broker; see the log"))
                 log.exception("Unexpected error in the connection to the broker; reconnecting")
             for session in self._additional if not self._stopping.is_set() else ():
                 session.lost("waits for the first session")
@@ -314,7 +318,7 @@ class Subscriber:
             if code.value >= REFUSED
         ]
         if refused:
-            self._problem = f"the broker denied the subscription to {', '.join(refused)}; check its ACL"
+            self._problem = fill(DENIED, topics=", ".join(refused))
             log.error("MQTT: %s", self._problem)
         else:
             log.info("MQTT: connected to %s", _host_of(self._broker.url))
@@ -327,9 +331,9 @@ class Subscriber:
             return
         host = _host_of(self._broker.url)
         if self._refusal:
-            self._lost(f"broker {host} refused the connection: {self._refusal}")
+            self._lost(fill(REFUSED_BY, host=host, reason=self._refusal))
         else:
-            self._lost(f"the connection to broker {host} was lost: {reason}")
+            self._lost(fill(LOST, host=host, reason=str(reason)))
 
     def _lost(self, problem: str) -> None:
         if self._is_connected or problem != self._problem:

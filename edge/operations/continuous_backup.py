@@ -83,7 +83,7 @@ def drive_fault(folder: Path, data_dir: Path) -> str | None:
         probe.write_bytes(b"x" * 4096)
         probe.unlink()
     except OSError as error:
-        return fill(N_("%(folder)s cannot be written: %(error)s"), folder=folder, error=error)
+        return fill(N_("%(folder)s cannot be written: %(error)s"), folder=folder, error=str(error))
     return None
 
 
@@ -178,7 +178,7 @@ class ContinuousBackup:
                 try:
                     self._note(self._look())
                 except (EdgeError, OSError) as error:  # the drive was pulled out during the check
-                    self._note(fill(N_("%(folder)s cannot be used: %(error)s"), folder=self._folder, error=error))
+                    self._note(fill(N_("%(folder)s cannot be used: %(error)s"), folder=self._folder, error=str(error)))
                 self._stopping.wait(LOOK_SECONDS)
         finally:
             self._end()

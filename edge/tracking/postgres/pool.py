@@ -32,8 +32,8 @@ PART = 5_000  # rows
 IDLE_SECONDS = 120  # within a transaction: between its statements the hub writes to its own database
 AWAY = N_("The history is in PostgreSQL, which cannot be reached now. Positions are current. Try again")
 TOO_SLOW = N_("The history is in PostgreSQL, which took too long. Choose a shorter period")
-BUSY = "The history is in PostgreSQL, which is busy. Try again"
-FULL = "The history is in PostgreSQL, which has no disk space, memory or connections left. Positions are current"
+BUSY = N_("The history is in PostgreSQL, which is busy. Try again")
+FULL = N_("The history is in PostgreSQL, which has no disk space, memory or connections left. Positions are current")
 
 _lock = threading.Lock()
 _pools: dict[str, ConnectionPool[Connection]] = {}

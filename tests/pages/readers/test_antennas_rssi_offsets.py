@@ -122,7 +122,9 @@ def test_an_offset_is_removed_and_a_named_antenna_is_called_by_its_name(
     assert "-4.5 dB" in page
     assert "Antenna north" in page
     admin.send("/language", {"language": "pl"})
-    assert "Antena north" in admin.get(f"/readers/{reader_id}/antennas").text
+    page = admin.get(f"/readers/{reader_id}/antennas").text
+    assert "Antena north" in page
+    assert "-4,5 dB" in page
     admin.post(path, {"rssi_offset": ""})
     admin.post(path, {"port": "north", "rssi_offset": ""})
     assert offsets_of(cast.acme) == ({}, {})
