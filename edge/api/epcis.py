@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any
 from urllib.parse import urlencode
 
 from flask import Blueprint, Flask, Response, request
@@ -18,8 +17,9 @@ from edge.api.envelope import ApiError
 from edge.budget import MB, WORK
 from edge.database.connection import domain_error
 from edge.epcis import query
+from edge.epcis.documents import VERSIONS, query_document
 from edge.epcis.names import Names
-from edge.epcis.query import Event, Place, Query
+from edge.epcis.query import Place, Query
 from edge.people.tokens import Principal
 from edge.services import services
 from edge.validation import json_text, times
@@ -27,12 +27,10 @@ from edge.validation import json_text, times
 blueprint = Blueprint("epcis", __name__)
 
 SCOPE = "tracking:read"
-CONTEXT = "https://ref.gs1.org/standards/epcis/2.0.0/epcis-context.jsonld"
 PER_PAGE = 30
 MOST_PER_PAGE = 1_000
 MOST_VALUES = 100  # of one filter
 _MEMORY = 12 * MB
-_VERSIONS = {"GS1-EPCIS-Version": "2.0.0", "GS1-CBV-Version": "2.0.0"}
 _TIMES = ("GE_eventTime", "LT_eventTime", "GE_recordTime", "LT_recordTime")
 _LISTS = (
     *("eventType", "EQ_action", "EQ_bizStep", "EQ_disposition", "EQ_readPoint", "EQ_bizLocation"),
@@ -74,7 +72,7 @@ def _refuse(error: Exception) -> Response:
         "detail": shown["detail"],
     }
     response.set_data(json_text.encode(problem))
-    response.headers.update({"Content-Type": "application/problem+json", "Cache-Control": "no-store", **_VERSIONS})
+    response.headers.update({"Content-Type": "application/problem+json", "Cache-Control": "no-store", **VERSIONS})
     return response
 
 
@@ -86,24 +84,13 @@ def _events(principal: Principal) -> Response:
         events, place = query.page(
             principal.organization_id, chosen, names, services().zone, _place(filters), _per_page()
         )
-        response = Response(json_text.encode(_document(events)), content_type=_content_type())
-    response.headers.update({"Cache-Control": "no-store", "GS1-EPC-Format": _format(), **_VERSIONS})
+        response = Response(json_text.encode(query_document(events, clock.now())), content_type=_content_type())
+    response.headers.update({"Cache-Control": "no-store", "GS1-EPC-Format": _format(), **VERSIONS})
     response.vary.update(("Accept", "GS1-EPC-Format"))
     if place is not None:
         more = urlencode({**filters, "perPage": _per_page(), "nextPageToken": _token(filters, place)})
         response.headers["Link"] = f'<{_base()}/epcis/events?{more}>; rel="next"'
     return response
-
-
-def _document(events: list[Event]) -> dict[str, Any]:
-    results = {"queryName": "SimpleEventQuery", "resultsBody": {"eventList": events}}
-    return {
-        "@context": [CONTEXT],
-        "type": "EPCISQueryDocument",
-        "schemaVersion": "2.0",
-        "creationDate": clock.rfc3339(clock.now()),
-        "epcisBody": {"queryResults": results},
-    }
 
 
 def _base() -> str:

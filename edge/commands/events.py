@@ -11,7 +11,7 @@ from edge.audit.actors import Actor
 from edge.commands.context import NETWORK, ask_password, for_actor, for_organization, location_id_of, print_table
 from edge.errors import NotFound, Unavailable
 from edge.events import destinations, validation
-from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.outbound import Network
 from edge.people import secrets
@@ -32,13 +32,17 @@ def events() -> None:
 @click.argument("url")
 @_ON
 @_LOCATION
+@click.option("--epcis", "is_epcis", is_flag=True, help="Send EPCIS 2.0 documents: moves and passages only.")
 @NETWORK
 @for_actor
-def add_webhook(actor: Actor, name: str, url: str, kinds: tuple[str, ...], location: str | None, network: str) -> None:
+def add_webhook(
+    actor: Actor, name: str, url: str, kinds: tuple[str, ...], location: str | None, is_epcis: bool, network: str
+) -> None:
     """Send events to URL by POST, signed as Standard Webhooks specifies. Prints the secret once."""
     checked = validation.webhook_url(url, is_on_internet=network == Network.INTERNET)
     secret = new_webhook_secret()
-    row = _add(actor, DestinationKind.WEBHOOK, name, checked, secret, kinds, location, network)
+    body_format = BodyFormat.EPCIS if is_epcis else BodyFormat.EDGE
+    row = _add(actor, DestinationKind.WEBHOOK, name, checked, secret, kinds, location, network, body_format=body_format)
     click.echo(f"Added {row.name}. The receiver verifies signatures with this secret, shown only once:\n")
     click.echo(secret)
     click.echo(f"\nTry it: edge events test {_quoted(row.name)}")
@@ -187,12 +191,15 @@ def _add(
     location: str | None,
     network: str,
     topic: str = "",
+    body_format: BodyFormat = BodyFormat.EDGE,
 ) -> Destination:
-    selection = Filter(validation.event_kinds(kinds or KINDS, KINDS), location_id_of(actor.organization_id, location))
-    title = values.name("name", name)
-    return destinations.add(
-        actor, NewDestination(kind, title, url, secrets.seal(secret), selection, Network(network), topic)
+    possible = sorted(EPCIS_KINDS) if body_format is BodyFormat.EPCIS else KINDS
+    selection = Filter(
+        validation.event_kinds(kinds or possible, possible), location_id_of(actor.organization_id, location)
     )
+    title = values.name("name", name)
+    new = NewDestination(kind, title, url, secrets.seal(secret), selection, Network(network), topic, body_format)
+    return destinations.add(actor, new)
 
 
 def _find(organization_id: int, name: str) -> Destination:

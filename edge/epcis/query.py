@@ -8,7 +8,7 @@ a next page.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -94,6 +94,31 @@ def page(
             if examined >= MOST_EXAMINED and source < len(_SOURCES):
                 return _shown(events, names), (source, key)
     return _shown(events, names), None
+
+
+def of_move(organization_id: int, asset_id: int, at: int, names: Names, zone: ZoneInfo) -> list[Event]:
+    """Return the event of the stay that began at `at` (µs), and those of scans after it that were undone since."""
+    history_engine.check_feed()
+    asset = {asset_id}
+    with reading():
+        rows, _, _ = _stays(organization_id, Query(assets=asset, since=at, until=at + 1), ())
+        undone, _, _ = _undone_scans(organization_id, Query(assets=asset, has_error=True), (asset_id, at))
+        return _made(organization_id, [*rows, *undone], names, zone)
+
+
+def of_passage(organization_id: int, number: int, names: Names, zone: ZoneInfo) -> list[Event]:
+    """Return the event of a passage, and those that a later decision made wrong."""
+    history_engine.check_feed()
+    with reading():
+        stored = execute(f"{_SELECT_PASSAGES} WHERE no = ?", (number,)).fetchall()
+        return _made(organization_id, _passage_rows(organization_id, stored), names, zone)
+
+
+def _made(organization_id: int, rows: _Rows, names: Names, zone: ZoneInfo) -> list[Event]:
+    known_places = places.all_of(organization_id)
+    chosen = [_with_places(known_places, one) for _, group in rows for one in group]
+    names.load(*_records(iter(chosen)))
+    return [_named(one, names, zone) for one in chosen]
 
 
 def _with_places(known_places: Mapping[tuple[places.Kind, int], places.Place], one: Found) -> Found:
@@ -269,11 +294,20 @@ def _passages(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int,
     one_of, asset_ids = _one_of(query, "asset_id")
     number = "+no" if one_of else "no"  # by the index of the assets, if some are chosen
     stored = execute(
-        "SELECT no, p.organization_id, door_id, asset_id, at, direction, decided_at, revision, d.location_id, "
-        f"{is_asset_shown('asset_id')} FROM passage p JOIN door d ON d.id = p.door_id "
-        f"WHERE {one_of} {number} >= ? ORDER BY no LIMIT ?",
-        (*asset_ids, after[0], MOST_EXAMINED),
+        f"{_SELECT_PASSAGES} WHERE {one_of} {number} >= ? ORDER BY no LIMIT ?", (*asset_ids, after[0], MOST_EXAMINED)
     ).fetchall()
+    rows = _passage_rows(organization_id, stored)
+    last = (stored[-1][0] + 1, 0) if len(stored) == MOST_EXAMINED else ()
+    return [row for row in rows if row[0] > after], len(stored), last
+
+
+_SELECT_PASSAGES = (
+    "SELECT no, p.organization_id, door_id, asset_id, at, direction, decided_at, revision, d.location_id, "
+    f"{is_asset_shown('asset_id')} FROM passage p JOIN door d ON d.id = p.door_id"
+)
+
+
+def _passage_rows(organization_id: int, stored: Sequence[Any]) -> _Rows:
     rows: _Rows = []
     for no, owner, door_id, asset_id, at, direction, decided_at, revision, inside, is_visible in stored:
         if owner != organization_id or not is_visible:
@@ -288,8 +322,7 @@ def _passages(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int,
                 rows.append(((no, way), [one]))
             elif revision:
                 rows.append(((no, way), [one._replace(error_at=max(decided_at, at))]))
-    last = (stored[-1][0] + 1, 0) if len(stored) == MOST_EXAMINED else ()
-    return [row for row in rows if row[0] > after], len(stored), last
+    return rows
 
 
 def _loads(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -27,9 +28,18 @@ MOST_SET_ASIDE = 300  # failed events and those queued behind them
 
 
 class Round:
-    def __init__(self, row: Destination, sender: Sender, stopping: threading.Event, *, is_note_due: bool) -> None:
-        """Prepare a round. With `is_note_due`, it also records progress over events that the filter excludes."""
+    def __init__(
+        self,
+        row: Destination,
+        sender: Sender,
+        stopping: threading.Event,
+        make_body: MakeBody = lambda _row, event, kind: log.body(event, kind),
+        *,
+        is_note_due: bool,
+    ) -> None:
+        """Prepare a round. With `is_note_due`, it also records progress over events that are not sent."""
         self._row = row
+        self._make_body = make_body
         self._sender = sender
         self._stopping = stopping
         self._is_note_due = is_note_due
@@ -94,8 +104,8 @@ class Round:
         return list(heads.values())
 
     def _try_again(self, retry: Retry, event: Event) -> None:
-        kind = self._row.event_filter.kind_of(event)
-        outcome = self._send(event, kind, is_new=False) if kind else None
+        message = self._message(event)
+        outcome = self._send(message, is_new=False) if message else None
         if outcome is None or outcome.result is Result.DELIVERED:
             del self._set_aside[retry.seq]
             return
@@ -122,15 +132,21 @@ class Round:
         for event in events:
             if self._must_end():
                 return True
-            kind = self._row.event_filter.kind_of(event)
-            if kind and not self._take(event, kind):
+            message = self._message(event)
+            if message and not self._take(event, message):
                 return False
             self.seq = event.seq
             if len(self._attempts) - before >= most:
                 return True
         return len(events) == MOST_EVENTS
 
-    def _take(self, event: Event, kind: str) -> bool:
+    def _message(self, event: Event) -> Message | None:
+        """Return what to send, or None if the filter excludes the event or there is nothing to say about it."""
+        kind = self._row.event_filter.kind_of(event)
+        body = self._make_body(self._row, event, kind) if kind else None
+        return Message(event.id, kind, event.data, body) if kind and body else None
+
+    def _take(self, event: Event, message: Message) -> bool:
         """Send or set aside one event. Returns False if the round must stop before the next event."""
         is_room = len(self._set_aside) < MOST_SET_ASIDE
         now = clock.now()
@@ -143,7 +159,7 @@ class Round:
         if not is_room:
             self._wait_for_room()
             return False
-        outcome = self._send(event, kind, is_new=True)
+        outcome = self._send(message, is_new=True)
         if outcome.result is Result.DELIVERED:
             return True
         if self._is_receiver_at_fault(outcome):
@@ -162,9 +178,8 @@ class Round:
         self._error = f"{len(self._set_aside)} events are waiting after failed or refused deliveries"
         self._next_try_at = min(retry.next_try_at for retry in self._heads())
 
-    def _send(self, event: Event, kind: str, *, is_new: bool) -> Outcome:
+    def _send(self, message: Message, *, is_new: bool) -> Outcome:
         """Send one event and count the result. Repeated failures of an old event do not count against the receiver."""
-        message = Message(event.id, kind, event.data, log.body(event, kind))
         outcome, attempt = attempt_to_send(self._sender, message)
         self._attempts.append(attempt)
         if outcome.result is Result.DELIVERED:
@@ -227,12 +242,15 @@ def attempt_to_send(sender: Sender, message: Message) -> tuple[Outcome, Attempt]
 
 
 class Message(NamedTuple):
-    """One event as sent to a destination: `kind` as seen by its filter, `body` identical on each attempt."""
+    """One event as sent to a destination: `kind` as seen by its filter."""
 
     id: str
     kind: str
     data: dict[str, Any]
     body: bytes
+
+
+MakeBody = Callable[[Destination, Event, str], bytes | None]
 
 
 class Result(Enum):

@@ -15,7 +15,7 @@ from edge.audit.audit import Subject, acting, non_empty
 from edge.database.connection import execute
 from edge.errors import Conflict, Invalid, NotFound
 from edge.events import log
-from edge.events.log import Filter
+from edge.events.log import EventKind, Filter
 from edge.events.progress import MOST_ATTEMPTS, Attempt
 from edge.outbound import Network
 from edge.texts import N_, fill
@@ -31,6 +31,17 @@ class DestinationKind(StrEnum):
     STREAM = "stream"
 
 
+class BodyFormat(StrEnum):
+    """What a webhook sends: an event of edge, or a document of EPCIS 2.0."""
+
+    EDGE = "edge"
+    EPCIS = "epcis"
+
+
+# Those with an EPCIS event.
+EPCIS_KINDS = frozenset({EventKind.ASSET_ARRIVED, EventKind.ASSET_MOVED, EventKind.ASSET_PASSED})
+
+
 class NewDestination(NamedTuple):
     """A destination to add. `secret` is sealed (see `edge.people.secrets`), `topic` is a template."""
 
@@ -41,6 +52,7 @@ class NewDestination(NamedTuple):
     event_filter: Filter
     network: Network = Network.INTERNET
     topic: str = ""
+    body_format: BodyFormat = BodyFormat.EDGE
 
 
 class Destination(NamedTuple):
@@ -67,6 +79,7 @@ class Destination(NamedTuple):
     last_success_at: int | None
     delivered: int
     lost: int
+    body_format: BodyFormat
     is_test_requested: bool
 
     @property
@@ -80,9 +93,11 @@ _SELECT = f"SELECT {', '.join(Destination._fields[:-1])}, is_test_wanted FROM ev
 def add(actor: Actor, new: NewDestination) -> Destination:
     """Add a destination that receives events from now on.
 
-    Raises Conflict if the name is taken or there are too many destinations, Invalid if the location does not exist.
+    Raises Conflict if the name is taken or there are too many destinations, Invalid if the location does not exist or
+    the body cannot contain a kind of event.
     """
     organization_id = actor.organization_id
+    _check_body(new)
     with acting(actor) as act:
         if new.event_filter.location_id is not None and not _has_location(
             organization_id, new.event_filter.location_id
@@ -97,11 +112,11 @@ def add(actor: Actor, new: NewDestination) -> Destination:
             raise Conflict(fill(N_("The limit of %(number)s destinations is reached; remove one first"), number=MOST))
         values = (
             *(organization_id, new.kind, new.name, new.url, new.topic, " ".join(sorted(new.event_filter.kinds))),
-            *(new.event_filter.location_id, new.network, new.secret, clock.now(), log.newest()),
+            *(new.event_filter.location_id, new.network, new.secret, clock.now(), log.newest(), new.body_format),
         )
         no = execute(
             "INSERT INTO event_destination (organization_id, kind, name, url, topic, event_kinds, location_id, "
-            "network, secret, created_at, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
+            "network, secret, created_at, seq, body_format) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
             values,
         ).fetchone()[0]
         row = get(organization_id, no)
@@ -228,6 +243,16 @@ def troubles() -> list[str]:
     return sentences
 
 
+def _check_body(new: NewDestination) -> None:
+    if new.body_format is not BodyFormat.EPCIS:
+        return
+    if new.kind is not DestinationKind.WEBHOOK:
+        raise Invalid.one("body_format", "invalid_value", "Only webhooks can send EPCIS")
+    if others := sorted(set(new.event_filter.kinds) - EPCIS_KINDS):
+        names = ", ".join(sorted(EPCIS_KINDS))
+        raise Invalid.one("events", "invalid_value", f"EPCIS has no event for {others[0]}. Choose among {names}")
+
+
 def _has_location(organization_id: int, location_id: int) -> bool:
     sql = "SELECT 1 FROM location WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
     return execute(sql, (location_id, organization_id)).fetchone() is not None
@@ -245,6 +270,7 @@ def _rows(where: str, values: Sequence[object]) -> list[Destination]:
             kind=DestinationKind(row.kind),
             event_kinds=tuple(str(row.event_kinds).split()),
             network=Network(row.network),
+            body_format=BodyFormat(row.body_format),
             is_test_requested=bool(row.is_test_requested),
         )
         for row in map(Destination._make, rows)
@@ -259,4 +285,5 @@ def _audit_detail(row: Destination) -> dict[str, object]:
     """Return the audit entry. Omits the secret and the URL's query, which may contain one."""
     kinds, url = list(row.event_kinds), row.url.partition("?")[0]
     fields = {"kind": row.kind, "url": url, "topic": row.topic, "events": kinds, "location_id": row.location_id}
-    return non_empty({**fields, "network": row.network})
+    body_format = row.body_format if row.body_format is BodyFormat.EPCIS else None
+    return non_empty({**fields, "network": row.network, "body_format": body_format})

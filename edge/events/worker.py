@@ -22,9 +22,10 @@ from edge.errors import EdgeError, HistoryUnavailable, SetupError
 from edge.events import destinations, detection, progress
 from edge.events import log as events
 from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
-from edge.events.destinations import Destination, DestinationKind
+from edge.events.destinations import BodyFormat, Destination, DestinationKind
 from edge.events.detection import Silence
 from edge.events.fair_queue import FairQueue
+from edge.events.log import Event
 from edge.events.mqtt import Broker
 from edge.events.webhook import Webhook
 from edge.people.secrets import unseal
@@ -51,6 +52,9 @@ class EventsPace(NamedTuple):
     keep: int
 
 
+EpcisBody = Callable[[Destination, Event | None], bytes | None]  # without an event: that of a test
+
+
 class Follower(Protocol):
     """Reads the log in the same thread, right after new events."""
 
@@ -62,9 +66,16 @@ class Follower(Protocol):
 
 
 class EventsWorker:
-    def __init__(self, pace: EventsPace, authority_file: Path | None = None, follower: Follower | None = None) -> None:
+    def __init__(
+        self,
+        pace: EventsPace,
+        authority_file: Path | None = None,
+        follower: Follower | None = None,
+        epcis_body: EpcisBody = lambda _row, _event: None,
+    ) -> None:
         """Create the threads. `authority_file` has certificates to trust in addition to the system's."""
         self._pace = pace
+        self._epcis_body = epcis_body
         self._follower = follower
         self._tls = ssl.create_default_context()
         if authority_file:
@@ -218,16 +229,26 @@ class EventsWorker:
         """Deliver for about one second. Returns the updated destination if it needs another turn."""
         sender = self._sender(row)
         if row.is_test_requested:
-            _, attempt = attempt_to_send(sender, _test_message())
+            _, attempt = attempt_to_send(sender, self._test_message(row))
             progress.record_test(row.no, attempt)
             return None
         passed = self._passed.get(row.no, _Passed(row.seq, 0.0))
         is_note_due = time.monotonic() - passed.noted_at > NOTE_SECONDS
-        one = Round(row._replace(seq=max(row.seq, passed.seq)), sender, self._stopping, is_note_due=is_note_due)
+        row_now = row._replace(seq=max(row.seq, passed.seq))
+        one = Round(row_now, sender, self._stopping, self._make_body, is_note_due=is_note_due)
         has_more = one.run()
         self._passed[row.no] = _Passed(one.seq, time.monotonic() if is_note_due else passed.noted_at)
         next_row = destinations.find_enabled(row.no) if has_more else None
         return None if self._stopping.is_set() else next_row
+
+    def _make_body(self, row: Destination, event: Event, kind: str) -> bytes | None:
+        return self._epcis_body(row, event) if row.body_format is BodyFormat.EPCIS else events.body(event, kind)
+
+    def _test_message(self, row: Destination) -> Message:
+        event_id = f"evt_test_{secrets.token_hex(8)}"
+        event_json = {"id": event_id, "type": "test", "timestamp": clock.rfc3339(clock.now()), "data": {}}
+        body = self._epcis_body(row, None) if row.body_format is BodyFormat.EPCIS else None
+        return Message(event_id, "test", {}, body or json_text.encode(event_json))
 
     def _sender(self, row: Destination) -> Sender:
         """Return the connected sender of a destination, or a new one."""
@@ -280,9 +301,3 @@ class _Unusable:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-def _test_message() -> Message:
-    event_id = f"evt_test_{secrets.token_hex(8)}"
-    event_json = {"id": event_id, "type": "test", "timestamp": clock.rfc3339(clock.now()), "data": {}}
-    return Message(event_id, "test", {}, json_text.encode(event_json))

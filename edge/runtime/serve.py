@@ -26,6 +26,7 @@ from edge.database.bounds import Bounds
 from edge.database.connection import checkpoint, close_database
 from edge.database.instance import fingerprint, use_signing_key
 from edge.database.migrate import migrate
+from edge.epcis import subscriptions
 from edge.errors import SetupError, Unavailable
 from edge.events.detection import Silence
 from edge.events.stream import Streams
@@ -58,6 +59,7 @@ from edge.rules.channels.worker import ChannelsWorker
 from edge.rules.engine import Engine
 from edge.rules.outputs.worker import OutputsWorker
 from edge.runtime import readiness
+from edge.runtime.broker import broker_of
 from edge.runtime.stop_signal import stop_on_signal
 from edge.server import server as http
 from edge.services import Services
@@ -125,12 +127,13 @@ def running(config: Config) -> Iterator[str]:
         _start_upkeep(live, subscriber, [channels, outputs, upstream], health, stack)
         _start_continuous_backup(config, health, stack)
         _start_sync(config, subscriber, health, stack)
-        streams = _start_events(live, outputs, health, stack)
+        address = own_address(config.http_listen, Machine())
+        streams = _start_events(live, outputs, address, health, stack)
         services = Services(
             live,
             health,
             ConcurrencyLimit(config.http_threads),
-            own_address(config.http_listen, Machine()),
+            address,
             streams,
             subscriber.requeue,
         )
@@ -159,7 +162,7 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
     )
     live.follow(lambda changed: pipeline.use_gap(changed.sighting_gap))
     subscriber = Subscriber(
-        _broker(config, stack),
+        broker_of(config, stack),
         config.mqtt_topics,
         pipeline.handle_some,
         queue_size=config.ingest_queue,
@@ -177,26 +180,6 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
     ingest.start()
     stack.callback(ingest.stop)
     return subscriber
-
-
-def _broker(config: Config, stack: ExitStack) -> Broker:
-    if config.mqtt_broker != "embedded":
-        password_file, authority = config.mqtt_password_file, config.mqtt_ca_file
-        settings.check_authority(authority, "mqtt.ca_file")
-        password = settings.read_secret(password_file, "mqtt.password_file") if password_file else None
-        return Broker(config.mqtt_broker, config.mqtt_client_id, password, str(authority) if authority else None)
-    try:
-        # Imported here because it is an optional extra that takes 30 MB of memory.
-        from edge.ingest.embedded_broker import EmbeddedBroker
-    except ImportError as error:
-        raise SetupError(
-            "mqtt.broker is embedded, which needs an extra: pip install 'edge[broker]'. "
-            "Or set it to the address of a broker, for example mqtt://localhost:1883."
-        ) from error
-    embedded = EmbeddedBroker(config.mqtt_listen)
-    embedded.start()
-    stack.callback(embedded.stop)
-    return Broker(f"mqtt://{config.mqtt_listen}", config.mqtt_client_id)
 
 
 def _start_upkeep(
@@ -269,13 +252,21 @@ def _start_sync(config: Config, subscriber: Subscriber, health: Health, stack: E
     stack.callback(worker.stop)
 
 
-def _start_events(live: LiveSettings, outputs: OutputsWorker, health: Health, stack: ExitStack) -> Streams:
+def _start_events(
+    live: LiveSettings, outputs: OutputsWorker, address: str | None, health: Health, stack: ExitStack
+) -> Streams:
     """Start the event worker. It starts without destinations, too, because adding one must not need a restart."""
     config = live.config
     settings.check_authority(config.events_authority_file, "events.authority_file")
     engine = Engine(clock.zone(config.time_zone), outputs.wake)
     live.follow(lambda changed: engine.use_zone(clock.zone(changed.time_zone)))
-    worker = EventsWorker(_events_pace(config), config.events_authority_file, engine)
+    base = config.http_public_url or address or f"http://{config.http_listen}"
+    worker = EventsWorker(
+        _events_pace(config),
+        config.events_authority_file,
+        engine,
+        lambda row, event: subscriptions.body(row, event, base, clock.zone(live.config.time_zone)),
+    )
     live.follow(lambda changed: worker.use_pace(_events_pace(changed)))
     streams = Streams()
     health.register(lambda: readiness.check_events(worker, streams), is_vital=False)

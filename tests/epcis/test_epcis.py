@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from edge.api.epcis import CONTEXT
 from edge.audit.actors import shell
 from edge.database.connection import execute, execute_many, writing
 from edge.epcis import places, query
+from edge.epcis.documents import CONTEXT
 from edge.epcis.event_ids import event_id, text_to_hash
 from edge.epcis.names import Names, digital_link
 from edge.epcis.places import Place
