@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid
 from edge.events import destinations, validation
-from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, EventKind, Filter
 from edge.outbound import Network
 from edge.pages.destination_actions import add_actions
@@ -113,14 +113,18 @@ def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds:
     network = Network.PRIVATE if form.get("private") else Network.INTERNET
     is_on_internet = network is Network.INTERNET
     name, url, topic = values.name("name", form.get("name", "").strip()), form.get("url", "").strip(), ""
+    body_format, possible = BodyFormat.EDGE, set(KINDS)
+    if kind is DestinationKind.WEBHOOK and form.get("epcis"):
+        body_format, possible = BodyFormat.EPCIS, {*EPCIS_KINDS}
     if kind is DestinationKind.WEBHOOK:
         url = validation.webhook_url(url, is_on_internet=is_on_internet)
     else:
         url = validation.broker_url(url, is_on_internet=is_on_internet)
         topic = validation.topic_template(form.get("topic", "").strip())
         secret = _password(form)
-    event_filter = Filter(validation.event_kinds(kinds, KINDS), _location(form.get("location_id", "")))
-    return NewDestination(kind, name, url, secrets.seal(secret), event_filter, network, topic)
+    chosen = [one for one in kinds if one in possible or one not in KINDS]
+    event_filter = Filter(validation.event_kinds(chosen, KINDS), _location(form.get("location_id", "")))
+    return NewDestination(kind, name, url, secrets.seal(secret), event_filter, network, topic, body_format)
 
 
 def _password(form: Mapping[str, str]) -> str:

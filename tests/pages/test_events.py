@@ -10,7 +10,7 @@ import pytest
 from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.events import destinations
-from edge.events.destinations import Destination, DestinationKind, NewDestination
+from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.outbound import Network
 from edge.people import secrets
@@ -50,6 +50,17 @@ def test_the_secret_of_a_webhook_is_shown_once_and_stored_encrypted(sign_in_as: 
     stored = b"".join(bytes(str(row), "utf-8") for row in execute("SELECT * FROM event_destination"))
     assert match[0].encode() not in stored
     assert match[0] not in str(execute("SELECT * FROM audit").fetchall())
+
+
+def test_a_webhook_of_epcis_takes_only_the_events_that_have_one(sign_in_as: SignIn, cast: Cast) -> None:
+    page = sign_in_as(Role.ADMINISTRATOR)
+    form = {"kind": "webhook", "name": "Partner", "url": "https://partner.example.com/epcis", "epcis": "on"}
+    refused = page.post("/event-destinations/new", form | {"events": ["asset.unseen"]})
+    assert (refused.status_code, destinations.list_destinations(cast.acme)) == (400, [])
+    assert page.post("/event-destinations/new", form | {"events": list(KINDS)}).status_code == 200
+    [row] = destinations.list_destinations(cast.acme)
+    assert (row.body_format, set(row.event_kinds)) == (BodyFormat.EPCIS, EPCIS_KINDS)
+    assert "EPCIS 2.0" in page.get(f"/event-destinations/{row.no}").text
 
 
 def test_a_broker_has_a_topic_and_a_password_that_is_not_shown(sign_in_as: SignIn, cast: Cast) -> None:
