@@ -243,8 +243,8 @@ def test_the_pages_are_worked_by_keyboard_alone(enter: Enter, site: Site) -> Non
 def test_the_scan_page_is_light_and_quick_on_a_slow_handheld(
     enter: Enter, open_context: Callable[..., BrowserContext], site: Site, language: str
 ) -> None:
-    """At most 60 KB over the wire until it is ready, compressed and with headers, and 80 KB with its sheets; other
-    languages than English have 7 KB of texts more.
+    """At most 60 KB over the wire until it is ready, compressed and with headers, and 88 KB with its sheets; other
+    languages than English have 8 KB of texts more.
 
     Takes scans soon with a processor four times slower, on Slow 4G. The copy of the site's assets is not counted.
     """
@@ -273,7 +273,7 @@ def test_the_scan_page_is_light_and_quick_on_a_slow_handheld(
     weight, in_all = sum(size for start, size in loaded if start < ready), sum(size for _, size in loaded)
     print(f"scan page: takes scans after {takes_scans} ms, ready after {ready} ms; {weight} bytes, {in_all} in all")
     assert weight <= (60 if language == "en" else 67) * 1024
-    assert in_all <= (80 if language == "en" else 87) * 1024
+    assert in_all <= (88 if language == "en" else 96) * 1024
     assert takes_scans < ready < 20_000  # under a second on an idle box; here others have the processor, too
 
 
