@@ -18,10 +18,7 @@ soonest. The challenger wins once its sum is large enough.
 * If two RFID antennas overlap, a reader that suppresses repeated reads reports only the antenna that was first. A miss
   of the other one is then mostly chance: misses count half, and the full sum is needed. This applies between readers
   only: of two antennas of one reader, the other one reads the asset next.
-* Assets pass a portal and do not stay at it: a read there after `PASSED_AFTER` seconds of silence is a move. Afterwards
-  the portal competes like a zone. The decision waits `STRAY_WINDOW` seconds to exclude strays: reads that are more than
-  `WEAKER_BY` below those at `here` or at another portal at about the same time. Every read of a direct antenna, and
-  every barcode, is a move at once.
+* Portals and direct antennas have a rule of their own, in `portal_rule`. Afterwards a portal competes like a zone.
 * While the whole reader of `here` is out (`signs`), its silence proves nothing: a challenger has to be stronger than
   `here` was, or after `LONG_OUTAGE` as strong.
 * If the newest read of an asset is elsewhere, it is held. It counts once the reader of `here` has been online for
@@ -46,8 +43,9 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+from edge.tracking.portal_rule import PORTAL, WEAKER_BY, is_certain, is_stray
 from edge.tracking.reader_outages import ReaderOutages
-from edge.tracking.signal_strength import Detection, Weight
+from edge.tracking.signal_strength import LOOKS, Detection, Weight
 from edge.tracking.signs import Outage, Signs
 
 MARGIN = 3.0  # dB
@@ -56,22 +54,17 @@ ADJACENT = 1  # seconds; a shorter silence proves nothing
 DENSE_MISS = 8.0  # dB for each further second of silence if looks are one second apart
 GONE_AFTER = 10  # steps
 GONE_EVIDENCE = 60.0  # dB, of misses
-WEAKER_BY = 10.0  # dB
 OVERLAP_LOOKS = 3  # looks with the challenger before the last one with `here`
 KNOWN_LOOKS = 3  # detections that show how often a location reads the asset
 SPARSE_SECONDS = 3  # seconds between looks
-LOOKS = 24  # number of looks that decide
 LEAST_PACE, MOST_PACE, USUAL_PACE = 1, 30, 5  # seconds; `USUAL_PACE` until there are enough gaps
 GAPS = 5  # number of gaps that give the pace
-PASSED_AFTER = 30  # seconds
 PERSON_HOLDS = 30  # seconds
-STRAY_WINDOW = 3  # seconds
 LONG_OUTAGE = 120  # seconds
 OTHER_READER, SAME_READER = 3, 60  # seconds
 MISSED_TWICE = 2
 IDLE = 300  # seconds
 
-_PORTAL = int(Weight.RFID_PORTAL)
 _RFID = (Weight.RFID_ZONE, Weight.RFID_PORTAL)
 _NEEDED = (30.0, 45.0, 30.0, 45.0, 0.0)  # dB, sum needed to win, by weight; BLE fades more
 _SPARSER = (1.4, 1.8, 1.4, 1.8, 1.0)  # divides the needed sum if looks are at least `SPARSE_SECONDS` apart, by weight
@@ -133,7 +126,7 @@ def decide(
         if one.location_id == here:
             staying = one
             continue
-        if one.weight >= _PORTAL and _is_stronger(one, certain) and _is_certain(detections, index, here):
+        if one.weight >= PORTAL and _is_stronger(one, certain) and is_certain(detections, index, here):
             certain = one
         if _is_stronger(one, challenger):
             challenger = one
@@ -153,55 +146,6 @@ def decide(
 
 def _is_stronger(one: Detection, other: Detection | None) -> bool:
     return other is None or (one.strength, -one.location_id) > (other.strength, -other.location_id)
-
-
-def _is_certain(detections: Sequence[Detection], index: int, here: int | None) -> bool:
-    """Return True if a read of a portal or of a direct antenna is a move."""
-    one = detections[index]
-    if one.weight == Weight.DIRECT:
-        return True
-    if is_stray(detections, index, here):
-        return False
-    looks, second = 0, one.second
-    for earlier in range(index - 1, -1, -1):
-        before = detections[earlier]
-        if before.second != second:
-            looks, second = looks + 1, before.second
-        if second < one.second - PASSED_AFTER or looks >= LOOKS:
-            break
-        if before.location_id == one.location_id and second < one.second and not is_stray(detections, earlier, here):
-            return False
-    return True
-
-
-def is_stray(detections: Sequence[Detection], index: int, here: int | None) -> bool:
-    """Return True if a portal's read is far weaker than one at `here` or at another portal at about the same time."""
-    one = detections[index]
-    if here is None or not _PORTAL <= one.weight < Weight.DIRECT:
-        return False
-    first = index
-    while first and detections[first - 1].second >= one.second - STRAY_WINDOW:
-        first -= 1
-    for position in range(first, len(detections)):
-        other = detections[position]
-        if other.second > one.second + STRAY_WINDOW:
-            break
-        is_rival = other.location_id == here or _PORTAL <= other.weight < Weight.DIRECT
-        if is_rival and other.location_id != one.location_id and other.strength > one.strength + WEAKER_BY:
-            return True
-    return False
-
-
-def is_undecided(detections: Sequence[Detection], begin: int, end: int, here: int | None, horizon: int) -> bool:
-    """Return True if one of `detections[begin:end]`, all of one second, is a portal's that may prove to be a stray."""
-    if here is None or detections[begin].second + STRAY_WINDOW <= horizon:
-        return False
-    return any(
-        _PORTAL <= detections[index].weight < Weight.DIRECT
-        and detections[index].location_id != here
-        and _is_certain(detections, index, here)
-        for index in range(begin, end)
-    )
 
 
 def held_back(detections: Sequence[Detection], end: int, here: int | None, since: int) -> Detection | None:

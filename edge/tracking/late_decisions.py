@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge.clock import SECOND
-from edge.tracking.decision_rule import IDLE, LOOKS, OTHER_READER, STRAY_WINDOW
+from edge.tracking.decision_rule import IDLE, OTHER_READER
 from edge.tracking.packed_reads import Recent
+from edge.tracking.portal_rule import STRAY_WINDOW
 from edge.tracking.retrace import BY_LATER_READS, first_from, is_after_pause
-from edge.tracking.signal_strength import Detection, Weight
+from edge.tracking.signal_strength import LOOKS, Detection, Weight
 from edge.tracking.stays import Position
 
 _PORTAL = int(Weight.RFID_PORTAL)  # in Python 3.11 the lookup of an Enum member costs as much as a function call

@@ -9,8 +9,7 @@ from functools import partial
 from struct import Struct
 
 from edge.clock import SECOND
-from edge.tracking.decision_rule import LOOKS
-from edge.tracking.signal_strength import Detection, strength_of
+from edge.tracking.signal_strength import LOOKS, Detection, strength_of
 
 KEPT_LOOKS = LOOKS + 8  # seconds kept, at least
 EXTRA_LOOKS = 24  # further seconds before old ones are dropped

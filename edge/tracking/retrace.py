@@ -13,16 +13,15 @@ from edge.tracking.decision_rule import (
     IDLE,
     OTHER_READER,
     PERSON_HOLDS,
-    STRAY_WINDOW,
     Decision,
     Rule,
     began_with,
     decide,
     held_back,
-    is_undecided,
     last_at,
     settles,
 )
+from edge.tracking.portal_rule import STRAY_WINDOW, is_undecided
 from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.signal_strength import Detection
 

@@ -10,6 +10,7 @@ from edge.clock import SECOND
 
 UNKNOWN_STRENGTH = -60.0  # dBm, for readers that do not report it
 NO_RSSI = -(2**15)
+LOOKS = 24  # number of looks that decide
 
 
 class AntennaKind(StrEnum):

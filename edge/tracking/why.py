@@ -10,11 +10,12 @@ from edge.clock import SECOND
 from edge.database.connection import execute, reading
 from edge.texts import N_, fill
 from edge.tracking import recent_reads, report
-from edge.tracking.decision_rule import LOOKS, Lead, Rule, decided_from, held_back, is_stray, last_at, lead, settles
+from edge.tracking.decision_rule import Lead, Rule, decided_from, held_back, last_at, lead, settles
+from edge.tracking.portal_rule import is_stray
 from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.report import DecidedStay
 from edge.tracking.retrace import first_from, since_of
-from edge.tracking.signal_strength import Detection
+from edge.tracking.signal_strength import LOOKS, Detection
 
 MOVES = 5
 EXPLANATIONS = {

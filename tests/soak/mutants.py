@@ -57,6 +57,7 @@ MODULES = (
     "edge/sync/store/recovered_history.py",
     "edge/tracking/carriers.py",
     "edge/tracking/decision_rule.py",
+    "edge/tracking/portal_rule.py",
     "edge/tracking/late_reads.py",
     "edge/tracking/packed_reads.py",
     "edge/tracking/positions.py",
