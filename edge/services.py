@@ -13,8 +13,8 @@ from edge import __version__, clock
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
 from edge.events.stream import Streams
-from edge.limits import ConcurrencyLimit
 from edge.operations.health import Health
+from edge.rate_limits import ConcurrencyLimit
 
 _EXTENSION = "services"
 

@@ -14,8 +14,8 @@ from jinja2.utils import missing
 from edge.app import create_app
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
-from edge.limits import ConcurrencyLimit
 from edge.operations.health import Health
+from edge.rate_limits import ConcurrencyLimit
 from edge.services import Services
 
 _DEFAULTS = {"rate_per_second": 1_000, "rate_burst": 100_000, "time_zone": "UTC", "version": "0.0"}

@@ -9,7 +9,7 @@ from flask import Response
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, without_tags
-from edge.budget import WORK
+from edge.memory_budget import WORK
 from edge.records import assets
 from edge.records.assets import AssetChanges, AssetFields, AssetFilter
 from edge.validation import bodies, query

@@ -14,12 +14,12 @@ from flask import Blueprint, Flask, Response, request
 from edge import clock
 from edge.api import bearer, envelope
 from edge.api.envelope import ApiError
-from edge.budget import MB, WORK
 from edge.database.connection import domain_error
 from edge.epcis import query
 from edge.epcis.documents import VERSIONS, query_document
 from edge.epcis.names import Names
 from edge.epcis.query import Place, Query
+from edge.memory_budget import MB, WORK
 from edge.people.tokens import Principal
 from edge.services import services
 from edge.validation import json_text, times

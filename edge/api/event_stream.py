@@ -16,12 +16,12 @@ from edge.events import destinations, log
 from edge.events.log import KINDS, Filter
 from edge.events.stream import ATTACH, MOST_EVENTS, SCOPE_OF_KIND, Listener, frame, head
 from edge.events.validation import event_kinds
-from edge.limits import Buckets
 from edge.people import tokens
 from edge.people.people import Role
 from edge.people.sessions import actor_of
 from edge.people.sign_in import find as find_session
 from edge.people.tokens import SCOPES_OF_ROLE
+from edge.rate_limits import Buckets
 from edge.records import locations
 from edge.records.locations import LocationFilter
 from edge.services import services

@@ -12,11 +12,11 @@ from flask import Blueprint, Flask, Response, request
 
 from edge.api import bearer
 from edge.api.envelope import ApiError
-from edge.budget import MB, WORK
 from edge.errors import NotFound
 from edge.feed import cursors, pages
 from edge.feed.cursors import Gone
 from edge.feed.pages import Page
+from edge.memory_budget import MB, WORK
 from edge.people.api_keys import FEED_SCOPE
 from edge.people.tokens import Principal
 from edge.sync.store import sites

@@ -19,9 +19,9 @@ from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
 from edge.audit import actors
-from edge.limits import Buckets, ConcurrencyLimit
 from edge.people import tokens
 from edge.people.tokens import Principal
+from edge.rate_limits import Buckets, ConcurrencyLimit
 from edge.records.idempotency import Create
 from edge.services import Services
 from edge.validation import body, form, query

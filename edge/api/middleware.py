@@ -14,7 +14,7 @@ from flask import request
 from ulid import ULID
 
 from edge.api import cors
-from edge.limits import Budget
+from edge.rate_limits import Budget
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -7,12 +7,12 @@ from typing import Any
 
 from flask import Blueprint, Flask, Response, g, request
 
-from edge.budget import MB, WORK
 from edge.errors import Conflict, EdgeError, NotFound, TooLarge, Unavailable, Unreadable
-from edge.limits import RESERVED, Buckets, ConcurrencyLimit, client_network
+from edge.memory_budget import MB, WORK
 from edge.people import organizations, tokens
 from edge.people.api_keys import SYNC_SCOPE
 from edge.people.secrets import hash_secret, new_client_secret
+from edge.rate_limits import RESERVED, Buckets, ConcurrencyLimit, client_network
 from edge.services import services
 from edge.sync import batch_format, hub
 from edge.sync.store import sites

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from edge.audit.actors import Actor, ActorKind
 from edge.database.connection import database, execute
 from edge.errors import Conflict, OverQuota, Unavailable
-from edge.limits import Buckets
+from edge.rate_limits import Buckets
 from edge.texts import N_, fill
 
 DISK_NEARLY_FULL = N_(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 
-from edge.limits import is_loopback
 from edge.operations.doctor.machine import Machine
+from edge.rate_limits import is_loopback
 
 _USUAL = {"http": 80, "https": 443}
 

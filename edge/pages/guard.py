@@ -19,7 +19,6 @@ from edge.api.middleware import request_context
 from edge.audit.actors import Actor
 from edge.database.connection import hide_people
 from edge.errors import Unavailable
-from edge.limits import client_network
 from edge.pages import cookies, kept_forms
 from edge.pages.translation import gettext
 from edge.people import enrollment, sign_in
@@ -27,6 +26,7 @@ from edge.people.devices import DeviceRow
 from edge.people.people import RANK, Role
 from edge.people.secrets import new_token
 from edge.people.sessions import SessionRow, actor_of
+from edge.rate_limits import client_network
 from edge.services import services
 from edge.tracking import tracked_people
 

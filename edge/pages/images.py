@@ -14,8 +14,8 @@ from typing import NamedTuple
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
-from edge.budget import MB, WORK
 from edge.errors import Invalid, Unavailable
+from edge.memory_budget import MB, WORK
 from edge.texts import N_, fill
 
 MOST_PIXELS = 16_000_000  # of an uploaded image

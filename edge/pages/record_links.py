@@ -7,7 +7,7 @@ import io
 from flask import render_template, request
 from markupsafe import Markup
 
-from edge.limits import is_loopback
+from edge.rate_limits import is_loopback
 from edge.services import services
 
 

@@ -9,7 +9,6 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import Conflict, EdgeError, Invalid, Unavailable
-from edge.limits import Buckets
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, message_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
@@ -18,6 +17,7 @@ from edge.pages.paging import offset_asked
 from edge.pages.translation import gettext, translated
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_token
+from edge.rate_limits import Buckets
 from edge.records import keys_in_bulk
 from edge.records.keys_in_bulk import Prefixed
 from edge.services import services

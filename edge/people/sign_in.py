@@ -13,7 +13,6 @@ from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.errors import SetupError
-from edge.limits import Buckets, client_network
 from edge.people import (
     known_browsers,
     organizations,
@@ -27,6 +26,7 @@ from edge.people import (
 from edge.people.devices import DeviceRow
 from edge.people.people import PersonRow, Role
 from edge.people.secrets import hash_secret, new_token
+from edge.rate_limits import Buckets, client_network
 from edge.texts import N_
 
 # Limits of wrong attempts by account and by client. A client is a network or an enrolled device, and the count of an

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from edge.limits import is_loopback
 from edge.people.topic_owners import owners
+from edge.rate_limits import is_loopback
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104  compared, not listened on

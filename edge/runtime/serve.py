@@ -16,7 +16,6 @@ from waitress.server import BaseWSGIServer, MultiSocketServer
 from edge import clock, listeners, metrics
 from edge.app import create_app
 from edge.audit import quotas
-from edge.budget import return_freed_memory
 from edge.bulk import slices
 from edge.clock import DAY, HOUR, SECOND
 from edge.config import settings
@@ -37,8 +36,8 @@ from edge.ingest.output_commands import OutputCommands
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.sessions import Broker
 from edge.ingest.subscriber import State, Subscriber, Use
-from edge.limits import ConcurrencyLimit
 from edge.logs import set_up_log
+from edge.memory_budget import return_freed_memory
 from edge.operations import integrity, own_health, retention, saved_quotas
 from edge.operations import metrics as stats
 from edge.operations.continuous_backup import ContinuousBackup
@@ -51,6 +50,7 @@ from edge.operations.jobs import Housekeeper, Job
 from edge.operations.own_address import own_address
 from edge.operations.systemd import Notifier
 from edge.operations.upgrade.pending_upgrade import StartedAfterUpgrade, is_pending
+from edge.rate_limits import ConcurrencyLimit
 from edge.readers import broker_files, broker_state, ledger
 from edge.readers.broker_accounts import SESSIONS, assign_sessions, count_settled, is_assignment_due, list_accounts
 from edge.readers.kept_messages import Window

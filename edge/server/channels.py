@@ -20,10 +20,10 @@ from waitress.channel import ClientDisconnected, HTTPChannel
 from waitress.task import WSGITask
 from waitress.utilities import Error, RequestEntityTooLarge
 
-from edge.budget import HELD, SMALL, WORK
 from edge.errors import TooLarge, Unavailable
 from edge.events.stream import ATTACH
-from edge.limits import client_network
+from edge.memory_budget import HELD, SMALL, WORK
+from edge.rate_limits import client_network
 from edge.server import connections
 from edge.server.receiving import Parser
 from edge.server.refusals import Overloaded, Refusal

@@ -9,7 +9,7 @@ from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.utilities import BadRequest
 
 from edge.api import guard
-from edge.budget import HELD, SMALL, cost_of, marks_in
+from edge.memory_budget import HELD, SMALL, cost_of, marks_in
 from edge.pages import guard as pages_guard
 from edge.server import connections
 from edge.server.refusals import Overloaded

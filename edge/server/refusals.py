@@ -9,7 +9,7 @@ from waitress.task import ErrorTask
 from waitress.utilities import Error
 
 from edge.api import cors, envelope, guard, middleware
-from edge.budget import RETRY_SECONDS
+from edge.memory_budget import RETRY_SECONDS
 
 _KINDS = {413: "payload_too_large", 500: "internal_error", 503: "service_unavailable"}
 

@@ -12,7 +12,7 @@ from typing import Any
 from flask import Flask
 from waitress.server import BaseWSGIServer, MultiSocketServer, create_server
 
-from edge.limits import client_network
+from edge.rate_limits import client_network
 from edge.server import connections
 from edge.server.channels import Channel
 from edge.server.turns import Turns

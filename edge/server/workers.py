@@ -20,7 +20,7 @@ import time
 from collections import Counter, deque
 from typing import Any
 
-from edge.limits import RESERVED
+from edge.rate_limits import RESERVED
 
 MAX_LEAD_SECONDS = 0.005
 PROBE = "/healthz"

@@ -14,10 +14,10 @@ from itertools import accumulate, chain, islice, repeat
 from operator import add, gt
 from typing import Any, TypeVar
 
-from edge.budget import MB, cost_of, marks_in
 from edge.doors.passage_copies import SentDoor, SentPassage
 from edge.doors.passage_rule import Direction
 from edge.errors import TooLarge, Unreadable
+from edge.memory_budget import MB, cost_of, marks_in
 from edge.sync import health_lane
 from edge.sync.store import site_health
 from edge.sync.store.exchange import (

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edge import clock
-from edge.budget import MB
 from edge.database.connection import reading
 from edge.errors import Conflict, EdgeError, Unavailable, Unreadable
+from edge.memory_budget import MB
 from edge.sync import batch_format
 from edge.sync.store import (
     change_feed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge.audit import quotas
-from edge.limits import Buckets
+from edge.rate_limits import Buckets
 from tests.api.conftest import error, sign_up
 from tests.application import make_app
 from tests.conftest import Cast

@@ -18,10 +18,10 @@ from edge.errors import Conflict, OverQuota, Unavailable
 from edge.expected_lists import expected_lists
 from edge.handhelds import scans, stock_takes
 from edge.handhelds.scans import Submitted
-from edge.limits import Buckets
 from edge.operations import saved_quotas
 from edge.people import api_keys, people
 from edge.people.people import Role
+from edge.rate_limits import Buckets
 from edge.records import assets, csv_import, locations
 from edge.records.tags import NewTag
 from edge.tracking import floor_plans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edge import budget
+from edge import memory_budget
 from edge.api import guard
 from edge.audit.quotas import CAPS
 from edge.config.settings import Config
@@ -28,8 +28,8 @@ SHOWN = {
     f"{batch_format.MAX_INFLATED // MB} MiB unpacked |",
     f"| Tags of a record | {values.MAX_TAGS}, with {values.MAX_TAG_BYTES // KB} KiB of values |",
     f"| {Config.rate_per_second} per second, {Config.rate_burst} saved up",
-    f"the first {budget.SMALL // KB} KB of each are not counted",
-    f"{budget.MOST_OF_REQUEST // MB} MB for one body",
+    f"the first {memory_budget.SMALL // KB} KB of each are not counted",
+    f"{memory_budget.MOST_OF_REQUEST // MB} MB for one body",
     f"{batch_format.MAX_BATCH_MEMORY // MB} MB for a batch of a site",
     f"| Recent reads | {recent_reads.MOST_BYTES // MB} MB |",
     f"at least {MIN_LENGTH} characters",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from edge.limits import is_loopback
 from edge.operations.doctor.machine import NO_SITE, Machine
 from edge.operations.own_address import own_address
+from edge.rate_limits import is_loopback
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from flask import Flask
 from edge import clock
 from edge.audit.actors import shell
 from edge.database.connection import writing
-from edge.limits import Buckets
 from edge.operations.health import Check, Health
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
+from edge.rate_limits import Buckets
 from edge.records import assets, lookup
 from edge.sync import batch_format, join, preview
 from edge.sync.sender import LinkError

@@ -18,16 +18,16 @@ from PIL import Image
 from edge.api import sync
 from edge.audit import quotas
 from edge.audit.actors import shell
-from edge.budget import WORK, Budget
 from edge.database.connection import execute, execute_many, limit_statements
 from edge.errors import Invalid, TooLarge, Unavailable
-from edge.limits import FILES_OF_CALLER
+from edge.memory_budget import WORK, Budget
 from edge.pages import images as plan_images
 from edge.pages.images import drawing_of
 from edge.pages.records import csv_import_jobs
 from edge.pages.records.csv_import_rows import COLUMNS, Reading, Table
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret
+from edge.rate_limits import FILES_OF_CALLER
 from edge.records import assets, csv_import
 from edge.records.tags import NewTag
 from edge.runtime import serve

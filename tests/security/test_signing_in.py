@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from edge import clock, limits
+from edge import clock, rate_limits
 from edge.audit import trail
 from edge.audit.actors import person as actor_of
 from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.errors import Invalid
-from edge.limits import MOST_KEYS, Buckets, client_network
 from edge.people import enrollment, known_browsers, passwords, people, tokens
 from edge.people import sessions as session_store
 from edge.people import sign_in as sessions
@@ -24,6 +23,7 @@ from edge.people.people import PersonRow, Role
 from edge.people.pin_lockout import MAX_WRONG_PINS, PIN_LOCKED
 from edge.people.secrets import hash_secret
 from edge.people.sign_in import Refused, SignIn, sign_in, sign_in_on_device
+from edge.rate_limits import MOST_KEYS, Buckets, client_network
 from tests.conftest import Cast
 from tests.pages.conftest import EMAIL, PASSWORD, Browser, Site
 
@@ -112,7 +112,7 @@ def test_a_wrong_date_does_not_lock_an_account(ada: PersonRow, monkeypatch: pyte
 
 def test_buckets_take_little_room_however_many_keys_come(monkeypatch: pytest.MonkeyPatch) -> None:
     moment = 0.0
-    monkeypatch.setattr(limits.time, "monotonic", lambda: moment)
+    monkeypatch.setattr(rate_limits.time, "monotonic", lambda: moment)
     kept = Buckets(burst=2, per_second=1)
     assert [kept.take("worst").allowed for _ in range(3)] == [True, True, False]
     for number in range(2 * MOST_KEYS):

@@ -13,7 +13,7 @@ import pytest
 from flask import Flask, Response, request
 from waitress.server import BaseWSGIServer
 
-from edge.limits import client_network
+from edge.rate_limits import client_network
 from edge.server import connections, receiving
 from edge.server.connections import MOST, MOST_OF_ADDRESS, connection_to_close, is_late
 from tests.server.test_server import ASK, serving

@@ -13,9 +13,9 @@ from flask import Flask, Response
 
 from edge.api import guard
 from edge.labels import pdf
-from edge.limits import RESERVED, Buckets, ConcurrencyLimit
 from edge.pages.guard import require_role
 from edge.people.people import Role
+from edge.rate_limits import RESERVED, Buckets, ConcurrencyLimit
 from edge.records import assets
 from tests.api.conftest import Api, error
 from tests.application import services_of
@@ -115,7 +115,7 @@ def test_a_refusal_and_a_failure_release_the_slot(app: Flask, acme: Api, sign_in
 
 def test_seconds_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("edge.limits.time.monotonic", lambda: now)
+    monkeypatch.setattr("edge.rate_limits.time.monotonic", lambda: now)
     buckets = Buckets(burst=200, per_second=50)
     buckets.charge("key", 5.0)
     refused = buckets.take("key")

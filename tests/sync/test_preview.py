@@ -14,8 +14,8 @@ import pytest
 from edge.api import sync as endpoints
 from edge.database.connection import FILE_NAME, close_database, open_database
 from edge.errors import Invalid, Unreadable
-from edge.limits import Buckets
 from edge.people.secrets import hash_secret
+from edge.rate_limits import Buckets
 from edge.records import assets, keys_in_bulk, locations
 from edge.records.tags import NewTag
 from edge.sync import batch_format, hub, preview

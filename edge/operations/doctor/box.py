@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 
 from edge import clock
 from edge.database.connection import FILE_NAME
-from edge.limits import is_loopback
 from edge.operations.counted_time import CountedTime
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
 from edge.operations.doctor.https import ask_as
 from edge.operations.files import is_held
 from edge.operations.own_address import own_address
 from edge.operations.upgrade.pending_upgrade import is_cut_off
+from edge.rate_limits import is_loopback
 from edge.tracking.deletion import newest_scan
 
 LEAST_MEMORY_MB = 150

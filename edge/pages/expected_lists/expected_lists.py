@@ -7,12 +7,12 @@ from typing import Any
 from flask import Response, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.budget import WORK
 from edge.doors import doors
 from edge.doors.passage_rule import Direction
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import MOST_ITEMS, State
+from edge.memory_budget import WORK
 from edge.pages.csv_download import csv_file, times
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, text, whole

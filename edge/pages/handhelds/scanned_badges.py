@@ -9,11 +9,11 @@ from typing import Any
 
 from flask import Response, abort, jsonify
 
-from edge.limits import Buckets
 from edge.pages.forms import json_object
 from edge.pages.guard import current_session, pages, require_role
 from edge.people import passwords, people
 from edge.people.people import Role
+from edge.rate_limits import Buckets
 from edge.records import lookup
 
 # Limit per session, which prevents guessing badge numbers. Beyond it, codes are treated as unknown tags.

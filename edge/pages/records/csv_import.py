@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.budget import WORK
 from edge.bulk import imports
 from edge.errors import Conflict, EdgeError, Unavailable
+from edge.memory_budget import WORK
 from edge.pages.csv_download import table_file
 from edge.pages.forms import Errors, errors_of
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, pages, require_role

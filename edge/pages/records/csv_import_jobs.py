@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from edge.audit.actors import Actor
-from edge.budget import MB, WORK
 from edge.database.connection import close_database
 from edge.errors import Conflict, EdgeError, Invalid
+from edge.memory_budget import MB, WORK
 from edge.pages.records.csv_import_rows import (
     MOST_ROWS,
     MOST_VALUES,

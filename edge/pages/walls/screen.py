@@ -22,7 +22,6 @@ from edge.doors.passage_rule import Direction
 from edge.errors import NotFound, Unavailable
 from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import State
-from edge.limits import Buckets, client_network
 from edge.muster import musters
 from edge.muster.musters import Muster
 from edge.muster.whereabouts import Person
@@ -32,6 +31,7 @@ from edge.pages.polling import version_of
 from edge.pages.rules.alerts import sentence
 from edge.pages.tracking import home
 from edge.pages.tracking.floor_plans import Spot, spot_of
+from edge.rate_limits import Buckets, client_network
 from edge.rules import alerts
 from edge.rules.alerts import AlertFilter
 from edge.services import services

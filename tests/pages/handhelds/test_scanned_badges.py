@@ -8,10 +8,10 @@ import pytest
 
 from edge.audit.actors import shell
 from edge.database.connection import execute
-from edge.limits import Buckets
 from edge.pages.handhelds import scanned_badges
 from edge.people import passwords, people
 from edge.people.people import Role
+from edge.rate_limits import Buckets
 from edge.records import assets
 from edge.records.tags import NewTag
 from tests.conftest import Cast

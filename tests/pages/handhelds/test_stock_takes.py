@@ -15,9 +15,9 @@ from edge.audit import quotas
 from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.handhelds import stock_takes
-from edge.limits import Buckets
 from edge.people import devices
 from edge.people.people import Role
+from edge.rate_limits import Buckets
 from edge.readers import readers
 from edge.records import assets, locations
 from edge.tracking import board, positions

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from flask import Flask
 
-from edge import clock, limits
+from edge import clock, rate_limits
 from edge.audit.actors import shell
 from edge.pages import cookies
 from edge.people import enrollment, passwords, people, sign_in
@@ -62,7 +62,7 @@ def test_an_account_is_throttled_and_later_forgiven(
     app: Flask, ada: people.PersonRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment = 0.0
-    monkeypatch.setattr(limits.time, "monotonic", lambda: moment)
+    monkeypatch.setattr(rate_limits.time, "monotonic", lambda: moment)
     browser = Browser(app)
     assert [enter(browser, email="ada@acme.example", password="no")[0] for _ in range(11)] == [403] * 10 + [429]
     assert enter(browser, email="ada@acme.example", password=PASSWORD)[0] == 429

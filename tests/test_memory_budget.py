@@ -13,9 +13,9 @@ import pytest
 from flask import Flask, Response, request
 from waitress.server import BaseWSGIServer
 
-from edge import budget
-from edge.budget import HELD, MB, SMALL, WORK, Budget, cost_of, marks_in
+from edge import memory_budget
 from edge.errors import TooLarge, Unavailable
+from edge.memory_budget import HELD, MB, SMALL, WORK, Budget, cost_of, marks_in
 from edge.server import connections
 from tests.server.test_server import ASK, serving
 from tests.service import wait_for
@@ -92,7 +92,7 @@ def test_the_number_of_values_counts_and_not_only_their_bytes() -> None:
     for text in (b"[" + b"{}," * 400_000 + b"1]", b"&".join([b"a="] * 200_000)):
         with pytest.raises(TooLarge):
             cost_of(len(text), marks_in(text))
-    assert cost_of(1_000_000, marks_in(b'{"name": "x"}')) < budget.MOST_OF_REQUEST
+    assert cost_of(1_000_000, marks_in(b'{"name": "x"}')) < memory_budget.MOST_OF_REQUEST
 
 
 def test_a_body_of_small_objects_is_refused_before_it_is_parsed(connect: Connect) -> None:
@@ -168,7 +168,7 @@ def test_memory_that_threads_have_freed_is_returned_to_the_system() -> None:
     program = """
 import threading
 from pathlib import Path
-from edge.budget import return_freed_memory
+from edge.memory_budget import return_freed_memory
 return_freed_memory()
 for _ in range(8):
     def work():
