@@ -40,6 +40,7 @@ FLOORS = (
 )
 HOMES = {
     "amqtt": {"ingest.embedded_broker"},
+    "cbor2": {"formats.cbor"},
     "blinker": {"records"},
     "biip": {"records.gs1_barcodes"},
     "click": {"cli", "commands"},
@@ -233,7 +234,8 @@ def test_a_library_is_imported_only_at_its_home(library: str) -> None:
 
 def test_the_service_starts_without_libraries_that_few_requests_need() -> None:
     """A small box starts seconds later and keeps less memory free for each of them."""
-    rare = {"reportlab", "amqtt", "PIL", "biip", "epcpy", "segno", "yaml", "markdown_it", "openpyxl", "xlsxwriter"}
+    extras = {"amqtt", "cbor2", "openpyxl", "xlsxwriter"}
+    rare = extras | {"reportlab", "PIL", "biip", "epcpy", "segno", "yaml", "markdown_it"}
     assert rare & _loaded_by("import edge.commands.serve") == set()
 
 

@@ -1,17 +1,19 @@
-"""Decode custom payloads: JSON, lines of text (CSV), or MessagePack, each also compressed with gzip."""
+"""Decode custom payloads: JSON, lines of text (CSV), MessagePack or CBOR, each also compressed with gzip."""
 
 from __future__ import annotations
 
 import csv
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from msgspec import msgpack
 
+from edge.formats import cbor
 from edge.formats.framing import bare, documents
 from edge.formats.reads import Malformed
 
-KINDS = ("json", "lines", "msgpack")
+KINDS = ("json", "lines", "msgpack", "cbor")
 MOST_UNZIPPED = 1_048_576  # bytes, like the largest message
 _GZIP = b"\x1f\x8b"
 HEADER = "header"  # instead of column names: the first line of each message has the names
@@ -38,7 +40,9 @@ def values(
     payload = unzipped(payload, room or Room())
     if kind == "lines":
         return _lines(payload, delimiter, columns)
-    return _unpacked(payload) if kind == "msgpack" else _documents(payload)
+    if kind == "json":
+        return _documents(payload)
+    return _decoded("CBOR", cbor.decode, payload) if kind == "cbor" else _decoded("MessagePack", _unpack, payload)
 
 
 def unzipped(payload: bytes, room: Room) -> bytes:
@@ -95,12 +99,16 @@ def _lines(payload: bytes, delimiter: str, columns: tuple[str, ...]) -> list[Any
     return [dict(zip(columns, row, strict=False)) for row in rows] if columns else [*rows]
 
 
-def _unpacked(payload: bytes) -> list[Any]:
+def _decoded(name: str, decode: Callable[[bytes], Any], payload: bytes) -> list[Any]:
     try:
-        value = _readable(msgpack.decode(payload, ext_hook=_extension))
+        value = _readable(decode(payload))
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"not MessagePack: {str(error)[:100] or type(error).__name__}") from None
+        raise Malformed(f"not {name}: {str(error)[:100] or type(error).__name__}") from None
     return value if isinstance(value, list) else [value]
+
+
+def _unpack(payload: bytes) -> Any:
+    return msgpack.decode(payload, ext_hook=_extension)
 
 
 def _extension(code: int, content: memoryview) -> Extension:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
+import cbor2
 import pytest
 from msgspec import msgpack
 
@@ -117,6 +118,12 @@ def test_access_points_report_rssi_by_their_transport_profile(rssi):
             id="bytes",
         ),
         pytest.param(
+            {"payload": "cbor", "tag_path": "e", "rssi_path": "r"},
+            cbor2.dumps({"e": bytes.fromhex(EPC), "r": -58}),
+            Read("rfid", EPC, (), None, -58.0),
+            id="CBOR",
+        ),
+        pytest.param(
             {"payload": "lines", "columns": "header", "delimiter": ";", "tag_path": "EPC", "rssi_path": "RSSI"},
             f"\ufeffEPC; RSSI\n{EPC};-58 dBm\n".encode(),
             Read("rfid", EPC, (), None, -58.0),
@@ -193,7 +200,7 @@ def test_unreadable_lines_are_rejected(payload):
     [
         ({"tag_path": "a[?"}, "or an expression of JMESPath"),
         ({"tag_path": "e", "condition": "nosuch(e)"}, ""),
-        ({"tag_path": "e", "payload": "xml"}, "write one of json, lines, msgpack"),
+        ({"tag_path": "e", "payload": "xml"}, "write one of json, lines, msgpack, cbor"),
         ({"tag_path": "e", "delimiter": ",,"}, "the one character between two columns"),
         ({"tag_path": "e", "columns": [1]}, "write a list of names"),
         ({"tag_path": "e", "epc_strip": ["tid"]}, "epc_strip has tid: write some of pc, crc"),

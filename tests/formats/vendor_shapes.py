@@ -194,8 +194,8 @@ SHAPES = [
            "temperature_path": "scale(t, `0.1`)"}, (MAC, None, -49, None, None, 21.5)),
     Shape("Estimote, MAC in a name", _json({"name": f"beacon-{MAC}-v2", "rssi": "-61 dBm"}),
           {"tag_path": "match(name, '([0-9A-F]{12})')", "tag_type": "ble", "rssi_path": "rssi"}, (MAC, None, -61)),
-    # Not read: binary formats of their own
-    Shape("Sparkplug B, Protobuf", bytes.fromhex("0888eafee9ca331203"), {"tag_path": "epc"}, (EPC,)),
     Shape("RFC 8949 CBOR", bytes.fromhex("a16365706378183330373432353742463731393445343030303030314138") + b"5",
-          {"tag_path": "epc"}, (EPC,)),
+          {"payload": "cbor", "tag_path": "epc"}, (EPC,)),
+    # Not read: a binary format of its own
+    Shape("Sparkplug B, Protobuf", bytes.fromhex("0888eafee9ca331203"), {"tag_path": "epc"}, (EPC,)),
 ]  # fmt: skip
