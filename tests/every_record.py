@@ -20,8 +20,11 @@ from edge.handhelds import scans, stock_takes
 from edge.handhelds.scans import Submitted
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
+from edge.labels.label_content import Code, Label
+from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.muster import musters, plans
 from edge.muster.plans import NewPlan
+from edge.pages import label_documents
 from edge.pages.records import csv_import_jobs
 from edge.pages.records.csv_import_jobs import Job
 from edge.pages.records.csv_import_rows import Reading, table_of
@@ -89,6 +92,10 @@ def add_records(organization_id: int) -> dict[str, Any]:
         (organization_id, rule, pallet.id, SECRET, SECRET, SECRET, clock.now(), clock.now()),
     ).fetchone()[0]
     bulk_job = bulk_jobs.start(boss, BulkChange(Action.RETIRE), [box.id])
+    document = label_documents.start(
+        organization_id, [Label(SECRET, SECRET, SECRET)], PAPERS[DEFAULT_PAPER], Code.QR, skip=0
+    )
+    assert document.ended.wait(30)
     loans.lend(boss, pallet.id, SECRET)
     asset_notes.add(boss, f"{SECRET}-note", pallet.id, SECRET, clock.now())
     asset_photos.add(boss, f"{SECRET}-photo", pallet.id, SECRET.encode(), (1, 1), clock.now())
@@ -96,6 +103,7 @@ def add_records(organization_id: int) -> dict[str, Any]:
         "list_id": expected,
         "plan_id": plan,
         "muster_id": musters.start(boss, plan, is_drill=False),
+        "document_id": document.id,
         "note_id": f"{SECRET}-note",
         "photo_id": f"{SECRET}-photo",
         "rule": rule,

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from edge.budget import MB
 from edge.database.connection import execute, reading
+from edge.memory_budget import MB
 from edge.tracking.shown_positions import SHOWN
 from edge.validation import json_text
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
 
@@ -41,8 +41,15 @@ PLACEHOLDER = "\u25a1"  # for characters that no font has, such as emoji; drawn 
 _JOINERS = re.compile("[\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")  # parts of one emoji
 
 
-def labels_pdf(labels: Sequence[Label], paper: Paper, code: Code, *, skip: int = 0) -> bytes:
-    """Return the PDF. `skip` leaves out labels already used on the first sheet."""
+def labels_pdf(
+    labels: Sequence[Label],
+    paper: Paper,
+    code: Code,
+    *,
+    skip: int = 0,
+    progress: Callable[[int], None] = lambda _drawn: None,
+) -> bytes:
+    """Return the PDF. `skip` leaves out labels already used on the first sheet. `progress` gets the number drawn."""
     _fonts()
     out = io.BytesIO()
     canvas = Canvas(out, pagesize=(paper.page[0] * mm, paper.page[1] * mm), pageCompression=1)
@@ -56,6 +63,7 @@ def labels_pdf(labels: Sequence[Label], paper: Paper, code: Code, *, skip: int =
         left = (paper.left + column * paper.across) * mm
         bottom = (paper.page[1] - paper.top - row * paper.down - paper.height) * mm
         mask = _draw(canvas, label, code, left, bottom, paper, mask)
+        progress(number - skip + 1)
     canvas.save()
     return out.getvalue()
 

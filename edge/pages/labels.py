@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from flask import Response, abort, redirect, render_template, request
+from flask import Response, abort, make_response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.errors import Conflict, EdgeError, Invalid, NotFound
+from edge.errors import Conflict, EdgeError, Invalid, NotFound, Unavailable
 from edge.labels import printer, printers
 from edge.labels.fonts import EAST_ASIAN_PACKAGE, east_asian_font
 from edge.labels.label_content import Code, Label, check_fit, needs_east_asian_font
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.labels.printers import LabelPrinter
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl
-from edge.pages import record_links
+from edge.pages import label_documents, record_links
 from edge.pages.forms import Errors, errors_of, message_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
@@ -29,8 +28,7 @@ from edge.texts import N_
 from edge.tracking import board, location_board
 
 MOST = 1000  # labels in one document
-# Rendering a label takes 10 ms of CPU time, so only one document is rendered at a time.
-_drawing = threading.Lock()
+AT_ONCE = 100  # more are drawn in the background
 CODES = {
     Code.QR: N_("QR code: opens on any phone"),
     Code.DATA_MATRIX: N_("Data Matrix: small, contains the key"),
@@ -46,7 +44,8 @@ def choose_labels() -> str:
 
 @pages.get("/labels.pdf")
 @require_role(Role.VIEWER)
-def download_labels() -> Response | tuple[str, int]:
+def download_labels() -> AnyResponse | tuple[str, int]:
+    """Answer with the document, or the address of a page that shows its progress and then opens it."""
     paper = PAPERS.get(request.args.get("paper", DEFAULT_PAPER)) or abort(404)
     skip = min(max(request.args.get("skip", 0, type=whole), 0), paper.per_page - 1)
     chosen = _labels() or abort(404)
@@ -54,23 +53,56 @@ def download_labels() -> Response | tuple[str, int]:
         check_fit(chosen, paper, _code())
     except Invalid as error:
         return _page(_form_error(error)), 400
+    organization_id = current_session().organization_id
+    if len(chosen) > AT_ONCE:
+        try:
+            started = label_documents.start(organization_id, chosen, paper, _code(), skip)
+        except Unavailable as error:
+            abort(429, str(error))
+        return redirect(f"/labels/documents/{started.id}", 303)
     # Imported here because its library takes 7 MB and 0.1 s.
     from edge.labels.pdf import labels_pdf
 
     with _alone():
-        document = labels_pdf(chosen, paper, _code(), skip=skip)
+        return _pdf(labels_pdf(chosen, paper, _code(), skip=skip))
+
+
+@pages.get("/labels/documents/<document_id>")
+@require_role(Role.VIEWER)
+def show_label_document(document_id: str) -> AnyResponse:
+    """Show the progress, and open the document as soon as it is complete."""
+    document = label_documents.find(current_session().organization_id, document_id) or abort(404)
+    if document.is_done:
+        return redirect(f"/labels/documents/{document_id}.pdf", 303)
+    response = make_response(render_template("labels/document.html", document=document))
+    response.headers["Refresh"] = "1"
+    return response
+
+
+@pages.get("/labels/documents/<document_id>.pdf")
+@require_role(Role.VIEWER)
+def open_label_document(document_id: str) -> Response:
+    document = label_documents.find(current_session().organization_id, document_id) or abort(404)
+    if not document.is_done:
+        abort(409, N_("The labels are still being created."))
+    if not document.content:
+        abort(500)
+    return _pdf(document.content)
+
+
+def _pdf(document: bytes) -> Response:
     headers = {"Content-Disposition": 'inline; filename="labels.pdf"'}
     return Response(document, mimetype="application/pdf", headers=headers)
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    if not _drawing.acquire(blocking=False):
-        abort(429, N_("Other labels are being created. Try again in a few seconds."))
+    if not label_documents.DRAWING.acquire(blocking=False):
+        abort(429, label_documents.OTHERS_ARE_DRAWN)
     try:
         yield
     finally:
-        _drawing.release()
+        label_documents.DRAWING.release()
 
 
 @pages.post("/labels/print")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pypdfium2
 import pytest
@@ -12,9 +12,12 @@ import zxingcpp
 from flask import Flask
 
 from edge.audit.actors import shell
+from edge.labels import pdf
 from edge.labels import printer as network_printer
+from edge.labels.label_content import Label
+from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.outbound import Network
-from edge.pages import labels, record_links
+from edge.pages import label_documents, labels, record_links
 from edge.people.people import Role
 from edge.records import assets
 from tests.application import change
@@ -55,6 +58,10 @@ def printer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Printer]:
     made._socket.close()
 
 
+def pages_of(document: bytes) -> int:
+    return len(pypdfium2.PdfDocument(document))
+
+
 def codes(document: bytes) -> list[str]:
     return [
         code.text
@@ -74,6 +81,72 @@ def test_labels_of_the_filtered_board(sign_in_as: SignIn, site: Site) -> None:
 def test_labels_of_selected_assets(sign_in_as: SignIn, site: Site) -> None:
     path = f"/labels.pdf?asset={site.pallet.id}&code=datamatrix&paper=roll-57x32"
     assert codes(sign_in_as(Role.VIEWER).get(path).data) == ["ASSET-0001"]
+
+
+@pytest.fixture
+def many(cast: Cast) -> int:
+    """Add more assets than are drawn at once. Returns their number."""
+    number = labels.AT_ONCE + 1
+    for one in range(number):
+        assets.create(shell(cast.acme), name=f"Crate {one}")
+    return number
+
+
+def test_many_labels_are_drawn_in_the_background(sign_in_as: SignIn, cast: Cast, many: int) -> None:
+    browser = sign_in_as(Role.VIEWER)
+    page = browser.get("/labels.pdf?q=crate").location
+    document = label_documents.find(cast.acme, page.rpartition("/")[2])
+    assert document
+    assert document.ended.wait(60)
+    assert browser.get(page).location == f"{page}.pdf"
+    assert pages_of(browser.get(f"{page}.pdf").data) == -(-many // PAPERS[DEFAULT_PAPER].per_page)
+    other = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
+    assert [other.get(path).status_code for path in (page, f"{page}.pdf")] == [404, 404]
+
+
+def test_the_page_shows_the_progress_until_then(
+    sign_in_as: SignIn, cast: Cast, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, may_end = threading.Event(), threading.Event()
+
+    def draw(chosen: Sequence[Label], *_: object, progress: Callable[[int], None], **__: object) -> bytes:
+        progress(7)
+        drawn.set()
+        assert may_end.wait(60)
+        return b"%PDF"
+
+    monkeypatch.setattr(pdf, "labels_pdf", draw)
+    browser = sign_in_as(Role.VIEWER)
+    page = browser.get("/labels.pdf?q=crate").location
+    assert drawn.wait(60)
+    shown = browser.get(page)
+    assert shown.headers["Refresh"] == "1"
+    assert f"7 of {many} are ready" in shown.text
+    assert browser.get(f"{page}.pdf").status_code == 409
+    assert browser.get("/labels.pdf?q=crate").status_code == 429
+    may_end.set()
+    document = label_documents.find(cast.acme, page.rpartition("/")[2])
+    assert document
+    assert document.ended.wait(60)
+    assert browser.get(f"{page}.pdf").data == b"%PDF"
+
+
+def test_a_document_that_failed_or_is_old_is_an_error(
+    sign_in_as: SignIn, cast: Cast, many: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> bytes:
+        raise ValueError("no font")
+
+    monkeypatch.setattr(pdf, "labels_pdf", fail)
+    browser = sign_in_as(Role.VIEWER)
+    page = browser.get("/labels.pdf?q=crate").location
+    document = label_documents.find(cast.acme, page.rpartition("/")[2])
+    assert document
+    assert document.ended.wait(60)
+    assert browser.get(f"{page}.pdf").status_code == 500
+    assert "Drawing of labels failed" in caplog.text
+    document.started_at -= label_documents.KEPT_SECONDS + 1
+    assert browser.get(page).status_code == 404
 
 
 def test_a_code_that_is_too_fine_is_refused_with_a_message(sign_in_as: SignIn, cast: Cast) -> None:
@@ -113,7 +186,7 @@ def test_labels_are_made_for_one_person_at_a_time(sign_in_as: SignIn, site: Site
     """Regression: each of six requests of an operator could use the interpreter for a minute."""
     admin = sign_in_as(Role.ADMINISTRATOR)
     admin.post("/labels/printer", {"address": printer.address, "paper": "roll-57x32", "dots_per_mm": "8"})
-    with labels._drawing:
+    with label_documents.DRAWING:
         assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 429
         assert admin.get(f"/labels.pdf?asset={site.pallet.id}").status_code == 429
     assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 303

@@ -10,10 +10,10 @@ from flask import Response, abort, g, jsonify, render_template, request
 
 from edge import clock
 from edge.audit.actors import Actor, on_behalf_of
-from edge.budget import WORK
 from edge.errors import EdgeError, HistoryUnavailable
 from edge.handhelds import attach, device_copy, scans, stock_takes
 from edge.handhelds.scans import Answer, Result, Submitted
+from edge.memory_budget import WORK
 from edge.pages import cookies, record_links
 from edge.pages.forms import is_id, json_object, search_text, typable
 from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from edge.budget import MB
 from edge.database.connection import execute
 from edge.doors.passage_copies import SentDoor, SentPassage
 from edge.errors import Conflict, NotFound
+from edge.memory_budget import MB
 from edge.sync.store import outgoing
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import (

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from edge.budget import WORK
 from edge.database.connection import execute, execute_many
 from edge.errors import HistoryUnavailable
+from edge.memory_budget import WORK
 from edge.tracking.postgres.pool import PART, fetch, fetch_in_parts
 
 Row = tuple[Any, ...]

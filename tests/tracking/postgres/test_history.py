@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from edge.budget import WORK
 from edge.config.settings import Config
 from edge.database.connection import execute
 from edge.epcis import query
 from edge.errors import Conflict, HistoryUnavailable, SetupError
 from edge.feed import pages
+from edge.memory_budget import WORK
 from edge.operations.doctor.findings import Finding, Subject
 from edge.operations.doctor.sync import history_database
 from edge.tracking import copies, deletion, exports, flows, history_engine, past, past_board, report, stays
