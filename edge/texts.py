@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
 
 def N_(message: str) -> str:  # gettext's own name for it
     return message
+
+
+class Count(int):
+    """A number in a text, grouped as usual in its language."""
+
+    def __str__(self) -> str:
+        return f"{int(self):,}"
 
 
 class Filled(str):
@@ -21,7 +28,7 @@ class Filled(str):
 
 def fill(template: str, **values: Any) -> Filled:
     """Fill in the values of a marked text: `fill(N_("at most %(number)s"), number=5)`."""
-    text = Filled(template % values)
+    text = Filled(template % values if values else template)
     text.template, text.values = template, values
     return text
 
@@ -40,3 +47,15 @@ def _pattern(template: str) -> re.Pattern[str]:
     texts, names = parts[::3], parts[1::3]
     values = [f"(?P<{name}>.+?)" if name else "%" for name in names]
     return re.compile("".join(re.escape(text) + value for text, value in zip(texts, [*values, ""], strict=True)), re.S)
+
+
+def joined(messages: Iterable[str]) -> Filled:
+    """Join messages with semicolons. Each is translated on its own."""
+    parts = {f"part_{number}": one if isinstance(one, Filled) else fill(one) for number, one in enumerate(messages)}
+    return fill("; ".join(f"%({name})s" for name in parts), **parts)
+
+
+def shortened(names: Sequence[str], most: int) -> str:
+    """Join names with commas, and say how many there are beyond `most`."""
+    listed, more = ", ".join(names[:most]), len(names) - most
+    return fill(N_("%(names)s and %(number)s more"), names=listed, number=more) if more > 0 else listed

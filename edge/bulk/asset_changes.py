@@ -17,6 +17,7 @@ from edge.records.assets import AssetChanges
 from edge.records.external_keys import check_window
 from edge.records.kept_elsewhere import refusal
 from edge.records.tags import NewTag
+from edge.texts import N_, fill, joined
 from edge.validation import json_text, strict_json
 from edge.validation.bodies import ASSET_PATCH
 from edge.validation.body import judge
@@ -68,8 +69,8 @@ class _Row(NamedTuple):
 
 FIELDS = ("description", "is_active", "valid_to")
 TOGETHER = 200  # assets that are read at once, each with up to 64 KB of metadata
-RETIRED = "this asset is retired"
-NOT_RETIRED = "this asset is not retired"
+RETIRED = N_("this asset is retired")
+NOT_RETIRED = N_("this asset is not retired")
 
 
 def to_json(change: BulkChange) -> str:
@@ -86,11 +87,12 @@ def check_change(organization_id: int, change: BulkChange) -> None:
     if change.action is Action.MOVE:
         sql = "SELECT 1 FROM location WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
         if execute(sql, (change.location_id, organization_id)).fetchone() is None:
-            raise Invalid.one("location_id", "invalid_value", "Choose a location")
+            raise Invalid.one("location_id", "invalid_value", N_("Choose a location"))
     if change.action is Action.CHANGE and not change.is_property and change.field not in FIELDS:
-        raise Invalid.one("field", "invalid_value", "This field cannot be changed for many assets")
+        raise Invalid.one("field", "invalid_value", N_("This field cannot be changed for many assets"))
     if change.is_property and len(change.field) + len(str(change.value or "")) > MAX_METADATA_BYTES:
-        raise Invalid.one("property", "too_long", f"The property must have at most {MAX_METADATA_BYTES} bytes")
+        message = fill(N_("The property must have at most %(number)s bytes"), number=MAX_METADATA_BYTES)
+        raise Invalid.one("property", "too_long", message)
 
 
 def check_assets(organization_id: int, change: BulkChange, asset_ids: Sequence[int]) -> list[Fault]:
@@ -99,7 +101,7 @@ def check_assets(organization_id: int, change: BulkChange, asset_ids: Sequence[i
     claimed: set[str | NewTag] = set()  # keys and tags that earlier rows take when they are restored
     for asset_id, row in _each_row(organization_id, change, asset_ids):
         if row is None:
-            faults.append(Fault(asset_id, "", "", "asset not found"))
+            faults.append(Fault(asset_id, "", "", N_("asset not found")))
             continue
         try:
             _check(organization_id, change, row, claimed)
@@ -124,7 +126,7 @@ def apply(actor: Actor, change: BulkChange, job_id: str, started_at: int, asset_
 
 
 def reason_of(error: EdgeError) -> str:
-    return "; ".join(fault.message for fault in error.fields) if isinstance(error, Invalid) else str(error)
+    return joined(fault.message for fault in error.fields) if isinstance(error, Invalid) else cast(str, error.args[0])
 
 
 _SELECT = """
@@ -174,7 +176,7 @@ def _check_restore(organization_id: int, row: _Row, claimed: set[str | NewTag]) 
     assets.check_restorable(organization_id, asset)
     own: set[str | NewTag] = {asset.external_key, *(NewTag(tag.tag_type, tag.value) for tag in asset.tags)}
     if own & claimed:
-        raise Conflict("Another of the chosen assets has the same key or tag")
+        raise Conflict(N_("Another of the chosen assets has the same key or tag"))
     claimed |= own
 
 
@@ -185,7 +187,7 @@ def _move(actor: Actor, change: BulkChange, job_id: str, started_at: int, asset_
     scan = Submitted(f"{job_id}:{asset_id}", asset.external_key, change.location_id or 0, started_at, asset_id=asset_id)
     [answer] = scans.submit(actor, [scan], clock.now())
     if answer.result not in (Result.RECORDED, Result.AGAIN):
-        raise Conflict(answer.reason or "the location is retired")
+        raise Conflict(answer.reason or N_("the location is retired"))
 
 
 def _patch(organization_id: int, change: BulkChange, asset_id: int) -> AssetChanges:

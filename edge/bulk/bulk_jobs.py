@@ -14,10 +14,12 @@ from edge.bulk.asset_changes import Action, BulkChange, Fault
 from edge.database.connection import execute, execute_many, reading, writing
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.people.secrets import new_token
+from edge.texts import N_, Count, fill
+from edge.validation.packed_texts import pack, unpack
 
 MAX_ASSETS = 10_000
 KEPT = 20  # finished jobs of an organization
-STOPPED = "stopped before this asset was changed"
+STOPPED = N_("stopped before this asset was changed")
 
 
 class Refused(EdgeError):
@@ -77,10 +79,11 @@ def start(actor: Actor, change: BulkChange, asset_ids: Sequence[int]) -> str:
     Raises Refused, Invalid, and Conflict while another job of the organization is running.
     """
     if actor.person_id is None:
-        raise Invalid.one("actor", "invalid_value", "Only people can start a bulk job")
+        raise Invalid.one("actor", "invalid_value", N_("Only people can start a bulk job"))
     ids = list(dict.fromkeys(asset_ids))
     if not 1 <= len(ids) <= MAX_ASSETS:
-        raise Invalid.one("assets", "invalid_value", f"Choose 1 to {MAX_ASSETS:,} assets")
+        message = fill(N_("Choose 1 to %(number)s assets"), number=Count(MAX_ASSETS))
+        raise Invalid.one("assets", "invalid_value", message)
     with reading():  # checking takes longer than writing, so the write lock is not held
         asset_changes.check_change(actor.organization_id, change)
         if faults := asset_changes.check_assets(actor.organization_id, change, ids):
@@ -96,7 +99,7 @@ def start(actor: Actor, change: BulkChange, asset_ids: Sequence[int]) -> str:
 def check_idle(organization_id: int) -> None:
     """Raise Conflict while a job of the organization is running. Call in the transaction that starts another one."""
     if running_job(organization_id):
-        raise Conflict("Another change or import is running. Wait until it has finished, or stop it")
+        raise Conflict(N_("Another change or import is running. Wait until it has finished, or stop it"))
 
 
 def stop(actor: Actor, job_id: str) -> None:
@@ -104,7 +107,7 @@ def stop(actor: Actor, job_id: str) -> None:
     with writing():
         job = find_job(actor.organization_id, job_id)
         if job and job.finished_at is None:
-            finish(actor, job, f"stopped by {actor.name}")
+            finish(actor, job, fill(N_("stopped by %(name)s"), name=actor.name))
 
 
 def finish(actor: Actor, job: BulkJob, end_reason: str | None = None) -> None:
@@ -112,7 +115,10 @@ def finish(actor: Actor, job: BulkJob, end_reason: str | None = None) -> None:
     with acting(actor) as act:
         number = progress(job)
         execute("UPDATE bulk_job_asset SET reason = ? WHERE job_id = ? AND reason IS NULL", (STOPPED, job.id))
-        execute("UPDATE bulk_job SET finished_at = ?, end_reason = ? WHERE id = ?", (clock.now(), end_reason, job.id))
+        execute(
+            "UPDATE bulk_job SET finished_at = ?, end_reason = ? WHERE id = ?",
+            (clock.now(), end_reason and pack(end_reason), job.id),
+        )
         detail = {"action": job.change.action, "changed": number.changed, "not_changed": number.total - number.changed}
         act.note("bulk_change.ended", _subject(job.id), detail | ({"reason": end_reason} if end_reason else {}))
 
@@ -157,7 +163,7 @@ def failures(job: BulkJob, limit: int) -> list[Fault]:
         "LEFT JOIN asset a ON a.id = one.asset_id WHERE one.job_id = ? AND one.reason IS NOT NULL "
         "ORDER BY a.external_key LIMIT ?"
     )
-    return [Fault(*row) for row in execute(sql, (job.id, limit))]
+    return [Fault(*row)._replace(reason=unpack(row[-1])) for row in execute(sql, (job.id, limit))]
 
 
 def _store(act: Act, change: BulkChange, asset_ids: Sequence[int]) -> str:
@@ -203,4 +209,5 @@ def _subject(job_id: str) -> Subject:
 
 def _job(row: Sequence[object]) -> BulkJob:
     job = BulkJob._make(row)
-    return job._replace(change=asset_changes.from_json(str(job.change)))
+    end_reason = job.end_reason and unpack(job.end_reason)
+    return job._replace(change=asset_changes.from_json(str(job.change)), end_reason=end_reason)

@@ -25,7 +25,9 @@ from edge.errors import EdgeError, OverQuota, Unavailable
 from edge.records import csv_import
 from edge.records.csv_import import NewRecord, Outcome
 from edge.records.tags import NewTag
+from edge.texts import N_
 from edge.validation import json_text
+from edge.validation.packed_texts import pack, unpack
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +36,9 @@ DROPPED_TOGETHER = 500  # rows
 TOGETHER = 50  # rows that are written with one statement each; the search index is flushed after them
 WRITTEN_TOGETHER = 200  # records and tags; 50 records with 500 tags each would hold the write lock for a minute
 FAULTY = "faulty"
-NOT_STORED = "the service stopped before the import began: nothing was imported"
-STOPPED = "stopped before this row was imported"
-INTERNAL_ERROR = "internal error; see the log"
+NOT_STORED = N_("the service stopped before the import began: nothing was imported")
+STOPPED = N_("stopped before this row was imported")
+INTERNAL_ERROR = N_("internal error; see the log")
 
 
 class ImportedRow(NamedTuple):
@@ -120,7 +122,7 @@ def _written(job: BulkJob, records: Sequence[NewRecord]) -> list[Outcome]:
         if not isinstance(error, EdgeError):
             log.exception("Import %s failed for line %d", job.id, records[0].line)
         reason = reason_of(error) if isinstance(error, EdgeError) else INTERNAL_ERROR
-        return [Outcome(records[0].line, records[0].external_key or "", FAULTY, reason)]
+        return [Outcome(records[0].line, records[0].external_key or "", FAULTY, pack(reason))]
 
 
 def _next_records(job: BulkJob, most: int) -> list[NewRecord]:
@@ -142,7 +144,7 @@ def rows(job: BulkJob, *, is_faulty: bool = False, limit: int = -1) -> Iterator[
         f"WHERE job_id = ? AND {condition} ORDER BY line LIMIT ?"
     )
     for line, key, result, reason, record in execute(sql, (job.id, limit)).fetchall():
-        stopped = STOPPED if result is None and job.finished_at else reason
+        stopped = STOPPED if result is None and job.finished_at else unpack(reason)
         yield ImportedRow(line, key, result, stopped, _from_json(record) if record else None)
 
 

@@ -18,13 +18,15 @@ from edge.errors import EdgeError, OverQuota, Unavailable
 from edge.people import people
 from edge.people.people import RANK, Role
 from edge.records import gs1
+from edge.texts import N_, fill
 from edge.validation import json_text
+from edge.validation.packed_texts import pack
 
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.01  # waiting writers come first anyway
 MOST_OF_A_SLICE = 200  # assets
-INTERNAL_ERROR = "internal error; see the log"
+INTERNAL_ERROR = N_("internal error; see the log")
 
 
 def run_jobs(wait: Callable[[float], bool]) -> None:
@@ -62,7 +64,7 @@ def _write(job: BulkJob, until: float) -> None:
     if current is None or current.finished_at is not None:
         return
     if not _is_permitted(job):
-        bulk_jobs.finish(job.actor, job, f"{job.person_name} may no longer change assets")
+        bulk_jobs.finish(job.actor, job, fill(N_("%(name)s may no longer change assets"), name=job.person_name))
         return
     if job.is_import:
         is_done = imports.write_some(job, until, MOST_OF_A_SLICE)
@@ -99,7 +101,7 @@ def _change_some(job: BulkJob, asset_ids: Sequence[int], until: float) -> None:
     failed: list[tuple[str, str, int]] = []
     for asset_id in asset_ids:
         if reason := _change(job, asset_id):
-            failed.append((reason, job.id, asset_id))
+            failed.append((pack(reason), job.id, asset_id))
         else:
             changed.append((job.id, asset_id))
         if time.monotonic() > until:

@@ -19,6 +19,7 @@ from edge.doors.passage_rule import Direction
 from edge.errors import Conflict, FieldError, Invalid, NotFound
 from edge.expected_lists.ticks import COUNTED_FOR, RESULTS, Line, Place, lines_of, version_of
 from edge.records import locations, lookup
+from edge.texts import N_, Count, fill, shortened
 from edge.tracking import carriers
 from edge.validation import values
 
@@ -114,14 +115,14 @@ def start(actor: Actor, list_id: int, at: int | None = None) -> None:
     with acting(actor) as act:
         one = find_list(actor.organization_id, list_id)
         if one.started_at is not None:
-            raise Conflict("this list has been started already")
+            raise Conflict(N_("this list has been started already"))
         other = execute(
             "SELECT name FROM expected_list WHERE organization_id = ? AND started_at IS NOT NULL AND signed_at IS NULL "
             "AND (door_id = ? AND direction = ? OR door_id IS NULL AND ? IS NULL AND location_id = ?)",
             (one.organization_id, one.door_id, one.direction, one.door_id, one.location_id),
         ).fetchone()
         if other:
-            raise Conflict(f"{other[0]} is open at {one.place}. Sign it off first")
+            raise Conflict(fill(N_("%(list)s is open at %(place)s. Sign it off first"), list=other[0], place=one.place))
         now = clock.now()
         started_at = now if at is None else max(one.created_at, min(at, now))
         execute("UPDATE expected_list SET started_at = ? WHERE id = ?", (started_at, list_id))
@@ -133,11 +134,11 @@ def sign_off(actor: Actor, list_id: int, version: str) -> None:
     with acting(actor) as act:
         state = find_state(actor.organization_id, list_id)
         if state.one.started_at is None:
-            raise Conflict("this list has not been started")
+            raise Conflict(N_("this list has not been started"))
         if state.one.signed_at is not None:
-            raise Conflict("this list has been signed off already")
+            raise Conflict(N_("this list has been signed off already"))
         if state.version != version:
-            raise Conflict("the list changed while you looked at it. Check it again")
+            raise Conflict(N_("the list changed while you looked at it. Check it again"))
         dropped = set(state.of("surplus")[MOST_SURPLUS:])
         lines = [line for line in state.lines if line not in dropped]
         quotas.charge(actor, quotas.LINE_BYTES * len(lines), is_scan=True)
@@ -160,7 +161,7 @@ def remove(actor: Actor, list_id: int) -> None:
     with acting(actor) as act:
         one = find_list(actor.organization_id, list_id)
         if one.signed_at is not None:
-            raise Conflict("a signed list cannot be deleted")
+            raise Conflict(N_("a signed list cannot be deleted"))
         execute("DELETE FROM expected_item WHERE list_id = ?", (list_id,))
         execute("DELETE FROM expected_list WHERE id = ?", (list_id,))
         act.note("expected_list.deleted", Subject("expected_list", list_id, one.name), {"items": one.items})
@@ -234,25 +235,25 @@ def _check_place(
     organization_id: int, door_id: int | None, direction: Direction | None, location_id: int | None
 ) -> None:
     if (door_id is None) == (location_id is None) or (door_id is None) != (direction is None):
-        raise Invalid.one("place", "invalid_value", "Choose a door or a location")
+        raise Invalid.one("place", "invalid_value", N_("Choose a door or a location"))
     if direction not in (None, Direction.IN, Direction.OUT):
-        raise Invalid.one("place", "invalid_value", "Choose in or out")
+        raise Invalid.one("place", "invalid_value", N_("Choose in or out"))
     try:
         if door_id is not None:
             door = doors.find_door(organization_id, door_id)
             if door.site is not None:
-                raise Conflict(f"this door belongs to {door.site}. Create the list there")
+                raise Conflict(fill(N_("this door belongs to %(site)s. Create the list there"), site=door.site))
         if location_id is not None:
             locations.get(organization_id, location_id)
     except NotFound as error:
-        raise Invalid.one("place", "fk_not_found", "This place does not exist") from error
+        raise Invalid.one("place", "fk_not_found", N_("This place does not exist")) from error
 
 
 def _assets(organization_id: int, codes: Sequence[str], *, with_contents: bool) -> list[int]:
     """Return the assets of codes. Raises Invalid."""
     codes = [code.strip() for code in codes if code.strip()]
     if not codes:
-        raise Invalid.one("codes", "required", "Enter at least one asset key or tag")
+        raise Invalid.one("codes", "required", N_("Enter at least one asset key or tag"))
     if len(codes) > MOST_ITEMS:
         raise _too_many()
     assets: dict[int, None] = {}
@@ -266,8 +267,7 @@ def _assets(organization_id: int, codes: Sequence[str], *, with_contents: bool) 
         if with_contents:
             assets.update((asset_id, None) for asset_id, _ in carriers.on(organization_id, record.id))
     if unknown:
-        more = f" and {len(unknown) - MOST_FAULTS} more" if len(unknown) > MOST_FAULTS else ""
-        message = f"No asset has the key or tag {', '.join(unknown[:MOST_FAULTS])}{more}"
+        message = fill(N_("No asset has the key or tag %(codes)s"), codes=shortened(unknown, MOST_FAULTS))
         raise Invalid([FieldError("codes", "fk_not_found", message, None)])
     if len(assets) > MOST_ITEMS:
         raise _too_many()
@@ -275,4 +275,5 @@ def _assets(organization_id: int, codes: Sequence[str], *, with_contents: bool) 
 
 
 def _too_many() -> Invalid:
-    return Invalid.one("codes", "too_large", f"A list can have at most {MOST_ITEMS:,} items")
+    message = fill(N_("A list can have at most %(number)s items"), number=Count(MOST_ITEMS))
+    return Invalid.one("codes", "too_large", message)

@@ -88,11 +88,11 @@ def register(app: Flask) -> None:
         lasting=formatting.lasting,
         duration=formatting.duration,
         count=formatting.count,
+        localized=translation.localized,
         rate=formatting.rate,
         check_name=check_name,
         size=formatting.size,
         offset=formatting.clock_offset,
-        localized=formatting.localized,
     )
     app.jinja_env.globals.update(
         static=files.url,

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from edge import clock
 from edge.pages import formatting
 from edge.pages.formatting import count as number_of
-from edge.pages.formatting import localized
-from edge.pages.translation import gettext, ngettext
+from edge.pages.translation import gettext, localized, ngettext
 from edge.texts import N_
 from edge.tracking.flows import Span
 from edge.tracking.past import Stay

@@ -7,7 +7,7 @@ from contextlib import suppress
 from markupsafe import Markup
 
 from edge import clock
-from edge.pages.translation import gettext, language
+from edge.pages.translation import gettext, language, localized
 from edge.services import services
 from edge.texts import N_
 
@@ -18,9 +18,6 @@ ROLES = {
     "viewer": N_("Viewer"),
 }
 
-
-# Between groups of digits and before decimals, by language.
-_SEPARATORS = {"de": ".,", "es": ".,", "fr": "\u202f,", "pl": "\u00a0,"}
 
 ISO_DATE = "%Y-%m-%d"
 _DATES = {"de": "%d.%m.%Y", "es": "%d/%m/%Y", "fr": "%d/%m/%Y", "pl": "%d.%m.%Y"}
@@ -115,12 +112,6 @@ def lasting(since: int) -> Markup:
 def count(number: float) -> str:
     """Format as `12,345`, or as usual in the language of the page. Integral floats have no decimals."""
     return localized(f"{int(number) if number == int(number) else number:,}")
-
-
-def localized(number: str) -> str:
-    """Return an English number with the separators of the language of the page."""
-    separators = _SEPARATORS.get(language())
-    return number.translate(str.maketrans(",.", separators)) if separators else number
 
 
 def rate(number: float) -> str:

@@ -10,6 +10,7 @@ from flask import abort, request
 
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.pages.translation import gettext, translated
+from edge.texts import N_
 from edge.validation.body import Body, judge
 from edge.validation.values import MAX_TEXT
 
@@ -69,7 +70,7 @@ def json_object() -> dict[str, Any]:
     except RecursionError:  # nested too deeply
         body = None
     if not isinstance(body, dict):
-        abort(400, "A JSON object is expected")
+        abort(400, gettext("A JSON object is expected"))
     return body
 
 
@@ -77,7 +78,7 @@ class Overtaken(EdgeError):
     """Somebody else has saved a different value for a field that this form changes, too."""
 
     def __init__(self, row: Any, values: Mapping[str, Any], saved: Mapping[str, Any], clashes: Sequence[str]) -> None:
-        super().__init__("Someone else changed the same fields while this form was open")
+        super().__init__(N_("Someone else changed the same fields while this form was open"))
         self.row = row
         self.meanwhile = {name: _shown(saved[name]) for name in clashes}
         self.form = {
@@ -116,7 +117,7 @@ def save_merged(
         except _Stale:
             continue
         return
-    raise Conflict("someone else is changing this record. Try again in a moment")
+    raise Conflict(N_("someone else is changing this record. Try again in a moment"))
 
 
 def _merged(row: Any, saved: Mapping[str, Any], entered: Mapping[str, Any]) -> dict[str, Any]:

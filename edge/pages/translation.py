@@ -10,16 +10,20 @@ from __future__ import annotations
 from functools import cache
 from gettext import NullTranslations, translation
 from pathlib import Path
+from typing import Any
 
 from flask import Flask, g, has_request_context, request
 
 from edge.pages import cookies
-from edge.texts import Filled
+from edge.texts import Count, Filled
 from edge.validation import json_text
 
 LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "pl": "Polski"}
 SOURCE = "en"  # language of the source texts
 FOLDER = Path(__file__).resolve().parent.parent / "translations"
+
+# Between groups of digits and before decimals, by language.
+_SEPARATORS = {"de": ".,", "es": ".,", "fr": "\u202f,", "pl": "\u00a0,"}
 
 Forms = str | list[str]
 
@@ -56,9 +60,21 @@ def translated(text: str) -> str:
     Templates use it as a filter for texts that may contain input: `_()` would not escape them.
     """
     if isinstance(text, Filled):
-        values = {name: translated(one) if isinstance(one, Filled) else one for name, one in text.values.items()}
-        return gettext(text.template) % values
+        shown = gettext(text.template)
+        return shown % {name: _value(one) for name, one in text.values.items()} if text.values else shown
     return gettext(text)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Filled):
+        return translated(value)
+    return localized(str(value)) if isinstance(value, Count) else value
+
+
+def localized(number: str) -> str:
+    """Return an English number with the separators of the language of the page."""
+    separators = _SEPARATORS.get(language())
+    return number.translate(str.maketrans(",.", separators)) if separators else number
 
 
 @cache

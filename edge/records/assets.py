@@ -33,6 +33,7 @@ from edge.records.kept_elsewhere import check_home
 from edge.records.listing import ListQuery, Source, read_page, view
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, TagRow, from_json, is_taken
+from edge.texts import N_, fill
 
 SORTABLE = {
     "external_key": "a.external_key",
@@ -335,7 +336,8 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
 def check_restorable(organization_id: int, asset: AssetRow) -> None:
     """Raise Conflict if the key or a tag of a retired asset is now taken."""
     if is_key_taken(ASSET_KEYS, organization_id, asset.external_key):
-        raise Conflict(f"Another asset now has the key {asset.external_key}")
+        raise Conflict(fill(N_("Another asset now has the key %(key)s"), key=asset.external_key))
     for tag in asset.tags:
         if is_taken(organization_id, NewTag(tag.tag_type, tag.value)):
-            raise Conflict(f"The tag {tag.tag_type}:{tag.value} now belongs to another record")
+            message = N_("The tag %(tag)s now belongs to another record")
+            raise Conflict(fill(message, tag=f"{tag.tag_type}:{tag.value}"))

@@ -21,7 +21,9 @@ from edge.records.kept_elsewhere import check_home
 from edge.records.location_tree import NO_PARENT, UNSET, Parent
 from edge.records.locations import LocationChanges, LocationRow
 from edge.records.tags import NewTag, TagRow, is_taken
+from edge.texts import N_, fill, joined
 from edge.validation import strict_json, values
+from edge.validation.packed_texts import pack, unpack
 from edge.validation.values import number_of_tags
 
 MAX_TAKEN_TAGS = 5  # listed per row
@@ -29,7 +31,7 @@ ROOT = ""  # parent key of a location that gets no parent
 
 
 class NewRecord(NamedTuple):
-    """One row with validated values. `fault` is the error message of an invalid row.
+    """One row with validated values. `fault` is the error message of an invalid row, packed.
 
     `tags` are added to those of an existing record; those of the `exact_tags` types that are not listed are detached.
     `properties` are set in the metadata, or removed if None. `cells` are the row as entered.
@@ -47,7 +49,7 @@ class NewRecord(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Result of one row: created, changed, unchanged, or faulty with a `reason`."""
+    """Result of one row: created, changed, unchanged, or faulty with a `reason`, which is packed."""
 
     line: int
     external_key: str
@@ -117,7 +119,7 @@ def _write_assets(act: Act, records: Sequence[NewRecord]) -> list[Outcome]:
 
 def _check_row(organization_id: int, kind: str, record: NewRecord, above: _Above) -> _CheckedRow:
     row = _find(organization_id, kind, record.external_key)
-    faults = [record.fault] if record.fault else []
+    faults = [unpack(record.fault)] if record.fault else []
     difference = _Difference({}, [], [])
     try:
         difference = _difference(row, record)
@@ -128,7 +130,7 @@ def _check_row(organization_id: int, kind: str, record: NewRecord, above: _Above
     above.keys.update([record.external_key] if record.external_key else [])
     above.detached.update(NewTag(tag.tag_type, tag.value) for tag in difference.detached)
     if faults:
-        return _faulty(record, "; ".join(faults))
+        return _faulty(record, joined(faults))
     changes, new_tags, detached, cleared = difference
     plan = AssetPlan(record.external_key, row if isinstance(row, AssetRow) else None, changes, new_tags, detached)
     if row is None:
@@ -138,7 +140,7 @@ def _check_row(organization_id: int, kind: str, record: NewRecord, above: _Above
     try:
         check_home(row.id)
     except Conflict as error:
-        return _faulty(record, str(error))
+        return _faulty(record, error.args[0])
     return _CheckedRow(Outcome(record.line, row.external_key, "changed", "", len(detached), cleared), plan)
 
 
@@ -146,14 +148,16 @@ def _faults_of(
     organization_id: int, row: AssetRow | LocationRow | None, record: NewRecord, change: _Difference, above: _Above
 ) -> list[str]:
     """Return the errors of a row that depend on other records. `above` describes the rows above."""
-    faults, parent = [], record.parent_key
+    faults: list[str] = []
+    parent = record.parent_key
     if parent and parent not in above.keys and not lookup.location_by_key(organization_id, parent):
-        faults.append(f"there is no location {parent}, and none in a row above")
+        faults.append(fill(N_("there is no location %(key)s, and none in a row above"), key=parent))
     if row is None and "name" not in record.values and not record.fault:
-        faults.append("name is required for a new record")
+        faults.append(N_("name is required for a new record"))
     faults += _too_many_tags(row, change)
     taken = [tag for tag in change.new_tags if tag not in above.detached and is_taken(organization_id, tag)]
-    faults += [f"tag {tag.tag_type}:{tag.value} belongs to another record" for tag in taken[:MAX_TAKEN_TAGS]]
+    message = N_("tag %(tag)s belongs to another record")
+    faults += [fill(message, tag=f"{tag.tag_type}:{tag.value}") for tag in taken[:MAX_TAKEN_TAGS]]
     return faults
 
 
@@ -175,7 +179,7 @@ def _too_many_tags(row: AssetRow | LocationRow | None, change: _Difference) -> l
 
 
 def _faulty(record: NewRecord, reason: str) -> _CheckedRow:
-    return _CheckedRow(Outcome(record.line, record.external_key or "", "faulty", reason))
+    return _CheckedRow(Outcome(record.line, record.external_key or "", "faulty", pack(reason)))
 
 
 def _find(organization_id: int, kind: str, external_key: str | None) -> AssetRow | LocationRow | None:
@@ -192,7 +196,7 @@ def _put(actor: Actor, record: NewRecord) -> Outcome:
     except (OverQuota, Unavailable):
         raise
     except EdgeError as error:
-        return Outcome(record.line, record.external_key or "", "faulty", _reason(error))
+        return Outcome(record.line, record.external_key or "", "faulty", pack(_reason(error)))
     return Outcome(record.line, key, result)
 
 
@@ -262,8 +266,8 @@ def _is_same(name: str, entered: Any, saved: Any) -> bool:
 
 def _require_name(record: NewRecord) -> None:
     if "name" not in record.values:
-        raise Invalid.one("name", "required", "name is required for a new record")
+        raise Invalid.one("name", "required", N_("name is required for a new record"))
 
 
 def _reason(error: EdgeError) -> str:
-    return "; ".join(field.message for field in error.fields) if isinstance(error, Invalid) else str(error)
+    return joined(field.message for field in error.fields) if isinstance(error, Invalid) else cast(str, error.args[0])

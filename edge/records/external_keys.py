@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.database.connection import execute
 from edge.errors import Conflict, Invalid
+from edge.texts import N_, fill
 
 MILLISECOND = 1000
 MAX_KEY_DIGITS = 18  # keys with more digits do not count for auto-mint (contract: Keys and filters)
@@ -66,14 +67,14 @@ def choose_key(series: KeySeries, organization_id: int, key: str | None) -> str:
     if key is None:
         return mint_key(series, organization_id)
     if is_key_taken(series, organization_id, key):
-        raise Conflict(f"external_key {key} already exists")
+        raise Conflict(fill(N_("external_key %(key)s already exists"), key=key))
     return key
 
 
 def check_window(valid_from: int, valid_to: int | None) -> None:
     """Raise Invalid if the window ends before it begins. Times are in microseconds."""
     if valid_to is not None and valid_to <= valid_from:
-        raise Invalid.one("valid_to", "invalid_value", "valid_to must be later than valid_from")
+        raise Invalid.one("valid_to", "invalid_value", N_("valid_to must be later than valid_from"))
 
 
 def keep_microseconds(changes: Mapping[str, Any], current: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edge.database.connection import execute
 from edge.errors import Conflict
+from edge.texts import N_, fill
 
 
 def check_home(record_id: int) -> None:
@@ -15,7 +16,7 @@ def check_home(record_id: int) -> None:
 
 def refusal(home: str) -> str:
     """Return the error message for a change of a record whose home is another box."""
-    return f"this record is kept at {home}; change it there"
+    return fill(N_("this record is kept at %(site)s; change it there"), site=home)
 
 
 def home_name(organization_id: int, record_id: int) -> str | None:

@@ -13,6 +13,7 @@ from edge.audit.audit import acting, non_empty
 from edge.database.connection import execute
 from edge.errors import Invalid, NotFound
 from edge.records import assets
+from edge.texts import N_, fill
 from edge.validation import json_text
 from edge.validation.values import MAX_TEXT
 
@@ -54,10 +55,12 @@ def lend(actor: Actor, asset_id: int, borrower: str, due_at: int | None = None) 
     """Store who borrows the asset; a present loan is replaced. Raises NotFound, Invalid, OverQuota."""
     borrower = borrower.strip()
     if not 1 <= len(borrower) <= MAX_TEXT:
-        raise Invalid.one("borrower", "invalid_value", f"Enter a name of at most {MAX_TEXT} characters")
+        message = fill(N_("Enter a name of at most %(number)s characters"), number=MAX_TEXT)
+        raise Invalid.one("borrower", "invalid_value", message)
     now = clock.now()
     if due_at is not None and not now < due_at < now + MAX_YEARS * 366 * clock.DAY:
-        raise Invalid.one("due", "invalid_value", f"Choose a day from today on, at most {MAX_YEARS} years ahead")
+        message = fill(N_("Choose a day from today on, at most %(number)s years ahead"), number=MAX_YEARS)
+        raise Invalid.one("due", "invalid_value", message)
     with acting(actor) as act:
         asset = assets.get(actor.organization_id, asset_id)
         present = find(actor.organization_id, asset_id)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from edge.database.connection import execute
 from edge.errors import Conflict, Corrupt, FieldError, Invalid
+from edge.texts import N_, fill
 
 _UP = """
 WITH RECURSIVE up (id, parent_id) AS (
@@ -76,9 +77,9 @@ def check_cycle(location_id: int, parent_id: int | None) -> None:
     if parent_id is None:
         return
     if parent_id == location_id:
-        raise Conflict("cycle: a location cannot be its own parent")
+        raise Conflict(N_("cycle: a location cannot be its own parent"))
     if location_id in ancestors(parent_id):
-        raise Conflict("cycle: the new parent is a descendant of this location")
+        raise Conflict(N_("cycle: the new parent is a descendant of this location"))
 
 
 class Parent(NamedTuple):
@@ -117,6 +118,6 @@ def _find_parent(organization_id: int, field: str, column: str, value: Any) -> i
     sql = f"SELECT id FROM location WHERE {column} = ? AND organization_id = ? AND deleted_at IS NULL"
     row = execute(sql, (value, organization_id)).fetchone()
     if row is None:
-        raise Invalid.one(field, "fk_not_found", f"{field} does not name a live location")
+        raise Invalid.one(field, "fk_not_found", fill(N_("%(field)s does not name a live location"), field=fill(field)))
     parent_id: int = row[0]
     return parent_id

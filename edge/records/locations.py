@@ -33,6 +33,7 @@ from edge.records.listing import ListQuery, Source, read_page, view
 from edge.records.location_tree import NO_PARENT, Parent, resolve
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, TagRow, from_json
+from edge.texts import N_, fill
 
 # Sent with `location_id` in the transaction that deletes the location. A receiver refuses by raising Conflict.
 location_deleting = Signal()
@@ -277,7 +278,8 @@ def delete(actor: Actor, location_id: int) -> None:
         check_home(location_id)
         descendants = location_tree.count_descendants(location_id)
         if descendants:
-            raise Conflict(f"location has {descendants} live descendant location(s)")
+            message = N_("location has %(number)s live descendant location(s)")
+            raise Conflict(fill(message, number=descendants))
         if not location_deleting.receivers:
             raise RuntimeError("nothing receives location_deleting: edge.listeners.connect was not called")
         location_deleting.send(location_id=location_id)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from edge.errors import Invalid, Unreadable
 from edge.records.assets import AssetRow
+from edge.texts import N_
 from edge.validation import strict_json, values
 from edge.validation.strict_json import Number
 
@@ -173,13 +174,13 @@ def _parsed(field: MetadataField, present: Any, entered: str) -> Any:
     if field.kind in (Kind.LIST, Kind.NUMBERS):
         items = [item.strip() for item in entered.split("\n") if item.strip()]
         if len(items) > MOST_ITEMS:
-            raise Invalid.one(name, "too_long", "Enter at most 50 lines")
+            raise Invalid.one(name, "too_long", N_("Enter at most 50 lines"))
         if field.kind is Kind.LIST:
             return items
         is_integer = all(map(_is_integer, present))
         return [_number(name, item, is_integer=is_integer) for item in items]
     if len(entered) > LONGEST_TEXT:
-        raise Invalid.one(name, "too_long", "Enter at most 2,000 characters")
+        raise Invalid.one(name, "too_long", N_("Enter at most 2,000 characters"))
     return entered
 
 
@@ -193,7 +194,7 @@ def _number(name: str, entered: str, *, is_integer: bool) -> Any:
     except (ValueError, Unreadable):
         number = None
     if not _is_number(number) or (isinstance(number, Number) and not number.is_finite):
-        raise Invalid.one(name, "invalid_value", "Enter a number, such as 12 or 12.5")
+        raise Invalid.one(name, "invalid_value", N_("Enter a number, such as 12 or 12.5"))
     if is_integer and not _is_integer(number):
-        raise Invalid.one(name, "invalid_value", "Enter a whole number, such as 12")
+        raise Invalid.one(name, "invalid_value", N_("Enter a whole number, such as 12"))
     return number

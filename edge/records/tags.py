@@ -10,6 +10,7 @@ from edge.database.connection import execute, execute_many
 from edge.database.ids import new_ids
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import gs1
+from edge.texts import N_, fill
 from edge.validation import json_text, values
 
 Owner = Literal["asset", "location"]
@@ -77,7 +78,7 @@ def add_all(organization_id: int, owner: Owner, owner_id: int, tags: Sequence[Ne
     seen: set[NewTag] = set()
     for tag in tags:
         if tag in seen or is_taken(organization_id, tag):
-            raise Conflict(f"tag {tag.tag_type}:{tag.value} already exists")
+            raise Conflict(fill(N_("tag %(tag)s already exists"), tag=f"{tag.tag_type}:{tag.value}"))
         seen.add(tag)
     added = [prepare(tag_id, owner_id, tag) for tag_id, tag in zip(sorted(new_ids(len(tags))), tags, strict=True)]
     add_prepared(organization_id, owner, added, created_at)
@@ -93,7 +94,7 @@ def _check_number(owner: Owner, owner_id: int, new: Sequence[NewTag]) -> None:
     try:
         values.number_of_tags("tags", number + len(new), size + sum(len(tag.value.encode()) for tag in new))
     except Invalid as error:
-        raise Conflict(f"{error.fields[0].message}; detach some first") from error
+        raise Conflict(fill(N_("%(problem)s; detach some first"), problem=error.fields[0].message)) from error
 
 
 def prepare(tag_id: int, owner_id: int, tag: NewTag) -> PreparedTag:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from edge.errors import FieldError, Invalid, Unreadable
+from edge.texts import N_, fill
 from edge.validation import strict_json
 from edge.validation.suggestions import did_you_mean
 
@@ -133,7 +134,7 @@ def _values(
     for field in declared.fields.values():
         if field.is_required and field.name not in value:
             name = prefix + field.name
-            faults.append(FieldError(name, "required", f"{name} is required"))
+            faults.append(FieldError(name, "required", fill(N_("%(field)s is required"), field=name)))
     values = {}
     for key, inner in value.items():
         if len(faults) >= MAX_FAULTS:

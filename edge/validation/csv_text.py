@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from edge.errors import Invalid
+from edge.texts import N_, Count, fill, shortened
 from edge.validation.encodings import decode_any
+from edge.validation.packed_texts import pack
 
 MOST_ROWS = 50_000
 MOST_OF_ROW = 200_000  # characters
@@ -25,7 +27,7 @@ MARK = "\ufeff"  # without it, Excel takes UTF-8 for the local encoding
 class Line(NamedTuple):
     """One row of a file. `number` is its line number in an editor; the heading is usually line 1.
 
-    `fault` says why its cells cannot be assigned to columns.
+    `fault` says why its cells cannot be assigned to columns, packed.
     """
 
     number: int
@@ -84,7 +86,12 @@ class _Source:
         start, end = next(self._lines).span()
         self._row += end - start
         if self._row > MOST_OF_ROW:
-            raise _unusable(f"A row has more than {MOST_OF_ROW:,} characters. Check for a missing quotation mark")
+            raise _unusable(
+                fill(
+                    N_("A row has more than %(number)s characters. Check for a missing quotation mark"),
+                    number=Count(MOST_OF_ROW),
+                )
+            )
         return self._text[start:end]
 
     def begin_row(self) -> None:
@@ -97,7 +104,7 @@ def table_of(text: str, most: int = MOST_ROWS) -> RawTable:
     Raises Invalid as soon as there are more than `most` rows.
     """
     if "\0" in text:
-        raise _unusable("The file is not a text file. Save the table as CSV")
+        raise _unusable(N_("The file is not a text file. Save the table as CSV"))
     separator = separator_of(text)
     source = _Source(text)
     reader = csv.reader(source, delimiter=separator)
@@ -116,12 +123,13 @@ def table_of(text: str, most: int = MOST_ROWS) -> RawTable:
                     raise too_many_rows(most)
                 rows.append(_row(number, cells, len(heading), separator))
     except csv.Error as error:
-        raise _unusable(f"Line {reader.line_num} is not CSV: {error}") from error
+        raise _unusable(fill(N_("Line %(line)s is not CSV: %(error)s"), line=reader.line_num, error=error)) from error
     return RawTable(heading, rows)
 
 
 def too_many_rows(most: int) -> Invalid:
-    return Invalid.one("file", "too_large", f"There are more than {most:,} rows; split the file")
+    message = fill(N_("There are more than %(number)s rows; split the file"), number=Count(most))
+    return Invalid.one("file", "too_large", message)
 
 
 def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int = MOST_ROWS) -> list[Line]:
@@ -144,24 +152,26 @@ def _row(number: int, cells: Sequence[str], columns: int, separator: str) -> Raw
 
 def _too_many(line: int, cells: int, columns: int, separator: str) -> str:
     name = "tab" if separator == "\t" else separator
-    return (
-        f"Line {line} has {cells} cells but the header has {columns}. "
-        f'Put values that contain "{name}" in quotation marks'
+    message = N_(
+        "Line %(line)s has %(cells)s cells but the header has %(columns)s. "
+        'Put values that contain "%(separator)s" in quotation marks'
     )
+    return pack(fill(message, line=line, cells=cells, columns=columns, separator=name))
 
 
 def _check_heading(names: Sequence[str], columns: Sequence[str], required: Sequence[str]) -> None:
     unknown = [repr(name[:LONGEST_NAME]) for name in names if name and name not in columns]
     if unknown:
-        more = f" and {len(unknown) - MOST_NAMES} more" if len(unknown) > MOST_NAMES else ""
-        listed = ", ".join(unknown[:MOST_NAMES]) + more
-        raise _unusable(f"There is no column {listed}. The columns are {', '.join(columns)}")
+        listed = shortened(unknown, MOST_NAMES)
+        message = N_("There is no column %(names)s. The columns are %(columns)s")
+        raise _unusable(fill(message, names=listed, columns=", ".join(columns)))
     missing = [name for name in required if name not in names]
     if missing:
-        raise _unusable(f"The column {missing[0]!r} is missing. The columns are {', '.join(columns)}")
+        message = N_("The column %(name)s is missing. The columns are %(columns)s")
+        raise _unusable(fill(message, name=repr(missing[0]), columns=", ".join(columns)))
     twice = next((name for name, number in Counter(names).items() if name and number > 1), "")
     if twice:
-        raise _unusable(f"The column {twice!r} occurs twice")
+        raise _unusable(fill(N_("The column %(name)s occurs twice"), name=repr(twice)))
 
 
 def write_rows(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> Iterator[str]:

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from edge.errors import Invalid
+from edge.texts import N_, fill
 
 # Encodings that office programs write, with titles for people to choose from.
 ENCODINGS = {
-    "utf-8": "Unicode (UTF-8)",
-    "utf-16": "Unicode (UTF-16)",
-    "cp1252": "Windows, Western Europe",
-    "cp1250": "Windows, Central Europe",
-    "mac-roman": "Macintosh",
-    "cp850": "DOS, Western Europe",
+    "utf-8": N_("Unicode (UTF-8)"),
+    "utf-16": N_("Unicode (UTF-16)"),
+    "cp1252": N_("Windows, Western Europe"),
+    "cp1250": N_("Windows, Central Europe"),
+    "mac-roman": N_("Macintosh"),
+    "cp850": N_("DOS, Western Europe"),
 }
 _OF_ONE_BYTE = ("cp1252", "cp1250", "mac-roman", "cp850")
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -40,7 +41,8 @@ def decode_as(data: bytes, encoding: str) -> Decoded:
     try:
         text = data.decode({"utf-8": "utf-8-sig"}.get(encoding, encoding))
     except UnicodeError as error:
-        message = f"The file is not {ENCODINGS[encoding]}. Choose another encoding or save it as CSV UTF-8"
+        message = N_("The file is not %(encoding)s. Choose another encoding or save it as CSV UTF-8")
+        message = fill(message, encoding=fill(ENCODINGS[encoding]))
         raise Invalid.one("file", "invalid_value", message) from error
     return Decoded(text, encoding, is_certain=True)
 

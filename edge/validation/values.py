@@ -19,7 +19,7 @@ MAX_TAG_BYTES = 64 * 1024  # total size of the tag values of a record
 MAX_METADATA_BYTES = 64 * 1024
 MAX_METADATA_DEPTH = 32
 MAX_INT64 = 2**63 - 1
-TAG_TYPE_NAMES = {"rfid": "RFID", "ble": "BLE", "barcode": "Barcode"}  # with display names
+TAG_TYPE_NAMES = {"rfid": "RFID", "ble": "BLE", "barcode": N_("Barcode")}  # with display names
 TAG_TYPES = tuple(TAG_TYPE_NAMES)
 
 FIELDS_OF_FORMS = (
@@ -28,6 +28,7 @@ FIELDS_OF_FORMS = (
     N_("external_key"),
     N_("metadata"),
     N_("name"),
+    N_("parent_id"),
     N_("prefix"),
     N_("valid_from"),
     N_("valid_to"),

@@ -19,6 +19,7 @@ from typing import IO, Any
 from xml.parsers import expat
 
 from edge.errors import Invalid
+from edge.texts import N_, Count, fill
 from edge.validation.csv_text import RawRow, RawTable, too_many_rows
 
 EXTRA = "edge[xlsx]"
@@ -59,12 +60,17 @@ def is_available() -> bool:
 def table_of(data: bytes, most: int) -> RawTable:
     """Return the first sheet. Raises Invalid if the file is not a workbook, too large, or the extra is missing."""
     if not is_available():
-        raise _unusable(f"Excel files need an extra on the box: pip install '{EXTRA}'. Or save the table as CSV")
+        raise _unusable(
+            fill(
+                N_("Excel files need an extra on the box: %(command)s. Or save the table as CSV"),
+                command=f"pip install '{EXTRA}'",
+            )
+        )
     try:
         _check(data)
         return _first_sheet(data, most)
     except _DAMAGED as error:
-        raise _unusable(f"The file is not an Excel workbook: {str(error)[:100]}") from None
+        raise _unusable(fill(N_("The file is not an Excel workbook: %(reason)s"), reason=str(error)[:100])) from None
 
 
 def _check(data: bytes) -> None:
@@ -72,11 +78,11 @@ def _check(data: bytes) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         if len(members) > MOST_PARTS or sum(member.file_size for member in members) > MOST_EXPANDED:
-            raise _too_large("its parts")
+            raise _too_large(fill(N_("its parts")))
         if len({member.filename for member in members}) < len(members):
-            raise _unusable("The file is not an Excel workbook: a part occurs twice")
+            raise _unusable(N_("The file is not an Excel workbook: a part occurs twice"))
         if any(member.compress_type not in _COMPRESSIONS for member in members):
-            raise _unusable("The file is not an Excel workbook: it is compressed in another way than Excel does")
+            raise _unusable(N_("The file is not an Excel workbook: it is compressed in another way than Excel does"))
         for member in members:
             name = member.filename.lower()
             is_sheet, is_texts = "/worksheets/" in name, "sharedstrings" in name
@@ -109,28 +115,28 @@ def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> None:
             _check_kind(values.get("PartName", "").lower(), values.get("ContentType", "").lower())
         elements = 0 if (is_sheet and name == "row") or (is_texts and name == "si") else elements + 1
         if elements > MOST_ELEMENTS or depth > MOST_DEPTH:
-            raise _too_large("the number of its elements")
+            raise _too_large(fill(N_("the number of its elements")))
         if name == "row":
             rows += 1
             if rows > MOST_ROWS:
-                raise _too_large("the number of its rows")
+                raise _too_large(fill(N_("the number of its rows")))
         if name == "c":
             cells += 1
             if cells > MOST_CELLS:
-                raise _too_large(f"a row with more than {MOST_CELLS} cells")
+                raise _too_large(fill(N_("a row with more than %(number)s cells"), number=MOST_CELLS))
         elif name == "row":
             cells = 0
         elif name in ("v", "is"):
             filled += 1
             if filled > MOST_VALUES:
-                raise _too_large(f"more than {MOST_VALUES:,} cells with a value")
+                raise _too_large(fill(N_("more than %(number)s cells with a value"), number=Count(MOST_VALUES)))
         elif name == "si":
             texts += 1
             if texts > MOST_TEXTS:
-                raise _too_large("the number of different texts")
+                raise _too_large(fill(N_("the number of different texts")))
 
     def refuse(*_: Any) -> None:
-        raise _unusable("The file is not an Excel workbook: it declares a document type")
+        raise _unusable(N_("The file is not an Excel workbook: it declares a document type"))
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = begin
@@ -145,7 +151,7 @@ def _check_kind(part: str, kind: str) -> None:
     """Refuse a workbook that uses a sheet or the texts, which may be large, as another part."""
     is_sheet, is_texts = "/worksheets/" in part, "sharedstrings" in part
     if (is_sheet and not kind.endswith("worksheet+xml")) or (is_texts and not kind.endswith("sharedstrings+xml")):
-        raise _unusable("The file is not an Excel workbook: a part has another type than its name")
+        raise _unusable(N_("The file is not an Excel workbook: a part has another type than its name"))
 
 
 def _first_sheet(data: bytes, most: int) -> RawTable:
@@ -156,7 +162,7 @@ def _first_sheet(data: bytes, most: int) -> RawTable:
         workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         try:
             if not workbook.worksheets:
-                raise _unusable("The workbook has no sheet")
+                raise _unusable(N_("The workbook has no sheet"))
             lines = workbook.worksheets[0].iter_rows(max_col=MOST_CELLS, max_row=MOST_ROW_NUMBER, values_only=True)
             return _table(enumerate(lines, 1), most)
         finally:
@@ -180,7 +186,7 @@ def _table(lines: Iterator[tuple[int, Sequence[Any]]], most: int) -> RawTable:
             raise too_many_rows(most)
         characters += sum(map(len, cells))
         if characters > MOST_CHARACTERS:
-            raise _too_large("its texts")
+            raise _too_large(fill(N_("its texts")))
         rows.append(RawRow(number, tuple(cells[: len(heading)]), _fault(number, cells, len(heading))))
     return RawTable(heading, rows)
 
@@ -239,8 +245,9 @@ def _write_row(sheet: Any, number: int, row: Sequence[Any], as_text: Any) -> Non
             sheet.write_string(number, column, str(cell)[:32_767], as_text)
 
 
-def _too_large(what: str) -> Invalid:
-    return Invalid.one("file", "too_large", f"The Excel file is too large to be opened safely ({what}). Save it as CSV")
+def _too_large(part: str) -> Invalid:
+    message = N_("The Excel file is too large to be opened safely (%(part)s). Save it as CSV")
+    return Invalid.one("file", "too_large", fill(message, part=part))
 
 
 def _unusable(message: str) -> Invalid:

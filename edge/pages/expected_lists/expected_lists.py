@@ -25,6 +25,7 @@ from edge.people.secrets import new_token
 from edge.texts import N_
 from edge.tracking import location_board
 from edge.validation import csv_text
+from edge.validation.packed_texts import unpack
 
 SHOWN = 100  # signed lists on a page
 MOST_LINES = 500  # of one result on the live page; the report and the CSV file have all
@@ -172,7 +173,7 @@ def _place(chosen: str) -> dict[str, Any]:
             return {"location_id": whole(number)}
     except ValueError:
         pass
-    raise Invalid.one("place", "invalid_value", "Choose a door or a location")
+    raise Invalid.one("place", "invalid_value", N_("Choose a door or a location"))
 
 
 def _codes() -> list[str]:
@@ -184,6 +185,6 @@ def _codes() -> list[str]:
         with WORK.holding(BYTES_OF_BYTE * len(data)):
             for line in csv_text.lines(csv_text.decode(data), COLUMNS, (), MOST_ITEMS):
                 if line.fault:
-                    raise Invalid.one("file", "invalid_value", line.fault)
+                    raise Invalid.one("file", "invalid_value", unpack(line.fault))
                 codes.append(line.cells.get("external_key") or line.cells.get("tag", ""))
     return codes

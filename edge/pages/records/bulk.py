@@ -22,7 +22,7 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.polling import fragment
 from edge.pages.records.csv_import import errors_file
 from edge.pages.tracking.board import board_filter, board_query
-from edge.pages.translation import gettext
+from edge.pages.translation import gettext, translated
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.services import services
@@ -107,7 +107,7 @@ def unchanged_assets(job_id: str) -> Response:
     if job.is_import:
         failed = [(row.reason, row.record.cells or {}) for row in imports.rows(job, is_faulty=True) if row.record]
         return errors_file(list(failed[0][1]) if failed else [], failed)
-    rows = [fault[1:] for fault in bulk_jobs.failures(job, MAX_ASSETS)]
+    rows = [(*fault[1:-1], translated(fault.reason)) for fault in bulk_jobs.failures(job, MAX_ASSETS)]
     return csv_file("unchanged-assets.csv", ("external_key", "name", "reason"), rows)
 
 
@@ -115,7 +115,9 @@ def unchanged_assets(job_id: str) -> Response:
 @require_role(Role.EDITOR)
 def imported_rows(job_id: str) -> Response:
     """Return the result of each row of an import, with the key of each new record."""
-    rows = [(row.line, row.external_key, row.result or "", row.reason) for row in imports.rows(_job(job_id))]
+    rows = [
+        (row.line, row.external_key, row.result or "", translated(row.reason)) for row in imports.rows(_job(job_id))
+    ]
     return csv_file("import-results.csv", ("line", "external_key", "result", "reason"), rows)
 
 

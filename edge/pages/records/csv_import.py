@@ -30,16 +30,19 @@ from edge.pages.records.csv_import_rows import (
     proposed_columns,
     table_of,
 )
+from edge.pages.translation import gettext, translated
 from edge.people.people import Role
 from edge.services import services
+from edge.texts import N_
 from edge.validation import xlsx
 from edge.validation.encodings import ENCODINGS
+from edge.validation.packed_texts import unpack
 
-KINDS = {"asset": "Assets", "location": "Locations"}
-SEPARATOR_NAMES = {"": "Excel", ",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+KINDS = {"asset": N_("Assets"), "location": N_("Locations")}
+SEPARATOR_NAMES = {"": "Excel", ",": N_("comma"), ";": N_("semicolon"), "\t": N_("tab"), "|": N_("vertical bar")}
 EMPTY_CELLS = {
-    "keep": "change nothing; tags are added",
-    "clear": "clear the field; tags that are not listed are detached",
+    "keep": N_("change nothing; tags are added"),
+    "clear": N_("clear the field; tags that are not listed are detached"),
 }
 FAULTS = 100  # listed on the page; the results file has all
 
@@ -56,9 +59,9 @@ def check_import() -> AnyResponse | tuple[str, int]:
     """Start a dry run. Its records stay in memory until they are imported or several newer files were uploaded."""
     kind, file = request.form.get("kind", ""), request.files.get("file")
     if kind not in KINDS:
-        abort(400, "Choose assets or locations.")
+        abort(400, gettext("Choose assets or locations."))
     if file is None or not file.filename:
-        return _form({"file": "Choose a file"}), 400
+        return _form({"file": gettext("Choose a file")}), 400
     return _checked(kind, file.read(), is_exact=request.form.get("empty") == "clear")
 
 
@@ -93,7 +96,7 @@ def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
     """Repeat the dry run with the selected encoding."""
     job, encoding = _job(job_id), request.form.get("encoding", "")
     if encoding not in ENCODINGS:
-        abort(400, "Choose one of the encodings.")
+        abort(400, gettext("Choose one of the encodings."))
     return _checked(job.kind, job.data, is_exact=job.reading.is_exact, encoding=encoding)
 
 
@@ -121,7 +124,7 @@ def _read_job(job_id: str) -> Job:
     """Return a job whose table is read."""
     job = _job(job_id)
     if not job.table.heading:
-        abort(409, "The file is being read, or it is not a table.")
+        abort(409, gettext("The file is being read, or it is not a table."))
     return job
 
 
@@ -135,17 +138,17 @@ def _columns_form(job: Job, errors: Errors) -> str:
     chosen = [request.form.get(f"column-{at}", name or "") for at, name in enumerate(proposed)]
     fields = {name: name for name in COLUMNS[job.kind]}
     if "metadata" in fields:
-        fields[PROPERTY] = "property of the metadata…"
+        fields[PROPERTY] = gettext("property of the metadata…")
     samples = [[row.cells[at] for row in job.table.rows[:3] if at < len(row.cells)] for at in range(len(proposed))]
     return render_template(
         "records/import-columns.html",
         job=job,
         errors=errors,
         columns=list(zip(job.table.heading, chosen, samples, strict=True)),
-        fields=[("", "not imported"), *fields.items()],
+        fields=[("", gettext("not imported")), *fields.items()],
         property=PROPERTY,
         is_exact=job.reading.is_exact,
-        empty_cells=EMPTY_CELLS,
+        empty_cells=_translated(EMPTY_CELLS),
     )
 
 
@@ -155,14 +158,14 @@ def show_import(job_id: str) -> str | AnyResponse:
     job = _job(job_id)
     if job.is_done and job.needs_columns and not job.trouble:
         return redirect(f"/import/{job_id}/columns", 303)
-    return render_template("records/import-job.html", job=job, **_labels())
+    return render_template("records/import-job.html", job=job, **_labels(job))
 
 
 @pages.get("/import/<job_id>/now")
 @require_role(Role.EDITOR)
 def import_now(job_id: str) -> Response:
     job = _job(job_id)
-    return fragment("records/_import-now.html", (job.step, job.progress, job.is_done), job=job, **_labels())
+    return fragment("records/_import-now.html", (job.step, job.progress, job.is_done), job=job, **_labels(job))
 
 
 @pages.post("/import/<job_id>")
@@ -174,13 +177,13 @@ def run_import(job_id: str) -> AnyResponse:
         if job.import_id:
             return redirect(f"/bulk/{job.import_id}", 303)
         if not job.is_done or job.needs_columns or job.faults or job.trouble:
-            abort(409, "Only a file checked without errors can be imported.")
+            abort(409, gettext("Only a file checked without errors can be imported."))
         if not job.table.is_certain:
-            abort(409, "Choose the encoding of the file first.")
+            abort(409, gettext("Choose the encoding of the file first."))
         try:
             job.import_id = imports.start(actor(), job.kind, job.records, job.counts["created"])
         except Conflict as error:
-            abort(409, str(error))
+            abort(409, translated(error.args[0]))
         job.records = ()
     return redirect(f"/bulk/{job.import_id}", 303)
 
@@ -188,7 +191,7 @@ def run_import(job_id: str) -> AnyResponse:
 @pages.get("/import/<job_id>/results.csv")
 @require_role(Role.EDITOR)
 def import_results(job_id: str) -> Response:
-    rows = [(one.line, one.external_key, one.result, one.reason) for one in _job(job_id).outcomes]
+    rows = [(one.line, one.external_key, one.result, translated(unpack(one.reason))) for one in _job(job_id).outcomes]
     return table_file("import-results.csv", ("line", "external_key", "result", "reason"), rows)
 
 
@@ -197,7 +200,7 @@ def import_results(job_id: str) -> Response:
 def import_errors(job_id: str) -> Response:
     """Return the rows with errors as a table to correct and upload again."""
     job = _job(job_id)
-    reasons = {one.line: one.reason for one in job.faults}
+    reasons = {one.line: unpack(one.reason) for one in job.faults}
     faulty = [(reasons[row.line], row.cells or {}) for row in job.records if row.line in reasons]
     return errors_file(job.reading.names, faulty)
 
@@ -211,34 +214,37 @@ def import_template(kind: str) -> Response:
 
 def errors_file(names: Sequence[str], rows: Iterable[tuple[str, Mapping[str, str]]]) -> Response:
     """Return rows with their errors in the first column, which an import ignores."""
-    cells = ((reason, *(entered.get(name, "") for name in names)) for reason, entered in rows)
+    cells = ((translated(reason), *(entered.get(name, "") for name in names)) for reason, entered in rows)
     return table_file("import-errors.csv", ("error", *names), cells)
 
 
 def _job(job_id: str) -> Job:
-    gone = "This import has expired. Upload the file again."
+    gone = gettext("This import has expired. Upload the file again.")
     return csv_import_jobs.find(current_session().organization_id, job_id) or abort(404, gone)
 
 
-def _labels() -> dict[str, object]:
+def _labels(job: Job) -> dict[str, object]:
     return {
-        "kinds": KINDS,
+        "faults": [one._replace(reason=translated(unpack(one.reason))) for one in job.faults[:FAULTS]],
         "most_faults": FAULTS,
-        "encodings": ENCODINGS,
-        "separators": SEPARATOR_NAMES,
-        "empty_cells": EMPTY_CELLS,
+        "encodings": _translated(ENCODINGS),
+        "separators": _translated(SEPARATOR_NAMES),
         "has_xlsx": xlsx.is_available(),
     }
+
+
+def _translated(titles: Mapping[str, str]) -> dict[str, str]:
+    return {name: gettext(title) for name, title in titles.items()}
 
 
 def _form(errors: Errors) -> str:
     return render_template(
         "records/import.html",
         errors=errors,
-        kinds=KINDS,
+        kinds=_translated(KINDS),
         kind=request.values.get("kind", "asset"),
         empty=request.values.get("empty", "keep"),
-        empty_cells=EMPTY_CELLS,
+        empty_cells=_translated(EMPTY_CELLS),
         columns=COLUMNS,
         between=BETWEEN_TAGS,
         has_xlsx=xlsx.is_available(),

@@ -25,6 +25,7 @@ from edge.pages.records.csv_import_rows import (
 )
 from edge.people.secrets import new_token
 from edge.records.csv_import import NewRecord, Outcome, check_records
+from edge.texts import N_
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ def start(job: Job) -> Job:
     """Remember a table, and check it if its columns are known. Raises Conflict while another check runs."""
     with _lock:
         if any(not one.is_done for one in _jobs.values()):
-            raise Conflict("Another import is being checked. Wait until it has finished")
+            raise Conflict(N_("Another import is being checked. Wait until it has finished"))
         _jobs[job.id] = job
         while len(_jobs) > KEPT or (len(_jobs) > 1 and _is_much(_jobs.values())):
             _jobs.popitem(last=False)
@@ -127,21 +128,21 @@ def _run(job: Job) -> None:
         job.progress = number
 
     try:
-        job.step = "Reading"
+        job.step = N_("Reading")
         if job.is_workbook:
             _read_workbook(job)
             if job.needs_columns:
                 return
         records = records_of(job.reading, job.table.rows, progress)
         job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
-        job.step = "Checking"
+        job.step = N_("Checking")
         job.outcomes = check_records(job.actor.organization_id, job.kind, records, progress)
         job.records = records
         job.values += sum(len(record.tags) for record in records)
     except EdgeError as error:
-        job.trouble = error.fields[0].message if isinstance(error, Invalid) else str(error)
+        job.trouble = error.fields[0].message if isinstance(error, Invalid) else error.args[0]
     except Exception:
-        job.trouble = "Internal error: nothing was imported. See the log for details."
+        job.trouble = N_("Internal error: nothing was imported. See the log for details.")
         log.exception("Check of an import failed")
     finally:
         close_database()

@@ -15,9 +15,11 @@ from edge.errors import EdgeError, FieldError, Invalid
 from edge.pages.forms import values_of
 from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
+from edge.texts import N_, Count, fill, joined
 from edge.validation import bodies, csv_text, strict_json, values, xlsx
 from edge.validation.csv_text import Line, RawRow
 from edge.validation.encodings import decode_any, decode_as
+from edge.validation.packed_texts import pack, unpack
 from edge.validation.values import MAX_TAGS, MAX_TEXT, TAG_TYPES
 
 Judged = TypeVar("Judged")
@@ -33,7 +35,8 @@ _CODES = ("external_key", "parent_external_key", *TAG_TYPES)
 # Spreadsheets save long numbers as displayed, such as 4,00638E+12. Other programs append `.0`.
 _SHORTENED = re.compile(r"-?[0-9]+([.,][0-9]+)?E\+[0-9]+|[0-9]{6,}[.,]0+", re.IGNORECASE)
 MOST_FAULTS = 20  # listed per row
-MOST_OF_FAULTS = 1_000  # characters per row
+MOST_OF_FAULTS = 1_000  # characters per row, packed
+BYTES_BETWEEN_FAULTS = 40
 PREVIEWED = 5  # rows
 MOST_COLUMNS = 100
 MOST_VALUES = 700_000  # cells and tags of a file: a record takes up to 130 bytes for each, also for an empty cell
@@ -98,11 +101,15 @@ def table_of(data: bytes, encoding: str = "") -> Table:
     decoded = decode_as(data, encoding) if encoding else decode_any(data)
     raw = csv_text.table_of(decoded.text, MOST_ROWS)
     if not raw.rows:
-        raise Invalid.one("file", "invalid_value", "There are no rows below the header")
+        raise Invalid.one("file", "invalid_value", N_("There are no rows below the header"))
     if len(raw.heading) > MOST_COLUMNS:
-        raise Invalid.one("file", "too_large", f"There are more than {MOST_COLUMNS} columns")
+        raise _too_wide()
     separator = csv_text.separator_of(decoded.text)
     return _of_usual_size(Table(raw.heading, raw.rows, decoded.encoding, decoded.is_certain, separator))
+
+
+def _too_wide() -> Invalid:
+    return Invalid.one("file", "too_large", fill(N_("There are more than %(number)s columns"), number=MOST_COLUMNS))
 
 
 WORKBOOK = Table((), (), "xlsx", True, "")  # an Excel file that is not read yet
@@ -112,21 +119,21 @@ def table_of_workbook(data: bytes) -> Table:
     """Read an Excel file. Raises Invalid."""
     raw = xlsx.table_of(data, MOST_ROWS)
     if not raw.rows:
-        raise Invalid.one("file", "invalid_value", "There are no rows below the header on the first sheet")
+        raise Invalid.one("file", "invalid_value", N_("There are no rows below the header on the first sheet"))
     if len(raw.heading) > MOST_COLUMNS:
-        raise Invalid.one("file", "too_large", f"There are more than {MOST_COLUMNS} columns")
+        raise _too_wide()
     return _of_usual_size(WORKBOOK._replace(heading=raw.heading, rows=raw.rows))
 
 
 def _of_usual_size(table: Table) -> Table:
     """Return the table. Raises Invalid if it has too many cells."""
     if table.cells > MOST_VALUES:
-        raise _too_many_values("cells")
+        raise _too_many_values(N_("There are more than %(number)s cells; split the file"))
     return table
 
 
-def _too_many_values(what: str) -> Invalid:
-    return Invalid.one("file", "too_large", f"There are more than {MOST_VALUES:,} {what}; split the file")
+def _too_many_values(message: str) -> Invalid:
+    return Invalid.one("file", "too_large", fill(message, number=Count(MOST_VALUES)))
 
 
 def known_columns(kind: str, heading: Sequence[str]) -> list[str]:
@@ -159,14 +166,17 @@ def check_columns(kind: str, columns: Sequence[str]) -> None:
     chosen = [name for name in columns if name]
     unknown = [name for name in chosen if name not in COLUMNS[kind] and not is_property(kind, name)]
     if unknown:
-        raise Invalid.one("columns", "invalid_value", f"There is no field {unknown[0][:40]!r}")
+        message = N_("There is no field %(name)s")
+        raise Invalid.one("columns", "invalid_value", fill(message, name=repr(unknown[0][:40])))
     twice = [name for name, number in Counter(chosen).items() if number > 1]
     if twice:
-        raise Invalid.one("columns", "invalid_value", f"Two columns have the field {twice[0][:40]!r}. Choose one")
+        message = N_("Two columns have the field %(name)s. Choose one")
+        raise Invalid.one("columns", "invalid_value", fill(message, name=repr(twice[0][:40])))
     if "metadata" in chosen and any(name.startswith(PROPERTY) for name in chosen):
-        raise Invalid.one("columns", "invalid_value", "Import either metadata as a whole or single properties")
+        message = N_("Import either metadata as a whole or single properties")
+        raise Invalid.one("columns", "invalid_value", message)
     if not set(chosen) & {"external_key", "name"}:
-        raise Invalid.one("columns", "required", "Choose a column for external_key or name")
+        raise Invalid.one("columns", "required", N_("Choose a column for external_key or name"))
 
 
 def records_of(reading: Reading, rows: Sequence[RawRow], progress: Callable[[int], None]) -> list[NewRecord]:
@@ -178,7 +188,7 @@ def records_of(reading: Reading, rows: Sequence[RawRow], progress: Callable[[int
         records.append(record)
         count += len(record.tags)
         if count > MOST_VALUES:
-            raise _too_many_values("cells and tags")
+            raise _too_many_values(N_("There are more than %(number)s cells and tags; split the file"))
         if number % 100 == 0:
             progress(number)
     return list(_without_repeats(records))
@@ -187,7 +197,7 @@ def records_of(reading: Reading, rows: Sequence[RawRow], progress: Callable[[int
 def _record(reading: Reading, line: Line) -> NewRecord:
     """Return the record of a row with all of its errors."""
     cells = line.cells
-    faults = [line.fault] if line.fault else _shortened(line)
+    faults = [unpack(line.fault)] if line.fault else _shortened(line)
     key = cells.get("external_key") or None
     parent = cells.get("parent_external_key")
     if not parent and not reading.is_exact:
@@ -218,21 +228,39 @@ def _collected(faults: list[str], judge: Callable[[], Judged]) -> Judged | None:
     try:
         return judge()
     except EdgeError as error:
-        faults += [one.message for one in error.fields] if isinstance(error, Invalid) else [str(error)]
+        faults += [one.message for one in error.fields] if isinstance(error, Invalid) else [error.args[0]]
     return None
 
 
 def _joined(faults: Sequence[str]) -> str:
-    more = len(faults) - MOST_FAULTS
-    text = "; ".join([*faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])])
-    return text if len(text) <= MOST_OF_FAULTS else f"{text[:MOST_OF_FAULTS]}…"
+    """Return the errors of a row, packed: a file can have many. Those beyond `MOST_OF_FAULTS` are only counted."""
+    listed: list[str] = []
+    left = MOST_OF_FAULTS - len(pack(_more(len(faults))))
+    for fault in faults[:MOST_FAULTS]:
+        left -= len(pack(fault)) + BYTES_BETWEEN_FAULTS
+        if left >= 0:
+            listed.append(fault)
+        elif not listed:
+            listed.append(f"{fault[: MOST_OF_FAULTS // 2]}…")
+    more = len(faults) - len(listed)
+    return pack(joined([*listed, *([_more(more)] if more else [])])) if faults else ""
+
+
+def _more(number: int) -> str:
+    return fill(N_("and %(number)s more"), number=number)
 
 
 def _shortened(line: Line) -> list[str]:
     """Return errors for codes that a spreadsheet has converted to numbers."""
     return [
-        f"{column}: {value} was changed to a number by the spreadsheet. "
-        "Format the column as text, enter the code again, and save the file"
+        fill(
+            N_(
+                "%(column)s: %(value)s was changed to a number by the spreadsheet. "
+                "Format the column as text, enter the code again, and save the file"
+            ),
+            column=column,
+            value=value,
+        )
         for column in _CODES
         for value in map(str.strip, line.cells.get(column, "").split(BETWEEN_TAGS))
         if _SHORTENED.fullmatch(value)
@@ -272,7 +300,8 @@ _NO_METADATA: Any = "{}"
 def _active(name: str, cell: str, _: Reading) -> bool:
     is_active = _is_yes(cell)
     if is_active is None:
-        raise Invalid.one(name, "invalid_value", f"is_active must be yes or no, not {cell[:20]!r}")
+        message = fill(N_("is_active must be yes or no, not %(value)s"), value=repr(cell[:20]))
+        raise Invalid.one(name, "invalid_value", message)
     return is_active
 
 
@@ -282,7 +311,8 @@ def _metadata(name: str, cell: str, _: Reading) -> dict[str, Any]:
     except (ValueError, EdgeError):
         value = None
     if not isinstance(value, dict):
-        raise Invalid.one(name, "invalid_value", 'metadata must be a JSON object such as {"color": "blue"}')
+        message = N_('metadata must be a JSON object such as {"color": "blue"}')
+        raise Invalid.one(name, "invalid_value", message)
     return value
 
 
@@ -293,10 +323,9 @@ def _moment(name: str, cell: str, reading: Reading) -> str:
         moment = datetime.fromisoformat(written)
         return clock.rfc3339(clock.to_micros(moment if moment.tzinfo else moment.replace(tzinfo=reading.zone)))
     except (ValueError, OverflowError):
-        example = _TIMES[name]
-        raise Invalid.one(
-            name, "invalid_value", f"{name} must be a time such as {example}, not {cell[:30]!r}"
-        ) from None
+        message = N_("%(column)s must be a time such as %(example)s, not %(value)s")
+        message = fill(message, column=name, example=_TIMES[name], value=repr(cell[:30]))
+        raise Invalid.one(name, "invalid_value", message) from None
 
 
 def _is_yes(word: str) -> bool | None:
@@ -334,10 +363,12 @@ def _without_repeats(records: Sequence[NewRecord]) -> Iterator[NewRecord]:
     keys: dict[str, int] = {}
     tags: dict[NewTag, int] = {}
     for record in records:
-        faults = [record.fault] if record.fault else []
+        faults: list[str] = []
         if record.external_key and keys.setdefault(record.external_key, record.line) != record.line:
-            faults.append(f"the key is also in line {keys[record.external_key]}")
+            faults.append(fill(N_("the key is also in line %(line)s"), line=keys[record.external_key]))
         for tag in record.tags:
             if tags.setdefault(tag, record.line) != record.line:
-                faults.append(f"tag {tag.tag_type}:{tag.value} is also in line {tags[tag]}")
-        yield record._replace(fault=_joined(faults))
+                message = N_("tag %(tag)s is also in line %(line)s")
+                faults.append(fill(message, tag=f"{tag.tag_type}:{tag.value}", line=tags[tag]))
+        before = [unpack(record.fault)] if record.fault else []
+        yield record._replace(fault=_joined([*before, *faults])) if faults else record

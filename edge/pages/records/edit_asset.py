@@ -14,6 +14,7 @@ from edge.pages.forms import Errors, Overtaken, errors_of, multiline, opened_wit
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.records.kept_elsewhere import at_home
+from edge.pages.translation import gettext, translated
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.records import assets, metadata_fields
@@ -102,7 +103,7 @@ def restore_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     try:
         assets.restore(actor(), asset_id)
     except Conflict as error:
-        abort(409, f"{error}. Change the other one first.")
+        abort(409, gettext("%(problem)s. Change the other one first.") % {"problem": translated(error.args[0])})
     return done(f"/assets/{asset_id}", "restored")
 
 
@@ -173,6 +174,6 @@ def _form(asset: AssetRow | None, values: Any, errors: Errors, meanwhile: Mappin
         opened=opened_with(_editable(asset) | _metadata(asset)) if asset else None,
         fields=metadata_fields.fields(asset.metadata) if asset else [],
         of_metadata=metadata_fields,
-        types=list(TAG_TYPE_NAMES.items()),
+        types=[(name, gettext(title)) for name, title in TAG_TYPE_NAMES.items()],
         once=new_token(),
     )

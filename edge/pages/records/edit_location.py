@@ -16,6 +16,7 @@ from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES
 from edge.pages.records.kept_elsewhere import at_home
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers.antenna_kinds import kind_of_location
@@ -75,7 +76,7 @@ def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
         save_merged(lambda: locations.get(organization_id, location_id), _editable, entered, save)
     except Overtaken as error:
         if "parent_id" in error.meanwhile:
-            error.meanwhile["parent_id"] = error.row.parent_external_key or "(nothing)"
+            error.meanwhile["parent_id"] = error.row.parent_external_key or gettext("(nothing)")
         return _form(error.row, error.form, {}, error.meanwhile), 409
     except EdgeError as error:
         return _form(locations.get(organization_id, location_id), request.form, errors_of(error)), 400
@@ -148,9 +149,9 @@ def _form(location: LocationRow | None, values: Any, errors: Errors, meanwhile: 
         errors=errors,
         meanwhile=meanwhile,
         opened=opened_with(_editable(location)) if location else None,
-        types=list(TAG_TYPE_NAMES.items()),
+        types=[(name, gettext(title)) for name, title in TAG_TYPE_NAMES.items()],
         parents=parents,
-        kind_names=KIND_NAMES,
+        kind_names={name: gettext(title) for name, title in KIND_NAMES.items()},
         kind=kind_of_location(current_session().organization_id, location.id) if location else None,
         epcis=places.find(current_session().organization_id, "location", location.id) if location else None,
         steps=places.STEPS,

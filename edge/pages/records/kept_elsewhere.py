@@ -9,6 +9,7 @@ from typing import Any
 from edge.errors import Conflict
 from edge.pages.forms import sentence
 from edge.pages.guard import current_session
+from edge.pages.translation import translated
 from edge.records.kept_elsewhere import home_name, refusal
 
 
@@ -23,7 +24,7 @@ def at_home(view: Callable[..., Any]) -> Callable[..., Any]:
             current_session().organization_id, ids["asset_id"] if "asset_id" in ids else ids["location_id"]
         )
         if home:
-            raise Conflict(sentence(refusal(home)))
+            raise Conflict(sentence(translated(refusal(home))))
         return view(**ids)
 
     return answer

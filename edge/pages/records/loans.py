@@ -13,6 +13,7 @@ from edge.pages.notices import done
 from edge.pages.records.asset import asset_page
 from edge.people.people import Role
 from edge.records import loans
+from edge.texts import N_
 
 
 @pages.post("/assets/<int:asset_id>/loan")
@@ -23,7 +24,7 @@ def lend_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     try:
         due_at = begin_of_day(due, 1) if due else None
         if due and due_at is None:
-            raise Invalid.one("due", "invalid_value", "Choose a day")
+            raise Invalid.one("due", "invalid_value", N_("Choose a day"))
         loans.lend(actor(), asset_id, borrower, due_at)
     except EdgeError as error:
         errors = errors_of(error)

@@ -525,3 +525,30 @@ def test_an_excel_file_with_other_columns_and_errors(sign_in_as: SignIn, cast: C
     assert errors.rows[0].cells[1:] == ("bad key", "Two")
     broken = browser.get(send(browser, b"PK\x03\x04 broken")).text
     assert "not an Excel workbook" in broken
+
+
+def test_a_check_and_its_file_of_errors_are_in_the_language_of_the_browser(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    german = {"Accept-Language": "de"}
+    path = send(browser, b"external_key;name;is_active\nASSET 1;Box;perhaps\n;;yes\n")
+    page = browser.get(path, headers=german).text
+    assert "2 Zeilen haben Fehler. Nichts wurde importiert." in page
+    key = "Kennung: nur Buchstaben ohne Umlaute, Ziffern und Bindestriche"
+    reason = f"{key}; is_active muss ja oder nein sein, nicht 'perhaps'"
+    assert str(escape(reason)) in page
+    assert "name ist für einen neuen Eintrag erforderlich" in page
+    file = browser.get(f"{path}/errors.csv", headers=german).text
+    assert file.splitlines()[0] == "\ufefferror,external_key,name,is_active"
+    assert reason in file
+    assert "external_key may contain letters, digits and hyphens only; is_active must be yes" in browser.get(path).text
+
+
+def test_a_table_with_words_of_another_language_is_read_in_every_language(
+    sign_in_as: SignIn, cast: Cast, site: Site
+) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    path = send(browser, b"external_key,name,is_active\nBOX-1,Box,ja\nBOX-2,Box,tak\nBOX-3,Box,no\n")
+    assert "Brak błędów." in browser.get(path, headers={"Accept-Language": "pl"}).text
+    imported(browser, path)
+    active = {row.external_key: bool(row.is_active) for row in assets.list_page(cast.acme, AssetFilter(), limit=9).rows}
+    assert (active["BOX-1"], active["BOX-2"]) == (True, True)

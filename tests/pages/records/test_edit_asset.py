@@ -356,3 +356,35 @@ def test_few_pages_are_kept_for_a_second_submission(admin: Browser, monkeypatch:
     monkeypatch.setattr(time, "monotonic", lambda: later)
     admin.post("/devices", {"name": "Handheld 4", "once": "kept 4"})
     assert len(double_submit._with_page) == 1, "older pages are dropped at once"
+
+
+GERMAN = {"Accept-Language": "de"}
+
+
+class TestLanguages:
+    def test_the_form_and_its_errors_are_in_the_language_of_the_browser(self, sign_in_as: SignIn, site: Site) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        path = "/assets/new"
+        assert "<h1>Neues Objekt</h1>" in browser.get(path, headers=GERMAN).text
+        form = {"name": "", "external_key": "not a key", "is_active": "on"}
+        german = browser.client.post(path, data={"csrf": csrf_token(browser.token), **form}, headers=GERMAN).text
+        assert "Name darf nicht leer sein" in german
+        assert "Kennung: nur Buchstaben ohne Umlaute, Ziffern und Bindestriche" in german
+        english = browser.post(path, form).text
+        assert "name must have at least 1 character" in english
+        assert "external_key may contain letters, digits and hyphens only" in english
+
+    def test_a_taken_key_is_named_in_each_language_at_its_field(self, sign_in_as: SignIn, site: Site) -> None:
+        browser = sign_in_as(Role.EDITOR)
+        form = {"csrf": csrf_token(browser.token), "name": "Box", "external_key": "ASSET-0001"}
+        page = browser.client.post("/assets/new", data=form, headers=GERMAN).text
+        assert '<p class="error" id="external_key-error">Die Kennung ASSET-0001 gibt es schon.</p>' in page
+
+    def test_clashes_are_shown_in_the_language_of_the_browser(self, sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+        path, browser = f"/assets/{site.pallet.id}/edit", sign_in_as(Role.EDITOR)
+        opened = {"external_key": "ASSET-0001", "opened": opened_with(browser.get(path).text), "name": "Pallet 1"}
+        assets.patch(shell(cast.acme), site.pallet.id, {"name": "Theirs"})
+        form = {"csrf": csrf_token(browser.token), **opened, "name": "Mine", "is_active": "on"}
+        page = browser.client.post(path, data=form, headers=GERMAN).text
+        assert "Jemand anderes hat dasselbe Feld geändert" in page
+        assert "gespeichert: <b>Theirs</b>" in page

@@ -53,3 +53,13 @@ def test_a_deep_tree_is_shown(sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.EDITOR)
     assert "Level 299" in browser.get("/locations").text
     assert browser.get(f"/locations/{parent.id}").status_code == 200
+
+
+def test_the_pages_are_in_the_language_of_the_browser(sign_in_as: SignIn, site: Site) -> None:
+    browser = sign_in_as(Role.EDITOR)
+    french = {"Accept-Language": "fr"}
+    page = browser.get("/locations", headers=french).text
+    assert "<h1>Emplacements</h1>" in page
+    assert "3 emplacements</span>" in page
+    assert '<main id="main" lang="fr"' in page
+    assert "Aucun objet ici." in browser.get(f"/locations/{site.dock.id}", headers=french).text
