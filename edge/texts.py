@@ -52,7 +52,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 def joined(messages: Iterable[str]) -> Filled:
     """Join messages with semicolons. Each is translated on its own."""
     parts = {f"part_{number}": one if isinstance(one, Filled) else fill(one) for number, one in enumerate(messages)}
-    return fill("; ".join(f"%({name})s" for name in parts), **parts)
+    return fill("; ".join(f"%({name})s" for name in parts), **parts) if len(parts) != 1 else parts["part_0"]
 
 
 def shortened(names: Sequence[str], most: int) -> str:

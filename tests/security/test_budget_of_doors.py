@@ -30,11 +30,12 @@ from edge.people.secrets import hash_secret, new_client_secret
 from edge.rate_limits import FILES_OF_CALLER
 from edge.records import assets, csv_import
 from edge.records.tags import NewTag
-from edge.runtime import serve
+from edge.runtime import readiness, serve
 from edge.server import server as http
 from edge.sync import batch_format, hub
 from edge.sync.store import sites
 from edge.validation import csv_text, values
+from edge.validation.packed_texts import unpack
 from tests.api.conftest import Api, codes, error
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
@@ -105,7 +106,7 @@ def test_a_row_of_an_import_cannot_exceed_the_tags_of_a_record(
     ]
     outcomes = csv_import.check_records(acme.organization_id, kind, rows, lambda _: None)
     assert [one.result for one in outcomes] == ["faulty", "faulty", "changed"]
-    assert "at most 3 tags" in outcomes[0].reason
+    assert "at most 3 tags" in unpack(outcomes[0].reason)
 
 
 @pytest.mark.parametrize("kind", ["asset", "location"])
@@ -381,6 +382,6 @@ def test_the_statements_of_a_read_have_their_time_together(cast: Cast) -> None:
 
 def test_a_server_that_begins_no_request_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     served = serve._Server(SimpleNamespace(run=lambda: time.sleep(30)), "127.0.0.1", 0)  # type: ignore[arg-type]
-    for seconds, is_ok in ((1.0, True), (serve.HTTP_STUCK_SECONDS + 1, False)):
+    for seconds, is_ok in ((1.0, True), (readiness.HTTP_STUCK_SECONDS + 1, False)):
         monkeypatch.setattr(http, "stuck_seconds", lambda _, seconds=seconds: seconds)
         assert served.check().ok is is_ok
