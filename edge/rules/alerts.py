@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import NamedTuple
 
 from edge import clock
@@ -230,12 +231,18 @@ def drop_old(before: int, limit: int = 500) -> int:
 
 
 def drop_over(keep: int = MOST_KEPT, limit: int = 500) -> int:
-    """Delete alerts above a number, acknowledged ones first. Returns their number."""
-    excess = execute("SELECT count(*) FROM alert").fetchone()[0] - keep
+    """Delete alerts above a number, acknowledged ones first. Returns their number.
+
+    The organization with the most loses its own, so that none displaces those of others.
+    """
+    counts = execute("SELECT organization_id, count(*) FROM alert GROUP BY organization_id").fetchall()
+    excess = sum(number for _, number in counts) - keep
     if excess <= 0:
         return 0
+    crowded, _ = max(counts, key=itemgetter(1))
     with writing():
         return execute(
-            "DELETE FROM alert WHERE no IN (SELECT no FROM alert ORDER BY acknowledged_at IS NULL, no LIMIT ?)",
-            (min(excess, limit),),
+            "DELETE FROM alert WHERE no IN (SELECT no FROM alert WHERE organization_id = ? "
+            "ORDER BY acknowledged_at IS NULL, no LIMIT ?)",
+            (crowded, min(excess, limit)),
         ).rowcount

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -263,14 +264,21 @@ _NEWEST_AUDIT = """
 
 
 def drop_audit_over(keep: int, limit: int = ROWS) -> int:
-    """Keep the newest `keep` lines. Numbers ascend, so the oldest lines have the lowest."""
+    """Keep `keep` lines. The organization with the most loses its oldest, so that none can erase those of others."""
+    first, last = execute("SELECT ifnull(min(no), 0), ifnull(max(no), -1) FROM audit").fetchone()
+    if last - first < keep:  # without counting
+        return 0
+    counts = execute("SELECT organization_id, count(*) FROM audit GROUP BY organization_id").fetchall()
+    excess = sum(number for _, number in counts) - keep
+    if excess <= 0:
+        return 0
+    crowded, _ = max(counts, key=itemgetter(1))
     with writing():
-        return execute(_DROP_AUDIT_OVER, (keep, limit)).rowcount
+        return execute(_DROP_AUDIT_OVER, (crowded, min(excess, limit))).rowcount
 
 
 _DROP_AUDIT_OVER = """
-    DELETE FROM audit WHERE no IN (
-        SELECT no FROM audit WHERE no <= (SELECT max(no) FROM audit) - ? ORDER BY no LIMIT ?)
+    DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE organization_id IS ? ORDER BY at, no LIMIT ?)
 """
 
 

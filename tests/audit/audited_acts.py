@@ -145,6 +145,7 @@ NOT_AUDITED = {
         "deletion.drop_expired", "deletion.drop_history", "deletion.drop_old_records",
         "deletion.drop_raw_messages", "deletion.drop_stock_takes", "deletion.drop_these_stock_takes",
         "deletion.drop_unassigned_topics", "deletion.drop_unknown_tags", "copies.delete_rows_before",
+        "copies.drop_remote_rows", "copies.count_after_deletion",
         "old_lists.drop_expected_lists", "deletion.drop_history_of_people",
         "asset_notes.drop_old", "asset_photos.drop_old", "sled_scans.drop_old_reads", "sleds.drop_old_choices",
         "musters.drop_old",

@@ -178,6 +178,17 @@ def test_filters_and_pages_of_the_trail(stage: Stage, cast: Cast) -> None:
     assert (page.rows, page.total_count) == (whole[2:5], len(whole))
 
 
+def test_a_flood_of_changes_erases_no_entries_of_others(stage: Stage, cast: Cast) -> None:
+    of_rival = "SELECT count(*) FROM audit WHERE organization_id = ?"
+    locations.create(shell(cast.rival), name="Dock")
+    before = execute(of_rival, (cast.rival,)).fetchone()[0]
+    for number in range(20):
+        locations.create(shell(cast.acme), name=f"Rack {number}")
+    keep = execute("SELECT count(*) FROM audit").fetchone()[0] - 10
+    assert list(iter(lambda: deletion.drop_audit_over(keep, limit=4), 0)) == [4, 4, 2]
+    assert execute(of_rival, (cast.rival,)).fetchone()[0] == before
+
+
 def test_old_entries_are_deleted_in_steps_by_index(stage: Stage, cast: Cast) -> None:
     with writing():
         execute("UPDATE audit SET at = 1000 + no")

@@ -22,6 +22,7 @@ from edge.rules import alerts, engine, rule_assets, rules, states
 from edge.rules.alerts import AlertFilter, list_alerts
 from edge.rules.engine import Engine
 from edge.rules.rules import AssetKind, Condition, RuleFields
+from edge.rules.states import Occurrence
 from tests.conftest import Cast
 from tests.events.conftest import SILENCE, Warehouse, make_events
 from tests.rules.conftest import UTC, Site
@@ -324,6 +325,21 @@ def test_a_flood_of_one_rule_leaves_the_open_alerts_of_others(site: Site, monkey
     closed = [one for one in site.alerts() if one.acknowledged_at]
     assert {one.acknowledged_by for one in closed} == {"edge"}
     assert max(one.occurred_at for one in closed) < min(one.occurred_at for one in open_ones if one.rule_no == flooded)
+
+
+def test_many_alerts_of_one_organization_leave_those_of_others(site: Site, cast: Cast) -> None:
+    rival = rules.add_rule(shell(cast.rival), RuleFields("Silent", Condition.UNSEEN, span=clock.HOUR))
+    rule = rules.get(cast.rival, rival)
+    assert states.fire(rule, Occurrence("1:1", 1, "Safe", "SAFE", clock.now()))
+    alerts.acknowledge_all(shell(cast.rival), AlertFilter(), 1_000, "")
+    pallet = site.add_asset("pallet")
+    site.seen(pallet, "south dock", 0)
+    site.add_rule(Condition.ENTERS, "north dock")
+    for second in range(1, 21):
+        site.seen(pallet, "south dock" if second % 2 else "north dock", second)
+    site.evaluate()
+    assert list(iter(lambda: alerts.drop_over(keep=3, limit=4), 0)) == [4, 4]
+    assert len(list_alerts(cast.rival, AlertFilter(is_open=False), 10)) == 1
 
 
 def test_alerts_are_found_in_any_case_of_any_letters(site: Site) -> None:
