@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from edge import __version__
-from edge.errors import EdgeError, Invalid
+from edge.budget import MB, WORK, cost_of, marks_in
+from edge.errors import EdgeError, Invalid, TooLarge, Unavailable
 from edge.events.checked_connection import ANSWER_SECONDS, CheckedConnection
 from edge.outbound import Network, NotAllowed
 from edge.sync.store.change_feed import Kind
@@ -26,6 +27,8 @@ from edge.validation import json_text
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write")
 MAX_ANSWER = 16 * 1024 * 1024
+MAX_ERROR = 256 * 1024
+MOST_MEMORY = 64 * MB  # of a parsed answer
 MAX_WAIT_SECONDS = 3600.0
 LIMITED_SECONDS = 10.0  # after a 429 without Retry-After
 REJECTED_SECONDS = 300.0  # a revoked key stays revoked, so retry slowly
@@ -250,9 +253,12 @@ def _in_pieces(keys: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _decoded(content: bytes) -> Any:
-    """Return the JSON value of an answer. Raises Away if another program has answered."""
+    """Return the JSON value of an answer. Raises Away if another program has answered, or it takes much memory."""
     try:
-        return json.loads(content)
+        with WORK.holding(cost_of(len(content), marks_in(content), MOST_MEMORY)):
+            return json.loads(content)
+    except (TooLarge, Unavailable) as error:
+        raise Away("An answer of the service takes too much memory") from error
     except (ValueError, RecursionError) as error:
         raise _other_program() from error
 
@@ -283,7 +289,7 @@ def _error(status: int, retry_after: str | None, content: bytes) -> EdgeError:
 def _detail(content: bytes) -> tuple[str, list[str]]:
     """Return the error detail and the names of its fields, or the start of a proxy's response."""
     try:
-        error = json.loads(content)["error"]
+        error = json.loads(content[:MAX_ERROR])["error"]
         return str(error["detail"]), [str(field["field"]) for field in error.get("fields") or ()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return content[:200].decode(errors="replace"), []

@@ -104,6 +104,10 @@ class UpstreamWorker:
                 log.warning("Upstream: %s", error)
             upstreams.note_failure(row, str(error), error.wait_seconds if isinstance(error, Away) else 0.0)
             return False
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # others are served nevertheless
+            log.exception("Upstream: the answers of %s have an unexpected form", row.url)
+            upstreams.note_failure(row, f"The answers have an unexpected form: {error!r}", UNEXPECTED_SECONDS)
+            return False
         if has_more and row.last_error:
             log.info("Upstream: %s takes records again", row.url)
         return has_more

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edge import clock, listeners
+from edge.budget import WORK
 from edge.errors import EdgeError
 from edge.events.checked_connection import CheckedConnection
 from edge.people import api_keys
@@ -17,7 +18,8 @@ from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.sync.store import change_feed
 from edge.upstream import rounds, upstreams
-from edge.upstream.client import Client
+from edge.upstream.client import Away, Client
+from edge.upstream.upstreams import Upstream
 from edge.upstream.worker import UpstreamWorker
 from tests.sync.world import Box
 from tests.upstream.service import Service
@@ -306,3 +308,34 @@ def test_a_write_without_an_answer_is_recognized(sender: Sender, monkeypatch: py
     assets.detach_tag(sender.actor, row.id, asset(sender, "P-1").tags[1].id)
     sender.settle()
     sender.assert_equal()
+
+
+def test_a_service_with_unexpected_answers_pauses_alone(
+    sender: Sender, worker: UpstreamWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, the services of other organizations behind it were never served."""
+    served = []
+
+    def run(_client: Client, row: Upstream) -> bool:
+        served.append(row.no)
+        if row.no == sender.row.no:
+            raise KeyError("id")
+        return False
+
+    monkeypatch.setattr(rounds, "run", run)
+    other = sender.row._replace(no=sender.row.no + 1)
+    assert not worker.work_once([sender.row, other])
+    assert served == [sender.row.no, other.no]
+    assert "unexpected form" in str(sender.row.last_error)
+    assert sender.row.next_try_at > clock.now() + 50 * clock.SECOND
+
+
+def test_an_answer_that_takes_much_memory_is_not_parsed(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 MB of brackets would take 400 MB."""
+    content = b'{"data":[' + b"[]," * 1_000_000 + b"[]]}"
+    monkeypatch.setattr(sender.client, "_token_ends", float("inf"))
+    monkeypatch.setattr(sender.client, "_send", lambda *_: (200, None, content))
+    monkeypatch.setattr("edge.upstream.client.json.loads", lambda _: pytest.fail("it was parsed"))
+    with pytest.raises(Away, match="too much memory"):
+        sender.client.organization()
+    assert WORK.used == 0
