@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from edge.budget import WORK
 
 from edge import clock, listeners
-from edge.budget import WORK
 from edge.errors import EdgeError
 from edge.events.checked_connection import CheckedConnection
 from edge.people import api_keys
