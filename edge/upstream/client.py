@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from edge import __version__
-from edge.budget import MB, WORK, cost_of, marks_in
 from edge.errors import EdgeError, Invalid, TooLarge, Unavailable
 from edge.events.checked_connection import ANSWER_SECONDS, CheckedConnection
+from edge.memory_budget import MB, WORK, cost_of, marks_in
 from edge.outbound import Network, NotAllowed
 from edge.sync.store.change_feed import Kind
 from edge.validation import json_text

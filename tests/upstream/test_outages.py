@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from edge.budget import WORK
 
 from edge import clock, listeners
 from edge.errors import EdgeError
 from edge.events.checked_connection import CheckedConnection
+from edge.memory_budget import WORK
 from edge.people import api_keys
 from edge.records import assets, locations
 from edge.records.location_tree import UNSET, Parent
