@@ -131,10 +131,9 @@ def print_asset_label(organization_id: int, places: Sequence[int], name: str, ex
     if nearest is None:
         return False
     label = Label(name, external_key, record_links.asset_link(external_key))
-    paper = PAPERS[nearest.paper]
-    with _alone():
-        check_fit([label], paper, Code.QR, nearest.dots_per_mm)
-        document = labels_zpl([label], paper, Code.QR, nearest.dots_per_mm)
+    paper = PAPERS[nearest.paper]  # a single label does not wait for documents that others draw
+    check_fit([label], paper, Code.QR, nearest.dots_per_mm)
+    document = labels_zpl([label], paper, Code.QR, nearest.dots_per_mm)
     printer.send(nearest.address, document)
     return True
 

@@ -17,7 +17,7 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.labels import printers
 from edge.labels.printers import LabelPrinter
-from edge.pages import images
+from edge.pages import images, label_documents
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from edge.records import asset_notes, asset_photos, assets
@@ -280,3 +280,14 @@ def test_a_printer_that_is_off_is_reported(sign_in_as: SignIn, site: Site, cast:
     assert answer.json == {"result": "refused", "reason": "The label printer does not respond"}
     assets.delete(shell(cast.acme), site.pallet.id)
     assert sign_in_as(Role.OPERATOR).send("/scan/labels", body).json["reason"] == "This asset is retired"  # type: ignore[index]
+
+
+def test_a_label_does_not_wait_for_documents_that_others_draw(
+    sign_in_as: SignIn, site: Site, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One viewer, also of another organization, could have kept all handhelds from printing."""
+    monkeypatch.setattr("edge.labels.printer.send", lambda *_: None)
+    printers.set_printer(shell(cast.acme), LabelPrinter("10.0.0.1:9100", "roll-102x51", 8))
+    body = {"id": "label-number-77", "asset": site.pallet.id, "location": site.dock.id}
+    with label_documents.DRAWING:
+        assert sign_in_as(Role.OPERATOR).send("/scan/labels", body).json == {"result": "done"}
