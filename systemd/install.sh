@@ -438,7 +438,7 @@ uninstall() {
   [[ ! -x /usr/local/sbin/edge-mdns ]] || /usr/local/sbin/edge-mdns off
   systemctl disable --quiet --now edge.service edge-{upgrade,probation}.service edge-{backup,drill,doctor,https}.timer edge-accounts.path 2>/dev/null || true
   for name in "$here"/edge*.{service,timer,path}; do rm -f "${units:?}/${name##*/}"; done
-  rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/edge{-tls,_share}.conf \
+  rm -f "$units/mosquitto.service.d/edge.conf" /etc/mosquitto/conf.d/edge.conf /etc/mosquitto/conf.d/{edge-tls,edge_share,zz-edge-upstream-*}.conf \
     /etc/mosquitto/edge.{passwd,acl,restart,clear} /usr/local/bin/edge /usr/local/sbin/edge-{disaster,https,mdns,upgrade,verify}
   rmdir --ignore-fail-on-non-empty "$units/mosquitto.service.d" 2>/dev/null || true
   if [[ -f $data/sync-secret ]]; then

@@ -27,6 +27,7 @@ from edge.operations.doctor.machine import Machine
 from edge.operations.support_bundle import write_bundle
 from edge.readers import broker_files, broker_state
 from edge.sync.store import state as sync_state
+from edge.upstream import bridges
 from edge.validation.topics import DOCTOR_TOPIC
 
 BROKER_TOPICS = ("$SYS/broker/version", broker_state.DROPPED, *broker_state.MEMORY)
@@ -111,7 +112,7 @@ def _settings_in_force(setup: Setup) -> Config:
 def _subject(config: Config) -> Subject:
     @cache  # two checks use the answer, and an unreachable broker takes long
     def ask_broker() -> Mapping[str, str]:
-        return broker_probe.ask(_own_broker(config), BROKER_TOPICS)
+        return broker_probe.ask(_own_broker(config), [*BROKER_TOPICS, *_bridge_topics(config.data_dir)])
 
     return Subject(
         version=__version__,
@@ -134,6 +135,14 @@ def _subject(config: Config) -> Subject:
         record_limits=config.record_limits,
         history_url=config.hub_history,
     )
+
+
+def _bridge_topics(data_dir: Path) -> list[str]:
+    try:
+        migrate.check_schema(data_dir)
+        return [row.state_topic for row in bridges.all_bridges()]
+    except EdgeError:  # a damaged database, or one of another release, is a finding of its own
+        return []
 
 
 def _own_broker(config: Config) -> Broker:

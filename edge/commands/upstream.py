@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import click
 
@@ -11,9 +12,11 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.commands.context import NETWORK, Setup, for_actor, for_organization, print_table
 from edge.errors import NotFound, SetupError
+from edge.operations.files import replace_text
 from edge.outbound import Network
 from edge.people import secrets
-from edge.upstream import counterparts, local_records, upstreams
+from edge.readers.broker_state import MOSQUITTO
+from edge.upstream import bridges, counterparts, local_records, upstreams
 from edge.upstream.client import SCOPES, Access, Client, check_url, trust
 from edge.upstream.counterparts import Counterpart
 from edge.upstream.upstreams import NewUpstream, Upstream
@@ -137,6 +140,58 @@ def remove(actor: Actor) -> None:
     click.echo("Removed.")
 
 
+@upstream.command("bridge")
+@click.argument("url")
+@click.option("--user", help="User at that broker. Prompts for the password.")
+@click.option(
+    "--ca",
+    "authority",
+    type=click.Path(exists=True, path_type=Path),
+    help="Certificate authority of that broker (PEM).",
+)
+@click.option("--insecure", is_flag=True, help="Without TLS; only for a broker on this computer, for tests.")
+@for_actor
+def bridge(actor: Actor, url: str, user: str | None, authority: Path | None, *, insecure: bool) -> None:
+    """Write the configuration by which mosquitto sends the messages of all readers to the broker at URL.
+
+    Run it again after adding readers.
+    """
+    if _setup().config.mqtt_broker == "embedded":
+        raise SetupError("The embedded broker has no bridges. Install mosquitto: see the chapter Broker of the manual")
+    address = bridges.check_url(url, is_insecure=insecure)
+    credentials = bridges.Credentials(user, _ask_secret("Password")) if user else None
+    if credentials:
+        bridges.check_credentials(credentials)
+    row = bridges.write(actor, address)
+    name = _bridge_file(row)
+    file = _setup().config.data_dir / name
+    replace_text(file, bridges.configuration(row, credentials, authority and authority.resolve()))
+    for topic in bridges.topics_of(actor.organization_id)[1]:
+        click.echo(f"Not bridged, because mosquitto allows no spaces: {topic}", err=True)
+    click.echo(f"Wrote {file} with {len(row.topics)} topics. Install it, and again after each change of readers:\n")
+    click.echo(f"sudo install -m 600 {file} {MOSQUITTO}/conf.d/{name}")
+    click.echo("sudo systemctl restart mosquitto")
+    click.echo("\nThen check it: edge doctor")
+
+
+@upstream.command("remove-bridge")
+@click.confirmation_option(prompt="Stop sending messages of readers to the other broker?")
+@for_actor
+def remove_bridge(actor: Actor) -> None:
+    """Forget the bridge, and print the commands that remove it from mosquitto."""
+    row = bridges.get(actor.organization_id)
+    bridges.remove(actor)
+    name = _bridge_file(row)
+    (_setup().config.data_dir / name).unlink(missing_ok=True)
+    click.echo(f"sudo rm {MOSQUITTO}/conf.d/{name}")
+    click.echo("sudo systemctl restart mosquitto")
+
+
+def _bridge_file(row: bridges.Bridge) -> str:
+    """Return the name of the configuration. mosquitto must read it after its other files."""
+    return f"zz-edge-upstream-{row.organization_id}.conf"
+
+
 def _check(access: Access) -> str:
     """Return the organization of the credentials. Raises SetupError if they lack a scope."""
     with closing(Client(access, trust(_setup().config.events_authority_file))) as client:
@@ -151,10 +206,10 @@ def _setup() -> Setup:
     return setup
 
 
-def _ask_secret() -> str:
-    """Read the client secret: typed, or one line of standard input. Never an argument, which `ps` would show."""
+def _ask_secret(what: str = "Client secret") -> str:
+    """Read a secret: typed, or one line of standard input. Never an argument, which `ps` would show."""
     if sys.stdin.isatty():
-        answer: str = click.prompt("Client secret", hide_input=True)
+        answer: str = click.prompt(what, hide_input=True)
         return answer.strip()
     return sys.stdin.readline().strip()
 

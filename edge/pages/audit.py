@@ -42,6 +42,7 @@ KINDS = {
     "setting": N_("Settings"),
     "event_destination": N_("Event destinations"),
     "upstream": N_("The upstream service"),
+    "upstream_bridge": N_("Bridge to another broker"),
     "stock_take": N_("Stock-takes"),
     "scan": N_("Undone scans"),
     "unknown_tag": N_("Unknown tags"),

@@ -62,6 +62,7 @@ NAMES = {
     "units": N_("System services"),
     "upgrade": N_("Upgrade"),
     "upstream": N_("The upstream service"),
+    "upstream-bridge": N_("Bridge to another broker"),
     "version": N_("Version"),
     "warnings": N_("Warnings"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 MOSQUITTO = Path("/etc/mosquitto")
@@ -17,10 +18,13 @@ FULL = 0.7  # of its memory; edge's queues can use 0.4
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """Read mosquitto's settings. The last value wins; files of conf.d come after the main file."""
+    """Read mosquitto's settings. The last value wins; files of conf.d come after the main file.
+
+    Files that only root may read, such as those of bridges with their passwords, are left out.
+    """
     values: dict[str, str] = {}
     for file in (folder / "mosquitto.conf", *sorted((folder / "conf.d").glob("*.conf"))):
-        if file.exists():
+        with suppress(FileNotFoundError, PermissionError):
             for line in file.read_text("utf-8", "replace").splitlines():
                 name, _, value = line.strip().partition(" ")
                 values[name] = value.strip()

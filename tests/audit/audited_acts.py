@@ -51,7 +51,7 @@ from edge.sync.store.hub_link import HubAccess
 from edge.tracking import deletion, floor_plans, lost_assets, rssi_offsets, tracked_people
 from edge.tracking.board import BoardFilter
 from edge.tracking.tracked_people import PeopleSetting
-from edge.upstream import upstreams
+from edge.upstream import bridges, upstreams
 from edge.walls import walls
 from tests.audit.stage import (
     CHANNEL,
@@ -619,6 +619,13 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "upstreams.overwrite": (
         lambda on: (add_upstream(on), upstreams.overwrite(on.ada, [1])), "upstream.overwritten", "https://assets.example",
+    ),
+    "bridges.write": (
+        lambda on: bridges.write(on.ada, "mqtts://b.example"), "upstream_bridge.written", "mqtts://b.example",
+    ),
+    "bridges.remove": (
+        lambda on: (bridges.write(on.ada, "mqtts://b.example"), bridges.remove(on.ada)),
+        "upstream_bridge.removed", "mqtts://b.example",
     ),
     "destinations.remove": (
         lambda on: destinations.remove(on.ada, add_webhook(on)), "event_destination.deleted", "ERP",

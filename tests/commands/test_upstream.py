@@ -87,3 +87,21 @@ def test_credentials_are_checked_first(service: Service, edge: Shell) -> None:
     edge.ok("upstream", "new-secret", typed=f"{SECRET}\n")
     row = upstreams.get(organizations.find_organization(None).id)
     assert secrets.unseal(row.secret) == SECRET
+
+
+def test_a_bridge_from_the_shell(edge: Shell, tmp_path: Path) -> None:
+    broker = ("--set", "mqtt.broker=mqtt://127.0.0.1:1883")
+    url = ("mqtts://broker.example", "--user", "acme")
+    assert "There are no readers" in edge(*broker, "upstream", "bridge", *url, typed="secret\n")[1]
+    edge.ok("reader", "add", "Portal", "--topic", "portal/1", "--format", "edge")
+    assert "embedded broker has no bridges" in edge("upstream", "bridge", *url, typed="secret\n")[1]
+    text = edge.ok(*broker, "upstream", "bridge", *url, typed="secret\n")
+    [file] = tmp_path.glob("zz-edge-upstream-*.conf")
+    assert f"sudo install -m 600 {file} /etc/mosquitto/conf.d/{file.name}" in text
+    assert "sudo systemctl restart mosquitto" in text
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert {"remote_password secret", "topic portal/1 out 1"} <= {*file.read_text().splitlines()}
+    assert "secret" not in text
+    text = edge.ok("upstream", "remove-bridge", "--yes")
+    assert f"sudo rm /etc/mosquitto/conf.d/{file.name}" in text
+    assert not file.exists()

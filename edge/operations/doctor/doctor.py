@@ -62,6 +62,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "hub": sync.upstream,
     "sites": sync.downstream,
     "upstream": upstream.upstream_equal,
+    "upstream-bridge": upstream.bridge_connected,
     "history-database": sync.history_database,
 }
 

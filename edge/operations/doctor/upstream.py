@@ -1,9 +1,10 @@
-"""Check of the service that gets copies of this box's records."""
+"""Checks of the service that gets copies of this box's records, and of its broker."""
 
 from __future__ import annotations
 
 from edge.operations.doctor.findings import Finding, Subject, ok, some, warning
-from edge.upstream import counterparts, upstreams
+from edge.upstream import bridges, counterparts, upstreams
+from edge.upstream.bridges import Bridge
 
 
 def upstream_equal(_: Subject) -> Finding:
@@ -24,6 +25,35 @@ def upstream_equal(_: Subject) -> Finding:
     if texts:
         return warning(some(texts), "edge upstream show lists them with reasons")
     return ok(f"records are equal at {some([row.url for row in rows])}")
+
+
+def bridge_connected(subject: Subject) -> Finding:
+    """Check that mosquitto is connected to the broker of each service, and bridges all readers."""
+    rows = bridges.all_bridges()
+    if not rows:
+        return ok("no other broker gets the messages of readers")
+    values = subject.ask_broker()
+    for row in rows:
+        finding = _bridge(row, values.get(row.state_topic))
+        if finding:
+            return finding
+    return ok(f"connected to {some([row.url for row in rows])}")
+
+
+def _bridge(row: Bridge, state: str | None) -> Finding | None:
+    if state is None:
+        return warning(
+            f"the broker does not know the bridge to {row.url}",
+            "install its configuration with the two commands that edge upstream bridge printed",
+        )
+    if state != "1":
+        return warning(
+            f"the bridge to {row.url} is not connected; messages wait at this broker",
+            "check address, user and certificate: journalctl -u mosquitto; then edge upstream bridge URL again",
+        )
+    if missing := bridges.missing_topics(row):
+        return warning(f"not bridged to {row.url}: {some(missing)}", f"edge upstream bridge {row.url}")
+    return None
 
 
 def _counted(number: int) -> str:

@@ -12,7 +12,8 @@ from edge.database.connection import execute
 from edge.operations.doctor.findings import Level, Subject
 from edge.outbound import Network
 from edge.people.organizations import list_organizations
-from edge.upstream import upstreams
+from edge.readers import readers
+from edge.upstream import bridges, upstreams
 from edge.upstream.upstreams import NewUpstream
 from tests.operations.doctor.test_doctor import finding_of, subject
 
@@ -52,3 +53,19 @@ def test_a_record_that_differs(subject: Subject, actor: Actor) -> None:
     )
     level, text = finding_of(subject, "upstream")
     assert (level, text) == (Level.WARNING, f"1 record differs at {URL}")
+
+
+def test_the_states_of_a_bridge(subject: Subject, actor: Actor) -> None:
+    assert finding_of(subject, "upstream-bridge")[0] is Level.OK
+    readers.add_reader(actor, name="Portal", topic="portal/1", format="edge")
+    row = bridges.write(actor, "mqtts://broker.example")
+
+    def finding(state: str | None) -> tuple[Level, str]:
+        values = {} if state is None else {row.state_topic: state}
+        return finding_of(subject._replace(ask_broker=lambda: values), "upstream-bridge")
+
+    assert finding("1") == (Level.OK, "connected to mqtts://broker.example")
+    assert finding("0")[1].startswith("the bridge to mqtts://broker.example is not connected")
+    assert finding(None)[1].startswith("the broker does not know the bridge")
+    readers.add_reader(actor, name="New", topic="new/1", format="edge")
+    assert finding("1") == (Level.WARNING, "not bridged to mqtts://broker.example: new/1")
