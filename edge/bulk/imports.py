@@ -16,13 +16,12 @@ from typing import NamedTuple
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
-from edge.bulk import bulk_jobs
+from edge.bulk import bulk_jobs, import_kinds
 from edge.bulk.asset_changes import Action, BulkChange, reason_of
 from edge.bulk.bulk_jobs import BulkJob
 from edge.database.connection import database, execute, execute_many, writing
 from edge.database.sliced_writing import parts_of, slices_of, write_in_slices
 from edge.errors import EdgeError, OverQuota, Unavailable
-from edge.records import csv_import
 from edge.records.csv_import import NewRecord, Outcome
 from edge.records.tags import NewTag
 from edge.texts import N_
@@ -111,7 +110,7 @@ def _written(job: BulkJob, records: Sequence[NewRecord]) -> list[Outcome]:
     """Write rows together, or else one by one. A row that fails leaves no trace."""
     try:
         with database.savepoint():
-            return csv_import.write_records(job.actor, job.change.field, records)
+            return import_kinds.write(job.actor, job.change.field, records)
     except (OverQuota, Unavailable):
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Reads all assets or locations for an export that can be imported again."""
+"""Reads all assets, locations or tags for an export that can be imported again."""
 
 from __future__ import annotations
 
@@ -55,6 +55,14 @@ WHERE l.id = ? AND l.deleted_at IS NULL
 def rows(organization_id: int, kind: str) -> Iterator[Record]:
     """Yield the live records: assets by key, locations after their parents."""
     return _assets(organization_id) if kind == "asset" else _locations(organization_id)
+
+
+def tag_rows(organization_id: int) -> Iterator[tuple[str, str, str, str]]:
+    """Yield kind and key of each live record with type and value of each of its tags, or with two empty strings."""
+    for kind in ("asset", "location"):
+        for record in rows(organization_id, kind):
+            for tag in record.tags or [TagRow(0, "", "")]:
+                yield kind, record.external_key, tag.tag_type, tag.value
 
 
 def _assets(organization_id: int) -> Iterator[Record]:

@@ -37,8 +37,9 @@ from edge.readers import (
     sleds,
 )
 from edge.readers.readers import Placement
-from edge.records import asset_notes, asset_photos, assets, csv_import, keys_in_bulk, loans, locations
+from edge.records import asset_notes, asset_photos, assets, csv_import, csv_import_tags, keys_in_bulk, loans, locations
 from edge.records.csv_import import NewRecord
+from edge.records.csv_import_tags import line_of
 from edge.records.loans import LoanFilter
 from edge.records.tags import NewTag
 from edge.rules import alerts, rules, saved_filters, states
@@ -594,6 +595,12 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "csv_import.write_records": (
         lambda on: csv_import.write_records(on.ada, "asset", [NewRecord(2, "K", {"name": "New"})]),
         "asset.created", "New (K)",
+    ),
+    "csv_import_tags.write_tags": (
+        lambda on: csv_import_tags.write_tags(
+            on.ada, [line_of(NewRecord(2, on.asset.external_key, {}, [NewTag("rfid", "AF01")]), "asset", None)]
+        ),
+        "tag.attached", "Pallet (A-1)",
     ),
     "destinations.add": (lambda on: add_webhook(on), "event_destination.created", "ERP"),
     "destinations.open_stream": (

@@ -2,9 +2,9 @@
 
     python -m tests.bench.imports [--rows 50000] [--before 50000]
 
-First all assets are new, then all change, each with another tag, at a site with as many others. A handheld scans
-without a pause meanwhile, and its longest scan is reported. For the import itself the processor time is
-reported, because it does not depend on other work on the machine.
+First all assets are new, then all change, each with another tag, at a site with as many others. Then a table of tags
+replaces all tags of the assets, one each. A handheld scans without a pause meanwhile, and its longest scan is reported.
+For the import itself the processor time is reported, because it does not depend on other work on the machine.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from uuid import uuid4
 
 from edge import clock
 from edge.audit.actors import person, shell
-from edge.bulk import bulk_jobs, imports, slices
+from edge.bulk import bulk_jobs, import_kinds, imports, slices
 from edge.database import migrate, sliced_writing
 from edge.database.connection import close_database, writing
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
-from edge.pages.records.csv_import_rows import Reading, proposed_columns, records_of, table_of
+from edge.pages.records import csv_import_rows
+from edge.pages.records.csv_import_jobs import ROWS
+from edge.pages.records.csv_import_rows import Reading, proposed_columns, table_of
 from edge.people import organizations, people
 from edge.people.people import Role
 from edge.records import assets, locations
-from edge.records.csv_import import check_records
 
 TARGET = 0.25  # seconds that a scan may wait
 
@@ -41,21 +42,28 @@ def table(first: int, rows: int, word: str) -> bytes:
     return "\n".join(["external_key,name,rfid", *lines]).encode()
 
 
-def put(organization_id: int, data: bytes) -> str:
+def tag_table(rows: int) -> bytes:
+    """Return a table in which each asset has the tag that another one had, or a new one."""
+    lines = (f"asset,KEY-{n:06},rfid,new{(n + 7) % rows:08X}" for n in range(rows))
+    lines = (line if number % 2 else line.replace("new", "label") for number, line in enumerate(lines))
+    return "\n".join(["kind,external_key,tag_type,value", *lines]).encode()
+
+
+def put(organization_id: int, data: bytes, kind: str = "asset") -> str:
     """Import a table. Returns a description of its cost."""
     ed = people.add_person(shell(organization_id), f"Ed {uuid4().hex}", Role.EDITOR)
     actor = person(organization_id, ed.id, ed.name)
     began = time.thread_time()
     table = table_of(data)
     read = time.thread_time()
-    reading = Reading("asset", [name or "" for name in proposed_columns("asset", table.heading)], False, UTC)
-    records = records_of(reading, table.rows, lambda _: None)
-    outcomes = check_records(organization_id, "asset", records, lambda _: None)
+    reading = Reading(kind, [name or "" for name in proposed_columns(kind, table.heading)], kind == "tag", UTC)
+    parsed = ROWS.get(kind, csv_import_rows).records_of(reading, table.rows, lambda _: None)
+    records, outcomes = import_kinds.check(organization_id, kind, parsed, lambda _: None)
     assert all(outcome.result in ("created", "changed") for outcome in outcomes), outcomes[:3]
     checked = time.thread_time()
     wall = time.perf_counter()
     with patch.object(sliced_writing, "writing", held_lock := Held()), patch.object(slices, "writing", held_lock):
-        job_id = imports.start(actor, "asset", records, 0)
+        job_id = imports.start(actor, kind, records, 0)
         slices.run_jobs(lambda seconds: time.sleep(seconds) or False)
     job = bulk_jobs.find_job(organization_id, job_id)
     assert job
@@ -116,10 +124,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         migrate.migrate(Path(folder))
         organization_id = organizations.add_organization(shell(), "Bench").id
-        put(organization_id, table(options.rows, options.before, "first"))
-        for word in ("new", "changed"):
+        if options.before:
+            put(organization_id, table(options.rows, options.before, "first"))
+        tables = {word: (table(0, options.rows, word), "asset") for word in ("new", "changed")}
+        for word, (data, kind) in {**tables, "tags": (tag_table(options.rows), "tag")}.items():
             with scanning(organization_id) as taken:
-                cost = put(organization_id, table(0, options.rows, word))
+                cost = put(organization_id, data, kind)
             verdict = "ok" if max(taken) <= TARGET else "MISSED"
             longest = max(taken) * 1000
             print(f"{options.rows:,} {word}: {cost}; {len(taken):,} scans, the longest {longest:.0f} ms: {verdict}")

@@ -1,4 +1,4 @@
-"""Import of assets and locations from a table: template, columns, dry run and start. Progress: see `bulk`."""
+"""Import of assets, locations and tags from a table: template, columns, dry run and start. Progress: see `bulk`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from edge.validation import xlsx
 from edge.validation.encodings import ENCODINGS
 from edge.validation.packed_texts import unpack
 
-KINDS = {"asset": N_("Assets"), "location": N_("Locations")}
+KINDS = {"asset": N_("Assets"), "location": N_("Locations"), "tag": N_("Tags")}
 SEPARATOR_NAMES = {"": "Excel", ",": N_("comma"), ";": N_("semicolon"), "\t": N_("tab"), "|": N_("vertical bar")}
 EMPTY_CELLS = {
     "keep": N_("change nothing; tags are added"),
@@ -59,7 +59,7 @@ def check_import() -> AnyResponse | tuple[str, int]:
     """Start a dry run. Its records stay in memory until they are imported or several newer files were uploaded."""
     kind, file = request.form.get("kind", ""), request.files.get("file")
     if kind not in KINDS:
-        abort(400, gettext("Choose assets or locations."))
+        abort(400, gettext("Choose what to import."))
     if file is None or not file.filename:
         return _form({"file": gettext("Choose a file")}), 400
     return _checked(kind, file.read(), is_exact=request.form.get("empty") == "clear")

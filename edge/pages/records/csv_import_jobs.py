@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from edge.audit.actors import Actor
+from edge.bulk import import_kinds
 from edge.database.connection import close_database
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.memory_budget import MB, WORK
+from edge.pages.records import csv_import_rows, csv_import_tag_rows
 from edge.pages.records.csv_import_rows import (
     MOST_ROWS,
     MOST_VALUES,
@@ -20,15 +22,15 @@ from edge.pages.records.csv_import_rows import (
     Table,
     check_columns,
     known_columns,
-    records_of,
     table_of_workbook,
 )
 from edge.people.secrets import new_token
-from edge.records.csv_import import NewRecord, Outcome, check_records
+from edge.records.csv_import import NewRecord, Outcome
 from edge.texts import N_
 
 log = logging.getLogger(__name__)
 
+ROWS = {"tag": csv_import_tag_rows}  # modules that convert rows of this kind; csv_import_rows converts others
 KEPT = 5
 BYTES_OF_WORKBOOK = 64 * MB  # shared texts and cells, bounded by the checks of edge.validation.xlsx
 KEPT_BYTES = 8 * MB  # total size of remembered files
@@ -133,11 +135,11 @@ def _run(job: Job) -> None:
             _read_workbook(job)
             if job.needs_columns:
                 return
-        records = records_of(job.reading, job.table.rows, progress)
+        records = ROWS.get(job.kind, csv_import_rows).records_of(job.reading, job.table.rows, progress)
         job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
         job.step = N_("Checking")
-        job.outcomes = check_records(job.actor.organization_id, job.kind, records, progress)
-        job.records = records
+        checked = import_kinds.check(job.actor.organization_id, job.kind, records, progress)
+        job.outcomes, job.records = checked.outcomes, checked.records
         job.values += sum(len(record.tags) for record in records)
     except EdgeError as error:
         job.trouble = error.fields[0].message if isinstance(error, Invalid) else error.args[0]

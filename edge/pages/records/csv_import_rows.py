@@ -8,35 +8,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.errors import EdgeError, FieldError, Invalid
 from edge.pages.forms import values_of
 from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
-from edge.texts import N_, Count, fill, joined
+from edge.texts import N_, Count, fill
 from edge.validation import bodies, csv_text, strict_json, values, xlsx
 from edge.validation.csv_text import Line, RawRow
 from edge.validation.encodings import decode_any, decode_as
-from edge.validation.packed_texts import pack, unpack
+from edge.validation.imported_rows import collected, is_shortened, packed_faults, shortened, yes_or_no
+from edge.validation.packed_texts import unpack
 from edge.validation.values import MAX_TAGS, MAX_TEXT, TAG_TYPES
 
-Judged = TypeVar("Judged")
 MOST_ROWS = csv_text.MOST_ROWS
 BYTES_OF_BYTE = 10  # memory per byte of a file: text in several encodings, then cells
 BETWEEN_TAGS = "|"  # in one cell; unusual in tags
-# In the languages of the pages, and as spreadsheets write booleans.
-_YES = frozenset(["yes", "y", "true", "1", "x", "ja", "j", "wahr", "oui", "o", "vrai"]) | frozenset(
-    ["sí", "si", "s", "verdadero", "tak", "t", "prawda"]
-)
-_NO = frozenset(["no", "n", "false", "0", "nein", "falsch", "non", "faux", "falso", "nie", "fałsz"])
 _CODES = ("external_key", "parent_external_key", *TAG_TYPES)
-# Spreadsheets save long numbers as displayed, such as 4,00638E+12. Other programs append `.0`.
-_SHORTENED = re.compile(r"-?[0-9]+([.,][0-9]+)?E\+[0-9]+|[0-9]{6,}[.,]0+", re.IGNORECASE)
-MOST_FAULTS = 20  # listed per row
-MOST_OF_FAULTS = 1_000  # characters per row, packed
-BYTES_BETWEEN_FAULTS = 40
 PREVIEWED = 5  # rows
 MOST_COLUMNS = 100
 MOST_VALUES = 700_000  # cells and tags of a file: a record takes up to 130 bytes for each, also for an empty cell
@@ -45,6 +35,7 @@ _COMMON = ("external_key", "name", "description", "is_active", "valid_from", "va
 COLUMNS = {
     "asset": (*_COMMON, "metadata", *TAG_TYPES),
     "location": (*_COMMON, "parent_external_key", *TAG_TYPES),
+    "tag": ("kind", "external_key", "tag_type", "value"),  # see csv_import_tag_rows
 }
 EXAMPLES = {
     "asset": (
@@ -52,7 +43,9 @@ EXAMPLES = {
         *("3074257BF7194E4000001A85", "", "4006381333931"),
     ),
     "location": ("DOCK-1", "Dock 1", "", "yes", "", "", "HALL-1", "", "", ""),
+    "tag": ("asset", "PALLET-71", "rfid", "3074257BF7194E4000001A85"),
 }
+_REQUIRED = {"tag": ("external_key", "tag_type", "value")}  # columns; others need a key or a name
 _OWN = ("error", "line")  # columns of the file of errors, which are not imported
 _CREATE = {"asset": bodies.ASSET_CREATE, "location": bodies.LOCATION_CREATE}
 _DATE = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})(.*)")  # as spreadsheets in many languages show it
@@ -175,7 +168,9 @@ def check_columns(kind: str, columns: Sequence[str]) -> None:
     if "metadata" in chosen and any(name.startswith(PROPERTY) for name in chosen):
         message = N_("Import either metadata as a whole or single properties")
         raise Invalid.one("columns", "invalid_value", message)
-    if not set(chosen) & {"external_key", "name"}:
+    if missing := set(_REQUIRED.get(kind, ())) - set(chosen):
+        raise Invalid.one("columns", "required", fill(N_("Choose a column for %(name)s"), name=min(missing)))
+    if kind not in _REQUIRED and not set(chosen) & {"external_key", "name"}:
         raise Invalid.one("columns", "required", N_("Choose a column for external_key or name"))
 
 
@@ -197,7 +192,7 @@ def records_of(reading: Reading, rows: Sequence[RawRow], progress: Callable[[int
 def _record(reading: Reading, line: Line) -> NewRecord:
     """Return the record of a row with all of its errors."""
     cells = line.cells
-    faults = [unpack(line.fault)] if line.fault else _shortened(line)
+    faults = [unpack(line.fault)] if line.fault else shortened(cells, _CODES, BETWEEN_TAGS)
     key = cells.get("external_key") or None
     parent = cells.get("parent_external_key")
     if not parent and not reading.is_exact:
@@ -205,15 +200,16 @@ def _record(reading: Reading, line: Line) -> NewRecord:
     given: dict[str, Any] = {}
     tags: list[NewTag] = []
     if not line.fault:
-        given = _collected(faults, lambda: _given(reading, line, key)) or {}
+        given = collected(faults, lambda: _given(reading, line, key)) or {}
         if parent:
-            _collected(faults, lambda: values.external_key("parent_external_key", parent))
+            collected(faults, lambda: values.external_key("parent_external_key", parent))
         for tag_type, value in islice(_tag_cells(line), MAX_TAGS + 1):  # one more is an error
-            if not _SHORTENED.fullmatch(value):
-                checked = _collected(faults, partial(_tag, tag_type, value))
+            if not is_shortened(value):
+                checked = collected(faults, partial(_tag, tag_type, value))
                 tags += [checked] if checked else []
     exact = [name for name in TAG_TYPES if name in cells] if reading.is_exact else []
-    return NewRecord(line.number, key, given, tags, parent, _joined(faults), exact, _properties(reading, line), cells)
+    fault = packed_faults(faults)
+    return NewRecord(line.number, key, given, tags, parent, fault, exact, _properties(reading, line), cells)
 
 
 def _properties(reading: Reading, line: Line) -> dict[str, str | None] | None:
@@ -221,50 +217,6 @@ def _properties(reading: Reading, line: Line) -> dict[str, str | None] | None:
     named = {name[len(PROPERTY) :]: cell for name, cell in line.cells.items() if name.startswith(PROPERTY)}
     given = {name: cell or None for name, cell in named.items() if cell or reading.is_exact}
     return given or None
-
-
-def _collected(faults: list[str], judge: Callable[[], Judged]) -> Judged | None:
-    """Return the result of `judge`, or None and add its errors to the list."""
-    try:
-        return judge()
-    except EdgeError as error:
-        faults += [one.message for one in error.fields] if isinstance(error, Invalid) else [error.args[0]]
-    return None
-
-
-def _joined(faults: Sequence[str]) -> str:
-    """Return the errors of a row, packed: a file can have many. Those beyond `MOST_OF_FAULTS` are only counted."""
-    listed: list[str] = []
-    left = MOST_OF_FAULTS - len(pack(_more(len(faults))))
-    for fault in faults[:MOST_FAULTS]:
-        left -= len(pack(fault)) + BYTES_BETWEEN_FAULTS
-        if left >= 0:
-            listed.append(fault)
-        elif not listed:
-            listed.append(f"{fault[: MOST_OF_FAULTS // 2]}…")
-    more = len(faults) - len(listed)
-    return pack(joined([*listed, *([_more(more)] if more else [])])) if faults else ""
-
-
-def _more(number: int) -> str:
-    return fill(N_("and %(number)s more"), number=number)
-
-
-def _shortened(line: Line) -> list[str]:
-    """Return errors for codes that a spreadsheet has converted to numbers."""
-    return [
-        fill(
-            N_(
-                "%(column)s: %(value)s was changed to a number by the spreadsheet. "
-                "Format the column as text, enter the code again, and save the file"
-            ),
-            column=column,
-            value=value,
-        )
-        for column in _CODES
-        for value in map(str.strip, line.cells.get(column, "").split(BETWEEN_TAGS))
-        if _SHORTENED.fullmatch(value)
-    ]
 
 
 def _given(reading: Reading, line: Line, key: str | None) -> dict[str, Any]:
@@ -280,7 +232,7 @@ def _given(reading: Reading, line: Line, key: str | None) -> dict[str, Any]:
                 entered[name] = parse(name, cells[name], reading)
             except Invalid as error:
                 faults += error.fields
-    own_key = {"external_key": key} if key and not _SHORTENED.fullmatch(key) else {}
+    own_key = {"external_key": key} if key and not is_shortened(key) else {}
     try:
         judged = values_of(_CREATE[reading.kind], {"name": "-", **entered, **own_key})
     except Invalid as error:
@@ -298,7 +250,7 @@ _NO_METADATA: Any = "{}"
 
 
 def _active(name: str, cell: str, _: Reading) -> bool:
-    is_active = _is_yes(cell)
+    is_active = yes_or_no(cell)
     if is_active is None:
         message = fill(N_("is_active must be yes or no, not %(value)s"), value=repr(cell[:20]))
         raise Invalid.one(name, "invalid_value", message)
@@ -328,11 +280,6 @@ def _moment(name: str, cell: str, reading: Reading) -> str:
         raise Invalid.one(name, "invalid_value", message) from None
 
 
-def _is_yes(word: str) -> bool | None:
-    lowered = word.casefold()
-    return lowered in _YES if lowered in _YES | _NO else None
-
-
 def _tag(tag_type: str, value: str) -> NewTag:
     return NewTag(tag_type, values.tag_value(tag_type, value))
 
@@ -346,7 +293,7 @@ def _tag_cells(line: Line) -> Iterator[tuple[str, str]]:
 
 def _understood(cells: Mapping[str, str], reading: Reading) -> dict[str, str]:
     shown = dict(cells)
-    is_active = _is_yes(cells.get("is_active", ""))
+    is_active = yes_or_no(cells.get("is_active", ""))
     if is_active is not None:
         shown["is_active"] = "yes" if is_active else "no"
     for name in _TIMES:
@@ -371,4 +318,4 @@ def _without_repeats(records: Sequence[NewRecord]) -> Iterator[NewRecord]:
                 message = N_("tag %(tag)s is also in line %(line)s")
                 faults.append(fill(message, tag=f"{tag.tag_type}:{tag.value}", line=tags[tag]))
         before = [unpack(record.fault)] if record.fault else []
-        yield record._replace(fault=_joined([*before, *faults])) if faults else record
+        yield record._replace(fault=packed_faults([*before, *faults])) if faults else record

@@ -45,8 +45,10 @@ def export_board() -> Response:
 @pages.get("/export/records/<kind>.csv")
 @require_role(Role.VIEWER)
 def export_records(kind: str) -> Response:
-    """Return all assets or locations as a table that can be changed and imported again."""
+    """Return all assets, locations or tags as a table that can be changed and imported again."""
     columns = COLUMNS.get(kind) or abort(404)
+    if kind == "tag":
+        return table_file("tags.csv", columns, record_export.tag_rows(current_session().organization_id))
     rows = (_cells(record) for record in record_export.rows(current_session().organization_id, kind))
     return table_file(f"{kind}s.csv", columns, ([cells[name] for name in columns] for cells in rows))
 

@@ -21,7 +21,7 @@ from edge.database.connection import execute
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
 from edge.pages.records import csv_import_jobs, csv_import_rows
-from edge.pages.records.csv_import_rows import MOST_OF_FAULTS, Reading, records_of
+from edge.pages.records.csv_import_rows import Reading, records_of
 from edge.people import people
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
@@ -35,6 +35,7 @@ from edge.tracking.board import BoardFilter
 from edge.validation import csv_text, xlsx
 from edge.validation.csv_text import RawRow
 from edge.validation.encodings import decode_any
+from edge.validation.imported_rows import MOST_OF_FAULTS
 from edge.validation.values import MAX_TAGS
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
