@@ -14,6 +14,8 @@ from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, writing
 
 REFRESH_LIFETIME = 30 * clock.DAY
+MOST_FAMILIES = 10_000  # of a key. Each exchange of its secret starts one, and a stolen secret must not fill the disk
+MOST_SPENT = 5_000  # tokens of a family: more than clients spend in their lifetime, every 15 minutes
 _NO_HASH = bytes(32)
 
 
@@ -50,6 +52,7 @@ def start_family(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Gr
             "INSERT INTO token_family (api_key_id, created_at) VALUES (?, ?) RETURNING no", (api_key_id, now)
         ).fetchone()[0]
         _add_refresh_token(refresh_hash, family_id, now)
+        execute(_DROP_FAMILIES, (api_key_id, MOST_FAMILIES))
     return Grant(family_id, api_key_id, row[1], row[2])
 
 
@@ -79,7 +82,19 @@ def rotate(spent_hash: bytes, refresh_hash: bytes, client: tuple[str, bytes] | N
         execute("UPDATE refresh_token SET spent_at = ? WHERE token_hash = ?", (now, spent_hash))
         execute("UPDATE api_key SET last_used_at = ? WHERE id = ?", (now, grant.api_key_id))
         _add_refresh_token(refresh_hash, grant.family_id, now)
+        execute(_DROP_SPENT, (grant.family_id, MOST_SPENT))
     return grant
+
+
+_DROP_FAMILIES = """
+DELETE FROM token_family WHERE no IN
+    (SELECT no FROM token_family WHERE api_key_id = ? ORDER BY no DESC LIMIT 100 OFFSET ?)
+"""
+_DROP_SPENT = """
+DELETE FROM refresh_token WHERE token_hash IN (
+    SELECT token_hash FROM refresh_token WHERE family_id = ? AND spent_at IS NOT NULL
+    ORDER BY spent_at DESC LIMIT 100 OFFSET ?)
+"""
 
 
 def _is_client(key_id: str, secret_hash: bytes, client: tuple[str, bytes]) -> bool:

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from edge import clock
-from edge.people import tokens
+from edge.database.connection import execute
+from edge.people import refresh_tokens, tokens
 from tests.api.conftest import Api, error, refresh, works
 
 
@@ -72,3 +73,18 @@ def test_a_refresh_token_works_for_30_days(acme: Api, monkeypatch: pytest.Monkey
     assert refresh(acme, first["refresh_token"]).status_code == 200
     monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY)
     assert refresh(acme, second["refresh_token"]).status_code == 401
+
+
+def test_exchanges_and_refreshes_keep_a_limited_number_of_rows(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """50 exchanges a second, which the rate limit lets through, would add a gigabyte in two days."""
+    monkeypatch.setattr(refresh_tokens, "MOST_FAMILIES", 3)
+    monkeypatch.setattr(refresh_tokens, "MOST_SPENT", 2)
+    pairs = [acme.exchange().json or {} for _ in range(5)]
+    assert execute("SELECT count(*) FROM token_family").fetchone()[0] == 3
+    assert [works(acme, pair["access_token"]) for pair in pairs] == [False, False, True, True, True]
+    token = pairs[-1]["refresh_token"]
+    for _ in range(6):
+        token = (refresh(acme, token).json or {})["refresh_token"]
+    newest = "SELECT count(*) FROM refresh_token WHERE family_id = (SELECT max(no) FROM token_family)"
+    assert execute(newest).fetchone()[0] == 3, "two that are spent and the valid one"
+    assert refresh(acme, token).status_code == 200
