@@ -127,7 +127,7 @@ def test_an_unknown_tag_goes_to_the_asset_that_was_searched(enter: Enter, site: 
     expect(page.locator("#suggested option")).not_to_have_count(0)
     page.fill("[data-suggest]", "ASSET-0017")
     page.click("button:text-is('Attach')")
-    expect(page.locator(".empty h2")).to_have_text("None")
+    expect(page.locator(".empty h2")).to_have_text("No unmatched tags")
     page.goto(f"/assets/{site.assets[16].id}")
     expect(page.locator("main")).to_contain_text("E2AA")
 
