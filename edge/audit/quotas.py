@@ -16,7 +16,7 @@ from edge.audit.actors import Actor, ActorKind
 from edge.database.connection import database, execute
 from edge.errors import Conflict, OverQuota, Unavailable
 from edge.rate_limits import Buckets
-from edge.texts import N_, fill
+from edge.texts import N_, Count, fill
 
 DISK_NEARLY_FULL = N_(
     "The disk is nearly full; the remaining space is reserved for reads and scans. Free disk space and try again"
@@ -215,7 +215,7 @@ def _creations_until_count(organization_id: int, kind: str, more: int) -> int:
     if count > cap.limit:
         message = N_("At most %(number)s are allowed (%(kind)s); %(remedy)s")
         kind_name, remedy = fill(_NAMES[kind]), fill(cap.remedy)
-        raise Conflict(fill(message, number=f"{cap.limit:,}", kind=kind_name, remedy=remedy))
+        raise Conflict(fill(message, number=Count(cap.limit), kind=kind_name, remedy=remedy))
     return min(cap.limit - count, COUNT_EVERY)
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from edge.audit.actors import ActorKind
 from edge.database.connection import execute
 from edge.database.lists import Page
+from edge.texts import N_, fill
 from edge.validation import json_text
 
 BOX = "box"
@@ -31,11 +32,12 @@ class AuditRow(NamedTuple):
     def actor_label(self) -> str:
         """Return the actor, such as `Ada on Gun 1`, `API key WMS` or `Shell (root)`."""
         if self.actor_kind == ActorKind.PERSON:
-            return f"{self.actor_name} on {self.device_name}" if self.device_name else self.actor_name
-        kind = self.actor_kind.replace("_", " ")
+            on_device = fill(N_("%(name)s on %(device)s"), name=self.actor_name, device=self.device_name)
+            return on_device if self.device_name else self.actor_name
         if self.actor_kind == ActorKind.SHELL and self.actor_name:
-            return f"Shell ({self.actor_name})"
-        return f"{_KINDS.get(self.actor_kind) or kind.capitalize()} {self.actor_name}".rstrip()
+            return fill(N_("Shell (%(name)s)"), name=self.actor_name)
+        kind = fill(_KINDS.get(self.actor_kind) or self.actor_kind.replace("_", " ").capitalize())
+        return fill("%(kind)s %(name)s", kind=kind, name=self.actor_name) if self.actor_name else kind
 
     @property
     def action_label(self) -> str:
@@ -64,7 +66,14 @@ class AuditFilter(NamedTuple):
     until: int | None = None
 
 
-_KINDS: dict[str, str] = {ActorKind.API_KEY: "API key", ActorKind.SERVICE: "The service"}
+_KINDS: dict[str, str] = {
+    ActorKind.API_KEY: N_("API key"),
+    ActorKind.SHELL: N_("Shell"),
+    ActorKind.DEVICE: N_("Device"),
+    ActorKind.READER: N_("Reader"),
+    ActorKind.HUB: N_("Hub"),
+    ActorKind.SERVICE: N_("The service"),
+}
 _SELECT = f"SELECT {', '.join(AuditRow._fields)} FROM audit"
 
 

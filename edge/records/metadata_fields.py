@@ -16,6 +16,8 @@ from edge.texts import N_
 from edge.validation import strict_json, values
 from edge.validation.strict_json import Number
 
+Words = tuple[str, str]
+
 MOST_FIELDS = 60  # of a form
 LONGEST_TEXT = 2000  # characters of a field
 MOST_ITEMS = 50  # of a list
@@ -45,10 +47,10 @@ class MetadataField(NamedTuple):
     value: str
 
 
-def shown(metadata: str) -> list[tuple[str, str, str]]:
-    """Return name, label and text of each value, in the order of the client."""
+def shown(metadata: str, words: Words) -> list[tuple[str, str, str]]:
+    """Return name, label and text of each value, in the order of the client. `words` are those for yes and no."""
     data = strict_json.parse(metadata.encode())
-    return [(name, *_shown(name, value)) for name, value in data.items()]
+    return [(name, *_shown(name, value, words)) for name, value in data.items()]
 
 
 def fields(metadata: str) -> list[MetadataField]:
@@ -94,19 +96,19 @@ def _label_and_unit(name: str) -> tuple[str, str]:
     return (text[:1].upper() + text[1:] if text else name), unit
 
 
-def _shown(name: str, value: Any) -> tuple[str, str]:
+def _shown(name: str, value: Any, words: Words) -> tuple[str, str]:
     text, unit = _label_and_unit(name)
     if unit and not _is_numeric(value):
         text = f"{text} ({unit})" if isinstance(value, list | dict) else label(name)
         unit = ""
-    return text, _text_of(value, SHOWN_LEVELS) + (f" {unit}" if unit else "")
+    return text, _text_of(value, SHOWN_LEVELS, words) + (f" {unit}" if unit else "")
 
 
-def _text_of(value: Any, levels: int) -> str:
+def _text_of(value: Any, levels: int, words: Words) -> str:
     if value is None or value in ("", [], {}):
         return NOTHING
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return words[0] if value else words[1]
     if isinstance(value, str):
         return value
     if isinstance(value, int | Number):
@@ -116,19 +118,19 @@ def _text_of(value: Any, levels: int) -> str:
     if isinstance(value, dict):
         lines = []
         for name, inner in value.items():
-            inner_label, text = _shown_inner(name, inner, levels - 1)
+            inner_label, text = _shown_inner(name, inner, levels - 1, words)
             lines.append(f"{inner_label}: {text}")
         return "\n".join(lines)
     if _is_numeric(value):
         separator = " × " if 2 <= len(value) <= 3 else ", "
         return separator.join(strict_json.compact(item) for item in value)
     separator = "\n" if any(isinstance(item, dict | list) for item in value) else ", "
-    return separator.join(_text_of(item, levels - 1).replace("\n", ", ") for item in value)
+    return separator.join(_text_of(item, levels - 1, words).replace("\n", ", ") for item in value)
 
 
-def _shown_inner(name: str, value: Any, levels: int) -> tuple[str, str]:
+def _shown_inner(name: str, value: Any, levels: int, words: Words) -> tuple[str, str]:
     text, unit = _label_and_unit(name)
-    shown_value = _text_of(value, levels).replace("\n", ", ")
+    shown_value = _text_of(value, levels, words).replace("\n", ", ")
     return text, shown_value + (f" {unit}" if unit and _is_numeric(value) else "")
 
 

@@ -72,10 +72,12 @@ def test_every_record_links_to_its_history_of_changes(admin: Browser, cast: Cast
 
 
 def test_the_page_is_in_the_language_of_the_browser_with_texts_for_its_scripts(admin: Browser, site: Site) -> None:
+    execute("UPDATE audit SET actor_kind = 'api_key', actor_name = 'WMS' WHERE no = (SELECT max(no) FROM audit)")
     page = admin.get("/audit", headers={"Accept-Language": "de"}).text
     for expected in ("<h1>Änderungsprotokoll</h1>", "Alle Änderungen, und von wem.", ">API-Schlüssel<"):
         assert expected in page
     assert re.search(r"1 bis (\d+) von \1 Änderungen", page)
+    assert "API-Schlüssel WMS" in page
     texts = json.loads(page.split('id="texts">')[1].split("</script>")[0])
     assert texts["Copied"] == "Kopiert"
     assert "Where are you scanning?" not in texts  # of handhelds

@@ -26,7 +26,7 @@ def asset(cast: Cast) -> AssetRow:
 
 
 def test_values_are_shown_with_units_and_without_brackets() -> None:
-    assert metadata_fields.shown(METADATA) == [
+    assert metadata_fields.shown(METADATA, ("yes", "no")) == [
         ("size_mm", "Size", "800 × 720 × 1700 mm"),
         ("year", "Year", "2026"),
         ("rate", "Rate", "1.50"),

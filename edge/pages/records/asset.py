@@ -18,6 +18,7 @@ from edge.pages.guard import current_session, pages, require_role
 from edge.pages.polling import fragment
 from edge.pages.tracking import timeline
 from edge.pages.tracking.floor_plans import marker_of
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.records import asset_notes, asset_photos, assets, loans, lookup, metadata_fields
 from edge.records.assets import AssetRow
@@ -66,7 +67,7 @@ def asset_page(
         today=formatting.day_of_form(clock.now()),
         asset=asset,
         home=home_name(current_session().organization_id, asset.id),
-        metadata=metadata_fields.shown(asset.metadata),
+        metadata=metadata_fields.shown(asset.metadata, (gettext("yes"), gettext("no"))),
         in_window=asset.valid_from <= clock.now() < (asset.valid_to or clock.now() + 1),
         notes=asset_notes.of_asset(organization_id, asset.id),
         photos=asset_photos.of_asset(organization_id, asset.id),

@@ -388,3 +388,13 @@ class TestLanguages:
         page = browser.client.post(path, data=form, headers=GERMAN).text
         assert "Jemand anderes hat dasselbe Feld geändert" in page
         assert "gespeichert: <b>Theirs</b>" in page
+
+    def test_metadata_and_numbers_are_as_usual_in_the_language(
+        self, sign_in_as: SignIn, cast: Cast, site: Site
+    ) -> None:
+        assets.patch(shell(cast.acme), site.pallet.id, {"metadata": '{"fragile":true,"seals":[{"intact":false}]}'})
+        browser = sign_in_as(Role.EDITOR)
+        page = browser.get(f"/assets/{site.pallet.id}", headers=GERMAN).text
+        assert '<dd class="lines">ja</dd>' in page
+        assert "Intact: nein" in page
+        assert '<dd class="lines">yes</dd>' in browser.get(f"/assets/{site.pallet.id}").text
