@@ -79,7 +79,7 @@ def add_records(organization_id: int) -> dict[str, Any]:
     site = sites.add_site(boss, "ACME", SECRET, b"code")
     new = NewDestination(DestinationKind.WEBHOOK, SECRET, "https://acme.example/ACME-SECRET", b"", Filter(frozenset()))
     job = csv_import_jobs.start(
-        Job(boss, "asset", b"name\nBox\n", table_of(b"name\nBox\n"), Reading("asset", ["name"], False, UTC))
+        Job(boss, "asset", b"name\nBOX\n", table_of(b"name\nBOX\n"), Reading("asset", ["name"], False, UTC))
     )
     assert job.ended.wait(30)
     expected = expected_lists.create(boss, SECRET, [pallet.external_key], location_id=dock.id)

@@ -18,6 +18,7 @@ from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.people import organizations, people, second_factors
 from tests.commands.conftest import PASSWORD, Shell, bare, edge
+from tests.mosquitto import free_port
 
 __all__ = ["bare", "edge"]
 
@@ -55,7 +56,7 @@ def test_init_that_is_refused_leaves_nothing_and_can_be_run_again(bare: Shell, o
         (("doctor", "--bundle", "/nowhere/at/all.zip"), "/nowhere/at/all.zip cannot be used"),
         (("--set", "backup.dir=/proc/backups", "backup"), "/proc/backups cannot be used"),
         (
-            ("--set", "events.authority_file=/nowhere.pem", "serve"),
+            ("--set", "events.authority_file=/nowhere.pem", "--set", f"mqtt.listen=127.0.0.1:{free_port()}", "serve"),
             "/nowhere.pem cannot be used ([Errno",
         ),
         (

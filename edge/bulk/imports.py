@@ -20,7 +20,7 @@ from edge.bulk import bulk_jobs, import_kinds
 from edge.bulk.asset_changes import Action, BulkChange, reason_of
 from edge.bulk.bulk_jobs import BulkJob
 from edge.database.connection import database, execute, execute_many, writing
-from edge.database.sliced_writing import parts_of, slices_of, write_in_slices
+from edge.database.sliced_writing import ROWS_OF_STEP, parts_of, slices_of, write_in_slices
 from edge.errors import EdgeError, OverQuota, Unavailable
 from edge.records.csv_import import NewRecord, Outcome
 from edge.records.tags import NewTag
@@ -91,7 +91,7 @@ def write_some(job: BulkJob, until: float, most: int) -> bool:
         records = _next_records(job, TOGETHER)
         if not records:
             return True
-        outcomes = _written(job, next(parts_of(records, _rows_of, WRITTEN_TOGETHER)))
+        outcomes = _written(job, next(parts_of(records, _rows_of, WRITTEN_TOGETHER, ROWS_OF_STEP)))
         execute_many(
             "UPDATE bulk_job_row SET result = ?1, reason = ?2, external_key = ?3, "
             "record = iif(?1 = 'faulty', record, NULL) WHERE job_id = ?4 AND line = ?5",

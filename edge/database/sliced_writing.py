@@ -48,12 +48,14 @@ def slices_of(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     return (items[at : at + ROWS_OF_STEP] for at in range(0, len(items), ROWS_OF_STEP))
 
 
-def parts_of(items: Sequence[Item], size: Callable[[Item], int], most: int) -> Iterator[Sequence[Item]]:
-    """Yield the items in parts of at most `ROWS_OF_STEP` items and `most` in size. A larger item is alone."""
+def parts_of(
+    items: Sequence[Item], size: Callable[[Item], int], most: int, most_items: int
+) -> Iterator[Sequence[Item]]:
+    """Yield the items in parts of at most `most_items` items and `most` in size. A larger item is alone."""
     part: list[Item] = []
     room = most
     for item in items:
-        if part and (len(part) == ROWS_OF_STEP or size(item) > room):
+        if part and (len(part) == most_items or size(item) > room):
             yield part
             part, room = [], most
         part.append(item)

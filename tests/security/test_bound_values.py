@@ -24,12 +24,13 @@ from edge.people.people import Role
 from edge.readers import readers
 from tests.api.conftest import Api
 from tests.conftest import Cast
+from tests.every_record import SECRET, path_of
 from tests.formats.reader_samples import EPC, MAC
 from tests.pages.conftest import Browser
 from tests.security.mutations import messages_of
-from tests.security.test_every_route import SECRET, batch_of, boss, form_of, path_of, rules, theirs
+from tests.security.test_every_route import batch_of, form_of, rules, theirs
 
-__all__ = ["boss", "theirs"]
+__all__ = ["theirs"]
 
 SENT = "QZ7CANARY"
 

@@ -14,6 +14,7 @@ from edge.database.sliced_writing import parts_of
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Peer, Record
 
 WINDOW = 500  # records; a site sends as many at once
+MOST_OF_GROUP = 50
 MOST_TAGS = 1_000  # of the records of a group; 50 records with as many each would hold the write lock for a minute
 
 Claim = tuple[str, ...]  # a key or a tag
@@ -44,10 +45,10 @@ def groups(peer: Peer, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
         members.setdefault(_find(root, at), []).append(record)
     if len(members) < len(records) and isinstance(records[0], LocationRecord):
         # They are together if any of them exchange keys, to keep parents before children.
-        yield from parts_of(records, _number_of_tags, MOST_TAGS)
+        yield from parts_of(records, _number_of_tags, MOST_TAGS, MOST_OF_GROUP)
         return
     for group in members.values():
-        yield from parts_of(group, _number_of_tags, MOST_TAGS)
+        yield from parts_of(group, _number_of_tags, MOST_TAGS, MOST_OF_GROUP)
 
 
 def _number_of_tags(record: Record) -> int:
