@@ -35,6 +35,8 @@ _by_account = Buckets(burst=10, per_second=1 / 60)
 _by_client = Buckets(burst=60, per_second=1 / 10)
 # Wrong PINs on a handheld, for all people together. Without this limit, a thief could lock everybody's PINs.
 _pins_of_device = Buckets(burst=40, per_second=40 / 86_400)
+# Each sign-in on a shared handheld leaves a row for years, so nobody may sign in and out in a loop.
+_sign_ins_of_device = Buckets(burst=200, per_second=1 / 30)
 _V4_BITS = 24
 
 _MAX_EMAIL = 255  # characters; limits the memory of the counters
@@ -72,6 +74,7 @@ WRONG_BADGE = N_("This badge or name cannot sign in here")
 WRONG_PIN = N_("Wrong PIN")
 NO_PIN = N_("A PIN is required and you have none. Ask an administrator")
 TOO_MANY = N_("Too many failed attempts")
+TOO_OFTEN = N_("Too many sign-ins on this device in a short time")
 WRONG_CODE = N_("This code is wrong or already used")
 WRONG_RECOVERY_CODE = N_("This recovery code is wrong or already used")
 TOO_LATE = N_("The sign-in timed out. Sign in again")
@@ -253,6 +256,9 @@ def sign_in_on_device(
             sessions.refuse(person, device, address, is_wrong_pin=True)
             attempts.count_wrong()
             return Refused(WRONG_PIN, is_pin_missing=True, name=person.name)
+    room = _sign_ins_of_device.take(str(device.id))
+    if not room.allowed:
+        return Refused(TOO_OFTEN, room.retry_after)
     attempts.forgive()
     if badge:
         people.set_badge_mark(person, passwords.badge_mark(badge))
