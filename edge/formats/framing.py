@@ -6,7 +6,7 @@ Readers send one object, an array of objects, or concatenated objects without a 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import wraps
 from json import JSONDecodeError, JSONDecoder
@@ -21,6 +21,7 @@ IGNORED = Parsed(Kind.IGNORED)
 STATUS = Parsed(Kind.STATUS)
 OFFLINE = Parsed(Kind.OFFLINE)
 
+MOST_ENTRIES = 20_000  # of a message. A box takes 5,000 reads at once, and a million entries take seconds and 300 MB
 _LONGEST_NOTE = 300
 _FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -52,8 +53,23 @@ def each(payload: bytes, read_object: Callable[[Fields], Parsed]) -> Parsed:
     values = documents(payload)
     if len(values) == 1 and isinstance(values[0], dict):
         return read_object(values[0])
-    results = [read_object(value) for value in values if isinstance(value, dict)]
+    results = list(within_limit(read_object(value) for value in values if isinstance(value, dict)))
     return together(results, strays=len(values) - len(results))
+
+
+def within_limit(results: Iterable[Parsed]) -> Iterator[Parsed]:
+    """Yield the results of the parts of a message. Raises Malformed if they have too many entries together."""
+    number = 0
+    for result in results:
+        number += len(result.reads) + result.skipped
+        check_number(number)
+        yield result
+
+
+def check_number(number: int) -> None:
+    """Raise Malformed if a message has too many entries."""
+    if number > MOST_ENTRIES:
+        raise Malformed(f"the message has more than {MOST_ENTRIES:,} entries; set the reader to send fewer at once")
 
 
 def documents(payload: bytes) -> list[Any]:
@@ -73,7 +89,9 @@ def documents(payload: bytes) -> list[Any]:
         return [value]
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):  # encoded as JSON twice
         return documents(value.encode())
-    return value if isinstance(value, list) else [value]
+    values = value if isinstance(value, list) else [value]
+    check_number(len(values))
+    return values
 
 
 def bare(payload: bytes) -> bytes:
@@ -95,6 +113,7 @@ def gather(entries: Iterable[Any], read: Callable[[Any], Read | None], *, only_o
     skipped = 0
     note = None
     for position, entry in enumerate(entries, start=1):
+        check_number(position)
         if only_objects and not isinstance(entry, dict):
             skipped += 1
             note = note or f"entry {position}: {describe(entry)} where an object should be"
@@ -163,6 +182,7 @@ def _concatenated(payload: bytes, refusal: json_text.NotJson) -> list[Any]:
         except ValueError:
             raise Malformed("not readable JSON: a number with too many digits") from None
         values += value if isinstance(value, list) else [value]
+        check_number(len(values))
         start = _after_blanks(text, end)
     return values
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
+from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from edge.formats.fields import (
     rssi,
     text,
 )
-from edge.formats.framing import careful, gather, together
+from edge.formats.framing import careful, gather, together, within_limit
 from edge.formats.mapping_settings import Mapping
 from edge.formats.optional_fields import OptionalFields
 from edge.formats.paths import Path, Scope
@@ -50,7 +51,7 @@ def parser_for(mapping: Mapping) -> Parser:
         values = payloads.values(payload, mapping.payload, mapping.delimiter, mapping.columns, room)
         evaluator = Evaluator(len(payload))
         scopes = [Scope(value, (), value, levels, evaluator) for value in values]
-        results = [result for scope in scopes for result in _envelope(mapping, scope, room)]
+        results = list(within_limit(result for scope in scopes for result in _envelope(mapping, scope, room)))
         if not results:
             return Parsed(Kind.IGNORED)
         return results[0] if len(results) == 1 else together(results)
@@ -58,7 +59,7 @@ def parser_for(mapping: Mapping) -> Parser:
     return careful(parse)
 
 
-def _envelope(mapping: Mapping, envelope: Scope, room: payloads.Room) -> list[Parsed]:
+def _envelope(mapping: Mapping, envelope: Scope, room: payloads.Room) -> Iterable[Parsed]:
     """Parse a message, or the messages in a field of it, for which it is the entry around them. Raises Malformed."""
     path = mapping.content_path
     if path is None:
@@ -71,7 +72,7 @@ def _envelope(mapping: Mapping, envelope: Scope, room: payloads.Room) -> list[Pa
         return [Parsed(Kind.IGNORED, note=f"nothing at {path.written}{_fields_of('message', envelope.entry)}")]
     contents = payloads.values(_bytes_of(sent), mapping.payload, mapping.delimiter, mapping.columns, room)
     around = (envelope.entry,)
-    return [_message(mapping, envelope._replace(entry=value, message=value, around=around)) for value in contents]
+    return (_message(mapping, envelope._replace(entry=value, message=value, around=around)) for value in contents)
 
 
 def _bytes_of(sent: object) -> bytes:

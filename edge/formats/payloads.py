@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import zlib
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, NamedTuple
 
 from msgspec import msgpack
 
 from edge.formats import cbor
-from edge.formats.framing import bare, documents
+from edge.formats.framing import MOST_ENTRIES, bare, check_number, documents
 from edge.formats.reads import Malformed
 
 KINDS = ("json", "lines", "msgpack", "cbor")
@@ -89,19 +90,23 @@ def _lines(payload: bytes, delimiter: str, columns: tuple[str, ...]) -> list[Any
     except UnicodeDecodeError as error:
         raise Malformed(f"not UTF-8 text: byte {error.start + 1} cannot be read") from None
     try:
-        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter, skipinitialspace=True) if any(row)]
+        lines = csv.reader(text.splitlines(), delimiter=delimiter, skipinitialspace=True)
+        rows = list(islice((row for row in lines if any(row)), MOST_ENTRIES + 2))  # with the heading
     except csv.Error as error:
         raise Malformed(f"not lines of columns: {error}") from None
     if not rows:
         raise Malformed("the message is empty")
     if columns == (HEADER,):
         columns, rows = tuple(name.strip() for name in rows[0]), rows[1:]
+    check_number(len(rows))
     return [dict(zip(columns, row, strict=False)) for row in rows] if columns else [*rows]
 
 
 def _decoded(name: str, decode: Callable[[bytes], Any], payload: bytes) -> list[Any]:
     try:
-        value = _readable(decode(payload))
+        value = decode(payload)
+        check_number(len(value) if isinstance(value, list) else 1)
+        value = _readable(value)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"not {name}: {str(error)[:100] or type(error).__name__}") from None
     return value if isinstance(value, list) else [value]

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import gzip
 import re
+import time
 from base64 import b64encode
 from dataclasses import FrozenInstanceError
 
 import msgspec
 import pytest
 
+from edge.formats import registry
+from edge.formats.framing import MOST_ENTRIES
 from edge.formats.mapping import parser_for
 from edge.formats.mapping_settings import Mapping, mapping_from
 from edge.formats.paths import Path
@@ -232,3 +235,33 @@ def test_sensor_values_are_optional_fields():
 def test_units_and_formats_of_time(unit, sent, expected):
     [read] = parse({"tag_path": "epc", "time_path": "t", "time_unit": unit}, {"epc": EPC, "t": sent}).reads
     assert read.observed_at == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "payload"),
+    [
+        ({"payload": "lines", "columns": ["epc"]}, b"1\n" * (MOST_ENTRIES + 1)),
+        ({"payload": "lines", "columns": ["header"]}, b"epc\n" + b"1\n" * (MOST_ENTRIES + 1)),
+        ({"payload": "msgpack"}, msgspec.msgpack.encode([[]] * (MOST_ENTRIES + 1))),
+        ({}, b"[" + b"{}," * MOST_ENTRIES + b"{}]"),
+        ({}, b"{}" * (MOST_ENTRIES + 1)),
+        ({"list_path": "a"}, b'{"a":[' + b"1," * MOST_ENTRIES + b"1]}"),
+        ({"list_path": "a"}, (b'{"a":[' + b"1," * 10_000 + b"1]}") * 2),
+        ({"content_path": "c"}, b'{"c":"' + b64encode(b"{}" * (MOST_ENTRIES + 1)) + b'"}'),
+    ],
+)
+def test_a_message_with_very_many_entries_is_refused_in_time(settings, payload):
+    """A million of them took seconds in the transaction that all readers share, and 300 MB; gzip makes them 2 KB."""
+    parse_it = parser_for(mapping_from({"tag_path": "epc", **settings}))
+    began = time.process_time()
+    with pytest.raises(Malformed, match="more than 20,000 entries"):
+        parse_it("t", payload)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("payload", [b"[" + b"{}," * MOST_ENTRIES + b"{}]", b"{}" * (MOST_ENTRIES + 1)])
+def test_so_is_one_of_any_make(payload):
+    for name, one in registry.FORMATS.items():
+        if name not in ("april_brother", "ruuvi", "espresense"):  # they have no lists
+            with pytest.raises(Malformed, match="more than 20,000 entries"):
+                one.parse("a/b", payload)
