@@ -23,6 +23,7 @@ from edge.events.checked_connection import ANSWER_SECONDS, CheckedConnection
 from edge.memory_budget import MB, WORK, cost_of, marks_in
 from edge.outbound import Network, NotAllowed
 from edge.sync.store.change_feed import Kind
+from edge.upstream.content import of_answer
 from edge.validation import json_text
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write")
@@ -42,11 +43,15 @@ Record = dict[str, Any]
 
 
 class Away(EdgeError):
-    """The service cannot be used now. `wait_seconds`: the pause it asks for, 0 without one."""
+    """The service cannot be used now. `wait_seconds`: the pause it asks for, 0 without one.
 
-    def __init__(self, message: str, wait_seconds: float = 0.0) -> None:
+    `is_internal`: it reported an internal error, which may be about one record.
+    """
+
+    def __init__(self, message: str, wait_seconds: float = 0.0, *, is_internal: bool = False) -> None:
         super().__init__(message)
         self.wait_seconds = wait_seconds
+        self.is_internal = is_internal
 
 
 class Refused(EdgeError):
@@ -101,12 +106,13 @@ class Client:
 
     def organization(self) -> Record:
         """Return the organization of the credentials, with its scopes."""
-        return self._record("GET", "/api/v1/orgs/me")
+        organization: Record = _data(self._call("GET", "/api/v1/orgs/me"), dict)
+        return organization
 
     def by_id(self, kind: Kind, record_id: int) -> Record | None:
         """Return a live record, or None."""
         try:
-            return self._record("GET", f"{PATHS[kind]}/{record_id}")
+            return self._record(kind, "GET", f"/{record_id}")
         except Refused as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
@@ -118,26 +124,28 @@ class Client:
         for some in _in_pieces(keys):
             query = urlencode([*(("external_key", key) for key in some), ("limit", len(some))])
             answer = self._call("GET", f"{PATHS[kind]}?{query}")
-            records.update({record["external_key"]: record for record in _data(answer, list)})
+            records.update(
+                {one["external_key"]: one for one in (_checked(kind, record) for record in _data(answer, list))}
+            )
         return records
 
     def holder_of(self, tag_type: str, value: str) -> str:
         """Return the record that has a tag, such as "asset A-1", or "another record". Services may search otherwise."""
         for kind, path in PATHS.items():
             answer = self._call("GET", f"{path}?{urlencode({'q': value, 'limit': 50})}")
-            for record in _data(answer, list):
+            for record in (_checked(kind, one) for one in _data(answer, list)):
                 if any((tag["tag_type"], tag["value"]) == (tag_type, value) for tag in record["tags"]):
                     return f"{kind.name.lower()} {record['external_key']}"
         return "another record"
 
     def create(self, kind: Kind, body: Mapping[str, Any]) -> Record:
-        return self._record("POST", PATHS[kind], body)
+        return self._record(kind, "POST", "", body)
 
     def patch(self, kind: Kind, record_id: int, body: Mapping[str, Any]) -> Record:
-        return self._record("PATCH", f"{PATHS[kind]}/{record_id}", body)
+        return self._record(kind, "PATCH", f"/{record_id}", body)
 
     def rename(self, kind: Kind, record_id: int, key: str) -> Record:
-        return self._record("POST", f"{PATHS[kind]}/{record_id}/rename", {"external_key": key})
+        return self._record(kind, "POST", f"/{record_id}/rename", {"external_key": key})
 
     def delete(self, kind: Kind, record_id: int) -> None:
         self._call("DELETE", f"{PATHS[kind]}/{record_id}")
@@ -153,9 +161,8 @@ class Client:
             self._connection.close()
             self._connection = None
 
-    def _record(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Record:
-        record: Record = _data(self._call(method, path, body), dict)
-        return record
+    def _record(self, kind: Kind, method: str, path: str, body: Mapping[str, Any] | None = None) -> Record:
+        return _checked(kind, _data(self._call(method, PATHS[kind] + path, body), dict))
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return the answer. Raises Refused if it is about the record, otherwise Away."""
@@ -164,13 +171,13 @@ class Client:
             self._exchange()
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"Authorization": f"Bearer {self._token}", **({"Content-Type": kind} if body is not None else {})}
-        status, retry_after, content = self._send(method, path, body, headers)
+        status, retry_after, answer = self._send(method, path, body, headers)
         if status == HTTPStatus.UNAUTHORIZED and not is_fresh:
             self._token_ends = 0.0
             return self._call(method, path, body)
         if 200 <= status < 300:
-            return _decoded(content) if content else None
-        raise _error(status, retry_after, content)
+            return _decoded(answer) if answer else None
+        raise _error(status, retry_after, answer)
 
     def _exchange(self) -> None:
         body = {
@@ -270,6 +277,20 @@ def _data(answer: Any, kind: type) -> Any:
     return data
 
 
+def _checked(kind: Kind, record: Any) -> Record:
+    """Return a record with all fields that are used. Raises Away."""
+    try:
+        of_answer(kind, record)
+        is_complete = isinstance(record["id"], int) and all(isinstance(tag["id"], int) for tag in record["tags"])
+        record["updated_at"]
+    except (KeyError, TypeError) as error:
+        raise _other_program() from error
+    if not is_complete:
+        raise _other_program()
+    checked: Record = record
+    return checked
+
+
 def _other_program() -> Away:
     return Away("Another program, perhaps a proxy, responds at the address of the service")
 
@@ -283,7 +304,8 @@ def _error(status: int, retry_after: str | None, content: bytes) -> EdgeError:
         return Away("The service limits requests (429)", wait or LIMITED_SECONDS)
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return Away(f"The service responded {status}: {detail}", max(wait, REJECTED_SECONDS))
-    return Away(f"The service responded {status}: {detail}", wait)
+    is_internal = status == HTTPStatus.INTERNAL_SERVER_ERROR
+    return Away(f"The service responded {status}: {detail}", wait, is_internal=is_internal)
 
 
 def _detail(content: bytes) -> tuple[str, list[str]]:

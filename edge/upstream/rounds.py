@@ -23,6 +23,7 @@ from edge.upstream.upstreams import Upstream
 MOST_RECORDS = 50  # in a round
 MOST_UNSTORED = 10_000  # changes of history after which the place in the feed is stored
 COMPARE_EVERY = clock.DAY
+MOST_FAILURES = 5  # about a minute and a half of attempts
 _DELETED_ASSETS = 0  # come first
 
 
@@ -228,18 +229,25 @@ class _Work:
                 counterparts.keep(self._row.no, rows, clock.now())
 
     def _write(self, record_id: int) -> None:
+        """Write one record. One by which the service fails each time is set aside, so that the others continue."""
         kind = self._kind(record_id)
         if kind is None:
             return  # of another organization, or created and deleted in between
         stored = self._stored(kind, record_id)
-        if self._is_live(record_id):
-            self._now[record_id] = self._push(self._here[record_id], stored)
-        else:
-            left = push.delete(self._client, kind, stored, self._remote.get(record_id))
-            if left is None:
-                self._now.pop(record_id, None)
+        try:
+            if self._is_live(record_id):
+                left: Counterpart | None = self._push(self._here[record_id], stored)
             else:
-                self._now[record_id] = left
+                left = push.delete(self._client, kind, stored, self._remote.get(record_id))
+        except Away as error:
+            is_known = self._has_trouble(record_id, TroubleKind.REFUSED)
+            if not error.is_internal or (self._row.failures < MOST_FAILURES and not is_known):
+                raise
+            left = stored._replace(trouble=Trouble(TroubleKind.REFUSED, str(error)))
+        if left is None:
+            self._now.pop(record_id, None)
+        else:
+            self._now[record_id] = left
         self._done.add(record_id)
 
     def _push(self, here: LocalRecord, stored: Counterpart) -> Counterpart:

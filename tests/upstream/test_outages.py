@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +19,10 @@ from edge.records import assets, locations
 from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from edge.sync.store import change_feed
+from edge.sync.store.change_feed import Kind
 from edge.upstream import rounds, upstreams
-from edge.upstream.client import Away, Client
+from edge.upstream import worker as upstream_worker
+from edge.upstream.client import Away, Client, Record, _checked, _error
 from edge.upstream.upstreams import Upstream
 from edge.upstream.worker import UpstreamWorker
 from tests.sync.world import Box
@@ -339,3 +343,65 @@ def test_an_answer_that_takes_much_memory_is_not_parsed(sender: Sender, monkeypa
     with pytest.raises(Away, match="too much memory"):
         sender.client.organization()
     assert WORK.used == 0
+
+
+def test_a_record_by_which_the_service_fails_does_not_stop_the_others(
+    sender: Sender, worker: UpstreamWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = Client.create
+
+    def fail(client: Client, kind: Kind, body: dict[str, Any]) -> Record:
+        if body["external_key"] == "P-1":
+            raise _error(500, None, b"")
+        return create(client, kind, body)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Client, "create", fail)
+        for number in range(3):
+            assets.create(sender.actor, name="Pallet", external_key=f"P-{number}")
+        for _ in range(rounds.MOST_FAILURES):
+            work(worker)
+            assert sender.row.last_error
+            sender.clock.advance(clock.HOUR)
+        work(worker)
+    assert sender.troubles() == ["refused: The service responded 500: "]
+    assert sender.there("P-0")
+    assert sender.there("P-2")
+    assert sender.row.last_error is None
+    sender.clock.advance(clock.HOUR)
+    work(worker)
+    sender.assert_equal()
+
+
+@pytest.mark.parametrize(
+    "record", [{}, {"id": "1"}, [], {"id": 1, "external_key": "P-1", "tags": [{}]}, {"id": 1, "tags": None}]
+)
+def test_a_record_without_its_fields_is_of_another_program(sender: Sender, record: object) -> None:
+    with pytest.raises(Away, match="Another program"):
+        _checked(Kind.ASSET, record)
+
+
+def test_the_thread_runs_while_there_is_an_upstream(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, is_settled = rounds.run, threading.Event()
+
+    def watched(client: Client, row: Upstream) -> bool:
+        has_more = run(client, row)
+        if not has_more:
+            is_settled.set()
+        return has_more
+
+    monkeypatch.setattr(rounds, "run", watched)
+    monkeypatch.setattr(upstream_worker, "LOOK_SECONDS", 0.01)
+    assets.create(sender.actor, name="Pallet")
+    worker = UpstreamWorker(None, lambda: False)
+    assert not worker.is_running()
+    worker.start_if_needed()
+    assert is_settled.wait(30)
+    sender.assert_equal()
+    upstreams.remove(sender.actor)
+    assert worker._thread
+    worker._thread.join(30)
+    assert not worker.is_running(), "it ends by itself"
+    worker.start_if_needed()
+    assert not worker.is_running()
+    worker.stop()
