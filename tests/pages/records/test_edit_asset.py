@@ -398,3 +398,13 @@ class TestLanguages:
         assert '<dd class="lines">ja</dd>' in page
         assert "Intact: nein" in page
         assert '<dd class="lines">yes</dd>' in browser.get(f"/assets/{site.pallet.id}").text
+
+    def test_unsaved_input_names_its_fields_in_the_language(self, sign_in_as: SignIn, site: Site) -> None:
+        browser, form = sign_in_as(Role.EDITOR), {"csrf": "of another session", "name": "Box", "external_key": "K-1"}
+        headers = {"Origin": "http://localhost"}
+        page = browser.client.post("/assets/new", data=form, headers={**headers, **GERMAN}).text
+        assert "<h1>Nicht gespeicherte Eingaben</h1>" in page
+        assert "<dt>Kennung</dt><dd>K-1</dd>" in page
+        assert (
+            "<dt>External key</dt><dd>K-1</dd>" in browser.client.post("/assets/new", data=form, headers=headers).text
+        )
