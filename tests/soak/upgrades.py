@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import subprocess
 import time
 from collections.abc import Callable
@@ -67,62 +68,63 @@ WORSE = {
     ),
     "it never becomes ready": (START.format(r"import sys, time\n" + AT_THE_SITE + r"\n    time.sleep(300)"), True),
 }
-# Commands of edge-upgrade at which the power is cut, and whether the new release runs afterwards.
+# Lines of edge/operations/root before which the power is cut, and whether the new release runs afterwards.
 STEPS = {
-    "backup": ("said=*edge\\ backup*", False),
-    "build": ("*pip*--no-deps*", False),
-    "trial": ("systemd-run*edge-trial*", False),
-    "database copied while it is used": ('as_edge\\ sync\\ \\"\\$copy.new*', False),
-    "before it is remembered what ran": ("remember\\ *", False),
-    "what ran is half remembered": ('sync\\ \\"\\$1.new*', False),
-    "units half written": ("put\\ 0644*", False),
-    "before the service stops": ("systemctl\\ stop\\ edge*", False),
-    "before the database is kept": ("keep_database*", False),
-    "database kept, not yet under its name": ('as_edge\\ mv\\ -T\\ \\"\\$copy.new*', False),
-    "database kept, not yet marked": ("as_edge\\ touch*", False),
-    "before the switch": ('point_to\\ \\"\\$release*', False),
-    "in the switch": ('mv\\ -T\\ \\"\\$program/venv.new*', False),
-    "before the new release starts": ("timeout*systemctl\\ start*", False),
-    "before it is looked at": ("failed=*answer*", False),
-    "before reads are let in": ("release_reads*", False),
-    "no way back, the copy still there": ('as_edge\\ rm\\ -f\\ \\"\\$copy\\"', True),
-    "no way back, the mark still there": ('as_edge\\ rm\\ -f\\ \\"\\$pending*', True),
-    "before it is ready": ("*answer*ready_seconds*", True),
-    "at the end": ("systemctl\\ enable*", True),
-    "old releases half removed": ("\\[\\[*other*", True),
+    "backup": ('read(EDGE, "backup")', False),
+    "build": ('yield *pip, "--no-deps"', False),
+    "trial": ("done = result(*unit", False),
+    "database copied while it is used": ('as_edge("sync", COPY_NEW)', False),
+    "before it is remembered what ran": ("if not note(STATE, previous):", False),
+    "what ran is half remembered": ("sync(new)", False),
+    "units half written": ("_put(file, UNITS, 0o644)", False),
+    "before the service stops": ('works("systemctl", "stop", "edge")', False),
+    "before the database is kept": ("kept_database.keep_database()", False),
+    "database kept, not yet under its name": ('as_edge("mv", "-T", COPY_NEW, COPY)', False),
+    "database kept, not yet marked": ('as_edge("touch", PENDING)', False),
+    "before the switch": ("if not point_to(release):", False),
+    "in the switch": ("new.replace(VENV)", False),
+    "before the new release starts": ('works("timeout", trial.start_limit', False),
+    "before it is looked at": ("failed = unanswered(", False),
+    "before reads are let in": ("kept_database.release_reads()", False),
+    "no way back, the copy still there": ('as_edge("rm", "-f", COPY)', True),
+    "no way back, the mark still there": ('as_edge("rm", "-f", PENDING)', True),
+    "before it is ready": ("unanswered(base, _READY_SECONDS", True),
+    "at the end": ('works("systemctl", "enable"', True),
+    "old releases half removed": ("if other not in kept:", True),
 }
-# Disks that fill up during the upgrade: file system, and the command before which it becomes full.
+# Disks that fill up during the upgrade: file system, and the line before which it becomes full.
 FULL = {
-    "from the start": ("program", "alone"),
-    "while the release is installed": ("program", "*pip*--no-deps*"),
-    "with its units": ("program", 'cp\\ -r\\ \\"\\$checkout/systemd*'),
-    "before it is remembered what ran": ("program", 'remember\\ \\"\\$old*'),
-    "before the switch": ("program", 'point_to\\ \\"\\$release*'),
-    "before the watch": ("program", 'put_on_probation\\ \\"\\$old*'),
-    "before the backup": ("data", "output=*edge\\ backup*"),
-    "before the trial": ("data", "log=*mktemp*"),
-    "before the service stops": ("data", "systemctl\\ stop\\ edge*"),
+    "from the start": ("program", "alone()"),
+    "while the release is installed": ("program", STEPS["build"][0]),
+    "with its units": ("program", 'works("cp", "-r", checkout / "systemd"'),
+    "before it is remembered what ran": ("program", STEPS["before it is remembered what ran"][0]),
+    "before the switch": ("program", STEPS["before the switch"][0]),
+    "before the watch": ("program", "if not note(PROBATION, previous):"),
+    "before the backup": ("data", STEPS["backup"][0]),
+    "before the trial": ("data", 'say("Testing it'),
+    "before the service stops": ("data", STEPS["before the service stops"][0]),
 }
 SMALL_DISKS = {"program": ("/opt/edge", 700), "data": ("/var/lib/edge", 200)}  # folder, megabytes
 # The same for an upgrade that does not change the database.
 PLAIN_STEPS = {
     "before the switch": STEPS["before the switch"],
     "before the new release starts": STEPS["before the new release starts"],
-    "before it is ready": ("*answer*ready_seconds*", False),
-    "before what ran is forgotten": ('rm\\ -f\\ \\"\\$state*', False),
+    "before it is ready": (STEPS["before it is ready"][0], False),
+    "before what ran is forgotten": ("STATE.unlink(missing_ok=True)", False),
     "at the end": STEPS["at the end"],
 }
 # During the rollback from a release that does not start.
 WAYS_BACK = {
-    "before the service stops": 'timeout*systemctl\\ stop\\ \\"\\$@*',
-    "before its units are there again": 'install_units\\ \\"\\$old*',
-    "before the switch": 'point_to\\ \\"\\$old*',
-    "before the database is put back": 'as_edge\\ rm\\ -rf\\ \\"\\$data*',
-    "its WAL removed, not yet itself put back": 'as_edge\\ mv\\ -T\\ \\"\\$copy\\"*',
-    "the database put back": 'as_edge\\ rm\\ -f\\ \\"\\$pending*',
-    "before what ran is forgotten": 'rm\\ -f\\ \\"\\$state*',
-    "before the old release starts": 'systemctl\\ start\\ \\"\\$@*',
+    "before the service stops": 'works("timeout", "3", "systemctl", "stop"',
+    "before its units are there again": "install_units(old.release)",
+    "before the switch": "_put_in_place(old.release, failed)",
+    "before the database is put back": 'as_edge("rm", "-rf", DATA / "edge.db-wal"',
+    "its WAL removed, not yet itself put back": 'as_edge("mv", "-T", COPY, DATABASE)',
+    "the database put back": 'as_edge("rm", "-f", PENDING, COPY_NEW)',
+    "before what ran is forgotten": "for file in (STATE, PROBATION):",
+    "before the old release starts": 'works("systemctl", "start", *waiting, "edge")',
 }
+INTERRUPTED = ROOT / "tests" / "systemd" / "interrupted.py"
 SLOW = (  # leaves time for a cut in the middle: written pages, and much work left
     "CREATE TABLE {name} (id INTEGER) STRICT;\nWITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
     " WHERE i < {rows}) INSERT INTO {name} SELECT i FROM n;"
@@ -210,23 +212,37 @@ def back(site: Site, change: str = "true") -> str:
     return said.strip().splitlines()[-1]
 
 
-def power_cut(site: Site, pattern: str, is_new: bool, number: str, change: str) -> str:
-    """Cut the power just before a command of the upgrade."""
+def power_cut(site: Site, line: str, is_new: bool, number: str, change: str) -> str:
+    """Cut the power just before a line of the upgrade."""
     before = version(site)
     fresh_release(site.box, number, change)
-    begin_upgrade(site, f"upgrade-{number}", pattern)
+    begin_upgrade(site, f"upgrade-{number}", line)
     wait_for(site.box, f"test -e /root/held || ! systemctl is-active -q upgrade-{number}", 900)
     assert "held" in site.box.run("ls /root"), site.box.run(f"cat {LOG}")
     return after_cut(site, before, number, is_new)
 
 
-def begin_upgrade(site: Site, unit: str, pattern: str) -> None:
-    hold = f"set -T; trap '[[ $BASH_COMMAND != {pattern} ]] || {{ touch /root/held; sleep 600; }}' DEBUG"
+def begin_upgrade(site: Site, unit: str, line: str) -> None:
+    interrupt(site.box, "/root/hold", line, "hold")
     site.box.run(
-        f"rm -f /root/held; cat >/root/hold <<'HOLD'\n{hold}\nHOLD\n"
-        f"systemd-run --quiet --unit={unit} -E BASH_ENV=/root/hold -E PATH=$PATH sh -c"
+        f"systemd-run --quiet --unit={unit} -E PATH=/root/hold:$PATH sh -c"
         f" '/usr/local/sbin/edge-upgrade {NEW} >{LOG} 2>&1'"
     )
+
+
+def interrupt(box: Box, folder: str, line: str, action: str) -> None:
+    """Make a folder for PATH: with it, edge-upgrade does something before a line of its source. See INTERRUPTED."""
+    held = folder.replace("hold", "held")
+    python = f"""#!/bin/sh
+case "$*" in *edge.operations.root*)
+  export AT={shlex.quote(line)} DO={shlex.quote(action)} HELD={held} FILLED=/root/filled
+  exec /usr/bin/python3 -I -B {folder}/interrupted.py "$@" ;;
+esac
+exec /usr/bin/python3 "$@"
+"""
+    box.run(f"rm -rf {folder} {held} /root/filled")
+    box.put(INTERRUPTED, f"{folder}/interrupted.py")
+    box.run(f"cat >{folder}/python3 <<'PYTHON'\n{python}PYTHON\nchmod 755 {folder}/python3")
 
 
 def after_cut(site: Site, before: str, number: str, is_new: bool) -> str:
@@ -238,21 +254,22 @@ def after_cut(site: Site, before: str, number: str, is_new: bool) -> str:
     assert after == (number if is_new else before), after
     left = site.box.run("ls -A /var/lib/edge /opt/edge | grep -E 'trial|before-upgrade|pending|^upgrade$' || true")
     assert not left, left
-    problems = site.box.run("edge doctor | grep ^PROBLEM || true")
+    # A rollback at boot is reported as a failed unit.
+    problems = site.box.run("systemctl reset-failed edge-upgrade; edge doctor | grep ^PROBLEM || true")
     assert not problems, problems
     if is_new:
         keep_release(site.box)
     return f"{after} runs, the release {'that was new' if is_new else 'from before'}"
 
 
-def fill_up(site: Site, where: str, pattern: str, number: str) -> str:
-    """Fill a small disk before a command of the upgrade. One of the two releases must run, without leftovers."""
+def fill_up(site: Site, where: str, line: str, number: str) -> str:
+    """Fill a small disk before a line of the upgrade. One of the two releases must run, without leftovers."""
     folder, megabytes = SMALL_DISKS[where]
     before = version(site)
     site.box.run("edge backup")  # of a new site the doctor misses it
     move_to_small_disk(site, folder, megabytes)
     try:
-        said = _upgrade_while_filling(site, folder, pattern, number)
+        said = _upgrade_while_filling(site, folder, line, number)
         site.watch.wait_until_up()
         down = site.watch.downtime()  # the moves to and from the small disk stop the service, too
         after = version(site)
@@ -271,17 +288,12 @@ def fill_up(site: Site, where: str, pattern: str, number: str) -> str:
     return f"{after} runs, the release {which}, {down:.1f} s without an answer: {said.strip()[-120:]}"
 
 
-def _upgrade_while_filling(site: Site, folder: str, pattern: str, number: str) -> str:
-    """Upgrade with a disk that becomes full before a command, and is emptied five seconds later."""
+def _upgrade_while_filling(site: Site, folder: str, line: str, number: str) -> str:
+    """Upgrade with a disk that becomes full before a line, and is emptied five seconds later."""
     fresh_release(site.box, number)
     site.watch.begin()
-    fill = f"dd if=/dev/zero of={folder}/filler bs=64K; dd if=/dev/zero of={folder}/rest bs=512"
-    site.box.run(
-        "rm -f /root/filled; cat >/root/hold <<'HOLD'\nset -T;"
-        f" trap '[[ $BASH_COMMAND != {pattern} || -e /root/filled ]] ||"
-        f" {{ touch /root/filled; ({fill}) 2>/dev/null || true; }}' DEBUG\nHOLD\n"
-    )
-    said = site.box.run(f"BASH_ENV=/root/hold edge-upgrade {NEW} 2>&1 || true")
+    interrupt(site.box, "/root/hold", line, f"fill {folder}")
+    said = site.box.run(f"PATH=/root/hold:$PATH edge-upgrade {NEW} 2>&1 || true")
     filled = site.box.run("ls /root")
     time.sleep(5)
     site.box.run(f"rm -f {folder}/filler {folder}/rest")
@@ -324,20 +336,20 @@ def cut_in_migration(site: Site, number: str) -> str:
 def cut_twice(site: Site, number: str) -> str:
     """Cut the power a second time, during the rollback at boot."""
     before = version(site)
-    pattern = WAYS_BACK["its WAL removed, not yet itself put back"]
     fresh_release(site.box, number, add_table("twice"))
     begin_upgrade(site, f"upgrade-{number}", STEPS["before it is looked at"][0])
     wait_for(site.box, "test -e /root/held", 900)
+    interrupt(site.box, "/root/hold2", WAYS_BACK["its WAL removed, not yet itself put back"], "hold")
     site.box.run(
-        "mkdir -p /etc/systemd/system/edge-upgrade.service.d; printf '[Service]\\nEnvironment=BASH_ENV=/root/hold2\\n'"
-        " >/etc/systemd/system/edge-upgrade.service.d/hold.conf; cat >/root/hold2 <<'HOLD'\n"
-        f"set -T; trap '[[ $BASH_COMMAND != {pattern} || -e /root/held2 ]] || {{ touch /root/held2; sleep 600; }}'"
-        " DEBUG\nHOLD\n"
+        "mkdir -p /etc/systemd/system/edge-upgrade.service.d;"
+        " printf '[Service]\\nEnvironment=PATH=/root/hold2:/usr/sbin:/usr/bin:/sbin:/bin\\n'"
+        " >/etc/systemd/system/edge-upgrade.service.d/hold.conf"
     )
     site.box.power_cut()
     with suppress(subprocess.CalledProcessError):  # it waits for the end of the boot, which is held up
         site.box.boot()
     wait_for(site.box, "test -e /root/held2", 60)
+    site.box.run("rm -r /root/hold2")  # the third try goes on
     said = after_cut(site, before, number, is_new=False)
     site.box.run("rm -r /etc/systemd/system/edge-upgrade.service.d /root/held2; systemctl daemon-reload")
     return said
@@ -410,8 +422,8 @@ def acts() -> dict[str, Callable[[Site], str]]:
         ),
         **power_cuts(),
         **{
-            f"full disk {what}, {where}": partial(fill_up, where=where, pattern=pattern, number=f"9.{number}")
-            for number, (what, (where, pattern)) in enumerate(FULL.items(), 70)
+            f"full disk {what}, {where}": partial(fill_up, where=where, line=line, number=f"9.{number}")
+            for number, (what, (where, line)) in enumerate(FULL.items(), 70)
         },
         "drive plugged in": plug_in_drive,
         "drive full": fill_drive,
@@ -422,16 +434,16 @@ def acts() -> dict[str, Callable[[Site], str]]:
 
 def power_cuts() -> dict[str, Callable[[Site], str]]:
     cuts: dict[str, Callable[[Site], str]] = {}
-    for number, (what, (pattern, is_new)) in enumerate(STEPS.items(), 10):
+    for number, (what, (line, is_new)) in enumerate(STEPS.items(), 10):
         change = add_table(f"next{number}")
-        cuts[what] = partial(power_cut, pattern=pattern, is_new=is_new, number=f"9.{number}", change=change)
-    for number, (what, (pattern, is_new)) in enumerate(PLAIN_STEPS.items(), 40):
+        cuts[what] = partial(power_cut, line=line, is_new=is_new, number=f"9.{number}", change=change)
+    for number, (what, (line, is_new)) in enumerate(PLAIN_STEPS.items(), 40):
         name = f"{what}, the database stays as it is"
-        cuts[name] = partial(power_cut, pattern=pattern, is_new=is_new, number=f"9.{number}", change="true")
-    for number, (what, pattern) in enumerate(WAYS_BACK.items(), 50):
+        cuts[name] = partial(power_cut, line=line, is_new=is_new, number=f"9.{number}", change="true")
+    for number, (what, line) in enumerate(WAYS_BACK.items(), 50):
         change = f"{BROKEN['it starts in a trial only']}; {add_table(f'next{number}')}"
         cuts[f"on the way back, {what}"] = partial(
-            power_cut, pattern=pattern, is_new=False, number=f"9.{number}", change=change
+            power_cut, line=line, is_new=False, number=f"9.{number}", change=change
         )
     cuts["in the migration"] = partial(cut_in_migration, number="9.60")
     cuts["and again while it goes back at boot"] = partial(cut_twice, number="9.61")

@@ -19,7 +19,7 @@ FOLDERS = ("opt", "usr/local", "etc/systemd/system", "var/lib", "run")
 CHECKOUT = "var/lib/checkout"
 # Commands that the script calls. The simulated service migrates the database to its release's schema at the start, and
 # records a read as soon as it may. A release with the file `broken` does not start.
-PROGRAMS = r"""
+FUNCTIONS = r"""
 data=/var/lib/edge
 take_in() { [[ -e $data/upgrade-pending || ! -e $data/running ]] || tee -a $data/edge.db <<<$RANDOM >>/var/lib/taken; }
 start() {
@@ -39,7 +39,7 @@ systemctl() {
     show*) echo 0 ;;
   esac
 }
-setsid() { shift; "$@"; }
+setsid() { shift; exec "$@"; }
 setpriv() { shift 4; "$@"; local code=$?; take_in; return $code; }
 systemd-run() {
   local wanted
@@ -47,28 +47,19 @@ systemd-run() {
   echo "{\"schema_before\": $(head -1 $data/edge.db), \"schema_after\": $wanted}"
 }
 python3() {
-  if [[ $2 = -c ]]; then head -1 $data/edge.db
+  if [[ $* = *edge.operations.root* ]]; then exec /usr/bin/python3 -I -B INTERRUPTED "$@"
+  elif [[ $2 = -c ]]; then head -1 $data/edge.db
   elif [[ $2 = -m ]]; then mkdir -p "$4/bin" "$4/lib/python3.11/site-packages/edge/database/migrations"
     (cd "$4"/lib/*/*/edge/database/migrations; touch $(seq -f %g.sql $(cat /var/lib/checkout/systemd/schema)))
     ln -s /bin/true "$4/bin/pip"; cp /var/lib/program "$4/bin/edge"
-  elif [[ $3 != http* ]]; then command python3 "$@"; fi
+  else exec /usr/bin/python3 "$@"; fi
 }
-timeout() { shift; "$@"; }
+timeout() { [[ ! -e /var/lib/too-slow ]] || return 1; shift; "$@"; }
 sync() { :; }
 journalctl() { :; }
 """
-CUT = r"""
-set -T
-trap '[[ ${FUNCNAME[0]-} =~ ^(take_in|start|systemctl|setsid|setpriv|systemd-run|python3|timeout|sync|journalctl)$ ||
-  $BASH_COMMAND != $AT ]] || kill -$SIGNAL $$' DEBUG
-"""
-# Fills the file system of /$FULL to the last page before the command that matches $AT.
-FILL = r"""
-set -T
-trap '[[ ${FUNCNAME[0]-} =~ ^(take_in|start|systemctl|setsid|setpriv|systemd-run|python3|timeout|sync|journalctl)$ ||
-  $BASH_COMMAND != $AT || -e /run/filled ]] ||
-  { touch /run/filled; dd if=/dev/zero of=/$FULL/filler bs=4K || true; } 2>/dev/null' DEBUG
-"""
+PROGRAMS = ("systemctl", "setsid", "setpriv", "systemd-run", "python3", "timeout", "sync", "journalctl")
+INTERRUPTED = Path(__file__).with_name("interrupted.py")
 EDGE = """#!/bin/sh
 case $1 in
   backup) touch /var/lib/edge/backups/new; echo "Wrote /var/lib/edge/backups/new now" ;;
@@ -115,7 +106,7 @@ class Computer:
         self._run(f"{SCRIPT} --use /opt/edge/releases/old && systemctl start edge")
 
     def upgrade(
-        self, schema: str, *, broken: bool = False, at: str = "never", signal: str = "KILL", during: str = ""
+        self, schema: str, *, broken: bool = False, at: str = "", signal: str = "KILL", during: str = ""
     ) -> str:
         """Upgrade, with a power cut, or another signal, at the command that matches `at`."""
         self._make_release(schema, CHECKOUT, *["broken"] * broken)
@@ -124,9 +115,11 @@ class Computer:
     def upgrade_on_full_disk(self, schema: str, at: str, full: str) -> str:
         """Upgrade on file systems of 4 MB. One of them becomes full at the command that matches `at`."""
         self._make_release(schema, CHECKOUT)
-        return self._run_on_full_disk(f"EDGE_UPGRADE_LEAST_MB=0 {SCRIPT} /{CHECKOUT}", at, full)
+        said = self._run_on_full_disk(f"EDGE_UPGRADE_LEAST_MB=0 {SCRIPT} /{CHECKOUT}", at, full)
+        assert (self._folder / "run/filled").exists(), said
+        return said
 
-    def boot(self, at: str = "never") -> str:
+    def boot(self, at: str = "") -> str:
         """Run edge-upgrade.service and edge.service as at boot."""
         (self.data / "running").unlink(missing_ok=True)
         unit = SCRIPT.with_suffix(".service").read_text()
@@ -137,13 +130,13 @@ class Computer:
         )
         return self._run(f"if {is_left}; then {resume}; fi; test -e /var/lib/edge/running || systemctl start edge", at)
 
-    def watch(self, *, is_worse: bool, at: str = "never", full: str = "") -> str:
+    def watch(self, *, is_worse: bool, at: str = "", full: str = "") -> str:
         """Run the ten minutes of probation. The file system `full` becomes full at the command that matches `at`."""
         if is_worse:
             (self._folder / "var/lib/worse").touch()
         return self._run_on_full_disk(f"{SCRIPT} --watch", at, full)
 
-    def back(self, at: str = "never", full: str = "") -> str:
+    def back(self, at: str = "", full: str = "") -> str:
         return self._run_on_full_disk(f"{SCRIPT} --back", at, full)
 
     def watches(self) -> int:
@@ -194,21 +187,32 @@ class Computer:
     def _run_on_full_disk(self, script: str, at: str, full: str) -> str:
         said = self._run(script, at, full=full)
         (self._folder / full / "filler").unlink(missing_ok=True)
+        (self._folder / full / "rest").unlink(missing_ok=True)
         return said
 
-    def _run(self, script: str, at: str = "never", signal: str = "KILL", full: str = "") -> str:
-        programs = self._folder / "programs"
-        programs.write_text(PROGRAMS + (FILL if full else CUT if at != "never" else ""))
-        mounts = "".join(f"mount --bind {self._folder}/{name} /{name}; " for name in FOLDERS)
-        after = ""
-        if full:
-            kept = self._folder / full
-            mounts += f"mount -t tmpfs -o size=4m none /{full}; cp -a {kept}/. /{full}/; "
-            after = f"; rm -rf {kept}/*; cp -a /{full}/. {kept}/"
-        command = [*ALONE, f"{mounts} BASH_ENV={programs} bash -c '{script}'{after}"]
-        variables = {**os.environ, "AT": at, "SIGNAL": signal, "FULL": full}
-        done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
-        return done.stdout + done.stderr
+    def _run(self, script: str, at: str = "", signal: str = "KILL", full: str = "") -> str:
+        return run_on(self._folder, script, AT=at, DO=f"fill /{full}" if full else signal)
+
+
+def run_on(folder: Path, script: str, mounted: tuple[str, ...] = FOLDERS, **variables: str) -> str:
+    """Run a script on a simulated computer. `DO="fill /opt"` puts that folder on a file system of 4 MB."""
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "functions").write_text(FUNCTIONS.replace("INTERRUPTED", str(INTERRUPTED)))
+    for name in PROGRAMS:
+        (programs / name).write_text(f'#!/bin/bash\n. {programs}/functions\n{name} "$@"\n')
+        (programs / name).chmod(0o755)
+    mounts = "".join(f"mount --bind {folder}/{name} /{name}; " for name in mounted)
+    after = ""
+    if variables.get("DO", "").startswith("fill /"):
+        full = variables["DO"].removeprefix("fill /")
+        kept = folder / full
+        mounts += f"mount -t tmpfs -o size=4m none /{full}; cp -a {kept}/. /{full}/; "
+        after = f"; rm -rf {kept}/*; cp -a /{full}/. {kept}/"
+    command = [*ALONE, f"{mounts} PATH={programs}:$PATH bash -c '{script}'{after}"]
+    environment = {**os.environ, "ANSWERS": "all", **variables}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -251,7 +255,7 @@ def test_a_release_that_does_worse_is_replaced_by_the_one_before(computer: Compu
 
 def test_a_cut_of_power_while_a_worse_release_is_replaced_changes_nothing(computer: Computer) -> None:
     computer.upgrade("3")
-    computer.watch(is_worse=True, at='point_to "$old"')
+    computer.watch(is_worse=True, at="_put_in_place(old.release, failed)")
     assert "Back to" not in computer.boot()
     assert computer.state() == OLD
     assert computer.releases() == ["old"]
@@ -287,7 +291,7 @@ def test_a_worse_release_with_a_migration_is_replaced_with_all_reads(computer: C
 
 def test_the_new_release_runs_again_if_a_full_disk_stops_the_rollback(computer: Computer) -> None:
     computer.upgrade("4")
-    said = computer.watch(is_worse=True, at='note "$state"*', full="opt/edge")
+    said = computer.watch(is_worse=True, at="if not note(STATE, previous):", full="opt/edge")
     assert "cannot write to" in said
     assert computer.state() == NEW
 
@@ -295,7 +299,7 @@ def test_the_new_release_runs_again_if_a_full_disk_stops_the_rollback(computer: 
 def test_the_new_release_runs_again_if_a_full_disk_stops_back(computer: Computer) -> None:
     computer.upgrade("4")
     computer.watch(is_worse=False)
-    assert "cannot write to" in computer.back(at='cp "$previous" "$probation"', full="opt/edge")
+    assert "cannot write to" in computer.back(at="if file == PREVIOUS and not note(", full="opt/edge")
     assert computer.state() == NEW
     assert "Back to" in computer.back()
     assert computer.state() == OLD
@@ -304,10 +308,10 @@ def test_the_new_release_runs_again_if_a_full_disk_stops_back(computer: Computer
 def test_the_observation_goes_on_if_a_return_on_command_is_prevented(computer: Computer) -> None:
     computer.upgrade("4")
     before = computer.watches()
-    assert "cannot write to" in computer.back(at='note "$state"*', full="opt/edge")
+    assert "cannot write to" in computer.back(at="if not note(STATE, previous):", full="opt/edge")
     assert computer.state() == NEW
     assert computer.watches() == before + 1
-    computer.watch(is_worse=True, at='note "$state"*', full="opt/edge")
+    computer.watch(is_worse=True, at="if not note(STATE, previous):", full="opt/edge")
     assert computer.watches() == before + 1
 
 
@@ -325,13 +329,13 @@ def test_back_after_a_migration_keeps_all_reads(computer: Computer, is_proved: b
 @pytest.mark.parametrize(
     ("at", "expected"),
     [
-        ("/usr/local/bin/edge backup", NEW),
-        ("systemctl stop edge", NEW),
-        ("program_of*downgrade-database*", NEW),
-        ('remember "$1"*', NEW),
-        ('mv -T "$1.new"*', NEW),
-        ('point_to "$old"', OLD),
-        ('rm -f "$state" "$probation"', OLD),
+        ('if not works(EDGE, "backup"):', NEW),
+        ('works("systemctl", "stop", "edge")', NEW),
+        ("left = read(", NEW),
+        ("if not note(STATE, previous):", NEW),
+        ("new.replace(file)", NEW),
+        ("_put_in_place(old.release, failed)", OLD),
+        ("for file in (STATE, PROBATION):", OLD),
     ],
 )
 def test_after_a_power_cut_during_rollback_one_release_has_all_reads(
@@ -364,7 +368,7 @@ def test_an_upgrade_ends_the_probation_of_the_one_before(computer: Computer) -> 
 
 
 def test_two_releases_of_one_second_have_folders_of_their_own(computer: Computer) -> None:
-    stopped = "date() { echo 20260101T000000Z; }; export -f date;"
+    stopped = "NOW=20260101T000000Z"
     computer.upgrade("3", during=stopped)
     assert "Upgraded to" in computer.upgrade("4", during=stopped)
     assert computer.state() == NEW
@@ -379,21 +383,21 @@ def test_a_release_that_does_not_start_is_reported_and_rolled_back(computer: Com
 @pytest.mark.parametrize(
     ("at", "expected"),
     [
-        ("systemd-run*", OLD),
-        ('as_edge sync "$copy.new"', OLD),
-        ('mv -T "$1.new"*', OLD),
-        ("put 0644*", OLD),
-        ("systemctl stop edge", OLD),
-        ('as_edge mv -T "$copy.new"*', OLD),
-        ('as_edge touch "$pending"', OLD),
-        ('point_to "$release"', OLD),
-        ('mv -T "$program/venv.new"*', OLD),
-        ("timeout*", OLD),
-        ("failed=*answer*", OLD),
-        ('rm -f "$state"', OLD),
-        ('as_edge rm -f "$copy"', NEW),
-        ('as_edge rm -f "$pending"', NEW),
-        ("systemctl enable*", NEW),
+        ("done = result(*unit", OLD),
+        ('as_edge("sync", COPY_NEW)', OLD),
+        ("new.replace(file)", OLD),
+        ("_put(file, UNITS, 0o644)", OLD),
+        ('works("systemctl", "stop", "edge")', OLD),
+        ('as_edge("mv", "-T", COPY_NEW, COPY)', OLD),
+        ('as_edge("touch", PENDING)', OLD),
+        ("if not point_to(release):", OLD),
+        ("new.replace(VENV)", OLD),
+        ('if not works("timeout", trial.start_limit', OLD),
+        ("failed = unanswered(", OLD),
+        ("STATE.unlink()", OLD),
+        ('as_edge("rm", "-f", COPY)', NEW),
+        ('as_edge("rm", "-f", PENDING)', NEW),
+        ('works("systemctl", "enable"', NEW),
     ],
 )
 def test_after_a_power_cut_one_release_runs_with_its_own_database(computer: Computer, at: str, expected: str) -> None:
@@ -405,15 +409,15 @@ def test_after_a_power_cut_one_release_runs_with_its_own_database(computer: Comp
 @pytest.mark.parametrize(
     "at",
     [
-        'install_units "$old"',
-        'point_to "$old"',
-        'as_edge mv -T "$copy" *',
-        'as_edge rm -f "$pending"*',
-        'rm -f "$state"',
+        "install_units(old.release)",
+        "_put_in_place(old.release, failed)",
+        'as_edge("mv", "-T", COPY, DATABASE)',
+        'as_edge("rm", "-f", PENDING, COPY_NEW)',
+        "for file in (STATE, PROBATION):",
     ],
 )
 def test_a_second_cut_while_it_goes_back_changes_nothing(computer: Computer, at: str) -> None:
-    computer.upgrade("4", at="failed=*answer*")
+    computer.upgrade("4", at="failed = unanswered(")
     assert computer.state() != OLD
     computer.boot(at=at)
     computer.boot()
@@ -424,18 +428,18 @@ def test_a_second_cut_while_it_goes_back_changes_nothing(computer: Computer, at:
 @pytest.mark.parametrize(
     ("full", "at"),
     [
-        ("opt", 'release=$(build "$checkout")'),
-        ("opt", 'cp -r "$checkout/systemd"*'),
-        ("opt", "log=$(mktemp*"),
-        ("opt", 'remember "$old"*'),
-        ("opt", 'sync "$1.new"'),
-        ("opt", 'install_units "$release"'),
-        ("opt", 'point_to "$release"'),
-        ("opt", "timeout*"),
-        ("opt", 'put_on_probation "$old"*'),
-        ("etc/systemd/system", 'install_units "$release"'),
-        ("etc/systemd/system", "put 0644*"),
-        ("usr/local", 'install_units "$release"'),
+        ("opt", "release = build(checkout)"),
+        ("opt", 'works("cp", "-r", checkout / "systemd"'),
+        ("opt", 'say("Testing it'),
+        ("opt", "if not note(STATE, previous):"),
+        ("opt", "sync(new)"),
+        ("opt", "install_units(tried.release)"),
+        ("opt", "if not point_to(release):"),
+        ("opt", 'if not works("timeout", trial.start_limit'),
+        ("opt", "if not note(PROBATION, previous):"),
+        ("etc/systemd/system", "install_units(tried.release)"),
+        ("etc/systemd/system", "_put(file, UNITS, 0o644)"),
+        ("usr/local", "install_units(tried.release)"),
     ],
 )
 def test_a_disk_that_fills_up_leaves_one_of_the_two_releases_running(
@@ -459,7 +463,9 @@ def test_an_upgrade_without_room_is_refused_before_anything_is_changed(computer:
     assert computer.state() == OLD
 
 
-@pytest.mark.parametrize("at", ["systemctl stop edge", "timeout*", 'rm -f "$state"'])
+@pytest.mark.parametrize(
+    "at", ['works("systemctl", "stop", "edge")', 'if not works("timeout", trial.start_limit', "STATE.unlink()"]
+)
 def test_a_lost_shell_during_the_upgrade_leaves_the_new_release(computer: Computer, at: str) -> None:
     computer.upgrade("4", at=at, signal="HUP")
     assert computer.state() == NEW
@@ -484,7 +490,7 @@ def test_a_copy_that_an_earlier_upgrade_left_is_never_put_back(computer: Compute
 
 
 def test_an_upgrade_that_was_killed_is_ended_before_the_next_one(computer: Computer) -> None:
-    computer.upgrade("4", at='as_edge rm -f "$copy"')
+    computer.upgrade("4", at='as_edge("rm", "-f", COPY)')
     assert "systemctl start edge-upgrade" in computer.upgrade("5")
     computer.boot()
     assert computer.state() == NEW
@@ -492,7 +498,7 @@ def test_an_upgrade_that_was_killed_is_ended_before_the_next_one(computer: Compu
 
 def test_all_slow_steps_run_before_the_service_stops(computer: Computer) -> None:
     """The downtime is only the final copy of the database and the start."""
-    computer.upgrade("4", at="systemctl stop edge")
+    computer.upgrade("4", at='works("systemctl", "stop", "edge")')
     release, service, script, schema, *rest = computer.state().split()
     assert (release, schema) == ("3", "3")
     assert (service, script) == ("4", "4")

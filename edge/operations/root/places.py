@@ -1,0 +1,70 @@
+"""Files of an installed box, and those that an upgrade leaves between its steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from edge.operations.root.programs import as_edge, sync
+
+PROGRAM, DATA, UNITS = Path("/opt/edge"), Path("/var/lib/edge"), Path("/etc/systemd/system")
+COMMANDS, ROOT_COMMANDS = Path("/usr/local/bin"), Path("/usr/local/sbin")
+EDGE = COMMANDS / "edge"
+VENV, RELEASES = PROGRAM / "venv", PROGRAM / "releases"
+STATE = PROGRAM / "upgrade"  # exists during a switch: after a power cut, roll back to the release it names
+PROBATION = PROGRAM / "probation"  # exists while a release is watched; names the previous one
+PREVIOUS = PROGRAM / "previous"  # afterwards: the release that --back returns to
+PUBLISHER = Path("/etc/edge/publisher.pub")  # key whose bundles this site accepts
+DATABASE = DATA / "edge.db"
+COPY = DATA / "edge.db.before-upgrade"  # copy of the database, made if the schema changes
+COPY_NEW = DATA / "edge.db.before-upgrade.new"
+PENDING = DATA / "upgrade-pending"  # while it exists, the service takes no reads and no changes
+READS = DATA / "probation.json"  # messages of each reader before the switch
+
+
+class Previous(NamedTuple):
+    """Release that ran before an upgrade, and the backup made then."""
+
+    release: Path
+    backup: str
+
+
+def note(file: Path, previous: Previous) -> bool:
+    """Write STATE or PROBATION: complete or not at all, also on a full disk. Returns whether it was written."""
+    new = file.with_name(f"{file.name}.new")
+    try:
+        new.write_text(f"OLD={previous.release}\nBACKUP={previous.backup}\n", "utf-8")
+        sync(new)
+        new.replace(file)
+        sync(file.parent)
+    except OSError:
+        new.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def noted(file: Path) -> Previous:
+    values = dict(line.split("=", 1) for line in file.read_text("utf-8").splitlines() if "=" in line)
+    return Previous(Path(values["OLD"]), values.get("BACKUP", ""))
+
+
+def pin(backup: str) -> bool:
+    """Keep a backup from rotation. Returns False on a full disk."""
+    return as_edge("touch", f"{backup}.pinned")
+
+
+def unpin(backup: str) -> None:
+    if backup:
+        as_edge("rm", "-f", f"{backup}.pinned")
+
+
+def program_of(release: Path, *words: object) -> tuple[object, ...]:
+    """Return a command line of a release's program, to be run as the service."""
+    return ("env", "EDGE_CONFIG=/etc/edge/edge.toml", release / "bin/edge", *words)
+
+
+def warn(text: str) -> None:
+    """Leave a warning for edge doctor until an administrator deletes the file."""
+    if as_edge("mkdir", "-p", DATA / "warnings"):
+        as_edge("sh", "-c", 'printf "%s\\n" "$1" >"$2"', "sh", text, DATA / "warnings/upgrade")
