@@ -80,7 +80,7 @@ def test_a_script_gets_its_output_unchanged(command: list[str]) -> None:
     assert done.returncode == 7
 
 
-@pytest.mark.parametrize("name", ["edge-upgrade", "edge-disaster", "install.sh"])
+@pytest.mark.parametrize("name", ["edge-disaster", "install.sh"])
 def test_scripts_run_nothing_as_the_service_in_the_terminal_of_root(tmp_path: Path, name: str) -> None:
     text = SCRIPT.with_name(name).read_text()
     (function,) = [line for line in text.splitlines() if line.startswith("as_edge() ")]
@@ -90,8 +90,21 @@ def test_scripts_run_nothing_as_the_service_in_the_terminal_of_root(tmp_path: Pa
     assert said.endswith("code 7")
 
 
+def test_python_of_root_runs_nothing_as_the_service_in_the_terminal_of_root(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.path.append(sys.argv[1]); from edge.operations.root.programs import as_edge;"
+        " sys.exit(3 + as_edge(*sys.argv[2:]))"
+    )
+    look = f"python3 -I -S -c '{code}' {SCRIPT.parents[1]} /opt/edge/venv/bin/edge"
+    said = in_a_terminal(prepared(tmp_path, f"{look} 'a b'"))
+    assert "arguments: a b" in said
+    assert "terminal: none" in said
+    assert said.endswith("code 3")
+
+
 def test_no_other_command_runs_as_the_service_in_the_terminal_of_root() -> None:
-    for script in SCRIPT.parent.iterdir():
+    scripts = [*SCRIPT.parent.iterdir(), *(SCRIPT.parents[1] / "edge/operations/root").glob("*.py")]
+    for script in scripts:
         if script.name == "edge-broker-check":  # runs in a unit only, without a terminal
             continue
         for line in script.read_text("utf-8").splitlines():

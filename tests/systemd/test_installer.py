@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from edge.operations.root.installed_files import SCRIPTS
+
 SYSTEMD = Path(__file__).parents[2] / "systemd"
 INSTALLER = SYSTEMD / "install.sh"
 STUBS = 'fail() { echo "install.sh: $*"; exit 1; }; '
@@ -65,12 +67,9 @@ def test_the_name_that_avahi_has_is_proposed_in_any_case(tmp_path: Path) -> None
 
 
 def test_everything_that_an_upgrade_installs_is_removed() -> None:
-    upgrade, removal = (SYSTEMD / "edge-upgrade").read_text(), INSTALLER.read_text()
-    listed = re.search(r"for name in ([a-z ]+); do \[\[ ! -f \$release/systemd/edge-\$name", upgrade)
-    removed = re.search(r"/usr/local/sbin/edge-\{([a-z,]+)\}", removal)
-    assert listed
+    removed = re.search(r"/usr/local/sbin/edge-\{([a-z,]+)\}", INSTALLER.read_text())
     assert removed
-    assert {*listed[1].split(), "verify"} == set(removed[1].split(","))
+    assert {f"edge-{name}" for name in removed[1].split(",")} == set(SCRIPTS)
 
 
 TAKEN = """

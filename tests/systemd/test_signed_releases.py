@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -12,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.test_changed_wheel import ALONE
-from tests.systemd.test_upgrade import FOLDERS, NEW, OLD, PROGRAMS, Computer, computer
+from tests.systemd.test_upgrade import FOLDERS, NEW, OLD, Computer, computer, run_on
 
 pytestmark = pytest.mark.slow
 
@@ -445,13 +445,11 @@ class TestUpgrade:
         return self.edge_upgrade(*flags, "/var/lib/bundle.tar", broken=broken, script=script)
 
     def edge_upgrade(self, *arguments: str, broken: bool = False, script: str = f"{SYSTEMD}/edge-upgrade") -> str:
-        folder = self.computer._folder
-        does_not_start = "timeout() { return 1; }\n" if broken else ""
-        (folder / "programs").write_text(PROGRAMS + does_not_start)
-        mounts = "".join(f"mount --bind {folder}/{name} /{name}; " for name in ("etc", *FOLDERS))
-        command = f"BASH_ENV={folder}/programs exec bash -c '{script} {' '.join(arguments)}'"
-        done = run(*ALONE, mounts + command)
-        return done.stdout + done.stderr
+        too_slow = self.computer._folder / "var/lib/too-slow"
+        too_slow.unlink(missing_ok=True)
+        if broken:
+            too_slow.touch()
+        return run_on(self.computer._folder, f"{script} {' '.join(arguments)}", ("etc", *FOLDERS))
 
     def know(self, publisher: Publisher) -> None:
         (self.etc / "edge/publisher.pub").write_bytes(publisher.public.read_bytes())
@@ -503,6 +501,8 @@ class TestUpgrade:
         lent = self.computer._folder / "opt/edge/releases/old/systemd/edge-verify"
         lent.write_bytes(VERIFY.read_bytes())
         lent.chmod(0o755)
+        package = self.computer._folder / "opt/edge/releases/old/lib/python3.11/site-packages/edge"
+        shutil.copytree(SYSTEMD.parent / "edge/operations/root", package / "operations/root")
         (self.tmp_path / "other").mkdir()
         said = self.upgrade(self.bundle(Publisher(self.tmp_path / "other")), script="/usr/local/sbin/edge-upgrade")
         assert "is signed by the key" in said

@@ -8,7 +8,7 @@ from pathlib import Path
 from edge.operations.root.places import COMMANDS, PROGRAM, ROOT_COMMANDS, UNITS, VENV
 from edge.operations.root.programs import sync, works
 
-_SCRIPTS = ("edge-https", "edge-mdns", "edge-upgrade", "edge-disaster", "edge-verify")
+SCRIPTS = ("edge-https", "edge-mdns", "edge-upgrade", "edge-disaster", "edge-verify")  # in ROOT_COMMANDS
 
 
 def install_units(release: Path) -> bool:
@@ -17,7 +17,7 @@ def install_units(release: Path) -> bool:
     units = [file for kind in ("service", "timer", "path") for file in sorted(folder.glob(f"edge*.{kind}"))]
     try:
         _put(folder / "edge", COMMANDS, 0o755)
-        for file in (folder / name for name in _SCRIPTS):
+        for file in (folder / name for name in SCRIPTS):
             if file.is_file():
                 _put(file, ROOT_COMMANDS, 0o755)
         for file in units:

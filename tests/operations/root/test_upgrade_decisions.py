@@ -1,0 +1,219 @@
+"""Decisions of edge-upgrade. tests/systemd/test_upgrade.py runs it on a simulated computer."""
+
+from __future__ import annotations
+
+import ast
+import http.server
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edge.operations.root import edge_upgrade, kept_database, places, programs, releases, service, tried_release, watch
+from edge.operations.root.places import Previous, note, noted
+from edge.operations.root.tried_release import Trial, forecast, parse_trial
+from tests.soak import upgrades
+
+ROOT = Path(releases.__file__).parents[3]
+CODE = Path(releases.__file__).parent
+CHANGED_WHEEL = """\
+Collecting blinker==1.9.0 (from -r requirements.txt (line 1))
+ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package versions
+    blinker==1.9.0 from file:///wheels/blinker-1.9.0-py3-none-any.whl (from -r requirements.txt (line 1)):
+        Expected sha256 aa
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (CHANGED_WHEEL, "blinker==1.9.0 is not the file this release was made with; it was damaged in transfer or mod"),
+        (
+            "ERROR: Could not find x. More\nERROR: No matching distribution found for edge-needs-this==1\n",
+            "No matching distribution found for edge-needs-this==1",
+        ),
+        (
+            "Traceback (most recent call last):\n  File x\nSyntaxError: invalid syntax\n\n",
+            "SyntaxError: invalid syntax",
+        ),
+        ("", ""),
+    ],
+)
+def test_a_failed_installation_is_explained_in_one_sentence(output: str, why: str) -> None:
+    assert releases.reason_of_pip(output)[: len(why)] == why
+    assert "\n" not in releases.reason_of_pip(output)
+
+
+def test_the_last_words_of_a_program_do_not_control_the_terminal() -> None:
+    assert programs.last_line("first\nedge: reader \x1b[2Jdock has 0 messages\n \n") == "reader [2Jdock has 0 messages"
+    assert programs.last_line("\n \n") == ""
+
+
+def test_the_report_of_a_trial_decides_whether_the_database_is_copied() -> None:
+    report = (
+        '{"messages_replayed": 3, "schema_before": 12, "schema_after": 13, "start_seconds": 1.5, "start_limit": 7}\n'
+    )
+    trial = parse_trial(report)
+    assert trial == Trial(12, 13, 7)
+    assert trial.migrates
+    assert "from schema 12 to 13" in forecast(trial)
+    assert "stays as it is" in forecast(Trial(13, 13, 7))
+    assert not Trial(13, 13, 7).migrates
+
+
+def test_a_release_without_a_start_limit_gets_one_and_one_without_schemas_is_refused() -> None:
+    assert parse_trial('{"schema_before": 12, "schema_after": 12, "migration_seconds": 0.1}') == Trial(12, 12, 90)
+    assert parse_trial("") is None
+    assert parse_trial('{"start_limit": 7}') is None
+
+
+def test_the_room_for_an_upgrade_grows_with_the_database() -> None:
+    assert tried_release.rooms(100 * 2**20, 200) == [(places.PROGRAM, 200), (places.DATA, 350)]
+    assert tried_release.rooms(100 * 2**20, 0) == []
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [
+        ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+        ("[::]:8080", "http://[::1]:8080"),
+        ("192.168.4.20:80", "http://192.168.4.20:80"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+    ],
+)
+def test_the_service_is_asked_at_an_address_of_this_box(listen: str, address: str) -> None:
+    assert service.local_address(f"data_dir = /x\nhttp.listen = {listen}\nmqtt.broker = x\n") == address
+
+
+class _OnlyHealthy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/healthz" else 503)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def base() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _OnlyHealthy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_the_first_page_that_is_not_served_is_named(base: str) -> None:
+    assert service.unanswered(base, 0, "/healthz") == ""
+    assert service.unanswered(base, 0, "/healthz", "/sign-in", "/api/openapi.json") == "/sign-in"
+
+
+@pytest.mark.parametrize("address", ["http://", "http://127.0.0.1:", "http://127.0.0.1:x", "http://127.0.0.1:1"])
+def test_an_address_that_is_none_does_not_answer(address: str) -> None:
+    assert service.unanswered(address, 0, "/healthz") == "/healthz"
+
+
+def test_a_release_reads_databases_up_to_its_number_of_migrations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for room, count in (("database", 3), ("store", 2)):
+        folder = tmp_path / "lib/python3.11/site-packages/edge" / room / "migrations"
+        folder.mkdir(parents=True)
+        for number in range(count):
+            (folder / f"{number:04}_step.sql").touch()
+    (folder / "notes.txt").touch()
+    assert kept_database.schema_of(tmp_path) == 5
+    for present, reads in (("5\n", True), ("6\n", False), (None, False), ("", False)):
+        monkeypatch.setattr(kept_database, "read", lambda *_, present=present: present)
+        assert kept_database.reads_database(tmp_path) is reads
+
+
+@pytest.mark.parametrize(
+    ("code", "is_one"), [(0, False), (1, False), (128, False), (-15, True), (143, True), (144, False)]
+)
+def test_a_watch_that_a_signal_ended_is_no_verdict(code: int, is_one: bool) -> None:
+    assert watch.was_interrupted(code) is is_one
+
+
+def test_a_note_is_complete_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, previous = tmp_path / "upgrade", Previous(Path("/opt/edge/releases/old"), "/var/lib/edge/backups/a=b")
+    assert note(file, previous)
+    assert noted(file) == previous
+    assert file.read_text() == "OLD=/opt/edge/releases/old\nBACKUP=/var/lib/edge/backups/a=b\n"  # as earlier releases
+
+    def full(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(places, "sync", full)
+    assert not note(file, previous)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_releases_of_one_second_have_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "RELEASES", tmp_path)
+    monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((2026, 1, 1, 0, 0, 0, 3, 1, 0)))
+    first = releases._new_folder()
+    assert first == tmp_path / "20260101T000000Z"
+    first.mkdir()
+    assert releases._new_folder() == tmp_path / "20260101T000000Z-2"
+
+
+def test_a_program_that_is_missing_fails() -> None:
+    assert not programs.works("/nonexistent/program")
+    assert programs.result("/nonexistent/program").stderr == "/nonexistent/program: No such file or directory"
+    assert programs.read("/nonexistent/program") is None
+
+
+@pytest.mark.parametrize("words", [[], ["--what"], ["one", "two"], ["--check"], ["--build"], ["--use"]])
+def test_arguments_that_are_none_are_answered_with_the_usage(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(edge_upgrade, "begin", lambda _: None)
+    monkeypatch.setattr(sys, "argv", ["-c", "/usr/local/sbin", "/", *words])
+    with pytest.raises(SystemExit) as ended:
+        edge_upgrade.main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().out
+    assert said.startswith("Install another release of edge on this box.")
+    assert "edge-upgrade --back " in said
+
+
+def test_root_needs_only_the_standard_library_of_debians_python() -> None:
+    """It runs while the libraries of a release are broken, or of another Python."""
+    imported = set()
+    for path in CODE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {name.name for name in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module or "")
+    others = {name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert {name for name in others if not name.startswith("edge.operations.root")} == set()
+    code = "import sys; sys.path.append(sys.argv[1]); import edge.operations.root.edge_upgrade; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, ROOT], capture_output=True, text=True, check=True)
+    loaded = {name for name in done.stdout.split() if name.startswith("edge")}
+    assert loaded <= {"edge", "edge.operations", *(name for name in loaded if name.startswith("edge.operations.root"))}
+
+
+def test_nothing_is_imported_while_a_release_may_be_removed() -> None:
+    for path in CODE.glob("*.py"):
+        assert not re.search(r"^ +(import|from) ", path.read_text("utf-8"), re.MULTILINE), path.name
+
+
+LINES = [
+    *(line for line, _ in upgrades.STEPS.values()),
+    *(line for line, _ in upgrades.PLAIN_STEPS.values()),
+    *(line for _, line in upgrades.FULL.values()),
+    *upgrades.WAYS_BACK.values(),
+]
+
+
+@pytest.mark.parametrize("line", sorted(set(LINES)))
+def test_a_line_at_which_drills_cut_the_power_exists(line: str) -> None:
+    assert any(line in text for path in CODE.glob("*.py") for text in path.read_text("utf-8").splitlines())
