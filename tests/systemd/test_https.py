@@ -13,18 +13,25 @@ from tests.security.test_changed_wheel import ALONE
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-https"
-# A user namespace has no other users and no systemd.
-STUBS = """
-systemctl() { :; }
-install() {
-  local kept=()
-  while [[ $# -gt 0 ]]; do case $1 in -o | -g) shift 2 ;; *) kept+=("$1"); shift ;; esac; done
-  command install "${kept[@]}"
+SYSTEMD = Path(__file__).parents[2] / "systemd"
+# Programs: a user namespace has no other users and no systemd.
+PROGRAMS = {
+    "systemctl": ":",
+    "install": """kept=()
+while [[ $# -gt 0 ]]; do case $1 in -o | -g) shift 2 ;; *) kept+=("$1"); shift ;; esac; done
+exec /usr/bin/install "${kept[@]}"
+""",
+    "hostname": "cat /etc/hostname",
+    "ip": 'while read -r address; do echo "2: eth0 inet $address scope global"; done </etc/addresses',
+    "dpkg-query": "printf installed",
 }
-hostname() { cat /etc/hostname; }
-ip() { while read -r address; do echo "2: eth0 inet $address scope global"; done </etc/addresses; }
-export -f systemctl install hostname ip
+# Runs functions of the script in a process like that of the script.
+START = """
+import os, sys, time
+sys.path.append(sys.argv[1])
+from edge.operations.root import certificates, edge_https, programs
+programs.begin("edge-https")
+os.umask(0o077)
 """
 
 
@@ -39,36 +46,50 @@ class Computer:
             shutil.copytree(Path("/etc", path), self.etc / path, symlinks=True)
         (self.etc / "edge/https.conf").write_text("PORT=443\nREDIRECT_PORT=80\nMQTT_PORT=8883\nNAMES=\n")
         self.name("hall7", "192.168.4.20")
-        self("make_authority; make_certificate")
+        self("edge_https.make_certificate(edge_https.chosen())")
 
     def name(self, hostname: str, *addresses: str) -> None:
         (self.etc / "hostname").write_text(f"{hostname}\n")
         (self.etc / "addresses").write_text("".join(f"{address}/24\n" for address in addresses))
 
-    def __call__(self, command: str = "renew") -> str:
-        """Run a function of the script. Returns its journal output."""
-        mounts = f"mount --bind {self.etc} /etc; mount --bind {self.run_folder} /run; "
-        functions = self.etc / "edge-https"  # without the final dispatch on the arguments
-        text = SCRIPT.read_text().split("\ncase ${1:-} in")[0].replace("/usr/local/bin/edge", "edge")
-        functions.write_text(text.replace("program=/opt/edge", f"program={self.etc.parent}/program"))
-        done = subprocess.run(
-            [*ALONE, f'{mounts} exec bash -c "$0"', f"{STUBS}\n. /etc/edge-https\n{command}"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+    def __call__(self, code: str = "edge_https.renew()") -> str:
+        """Run functions of the script. Returns its journal output."""
+        done = self.run(code)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
-    def switch(self, public_url: str, command: str) -> str:
+    def run(self, code: str) -> subprocess.CompletedProcess[str]:
+        programs = self.etc.parent / "programs"
+        programs.mkdir(exist_ok=True)
+        for name, text in PROGRAMS.items():
+            (programs / name).write_text(f"#!/bin/bash\n{text}\n")
+            (programs / name).chmod(0o755)
+        local = self.etc / "local"
+        (local / "sbin").mkdir(parents=True, exist_ok=True)
+        mounts = (
+            f"mount --bind {local} /usr/local; mount --bind {self.etc} /etc; mount --bind {self.run_folder} /run;"
+            f" mount -t tmpfs none /opt; mkdir -p /opt/edge/venv; ln -s {SYSTEMD} /opt/edge/venv/systemd;"
+        )
+        return subprocess.run(
+            [*ALONE, f'{mounts} PATH={programs}:$PATH exec /usr/bin/python3 -I -S -B -c "$@"', "sh", START + code,
+             SYSTEMD.parent],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def switch(self, public_url: str, code: str) -> str:
         """Write the settings of HTTPS, or switch it off. Returns the address of labels afterwards, and the output."""
-        venv = self.etc.parent / "program/venv"
-        if not venv.exists():
-            venv.mkdir(parents=True)
-            (venv / "systemd").symlink_to(SCRIPT.parent)
         toml = self.etc / "edge/edge.toml"
         listen = "0.0.0.0:8080" if public_url.startswith("http:") else "127.0.0.1:8080"
         toml.write_text(f'[http]\nlisten = "{listen}"\npublic_url = "{public_url}"\n')
-        said = self(f"edge() {{ echo 'http.listen = {listen}'; }}; {command}")
+        self.answer_config(f"http.listen = {listen}")
+        said = self(code)
         return toml.read_text().split('public_url = "')[1].split('"')[0] + "\n" + said
+
+    def answer_config(self, line: str) -> None:
+        edge = self.etc / "local/bin/edge"
+        edge.parent.mkdir(parents=True, exist_ok=True)
+        edge.write_text(f"#!/bin/sh\necho '{line}'\n")
+        edge.chmod(0o755)
 
     def names(self) -> set[str]:
         certificate = self.etc / "caddy/edge/edge.crt"
@@ -153,7 +174,7 @@ def test_an_old_certificate_is_renewed_while_a_name_is_not_covered(computer: Com
     computer.name("newbox", "192.168.4.21")
     computer()
     before = (computer.etc / "caddy/edge/edge.crt").read_bytes()
-    computer("renew_days=120; renew")
+    computer("edge_https.RENEW_DAYS = 120; edge_https.renew()")
     assert (computer.etc / "caddy/edge/edge.crt").read_bytes() != before
     assert computer.is_valid()
     assert (computer.etc / "mosquitto/certs/edge.crt").read_bytes() == (
@@ -164,7 +185,7 @@ def test_an_old_certificate_is_renewed_while_a_name_is_not_covered(computer: Com
 def test_a_new_authority_covers_the_names_of_now(computer: Computer) -> None:
     computer.name("newbox", "192.168.4.21", "203.0.113.9")
     computer()
-    computer("rm /etc/edge/authority.crt; make_authority; make_certificate; report_uncovered")
+    computer("certificates.AUTHORITY.unlink(); edge_https.make_certificate(edge_https.chosen())")
     assert {"newbox", "203.0.113.9"} <= computer.names()
     assert computer.warning is None
 
@@ -172,23 +193,17 @@ def test_a_new_authority_covers_the_names_of_now(computer: Computer) -> None:
 @pytest.mark.parametrize("name", ["authority.crt", "authority.key"])
 def test_an_authority_that_a_power_cut_emptied_is_made_again(computer: Computer, name: str) -> None:
     (computer.etc / "edge" / name).write_bytes(b"")
-    computer("make_authority; make_certificate")
+    computer("edge_https.make_certificate(edge_https.chosen())")
     assert computer.is_valid()
 
 
 def test_what_the_service_user_prints_is_no_script_for_root(computer: Computer) -> None:
     """The port comes from a program of the service's user, and a sed script can contain commands."""
     (computer.etc / "edge/edge.toml").touch()
-    edge = computer.etc / "local/bin/edge"
-    edge.parent.mkdir(parents=True)
-    edge.write_text("#!/bin/sh\necho 'http.listen = 0.0.0.0:8080/;e touch /etc/owned #'\n")
-    edge.chmod(0o755)
-    folder = (
-        "mount -t tmpfs none /opt; mkdir -p /opt/edge/venv/systemd; echo @HTTP_PORT@ >/opt/edge/venv/systemd/Caddyfile"
-    )
-    said = computer(f"{folder}; mount --bind /etc/local /usr/local; (write_settings) || echo refused")
-    assert "the port of http.listen is not known" in said
-    assert "refused\n" in said
+    computer.answer_config("http.listen = 0.0.0.0:8080/;e touch /etc/owned #")
+    done = computer.run("edge_https.write_settings(edge_https.chosen())")
+    assert done.returncode == 1
+    assert "edge-https: the port of http.listen is not known" in done.stderr
     assert not (computer.etc / "owned").exists()
 
 
@@ -204,18 +219,18 @@ def test_the_address_of_labels_follows_when_https_is_switched_on(
     computer: Computer, before: str, port: str, after: str
 ) -> None:
     (computer.etc / "edge/https.conf").write_text(f"PORT={port}\nREDIRECT_PORT=80\nMQTT_PORT=8883\nNAMES=\n")
-    said = computer.switch(before, "write_settings")
+    said = computer.switch(before, "edge_https.write_settings(edge_https.chosen())")
     assert said.splitlines()[0] == after
     assert ("Print them again" in said) == (before != after)
 
 
 def test_the_address_of_labels_follows_when_https_is_switched_off(computer: Computer) -> None:
-    said = computer.switch("https://hall7.local", "switch_off")
+    said = computer.switch("https://hall7.local", "edge_https.switch_off()")
     assert said.splitlines()[0] == "http://hall7.local:8080"
 
 
 def test_an_address_that_is_not_of_this_box_is_kept_and_reported(computer: Computer) -> None:
-    said = computer.switch("http://edge.example.com", "write_settings")
+    said = computer.switch("http://edge.example.com", "edge_https.write_settings(edge_https.chosen())")
     assert said.splitlines()[0] == "http://edge.example.com"
     assert "which is not a name of this box" in said
 
@@ -225,8 +240,7 @@ def test_settings_that_stay_the_same_keep_their_time(computer: Computer, public_
     """An upgrade switches HTTPS on again, and the doctor compares this time with the start of the service."""
     (computer.etc / "mosquitto/conf.d").mkdir()
     toml = computer.etc / "edge/edge.toml"
-    age = "touch -d 2026-01-02T03:04:05Z /etc/edge/edge.toml"
-    quiet = "install_packages() { :; }; (($(date +%Y) >= 2026)) || date() { echo 2026; }"
-    said = computer.switch(public_url, f"{quiet}; {age}; switch_on --as-before")
+    age = "os.utime(edge_https.TOML, (1_767_323_045, 1_767_323_045))"
+    said = computer.switch(public_url, f'{age}; edge_https.switch_on(edge_https.choice(["--as-before"]))')
     assert "HTTPS is on" in said
     assert (toml.stat().st_mtime == 1_767_323_045) == public_url.startswith("https:")

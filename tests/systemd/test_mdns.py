@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -36,16 +37,23 @@ def etc(tmp_path: Path) -> Path:
 
 def announce(etc: Path, before: str = "") -> Path:
     mounts = f"mount --bind {etc} /etc; mount --bind {etc.parent}/local /usr/local; "
-    quiet = "systemctl() { :; }; export -f systemctl; "
-    subprocess.run([*ALONE, f"{mounts} exec bash -c '{quiet} {before} {SCRIPT} on'"], check=True)
+    subprocess.run([*ALONE, f"{mounts} {before} {SCRIPT} on"], check=True, env=quiet(etc))
     return etc / "avahi/services/edge.service"
 
 
 def rename(etc: Path, name: str) -> subprocess.CompletedProcess[str]:
     mounts = f"mount --bind {etc} /etc; mount --bind {etc.parent}/local /usr/local; "
-    quiet = "systemctl() { :; }; export -f systemctl; "
-    command = [*ALONE, f"{mounts} exec bash -c '{quiet} {SCRIPT} name {name}'"]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
+    command = [*ALONE, f"{mounts} {SCRIPT} name {name}"]
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=quiet(etc))
+
+
+def quiet(etc: Path) -> dict[str, str]:
+    """Return an environment without systemd."""
+    programs = etc.parent / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "systemctl").write_text("#!/bin/sh\n")
+    (programs / "systemctl").chmod(0o755)
+    return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
 
 
 def test_a_site_has_a_name_of_its_own_which_is_kept(etc: Path) -> None:

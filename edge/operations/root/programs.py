@@ -56,6 +56,12 @@ def works(*words: object, given: str | None = None) -> bool:
     return not _run(words, given=given).returncode
 
 
+def must(*words: object, is_quiet: bool = False) -> None:
+    """Run a program, and end this one if it fails. `is_quiet` hides its output, not its errors."""
+    if _run(words, stdout=subprocess.DEVNULL if is_quiet else None).returncode:
+        fail(f"{words[0]} {' '.join(str(word) for word in words[1:3])} failed")
+
+
 def as_edge(*words: object) -> bool:
     """Run a program as the service. Root itself never follows a path in a folder of the service."""
     return works(*AS_EDGE, *words)
