@@ -9,10 +9,19 @@ import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
+from edge.operations.root import edge_broker_check
 from tests.mosquitto import Mosquitto
 from tests.service import wait_for
 
-SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-broker-check"
+ROOT = Path(__file__).parents[2]
+# A process like that of the script, with other files of edge.
+CODE = """import sys
+sys.path.append(sys.argv.pop(1))
+from pathlib import Path
+from edge.operations.root import edge_broker_check as check
+check.EDGE = check.TOML = Path(sys.argv.pop(1))
+check.main()
+"""
 MESSAGES = 200
 
 pytestmark = pytest.mark.mosquitto
@@ -37,7 +46,7 @@ class Computer:
             (self._tools / name).write_text(f"#!/bin/sh\n{body}\n")
             (self._tools / name).chmod(0o755)
         self.file = self.kept / "mosquitto.db"
-        self._script = SCRIPT
+        self._edge = self._tools / "edge"
         broker = Mosquitto(self.kept)
         broker.start()
         subscriber = _client(session, broker.port)
@@ -55,18 +64,16 @@ class Computer:
 
     def install_edge(self) -> Path:
         """Install a program in place of edge that notes its arguments. Returns the notes."""
-        notes, program = self._tools / "notes", self._tools / "edge"
-        program.write_text(f'#!/bin/sh\necho "$1" >>{notes}\n')
-        program.chmod(0o755)
-        self._script = self._tools / "check"
-        text = SCRIPT.read_text().replace("/usr/local/bin/edge", str(program))
-        self._script.write_text(text.replace("/etc/edge/edge.toml", str(program)))
+        notes = self._tools / "notes"
+        self._edge.write_text(f'#!/bin/sh\necho "$1${{3:+ $2}}" >>{notes}\n')
+        self._edge.chmod(0o755)
         return notes
 
-    def check(self, umask: int = 0o022) -> str:
+    def check(self, umask: int = 0o022, conf: Path | None = None) -> str:
         """Run the script as before a start of the broker. Returns its journal output."""
+        given = [ROOT, self._edge, "/", "/", self.kept, self.warnings, *[conf] * bool(conf)]
         done = subprocess.run(
-            ["sh", str(self._script), str(self.kept), str(self.warnings)],
+            ["/usr/bin/python3", "-I", "-S", "-B", "-c", CODE, *map(str, given)],
             env={"PATH": f"{self._tools}:/usr/sbin:/usr/bin:/sbin:/bin"},
             capture_output=True, text=True, check=True, umask=umask,
         )  # fmt: skip
@@ -151,3 +158,34 @@ def test_the_umask_of_the_unit_keeps_no_sound_file_from_being_read(computer: Com
     assert "damaged" not in computer.check(umask=0o077)
     assert computer.file.read_bytes() == before
     assert not list(computer.kept.glob("*.corrupt*"))
+
+
+def test_memory_is_cleared_on_request(tmp_path: Path) -> None:
+    computer = Computer(tmp_path, "edge-session-1")
+    notes = computer.install_edge()
+    (tmp_path / "edge.clear").touch()
+    computer.check(conf=tmp_path / "conf.d/edge.conf")
+    assert notes.read_text() == "broker-session --clear\n"
+    assert not (tmp_path / "edge.clear").exists()
+    assert b"read 100" in computer.file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [("", 16_777_216), ("memory_limit 100\nmemory_limit 400\n", 100), ("# memory_limit 400\n", 16_777_216)],
+)
+def test_a_file_of_a_quarter_of_the_memory_is_large(settings: str, limit: int) -> None:
+    assert edge_broker_check.largest_file(settings) == limit
+
+
+@pytest.mark.parametrize(
+    ("log", "is_damaged"),
+    [
+        ("1: mosquitto version 2.0.11 starting\n1: Opening ipv4 listen socket\n", False),
+        ("1: Warning: Unsupported chunk 55 in persistent database file. Ignoring.\n", True),
+        ("1: Error: Couldn't open database.\n", True),
+        ("1: Persistent database is CORRUPT\n", True),
+    ],
+)
+def test_the_log_of_mosquitto_tells_a_damaged_file(log: str, is_damaged: bool) -> None:
+    assert edge_broker_check.is_damaged(log) is is_damaged

@@ -105,8 +105,6 @@ def test_python_of_root_runs_nothing_as_the_service_in_the_terminal_of_root(tmp_
 def test_no_other_command_runs_as_the_service_in_the_terminal_of_root() -> None:
     scripts = [*SCRIPT.parent.iterdir(), *(SCRIPT.parents[1] / "edge/operations/root").glob("*.py")]
     for script in scripts:
-        if script.name == "edge-broker-check":  # runs in a unit only, without a terminal
-            continue
         for line in script.read_text("utf-8").splitlines():
             if "--reuid=edge" in line:
                 assert re.search(r'setsid"?,? "?--wait"?,? "?setpriv', line), script.name
