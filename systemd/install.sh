@@ -21,7 +21,7 @@ units=/etc/systemd/system
 apt=(apt-get)
 
 main() {
-  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first='' disaster='' identity='' restored='' publisher='' old_addresses=''
+  local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first='' disaster='' identity='' restored='' publisher=''
   while [[ $# -gt 0 ]]; do
     case $1 in
       --answers) answers=$(realpath -e "${2:?--answers needs a file}"); shift ;;
@@ -52,24 +52,32 @@ main() {
   build_program
   if [[ -n $disaster ]]; then open_disaster_file; fi
   make_user
-  if [[ -n $disaster ]]; then put_settings_back; take_names; fi
+  if [[ -n $disaster ]]; then put_settings_back; installation take-names "$restored/settings"; fi
   write_settings
   install_program
   if [[ -n $disaster ]]; then put_data_back; fi
-  read_settings
   make_site
-  configure_broker
+  say "Broker"
+  installation broker
   if [[ -n $https ]]; then serve_https; fi
   start_service
   /usr/local/sbin/edge-mdns on
   sync # after a power cut, files that are not on the disk yet are empty: the authority, its key, the settings of the broker
-  summary
+  installation summary ${restored:+"$restored/settings"}
 }
 
 say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
 # In a session of its own: a program of the service's user could type commands into root's terminal.
 as_edge() { setsid --wait setpriv --reuid=edge --regid=edge --clear-groups --no-new-privs "$@"; }
+
+# A step in tested Python, once it is installed: edge/operations/root/installation.py of this checkout or package.
+installation() {
+  local code
+  for code in "$checkout" "$checkout"/lib/python3*/site-packages; do [[ ! -d $code/edge/operations/root ]] || break; done
+  python3 -I -S -B -c 'import sys; sys.path.append(sys.argv.pop(1))
+from edge.operations.root.installation import main; main()' "$code" "$here" "$@"
+}
 
 # Check for all conflicts before changing anything.
 check_machine() {
@@ -138,7 +146,7 @@ check_publisher() {
 
 # Read known names only; nothing in the file is executed.
 read_answers() {
-  organization='' email='' password='' http_port='' mqtt_port='' broker='' https_name='' network_name=''
+  organization='' email='' password='' http_port='' mqtt_port='' https_name='' network_name=''
   https_port=443 redirect_port=80 mqtts_port=8883
   [[ -n $1 ]] || return 0
   if [[ -f $1 ]]; then chmod 0600 "$1"; fi # contains a password
@@ -207,25 +215,6 @@ put_settings_back() {
   done
 }
 
-# Take the names of the old box, which the certificate, readers and labels use. A file of an earlier release has none; the
-# network name is then that of the labels.
-take_names() {
-  local line name='' network_name='' own
-  own=" $(ip -o addr show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4 }' | paste -sd ' ') "
-  while IFS= read -r line; do
-    case $line in
-      HOSTNAME=*) name=${line#*=} ;;
-      NETWORK_NAME=*) network_name=$(name_of "${line#*=}") ;;
-      ADDRESSES=*) for line in ${line#*=}; do [[ $own = *" $line "* ]] || old_addresses+=" $line"; done ;;
-    esac
-  done < <(cat "$restored/settings/names" 2>/dev/null || sed -nE 's|^public_url = "https?://([^/:"]*)\.local[/:"].*|NETWORK_NAME=\1|p' "$settings/edge.toml")
-  if is_name "${name%%.*}" && [[ $name =~ ^[A-Za-z0-9.-]+$ && $name != "$(hostname)" ]]; then
-    if grep -q '^127\.0\.1\.1' /etc/hosts; then sed -i "s/^127\.0\.1\.1.*/127.0.1.1 $name/" /etc/hosts; else echo "127.0.1.1 $name" >>/etc/hosts; fi
-    hostnamectl set-hostname "$name" 2>/dev/null || { echo "$name" >/etc/hostname && hostname "$name"; }
-  fi
-  if is_name "$network_name"; then "$here/edge-mdns" name "$network_name"; fi
-}
-
 # Written as the service, which owns the folder.
 put_data_back() {
   local file name
@@ -274,7 +263,7 @@ write_settings() {
   if [[ -n $publisher && ! $publisher -ef $settings/publisher.pub ]]; then
     install -o root -g root -m 0644 "$publisher" "$settings/publisher.pub"
   fi
-  local secret
+  local secret url
   for secret in mqtt.password signing.key; do
     [[ -s $settings/$secret ]] || (umask 077 && head -c 48 /dev/urandom | base64 -w 0 >"$settings/$secret")
   done
@@ -283,7 +272,8 @@ write_settings() {
     [[ -f $settings/https.conf ]] || https=''
   else
     choose_name
-    sed -e "s|@PUBLIC_URL@|$(public_url)|" -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
+    url=$(installation public-url "${https_name:-$network_name.local}" "${http_port:-8080}" ${https:+"$https_port"})
+    sed -e "s|@PUBLIC_URL@|$url|" -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
       -e "s/@CLIENT_ID@/$(od -An -N8 -tx1 /dev/urandom | tr -d ' ')/" "$here/edge.toml" >"$settings/edge.toml"
   fi
   chown root:edge "$settings"/{edge.toml,mqtt.password,signing.key}
@@ -308,21 +298,6 @@ choose_name() {
 name_of() { local name=${1,,}; echo "${name%.local}"; }
 is_name() { local LC_ALL=C; [[ $1 =~ ^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$ ]]; }
 
-public_url() {
-  local name=${https_name:-$network_name.local}
-  if [[ -z $https ]]; then echo "http://$name:${http_port:-8080}"
-  elif [[ $https_port = 443 ]]; then echo "https://$name"
-  else echo "https://$name:$https_port"; fi
-}
-
-read_settings() {
-  local values
-  values=$(/usr/local/bin/edge config)
-  http_port=$(sed -n 's/^http\.listen = .*://p' <<<"$values")
-  broker=$(sed -n 's/^mqtt\.broker = //p' <<<"$values")
-  mqtt_port=$(sed -n 's/.*:\([0-9]*\)$/\1/p' <<<"$broker")
-}
-
 make_site() {
   say "Site"
   local organizations
@@ -337,39 +312,6 @@ make_site() {
   else
     /usr/local/bin/edge init --org "$organization" --email "$email"
   fi
-}
-
-# A quarter of the memory in bytes, at least 128 MB and at most 1 GB.
-broker_memory() {
-  local quarter
-  quarter=$(($(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo) * 1024 / 4))
-  ((quarter >= 128000000)) || quarter=128000000
-  ((quarter <= 1000000000)) || quarter=1000000000
-  echo "$quarter"
-}
-
-configure_broker() {
-  say "Broker"
-  if [[ $broker != *[@/]127.0.0.1:* && $broker != *[@/]localhost:* ]]; then
-    echo "$broker is not on this box, so mosquitto on this box is not changed"
-    return
-  fi
-  local memory
-  memory=$(broker_memory)
-  sed -e "s/@MQTT_PORT@/$mqtt_port/" -e "s/@MEMORY_LIMIT@/$memory/" -e "s/@QUEUED_BYTES@/$((memory * 2 / 5))/" \
-    -e "s/@QUEUED_MESSAGES@/$((memory / 1000))/" "$here/mosquitto.conf" >/etc/mosquitto/conf.d/edge.conf
-  install -d "$units/mosquitto.service.d"
-  install -m 0644 "$here/mosquitto-check.conf" "$units/mosquitto.service.d/edge.conf"
-  local name
-  for name in edge.passwd edge.acl; do
-    [[ -f /etc/mosquitto/$name ]] || install -o mosquitto -g mosquitto -m 0600 /dev/null "/etc/mosquitto/$name"
-  done
-  /usr/local/bin/edge accounts >/dev/null
-  systemctl daemon-reload
-  systemctl enable --quiet mosquitto
-  "$program/venv/systemd/edge-accounts"
-  systemctl restart mosquitto
-  echo "mosquitto on port $mqtt_port"
 }
 
 serve_https() {
@@ -396,36 +338,6 @@ run_service() {
     journalctl -u edge.service -n 20 --no-pager >&2
     fail "the service did not start. Fix the error above, then run this again"
   }
-}
-
-summary() {
-  local url address addresses scheme=http port=$http_port tls_port
-  url=$(/usr/local/bin/edge config | sed -n 's/^http\.public_url = //p')
-  addresses=$(ip -o -4 addr show scope global 2>/dev/null | awk '{ sub("/.*", "", $4); print $4 }')
-  if [[ -f $settings/https.conf ]]; then
-    scheme=https port=$(sed -n 's/^PORT=//p' "$settings/https.conf") tls_port=$(sed -n 's/^MQTT_PORT=//p' "$settings/https.conf")
-    tls_port=", with TLS mqtts://${addresses%%$'\n'*}:$tls_port"
-  fi
-  case $scheme:$port in https:443 | http:80) port='' ;; *) port=:$port ;; esac
-  say "edge runs on this box and starts with it"
-  url=${url:-$scheme://${addresses%%$'\n'*}$port}
-  echo "  pages, API, labels   $url/"
-  for address in $addresses; do echo "  the same             $scheme://$address$port/   (for phones that cannot resolve the name)"; done
-  for address in $addresses; do echo "  readers              mqtt://$address:$mqtt_port${tls_port:-}"; done
-  if [[ -n $old_addresses ]]; then
-    echo "  The old box had the address$old_addresses. Give this box the same one if readers or handhelds use it"
-  fi
-  "$program/venv/bin/segno" --compact --border 2 "$url/" 2>/dev/null || true
-  cat <<NEXT
-Next:
-  edge reader add ...        set up a reader;  edge account NAME  makes its account at the broker
-  edge doctor                lists problems and their fixes
-  edge-https show            the fingerprint to compare when a device asks whether to trust this box
-  edge backup                makes a backup now; one is made every night
-  journalctl -u edge -f      log of the service
-Labels carry $url for years. For another name (of your DNS): http.public_url, before you print any.
-Settings are in $settings/edge.toml; after a change: systemctl restart edge
-NEXT
 }
 
 uninstall() {

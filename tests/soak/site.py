@@ -173,7 +173,7 @@ def back_up(site: Site) -> str:
 def move_to(first: Site, second: Site) -> Row:
     """Restore the newest backup on a fresh box: all its data is present, and the reader's account works."""
     assert first.reader
-    name = first.box.run("ls /var/lib/edge/backups | tail -1").strip()
+    name = first.box.run("ls /var/lib/edge/backups | grep gz$ | tail -1").strip()  # without marks that pin backups
     sent = first.reader.acknowledged()
     until = int(first.box.run(f"date -d @$(stat -c %Y /var/lib/edge/backups/{name}) +%s%3N"))
     with tempfile.TemporaryDirectory() as folder:
