@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 # In a session of its own: a program of the service's user could type commands into root's terminal.
@@ -20,11 +22,18 @@ _name = "edge"
 
 
 def begin(name: str) -> None:
-    """Name the script, for its messages. A signal ends it, after removing what it has begun."""
+    """Name the script, for its messages. A signal ends it after its temporary files are removed."""
     global _name
     _name = name
     for number in _ENDING:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        signal.signal(number, _end)
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    """End by a signal, as systemd expects of a service that it stops, but clean up before."""
+    signal.signal(number, signal.SIG_DFL)
+    atexit.register(os.kill, os.getpid(), number)
+    sys.exit(128 + number)
 
 
 def ignore_signals() -> None:

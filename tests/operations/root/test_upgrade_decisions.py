@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import http.server
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -168,6 +169,24 @@ def test_a_program_that_is_missing_fails() -> None:
     assert not programs.works("/nonexistent/program")
     assert programs.result("/nonexistent/program").stderr == "/nonexistent/program: No such file or directory"
     assert programs.read("/nonexistent/program") is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_a_script_as_a_signal_but_leaves_no_temporary_files(tmp_path: Path, number: int) -> None:
+    """systemd counts a service that it stops as failed if it ends with an exit code."""
+    code = (
+        "import signal, sys, tempfile; sys.path.append(sys.argv[1]); from edge.operations.root import programs;"
+        " programs.begin('edge-upgrade')\n"
+        "with tempfile.TemporaryDirectory(dir=sys.argv[2]) as folder: print(folder, flush=True); signal.pause()"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        folder = Path(process.stdout.readline().strip())
+        assert folder.is_dir()
+        process.send_signal(number)
+        assert process.wait(30) == -number
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("words", [[], ["--what"], ["one", "two"], ["--check"], ["--build"], ["--use"]])
