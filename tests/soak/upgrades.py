@@ -223,16 +223,19 @@ def power_cut(site: Site, line: str, is_new: bool, number: str, change: str) -> 
 
 
 def begin_upgrade(site: Site, unit: str, line: str) -> None:
-    interrupt(site.box, "/root/hold", line, "hold")
+    interrupt(site.box, "/srv/hold", line, "hold")
     site.box.run(
-        f"systemd-run --quiet --unit={unit} -E PATH=/root/hold:$PATH sh -c"
+        f"systemd-run --quiet --unit={unit} -E PATH=/srv/hold:$PATH sh -c"
         f" '/usr/local/sbin/edge-upgrade {NEW} >{LOG} 2>&1'"
     )
 
 
 def interrupt(box: Box, folder: str, line: str, action: str) -> None:
-    """Make a folder for PATH: with it, edge-upgrade does something before a line of its source. See INTERRUPTED."""
-    held = folder.replace("hold", "held")
+    """Make a folder for PATH: with it, edge-upgrade does something before a line of its source. See INTERRUPTED.
+
+    The service's user must be able to read the folder, too.
+    """
+    held = f"/root/{Path(folder).name.replace('hold', 'held')}"
     python = f"""#!/bin/sh
 case "$*" in *edge.operations.root*)
   export AT={shlex.quote(line)} DO={shlex.quote(action)} HELD={held} FILLED=/root/filled
@@ -292,8 +295,8 @@ def _upgrade_while_filling(site: Site, folder: str, line: str, number: str) -> s
     """Upgrade with a disk that becomes full before a line, and is emptied five seconds later."""
     fresh_release(site.box, number)
     site.watch.begin()
-    interrupt(site.box, "/root/hold", line, f"fill {folder}")
-    said = site.box.run(f"PATH=/root/hold:$PATH edge-upgrade {NEW} 2>&1 || true")
+    interrupt(site.box, "/srv/hold", line, f"fill {folder}")
+    said = site.box.run(f"PATH=/srv/hold:$PATH edge-upgrade {NEW} 2>&1 || true")
     filled = site.box.run("ls /root")
     time.sleep(5)
     site.box.run(f"rm -f {folder}/filler {folder}/rest")
@@ -339,17 +342,17 @@ def cut_twice(site: Site, number: str) -> str:
     fresh_release(site.box, number, add_table("twice"))
     begin_upgrade(site, f"upgrade-{number}", STEPS["before it is looked at"][0])
     wait_for(site.box, "test -e /root/held", 900)
-    interrupt(site.box, "/root/hold2", WAYS_BACK["its WAL removed, not yet itself put back"], "hold")
+    interrupt(site.box, "/srv/hold2", WAYS_BACK["its WAL removed, not yet itself put back"], "hold")
     site.box.run(
         "mkdir -p /etc/systemd/system/edge-upgrade.service.d;"
-        " printf '[Service]\\nEnvironment=PATH=/root/hold2:/usr/sbin:/usr/bin:/sbin:/bin\\n'"
+        " printf '[Service]\\nEnvironment=PATH=/srv/hold2:/usr/sbin:/usr/bin:/sbin:/bin\\n'"
         " >/etc/systemd/system/edge-upgrade.service.d/hold.conf"
     )
     site.box.power_cut()
     with suppress(subprocess.CalledProcessError):  # it waits for the end of the boot, which is held up
         site.box.boot()
     wait_for(site.box, "test -e /root/held2", 60)
-    site.box.run("rm -r /root/hold2")  # the third try goes on
+    site.box.run("rm -r /srv/hold2")  # the third try goes on
     said = after_cut(site, before, number, is_new=False)
     site.box.run("rm -r /etc/systemd/system/edge-upgrade.service.d /root/held2; systemctl daemon-reload")
     return said
