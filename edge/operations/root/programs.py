@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import io
 import os
 import signal
 import subprocess
@@ -27,6 +28,9 @@ def begin(name: str) -> None:
     _name = name
     for number in _ENDING:
         signal.signal(number, _end)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of readers may have letters that a terminal lacks
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

@@ -165,6 +165,17 @@ def test_two_releases_of_one_second_have_folders_of_their_own(tmp_path: Path, mo
     assert releases._new_folder() == tmp_path / "20260101T000000Z-2"
 
 
+def test_letters_that_a_terminal_lacks_end_nothing() -> None:
+    code = (
+        "import sys; sys.path.append(sys.argv[1]); from edge.operations.root import programs;"
+        " programs.begin('edge-upgrade'); programs.say('reader \\u2192'); programs.fail('dock \\u2192')"
+    )
+    command = [sys.executable, "-I", "-S", "-X", "utf8=0", "-c", code, str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"LC_ALL": "C"})
+    assert (done.stdout, done.stderr) == ("reader \\u2192\n", "edge-upgrade: dock \\u2192\n")
+    assert done.returncode == 1
+
+
 def test_a_program_that_is_missing_fails() -> None:
     assert not programs.works("/nonexistent/program")
     assert programs.result("/nonexistent/program").stderr == "/nonexistent/program: No such file or directory"
