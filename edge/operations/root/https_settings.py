@@ -9,6 +9,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from edge.operations.root.programs import sync
+
 SETTINGS = Path("/etc/edge")
 CHOSEN = SETTINGS / "https.conf"
 TOML = SETTINGS / "edge.toml"
@@ -102,8 +104,11 @@ def write_toml(text: str) -> None:
     if text == TOML.read_text("utf-8"):
         return
     new = TOML.with_name(f"{TOML.name}.new")
+    new.unlink(missing_ok=True)
+    new.touch(0o600)  # it may contain secrets
     new.write_text(text, "utf-8")
-    shutil.copymode(TOML, new)
     owner = TOML.stat()
     os.chown(new, owner.st_uid, owner.st_gid)
+    shutil.copymode(TOML, new)
+    sync(new)
     new.replace(TOML)
