@@ -89,7 +89,7 @@ STEPS = {
     "no way back, the copy still there": ('as_edge("rm", "-f", COPY)', True),
     "no way back, the mark still there": ('as_edge("rm", "-f", PENDING)', True),
     "before it is ready": ("unanswered(base, _READY_SECONDS", True),
-    "at the end": ('works("systemctl", "enable"', True),
+    "at the end": ('works("systemctl", "start", *_TIMERS)', True),
     "old releases half removed": ("if other not in kept:", True),
 }
 # Disks that fill up during the upgrade: file system, and the line before which it becomes full.

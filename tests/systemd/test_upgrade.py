@@ -397,7 +397,7 @@ def test_a_release_that_does_not_start_is_reported_and_rolled_back(computer: Com
         ("STATE.unlink()", OLD),
         ('as_edge("rm", "-f", COPY)', NEW),
         ('as_edge("rm", "-f", PENDING)', NEW),
-        ('works("systemctl", "enable"', NEW),
+        ('works("systemctl", "start", *_TIMERS)', NEW),
     ],
 )
 def test_after_a_power_cut_one_release_runs_with_its_own_database(computer: Computer, at: str, expected: str) -> None:

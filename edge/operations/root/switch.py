@@ -95,9 +95,20 @@ def _put_on_probation(release: Path, previous: Previous, trial: Trial) -> None:
             go_back(f"there is no room in {PROGRAM} to watch the release", release)
         warn(f"The new release is not watched, because there was no room in {PROGRAM}.")
     STATE.unlink(missing_ok=True)
-    works("systemctl", "enable", "--quiet", "--now", *_TIMERS)
-    works("systemctl", "enable", "--quiet", "edge-probation")
+    enable(*_TIMERS, "edge-probation")
+    works("systemctl", "start", *_TIMERS)
     works("systemctl", "start", "--no-block", "edge-probation")
+
+
+def enable(*units: str) -> None:
+    """Enable the units that are not enabled yet.
+
+    systemctl then reloads systemd, which meanwhile misses changes of files. The service has just started and may write
+    the accounts of readers, which edge-accounts.path waits for.
+    """
+    missing = [unit for unit in units if not works("systemctl", "is-enabled", "--quiet", unit)]
+    if missing:
+        works("systemctl", "enable", "--quiet", *missing)
 
 
 def _remove_releases_except(*kept: Path) -> None:

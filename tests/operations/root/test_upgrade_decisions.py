@@ -15,7 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from edge.operations.root import edge_upgrade, kept_database, places, programs, releases, service, tried_release, watch
+from edge.operations.root import (
+    edge_upgrade,
+    kept_database,
+    places,
+    programs,
+    releases,
+    service,
+    switch,
+    tried_release,
+    watch,
+)
 from edge.operations.root.places import Previous, note, noted
 from edge.operations.root.tried_release import Trial, forecast, parse_trial
 from tests.soak import upgrades
@@ -163,6 +173,18 @@ def test_two_releases_of_one_second_have_folders_of_their_own(tmp_path: Path, mo
     assert first == tmp_path / "20260101T000000Z"
     first.mkdir()
     assert releases._new_folder() == tmp_path / "20260101T000000Z-2"
+
+
+def test_systemd_is_not_reloaded_if_all_units_are_enabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it reloads it misses that the service writes accounts of readers: mosquitto kept the old ones."""
+    program, calls = tmp_path / "systemctl", tmp_path / "calls"
+    program.write_text(f'#!/bin/sh\necho "$*" >>{calls}\n[ "$1 $3" != "is-enabled edge-drill.timer" ]\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    switch.enable("edge-backup.timer", "edge-doctor.timer")
+    assert {line.split()[0] for line in calls.read_text().splitlines()} == {"is-enabled"}
+    switch.enable("edge-backup.timer", "edge-drill.timer")
+    assert calls.read_text().splitlines()[-1] == "enable --quiet edge-drill.timer"
 
 
 def test_letters_that_a_terminal_lacks_end_nothing() -> None:
