@@ -57,7 +57,8 @@ def read_names(settings: Path, toml: Path) -> Names:
 def take_names(names: Names, mdns: Path) -> None:
     """Give this box the names of the old one."""
     if names.hostname and names.hostname != hostname():
-        HOSTS.write_text(with_own_name(HOSTS.read_text("utf-8"), names.hostname), "utf-8")
+        hosts = HOSTS.read_text("utf-8") if HOSTS.is_file() else ""  # a minimal Debian has none
+        HOSTS.write_text(with_own_name(hosts, names.hostname), "utf-8")
         if not works("hostnamectl", "set-hostname", names.hostname):
             HOSTNAME.write_text(f"{names.hostname}\n", "utf-8")
             must("hostname", names.hostname)

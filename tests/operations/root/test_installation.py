@@ -80,6 +80,9 @@ def test_names_are_taken_with_the_programs_of_debian(
     assert calls.read_text().splitlines() == taken
     assert (tmp_path / "hosts").read_text() == "127.0.1.1 box1\n"
     assert (tmp_path / "etc-hostname").exists() == (not has_hostnamectl)
+    (tmp_path / "hosts").unlink()
+    old_box.take_names(Names("box1", "", ()), tmp_path / "edge-mdns")
+    assert (tmp_path / "hosts").read_text() == "127.0.1.1 box1\n"
     calls.write_text("")
     old_box.take_names(Names("new", "", ()), tmp_path / "edge-mdns")
     assert calls.read_text() == ""
