@@ -40,7 +40,13 @@ class Chosen(NamedTuple):
 def chosen() -> Chosen:
     """Return the present choice. Raises FileNotFoundError if HTTPS is off."""
     values = dict(line.split("=", 1) for line in CHOSEN.read_text("utf-8").splitlines() if "=" in line)
-    return Chosen(values["PORT"], values["REDIRECT_PORT"], values["MQTT_PORT"], tuple(values.get("NAMES", "").split()))
+    usual = Chosen()
+    return Chosen(
+        values.get("PORT", usual.port),
+        values.get("REDIRECT_PORT", usual.redirect_port),
+        values.get("MQTT_PORT", usual.mqtt_port),
+        tuple(values.get("NAMES", "").split()),
+    )
 
 
 class PublicUrl(NamedTuple):

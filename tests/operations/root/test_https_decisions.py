@@ -93,6 +93,8 @@ def test_the_choice_is_that_of_the_options(tmp_path: Path, monkeypatch: pytest.M
     assert edge_https.choice(["--as-before"]) == new
     assert edge_https.choice(["--as-before", "--port", "443"]).suffix == ""
     assert edge_https.choice([]) == Chosen()
+    (tmp_path / "https.conf").write_text("PORT=8443\nOTHER=1\n")
+    assert edge_https.choice(["--as-before"]) == Chosen(port="8443")
 
 
 @pytest.mark.parametrize(
