@@ -52,6 +52,7 @@ SECTIONS = {
     "/keys/<key_id>/revoke": "api#keys-and-tokens",
     "/keys/new": "api#keys-and-tokens",
     "/labels": "office#labels",
+    "/labels/documents/<document_id>": "office#labels",
     "/labels/printer": "office#label-printer",
     "/locations": "office#locations",
     "/locations/<int:location_id>": "office#locations",

@@ -47,6 +47,7 @@ NO_PAGES = {
     "/import/<job_id>/results.csv": "file",
     "/import/template/<kind>.csv": "file",
     "/labels.pdf": "file",
+    "/labels/documents/<document_id>.pdf": "file",
     "/locations/<int:location_id>/now": "part of a page",
     "/locations/<int:location_id>/plan/image": "file",
     "/alerts/now": "part of a page",
