@@ -25,10 +25,10 @@ from edge.operations.root.installed_files import flush, install_units, point_to
 from edge.operations.root.places import PENDING, PROBATION, STATE, VENV, unpin
 from edge.operations.root.programs import alone, as_edge, begin, fail, say, works
 from edge.operations.root.releases import build
+from edge.operations.root.rollback import back, resume
 from edge.operations.root.switch import switch
 from edge.operations.root.tried_release import accept_publisher, forecast, opened, try_release
 from edge.operations.root.watch import end_probation, version, watch, watch_seconds
-from edge.operations.root.way_back import back, resume
 
 _USAGE_LINES = 10
 _FLAGS = {"--check", "--older", "--unsigned"}

@@ -26,9 +26,9 @@ from edge.operations.root.places import (
     warn,
 )
 from edge.operations.root.programs import AS_EDGE, as_edge, fail, ignore_signals, result, works
+from edge.operations.root.rollback import go_back
 from edge.operations.root.service import PAGES, address, reason, save_broker, unanswered
 from edge.operations.root.tried_release import Trial, Tried
-from edge.operations.root.way_back import go_back
 
 _READY_SECONDS = 45
 _ANSWER_SECONDS = 5

@@ -8,7 +8,7 @@ from typing import NoReturn
 from edge.operations.root import kept_database
 from edge.operations.root.places import PREVIOUS, PROBATION, READS, VENV, Previous, noted, program_of, unpin, warn
 from edge.operations.root.programs import AS_EDGE, alone, as_edge, fail, last_line, result, say
-from edge.operations.root.way_back import return_from_probation
+from edge.operations.root.rollback import return_from_probation
 
 _BY_SIGNAL = range(129, 144)  # exit codes of a shell for a program that a signal ended
 
