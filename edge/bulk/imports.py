@@ -10,6 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -91,7 +92,8 @@ def write_some(job: BulkJob, until: float, most: int) -> bool:
         records = _next_records(job, TOGETHER)
         if not records:
             return True
-        outcomes = _written(job, next(parts_of(records, _rows_of, WRITTEN_TOGETHER, ROWS_OF_STEP)))
+        size = partial(import_kinds.size_of, job.change.field)
+        outcomes = _written(job, next(parts_of(records, size, WRITTEN_TOGETHER, ROWS_OF_STEP)))
         execute_many(
             "UPDATE bulk_job_row SET result = ?1, reason = ?2, external_key = ?3, "
             "record = iif(?1 = 'faulty', record, NULL) WHERE job_id = ?4 AND line = ?5",
@@ -100,10 +102,6 @@ def write_some(job: BulkJob, until: float, most: int) -> bool:
         if time.monotonic() > until:
             break
     return not _next_records(job, 1)
-
-
-def _rows_of(record: NewRecord) -> int:
-    return 1 + len(record.tags)
 
 
 def _written(job: BulkJob, records: Sequence[NewRecord]) -> list[Outcome]:

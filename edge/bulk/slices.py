@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from edge.bulk import asset_changes, bulk_jobs, imports
+from edge.bulk import asset_changes, bulk_jobs, import_kinds, imports
 from edge.bulk.asset_changes import Action, reason_of
 from edge.bulk.bulk_jobs import BulkJob
 from edge.database.connection import database, execute, execute_many, writing
@@ -77,7 +77,8 @@ def _write(job: BulkJob, until: float) -> None:
 
 def _is_permitted(job: BulkJob) -> bool:
     person = people.find_person(job.organization_id, job.person_id)
-    return person is not None and person.disabled_at is None and RANK[Role(person.role)] >= RANK[Role.EDITOR]
+    required = import_kinds.role_for(job.change.field) if job.is_import else Role.EDITOR
+    return person is not None and person.disabled_at is None and RANK[Role(person.role)] >= RANK[required]
 
 
 def _next_assets(job: BulkJob) -> list[int]:

@@ -1,4 +1,4 @@
-"""Bulk operations on readers: add them with accounts from a table, and renew all passwords."""
+"""Bulk operations on readers: set them up from a table, with accounts for new ones, and renew all passwords."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from typing import NamedTuple
 from edge.audit.actors import Actor
 from edge.database.connection import all_or_none
 from edge.errors import Conflict, Invalid, NotFound
-from edge.readers import broker_accounts, readers
+from edge.readers import broker_accounts, reader_import, readers
 from edge.readers.broker_files import issue_account
+from edge.readers.reader_import import State
+from edge.readers.reader_table import load
 from edge.readers.readers import ReaderRow
-
-
-class ReaderLine(NamedTuple):
-    """A reader in a line of a table."""
-
-    line: int
-    name: str
-    topic: str
-    format: str
-    location_id: int | None
-    min_rssi: float | None
+from edge.records.csv_import import NewRecord, Outcome
+from edge.validation.packed_texts import unpack
 
 
 class Credentials(NamedTuple):
@@ -32,9 +25,22 @@ class Credentials(NamedTuple):
     password: str
 
 
-def add_readers(actor: Actor, lines: Sequence[ReaderLine], broker: str) -> list[Credentials]:
-    """Add all readers with their accounts in one transaction. Raises Invalid with the first line that fails."""
-    return all_or_none(partial(_add_reader, actor, line, broker) for line in lines)
+class Imported(NamedTuple):
+    """What an import did. `made`: new readers. `changed`: number of rows that changed a reader or an antenna."""
+
+    made: Sequence[Credentials]
+    changed: int
+
+
+def import_readers(actor: Actor, records: Sequence[NewRecord], broker: str) -> Imported:
+    """Add or change all readers of a table in one transaction. New ones get accounts.
+
+    Raises Invalid with the first line that fails.
+    """
+    state = load(actor.organization_id)
+    done = all_or_none(partial(_import_reader, actor, record, state, broker) for record in records)
+    made = [credentials for _, credentials in done if credentials]
+    return Imported(made, sum(outcome.result == "changed" for outcome, _ in done))
 
 
 def renew_passwords(actor: Actor, broker: str) -> list[Credentials]:
@@ -44,19 +50,21 @@ def renew_passwords(actor: Actor, broker: str) -> list[Credentials]:
     return all_or_none(partial(_new_password, actor, row, broker) for row in own)
 
 
-def _add_reader(actor: Actor, line: ReaderLine, broker: str) -> Credentials:
+def _import_reader(actor: Actor, record: NewRecord, state: State, broker: str) -> tuple[Outcome, Credentials | None]:
     try:
-        row = readers.add_reader(
-            actor,
-            name=line.name,
-            topic=line.topic,
-            format=line.format,
-            location_id=line.location_id,
-            min_rssi=line.min_rssi,
-        )
+        [outcome] = reader_import.write_readers(actor, [record], state)
     except (Invalid, Conflict, NotFound) as error:
-        raise Invalid.one("file", "invalid_value", f"Line {line.line}: {error}. Nothing was added") from error
-    return _new_password(actor, row, broker)
+        raise _failed(record.line, str(error)) from error
+    if outcome.result == "faulty":
+        raise _failed(record.line, unpack(outcome.reason))
+    if outcome.result != "created":
+        return outcome, None
+    reader = state[outcome.external_key]
+    return outcome, _new_password(actor, readers.get_reader(actor.organization_id, reader.id), broker)
+
+
+def _failed(line: int, reason: str) -> Invalid:
+    return Invalid.one("file", "invalid_value", f"Line {line}: {reason}. Nothing was changed")
 
 
 def _new_password(actor: Actor, row: ReaderRow, broker: str) -> Credentials:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -64,6 +64,14 @@ class AntennaRow(NamedTuple):
     is_enabled: bool
 
 
+class UsedTopics(NamedTuple):
+    """The topics of a reader, which those of others must not overlap."""
+
+    organization_id: int
+    name: str
+    topics: Sequence[str]
+
+
 class Placement(Struct, frozen=True):
     """Settings of an antenna or a reader. `min_rssi`: signal threshold in dBm. `rssi_offset`: in dB.
 
@@ -112,7 +120,7 @@ def add_reader(
     check_clock(clock_setting)
     with acting(actor) as act:
         organization_id = actor.organization_id
-        _check_name(organization_id, name)
+        _check_free_name(organization_id, name)
         _check_topic(organization_id, topic)
         if status_topic:
             check_filter(status_topic)
@@ -177,7 +185,7 @@ def change_reader(
         if "clock_setting" in changes:
             check_clock(changes["clock_setting"])
         if "name" in changes:
-            _check_name(actor.organization_id, changes["name"], except_id=reader_id)
+            _check_free_name(actor.organization_id, changes["name"], except_id=reader_id)
         if "location_id" in changes:
             _check_location(actor.organization_id, changes["location_id"])
         after = before._replace(**changes, updated_at=clock.now())
@@ -311,21 +319,36 @@ WHERE reader.deleted_at IS NULL
 """
 
 
-def _check_name(organization_id: int, name: str, except_id: int = 0) -> None:
+def check_name(name: str) -> None:
+    """Raise Invalid unless a reader can have this name."""
     if not 1 <= len(name) <= MAX_NAME or name != name.strip():
         message = fill(N_("name must have 1 to %(most)s characters and no leading or trailing spaces"), most=MAX_NAME)
         raise Invalid.one("name", "invalid_value", message)
+
+
+def _check_free_name(organization_id: int, name: str, except_id: int = 0) -> None:
+    check_name(name)
     if any(row.name == name and row.id != except_id for row in list_readers(organization_id)):
         raise Conflict(fill(N_("a reader called %(name)s already exists"), name=name))
 
 
-def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
-    """Raise Conflict if the topic overlaps a topic of another reader or another organization."""
-    check_owned(organization_id, topic)
+def used_topics(except_id: int = 0) -> Iterator[UsedTopics]:
+    """Yield the topics of the live readers of all organizations. To compare topics only."""
     live = Reader.deleted_at.is_null() & (Reader.id != except_id)
     columns = (Reader.organization_id, Reader.name, Reader.topic, Reader.status_topic)
-    for owner, name, *others in rows(Reader.select(*columns).where(live)):
-        for other in filter(None, others):
+    for owner, name, *topics in rows(Reader.select(*columns).where(live)):
+        yield UsedTopics(owner, name, [topic for topic in topics if topic])
+
+
+def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
+    check_topic(organization_id, topic, used_topics(except_id))
+
+
+def check_topic(organization_id: int, topic: str, used: Iterable[UsedTopics]) -> None:
+    """Raise Conflict if the topic overlaps a topic of another reader, another organization or an output."""
+    check_owned(organization_id, topic)
+    for owner, name, others in used:
+        for other in others:
             if overlap(topic, other):
                 is_own = owner == organization_id
                 raise Conflict(

@@ -32,6 +32,7 @@ from edge.readers import (
     dead_letters,
     dismissals,
     location_corrections,
+    reader_import,
     readers,
     sled_scans,
     sleds,
@@ -595,6 +596,12 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "csv_import.write_records": (
         lambda on: csv_import.write_records(on.ada, "asset", [NewRecord(2, "K", {"name": "New"})]),
         "asset.created", "New (K)",
+    ),
+    "reader_import.write_readers": (
+        lambda on: reader_import.write_readers(
+            on.ada, [NewRecord(2, "Gate", {"topic": "site/gate", "format": "edge"})]
+        ),
+        "reader.created", "Gate",
     ),
     "csv_import_tags.write_tags": (
         lambda on: csv_import_tags.write_tags(

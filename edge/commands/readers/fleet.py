@@ -10,14 +10,14 @@ from pathlib import Path
 import click
 
 from edge.audit.actors import Actor
-from edge.commands.context import Setup, for_actor, location_id_of
+from edge.commands.context import Setup, for_actor
 from edge.commands.readers.broker_accounts import write_accounts
-from edge.errors import Invalid, NotFound, SetupError
-from edge.formats.registry import check_format
+from edge.errors import SetupError
 from edge.readers import fleet
-from edge.validation import csv_text, values
+from edge.readers.reader_rows import records_of
+from edge.readers.reader_table import COLUMNS
+from edge.validation import csv_text
 
-COLUMNS = ("name", "topic", "format", "location", "min_rssi")
 MOST = 1_000
 
 
@@ -29,22 +29,23 @@ MOST = 1_000
 @for_actor
 @click.pass_obj
 def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> None:
-    """Set up all readers of a CSV file, with their accounts, or none of them.
+    """Set up all readers of a CSV file, or none of them. New ones get accounts.
 
-    Its columns are name, topic, format, location (an external key) and min_rssi; the last two may be missing.
+    Its columns are those of the export of readers; only the name is required, for new readers also topic and format.
+    An empty cell changes nothing.
     """
     text = csv_text.decode(file.read_bytes())
-    lines = csv_text.lines(text, COLUMNS, ("name", "topic", "format"))
+    lines = csv_text.lines(text, COLUMNS, ("name",))
     if not 1 <= len(lines) <= MOST:
-        raise SetupError(f"{file} has {len(lines)} readers; 1 to {MOST} can be added at once")
-    described = [_parse_line(actor.organization_id, line) for line in lines]
+        raise SetupError(f"{file} has {len(lines)} rows; 1 to {MOST} can be imported at once")
+    records = records_of(lines, is_exact=False)
     with _new_file(accounts) as descriptor:
-        made = fleet.add_readers(actor, described, setup.config.mqtt_broker)
-        _write(descriptor, made)
+        done = fleet.import_readers(actor, records, setup.config.mqtt_broker)
+        _write(descriptor, done.made)
     write_accounts(setup.config)
-    click.echo(
-        f"Added {len(made)} readers. Users and passwords are in {accounts}; delete the file once they are entered."
-    )
+    changed = f" and changed {done.changed}" if done.changed else ""
+    advice = f"Users and passwords are in {accounts}; delete the file once they are entered."
+    click.echo(f"Added {len(done.made)} readers{changed}. {advice}")
 
 
 @click.command("renew-passwords")
@@ -63,20 +64,6 @@ def renew_passwords(setup: Setup, actor: Actor, accounts: Path, is_confirmed: bo
         _write(descriptor, made)
     write_accounts(setup.config)
     click.echo(f"{len(made)} accounts have new passwords in {accounts}; delete the file once they are entered.")
-
-
-def _parse_line(organization_id: int, line: csv_text.Line) -> fleet.ReaderLine:
-    cells = line.cells
-    key, weakest = cells.get("location", ""), cells.get("min_rssi", "")
-    if line.fault:
-        raise Invalid.one("file", "invalid_value", line.fault)
-    try:
-        check_format(cells["format"], None)
-        location_id = location_id_of(organization_id, key)
-        min_rssi = values.signal_strength("min_rssi", weakest)
-    except (Invalid, NotFound) as error:
-        raise Invalid.one("file", "invalid_value", f"Line {line.number}: {error}") from error
-    return fleet.ReaderLine(line.number, cells["name"], cells["topic"], cells["format"], location_id, min_rssi)
 
 
 @contextmanager

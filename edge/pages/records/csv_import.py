@@ -1,4 +1,4 @@
-"""Import of assets, locations and tags from a table: template, columns, dry run and start. Progress: see `bulk`."""
+"""Import of records and readers from a table: template, columns, dry run and start. Progress: see `bulk`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from edge.bulk import imports
+from edge.bulk import import_kinds, imports
 from edge.errors import Conflict, EdgeError, Unavailable
 from edge.memory_budget import WORK
 from edge.pages.csv_download import table_file
 from edge.pages.forms import Errors, errors_of
-from edge.pages.guard import MAX_UPLOAD, actor, current_session, pages, require_role
+from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
 from edge.pages.polling import fragment
 from edge.pages.records import csv_import_jobs
 from edge.pages.records.csv_import_jobs import Job
@@ -38,7 +38,7 @@ from edge.validation import xlsx
 from edge.validation.encodings import ENCODINGS
 from edge.validation.packed_texts import unpack
 
-KINDS = {"asset": N_("Assets"), "location": N_("Locations"), "tag": N_("Tags")}
+KINDS = {"asset": N_("Assets"), "location": N_("Locations"), "tag": N_("Tags"), "reader": N_("Readers")}
 SEPARATOR_NAMES = {"": "Excel", ",": N_("comma"), ";": N_("semicolon"), "\t": N_("tab"), "|": N_("vertical bar")}
 EMPTY_CELLS = {
     "keep": N_("change nothing; tags are added"),
@@ -60,6 +60,7 @@ def check_import() -> AnyResponse | tuple[str, int]:
     kind, file = request.form.get("kind", ""), request.files.get("file")
     if kind not in KINDS:
         abort(400, gettext("Choose what to import."))
+    _check_role(kind)
     if file is None or not file.filename:
         return _form({"file": gettext("Choose a file")}), 400
     return _checked(kind, file.read(), is_exact=request.form.get("empty") == "clear")
@@ -220,7 +221,14 @@ def errors_file(names: Sequence[str], rows: Iterable[tuple[str, Mapping[str, str
 
 def _job(job_id: str) -> Job:
     gone = gettext("This import has expired. Upload the file again.")
-    return csv_import_jobs.find(current_session().organization_id, job_id) or abort(404, gone)
+    job = csv_import_jobs.find(current_session().organization_id, job_id) or abort(404, gone)
+    _check_role(job.kind)
+    return job
+
+
+def _check_role(kind: str) -> None:
+    if not has_role(import_kinds.role_for(kind)):
+        abort(403)
 
 
 def _labels(job: Job) -> dict[str, object]:
@@ -241,7 +249,7 @@ def _form(errors: Errors) -> str:
     return render_template(
         "records/import.html",
         errors=errors,
-        kinds=_translated(KINDS),
+        kinds={kind: gettext(name) for kind, name in KINDS.items() if has_role(import_kinds.role_for(kind))},
         kind=request.values.get("kind", "asset"),
         empty=request.values.get("empty", "keep"),
         empty_cells=_translated(EMPTY_CELLS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edge.audit.actors import Actor
@@ -25,12 +25,22 @@ from edge.pages.records.csv_import_rows import (
     table_of_workbook,
 )
 from edge.people.secrets import new_token
+from edge.readers import reader_rows
 from edge.records.csv_import import NewRecord, Outcome
 from edge.texts import N_
+from edge.validation.csv_text import RawRow
 
 log = logging.getLogger(__name__)
 
-ROWS = {"tag": csv_import_tag_rows}  # modules that convert rows of this kind; csv_import_rows converts others
+# Functions that convert the rows of each kind.
+ROWS: Mapping[str, Callable[[Reading, Sequence[RawRow], Callable[[int], None]], list[NewRecord]]] = {
+    "asset": csv_import_rows.records_of,
+    "location": csv_import_rows.records_of,
+    "tag": csv_import_tag_rows.records_of,
+    "reader": lambda reading, rows, _: reader_rows.records_of(
+        (row.line(reading.columns) for row in rows), is_exact=reading.is_exact
+    ),
+}
 KEPT = 5
 BYTES_OF_WORKBOOK = 64 * MB  # shared texts and cells, bounded by the checks of edge.validation.xlsx
 KEPT_BYTES = 8 * MB  # total size of remembered files
@@ -135,7 +145,7 @@ def _run(job: Job) -> None:
             _read_workbook(job)
             if job.needs_columns:
                 return
-        records = ROWS.get(job.kind, csv_import_rows).records_of(job.reading, job.table.rows, progress)
+        records = ROWS[job.kind](job.reading, job.table.rows, progress)
         job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
         job.step = N_("Checking")
         checked = import_kinds.check(job.actor.organization_id, job.kind, records, progress)

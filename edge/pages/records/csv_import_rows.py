@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.errors import EdgeError, FieldError, Invalid
 from edge.pages.forms import values_of
+from edge.readers import reader_table
 from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
 from edge.texts import N_, Count, fill
@@ -36,6 +37,7 @@ COLUMNS = {
     "asset": (*_COMMON, "metadata", *TAG_TYPES),
     "location": (*_COMMON, "parent_external_key", *TAG_TYPES),
     "tag": ("kind", "external_key", "tag_type", "value"),  # see csv_import_tag_rows
+    "reader": reader_table.COLUMNS,
 }
 EXAMPLES = {
     "asset": (
@@ -44,8 +46,9 @@ EXAMPLES = {
     ),
     "location": ("DOCK-1", "Dock 1", "", "yes", "", "", "HALL-1", "", "", ""),
     "tag": ("asset", "PALLET-71", "rfid", "3074257BF7194E4000001A85"),
+    "reader": ("Gate 1", "", "site/gate1/reads", "", "edge", "", "auto", "", "-65", "yes", "portal", ""),
 }
-_REQUIRED = {"tag": ("external_key", "tag_type", "value")}  # columns; others need a key or a name
+_REQUIRED = {"tag": ("external_key", "tag_type", "value"), "reader": ("name",)}  # columns; others need a key or a name
 _OWN = ("error", "line")  # columns of the file of errors, which are not imported
 _CREATE = {"asset": bodies.ASSET_CREATE, "location": bodies.LOCATION_CREATE}
 _DATE = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})(.*)")  # as spreadsheets in many languages show it

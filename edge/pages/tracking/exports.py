@@ -14,7 +14,7 @@ from edge.pages.records.csv_import_rows import BETWEEN_TAGS, COLUMNS
 from edge.pages.tracking.board import board_filter
 from edge.pages.tracking.past import past_filter
 from edge.people.people import Role
-from edge.readers import ledger
+from edge.readers import ledger, reader_table
 from edge.records import record_export
 from edge.services import services
 from edge.tracking import board, exports, flows, history_engine
@@ -46,11 +46,18 @@ def export_board() -> Response:
 @require_role(Role.VIEWER)
 def export_records(kind: str) -> Response:
     """Return all assets, locations or tags as a table that can be changed and imported again."""
-    columns = COLUMNS.get(kind) or abort(404)
+    columns = COLUMNS[kind] if kind in ("asset", "location", "tag") else abort(404)
     if kind == "tag":
         return table_file("tags.csv", columns, record_export.tag_rows(current_session().organization_id))
     rows = (_cells(record) for record in record_export.rows(current_session().organization_id, kind))
     return table_file(f"{kind}s.csv", columns, ([cells[name] for name in columns] for cells in rows))
+
+
+@pages.get("/export/readers.csv")
+@require_role(Role.ADMINISTRATOR)
+def export_readers() -> Response:
+    """Return all readers and their antennas as a table that can be changed and imported again."""
+    return table_file("readers.csv", reader_table.COLUMNS, reader_table.rows(current_session().organization_id))
 
 
 def _cells(record: record_export.Record) -> dict[str, str]:

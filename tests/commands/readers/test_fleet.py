@@ -63,7 +63,7 @@ def test_fifty_readers_come_with_accounts_and_all_get_new_passwords(store: Path,
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("dock1;site/dock1;edge;NOWHERE;", "Line 3: There is no location NOWHERE"),
+        ("dock1;site/dock1;edge;NOWHERE;", "Line 3: there is no location NOWHERE"),
         ("dock1;site/dock1;unheard;DOCK-1;", "Line 3: "),
         ("dock1;site/#/x;edge;DOCK-1;", "Line 3: "),
         ("dock0;site/dock1;edge;DOCK-1;", "Line 3: "),
@@ -78,6 +78,17 @@ def test_one_line_that_cannot_be_added_is_named_and_nothing_is(
     assert message in str(result.exception)
     assert list_readers(list_organizations()[0].id) == []
     assert not (store / "out.csv").exists()
+
+
+def test_readers_that_exist_are_changed_and_keep_their_passwords(store: Path, organization: int) -> None:
+    edge(store, "reader", "import", str(table(store, "dock0;site/dock0;edge;;")), "--accounts", str(store / "1.csv"))
+    hashes = (store / "broker" / "passwd").read_text()
+    file = table(store, "dock0;;;DOCK-1;-60")
+    result = edge(store, "reader", "import", str(file), "--accounts", str(store / "2.csv"))
+    assert "Added 0 readers and changed 1." in result.output
+    [reader] = list_readers(organization)
+    assert (reader.location_id is None, reader.min_rssi, reader.topic) == (False, -60, "site/dock0")
+    assert (credentials(store / "2.csv"), (store / "broker" / "passwd").read_text()) == ({}, hashes)
 
 
 def test_a_file_that_is_there_is_not_overwritten(store: Path, organization: int) -> None:
