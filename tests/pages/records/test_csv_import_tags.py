@@ -82,7 +82,13 @@ def test_tags_that_are_not_listed_are_detached(sign_in_as: SignIn, cast: Cast) -
     ]  # fmt: skip
 
 
-def test_records_exchange_their_tags(sign_in_as: SignIn, cast: Cast) -> None:
+@pytest.mark.parametrize("together", [1, 50])
+def test_records_exchange_their_tags(
+    sign_in_as: SignIn, cast: Cast, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the rows are checked and written in different parts."""
+    monkeypatch.setattr(imports, "TOGETHER", together)
+    monkeypatch.setattr(csv_import_tags, "CHECKED_TOGETHER", together)
     make(cast, "A", "AA01")
     make(cast, "B", "BB01")
     put(sign_in_as(Role.EDITOR), b"asset,A,rfid,BB01\nasset,B,rfid,AA01\n")
