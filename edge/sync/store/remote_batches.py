@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from edge.database.connection import execute, execute_many, writing
+from edge.errors import Unavailable
 from edge.sync.store import epochs, site_cursors, sites
 from edge.sync.store.exchange import Cursor
 from edge.tracking import copies, history_engine
@@ -29,8 +30,14 @@ def forget() -> None:
 
 @contextmanager
 def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int) -> Iterator[None]:
-    """Commit the stays written inside with the cursor, and then what follows from them."""
+    """Commit the stays written inside with the cursor, and then what follows from them.
+
+    Raises Unavailable if PostgreSQL is not at the cursor that this hub has, for example after a failover.
+    """
     with history_engine.batches.transaction():
+        if history_engine.batches.lock_site(site_no) not in (None, _as_json(base)):
+            _settled.discard(site_no)
+            raise Unavailable("PostgreSQL has another batch of this site; try again", 1)
         yield
         _settled.discard(site_no)
         effects = history_engine.batches.commit(site_no, _base(base), _as_json(done), horizon)

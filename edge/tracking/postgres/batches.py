@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 from psycopg.types.json import Jsonb
 
 from edge import clock
+from edge.tracking.postgres import pool
 from edge.tracking.postgres.pool import Connection, connected
 
+_LOCKS = 7_203  # of advisory locks, each of one site
 Key = tuple[int, int, int]  # of a row: track, observed_at, seq
 
 
@@ -126,6 +128,13 @@ ON CONFLICT (track, observed_at, seq) DO UPDATE SET seen_for = excluded.seen_for
 WHERE (s.seen_for, s.source, s.delay, s.quality, s.rule, s.rssi) IS DISTINCT FROM
     (excluded.seen_for, excluded.source, excluded.delay, excluded.quality, excluded.rule, excluded.rssi)
 """
+# Made within the batch, because reads should not wait for a standby, as the commit of a new table does.
+_STAGING = """
+CREATE TEMP TABLE IF NOT EXISTS staging (
+    track bigint, observed_at bigint, seq integer, seen_for bigint, source bigint, delay bigint, quality smallint,
+    rule smallint, rssi smallint
+)
+"""
 _COPY = "COPY staging (track, observed_at, seq, seen_for, source, delay, quality, rule, rssi) FROM STDIN"
 
 
@@ -139,6 +148,7 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
         tracks, times, numbers = ([key[column] for key in keys] for column in range(3))
         _run(_DELETE, {"tracks": tracks, "times": times, "numbers": numbers})
     if new_rows:
+        _run(_STAGING)
         _run("TRUNCATE staging")
         with _begun().cursor() as cursor, cursor.copy(_COPY) as copied:
             for key, values in new_rows.items():
@@ -154,6 +164,13 @@ def recount(tracks: Collection[int]) -> None:
 def remove_track(track: int) -> None:
     """Let the hub delete a track after this batch."""
     _batch.gone.append(track)
+
+
+def lock_site(site_no: int) -> list[Any] | None:
+    """Wait for other transactions of the site, such as one that waits for a standby, and return the site's cursor."""
+    _run("SELECT pg_advisory_xact_lock(%(space)s, %(site)s)", {"space": _LOCKS, "site": site_no})
+    rows = _run("SELECT done FROM site_cursor WHERE site = %(site)s", {"site": site_no})
+    return rows[0][0] if rows else None
 
 
 def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effects:
@@ -174,13 +191,21 @@ def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effe
             "effects": Jsonb([sorted(counts.items()), effects.gone_tracks, effects.days]),
         },
     )
-    connection.commit()
+    pool.commit(connection)
     return effects
 
 
 def committed(site_no: int) -> Committed | None:
-    """Return the last batch of a site that PostgreSQL has."""
-    rows = _run("SELECT base, done, horizon, effects FROM site_cursor WHERE site = %(site)s", {"site": site_no})
+    """Return the last batch of a site that PostgreSQL has, confirmed by the synchronous standby.
+
+    It may have been committed without. The standby confirms this update only after everything before it.
+    """
+    with transaction():
+        rows = _run(
+            "UPDATE site_cursor SET horizon = horizon WHERE site = %(site)s RETURNING base, done, horizon, effects",
+            {"site": site_no},
+        )
+        pool.commit(_begun())
     for base, done, horizon, (counts, gone, days) in rows:
         return Committed(base, done, horizon, Effects(dict(counts), gone, days))
     return None
@@ -188,7 +213,7 @@ def committed(site_no: int) -> Committed | None:
 
 def commit_rows() -> None:
     """Commit rows that are of no batch."""
-    _begun().commit()
+    pool.commit(_begun())
 
 
 def note_cursor(site_no: int, cursor: list[Any]) -> None:

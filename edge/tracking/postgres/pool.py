@@ -29,10 +29,12 @@ WAIT_SECONDS = 3.0  # for a connection
 AWAY_SECONDS = 2.0  # between two attempts while it is away; all other requests are refused at once
 STATEMENT_SECONDS = 30
 PART = 5_000  # rows
+COMMIT_SECONDS = 30.0  # until the standby has confirmed
 IDLE_SECONDS = 120  # within a transaction: between its statements the hub writes to its own database
 AWAY = N_("The history is in PostgreSQL, which cannot be reached now. Positions are current. Try again")
 TOO_SLOW = N_("The history is in PostgreSQL, which took too long. Choose a shorter period")
 BUSY = N_("The history is in PostgreSQL, which is busy. Try again")
+UNCONFIRMED = N_("The history is in PostgreSQL, whose standby has not confirmed it. Try again")
 FULL = N_("The history is in PostgreSQL, which has no disk space, memory or connections left. Positions are current")
 
 _lock = threading.Lock()
@@ -148,6 +150,30 @@ def connected() -> Iterator[Connection]:
             raise HistoryUnavailable(FULL) from error
         _note_away(error)
         raise HistoryUnavailable(AWAY) from error
+
+
+def commit(connection: Connection) -> None:
+    """Commit. Raises HistoryUnavailable if the synchronous standby does not confirm it in time.
+
+    PostgreSQL has no time limit for that. Canceled, it commits on the primary only, and says so in a warning.
+    """
+    warnings: list[str] = []
+
+    def note(diagnostic: errors.Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":
+            warnings.append(diagnostic.message_primary or "")
+
+    connection.add_notice_handler(note)
+    timer = threading.Timer(COMMIT_SECONDS, connection.cancel)
+    timer.start()
+    try:
+        connection.commit()
+    finally:
+        timer.cancel()
+        connection.remove_notice_handler(note)
+    if warnings:
+        log.warning("PostgreSQL: %s", warnings[0])
+        raise HistoryUnavailable(UNCONFIRMED)
 
 
 def reason() -> str:

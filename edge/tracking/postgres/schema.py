@@ -36,12 +36,6 @@ _TABLES = (
     "CREATE TABLE edge_history (version integer NOT NULL, dropped bigint[] NOT NULL DEFAULT '{}')",
     f"INSERT INTO edge_history (version) VALUES ({VERSION})",
 )
-_STAGING = """
-CREATE TEMP TABLE IF NOT EXISTS staging (
-    track bigint, observed_at bigint, seq integer, seen_for bigint, source bigint, delay bigint, quality smallint,
-    rule smallint, rssi smallint
-)
-"""
 _LOCK = 7_203_884_512  # any number that other programs do not use for their own advisory locks
 
 
@@ -56,7 +50,6 @@ def prepare(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     row = connection.execute("SELECT version FROM edge_history").fetchone()
     if row is None or row[0] != VERSION:
         raise SetupError("The tables in PostgreSQL are of another release of edge; update edge on this hub")
-    connection.execute(_STAGING)
 
 
 def _exists(connection: psycopg.Connection[tuple[Any, ...]]) -> bool:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 
 from tests.mosquitto import free_port
+from tests.service import wait_for
 
 _numbers = count(1)
 
@@ -30,19 +31,23 @@ def programs() -> Path | None:
 
 
 class Server:
-    """A running server. `user` owns its databases."""
+    """A running server, or the standby of another one. `user` owns its databases."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, of: Server | None = None, **settings: object) -> None:
         found = programs()
         assert found is not None
         self.bin, self.folder, self.port = found, folder / "data", free_port()
+        self._settings = settings
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:  # it refuses to run as root
             account = pwd.getpwnam("postgres")
             self._as = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
             os.chown(folder, account.pw_uid, account.pw_gid)
-        self._run("initdb", "-D", self.folder, "-U", "edge", "-A", "trust", "-N", "--locale=C", "-E", "UTF8")
-        self.start()
+        if of is None:
+            self._run("initdb", "-D", self.folder, "-U", "edge", "-A", "trust", "-N", "--locale=C", "-E", "UTF8")
+            self.start()
+        else:
+            self.follow(of)
 
     def _run(self, program: str, *arguments: str | Path) -> None:
         subprocess.run(
@@ -51,20 +56,36 @@ class Server:
 
     def start(self) -> None:
         options = f"-F -h 127.0.0.1 -p {self.port} -k '' -c max_connections=60"
+        options += "".join(f" -c {name}={value}" for name, value in self._settings.items())
         log = self.folder.parent / "log"
         self._run("pg_ctl", "-D", self.folder, "-l", log, "-w", "-t", "60", "-o", options, "start")
+
+    def follow(self, primary: Server) -> None:
+        """Become a standby, with a new copy of the primary."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        address = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", "edge")
+        self._run("pg_basebackup", *address, "-D", self.folder, "-R", "-X", "stream", "-c", "fast", "-N")
+        self.start()
+
+    def promote(self) -> None:
+        self._run("pg_ctl", "-D", self.folder, "-w", "promote")
 
     def stop(self, mode: str = "fast") -> None:
         self._run("pg_ctl", "-D", self.folder, "-m", mode, "-w", "stop")
 
     def kill(self) -> None:
-        os.kill(int((self.folder / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        """Kill all processes of the server, as a power cut does."""
+        pid = int((self.folder / "postmaster.pid").read_text().split()[0])
+        children = [child for child in _processes() if _parent(child) == pid]
+        for one in (pid, *children):
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+        wait_for(lambda: not {pid, *children} & set(_processes()), 30)
 
     def new_url(self) -> str:
         """Create an empty database and return its URL."""
         name = f"edge_{next(_numbers)}"
-        with closing(psycopg.connect(self.url("postgres"), autocommit=True)) as connection:
-            connection.execute(f"CREATE DATABASE {name}".encode())
+        self.run(f"CREATE DATABASE {name}")
         return self.url(name)
 
     def url(self, name: str) -> str:
@@ -73,9 +94,25 @@ class Server:
     def copy(self, url: str) -> str:
         """Return the URL of a copy of a database that nobody is connected to."""
         name = f"edge_{next(_numbers)}"
-        with closing(psycopg.connect(self.url("postgres"), autocommit=True)) as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {url.rpartition('/')[2]}".encode())
+        self.run(f"CREATE DATABASE {name} TEMPLATE {url.rpartition('/')[2]}")
         return self.url(name)
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement as the owner, outside of a transaction."""
+        with closing(psycopg.connect(self.url("postgres"), autocommit=True)) as connection:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 @contextmanager
