@@ -76,11 +76,26 @@ def drop_remote_rows(tracks: Sequence[int], before: int, limit: int) -> int:
 
 
 def count_after_deletion() -> None:
-    """Count the rows of tracks again from which PostgreSQL has deleted some, also before a crash of this hub."""
-    if tracks := history_engine.batches.dropped_tracks():
-        with writing():  # counted inside: a later batch counts later
-            set_row_counts(history_engine.batches.row_counts(tracks))
-        history_engine.batches.forget_dropped()
+    """Count the rows of tracks again from which PostgreSQL has deleted some, also before a crash of this hub.
+
+    Not those of a site whose last batch is not complete here, since it adds to the counts.
+    """
+    tracks = history_engine.batches.dropped_tracks()
+    if not tracks:
+        return
+    with writing():
+        counts = history_engine.batches.row_counts(tracks)
+        there = history_engine.batches.cursors()  # read after the counts, so none of them has a batch that is not here
+        complete = execute(_CHOSEN_TRACKS, (json.dumps(tracks),)).fetchall()
+        waiting = {no for no, site, *cursor in complete if there.get(site) not in (None, cursor)}
+        set_row_counts({no: count for no, count in counts.items() if no not in waiting})
+    history_engine.batches.forget_dropped([no for no in tracks if no not in waiting])
+
+
+_CHOSEN_TRACKS = """
+SELECT track.no, site.no, site.epoch, site.acked_seq, lower(hex(site.chain))
+FROM track JOIN site ON site.no = track.site_no WHERE track.no IN (SELECT value FROM json_each(?))
+"""
 
 
 _FIRST_END = "(SELECT observed_at + seen_for FROM history WHERE position_no = no ORDER BY observed_at, seq LIMIT 1)"
@@ -379,18 +394,31 @@ def last_number() -> int:
     return number
 
 
+def count_rows_of_batch(more: Mapping[int, int], counts: Mapping[int, int]) -> None:
+    """Add to the row counts of tracks after a batch in PostgreSQL, and set those that it has counted."""
+    execute_many(
+        "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",
+        [(rows, no) for no, rows in more.items() if rows],
+    )
+    set_row_counts(counts)
+
+
 def set_row_counts(row_counts: Mapping[int, int]) -> None:
-    """Set the row counts of tracks after a batch in PostgreSQL."""
     execute_many(
         "UPDATE track SET history_rows = ?1 WHERE no = ?2 AND history_rows <> ?1",
         [(count, no) for no, count in row_counts.items()],
     )
 
 
-def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[Key]:
-    """Return the keys of rows that begin in these ranges and end at or after `ended_from`."""
+def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int, most: int) -> set[Key] | None:
+    """Return the keys of rows that begin in these ranges and end at or after `ended_from`.
+
+    Returns None if at least `most` begin in these ranges.
+    """
     if history_engine.is_remote():
-        return history_engine.batches.keys_within(ranges, ended_from)
+        return history_engine.batches.keys_within(ranges, ended_from, most)
+    if _count_within(ranges, most) >= most:
+        return None
     return set(
         execute(
             "SELECT position_no, observed_at, seq FROM json_each(?) JOIN history ON position_no = value ->> 0 "
@@ -400,10 +428,8 @@ def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[
     )
 
 
-def count_within(ranges: Sequence[tuple[int, int, int]], most: int) -> int:
+def _count_within(ranges: Sequence[tuple[int, int, int]], most: int) -> int:
     """Return the number of rows that begin in these ranges, at most `most`."""
-    if history_engine.is_remote():
-        return history_engine.batches.count_within(ranges, most)
     number: int = execute(
         "SELECT count(*) FROM (SELECT 1 FROM json_each(?) JOIN history ON position_no = value ->> 0 "
         "AND observed_at BETWEEN value ->> 1 AND value ->> 2 LIMIT ?)",
@@ -445,8 +471,9 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
 
 
 def count_rows(more: Mapping[int, int]) -> None:
-    """Add to row counts. PostgreSQL counts the rows of a batch itself."""
+    """Add to row counts. With PostgreSQL, this follows the batch."""
     if history_engine.is_remote():
+        history_engine.batches.count_rows(more)
         return
     execute_many(
         "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",

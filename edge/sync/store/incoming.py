@@ -58,6 +58,7 @@ MOST_TRACKS = 50  # of an asset, from one site; it has another one after each re
 
 MOST_OF_INSTANT = 20  # rows of a track at one instant; more are written like a range
 MOST_ROWS = 500  # replaced in one step
+MOST_ROWS_REMOTE = 100_000  # the same in PostgreSQL
 _busy_sites: set[int] = set()
 _busy_lock = threading.Lock()
 
@@ -429,15 +430,17 @@ def _replace_stays(site_no: int, patches: Sequence[Patch], sources: Sequence[int
 
     Tracks patched over a range are recounted, because a repair must also correct the count.
     """
-    for part in slices_of(patches):
+    is_remote = history_engine.is_remote()  # no lock here is held meanwhile, so all are one step
+    for part in [patches] if is_remote else slices_of(patches):
         tracks = copies.site_tracks(site_no, [patch.track for patch in part])
         if unknown := sorted({patch.track for patch in part}.difference(tracks)):
             raise _NotKnown(Needs(tracks=unknown))
-        small = [patch for patch in part if patch.since == patch.until and len(patch.stays) <= MOST_OF_INSTANT]
+        small = [patch for patch in part if _is_small(patch)]
         spans = [(tracks[patch.track].no, patch.since, patch.until) for patch in small]
-        if copies.count_within(spans, MOST_ROWS) < MOST_ROWS:
-            _replace_instants(small, {no: track.no for no, track in tracks.items()}, sources, horizon)
-            part = [patch for patch in part if patch not in small]
+        there = copies.keys_within(spans, horizon, MOST_ROWS_REMOTE if is_remote else MOST_ROWS)
+        if there is not None:
+            _replace_instants(small, {no: track.no for no, track in tracks.items()}, sources, horizon, there)
+            part = [patch for patch in part if not _is_small(patch)]
         yield
         for patch in part:
             yield from _replace_range(tracks[patch.track].no, patch, sources, horizon)
@@ -445,17 +448,22 @@ def _replace_stays(site_no: int, patches: Sequence[Patch], sources: Sequence[int
         yield
 
 
+def _is_small(patch: Patch) -> bool:
+    return patch.since == patch.until and len(patch.stays) <= MOST_OF_INSTANT
+
+
 def _replace_instants(
-    patches: Sequence[Patch], tracks: Mapping[int, int], sources: Sequence[int], horizon: int
+    patches: Sequence[Patch], tracks: Mapping[int, int], sources: Sequence[int], horizon: int, there: set[copies.Key]
 ) -> None:
+    """Replace the rows of patches of one instant each. `there`: the keys of their rows that end after the horizon."""
     new_rows = {
         (tracks[patch.track], stay.observed_at, stay.seq): _columns(stay, sources)
         for patch in patches
         for stay in patch.stays
     }
-    there = copies.keys_within([(tracks[patch.track], patch.since, patch.until) for patch in patches], horizon)
     gone = there - new_rows.keys()
-    there |= copies.keys_within([(no, at, at) for no, at, _ in new_rows if at < horizon], -MAX_INT64)
+    if old := [(no, at, at) for no, at, _ in new_rows if at < horizon]:
+        there = there | (copies.keys_within(old, -MAX_INT64, MAX_INT64) or set())
     copies.replace_rows(gone, new_rows)
     more = Counter(no for no, _, _ in new_rows.keys() - there)
     more.subtract(no for no, _, _ in gone)

@@ -79,7 +79,7 @@ def settle_all() -> None:
 
 def _has_positions_of(effects: Effects) -> bool:
     """Return whether this database has the positions of a batch, which it lacks if its files were copied back."""
-    tracks = effects.row_counts.keys() - set(effects.gone_tracks)
+    tracks = effects.more_rows.keys() - set(effects.gone_tracks)
     return history_engine.batches.newest_keys(tracks) == copies.keys_of_newest(tracks)
 
 
@@ -107,14 +107,14 @@ def _forget_newer(site_no: int) -> None:
 
 def _finish(site_no: int, done: Cursor, horizon: int, effects: Effects) -> None:
     with writing():
-        copies.set_row_counts(effects.row_counts)
+        copies.count_rows_of_batch(effects.more_rows, effects.row_counts)
         for track in effects.gone_tracks:
             copies.remove_track(track)
         execute_many(
             "DELETE FROM history_digest WHERE site_no = ? AND day = ?", [(site_no, day) for day in effects.days]
         )
         if execute("SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = 'event_stay_added'").fetchone():
-            rows = [(track,) for track in effects.row_counts]
+            rows = [(track,) for track in effects.more_rows]
             execute_many("INSERT INTO event_candidate (kind, key) VALUES (1, ?)", rows)
         site_cursors.move_cursor(site_no, done, horizon)
 

@@ -7,6 +7,7 @@ to be written afterwards commits with the stays, so a hub that dies in between d
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ Key = tuple[int, int, int]  # of a row: track, observed_at, seq
 class Effects(NamedTuple):
     """What the database of the hub has to do after a batch."""
 
-    row_counts: Mapping[int, int]  # by track
+    more_rows: Mapping[int, int]  # by track, which may be 0
+    row_counts: Mapping[int, int]  # by track, of those that were counted
     gone_tracks: Sequence[int]
     days: Sequence[int]  # with changed rows
 
@@ -42,7 +44,11 @@ class _Batch(threading.local):
     connection: Connection | None = None
 
     def __init__(self) -> None:
-        self.changed: set[int] = set()
+        self.begin()
+
+    def begin(self) -> None:
+        self.more_rows: Counter[int] = Counter()
+        self.counted: set[int] = set()
         self.days: set[int] = set()
         self.gone: list[int] = []
 
@@ -56,7 +62,7 @@ def transaction() -> Iterator[None]:
     with connected() as connection:
         connection.autocommit = False
         _batch.connection = connection
-        _batch.changed, _batch.days, _batch.gone = set(), set(), []
+        _batch.begin()
         try:
             yield
         finally:
@@ -83,7 +89,7 @@ def _run(sql: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, .
 
 
 _WITHIN = """
-SELECT s.track, s.observed_at, s.seq
+SELECT s.track, s.observed_at, s.seq, s.observed_at + s.seen_for
 FROM unnest(%(tracks)s::bigint[], %(since)s::bigint[], %(until)s::bigint[]) AS r(track, since, until)
 CROSS JOIN LATERAL (
     SELECT * FROM stay WHERE track = r.track AND observed_at BETWEEN r.since AND r.until
@@ -95,15 +101,13 @@ def _ranges(ranges: Sequence[tuple[int, int, int]]) -> dict[str, list[int]]:
     return {name: [one[column] for one in ranges] for column, name in enumerate(("tracks", "since", "until"))}
 
 
-def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int) -> set[Key]:
-    rows = _run(f"{_WITHIN} WHERE s.observed_at + s.seen_for >= %(ended)s", {**_ranges(ranges), "ended": ended_from})
-    return {(track, at, seq) for track, at, seq in rows}
+def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int, most: int) -> set[Key] | None:
+    """Return the keys of rows that begin in these ranges and end at or after `ended_from`.
 
-
-def count_within(ranges: Sequence[tuple[int, int, int]], most: int) -> int:
-    sql = f"SELECT count(*) FROM ({_WITHIN} LIMIT %(most)s) AS limited"
-    number: int = _run(sql, {**_ranges(ranges), "most": most})[0][0]
-    return number
+    Returns None if at least `most` begin in these ranges.
+    """
+    rows = _run(f"{_WITHIN} LIMIT %(most)s", {**_ranges(ranges), "most": most})
+    return None if len(rows) >= most else {(track, at, seq) for track, at, seq, end in rows if end >= ended_from}
 
 
 def keys_after(track: int, after: tuple[int, int], until: int, limit: int) -> list[tuple[int, int, int]]:
@@ -142,7 +146,7 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
     """Delete rows, and insert or replace others, with one COPY and one merge. Call within `transaction`."""
     keys = list(gone)
     for track, at, _ in (*keys, *new_rows):
-        _batch.changed.add(track)
+        _batch.more_rows[track] += 0
         _batch.days.add(at // clock.DAY)
     if keys:
         tracks, times, numbers = ([key[column] for key in keys] for column in range(3))
@@ -156,9 +160,14 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
         _run(_MERGE)
 
 
+def count_rows(more: Mapping[int, int]) -> None:
+    """Add to the row counts of tracks with this batch."""
+    _batch.more_rows.update(more)
+
+
 def recount(tracks: Collection[int]) -> None:
-    """Count the rows of these tracks again with this batch."""
-    _batch.changed.update(tracks)
+    """Count the rows of these tracks again with this batch. It reads all of them."""
+    _batch.counted.update(tracks)
 
 
 def remove_track(track: int) -> None:
@@ -176,9 +185,8 @@ def lock_site(site_no: int) -> list[Any] | None:
 def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effects:
     """Commit the stays with the site's cursor. Returns what the hub has to do afterwards."""
     connection = _begun()
-    changed = sorted(_batch.changed)
-    counts = row_counts(changed)
-    effects = Effects(counts, _batch.gone, sorted(_batch.days))
+    effects = Effects(_batch.more_rows, row_counts(_batch.counted), _batch.gone, sorted(_batch.days))
+    more, counts = sorted(effects.more_rows.items()), sorted(effects.row_counts.items())
     _run(
         "INSERT INTO site_cursor (site, base, done, horizon, effects) "
         "VALUES (%(site)s, %(base)s, %(done)s, %(horizon)s, %(effects)s) ON CONFLICT (site) DO UPDATE "
@@ -188,7 +196,7 @@ def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effe
             "base": Jsonb(base),
             "done": Jsonb(done),
             "horizon": horizon,
-            "effects": Jsonb([sorted(counts.items()), effects.gone_tracks, effects.days]),
+            "effects": Jsonb([more, counts, effects.gone_tracks, effects.days]),
         },
     )
     pool.commit(connection)
@@ -206,8 +214,8 @@ def committed(site_no: int) -> Committed | None:
             {"site": site_no},
         )
         pool.commit(_begun())
-    for base, done, horizon, (counts, gone, days) in rows:
-        return Committed(base, done, horizon, Effects(dict(counts), gone, days))
+    for base, done, horizon, (more, counts, gone, days) in rows:
+        return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days))
     return None
 
 
@@ -221,7 +229,7 @@ def note_cursor(site_no: int, cursor: list[Any]) -> None:
     _run(
         "INSERT INTO site_cursor (site, base, done, horizon, effects) VALUES (%(site)s, %(at)s, %(at)s, 0, %(none)s) "
         "ON CONFLICT (site) DO UPDATE SET base = excluded.base, done = excluded.done, effects = excluded.effects",
-        {"site": site_no, "at": Jsonb(cursor), "none": Jsonb([[], [], []])},
+        {"site": site_no, "at": Jsonb(cursor), "none": Jsonb([[], [], [], []])},
     )
 
 
@@ -322,8 +330,14 @@ def dropped_tracks() -> list[int]:
     return tracks
 
 
-def forget_dropped() -> None:
-    _run("UPDATE edge_history SET dropped = '{}' WHERE dropped <> '{}'")
+def forget_dropped(tracks: Sequence[int]) -> None:
+    sql = "UPDATE edge_history SET dropped = ARRAY(SELECT unnest(dropped) EXCEPT SELECT unnest(%(tracks)s::bigint[]))"
+    _run(sql, {"tracks": list(tracks)})
+
+
+def cursors() -> dict[int, list[Any]]:
+    """Return the cursor of each site."""
+    return dict(_run("SELECT site, done FROM site_cursor"))
 
 
 def row_counts(tracks: Collection[int]) -> dict[int, int]:

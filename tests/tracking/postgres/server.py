@@ -25,7 +25,7 @@ _numbers = count(1)
 def programs() -> Path | None:
     """Return the folder of the newest PostgreSQL that is installed."""
     if found := shutil.which("initdb"):
-        return Path(found).parent
+        return Path(found).resolve().parent
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     return folders[-1].parent if folders else None
 
