@@ -1,0 +1,293 @@
+"""Measure a hub with its history in PostgreSQL: 20 sites, 200,000 assets and 10 million stays.
+
+    python -m tests.bench.postgres [--rows 10000000] [--new 200000]
+
+The stays are written in the order of observation, all assets interleaved. Then the hub takes more of them in batches of
+sites, with fsync, and is compared with a plain COPY of the same rows by the same server at the same time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import psycopg
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.clock import DAY, SECOND
+from edge.database.connection import close_database, execute, execute_many, writing
+from edge.database.ids import new_ids
+from edge.people import api_keys
+from edge.people.api_keys import SCOPES
+from edge.people.secrets import hash_secret, new_client_secret
+from edge.sync import batch_format, hub
+from edge.sync.store import sites
+from edge.sync.store.exchange import Batch, Cursor, Origin, Patch, Stay, TrackState
+from edge.tracking import flows, history_engine, past_board, report
+from edge.tracking.past import PastFilter
+from edge.tracking.stays import ScanSource, number_of
+from tests.application import make_app
+from tests.sync.world import Hub
+from tests.tracking.postgres.server import Server
+
+SITES, ASSETS, PLACES, DAYS = 20, 200_000, 10, 400  # assets in all, places of each site
+OF_SITE = ASSETS // SITES
+MOVES = 1000  # in a batch; each ends a stay and begins another one
+THREADS = 4
+EPOCH_OF_SITE = "bench"
+REPEATS = 30
+
+
+class Place(NamedTuple):
+    id: int
+    source: int
+
+
+class SiteData(NamedTuple):
+    """A site: the numbers of its tracks here, and its places."""
+
+    no: int
+    first_track: int
+    places: list[Place]
+
+
+def make_hub(folder: Path, url: str) -> tuple[Hub, list[SiteData]]:
+    made = Hub(folder / "hub", "hub")
+    made.history = url
+    numbers = [made.add_site(f"S{number:02}") for number in range(SITES)]
+    with made.in_use():
+        data = [make_site(made.organization_id, no, index) for index, no in enumerate(numbers)]
+        execute("UPDATE site SET epoch = ?, acked_seq = 0, chain = x''", (EPOCH_OF_SITE,))
+        execute("ANALYZE")
+    return made, data
+
+
+def make_site(owner: int, no: int, index: int) -> SiteData:
+    """Write the places, assets and tracks of a site directly."""
+    ids = new_ids(PLACES + OF_SITE)
+    top = execute("SELECT location_id FROM site WHERE no = ?", (no,)).fetchone()[0]
+    with writing():
+        execute_many(
+            "INSERT INTO location (id, organization_id, external_key, key_number, name, parent_id, valid_from, "
+            "created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0)",
+            [
+                (one, owner, f"L{index:02}-{n}", 1000 + index * PLACES + n, f"Dock {index:02}-{n}", top)
+                for n, one in enumerate(ids[:PLACES])
+            ],
+        )
+        places = [Place(one, number_of(owner, ScanSource(one, None, 1, no, 7, None))) for one in ids[:PLACES]]
+        execute_many(
+            "INSERT INTO asset (id, organization_id, external_key, key_number, name, valid_from, created_at, "
+            "updated_at) VALUES (?, ?, ?, ?, ?, 0, 0, 0)",
+            [
+                (one, owner, f"A{index:02}-{n:05}", 1000 + index * OF_SITE + n, f"Pallet {index:02}-{n:05}")
+                for n, one in enumerate(ids[PLACES:])
+            ],
+        )
+        first: int = execute("SELECT ifnull(max(no), 0) + 1 FROM track").fetchone()[0]
+        execute_many(
+            "INSERT INTO track (no, asset_id, site_no, remote_no, organization_id, location_id, last_seen_at, "
+            "dwell_started_at, row_at, row_seq, row_rule, history_rows) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 1, 0)",
+            [(first + n, one, no, n + 1, owner, places[0].id) for n, one in enumerate(ids[PLACES:])],
+        )
+    return SiteData(no, first, places)
+
+
+def old_stays(data: list[SiteData], rounds: int, last: dict[int, tuple[int, Place]]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows in order of time. Every asset moves once in each round. `last`: the newest of each track."""
+    chance, step = random.Random(1), DAYS * DAY // rounds
+    began = clock.now() - DAYS * DAY
+    tracks = [(site, number) for site in data for number in range(OF_SITE)]
+    for turn in range(rounds):
+        chance.shuffle(tracks)
+        for position, (site, number) in enumerate(tracks):
+            at = began + turn * step + position * (step // ASSETS)
+            place = site.places[chance.randrange(PLACES)]
+            track = site.first_track + number
+            last[track] = at, place
+            yield track, at, 0, step // 2 + chance.randrange(step // 3), place.source, 400_000, 0, 1, -55
+
+
+def fill(url: str, data: list[SiteData], rows: int) -> dict[int, tuple[int, Place]]:
+    last: dict[int, tuple[int, Place]] = {}
+    began = time.monotonic()
+    columns = "track, observed_at, seq, seen_for, source, delay, quality, rule, rssi"
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        with connection.cursor().copy(f"COPY stay ({columns}) FROM STDIN".encode()) as copied:
+            for row in old_stays(data, rows // ASSETS, last):
+                copied.write_row(row)
+        connection.execute("VACUUM ANALYZE stay")
+    execute_many(
+        "UPDATE track SET row_at = ?2, last_seen_at = ?2, dwell_started_at = ?2, location_id = ?3, history_rows = ?4 "
+        "WHERE no = ?1",
+        [(no, at, place.id, rows // ASSETS) for no, (at, place) in last.items()],
+    )
+    execute("ANALYZE")
+    print(f"{rows:,} stays filled in {time.monotonic() - began:.0f} s", flush=True)
+    return last
+
+
+class Sender:
+    """A site that moves its assets, each batch other ones."""
+
+    def __init__(self, site: SiteData, last: dict[int, tuple[int, Place]]) -> None:
+        self.site, self._last, self._turn = site, last, 0
+        self.cursor = Cursor(EPOCH_OF_SITE, 0, b"")
+        self._chance = random.Random(site.no)
+
+    def body(self, moves: int = MOVES) -> bytes:
+        """Return the next batch: the former stays as they ended, the new ones, and the positions."""
+        places, patches, tracks = self.site.places, [], []
+        at = clock.now() - DAY // 2 + self._turn * SECOND
+        for n in range(moves):
+            number = (self._turn * moves + n) % OF_SITE
+            track = self.site.first_track + number
+            before_at, before = self._last[track]
+            place = self._chance.randrange(PLACES)
+            ended = Stay(before_at, 0, at - before_at - SECOND, places.index(before), 400_000, 0, 1, -55)
+            begun = Stay(at + n, 0, 0, place, 400_000, 0, 1, -55)
+            patches += [Patch(number + 1, one.observed_at, one.observed_at, [one]) for one in (ended, begun)]
+            tracks.append(TrackState(number + 1, None, -places[place].id, at + n, at + n, at + n, 0, 1))
+            self._last[track] = at + n, places[place]
+        self._turn += 1
+        until = self.cursor.acked_seq + len(patches)
+        origins = [Origin(-place.id, 7, 1, None) for place in places]
+        body = batch_format.encode(self.cursor, Batch(until, 0, [], [], {}, {}, tracks, [], origins, patches))
+        self.cursor = Cursor(EPOCH_OF_SITE, until, batch_format.next_chain(self.cursor.chain, body))
+        return body
+
+
+def ingest(owner: int, senders: list[Sender], new: int, moves: int = MOVES) -> float:
+    """Let the sites send this many new stays, several sites at once. Returns the seconds."""
+    bodies = [[sender.body(moves) for _ in range(max(new // moves // SITES, 1))] for sender in senders]
+
+    def send(number: int) -> None:
+        for body in bodies[number]:
+            answer = hub.changes(sites.get_site(owner, senders[number].site.no), body)
+            assert answer["applied"], answer
+        close_database()
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(send, range(len(senders))))
+    return (time.perf_counter() - began) / (len(bodies) * len(bodies[0]) * moves)
+
+
+def plain_copy(url: str, rows: int) -> float:
+    """Copy rows of tracks that do not exist into the same table. Returns the seconds for a row."""
+    with closing(psycopg.connect(url)) as connection:
+        began = time.perf_counter()
+        with connection.cursor().copy(
+            "COPY stay (track, observed_at, seq, seen_for, source, delay, quality, rule, rssi) FROM STDIN"
+        ) as copied:
+            for number in range(rows):
+                copied.write_row((10**9 + number, clock.now(), 0, 1, 1, 400_000, 0, 1, -55))
+        connection.commit()
+        seconds = time.perf_counter() - began
+        connection.execute("DELETE FROM stay WHERE track >= 1000000000")
+        connection.commit()
+    return seconds / rows
+
+
+def timed(name: str, goal: float, ask: Callable[[int], object]) -> None:
+    """Print the median and the 95th percentile of a question in milliseconds."""
+    times = []
+    for number in range(REPEATS):
+        began = time.perf_counter()
+        ask(number)
+        times.append((time.perf_counter() - began) * 1000)
+        if sum(times) > 60_000:
+            break
+    usual, most = median(times), sorted(times)[int(len(times) * 0.95)]
+    print(f"{name}: {usual:.1f} ms, 95 % within {most:.1f} ms (goal {goal:.0f} ms)", flush=True)
+
+
+def measure_reads(owner: int, data: list[SiteData]) -> None:
+    chance = random.Random(3)
+    assets = [asset for (asset,) in execute("SELECT asset_id FROM track ORDER BY random() LIMIT 100")]
+    secret = new_client_secret()
+    key = api_keys.add_key(shell(owner), "bench", list(SCOPES), hash_secret(secret))
+    client = make_app().test_client()
+    grant = {"grant_type": "client_credentials", "client_id": key.id, "client_secret": secret}
+    agent = {"User-Agent": "bench/1"}
+    token = client.post("/api/v1/oauth/token", json=grant, headers=agent).json["access_token"]  # type: ignore[index]
+    headers = {"Authorization": f"Bearer {token}", **agent}
+
+    def request(n: int) -> None:
+        answer = client.get(f"/api/v1/assets/{assets[n]}/history?limit=50", headers=headers)
+        assert answer.status_code == 200, answer.text
+
+    timed("first page of an asset's history, function", 5, lambda n: report.list_history(owner, assets[n], limit=50))
+    timed("first page of an asset's history, API", 5, request)
+    timed("moves of an asset's page", 5, lambda n: report.moves(owner, assets[n], limit=50))
+    moments = [clock.now() - chance.randrange(DAYS) * DAY for _ in range(REPEATS)]
+    for sort in ("key", "name", "location", "-seen"):
+        filters = [PastFilter(at, sort=sort) for at in moments]
+        timed(
+            f"past board of {ASSETS:,} assets by {sort}",
+            500,
+            lambda n, filters=filters: past_board.board_at(owner, filters[n], limit=50),
+        )
+    places = [site.places[0].id for site in data]
+    in_place = [PastFilter(at, location_id=places[n % SITES]) for n, at in enumerate(moments)]
+    timed("past board of a location", 500, lambda n: past_board.board_at(owner, in_place[n], limit=50))
+    midnights = [at // DAY * DAY for at in moments]
+    hours = [[at + hour * clock.HOUR for hour in range(25)] for at in midnights]
+    timed("a location's day", 50, lambda n: flows.flow(owner, places[n % SITES], hours[n]))
+    timed("arrivals at a location today", 50, lambda n: flows.passages(owner, places[n % SITES], clock.now() - DAY))
+
+
+def measure_size(url: str) -> None:
+    with closing(psycopg.connect(url)) as connection:
+        size, heap = connection.execute(
+            "SELECT sum(pg_total_relation_size(relid)), sum(pg_relation_size(relid)) FROM pg_partition_tree('stay')"
+        ).fetchone() or (0, 0)
+        rows = (connection.execute("SELECT count(*) FROM stay").fetchone() or (1,))[0]
+    print(f"{size / rows:.0f} bytes of disk for a stay, {heap / rows:.0f} of them in the table ({rows:,} stays)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--new", type=int, default=200_000)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="edge-bench-") as folder:
+        (Path(folder) / "server").mkdir()
+        Path(folder).chmod(0o755)
+        server = Server(Path(folder) / "server", fsync="on", shared_buffers="1GB", max_wal_size="8GB")
+        try:
+            measure(Path(folder), server.new_url(), options.rows, options.new)
+        finally:
+            server.stop("immediate")
+
+
+def measure(folder: Path, url: str, rows: int, new: int) -> None:
+    made, data = make_hub(folder, url)
+    with made.in_use():
+        history_engine.check_reachable()  # creates the tables
+        last = fill(url, data, rows)
+        measure_size(url)
+        senders = [Sender(site, last) for site in data]
+        for _ in range(3):
+            alone, copied = ingest(made.organization_id, senders, new), plain_copy(url, new)
+            print(
+                f"{1 / alone:,.0f} new stays a second in batches of {MOVES} ({copied / alone:.0%} of a plain COPY)",
+                flush=True,
+            )
+        few = ingest(made.organization_id, senders, SITES * 20, moves=2)
+        print(f"a batch of 2 moves: {few * 2 * 1000:.1f} ms", flush=True)
+        measure_size(url)
+        measure_reads(made.organization_id, data)
+
+
+if __name__ == "__main__":
+    main()
