@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import click
 
-from edge.commands.context import Setup, open_file
+from edge.commands.context import Setup, open_file, shell
 from edge.database import migrate
 from edge.errors import SetupError
 from edge.operations.files import hold
@@ -58,7 +58,9 @@ def _move_there(*, is_stopped: bool) -> None:
     if not is_stopped:
         click.echo("Now stop the service, and run this command again to complete the move.")
         return
-    click.echo(f"{moving.finish_there()} stays moved and compared. Set hub.history to this URL and start the service.")
+    number = moving.finish_there()
+    moving.record_move(shell(), "moved_to_postgresql", number)
+    click.echo(f"{number} stays moved and compared. Set hub.history to this URL and start the service.")
 
 
 def _bring_back(*, is_stopped: bool) -> None:
@@ -66,4 +68,5 @@ def _bring_back(*, is_stopped: bool) -> None:
         raise SetupError("The service is running; stop it first: systemctl stop edge")
     remote_batches.settle_all()
     number = history_engine.moving.bring_back()
+    history_engine.moving.record_move(shell(), "moved_back", number)
     click.echo(f"{number} stays are back and compared. Empty hub.history and start the service.")

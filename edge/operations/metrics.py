@@ -20,7 +20,7 @@ from edge.rules.outputs import outputs
 from edge.sync.store import state
 from edge.sync.store.site_health import PROBLEM, WARNING
 from edge.sync.store.state import SiteStatus
-from edge.tracking import asset_values
+from edge.tracking import asset_values, history_engine
 
 
 def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, float]]) -> Iterable[Metric]:
@@ -35,6 +35,8 @@ def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, f
     yield from _channels()
     yield from _outputs()
     yield from _batteries()
+    for name, value in history_engine.figures().items():
+        yield GaugeMetricFamily(f"edge_history_postgresql_{name}", "Of the connections to the history", value)
 
 
 def _files(data_dir: Path, backup_dir: Path) -> Iterable[Metric]:

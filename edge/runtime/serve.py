@@ -65,7 +65,7 @@ from edge.server import server as http
 from edge.services import Services
 from edge.sync.store import site_quotas
 from edge.sync.worker import SyncPace, SyncWorker
-from edge.tracking import copies, history_engine, past_index
+from edge.tracking import copies, history_engine, history_labels, past_index
 from edge.upstream.worker import UpstreamWorker
 
 log = logging.getLogger(__name__)
@@ -364,6 +364,7 @@ def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifi
         Job("notifiers", CHANNELS_SECONDS, start_notifiers),
         Job("retention", SWEEP_SECONDS, sweep),
         Job("index of past positions", PAST_INDEX_SECONDS, past_index.maintain),
+        Job("names for reports", PAST_INDEX_SECONDS, history_labels.refresh),
         Job("quotas", QUOTAS_SECONDS, lambda _: saved_quotas.save(config.data_dir)),
     ]
     if config.mqtt_accounts_dir and config.mqtt_password_file:

@@ -15,6 +15,7 @@ from edge.errors import Conflict, SetupError
 
 if TYPE_CHECKING:
     from edge.tracking.postgres import batches as batches
+    from edge.tracking.postgres import labels as labels
     from edge.tracking.postgres import lent_rows as lent_rows
     from edge.tracking.postgres import moving as moving
 
@@ -51,7 +52,7 @@ def is_remote() -> bool:
 
 def __getattr__(name: str) -> Any:
     """Return a module of PostgreSQL. It is loaded with its first use, since only some hubs need it."""
-    if name in ("batches", "lent_rows", "moving"):
+    if name in ("batches", "labels", "lent_rows", "moving"):
         return import_module(f"edge.tracking.postgres.{name}")
     raise AttributeError(name)
 
@@ -76,6 +77,12 @@ def why_away() -> str:
     """Return why PostgreSQL cannot be reached, for operators."""
     reason: str = import_module("edge.tracking.postgres.pool").reason() if _url else ""
     return reason
+
+
+def figures() -> dict[str, float]:
+    """Return figures of the connections to PostgreSQL, none if this file has the stays."""
+    values: dict[str, float] = import_module("edge.tracking.postgres.pool").figures() if _url else {}
+    return values
 
 
 def close() -> None:

@@ -50,7 +50,7 @@ from edge.rules.rules import Condition, RuleFields
 from edge.rules.states import Occurrence
 from edge.sync.store import conflicts, hub_link, recovered_history, site_lifecycle, sites
 from edge.sync.store.hub_link import HubAccess
-from edge.tracking import deletion, floor_plans, lost_assets, rssi_offsets, tracked_people
+from edge.tracking import deletion, floor_plans, history_engine, lost_assets, rssi_offsets, tracked_people
 from edge.tracking.board import BoardFilter
 from edge.tracking.tracked_people import PeopleSetting
 from edge.upstream import bridges, upstreams
@@ -136,7 +136,8 @@ NOT_AUDITED = {
         "idempotency.drop_expired", "idempotency.store", "idempotency.once",
     },
     "the stays of a hub, which are the same in PostgreSQL and here": {
-        "lent_rows.lent", "moving.bring_back", "moving.finish_there",
+        "lent_rows.lent", "moving.bring_back", "moving.finish_there", "copies.count_after_deletion",
+        "copies.count_rows_of_batch", "copies.drop_remote_rows",
     },
     "the index of past positions, which repeats the history": {
         "past.add_ended_stays", "past_index.add_tracks", "past_index.maintain",
@@ -362,6 +363,10 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "floor_plans.remove_plan": (
         lambda on: (draw_plan(on), floor_plans.remove_plan(on.ada, on.location.id)), "floor_plan.deleted",
         "Dock (D-1)",
+    ),
+    "moving.record_move": (
+        lambda on: history_engine.moving.record_move(on.ada, "moved_back", 3), "history.moved_back",
+        "hub.history",
     ),
     "downloads.record_download": (
         lambda on: downloads.record_download(on.ada, "edge-1.db.gz"), "backup.downloaded", "edge-1.db.gz",

@@ -12,12 +12,12 @@ import argparse
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 
@@ -102,34 +102,39 @@ def make_site(owner: int, no: int, index: int) -> SiteData:
     return SiteData(no, first, places)
 
 
-def old_stays(data: list[SiteData], rounds: int, last: dict[int, tuple[int, Place]]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows in order of time. Every asset moves once in each round. `last`: the newest of each track."""
-    chance, step = random.Random(1), DAYS * DAY // rounds
-    began = clock.now() - DAYS * DAY
-    tracks = [(site, number) for site in data for number in range(OF_SITE)]
-    for turn in range(rounds):
-        chance.shuffle(tracks)
-        for position, (site, number) in enumerate(tracks):
-            at = began + turn * step + position * (step // ASSETS)
-            place = site.places[chance.randrange(PLACES)]
-            track = site.first_track + number
-            last[track] = at, place
-            yield track, at, 0, step // 2 + chance.randrange(step // 3), place.source, 400_000, 0, 1, -55
+def moved(track: int, turn: int, step: int) -> tuple[int, int]:
+    """Return when an asset moves in a round, after its begin, and to which place of its site. As in `_FILL`."""
+    return track * 48271 % ASSETS * (step // ASSETS), (track * 7919 + turn * 104729 + track * turn) % PLACES
+
+
+# Rows in the order of time; tracks and sources have numbers in the order of the sites.
+_FILL = f"""
+INSERT INTO stay (track, observed_at, seq, seen_for, source, delay, quality, rule, rssi)
+SELECT track, %(began)s::bigint + track * 48271 %% {ASSETS} * (%(step)s::bigint / {ASSETS}), 0,
+       %(step)s::bigint / 2 + track * 6101 %% 1000, 1 + (track - 1) / {OF_SITE} * {PLACES}
+           + (track * 7919 + %(turn)s::bigint * 104729 + track * %(turn)s::bigint) %% {PLACES}, 400000, 0, 1, -55
+FROM generate_series(1, {ASSETS}::bigint) track ORDER BY 2
+"""
 
 
 def fill(url: str, data: list[SiteData], rows: int) -> dict[int, tuple[int, Place]]:
-    last: dict[int, tuple[int, Place]] = {}
-    began = time.monotonic()
-    columns = "track, observed_at, seq, seen_for, source, delay, quality, rule, rssi"
+    """Write the rows. Every asset moves once in each round. Returns the newest stay of each track."""
+    rounds = rows // ASSETS
+    step, first, began = DAYS * DAY // rounds, clock.now() - DAYS * DAY, time.monotonic()
+    assert [place.source for site in data for place in site.places] == list(range(1, SITES * PLACES + 1))
     with closing(psycopg.connect(url, autocommit=True)) as connection:
-        with connection.cursor().copy(f"COPY stay ({columns}) FROM STDIN".encode()) as copied:
-            for row in old_stays(data, rows // ASSETS, last):
-                copied.write_row(row)
+        for turn in range(rounds):
+            connection.execute(_FILL.encode(), {"began": first + turn * step, "step": step, "turn": turn})
         connection.execute("VACUUM ANALYZE stay")
+    last: dict[int, tuple[int, Place]] = {}
+    for site in data:
+        for track in range(site.first_track, site.first_track + OF_SITE):
+            offset, place = moved(track, rounds - 1, step)
+            last[track] = first + (rounds - 1) * step + offset, site.places[place]
     execute_many(
         "UPDATE track SET row_at = ?2, last_seen_at = ?2, dwell_started_at = ?2, location_id = ?3, history_rows = ?4 "
         "WHERE no = ?1",
-        [(no, at, place.id, rows // ASSETS) for no, (at, place) in last.items()],
+        [(no, at, place.id, rounds) for no, (at, place) in last.items()],
     )
     execute("ANALYZE")
     print(f"{rows:,} stays filled in {time.monotonic() - began:.0f} s", flush=True)
@@ -166,8 +171,16 @@ class Sender:
         return body
 
 
-def ingest(owner: int, senders: list[Sender], new: int, moves: int = MOVES) -> float:
-    """Let the sites send this many new stays, several sites at once. Returns the seconds."""
+class Cost(NamedTuple):
+    """Seconds for each stay, and processor time of the hub and of PostgreSQL."""
+
+    seconds: float
+    hub: float
+    server: float
+
+
+def ingest(server: Server, owner: int, senders: list[Sender], new: int, moves: int = MOVES) -> Cost:
+    """Let the sites send this many new stays, several sites at once. Returns the cost of each."""
     bodies = [[sender.body(moves) for _ in range(max(new // moves // SITES, 1))] for sender in senders]
 
     def send(number: int) -> None:
@@ -176,10 +189,12 @@ def ingest(owner: int, senders: list[Sender], new: int, moves: int = MOVES) -> f
             assert answer["applied"], answer
         close_database()
 
-    began = time.perf_counter()
+    number = len(bodies) * len(bodies[0]) * moves
+    began, spent, spent_there = time.perf_counter(), time.process_time(), server.cpu_seconds()
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(send, range(len(senders))))
-    return (time.perf_counter() - began) / (len(bodies) * len(bodies[0]) * moves)
+    seconds = (time.perf_counter() - began, time.process_time() - spent, server.cpu_seconds() - spent_there)
+    return Cost(*(one / number for one in seconds))
 
 
 def plain_copy(url: str, rows: int) -> float:
@@ -265,12 +280,13 @@ def main() -> None:
         Path(folder).chmod(0o755)
         server = Server(Path(folder) / "server", fsync="on", shared_buffers="1GB", max_wal_size="8GB")
         try:
-            measure(Path(folder), server.new_url(), options.rows, options.new)
+            measure(Path(folder), server, options.rows, options.new)
         finally:
             server.stop("immediate")
 
 
-def measure(folder: Path, url: str, rows: int, new: int) -> None:
+def measure(folder: Path, server: Server, rows: int, new: int) -> None:
+    url = server.new_url()
     made, data = make_hub(folder, url)
     with made.in_use():
         history_engine.check_reachable()  # creates the tables
@@ -278,13 +294,19 @@ def measure(folder: Path, url: str, rows: int, new: int) -> None:
         measure_size(url)
         senders = [Sender(site, last) for site in data]
         for _ in range(3):
-            alone, copied = ingest(made.organization_id, senders, new), plain_copy(url, new)
+            cost, copied = ingest(server, made.organization_id, senders, new), plain_copy(url, new)
             print(
-                f"{1 / alone:,.0f} new stays a second in batches of {MOVES} ({copied / alone:.0%} of a plain COPY)",
+                f"{1 / cost.seconds:,.0f} new stays a second in batches of {MOVES} ({copied / cost.seconds:.0%} of a "
+                f"plain COPY); processor time for each: {cost.hub * 1e6:.0f} us of the hub, {cost.server * 1e6:.0f} us "
+                "of PostgreSQL",
                 flush=True,
             )
-        few = ingest(made.organization_id, senders, SITES * 20, moves=2)
-        print(f"a batch of 2 moves: {few * 2 * 1000:.1f} ms", flush=True)
+        few = ingest(server, made.organization_id, senders, SITES * 20, moves=2)
+        print(
+            f"a batch of 2 moves: {few.seconds * 2000:.1f} ms; processor time: {few.hub * 2000:.1f} ms of the hub, "
+            f"{few.server * 2000:.1f} ms of PostgreSQL",
+            flush=True,
+        )
         measure_size(url)
         measure_reads(made.organization_id, data)
 

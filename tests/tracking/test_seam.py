@@ -20,7 +20,7 @@ SEAM = {
     f"tracking.{module}"
     for module in (
         *("stays", "late_reads", "report", "past", "flows", "copies", "merged_copies", "returned_copies"),
-        *("postgres.batches", "postgres.moving", "postgres.lent_rows"),
+        *("postgres.batches", "postgres.moving", "postgres.lent_rows", "postgres.schema", "history_labels"),
     )
 }
 # These work on the tables as part of the file, regardless of their content.

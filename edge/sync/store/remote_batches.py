@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from edge.database.connection import execute, execute_many, writing
 from edge.errors import Unavailable
-from edge.sync.store import epochs, site_cursors, sites
+from edge.sync.store import epochs, site_cursors, site_quotas, sites
 from edge.sync.store.exchange import Cursor
 from edge.tracking import copies, history_engine
 
 if TYPE_CHECKING:
     from edge.tracking.postgres.batches import Effects
 
+STAY_BYTES = 140  # of disk in PostgreSQL, for the quota of the site
 _settled: set[int] = set()  # sites whose last batch is complete in both databases, as far as this process knows
 
 
@@ -117,6 +118,7 @@ def _finish(site_no: int, done: Cursor, horizon: int, effects: Effects) -> None:
             rows = [(track,) for track in effects.more_rows]
             execute_many("INSERT INTO event_candidate (kind, key) VALUES (1, ?)", rows)
         site_cursors.move_cursor(site_no, done, horizon)
+        site_quotas.charge(site_no, sum(effects.more_rows.values()) * STAY_BYTES)
 
 
 def _base(cursor: Cursor) -> list[Any]:

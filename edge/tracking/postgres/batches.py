@@ -97,8 +97,13 @@ CROSS JOIN LATERAL (
 """
 
 
-def _ranges(ranges: Sequence[tuple[int, int, int]]) -> dict[str, list[int]]:
-    return {name: [one[column] for one in ranges] for column, name in enumerate(("tracks", "since", "until"))}
+def _ranges(ranges: Sequence[tuple[int, int, int]]) -> dict[str, str]:
+    return {name: _array(one[column] for one in ranges) for column, name in enumerate(("tracks", "since", "until"))}
+
+
+def _array(numbers: Iterable[int]) -> str:
+    """Return an array as text, because psycopg looks for special characters in each number of a list."""
+    return f"{{{','.join(map(str, numbers))}}}"
 
 
 def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int, most: int) -> set[Key] | None:
@@ -149,7 +154,7 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
         _batch.more_rows[track] += 0
         _batch.days.add(at // clock.DAY)
     if keys:
-        tracks, times, numbers = ([key[column] for key in keys] for column in range(3))
+        tracks, times, numbers = (_array(key[column] for key in keys) for column in range(3))
         _run(_DELETE, {"tracks": tracks, "times": times, "numbers": numbers})
     if new_rows:
         _run(_STAGING)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many, writing
 from edge.errors import Conflict
 from edge.tracking.postgres import batches, lent_rows
@@ -37,12 +39,20 @@ def _there(first: int, last: int) -> set[tuple[Any, ...]]:
 
 
 def check_free() -> None:
-    """Raise Conflict if this box has own reads, or a hub keeps its stays in this database of PostgreSQL already."""
+    """Raise Conflict if this box has own reads, or its stays or those of another hub are in PostgreSQL already."""
+    if _are_elsewhere():  # a copy of what is here would delete them there
+        raise Conflict("The stays of this hub are in PostgreSQL already. Set hub.history and start the service")
     if execute("SELECT 1 FROM track WHERE site_no IS NULL LIMIT 1").fetchone():
         raise Conflict("This box has recorded reads itself; only the history of a hub's sites can be in PostgreSQL")
     sites = {site for (site,) in fetch("SELECT site FROM site_cursor", {})}
     if sites:
         raise Conflict("This database of PostgreSQL is already in use by a hub; create another one")
+
+
+def _are_elsewhere() -> bool:
+    if execute("SELECT 1 FROM history LIMIT 1").fetchone():
+        return False
+    return execute("SELECT 1 FROM track WHERE history_rows > 0 LIMIT 1").fetchone() is not None
 
 
 def copy_there() -> Iterator[int]:
@@ -71,6 +81,12 @@ def finish_there() -> int:
     return number
 
 
+def record_move(actor: Actor, participle: str, number: int) -> None:
+    """Record in the audit that this number of stays was moved."""
+    with acting(actor) as act:
+        act.note(f"history.{participle}", Subject("setting", "hub.history", "hub.history"), {"stays": number})
+
+
 def bring_back() -> int:
     """Copy the stays from PostgreSQL here, compare them, and delete them there. Returns their number.
 
@@ -82,6 +98,8 @@ def bring_back() -> int:
                 _insert(sorted(_there(first, last)))
             execute("DELETE FROM history_digest")
         number = _check_equal()
+        if _are_elsewhere():
+            raise Conflict("This database of PostgreSQL has no stays of this hub")
     with connected() as connection:
         connection.execute("TRUNCATE stay, site_cursor")
     return number

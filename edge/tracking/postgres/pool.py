@@ -176,6 +176,14 @@ def commit(connection: Connection) -> None:
         raise HistoryUnavailable(UNCONFIRMED)
 
 
+def figures() -> dict[str, float]:
+    """Return whether PostgreSQL could be reached last, the number of connections, and of requests that wait for one."""
+    with _lock:
+        stats = _pools[_url].get_stats() if _url in _pools else {}
+        is_up = not _next_attempt
+    return {"up": is_up, "connections": stats.get("pool_size", 0), "waiting": stats.get("requests_waiting", 0)}
+
+
 def reason() -> str:
     """Return why PostgreSQL cannot be reached, an empty text while it can. It may contain the name of the host."""
     return _reason

@@ -34,6 +34,38 @@ _TABLES = (
     """,
     # `dropped` has the tracks whose rows the hub counts again after a deletion.
     "CREATE TABLE edge_history (version integer NOT NULL, dropped bigint[] NOT NULL DEFAULT '{}')",
+    # Names for reports. People have none, so the views leave them out.
+    """
+    CREATE TABLE track_label (
+        no bigint PRIMARY KEY, organization text NOT NULL, site text NOT NULL, asset_key text NOT NULL,
+        asset text NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE source_label (
+        no bigint PRIMARY KEY, location_key text NOT NULL, location text NOT NULL, reader text, antenna text
+    )
+    """,
+    # Rows come nearly in the order of time, so this index of a few pages finds a period of all tracks.
+    "CREATE INDEX stay_period ON stay USING brin ((to_timestamp(observed_at / 1000000.0))) WITH (autosummarize = on)",
+    "CREATE SCHEMA report",
+    """
+    CREATE VIEW report.stay AS
+    SELECT t.organization, t.site, t.asset_key, t.asset, p.location_key, p.location, p.reader, p.antenna,
+           to_timestamp(s.observed_at / 1000000.0) AS began_at,
+           to_timestamp((s.observed_at + s.seen_for) / 1000000.0) AS seen_until
+    FROM stay s JOIN track_label t ON t.no = s.track JOIN source_label p ON p.no = s.source
+    """,
+    """
+    CREATE VIEW report.newest_stay AS
+    SELECT t.organization, t.site, t.asset_key, t.asset, p.location_key, p.location,
+           to_timestamp(s.observed_at / 1000000.0) AS began_at
+    FROM track_label t
+    CROSS JOIN LATERAL (
+        SELECT observed_at, source FROM stay WHERE track = t.no ORDER BY observed_at DESC, seq DESC LIMIT 1
+    ) s
+    JOIN source_label p ON p.no = s.source
+    """,
     f"INSERT INTO edge_history (version) VALUES ({VERSION})",
 )
 _LOCK = 7_203_884_512  # any number that other programs do not use for their own advisory locks

@@ -33,18 +33,18 @@ def programs() -> Path | None:
 class Server:
     """A running server, or the standby of another one. `user` owns its databases."""
 
-    def __init__(self, folder: Path, of: Server | None = None, **settings: object) -> None:
+    def __init__(self, folder: Path, of: Server | None = None, owner: str = "edge", **settings: object) -> None:
         found = programs()
         assert found is not None
         self.bin, self.folder, self.port = found, folder / "data", free_port()
-        self._settings = settings
+        self._settings, self._owner = settings, owner
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:  # it refuses to run as root
             account = pwd.getpwnam("postgres")
             self._as = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
             os.chown(folder, account.pw_uid, account.pw_gid)
         if of is None:
-            self._run("initdb", "-D", self.folder, "-U", "edge", "-A", "trust", "-N", "--locale=C", "-E", "UTF8")
+            self._run("initdb", "-D", self.folder, "-U", owner, "-A", "trust", "-N", "--locale=C", "-E", "UTF8")
             self.start()
         else:
             self.follow(of)
@@ -82,6 +82,16 @@ class Server:
                 os.kill(one, signal.SIGKILL)
         wait_for(lambda: not {pid, *children} & set(_processes()), 30)
 
+    def cpu_seconds(self) -> float:
+        """Return the processor time of all processes that run now."""
+        pid = int((self.folder / "postmaster.pid").read_text().split()[0])
+        ticks = 0
+        for one in (pid, *(child for child in _processes() if _parent(child) == pid)):
+            with suppress(FileNotFoundError):
+                fields = Path(f"/proc/{one}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def new_url(self) -> str:
         """Create an empty database and return its URL."""
         name = f"edge_{next(_numbers)}"
@@ -89,7 +99,7 @@ class Server:
         return self.url(name)
 
     def url(self, name: str) -> str:
-        return f"postgresql://edge@127.0.0.1:{self.port}/{name}"
+        return f"postgresql://{self._owner}@127.0.0.1:{self.port}/{name}"
 
     def copy(self, url: str) -> str:
         """Return the URL of a copy of a database that nobody is connected to."""

@@ -18,6 +18,7 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.events import detection
 from edge.events.detection import Silence
+from edge.operations.metrics import sample
 from edge.pages.kept_values import KeptValues
 from edge.pages.tracking import home
 from edge.pages.walls import screen
@@ -27,6 +28,7 @@ from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret
 from edge.sync.hub_connection import Answer
 from edge.sync.sender import LinkError
+from edge.sync.store import remote_batches, site_quotas
 from edge.tracking import deletion, history_engine, report
 from edge.tracking.postgres import batches, pool
 from edge.tracking.stays import Quality
@@ -200,6 +202,42 @@ def test_rows_are_counted_after_a_crash_of_the_retention(hub: Hub) -> None:
     assert hub.rows(wrong) == []
     with hub.in_use():
         assert batches.dropped_tracks() == []
+
+
+def test_metrics_show_whether_it_can_be_reached(hub: Hub) -> None:
+    def up() -> float:
+        return {family.name: family for family in sample(hub.folder, hub.folder, dict)}[
+            "edge_history_postgresql_up"
+        ].samples[0].value  # fmt: skip
+
+    with hub.in_use():
+        history_engine.check_reachable()
+        assert up() == 1
+        assert history_engine.figures()["connections"] >= 1
+    hub.history = away()
+    with hub.in_use():
+        with pytest.raises(Exception, match="cannot be reached"):
+            history_engine.check_reachable()
+        assert up() == 0
+    assert history_engine.figures() == {}
+
+
+def test_stays_in_postgresql_count_toward_the_quota_of_their_site(hub: Hub, sites: list[SiteBox]) -> None:
+    site = sites[0]
+    site.sync()
+    with hub.in_use():
+        site_quotas.set_limits(10**9, 0)
+        before = site_quotas.added_bytes(site.site_no)
+    asset = site.add_asset("P-9")
+    for step in range(100):
+        site.scan(asset, step % 3, EPOCH + step * HOUR)
+    try:
+        site.sync()
+        with hub.in_use():
+            added = site_quotas.added_bytes(site.site_no) - before
+    finally:
+        site_quotas.set_limits(0, 0)
+    assert 90 * remote_batches.STAY_BYTES < added < 100 * remote_batches.STAY_BYTES + 50_000  # some are free again
 
 
 def test_the_doctor_says_why_and_nothing_else(hub: Hub) -> None:

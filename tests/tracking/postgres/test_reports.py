@@ -1,0 +1,184 @@
+"""The commands of the manual set up a hub on PostgreSQL, and a role that reads its two views and does nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from edge.database.connection import execute
+from edge.operations.files import hold
+from edge.tracking import history_labels
+from tests.manual.documents import ROOT, marked
+from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
+from tests.tracking.postgres.conftest import STAYS
+from tests.tracking.postgres.server import Server
+
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
+
+NOT_HERE = ("sudo apt ", "sudo systemctl ", "sudo /opt/edge/venv/bin/pip ")
+SOCKET = "postgresql:///edge?host=/run/postgresql"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server like that of Debian, which belongs to `postgres` and knows nobody else."""
+    with tempfile.TemporaryDirectory(prefix="edge-postgres-") as folder:
+        made = Server(Path(folder), owner="postgres")
+        try:
+            yield made
+        finally:
+            made.stop("immediate")
+
+
+def run(line: str, server: Server, hub: Hub) -> None:
+    """Run a command of the manual with this server and hub."""
+    if line.startswith(NOT_HERE):
+        return
+    words = shlex.split(line)
+    if words[:2] == ["sudo", "edge"]:
+        url = f"postgresql://edge@127.0.0.1:{server.port}/edge"
+        arguments = [url if word == SOCKET else word for word in words[2:]]
+        command = [sys.executable, "-m", "edge", f"--set=data_dir={hub.folder}", *arguments]
+    else:
+        assert words[:3] == ["sudo", "-u", "postgres"], line
+        command = [str(server.bin / words[3]), *words[4:]]
+    access = {"PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": "postgres", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd="/", env={**os.environ, **access}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+@pytest.fixture
+def hub(sites: list[SiteBox], server: Server) -> Hub:
+    """A hub set up and moved by the commands of the manual."""
+    moved = sites[0].hub
+    with hold(moved.folder):  # the service runs
+        for line in marked("run:postgresql-setup").lines:
+            run(line, server, moved)
+    for name in ("finish", "reader"):
+        for line in marked(f"run:postgresql-{name}").lines:
+            run(line, server, moved)
+    moved.history = f"postgresql://edge@127.0.0.1:{server.port}/edge"
+    return moved
+
+
+def reading(server: Server, sql: str) -> list[tuple[Any, ...]]:
+    """Run a statement as the role for reports."""
+    with closing(psycopg.connect(f"postgresql://reports@127.0.0.1:{server.port}/edge", autocommit=True)) as connection:
+        cursor = connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def refresh(hub: Hub) -> None:
+    with hub.in_use():
+        history_labels.refresh(lambda _: False)
+
+
+_EXPECTED = """
+SELECT a.external_key, l.name, h.observed_at, site.code FROM temp.history h JOIN track t ON t.no = h.position_no
+JOIN asset a ON a.id = t.asset_id JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
+JOIN site ON site.no = t.site_no ORDER BY 1, 3
+"""
+
+
+def test_the_views_have_the_rows_of_the_hub(hub: Hub, server: Server) -> None:
+    refresh(hub)
+    rows = reading(
+        server,
+        "SELECT asset_key, location, (extract(epoch FROM began_at) * 1000000)::bigint, site FROM report.stay "
+        'ORDER BY asset_key COLLATE "C", began_at',
+    )
+    assert len(rows) == STAYS
+    assert rows == hub.rows(_EXPECTED)
+    newest = reading(server, "SELECT asset_key, location FROM report.newest_stay ORDER BY 1")
+    expected = "SELECT a.external_key, l.name FROM track t JOIN asset a ON a.id = t.asset_id "
+    assert newest == hub.rows(f"{expected} JOIN location l ON l.id = t.location_id ORDER BY 1")
+
+
+def test_names_follow_the_hub_and_people_are_left_out(hub: Hub, server: Server) -> None:
+    refresh(hub)
+    with hub.in_use():
+        first, second = (row[0] for row in execute("SELECT DISTINCT asset_id FROM track ORDER BY 1 LIMIT 2"))
+        execute("UPDATE asset SET name = 'Renamed' WHERE id = ?", (first,))
+        execute("INSERT INTO tracked_person VALUES (?)", (second,))
+        key = execute("SELECT external_key FROM asset WHERE id = ?", (second,)).fetchone()[0]
+    refresh(hub)
+    assert reading(server, "SELECT count(*) FROM report.newest_stay WHERE asset = 'Renamed'") == [(1,)]
+    for view in ("report.stay", "report.newest_stay"):
+        assert reading(server, f"SELECT count(*) FROM {view} WHERE asset_key = '{key}'") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1 FROM stay",
+        "SELECT 1 FROM track_label",
+        "SELECT 1 FROM site_cursor",
+        "DELETE FROM report.stay",
+        "UPDATE report.newest_stay SET asset = ''",
+        "CREATE TABLE mine (a int)",
+        "CREATE TABLE report.mine (a int)",
+        "CREATE TEMP TABLE mine (a int)",
+        "CREATE SCHEMA mine",
+        "COPY (SELECT 1) TO '/tmp/edge-should-not-exist'",
+        "SELECT pg_read_file('/etc/passwd')",
+        "ALTER ROLE reports SUPERUSER",
+        "CREATE ROLE another",
+    ],
+)
+def test_the_role_for_reports_may_do_nothing_else(sql: str, hub: Hub, server: Server) -> None:
+    with pytest.raises((errors.InsufficientPrivilege, errors.ObjectNotInPrerequisiteState)):
+        reading(server, sql)
+
+
+def test_a_second_move_after_the_first_one_is_refused(hub: Hub, server: Server) -> None:
+    line = marked("run:postgresql-finish").lines[-1]
+    with pytest.raises(AssertionError, match="in PostgreSQL already"):
+        run(line, server, hub)
+    assert hub.rows("SELECT count(*) FROM temp.history") == [(STAYS,)]
+    noted = hub.rows("SELECT action, detail FROM audit WHERE action GLOB 'history.*'")
+    assert noted == [("history.moved_to_postgresql", f'{{"stays":{STAYS}}}')]
+
+
+def test_the_owner_of_the_history_is_no_administrator(hub: Hub, server: Server) -> None:
+    with closing(psycopg.connect(hub.history, autocommit=True)) as connection:
+        row = connection.execute(
+            "SELECT rolsuper, rolcreatedb, rolcreaterole, rolreplication FROM pg_roles WHERE rolname = current_user"
+        ).fetchone()
+        assert row == (False, False, False, False)
+
+
+def test_an_index_finds_the_rows_of_a_period(hub: Hub, server: Server) -> None:
+    sql = "EXPLAIN SELECT count(*) FROM report.stay WHERE began_at > now() - interval '1 day'"
+    with closing(psycopg.connect(hub.history, autocommit=True)) as connection:
+        connection.execute("SET enable_seqscan = off")
+        plan = " ".join(line for (line,) in connection.execute(sql))
+    assert "_to_timestamp_idx" in plan or "stay_period" in plan, plan
+
+
+def panels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((ROOT / "systemd" / "grafana-history.json").read_text())["panels"]
+    return found
+
+
+def test_every_panel_of_the_dashboard_shows_rows(hub: Hub, server: Server) -> None:
+    refresh(hub)
+    begin, end = f"to_timestamp({EPOCH // 1_000_000} - 1)", f"to_timestamp({(EPOCH + 99 * HOUR) // 1_000_000})"
+    for panel in panels():
+        sql = panel["targets"][0]["rawSql"].replace("$site", "'BER', 'HAM'")
+        sql = re.sub(r"\$__timeFilter\((\w+)\)", rf"\1 BETWEEN {begin} AND {end}", sql)
+        sql = re.sub(r"\$__timeGroup\((\w+), \$__interval\)", r"date_trunc('hour', \1)", sql)
+        assert "$" not in sql
+        assert reading(server, sql), panel["title"]
