@@ -45,7 +45,7 @@ from edge.pages.records import asset, asset_notes, bulk, csv_import, edit_asset,
 from edge.pages.rules import alerts, channels, outputs, rules, saved_filters
 from edge.pages.security_headers import CONTENT_SECURITY_POLICY
 from edge.pages.static_files import load_static_files, static_files, web_folder
-from edge.pages.tracking import board, exports, floor_plans, home, past, trails
+from edge.pages.tracking import board, exports, floor_plans, history_notes, home, past, trails
 from edge.pages.translation import gettext, translated
 from edge.pages.walls import screen, walls
 from edge.people.people import Role
@@ -54,8 +54,6 @@ from edge.texts import N_
 from edge.tracking.stays import Quality
 
 log = logging.getLogger(__name__)
-
-HISTORY_UNAVAILABLE = N_("The history is unavailable now. Current locations are up to date.")
 
 VIEWS = (
     *(sign_in, second_factor, people, positions, devices, api_keys, languages),
@@ -103,7 +101,7 @@ def register(app: Flask) -> None:
         ROLES=formatting.ROLES,
         services=services,
         help_address=help_address,
-        history_unavailable=HISTORY_UNAVAILABLE,
+        history_unavailable=history_notes.UNAVAILABLE,
         open_alerts=alerts.open_alerts,
         open_musters=musters.open_musters,
         may_muster=musters.may_muster,

@@ -13,13 +13,22 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.database.connection import execute, reading, stream
-from edge.tracking import antenna_names, history_engine
+from edge.tracking import antenna_names, history_engine, past
 from edge.tracking.board import BELOW
 from edge.tracking.shown_positions import is_shown
 from edge.validation import json_text
 
+MOST_REMOTE = 20_000  # assets, of which PostgreSQL reads a row each
 Lent = AbstractContextManager[None]
 Row = tuple[int, int, int, int, int]  # asset, track, observed_at, seq, source
+
+
+def is_too_large(organization_id: int) -> bool:
+    """Return True if the moves of all assets take too long for pages that load by themselves.
+
+    With the stays in PostgreSQL, they read a row of each asset.
+    """
+    return history_engine.is_remote() and past.is_larger_than(organization_id, MOST_REMOTE)
 
 
 class Span(NamedTuple):

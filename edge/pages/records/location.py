@@ -14,6 +14,7 @@ from edge.pages.forms import search_text
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.paging import offset_asked
 from edge.pages.polling import fragment
+from edge.pages.tracking import history_notes
 from edge.pages.tracking.floor_plans import marker_of
 from edge.people.people import Role
 from edge.records import loans, locations, lookup
@@ -86,11 +87,14 @@ def _now(location: LocationRow) -> dict[str, Any]:
         "offset": offset,
         "per_page": PER_PAGE,
         "passages": _passages(organization_id, location.id),
+        "note": history_notes.why_missing(organization_id),
     }
 
 
 def _passages(organization_id: int, location_id: int) -> list[Passage] | None:
-    """Return the arrivals and departures of today, or None while the history is unavailable."""
+    """Return the arrivals and departures of today, or None without history."""
+    if flows.is_too_large(organization_id):
+        return None
     try:
         return flows.passages(organization_id, location_id, clock.midnight(services().zone))
     except HistoryUnavailable:

@@ -26,6 +26,7 @@ from edge.pages.muster import musters as muster_pages
 from edge.pages.operations import may_see_the_box
 from edge.pages.polling import fragment
 from edge.pages.readers.list import SILENT_AFTER
+from edge.pages.tracking import history_notes
 from edge.pages.translation import gettext
 from edge.people import organizations
 from edge.people.people import Role
@@ -76,7 +77,7 @@ class Area(NamedTuple):
 class Day(NamedTuple):
     """The last 24 hours. `since` is their beginning; `inward` and `outward` count passages of doors.
 
-    `moves` is None while the history is unavailable; areas have their present numbers then.
+    Without history, `moves` is None for the reason in `note`, and areas have their present numbers.
     """
 
     since: int
@@ -86,6 +87,7 @@ class Day(NamedTuple):
     outward: int
     by_hour: list[tuple[int, int]]
     is_of_doors: bool
+    note: str = ""
 
 
 @pages.get("/home")
@@ -182,7 +184,8 @@ def day_of(organization_id: int) -> Day:
     by_hour = [passed.get(hour, (0, 0)) for hour in range(HOURS)] if passed else [(n, 0) for n in known.by_hour]
     inward, outward = (sum(pair[side] for pair in passed.values()) for side in (0, 1))
     total = None if moves is None else sum(moves.by_hour)
-    return Day(since, _areas(branches, known), total, inward, outward, by_hour, bool(passed))
+    note = "" if moves else history_notes.why_missing(organization_id)
+    return Day(since, _areas(branches, known), total, inward, outward, by_hour, bool(passed), note)
 
 
 def chart_of(day: Day) -> Chart:
@@ -192,7 +195,9 @@ def chart_of(day: Day) -> Chart:
 
 
 def _moves(organization_id: int, since: int) -> Moves | None:
-    """Return the moves since a time, at most `KEPT_SECONDS` old, or None while the history is unavailable."""
+    """Return the moves since a time, at most `KEPT_SECONDS` old, or None without history."""
+    if flows.is_too_large(organization_id):
+        return None
     key = (organization_id, are_people_hidden(), since)
     try:
         return _kept.get(key, lambda: flows.moves_since(organization_id, since, HOURS))

@@ -20,7 +20,7 @@ from edge.events import detection
 from edge.events.detection import Silence
 from edge.operations.metrics import sample
 from edge.pages.kept_values import KeptValues
-from edge.pages.tracking import home
+from edge.pages.tracking import history_notes, home
 from edge.pages.walls import screen
 from edge.people import api_keys, people, sessions
 from edge.people.api_keys import SCOPES
@@ -29,7 +29,7 @@ from edge.people.secrets import hash_secret, new_client_secret
 from edge.sync.hub_connection import Answer
 from edge.sync.sender import LinkError
 from edge.sync.store import remote_batches, site_quotas
-from edge.tracking import deletion, history_engine, report
+from edge.tracking import deletion, flows, history_engine, report
 from edge.tracking.postgres import batches, pool
 from edge.tracking.stays import Quality
 from edge.walls import walls
@@ -112,6 +112,18 @@ def test_pages_with_positions_show_them_and_say_that_the_history_is_unavailable(
         for path in ("/", "/locations", "/scan/find?q=P-0-1"):
             assert "P-0-1" in visitor.browser.get(path).text or path == "/locations", path
         assert len(visitor.api.get("/reports/asset-locations").json["data"]) == 8  # type: ignore[index]
+
+
+def test_a_large_hub_leaves_out_what_reads_a_row_of_each_asset(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows, "MOST_REMOTE", 5)
+    with visiting(hub) as visitor:
+        for path in ("/home", f"/locations/{visitor.place}"):
+            assert history_notes.TOO_LARGE in visitor.browser.get(path).text, path
+        assert visitor.browser.get(f"/locations/{visitor.place}/history").status_code == 200
+    history_engine.use("")
+    with hub.in_use():
+        history_engine.use("")
+        assert not flows.is_too_large(hub.organization_id)
 
 
 def test_pages_and_api_of_the_history_answer_503_with_a_sentence_and_a_time(hub: Hub) -> None:
