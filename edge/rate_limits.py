@@ -1,5 +1,7 @@
 """Rate limits, concurrency limits and network addresses.
 
+`edge.api.guard` has those of the API, `edge.people.sign_in` those of sign-ins.
+
 Rate limits are token buckets in memory, so a restart refills them. They use the monotonic clock, so changes of the
 system time have no effect.
 
