@@ -153,8 +153,9 @@ def test_an_export_imported_again_changes_nothing(sign_in_as: SignIn, cast: Cast
     site(cast, docks)
     browser = sign_in_as(Role.ADMINISTRATOR)
     data = browser.get(PATH).data
-    for empty in ("keep", "clear"):
-        page = browser.get(send(browser, data, "reader", empty)).text
+    workbook = browser.get(f"{PATH}?separator=xlsx").data
+    for file, empty in ((data, "keep"), (data, "clear"), (workbook, "clear")):
+        page = browser.get(send(browser, file, "reader", empty)).text
         assert "Everything in this file is already saved" in page, page
     for row in readers.list_readers(cast.acme):
         readers.remove_reader(shell(cast.acme), row.id)

@@ -82,6 +82,14 @@ def test_tags_that_are_not_listed_are_detached(sign_in_as: SignIn, cast: Cast) -
     ]  # fmt: skip
 
 
+def test_an_excel_file_imported_again_changes_nothing(sign_in_as: SignIn, cast: Cast) -> None:
+    make(cast, "A", "=AA", "0012345678901234567")
+    make(cast, "B")
+    browser = sign_in_as(Role.EDITOR)
+    page = browser.get(send(browser, browser.get(f"{PATH}?separator=xlsx").data, "tag", "clear")).text
+    assert "Everything in this file is already saved" in page, page
+
+
 @pytest.mark.parametrize("together", [1, 50])
 def test_records_exchange_their_tags(
     sign_in_as: SignIn, cast: Cast, together: int, monkeypatch: pytest.MonkeyPatch
