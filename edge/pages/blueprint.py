@@ -45,7 +45,7 @@ from edge.pages.records import asset, asset_notes, bulk, csv_import, edit_asset,
 from edge.pages.rules import alerts, channels, outputs, rules, saved_filters
 from edge.pages.security_headers import CONTENT_SECURITY_POLICY
 from edge.pages.static_files import load_static_files, static_files, web_folder
-from edge.pages.tracking import board, exports, floor_plans, history_notes, home, past, trails
+from edge.pages.tracking import board, board_columns, exports, floor_plans, history_notes, home, past, trails
 from edge.pages.translation import gettext, translated
 from edge.pages.walls import screen, walls
 from edge.people.people import Role
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 VIEWS = (
     *(sign_in, second_factor, people, positions, devices, api_keys, languages),
-    *(home, board, past, trails, floor_plans, exports),
+    *(home, board, board_columns, past, trails, floor_plans, exports),
     *(asset, asset_notes, loans, location, edit_asset, edit_location, bulk, csv_import),
     *(readers, antennas, live_reads, inbox, location_corrections, sleds),
     *(expected_lists, musters),

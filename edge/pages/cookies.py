@@ -14,6 +14,7 @@ FORM = "edge_form"  # binds forms of visitors without a session
 DEVICE = "edge_device"
 LANGUAGE = "edge_language"
 WHO = "edge_who"  # readable by the scripts of the scan page; identifies the session but gives no access
+COLUMNS = "edge_columns"  # of the board
 KNOWN = "edge_known"  # proof of an earlier sign-in, see `people.known_browsers`
 LONGEST_SECONDS = 400 * 86400  # maximum in browsers
 

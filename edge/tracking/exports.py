@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import tzinfo
 from itertools import islice
 
 from edge import clock
 from edge.database.connection import stream
+from edge.records import loans
+from edge.records.loans import Loan
 from edge.tracking import past
 from edge.tracking.board import BoardFilter, BoardRow, board_statement
 from edge.tracking.past import PastFilter, PastRow, past_statement
 
 _AT_ONCE = 1000  # rows
 BOARD_HEADING = ("external_key", "name", "is_active", "location_key", "location", "area", "there_since", "last_seen")
+# Cells of the file by column of the board. The others identify the asset and are always there.
+CELLS_BY_COLUMN = {
+    "location": ("location_key", "location"),
+    "area": ("area",),
+    "since": ("there_since",),
+    "seen": ("last_seen",),
+    "borrower": ("borrower", "due"),
+}
+
+
+def chosen_heading(columns: Collection[str]) -> tuple[str, ...]:
+    """Return the heading of a file with some columns of the board."""
+    return (
+        *BOARD_HEADING[:3],
+        *(cell for name in CELLS_BY_COLUMN if name in columns for cell in CELLS_BY_COLUMN[name]),
+    )
+
+
+def chosen_cells(
+    organization_id: int, rows: Iterable[BoardRow], columns: Collection[str], zone: tzinfo
+) -> Iterator[list[str | None]]:
+    """Yield the cells of assets, in the order of `chosen_heading`."""
+    heading, rest = chosen_heading(columns), iter(rows)
+    while some := list(islice(rest, _AT_ONCE)):
+        lent = loans.of_assets(organization_id, [row.asset_id for row in some]) if "borrower" in columns else {}
+        for row in some:
+            cells = dict(zip(BOARD_HEADING, board_cells(row, zone), strict=True)) | _loan_cells(
+                lent.get(row.asset_id), zone
+            )
+            yield [cells[name] for name in heading]
+
+
+def _loan_cells(loan: Loan | None, zone: tzinfo) -> dict[str, str]:
+    day = clock.to_datetime(loan.last_moment).astimezone(zone).date() if loan and loan.last_moment is not None else ""
+    return {"borrower": loan.borrower if loan else "", "due": str(day)}
 
 
 def board_cells(row: BoardRow, zone: tzinfo) -> tuple[str | None, ...]:

@@ -15,6 +15,7 @@ from edge.readers import readers, unknown_tags
 from edge.records import assets
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
+from tests.browser.accessibility import faults
 from tests.browser.conftest import PASSWORD, Site
 
 pytestmark = pytest.mark.browser
@@ -102,6 +103,41 @@ def test_what_was_typed_is_still_there_after_the_session_has_ended(enter: Enter,
     page.dblclick("button:has-text('Save')")
     expect(page.locator("h1")).to_have_text("Typed for a long time")
     assert assets.list_page(site.organization_id, assets.AssetFilter(q="typed for"), limit=5).total_count == 1
+
+
+def test_columns_of_the_board_are_chosen_by_keyboard_and_rows_are_compact(enter: Enter, site: Site) -> None:
+    page = enter("vic", viewport={"width": 1440, "height": 900})
+    page.locator("summary:text-is('Columns')").focus()
+    page.keyboard.press("Enter")
+    page.locator("[name=column][value=since]").focus()
+    page.keyboard.press("Space")
+    page.locator("[name=column][value=borrower]").focus()
+    page.keyboard.press("Space")
+    assert faults(page) == []
+    page.keyboard.press("Enter")
+    expect(page.locator("table.board thead")).to_contain_text("Borrower")
+    expect(page.locator("table.board thead")).not_to_contain_text("There for")
+    page.click("text=Compact rows")
+    page.reload()
+    heights = "rows => [...new Set(rows.map((row) => row.getBoundingClientRect().height))]"
+    assert page.locator("table.board tbody tr").evaluate_all(heights) == [40]
+    href = page.locator("a:text-is('Export')[data-chosen]").get_attribute("href") or ""
+    assert page.request.get(href).text().splitlines()[0].endswith("location_key,location,last_seen,borrower,due")
+
+
+def test_on_a_phone_the_location_is_one_line_below_the_asset(enter: Enter, site: Site) -> None:
+    now, row = clock.now(), site.assets[0]
+    where = site.docks[0].id
+    positions.record([Scan(site.organization_id, row.id, where, None, None, now, now, Quality.HANDHELD)], 0)
+    page = enter("vic", viewport={"width": 390, "height": 800})
+    place = page.locator(f"[data-row='{row.id}'] .place")
+    expect(place).to_have_text("Dock 1")
+    name = page.locator(f"[data-row='{row.id}'] th a.main")
+    below, above = place.bounding_box(), name.bounding_box()
+    assert below
+    assert above
+    assert below["y"] >= above["y"] + above["height"] - 1
+    assert below["width"] > 200
 
 
 def test_labels_of_what_was_chosen_on_the_board(enter: Enter, site: Site) -> None:

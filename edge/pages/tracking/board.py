@@ -14,6 +14,7 @@ from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.paging import Heading, heading, offset_asked
 from edge.pages.polling import fragment
+from edge.pages.tracking.board_columns import COLUMNS, chosen_columns, query_of_file
 from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.people.secrets import new_token
@@ -47,13 +48,7 @@ SHOWS = {
     "retired": N_("Retired assets"),
 }
 
-COLUMNS = {
-    "name": N_("Asset"),
-    "key": N_("Key"),
-    "location": N_("Location"),
-    "since": N_("There for"),
-    "seen": N_("Not seen for"),
-}
+HEADINGS = {"name": N_("Asset")} | {name: title for name, title in COLUMNS.items() if name in SORTS}
 ORDERS = {
     "name": N_("By asset"),
     "key": N_("By key"),
@@ -83,6 +78,9 @@ def show_board() -> str:
         unseen=_translated(UNSEEN),
         steps=first_steps(current_session().organization_id),
         sorts=_translated(ORDERS),
+        all_columns=_translated(COLUMNS),
+        file_columns=query_of_file(),
+        here_again="/?" + board_query(query, offset),
         live="/board/rows?" + board_query(query, offset),
         **_pager(query, offset),
     )
@@ -104,8 +102,8 @@ def board_rows() -> Response:
     page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
     lent = _loans(page)
     values = _pager(query, offset)
-    is_overdue = [loan.is_overdue for loan in lent.values()]
-    return fragment("tracking/_board-rows.html", (page, lent, is_overdue), page=page, loans=lent, query=query, **values)
+    version = (page, lent, [loan.is_overdue for loan in lent.values()], values["columns"])
+    return fragment("tracking/_board-rows.html", version, page=page, loans=lent, query=query, **values)
 
 
 def _translated(titles: Mapping[Name, str]) -> dict[Name, str]:
@@ -160,8 +158,9 @@ def _pager(query: BoardFilter, offset: int) -> dict[str, object]:
     return {
         "labels": "/labels?" + board_query(query),
         "bulk": "/bulk?" + board_query(query),
-        "export": "/export/board.csv?" + board_query(query),
-        "headings": {sort: _heading(query, sort) for sort in COLUMNS},
+        "export": "/export/board.csv?" + "&".join(filter(None, (board_query(query), urlencode(query_of_file())))),
+        "headings": {sort: _heading(query, sort) for sort in HEADINGS},
+        "columns": chosen_columns(),
         "offset": offset,
         "per_page": PER_PAGE,
         "earlier": "/?" + board_query(query, max(offset - PER_PAGE, 0)),
@@ -170,4 +169,4 @@ def _pager(query: BoardFilter, offset: int) -> dict[str, object]:
 
 
 def _heading(query: BoardFilter, sort: str) -> Heading:
-    return heading(gettext(COLUMNS[sort]), sort, query.sort, lambda by: "/?" + board_query(query._replace(sort=by)))
+    return heading(gettext(HEADINGS[sort]), sort, query.sort, lambda by: "/?" + board_query(query._replace(sort=by)))

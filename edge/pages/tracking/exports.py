@@ -12,6 +12,7 @@ from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.records.csv_import_rows import BETWEEN_TAGS, COLUMNS
 from edge.pages.tracking.board import board_filter
+from edge.pages.tracking.board_columns import columns_of_file
 from edge.pages.tracking.past import past_filter
 from edge.people.people import Role
 from edge.readers import ledger, reader_table
@@ -33,13 +34,19 @@ def export_form() -> str:
 @pages.get("/export/board.csv")
 @require_role(Role.VIEWER)
 def export_board() -> Response:
-    """Return the assets of the board: the ticked ones, else all that match the filter."""
+    """Return the assets of the board: the ticked ones, else all that match the filter.
+
+    The query chooses the columns; without it, the file has all that need no loans.
+    """
     organization_id, query = current_session().organization_id, board_filter(request.args)
     ids = request.args.getlist("asset", type=whole)
     chosen = board.by_ids(organization_id, ids, are_retired=query.retired) if ids else None
     shown = exports.board_rows(organization_id, query) if chosen is None else chosen
-    rows = (exports.board_cells(row, services().zone) for row in shown)
-    return csv_file("assets.csv", exports.BOARD_HEADING, rows)
+    columns, zone = columns_of_file(), services().zone
+    if columns is None:
+        return csv_file("assets.csv", exports.BOARD_HEADING, (exports.board_cells(row, zone) for row in shown))
+    rows = exports.chosen_cells(organization_id, shown, columns, zone)
+    return csv_file("assets.csv", exports.chosen_heading(columns), rows)
 
 
 @pages.get("/export/records/<kind>.csv")
