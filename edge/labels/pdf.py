@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import reportlab
 import segno
@@ -50,7 +51,7 @@ def labels_pdf(
     progress: Callable[[int], None] = lambda _drawn: None,
 ) -> bytes:
     """Return the PDF. `skip` leaves out labels already used on the first sheet. `progress` gets the number drawn."""
-    _fonts()
+    register_fonts()
     out = io.BytesIO()
     canvas = Canvas(out, pagesize=(paper.page[0] * mm, paper.page[1] * mm), pageCompression=1)
     canvas.setTitle("Labels")
@@ -62,16 +63,16 @@ def labels_pdf(
         row, column = divmod(position, paper.columns)
         left = (paper.left + column * paper.across) * mm
         bottom = (paper.page[1] - paper.top - row * paper.down - paper.height) * mm
-        mask = _draw(canvas, label, code, left, bottom, paper, mask)
+        mask = draw_label(canvas, label, code, left, bottom, paper, mask)
         progress(number - skip + 1)
     canvas.save()
     return out.getvalue()
 
 
-def _draw(
-    canvas: Canvas, label: Label, code: Code, left: float, bottom: float, paper: Paper, mask: int | None
+def draw_label(
+    canvas: Any, label: Label, code: Code, left: float, bottom: float, paper: Paper, mask: int | None
 ) -> int | None:
-    """Draw a label. Return the mask of its QR code."""
+    """Draw a label on a canvas, or on one of `picture`. Return the mask of its QR code."""
     width, height = (paper.width - 2 * MARGIN) * mm, (paper.height - 2 * MARGIN) * mm
     left, bottom = left + MARGIN * mm, bottom + MARGIN * mm
     if code is Code.CODE_128:
@@ -182,7 +183,7 @@ def _fit(text: str, font: str, sizes: Sequence[int], width: float, height: float
 
 
 @cache
-def _fonts() -> None:
+def register_fonts() -> None:
     own = Path(reportlab.__file__).parent / "fonts"
     for name, (system, bundled) in _FONTS.items():
         pdfmetrics.registerFont(TTFont(name, system if Path(system).is_file() else str(own / bundled)))

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from flask import Response, abort, make_response, redirect, render_template, request
+from markupsafe import Markup
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, EdgeError, Invalid, NotFound, Unavailable
@@ -40,6 +41,14 @@ CODES = {
 @require_role(Role.VIEWER)
 def choose_labels() -> str:
     return _page({})
+
+
+@pages.get("/labels/preview")
+@require_role(Role.VIEWER)
+def preview_labels() -> str:
+    """Return the picture of the first label, for the page that chooses."""
+    labels = _labels() or abort(404)
+    return render_template("labels/_preview.html", labels=labels, **_preview(labels))
 
 
 @pages.get("/labels.pdf")
@@ -228,8 +237,30 @@ def _selection() -> list[tuple[str, str]]:
     return parse_qsl(board_query(board_filter(request.values)))
 
 
+def _preview(labels: Sequence[Label]) -> dict[str, object]:
+    """Return the picture of the first label, or why the labels cannot be printed."""
+    from edge.labels.picture import label_svg  # see download_labels
+
+    paper = PAPERS.get(request.values.get("paper", ""), PAPERS[DEFAULT_PAPER])
+    try:
+        check_fit(labels, paper, _code())
+    except Invalid as error:
+        return {"fault": message_of(error), "picture": None}
+    picture = Markup(label_svg(labels[0], paper, _code()))  # noqa: S704 - texts are escaped there
+    return {"fault": None, "picture": picture, "size": f"{paper.width:g} × {paper.height:g} mm"}
+
+
+def _source() -> str:
+    """Return the address of the page where the labels were chosen."""
+    if request.values.get("kind") == "location":
+        location_id = request.values.get("location", 0, type=whole)
+        return f"/locations/{location_id}" if location_id else "/locations"
+    return "/?" + board_query(board_filter(request.values))
+
+
 def _page(errors: Errors) -> str:
     labels = _labels()
+    preview = _preview(labels) if labels else {}
     return render_template(
         "labels/labels.html",
         labels=labels,
@@ -243,6 +274,8 @@ def _page(errors: Errors) -> str:
         printer=printers.find_printer(current_session().organization_id),
         errors=errors,
         has_no_address=record_links.has_no_address(),
+        source=_source(),
+        **preview,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 
 import pypdfium2
 import pytest
+import zxingcpp
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from edge import clock
@@ -152,6 +155,25 @@ def test_labels_of_what_was_chosen_on_the_board(enter: Enter, site: Site) -> Non
     text = pypdfium2.PdfDocument(answer.body())[0].get_textpage().get_text_range()
     assert "Pallet 2" in text
     assert "Pallet 3" in text
+
+
+def test_the_preview_of_a_label_can_be_scanned_and_follows_the_choices(enter: Enter, site: Site) -> None:
+    page = enter("vic", f"/labels?asset={site.assets[0].id}", device_scale_factor=3)
+
+    def scanned() -> list[str]:
+        picture = Image.open(io.BytesIO(page.locator("#preview svg").screenshot()))
+        return [code.text for code in zxingcpp.read_barcodes(picture)]
+
+    assert scanned() == [site.assets[0].external_key]  # the address of localhost is not on labels
+    page.locator("#paper").focus()
+    page.keyboard.type("Roll, 102")
+    expect(page.locator("#preview svg")).to_have_attribute("width", "102mm")
+    page.select_option("#code", "code128")
+    expect(page.locator("#preview path")).to_have_count(0)
+    assert scanned() == [site.assets[0].external_key]
+    assert faults(page) == []
+    page.set_viewport_size({"width": 320, "height": 600})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_an_unknown_tag_goes_to_the_asset_that_was_searched(enter: Enter, site: Site) -> None:

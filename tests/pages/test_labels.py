@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from xml.etree import ElementTree
 
 import pypdfium2
 import pytest
@@ -160,10 +161,45 @@ def test_labels_of_a_location_and_what_is_inside(sign_in_as: SignIn, site: Site)
     assert sorted(codes(sign_in_as(Role.VIEWER).get(path).data)) == ["DOCK-1", "HALL-1", "RACK-A"]
 
 
+def test_the_page_shows_the_first_label_as_in_the_pdf(sign_in_as: SignIn, cast: Cast) -> None:
+    made = assets.create(shell(cast.acme), name="<b>Cage</b> & Söhne", external_key="K-1")
+    browser, chosen = sign_in_as(Role.VIEWER), f"asset={made.id}&code=datamatrix&paper=roll-57x32"
+    fragment = browser.get(f"/labels/preview?{chosen}").text
+    picture = fragment[fragment.index("<svg") : fragment.index("</svg>") + 6]
+    assert fragment[fragment.index("<div") :] in browser.get(f"/labels?{chosen}").text
+    drawn = ElementTree.fromstring(picture)  # noqa: S314 - made by this program
+    assert (drawn.get("width"), drawn.get("height")) == ("57mm", "32mm")
+    texts = "".join(text.text or "" for text in drawn.iter("{http://www.w3.org/2000/svg}text"))
+    assert texts.replace(" ", "") == "<b>Cage</b>&SöhneK-1"
+    printed = pypdfium2.PdfDocument(browser.get(f"/labels.pdf?{chosen}").data)[0].get_textpage().get_text_range()
+    assert "".join(printed.split()) == texts.replace(" ", "")
+
+
+def test_the_preview_says_why_labels_cannot_be_printed(sign_in_as: SignIn, cast: Cast) -> None:
+    made = assets.create(shell(cast.acme), name="Cage", external_key="K" * 40)
+    preview = sign_in_as(Role.VIEWER).get(f"/labels/preview?asset={made.id}&code=code128&paper=avery-l7651").text
+    assert "too fine to read" in preview
+    assert "<svg" not in preview
+
+
+@pytest.mark.parametrize(
+    ("query", "source"),
+    [
+        ("q=roll", "/?q=roll"),
+        ("kind=location&location={hall}", "/locations/{hall}"),
+        ("kind=location", "/locations"),
+    ],
+)
+def test_the_page_leads_back_to_the_choice(sign_in_as: SignIn, site: Site, query: str, source: str) -> None:
+    page = sign_in_as(Role.VIEWER).get("/labels?" + query.format(hall=site.hall.id)).text
+    assert f'<a href="{source.format(hall=site.hall.id)}">Choose others</a>' in page
+
+
 def test_nothing_of_another_organization(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     browser = sign_in_as(Role.VIEWER, organization_id=cast.rival)
     assert "Nothing to label" in browser.get(f"/labels?asset={site.pallet.id}").text
-    assert browser.get(f"/labels.pdf?asset={site.pallet.id}").status_code == 404
+    for path in ("/labels.pdf", "/labels/preview"):
+        assert browser.get(f"{path}?asset={site.pallet.id}").status_code == 404
 
 
 @pytest.mark.parametrize("query", ["paper=nonsense", "asset=x&q=nothing-fits", "kind=location&location=99"])

@@ -48,6 +48,7 @@ NO_PAGES = {
     "/import/template/<kind>.csv": "file",
     "/labels.pdf": "file",
     "/labels/documents/<document_id>.pdf": "file",
+    "/labels/preview": "part of a page",
     "/locations/<int:location_id>/now": "part of a page",
     "/locations/<int:location_id>/plan/image": "file",
     "/alerts/now": "part of a page",

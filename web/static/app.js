@@ -148,6 +148,18 @@ document.addEventListener("input", async (event) => {
   document.getElementById(field.getAttribute("list")).replaceChildren(...options);
 });
 
+// The picture of the first label follows the chosen code and paper.
+document.addEventListener("change", async (event) => {
+  const form = event.target.closest("form[data-preview]");
+  if (!form) return;
+  const asked = () => String(new URLSearchParams(new FormData(form)));
+  const query = asked();
+  const answer = await fetch(`${form.dataset.preview}?${query}`).catch(() => null);
+  if (!answer?.ok || query !== asked()) return;
+  const text = await answer.text();
+  document.getElementById("preview").innerHTML = text;
+});
+
 // A field that filters a long list on the page.
 document.addEventListener("input", (event) => {
   const list = document.getElementById(event.target.dataset?.filter);
