@@ -117,3 +117,10 @@ def test_settings_are_explained_and_refused_in_the_language_of_the_person(admin:
     assert "Gilt sofort." in page.text
     admin.post(ZONE, {"value": "America/Lima"})
     assert re.search(r"Geändert <time [^>]*>[^<]*</time> von administrator 1\.", admin.get(ZONE).text)
+
+
+def test_a_setting_has_a_title_that_people_understand(admin: Browser) -> None:
+    page = admin.get("/status/settings/ingest.sighting_gap_seconds").text
+    assert "<h1>A read after a gap of at least this many seconds starts a new row of history</h1>" in page
+    assert '<span class="below mono">ingest.sighting_gap_seconds</span>' in page
+    assert 'aria-label="Change days to keep alerts"' in admin.get("/status").text
