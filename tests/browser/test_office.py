@@ -15,7 +15,7 @@ from edge import clock
 from edge.audit.actors import shell
 from edge.bulk import slices
 from edge.readers import readers, unknown_tags
-from edge.records import assets
+from edge.records import assets, locations
 from edge.tracking import positions
 from edge.tracking.stays import Quality, Scan
 from tests.browser.accessibility import faults
@@ -155,6 +155,27 @@ def test_labels_of_what_was_chosen_on_the_board(enter: Enter, site: Site) -> Non
     text = pypdfium2.PdfDocument(answer.body())[0].get_textpage().get_text_range()
     assert "Pallet 2" in text
     assert "Pallet 3" in text
+
+
+def test_on_a_phone_locations_have_search_and_one_filter_sheet(enter: Enter, site: Site) -> None:
+    for number in range(8):
+        locations.create(shell(site.organization_id), name=f"Bay {number}", is_active=number > 0)
+    page = enter("vic", "/locations", viewport={"width": 390, "height": 800})
+    expect(page.locator("#show")).to_be_hidden()
+    page.locator("[data-sheet]").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#show")).to_be_focused()
+    assert faults(page) == []
+    page.keyboard.press("Escape")
+    expect(page.locator("[data-sheet]")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.select_option("#show", "inactive")
+    page.click(".sheet button:text-is('Show')")
+    expect(page.locator("table.tree tbody tr")).to_have_count(1)
+    expect(page.locator("[data-sheet]")).to_have_text("Filter (1)")
+    page.click("[data-sheet]")
+    page.click(".sheet a:text-is('Clear')")
+    expect(page.locator("table.tree tbody tr")).to_have_count(14)
 
 
 def test_the_preview_of_a_label_can_be_scanned_and_follows_the_choices(enter: Enter, site: Site) -> None:

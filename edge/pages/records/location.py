@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import Response, abort, redirect, render_template, request
@@ -16,18 +17,35 @@ from edge.pages.paging import offset_asked
 from edge.pages.polling import fragment
 from edge.pages.tracking import history_notes
 from edge.pages.tracking.floor_plans import marker_of
+from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.records import loans, locations, lookup
 from edge.records.kept_elsewhere import home_name
 from edge.records.locations import LocationRow
 from edge.services import services
+from edge.texts import N_
 from edge.tracking import board, flows, location_board
 from edge.tracking.board import BoardFilter
 from edge.tracking.flows import Passage
+from edge.tracking.location_board import Branch
 
 PER_PAGE = 50
 SMALL_TREE = 60  # fully expanded up to this number of locations
 WHOLE_TREE = 1000  # beyond this number, only the top level is shown at first
+SHOWS = {
+    "": N_("Every location"),
+    "occupied": N_("Locations with assets"),
+    "vacant": N_("Locations without assets"),
+    "inactive": N_("Inactive locations"),
+}
+
+
+# Those that are shown as a list instead of a tree.
+_CHOOSES: dict[str, Callable[[Branch], bool]] = {
+    "occupied": lambda branch: branch.here > 0,
+    "vacant": lambda branch: branch.below == 0,
+    "inactive": lambda branch: not branch.is_active,
+}
 
 
 @pages.get("/locations")
@@ -35,8 +53,14 @@ WHOLE_TREE = 1000  # beyond this number, only the top level is shown at first
 def show_locations() -> str:
     branches = location_board.tree(current_session().organization_id)
     q = search_text(request.args.get("q", ""))
-    if q:
-        shown = [branch for branch in branches if q.casefold() in f"{branch.name}\n{branch.external_key}".casefold()]
+    show = request.args.get("show", "")
+    if q or show in _CHOOSES:
+        chooses = _CHOOSES.get(show, lambda _branch: True)
+        shown = [
+            branch
+            for branch in branches
+            if chooses(branch) and q.casefold() in f"{branch.name}\n{branch.external_key}".casefold()
+        ]
     else:
         shown = branches if len(branches) <= WHOLE_TREE else [branch for branch in branches if branch.depth == 0]
     return render_template(
@@ -44,6 +68,8 @@ def show_locations() -> str:
         branches=shown[:WHOLE_TREE],
         total=len(branches),
         q=q,
+        show=show if show in _CHOOSES else "",
+        shows={name: gettext(title) for name, title in SHOWS.items()},
         open_to=0 if len(shown) > SMALL_TREE else WHOLE_TREE,
         names={branch.id: branch.name for branch in branches},
     )

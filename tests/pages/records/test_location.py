@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from edge import clock
 from edge.audit.actors import shell
 from edge.people.people import Role
@@ -44,6 +48,25 @@ def test_a_large_tree_is_shown_closed_and_can_be_searched(sign_in_as: SignIn, ca
     assert "in Rack A" in result
     assert " hidden>" not in result
     assert "No matches" in browser.get("/locations?q=%00nowhere").text
+
+
+@pytest.mark.parametrize(
+    ("show", "names"),
+    [
+        ("", "Hall 1,Dock 1,Rack A,Spare"),
+        ("occupied", "Rack A"),
+        ("vacant", "Dock 1,Spare"),
+        ("inactive", "Spare"),
+        ("vacant&q=dock", "Dock 1"),
+        ("nonsense", "Hall 1,Dock 1,Rack A,Spare"),
+    ],
+)
+def test_the_tree_is_filtered(sign_in_as: SignIn, cast: Cast, site: Site, show: str, names: str) -> None:
+    locations.create(shell(cast.acme), name="Spare", is_active=False)
+    see(cast.acme, site.cage.id, site.rack.id, clock.now())
+    page = sign_in_as(Role.VIEWER).get(f"/locations?show={show}").text
+    rows = page[page.index("<tbody>") :]
+    assert re.findall(r'href="/locations/\d+">([^<]+)<', rows) == names.split(",")
 
 
 def test_a_deep_tree_is_shown(sign_in_as: SignIn, cast: Cast) -> None:
