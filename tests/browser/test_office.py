@@ -178,6 +178,22 @@ def test_on_a_phone_locations_have_search_and_one_filter_sheet(enter: Enter, sit
     expect(page.locator("table.tree tbody tr")).to_have_count(14)
 
 
+def test_a_table_is_exported_in_three_steps_by_keyboard(enter: Enter, site: Site) -> None:
+    page = enter("vic", "/export")
+    expect(page.locator("#from")).to_be_hidden()
+    page.locator("[name=table][value=board]").focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowDown")
+    expect(page.locator("#from")).to_be_visible()
+    assert faults(page) == []
+    page.locator("#separator").select_option("semicolon")
+    page.locator("form.export button").focus()
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    assert download.value.suggested_filename == "history.csv"
+    assert download.value.path().read_text("utf-8-sig").startswith("asset_key;")
+
+
 def test_the_preview_of_a_label_can_be_scanned_and_follows_the_choices(enter: Enter, site: Site) -> None:
     page = enter("vic", f"/labels?asset={site.assets[0].id}", device_scale_factor=3)
 

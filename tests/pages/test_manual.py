@@ -39,6 +39,7 @@ NO_PAGES = {
     "/scan/near/<int:asset_id>": "data of the scan page",
     "/export/records/<kind>.csv": "file",
     "/export/board.csv": "file",
+    "/export/download": "file",
     "/export/history.csv": "file",
     "/export/ledger.csv": "file",
     "/export/passages.csv": "file",

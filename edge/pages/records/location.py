@@ -55,12 +55,8 @@ def show_locations() -> str:
     q = search_text(request.args.get("q", ""))
     show = request.args.get("show", "")
     if q or show in _CHOOSES:
-        chooses = _CHOOSES.get(show, lambda _branch: True)
-        shown = [
-            branch
-            for branch in branches
-            if chooses(branch) and q.casefold() in f"{branch.name}\n{branch.external_key}".casefold()
-        ]
+        chosen = list(filter(_CHOOSES.get(show), branches))
+        shown = [branch for branch in chosen if q.casefold() in f"{branch.name}\n{branch.external_key}".casefold()]
     else:
         shown = branches if len(branches) <= WHOLE_TREE else [branch for branch in branches if branch.depth == 0]
     return render_template(

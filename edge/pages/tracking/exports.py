@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from flask import Response, abort, render_template, request
+from urllib.parse import urlencode
+
+from flask import Response, abort, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.doors import passage_report
@@ -23,12 +26,33 @@ from edge.validation import xlsx
 from edge.validation.values import TAG_TYPES
 
 DAYS = 31  # default range
+ADDRESSES = {
+    "board": "/export/board.csv",
+    "asset": "/export/records/asset.csv",
+    "location": "/export/records/location.csv",
+    "tag": "/export/records/tag.csv",
+    "history": "/export/history.csv",
+    "passages": "/export/passages.csv",
+    "ledger": "/export/ledger.csv",
+    "reader": "/export/readers.csv",
+}
+OF_DAYS = ("history", "passages")
 
 
 @pages.get("/export")
 @require_role(Role.VIEWER)
 def export_form() -> str:
     return render_template("tracking/export.html", days=requested_days(DAYS), has_xlsx=xlsx.is_available())
+
+
+@pages.get("/export/download")
+@require_role(Role.VIEWER)
+def download_table() -> AnyResponse:
+    """Redirect to the file of the chosen table."""
+    table = request.args.get("table", "")
+    path = ADDRESSES.get(table) or abort(404)
+    names = ("separator", "from", "to") if table in OF_DAYS else ("separator",)
+    return redirect(f"{path}?{urlencode({name: request.args.get(name, '') for name in names})}", 303)
 
 
 @pages.get("/export/board.csv")

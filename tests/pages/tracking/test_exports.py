@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 
 import pytest
 
 from edge import clock
 from edge.audit.actors import shell
+from edge.pages.tracking.exports import ADDRESSES, OF_DAYS
 from edge.people.people import Role
 from edge.readers import ledger, readers
 from edge.records import assets
@@ -38,6 +40,22 @@ def test_the_board_with_its_filter(sign_in_as: SignIn, cast: Cast, site: Site) -
     assert [row["external_key"] for row in table(browser, "/export/board.csv")] == ["ASSET-0001", "ASSET-0002"]
     rows = table(browser, f"/export/board.csv?location={site.hall.id}&separator=semicolon", ";")
     assert [(row["name"], row["location"], row["area"]) for row in rows] == [("Roll cage", "Rack A", "Hall 1")]
+
+
+@pytest.mark.parametrize(
+    ("role", "others"), [(Role.VIEWER, {"ledger", "reader"}), (Role.EDITOR, {"reader"}), (Role.ADMINISTRATOR, set())]
+)
+def test_every_table_on_the_page_is_downloaded(sign_in_as: SignIn, site: Site, role: Role, others: set[str]) -> None:
+    browser = sign_in_as(role)
+    tables = re.findall(r'name="table" value="(\w+)"', browser.get("/export").text)
+    assert set(ADDRESSES) - set(tables) == others
+    for name in tables:
+        chosen = f"table={name}&from=2026-03-01&to=2026-03-02&separator=semicolon"
+        answer = browser.get(f"/export/download?{chosen}", follow_redirects=True)
+        assert answer.mimetype == "text/csv"
+        assert b";" in answer.data
+        assert ("from=2026-03-01" in answer.request.query_string.decode()) == (name in OF_DAYS)
+    assert browser.get("/export/download?table=//evil.example").status_code == 404
 
 
 def test_more_rows_than_a_page_has(sign_in_as: SignIn, cast: Cast) -> None:
