@@ -162,6 +162,9 @@ def test_on_a_phone_locations_have_search_and_one_filter_sheet(enter: Enter, sit
         locations.create(shell(site.organization_id), name=f"Bay {number}", is_active=number > 0)
     page = enter("vic", "/locations", viewport={"width": 390, "height": 800})
     expect(page.locator("#show")).to_be_hidden()
+    indents = "rows => rows.map((row) => parseInt(getComputedStyle(row).paddingLeft))"
+    hall, dock = page.locator("th:has-text('Hall 1'), th:has-text('Dock 1')").evaluate_all(indents)
+    assert dock > hall
     page.locator("[data-sheet]").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#show")).to_be_focused()
