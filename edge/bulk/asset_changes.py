@@ -158,7 +158,7 @@ def _check(organization_id: int, change: BulkChange, row: _Row, claimed: set[str
         return
     if row.deleted_at is not None:
         raise Conflict(RETIRED)
-    if row.home and change.action is not Action.MOVE:  # scanning is allowed wherever the asset is
+    if row.home and change.action is not Action.MOVE:  # scanning is allowed at every box
         raise Conflict(refusal(row.home))
     if change.is_property:
         _with_property(change, row.metadata or "{}")

@@ -13,7 +13,7 @@ VERSIONS = {"GS1-EPCIS-Version": "2.0.0", "GS1-CBV-Version": "2.0.0"}
 
 
 def query_document(events: Sequence[Event], created_at: int, subscription: str | None = None) -> dict[str, Any]:
-    """Return the answer to a query, or what a subscription sends. `created_at` is in µs."""
+    """Return the answer to a query, or the message of a subscription. `created_at` is in µs."""
     results: dict[str, Any] = {"queryName": "SimpleEventQuery", "resultsBody": {"eventList": list(events)}}
     if subscription is not None:
         results["subscriptionID"] = subscription

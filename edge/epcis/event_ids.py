@@ -28,7 +28,7 @@ _ORDER = (
 
 
 def event_id(event: Mapping[str, Any]) -> str:
-    """Return the id of an event whose times are UTC with milliseconds and whose GS1 ids are canonical Digital Links."""
+    """Return the id of an event with times in UTC with milliseconds, and canonical Digital Links as GS1 ids."""
     digest = hashlib.sha256(text_to_hash(event).encode()).hexdigest()
     return f"ni:///sha-256;{digest}?ver=CBV2.0"
 

@@ -109,7 +109,7 @@ def _gln(value: str) -> str | None:
 
 
 def _urn(value: str) -> str | None:
-    """Return the EPC URI of a tag whose value has the length of the company prefix."""
+    """Return the EPC URI of a tag, if its value has the length of the company prefix."""
     from edge.records import gs1_epcs  # loads a library
 
     return gs1_epcs.pure_identity(value)

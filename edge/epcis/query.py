@@ -207,7 +207,7 @@ def _offset(at: int, zone: ZoneInfo) -> str:
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
-# Sources: each returns rows with their keys, what they cost, and the key to go on from, empty at the end. -------------
+# Sources: each returns rows with their keys, their cost, and the key to go on from, empty at the end. -------------
 
 
 def _assets_of(query: Query) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""What a webhook with EPCIS bodies sends for an event of the log: the EPCIS events that have come of it.
+"""Bodies of EPCIS webhooks: the EPCIS events that belong to an event of the log.
 
 They are those of `GET /epcis/events`, with the same ids. A stay that later reads have replaced is left out, as it is
 there. Each attempt of an event has the same body unless the history has changed in between.
@@ -20,7 +20,7 @@ from edge.validation import json_text
 def body(destination: Destination, event: Event | None, base: str, zone: ZoneInfo) -> bytes | None:
     """Return the document for an event, or None if there is nothing to send. `base` is the address of this box.
 
-    Without an event, the document is a test. Raises Conflict at a hub whose history is in PostgreSQL.
+    Without an event, the document is a test. Raises Conflict at a hub with its history in PostgreSQL.
     """
     if event is None:
         return json_text.encode(query_document([], clock.now(), destination.name))

@@ -1,8 +1,8 @@
 """Who is safe in an open muster, from positions.
 
 A person is safe while the newest position is at a muster point and its read was made after the start, by its own time.
-Nobody becomes safe by a read that may be older: by one known at the start, whatever the clock says, or by one without a
-time of its own from a reader that was away at the start and may send old messages first.
+Nobody becomes safe by a read that may be older: by one known at the start, at any time of the clock, or by one without
+a time of its own from a reader that was away at the start and may send old messages first.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Point(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What the reads of a muster are judged by. `doubtful`: locations with a reader whose reads may be old."""
+    """Grounds on which the reads of a muster are judged. `doubtful`: locations with a reader whose reads may be old."""
 
     started_at: int
     scope: frozenset[int]
@@ -110,7 +110,7 @@ def points_at(organization_id: int, places: Sequence[tuple[int, str]]) -> list[P
 
 
 def connected_readers(points: Sequence[Point], now: int) -> set[int]:
-    """Return the readers that are connected now, so that what they send from now on is not old."""
+    """Return the readers that are connected now: their reads from now on are not old."""
     if time.monotonic() - _began < SETTLED:
         return set()
     return {reader.id for point in points for reader in point.readers if not reader.is_offline(CONNECTED, now)}

@@ -1,6 +1,6 @@
 """Documents of many labels, drawn in the background, one at a time: a thousand take four seconds and more.
 
-The last few are remembered for a while, so that a page can show the progress and then open the document.
+The last few are remembered for a while: a page shows the progress and then opens the document.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def topics_of(organization_id: int) -> tuple[list[str], list[str]]:
 
 
 def write(actor: Actor, url: str) -> Bridge:
-    """Record the bridge whose configuration is written now. Raises Invalid without a reader."""
+    """Record the bridge with the configuration that is written now. Raises Invalid without a reader."""
     topics, _ = topics_of(actor.organization_id)
     if not topics:
         raise Invalid.one("topics", "invalid_value", "There are no readers. Add one first: edge reader add")

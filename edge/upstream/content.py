@@ -75,7 +75,7 @@ def of_answer(kind: Kind, record: Mapping[str, Any]) -> Content:
 
 
 def plan(here: Content, there: Content, known: Known, *, is_forced: bool) -> Plan:
-    """Decide what to write. With `is_forced`, values that somebody else has changed are overwritten, too."""
+    """Decide on the values to write. With `is_forced`, values that somebody else has changed are overwritten, too."""
     changed, conflicts = {}, []
     for name, value in {KEY: here.key, **here.fields}.items():
         remote = there.key if name == KEY else there.fields[name]
@@ -99,7 +99,7 @@ def changed_by_others(there: Content, known: Known) -> list[str]:
 
 
 def settled(there: Content, known: Known) -> Known:
-    """Return what is known after a write without an answer: the values there that are those of this write are ours."""
+    """Return the state known after a write without an answer: values there are ours if this write has them."""
     if known.sending is None:
         return known
     theirs, base = there.marks, dict(known.base or {TAGS: []})
@@ -146,7 +146,7 @@ def _plan_tags(here: Content, there: Content, known: Known) -> tuple[list[Tag], 
 def _mark(value: Any) -> str:
     """Return a hash of a JSON value, or of a JSON text. The order of keys and the form of numbers make no difference.
 
-    The standard library reads what strict readers refuse, such as 1e999, which metadata may contain.
+    The standard library reads values that strict readers refuse, such as 1e999, which metadata may contain.
     """
     plain = json.loads(bytes(value)) if isinstance(value, json_text.Raw) else value
     text = json.dumps(_canonical(plain), sort_keys=True)

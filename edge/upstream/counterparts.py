@@ -1,4 +1,4 @@
-"""Counterparts of records at a service: ids, hashes of what was written, and why a record is not equal there.
+"""Counterparts of records at a service: ids, hashes of the written values, and why a record is not equal there.
 
 The functions that write are called by `rounds` after the service has answered, or when an administrator decides.
 """
@@ -43,7 +43,7 @@ class Counterpart(NamedTuple):
     trouble: Trouble | None = None
     trouble_at: int | None = None
     attempts: int = 0
-    sending_key: str | None = None  # of a record whose creation was not answered
+    sending_key: str | None = None  # of a record with a creation that was not answered
 
 
 _SELECT = (
@@ -79,7 +79,7 @@ def ids_after(upstream_no: int, after: int, limit: int) -> list[int]:
 
 
 def due(upstream_no: int, now: int, limit: int) -> list[int]:
-    """Return records whose trouble is to be checked again. A time too far ahead was set before the clock went back."""
+    """Return records with a conflict to check again. A time too far ahead was set before the clock went back."""
     rows = execute(
         "SELECT record_id FROM upstream_record WHERE upstream_no = ? AND retry_at IS NOT NULL "
         "AND (retry_at <= ? OR retry_at > ?) ORDER BY retry_at LIMIT ?",
@@ -106,7 +106,7 @@ def count(upstream_no: int) -> tuple[int, dict[str, int]]:
 
 
 def keep(upstream_no: int, rows: Iterable[Counterpart], now: int) -> None:
-    """Store rows, before a write what is about to be written, and afterwards its result. Call in a transaction.
+    """Store rows: the values before a write, and its result afterwards. Call in a transaction.
 
     Rows are deleted first, because two records may have exchanged their counterparts.
     """
@@ -145,7 +145,7 @@ def retry_waiting(upstream_no: int) -> None:
 
 
 def force(upstream_no: int, ids: Collection[int]) -> int:
-    """Let the next attempt overwrite what others have changed. Call in a transaction. Returns the number of records."""
+    """Let the next attempt overwrite changes of others. Call in a transaction. Returns the number of records."""
     return execute(
         "UPDATE upstream_record SET is_forced = 1, retry_at = 0, attempts = 0 WHERE upstream_no = ? "
         "AND trouble_kind = ? AND record_id IN (SELECT value FROM json_each(?))",

@@ -1,7 +1,7 @@
 """One round of work for a service: choose records, write them there, store the results.
 
 What is about to be written is stored first. The results and the place in the change feed are stored together. So a
-round that was interrupted at any point is repeated, and the repetition recognizes what had been written.
+round that was interrupted at any point is repeated, and the repetition recognizes its own values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
 
 def run(client: Client, row: Upstream) -> bool:
-    """Write the next records. Returns False if nothing is left to do now. Raises Away; what was done is stored."""
+    """Write the next records. Returns False if nothing is left to do now. Raises Away; until then all is stored."""
     batch = _next_batch(row)
     if batch is None:
         return False
@@ -101,7 +101,7 @@ class _Work:
         self._ids.sort(key=self._order)
 
     def do(self) -> None:
-        """Write all records, and once more those whose key or tag another record of the round has freed."""
+        """Write all records, and once more those that wait for a key or tag of another record of the round."""
         deleted = [one for one in self._ids if self._order(one)[0] == _DELETED_ASSETS]
         self._write_all(deleted)
         others = [one for one in self._ids if one not in self._done]
@@ -111,7 +111,7 @@ class _Work:
             self._write_all(taken)
 
     def _write_all(self, ids: list[int]) -> None:
-        """Read the records there, then write. Each group sees what the one before has freed."""
+        """Read the records there, then write. Each group can use the keys and tags that the one before has freed."""
         self._look_up(ids)
         self._keep_sending(ids)
         for record_id in ids:
@@ -197,7 +197,7 @@ class _Work:
         return remote
 
     def _created(self, kind: Kind, stored: Counterpart, by_key: dict[str, Record]) -> Record | None:
-        """Return the record whose creation was not answered."""
+        """Return the record with a creation that was not answered."""
         remote, sending = by_key.get(stored.sending_key or ""), stored.known.sending
         if remote is None or sending is None or self._is_owned_by_other(stored.record_id)(remote["id"]):
             return None
@@ -211,7 +211,7 @@ class _Work:
         return here.content(parent.remote_id if parent else None)
 
     def _keep_sending(self, ids: list[int]) -> None:
-        """Store what is about to be written."""
+        """Store the values before they are written."""
         rows = []
         for record_id in ids:
             if self._is_live(record_id):
@@ -229,7 +229,7 @@ class _Work:
                 counterparts.keep(self._row.no, rows, clock.now())
 
     def _write(self, record_id: int) -> None:
-        """Write one record. One by which the service fails each time is set aside, so that the others continue."""
+        """Write one record. One by which the service fails each time is set aside, and the others continue."""
         kind = self._kind(record_id)
         if kind is None:
             return  # of another organization, or created and deleted in between

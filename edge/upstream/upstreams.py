@@ -118,7 +118,7 @@ def retry(actor: Actor) -> int:
 
 
 def overwrite(actor: Actor, ids: Collection[int]) -> int:
-    """Overwrite at the service what others have changed in these records. Returns their number. Raises NotFound."""
+    """Overwrite changes of others in these records at the service. Returns their number. Raises NotFound."""
     with acting(actor) as act:
         row = get(actor.organization_id)
         number = counterparts.force(row.no, ids)

@@ -83,7 +83,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             broker = Broker(folder, warnings, conf, Path(scratch))
             broker.scratch.chmod(0o755)
-            # The set-group-id bit gives files of mosquitto the group edge, so that only edge can use the socket.
+            # The set-group-id bit gives files of mosquitto the group edge, and only edge can use the socket.
             must("install", "-d", "-o", "mosquitto", "-g", "edge", "-m", "2750", broker.socket.parent)
             conf_text = _CONF.format(socket=broker.socket, folder=broker.folder)
             (broker.scratch / "conf").write_text(conf_text, "utf-8")

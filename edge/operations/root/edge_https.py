@@ -59,7 +59,7 @@ def _refuse() -> NoReturn:
 
 
 def choice(options: list[str]) -> Chosen:
-    """Return what the options of `on` choose. `--as-before` begins with the present choice."""
+    """Return the choice of the options of `on`. `--as-before` begins with the present choice."""
     options, new = list(options), Chosen()
     if options[:1] == ["--as-before"] and CHOSEN.is_file():
         options.pop(0)

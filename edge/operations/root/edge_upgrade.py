@@ -5,10 +5,11 @@
   edge-upgrade --check ...              back up and test only; nothing is changed
   edge-upgrade --back                   return to the previous release
 
-A bundle of make-bundle.sh must be signed by the publisher in /etc/edge/publisher.pub, and not be older than what runs;
-it is verified by edge-verify before any of it runs. If no publisher is known, the key in the first bundle is accepted.
+A bundle of make-bundle.sh must be signed by the publisher in /etc/edge/publisher.pub, and not be older than the
+present release; it is verified by edge-verify before any of it runs. If no publisher is known, the key in the first
+bundle is accepted.
 
-Used by others: --build CHECKOUT installs a release beside the others and prints its folder; --use FOLDER switches to
+Used by others: --build CHECKOUT installs one more release and prints its folder; --use FOLDER switches to
 one without a trial, for the first installation; --resume rolls back an interrupted switch at boot; --watch
 compares the new release with the previous one for ten minutes, and rolls back if it performs worse.
 """

@@ -1,4 +1,4 @@
-"""Settings for HTTPS: the choice of an administrator, and what follows from it in edge.toml, Caddy and mosquitto."""
+"""Settings for HTTPS: the choice of an administrator, and its effects in edge.toml, Caddy and mosquitto."""
 
 from __future__ import annotations
 

@@ -52,5 +52,5 @@ def point_to(release: Path) -> bool:
 
 
 def flush(*more: Path) -> None:
-    """Write what an upgrade changed to the disk."""
+    """Write the changes of an upgrade to the disk."""
     works("sync", "--file-system", *more, PROGRAM, UNITS, COMMANDS)

@@ -65,7 +65,7 @@ def fail(text: str) -> NoReturn:
 
 
 def works(*words: object, given: str | None = None) -> bool:
-    """Run a program whose output is that of this one. Returns whether it succeeded. `given`: its input."""
+    """Run a program and show its output. Returns whether it succeeded. `given`: its input."""
     return not _run(words, given=given).returncode
 
 

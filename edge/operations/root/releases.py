@@ -1,4 +1,4 @@
-"""Install a release beside the others, from a checkout with pip or from the content of the Debian package."""
+"""Install a release in addition to the others, from a checkout with pip or from the content of the Debian package."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Tried(NamedTuple):
 
 
 def forecast(trial: Trial) -> str:
-    """Return what an upgrade would do, for `--check`."""
+    """Return the effects of an upgrade, for `--check`."""
     if not trial.migrates:
         return "It would work; the database stays as it is."
     return f"It would work; the database would be changed from schema {trial.schema_before} to {trial.schema_after}."
@@ -116,7 +116,7 @@ def _unpack(bundle: Path, folder: Path, verify: Path, *, is_older: bool) -> None
 
 
 def accept_publisher(checkout: Path) -> None:
-    """Accept the key in the first bundle. A release that failed must not decide whose bundles this site accepts."""
+    """Accept the key in the first bundle. A release that failed must not decide which bundles this site accepts."""
     key = checkout.with_name("publisher.pub")
     if not PUBLISHER.is_file():
         works("install", "-m", "0644", key, PUBLISHER)

@@ -1,6 +1,6 @@
 """What a wall shows: a page without a session, opened by the secret in its address.
 
-Only GET, only of that wall. A session in the same browser changes nothing, so that a screen never shows more than its
+Only GET, only of that wall. A session in the same browser changes nothing: a screen never shows more than its
 link. Positions of people are left out unless the setting of the organization says that walls show them.
 """
 
@@ -49,7 +49,7 @@ MOST_LISTS = 3
 MOST_LINES = 6  # of an expected list
 MOST_PEOPLE = 12
 RETRY_SECONDS = 30  # after an error, browsers load the page again
-# Per wall and network, so that others with the link cannot stop the screen. A screen needs 20 requests in a minute.
+# Per wall and network: others with the link cannot stop the screen. A screen needs 20 requests in a minute.
 _requests = Buckets(burst=120, per_second=10)
 
 EVERY = {Shows.OVERVIEW: 10, Shows.PLAN: 5}  # seconds between requests; 3 for all others
@@ -94,7 +94,7 @@ class ListCount(NamedTuple):
 
 
 def _of_wall(screen: Screen) -> Callable[[str], Response]:
-    """Find the wall of a code and let the request see what the wall may show."""
+    """Find the wall of a code and give the request the rights of the wall."""
 
     @open_to_all
     @wraps(screen)
@@ -166,7 +166,7 @@ def screen_plan(wall: Wall) -> Response:
 
 
 def _content(wall: Wall) -> str:
-    """Return the content, at most a second old, so that many screens with one link cost as much as one."""
+    """Return the content, at most a second old. Many screens with one link cost as much as one."""
     return _kept.get((wall.id, _code()), lambda: render_template("walls/_screen.html", **_values(wall)))
 
 

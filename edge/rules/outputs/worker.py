@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.5
 UNEXPECTED_SECONDS = 5.0
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
 CLEANING_SECONDS = 600.0
-CONNECTION, LAST_COMMANDS = 0, -1  # beside the numbers of outputs
+CONNECTION, LAST_COMMANDS = 0, -1  # in addition to the numbers of outputs
 
 
 class State(NamedTuple):
@@ -85,7 +85,7 @@ class OutputsWorker:
         self._news.set()
 
     def stop(self) -> None:
-        """Switch off what is on, as far as the broker answers, and end the thread."""
+        """Switch off all outputs that are on, as far as the broker answers, and end the thread."""
         self._stopping.set()
         self._news.set()
         if self._thread:

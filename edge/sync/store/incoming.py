@@ -76,7 +76,7 @@ class _NotKnown(Exception):
 def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
     """Apply a batch that directly follows the site's cursor.
 
-    It is written in slices, so that others can write in between. The cursor moves with the last slice, and each slice
+    It is written in slices, and others can write in between. The cursor moves with the last slice, and each slice
     requires that it has not moved meanwhile. After a crash the site sends the batch again; rows that are equal already
     are not written. Raises HistoryWaits, or Unavailable while an earlier batch of the site is written.
     """
@@ -159,7 +159,7 @@ def _in_slices(site_no: int, base: Cursor, steps: Iterator[None], done: Callable
 
 
 def _without_invalid(peer: Peer, batch: Batch, known: Mapping[int, SiteTrack]) -> tuple[Batch, dict[str, str]]:
-    """Return the batch without data that is refused, and the reason by what was left out. Raises _NotKnown."""
+    """Return the batch without data that is refused, and the reason by the part that was left out. Raises _NotKnown."""
     refused = dict.fromkeys(batch.refused, _NOT_RECORDED)
     here = _resolve(peer, batch)
     batch, not_stored = _without_refused(batch, here)
@@ -220,7 +220,7 @@ def _without_refused(batch: Batch, here: _Here) -> tuple[Batch, dict[str, str]]:
     """Return the batch without positions, stays and passages of its records that this hub has refused.
 
     Such a record is often above the limit of the hub. Asking the site for it again would stop the sync of all others.
-    A later comparison sends what was left out.
+    A later comparison sends the rest.
     """
     assets = set(_refs(batch.assets)).difference(here.assets)
     locations = set(_refs(batch.locations)).difference(here.locations)
@@ -238,10 +238,10 @@ def _without_refused(batch: Batch, here: _Here) -> tuple[Batch, dict[str, str]]:
 
 
 def _without_future(batch: Batch) -> tuple[Batch, dict[str, str]]:
-    """Return the batch without positions, stays and passages of the future, and the reason by what was left out.
+    """Return the batch without positions, stays and passages of the future, and the reasons by part.
 
-    Such a position would stay the newest of its asset whatever other sites report. A hub whose clock was never set
-    cannot tell.
+    Such a position would stay the newest of its asset, even if other sites report another. A hub with a clock that was
+    never set cannot know.
     """
     now = clock.now()
     if now < clock.EARLIEST:

@@ -1,4 +1,4 @@
-"""Batches of a hub whose stays are in PostgreSQL.
+"""Batches of a hub with stays in PostgreSQL.
 
 Records, tracks and sources are written to the hub's own database first. Then the stays and the new cursor commit in one
 transaction of PostgreSQL. The cursor here, row counts and removed tracks follow. A hub that dies before they do writes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edge.tracking.postgres.batches import Effects
 
 STAY_BYTES = 140  # of disk in PostgreSQL, for the quota of the site
-_settled: set[int] = set()  # sites whose last batch is complete in both databases, as far as this process knows
+_settled: set[int] = set()  # sites with a last batch that is complete in both databases, as far as this process knows
 
 
 def forget() -> None:
@@ -31,7 +31,7 @@ def forget() -> None:
 
 @contextmanager
 def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int) -> Iterator[None]:
-    """Commit the stays written inside with the cursor, and then what follows from them.
+    """Commit the stays written inside with the cursor, and then their effects.
 
     Raises Unavailable if PostgreSQL is not at the cursor that this hub has, for example after a failover.
     """
@@ -93,7 +93,7 @@ def note_cursor(site_no: int) -> None:
 def _forget_newer(site_no: int) -> None:
     """Delete stays that are newer than the positions here, because this database was restored from a backup.
 
-    So the comparison with the site finds what is missing here, and the site sends it again with its positions.
+    So the comparison with the site finds the missing rows, and the site sends it again with its positions.
     """
     counts, without_rows = history_engine.batches.drop_newer(copies.newest_keys(site_no))
     with writing():

@@ -188,7 +188,7 @@ def lock_site(site_no: int) -> list[Any] | None:
 
 
 def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effects:
-    """Commit the stays with the site's cursor. Returns what the hub has to do afterwards."""
+    """Commit the stays with the site's cursor. Returns the work of the hub that remains."""
     connection = _begun()
     effects = Effects(_batch.more_rows, row_counts(_batch.counted), _batch.gone, sorted(_batch.days))
     more, counts = sorted(effects.more_rows.items()), sorted(effects.row_counts.items())
@@ -280,7 +280,7 @@ def newest_keys(tracks: Collection[int]) -> set[Key]:
 
 
 def tracks_above(number: int) -> set[int]:
-    """Return the tracks with rows whose number is above this one."""
+    """Return the tracks with rows and a number above this one."""
     return {no for (no,) in _run("SELECT DISTINCT track FROM stay WHERE track > %(no)s", {"no": number})}
 
 
@@ -298,7 +298,7 @@ SELECT t.no FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
 
 
 def tracks_ended_before(tracks: Sequence[int], before: int, limit: int) -> list[int]:
-    """Return those of these tracks whose oldest row ended before a time and is not their only one."""
+    """Return those of these tracks that have several rows, the oldest of which ended before a time."""
     return [no for (no,) in _run(_ENDED, {"tracks": list(tracks), "before": before, "limit": limit})]
 
 

@@ -1,7 +1,7 @@
 """Moves the stays of a hub to PostgreSQL, and back.
 
-Tracks are compared in groups, and what differs is copied. So a move that was interrupted continues, and a second run
-copies only what has changed since the first one.
+Tracks are compared in groups, and differences are copied. So a move that was interrupted continues, and a second run
+copies only the changes since the first one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _there(first: int, last: int) -> set[tuple[Any, ...]]:
 
 def check_free() -> None:
     """Raise Conflict if this box has own reads, or its stays or those of another hub are in PostgreSQL already."""
-    if _are_elsewhere():  # a copy of what is here would delete them there
+    if _are_elsewhere():  # a copy of the rows here would delete them there
         raise Conflict("The stays of this hub are in PostgreSQL already. Set hub.history and start the service")
     if execute("SELECT 1 FROM track WHERE site_no IS NULL LIMIT 1").fetchone():
         raise Conflict("This box has recorded reads itself; only the history of a hub's sites can be in PostgreSQL")

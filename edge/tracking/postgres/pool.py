@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: TLS, time limits, and what is reported while it cannot be reached."""
+"""Connections to PostgreSQL: TLS, time limits, and the report while it cannot be reached."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def fetch(sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def fetch_in_parts(sql: str, values: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Run one query and yield its rows, of which a few thousand are in memory at a time."""
+    """Run one query and yield its rows, with a few thousand in memory at a time."""
     with connected() as connection, connection.transaction(), connection.cursor("parts") as cursor:
         cursor.execute(sql.encode(), values)
         while part := cursor.fetchmany(PART):

@@ -25,14 +25,14 @@ _TABLES = (
         f"CREATE TABLE stay_{number} PARTITION OF stay FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number})"
         for number in range(PARTITIONS)
     ),
-    # How far the stays of each site are. `effects` is what the hub's own database has to do for the last batch.
+    # How far the stays of each site are. `effects` is the work of the hub's own database for the last batch.
     """
     CREATE TABLE site_cursor (
         site bigint PRIMARY KEY, base jsonb NOT NULL, done jsonb NOT NULL, horizon bigint NOT NULL,
         effects jsonb NOT NULL
     )
     """,
-    # `dropped` has the tracks whose rows the hub counts again after a deletion.
+    # `dropped` has the tracks with rows that the hub counts again after a deletion.
     "CREATE TABLE edge_history (version integer NOT NULL, dropped bigint[] NOT NULL DEFAULT '{}')",
     # Names for reports. People have none, so the views leave them out.
     """
