@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
@@ -32,6 +33,7 @@ from edge.pages.records.csv_import_rows import (
 )
 from edge.pages.translation import gettext, translated
 from edge.people.people import Role
+from edge.records.csv_import import Outcome
 from edge.services import services
 from edge.texts import N_
 from edge.validation import xlsx
@@ -233,12 +235,16 @@ def _check_role(kind: str) -> None:
 
 def _labels(job: Job) -> dict[str, object]:
     return {
-        "faults": [one._replace(reason=translated(unpack(one.reason))) for one in job.faults[:FAULTS]],
+        "faults": partial(_shown_faults, job),  # when the page has seen that the check is done
         "most_faults": FAULTS,
         "encodings": _translated(ENCODINGS),
         "separators": _translated(SEPARATOR_NAMES),
         "has_xlsx": xlsx.is_available(),
     }
+
+
+def _shown_faults(job: Job) -> list[Outcome]:
+    return [one._replace(reason=translated(unpack(one.reason))) for one in job.faults[:FAULTS]]
 
 
 def _translated(titles: Mapping[str, str]) -> dict[str, str]:

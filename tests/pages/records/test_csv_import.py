@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 from collections.abc import Callable
 from datetime import UTC
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,11 +18,11 @@ from edge import clock
 from edge.audit import trail
 from edge.audit.actors import person, shell
 from edge.audit.trail import AuditFilter
-from edge.bulk import slices
+from edge.bulk import import_kinds, slices
 from edge.database.connection import execute
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
-from edge.pages.records import csv_import_jobs, csv_import_rows
+from edge.pages.records import csv_import, csv_import_jobs, csv_import_rows
 from edge.pages.records.csv_import_rows import Reading, records_of
 from edge.people import people
 from edge.people.people import Role
@@ -280,6 +282,29 @@ def test_a_check_that_took_its_time_ends_with_the_button_that_imports(sign_in_as
     path = send(browser, b"name\nNew\n")
     part = browser.get(f"{path}/now")
     assert (part.status_code, "Import 1 row" in part.text, 'name="csrf"' in part.text) == (200, True, True)
+
+
+def test_a_check_that_ends_while_the_page_is_written_shows_its_errors(
+    sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, render, is_asked = import_kinds.check, csv_import.render_template, threading.Event()
+
+    def check_when_asked(*args: Any) -> import_kinds.Checked:
+        is_asked.wait(30)
+        return check(*args)
+
+    def render_when_checked(template: str, **values: Any) -> str:
+        is_asked.set()
+        values["job"].ended.wait(30)
+        return render(template, **values)
+
+    monkeypatch.setattr(import_kinds, "check", check_when_asked)
+    monkeypatch.setattr(csv_import, "render_template", render_when_checked)
+    browser = sign_in_as(Role.EDITOR)
+    form = {"csrf": csrf_token(browser.token), "kind": "asset", "file": (io.BytesIO(b"name,ble\nA,1\nB,1\n"), "a.csv")}
+    path = browser.client.post("/import", data=form, content_type="multipart/form-data").location
+    page = browser.get(path).text
+    assert ("1 row has an error" in page, "tag ble:1 is also in line 2" in page) == (True, True)
 
 
 @pytest.mark.parametrize(
