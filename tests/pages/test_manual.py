@@ -40,6 +40,7 @@ NO_PAGES = {
     "/export/records/<kind>.csv": "file",
     "/export/board.csv": "file",
     "/export/download": "file",
+    "/export/readers.csv": "file",
     "/export/history.csv": "file",
     "/export/ledger.csv": "file",
     "/export/passages.csv": "file",
