@@ -42,7 +42,7 @@ def test_findings_are_in_the_language_of_the_person_and_escaped(app: Flask, sign
     page = sign_in_as(Role.EDITOR).get("/status", headers={"Accept-Language": "fr"}).text
     assert "2 problèmes" in page
     assert "<b>Enregistrement des lectures</b>" in page
-    assert "les messages attendent au broker : &lt;b&gt;full" in page
+    assert "les messages attendent au broker\xa0: &lt;b&gt;full" in page
     assert "&lt;i&gt;of a plugin" in page
 
 
