@@ -49,15 +49,15 @@ def start(organization_id: int, labels: Sequence[Label], paper: Paper, code: Cod
     if not DRAWING.acquire(blocking=False):
         raise Unavailable(OTHERS_ARE_DRAWN)
     document = Document(organization_id, len(labels))
-    with _lock:
-        _forget()
-        _documents[document.id] = document
     try:
         thread = threading.Thread(target=_draw, args=(document, labels, paper, code, skip), name="labels", daemon=True)
         thread.start()
     except BaseException:
         DRAWING.release()
         raise
+    with _lock:
+        _documents[document.id] = document
+        _forget()
     return document
 
 

@@ -240,8 +240,7 @@ def _without_refused(batch: Batch, here: _Here) -> tuple[Batch, dict[str, str]]:
 def _without_future(batch: Batch) -> tuple[Batch, dict[str, str]]:
     """Return the batch without positions, stays and passages of the future, and the reasons by part.
 
-    Such a position would stay the newest of its asset, even if other sites report another. A hub with a clock that was
-    never set cannot know.
+    Such a position would stay the newest of its asset. A hub with a clock that was never set cannot know.
     """
     now = clock.now()
     if now < clock.EARLIEST:
