@@ -38,9 +38,9 @@ class Content(NamedTuple):
     @property
     def marks(self) -> Marks:
         return {
-            KEY: _mark(self.key),
-            **{name: _mark(value) for name, value in self.fields.items()},
-            TAGS: sorted(map(_mark, self.tags)),
+            KEY: mark(self.key),
+            **{name: mark(value) for name, value in self.fields.items()},
+            TAGS: sorted(map(mark, self.tags)),
         }
 
 
@@ -79,9 +79,9 @@ def plan(here: Content, there: Content, known: Known, *, is_forced: bool) -> Pla
     changed, conflicts = {}, []
     for name, value in {KEY: here.key, **here.fields}.items():
         remote = there.key if name == KEY else there.fields[name]
-        if _mark(value) == _mark(remote) or _is_settled(name, value, remote, known):
+        if mark(value) == mark(remote) or _is_settled(name, value, remote, known):
             continue
-        if not is_forced and _mark(remote) != (known.base or {}).get(name):
+        if not is_forced and mark(remote) != (known.base or {}).get(name):
             conflicts.append(name)
         changed[name] = value
     attach, detach, is_conflict = _plan_tags(here, there, known)
@@ -94,7 +94,7 @@ def plan(here: Content, there: Content, known: Known, *, is_forced: bool) -> Pla
 def changed_by_others(there: Content, known: Known) -> list[str]:
     """Return the names of the fields that are not as they were after the last write."""
     base = known.base or {TAGS: []}
-    changed = [name for name, mark in there.marks.items() if name != TAGS and base.get(name) != mark]
+    changed = [name for name, value in there.marks.items() if name != TAGS and base.get(name) != value]
     return [*changed, TAGS] if {*there.marks[TAGS]} - {*base[TAGS]} else changed
 
 
@@ -103,11 +103,11 @@ def settled(there: Content, known: Known) -> Known:
     if known.sending is None:
         return known
     theirs, base = there.marks, dict(known.base or {TAGS: []})
-    for name, mark in theirs.items():
-        if name != TAGS and mark == known.sending.get(name):
-            base[name] = mark
+    for name, value in theirs.items():
+        if name != TAGS and value == known.sending.get(name):
+            base[name] = value
     ours = {*base[TAGS], *known.sending[TAGS]}
-    lost = {mark for mark in base[TAGS] if mark not in theirs[TAGS] and mark not in known.sending[TAGS]}
+    lost = {one for one in base[TAGS] if one not in theirs[TAGS] and one not in known.sending[TAGS]}
     base[TAGS] = sorted(({*base[TAGS]} - lost) | ({*theirs[TAGS]} & ours))
     return Known(base)
 
@@ -118,7 +118,7 @@ def is_of_write(there: Content, sending: Marks) -> bool:
     Tags and window may have been left for a later request.
     """
     theirs = there.marks
-    return all(theirs[name] == mark for name, mark in sending.items() if name not in (TAGS, *WINDOW))
+    return all(theirs[name] == value for name, value in sending.items() if name not in (TAGS, *WINDOW))
 
 
 def is_unchanged(here: Marks, known: Known) -> bool:
@@ -132,7 +132,7 @@ def _is_settled(name: str, value: Any, remote: Any, known: Known) -> bool:
     """
     if known.sent is None or known.base is None:
         return False
-    return known.sent.get(name) == _mark(value) and known.base.get(name) == _mark(remote)
+    return known.sent.get(name) == mark(value) and known.base.get(name) == mark(remote)
 
 
 def _plan_tags(here: Content, there: Content, known: Known) -> tuple[list[Tag], list[Tag], bool]:
@@ -140,10 +140,10 @@ def _plan_tags(here: Content, there: Content, known: Known) -> tuple[list[Tag], 
     attach = [tag for tag in here.tags if tag not in set(there.tags)]
     detach = [tag for tag in there.tags if tag not in set(here.tags)]
     base = set(known.base[TAGS]) if known.base else set()
-    return attach, detach, any(_mark(tag) in base for tag in attach) or any(_mark(tag) not in base for tag in detach)
+    return attach, detach, any(mark(tag) in base for tag in attach) or any(mark(tag) not in base for tag in detach)
 
 
-def _mark(value: Any) -> str:
+def mark(value: Any) -> str:
     """Return a hash of a JSON value, or of a JSON text. The order of keys and the form of numbers make no difference.
 
     The standard library reads values that strict readers refuse, such as 1e999, which metadata may contain.

@@ -25,6 +25,7 @@ class TroubleKind(StrEnum):
     TAKEN = "taken there"  # its key or a tag belongs to another record
     REFUSED = "refused"
     WAITS = "waits"  # for its parent
+    BLOCKED = "blocked"  # until another record of this box gives up a key or tag there
 
 
 class Trouble(NamedTuple):
@@ -67,6 +68,12 @@ def owners(upstream_no: int, remote_ids: Collection[int]) -> dict[int, int]:
         (upstream_no, _json(remote_ids)),
     )
     return dict(rows.fetchall())
+
+
+def holding(upstream_no: int, mark: str) -> list[Counterpart]:
+    """Return the rows that may have a key or tag with this mark there. Reads all rows of the service."""
+    rows = execute(f"{_SELECT} AND instr(base, ?) > 0", (upstream_no, mark))
+    return [_counterpart(row) for row in rows]
 
 
 def ids_after(upstream_no: int, after: int, limit: int) -> list[int]:
@@ -136,11 +143,11 @@ def retry_all(upstream_no: int) -> int:
     ).rowcount
 
 
-def retry_waiting(upstream_no: int) -> None:
-    """Check the records that wait for a parent. Call in a transaction."""
+def retry_kind(upstream_no: int, kind: TroubleKind) -> None:
+    """Check the records with a trouble of this kind now. Call in a transaction."""
     execute(
         "UPDATE upstream_record SET retry_at = 0 WHERE upstream_no = ? AND trouble_kind = ?",
-        (upstream_no, TroubleKind.WAITS),
+        (upstream_no, kind),
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from edge.sync.store.change_feed import Kind
 from edge.upstream import content
-from edge.upstream.client import Client, Record, Refused
-from edge.upstream.content import KEY, TAGS, WINDOW, Content, Known, Plan
+from edge.upstream.answers import Record, Refused
+from edge.upstream.client import Client
+from edge.upstream.content import KEY, TAGS, WINDOW, Content, Known, Plan, Tag
 from edge.upstream.counterparts import Counterpart, Trouble, TroubleKind
 from edge.upstream.local_records import LocalRecord
 
@@ -18,7 +19,7 @@ class Job(NamedTuple):
     """A record here, its counterpart as stored, and the record there: the counterpart, or one with the same key.
 
     `is_owned` returns True for an id there that belongs to another record of this box. `keep_created` stores the id of
-    a new record.
+    a new record. `key_trouble` and `tag_trouble` say who has the key or a tag there.
     """
 
     here: LocalRecord
@@ -27,14 +28,16 @@ class Job(NamedTuple):
     remote: Record | None
     is_owned: Callable[[int], bool]
     keep_created: Callable[[Record], None]
+    key_trouble: Callable[[], Trouble]
+    tag_trouble: Callable[[Tag], Trouble]
 
 
 class _Stop(Exception):
     """The record cannot be made equal. Carries the trouble."""
 
-    def __init__(self, kind: TroubleKind, text: str, remote: Record | None = None) -> None:
-        super().__init__(text)
-        self.trouble = Trouble(kind, text)
+    def __init__(self, trouble: Trouble, remote: Record | None = None) -> None:
+        super().__init__(trouble.text)
+        self.trouble = trouble
         self.remote = remote
 
 
@@ -46,7 +49,7 @@ def push(client: Client, job: Job) -> Counterpart:
         return _equal(job, remote)
     except _Stop as stop:
         if stop.remote is not None:  # it exists there, but not all of it could be written
-            stored = _equal(job, stop.remote)
+            stored = _nearly_equal(job, stop.remote)
         return stored._replace(trouble=stop.trouble)
     except Refused as error:
         if error.is_stale:
@@ -76,7 +79,7 @@ def delete(client: Client, kind: Kind, stored: Counterpart, remote: Record | Non
 def _push(client: Client, job: Job) -> Record:
     if job.remote is None:
         if job.stored.remote_id is not None and not job.stored.is_forced:
-            raise _Stop(TroubleKind.CHANGED, "others deleted it")
+            raise _Stop(Trouble(TroubleKind.CHANGED, "others deleted it"))
         return _create(client, job)
     if job.stored.remote_id is None:
         return _adopt(client, job, job.remote)
@@ -86,23 +89,22 @@ def _push(client: Client, job: Job) -> Record:
 def _adopt(client: Client, job: Job, remote: Record) -> Record:
     """Match the record there that has the same key."""
     if job.is_owned(remote["id"]):
-        raise _Stop(TroubleKind.TAKEN, f"its key {job.values.key} belongs to another record there")
+        raise _Stop(job.key_trouble())
     return _change(client, job, remote)
 
 
 def _create(client: Client, job: Job) -> Record:
     """Create the record in effect, because lists show no others: after a lost answer it is found by its key.
 
-    Its own window follows, once its id is stored.
+    Its own window follows, once its id is stored. Fields without a value are left out.
     """
     kind, values = job.here.kind, job.values
-    fields = dict(values.fields)
-    if not job.here.is_in_effect:
-        fields = {name: value for name, value in fields.items() if name not in WINDOW}
+    left_out = () if job.here.is_in_effect else WINDOW
+    fields = {name: value for name, value in values.fields.items() if value is not None and name not in left_out}
     body = {KEY: values.key, **fields}
     tags = [{"tag_type": tag_type, "value": value} for tag_type, value in values.tags]
     try:
-        remote = client.create(kind, {**body, TAGS: tags})
+        remote = client.create(kind, {**body, TAGS: tags} if tags else body)
     except Refused as error:
         if error.status != HTTPStatus.CONFLICT:
             raise
@@ -123,15 +125,14 @@ def _create_without_tags(client: Client, job: Job, body: Mapping[str, Any]) -> R
     except Refused as error:
         if error.status != HTTPStatus.CONFLICT:
             raise
-        text = f"its key {key} belongs to a record there that is not in effect"
-        raise _Stop(TroubleKind.TAKEN, text) from error
+        raise _Stop(job.key_trouble()) from error
 
 
 def _change(client: Client, job: Job, remote: Record) -> Record:
     plan = _plan(job, remote, job.stored.known, is_forced=job.stored.is_forced)
     if plan.conflicts:
         verb = "exists there with another" if job.stored.remote_id is None else "others changed its"
-        raise _Stop(TroubleKind.CHANGED, f"{verb} {content.names(plan.conflicts)}")
+        raise _Stop(Trouble(TroubleKind.CHANGED, f"{verb} {content.names(plan.conflicts)}"))
     return _write(client, job, remote, plan)
 
 
@@ -140,39 +141,61 @@ def _plan(job: Job, remote: Record, known: Known, *, is_forced: bool) -> Plan:
 
 
 def _write(client: Client, job: Job, remote: Record, plan: Plan) -> Record:
-    """Write a plan. `updated_at` lets the service refuse it if the record has changed since it was read."""
-    kind, remote_id = job.here.kind, remote["id"]
-    if plan.key is not None:
-        remote = client.rename(kind, remote_id, plan.key)
+    """Write a plan. What is taken there is left out, and then the rest is written nevertheless."""
+    trouble = None
     if plan.fields:
-        remote = client.patch(kind, remote_id, {**plan.fields, "updated_at": remote["updated_at"]})
-    if not plan.attach and not plan.detach:
-        return remote
-    ids = {(tag["tag_type"], tag["value"]): tag["id"] for tag in remote[TAGS]}
-    for tag in plan.detach:
-        client.detach(kind, remote_id, ids[tag])
-    taken = []
-    for tag_type, value in plan.attach:
+        remote = _patch(client, job, remote, plan.fields)
+    if plan.key is not None:
         try:
-            client.attach(kind, remote_id, tag_type, value)
+            remote = client.rename(job.here.kind, remote["id"], plan.key)
         except Refused as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
-            taken.append((tag_type, value))
-    remote = client.by_id(kind, remote_id) or remote
-    if taken:
-        raise _Stop(TroubleKind.TAKEN, _taken_text(client, taken), remote)
+            trouble = job.key_trouble()
+    if plan.attach or plan.detach:
+        remote, tag_trouble = _write_tags(client, job, remote, plan)
+        trouble = trouble or tag_trouble
+    if trouble:
+        raise _Stop(trouble, remote)
     return remote
 
 
-def _taken_text(client: Client, taken: list[content.Tag]) -> str:
-    tag_type, value = taken[0]
+def _patch(client: Client, job: Job, remote: Record, fields: Mapping[str, Any]) -> Record:
+    """Change fields. `updated_at` lets the service refuse it if the record has changed since it was read."""
     try:
-        holder = client.holder_of(tag_type, value)
-    except Refused:
-        holder = "another record"
+        return client.patch(job.here.kind, remote["id"], {**fields, "updated_at": remote["updated_at"]})
+    except Refused as error:
+        if error.status != HTTPStatus.CONFLICT or "parent_id" not in fields:
+            raise
+        raise _Stop(Trouble(TroubleKind.WAITS, "its new parent is still below it there")) from error
+
+
+def _write_tags(client: Client, job: Job, remote: Record, plan: Plan) -> tuple[Record, Trouble | None]:
+    """Detach and attach tags. Returns the record afterwards, and the trouble with the first tag that is taken."""
+    kind, remote_id = job.here.kind, remote["id"]
+    ids = {(tag["tag_type"], tag["value"]): tag["id"] for tag in remote[TAGS]}
+    for tag in plan.detach:
+        try:
+            client.detach(kind, remote_id, ids[tag])
+        except Refused as error:
+            if error.status != HTTPStatus.NOT_FOUND:  # detached, but the answer was lost
+                raise
+    refused = []
+    for tag in plan.attach:
+        try:
+            client.attach(kind, remote_id, *tag)
+        except Refused as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            refused.append(tag)
+    remote = client.by_id(kind, remote_id) or remote
+    attached = set(content.of_answer(kind, remote).tags)
+    taken = [tag for tag in refused if tag not in attached]
+    if not taken:
+        return remote, None
+    trouble = job.tag_trouble(taken[0])
     more = f"; {len(taken) - 1} more" if len(taken) > 1 else ""
-    return f"its tag {tag_type}:{value} belongs to {holder} there{more}"
+    return remote, trouble._replace(text=trouble.text + more)
 
 
 def _equal(job: Job, remote: Record) -> Counterpart:
@@ -180,3 +203,12 @@ def _equal(job: Job, remote: Record) -> Counterpart:
     base, sent = content.of_answer(job.here.kind, remote).marks, job.values.marks
     known = Known(base, sent if sent != base else None)
     return Counterpart(job.here.id, job.here.kind, remote["id"], known)
+
+
+def _nearly_equal(job: Job, remote: Record) -> Counterpart:
+    """Return the counterpart after a write without the key or some tags, which are tried again."""
+    equal = _equal(job, remote)
+    base, sent = equal.known.base, equal.known.sent
+    if base is None or sent is None:
+        return equal
+    return equal._replace(known=equal.known._replace(sent={**sent, KEY: base[KEY]}))

@@ -18,7 +18,8 @@ from edge.errors import EdgeError, SetupError
 from edge.events.progress import is_due
 from edge.people.secrets import unseal
 from edge.upstream import rounds, upstreams
-from edge.upstream.client import Access, Away, Client, trust
+from edge.upstream.answers import Away
+from edge.upstream.client import Access, Client, trust
 from edge.upstream.upstreams import Upstream
 
 log = logging.getLogger(__name__)

@@ -148,7 +148,9 @@ def test_a_key_that_lists_there_do_not_show(sender: Sender) -> None:
         assets.create(sender.service.actor, name="Theirs", external_key="P-1", valid_from=later)
     assets.create(sender.actor, name="Ours", external_key="P-1")
     sender.settle()
-    assert sender.troubles() == ["taken there: its key P-1 belongs to a record there that is not in effect"]
+    assert sender.troubles() == [
+        "taken there: its key P-1 belongs to another record there, perhaps one that is not in effect"
+    ]
 
 
 def test_a_record_that_is_deleted_here_and_changed_there(sender: Sender, asset: assets.AssetRow) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from edge import clock
+from edge.audit.actors import Actor
 from edge.database.connection import FILE_NAME, open_database
 from edge.outbound import Network
 from edge.people import secrets
+from edge.records import assets, locations
+from edge.records.location_tree import UNSET, Parent
+from edge.records.tags import NewTag
 from edge.upstream import rounds, upstreams
 from edge.upstream.client import Client
 from edge.upstream.upstreams import NewUpstream, Upstream
@@ -90,3 +94,37 @@ class Sender:
 
 
 _TROUBLES = "SELECT trouble_kind, trouble FROM upstream_record WHERE trouble IS NOT NULL ORDER BY record_id"
+
+
+def scenario(actor: Actor) -> list[Callable[[], object]]:
+    """Return steps of people; each is done after the one before has been written, or after a death."""
+
+    def first() -> None:
+        hall = locations.create(actor, name="Hall", external_key="HALL")
+        locations.create(actor, name="Row", external_key="ROW", parent=Parent(hall.id, UNSET))
+        assets.create(actor, name="Pallet", external_key="P-1", tags=[NewTag("rfid", "E1"), NewTag("rfid", "E2")])
+        later = clock.now() + clock.DAY
+        assets.create(actor, name="Later", external_key="P-2", valid_from=later)
+
+    def second() -> None:
+        row = asset_of(actor, "P-1")
+        assets.patch(actor, row.id, {"name": "Box", "description": "x"})
+        assets.rename(actor, row.id, "B-1")
+        assets.detach_tag(actor, row.id, row.tags[0].id)
+        assets.attach_tag(actor, row.id, NewTag("rfid", "E3"))
+
+    def third() -> None:
+        row = asset_of(actor, "B-1")
+        assets.patch(actor, row.id, {"name": "Crate"})
+        assets.attach_tag(actor, row.id, NewTag("rfid", "E1"))
+
+    def fourth() -> None:
+        assets.delete(actor, asset_of(actor, "B-1").id)
+        assets.create(actor, name="New", external_key="B-1", tags=[NewTag("rfid", "E3")])
+
+    return [first, second, third, fourth]
+
+
+def asset_of(actor: Actor, key: str) -> assets.AssetRow:
+    [row] = assets.list_page(actor.organization_id, assets.AssetFilter([key]), limit=1).rows
+    return row
