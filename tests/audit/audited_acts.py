@@ -193,7 +193,7 @@ NOT_AUDITED = {
     },
     "what a service with the v1 API has, and how far the exchange is: the records are audited here": {
         "counterparts.force", "counterparts.forget", "counterparts.keep", "counterparts.retry_all",
-        "counterparts.retry_waiting", "upstreams.begin_walk", "upstreams.end_walk", "upstreams.move",
+        "counterparts.retry_kind", "upstreams.begin_walk", "upstreams.end_walk", "upstreams.move",
         "upstreams.add_written", "upstreams.note_failure",
     },
     "digests of days, computed from the history": {
