@@ -218,6 +218,13 @@ def past_width(level: int) -> int:
     return 64_000_000 << 2 * level
 
 
+def past_level(begin: str, end: str) -> str:
+    """Return SQL for the level of a stay."""
+    levels = range(PAST_LEVELS - 1)
+    cases = "".join(f"WHEN {end} - {begin} <= {past_width(level)} THEN {level} " for level in levels)
+    return f"CASE {cases}ELSE {PAST_LEVELS - 1} END"
+
+
 def past_cell(begin: str, end: str) -> str:
     """Return SQL for the cell of a stay."""
     cases = "".join(

@@ -18,17 +18,22 @@ from edge.tracking.board import BELOW
 from edge.tracking.shown_positions import is_shown
 from edge.validation import json_text
 
-MOST_REMOTE = 20_000  # assets, of which PostgreSQL reads a row each
+MOST_REMOTE = 20_000  # assets
 Lent = AbstractContextManager[None]
 Row = tuple[int, int, int, int, int]  # asset, track, observed_at, seq, source
+_EVER, _FOREVER = -(2**62), 2**62
 
 
-def is_too_large(organization_id: int) -> bool:
-    """Return True if the moves of all assets take too long for pages that load by themselves.
+def are_too_many(organization_id: int, since: int) -> bool:
+    """Return True if the moves of all assets since a time take too long for a page that loads by itself.
 
-    With the stays in PostgreSQL, they read a row of each asset.
+    With the stays in PostgreSQL, they read some rows of each asset that has moved.
     """
-    return history_engine.is_remote() and past.is_larger_than(organization_id, MOST_REMOTE)
+    sql = "SELECT count(*) FROM (SELECT 1 FROM track WHERE organization_id = ? AND row_at >= ? LIMIT ?)"
+    if not history_engine.is_remote():
+        return False
+    moved: int = execute(sql, (organization_id, since, MOST_REMOTE + 1)).fetchone()[0]
+    return moved > MOST_REMOTE
 
 
 class Span(NamedTuple):
@@ -42,10 +47,12 @@ class Span(NamedTuple):
     asset_time: int
 
 
+_ALL_TRACKS = "track t INDEXED BY track_asset"
+_CHOSEN_TRACKS = "json_each(:of_assets) k CROSS JOIN track t ON t.asset_id = k.value"
 # The stay of each asset at the start, and every row since then, in index order to avoid sorting.
 _ROWS = f"""
 SELECT t.asset_id, t.no, h.observed_at, h.seq, h.source_no
-FROM track t INDEXED BY track_asset
+FROM {{0}}
 CROSS JOIN history h ON h.position_no = t.no AND h.observed_at < :until AND h.observed_at >= ifnull((
     SELECT observed_at FROM history WHERE position_no = t.no AND observed_at <= :since
     ORDER BY observed_at DESC LIMIT 1), :since)
@@ -59,23 +66,32 @@ def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[S
 
     An asset is there until it is seen elsewhere. Moves within the subtree are not arrivals.
     """
-    values = {"organization_id": organization_id, "location_id": location_id}
+    below, since, until = _ids_below(organization_id, location_id), edges[0], edges[-1]
+    values = {"organization_id": organization_id, "since": since, "until": until}
     with reading():
-        inside = {row[0] for row in execute(_INSIDE, values)}
-        with _lent(organization_id, edges[0], edges[-1]):
-            rows = execute(_ROWS, {**values, "since": edges[0], "until": edges[-1]})
+        inside = {no for (no,) in execute(_INSIDE, (below,))}
+        if not history_engine.is_remote():
+            return _spans(_changes(execute(_ROWS.format(_ALL_TRACKS), values), inside), edges)
+        asset_ids = past.may_have_been_between(json_text.decode(below), since, until, begun_from=_EVER)
+        with _lent_of(organization_id, asset_ids, since, until):
+            rows = execute(_ROWS.format(_CHOSEN_TRACKS), {**values, "of_assets": json_text.text(asset_ids)})
             return _spans(_changes(rows, inside), edges)
 
 
-def _lent(organization_id: int, since: int, until: int = 2**62, seen_since: int = -(2**62)) -> Lent:
-    """Provide the rows since a time, and before them one of each track that was last seen at or after another time."""
+def _lent(organization_id: int, since: int, newest_since: int = _EVER) -> Lent:
+    """Provide the rows since a time and the one before them, of tracks whose newest row began at or after a time."""
+    sql = "SELECT no FROM track WHERE organization_id = ? AND row_at >= ?"
+    return _lent_tracks((no for (no,) in stream(sql, (organization_id, newest_since))), since)
 
-    def stored() -> Iterable[tuple[Any, ...]]:
-        sql = "SELECT no FROM track WHERE organization_id = ? AND last_seen_at >= ?"
-        tracks = [no for (no,) in execute(sql, (organization_id, seen_since))]
-        return history_engine.lent_rows.of_period(tracks, since, until)
 
-    return history_engine.lending(stored)
+def _lent_of(organization_id: int, asset_ids: Sequence[int], since: int, until: int = _FOREVER) -> Lent:
+    """Provide the same of the tracks of some assets."""
+    sql = "SELECT t.no FROM json_each(?) k CROSS JOIN track t ON t.asset_id = k.value WHERE t.organization_id = ?"
+    return _lent_tracks((no for (no,) in stream(sql, (json_text.text(asset_ids), organization_id))), since, until)
+
+
+def _lent_tracks(tracks: Iterable[int], since: int, until: int = _FOREVER) -> Lent:
+    return history_engine.lending(lambda: history_engine.lent_rows.of_period(list(tracks), since, until))
 
 
 class Stay(NamedTuple):
@@ -108,7 +124,7 @@ def stays_since(organization_id: int, since: int) -> Iterator[list[Stay]]:
             yield sorted((Stay(*row) for row in own), key=itemgetter(1))
 
 
-_INSIDE = f"{BELOW.rstrip()} SELECT no FROM source WHERE location_id IN (SELECT id FROM below)"
+_INSIDE = "SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))"
 
 
 def _changes(rows: Iterable[Row], inside: Container[int]) -> Iterator[tuple[int, bool]]:
@@ -162,12 +178,12 @@ class Passage(NamedTuple):
 # History is stored by asset, so this reads only the assets seen since then.
 _PASSAGES = f"""
 WITH since AS (
-    SELECT p.asset_id, h.position_no, h.observed_at, h.seq, s.location_id,
-           lag(s.location_id) OVER (PARTITION BY p.asset_id ORDER BY h.observed_at, h.seq) AS previous
-    FROM track p
-    CROSS JOIN history h ON h.position_no = p.no AND h.observed_at >= :since
+    SELECT t.asset_id, h.position_no, h.observed_at, h.seq, s.location_id,
+           lag(s.location_id) OVER (PARTITION BY t.asset_id ORDER BY h.observed_at, h.seq) AS previous
+    FROM {{0}}
+    CROSS JOIN history h ON h.position_no = t.no AND h.observed_at >= :since
     CROSS JOIN source s ON s.no = h.source_no
-    WHERE p.organization_id = :organization_id AND p.last_seen_at >= :since AND {is_shown("p")}
+    WHERE t.organization_id = :organization_id AND t.last_seen_at >= :since AND {is_shown("t")}
 ),
 step AS (
     SELECT asset_id, observed_at, seq, location_id,
@@ -190,8 +206,15 @@ ORDER BY step.observed_at DESC, step.seq DESC LIMIT :limit
 def passages(organization_id: int, location_id: int, since: int, limit: int = 100) -> list[Passage]:
     """Return arrivals at a location and departures from it, newest first."""
     values = {"organization_id": organization_id, "location_id": location_id, "since": since, "limit": limit}
-    with _lent(organization_id, since - 1, seen_since=since):
-        return [Passage(at, bool(came), *rest) for at, came, *rest in execute(_PASSAGES, values)]
+    if not history_engine.is_remote():
+        return _listed(execute(_PASSAGES.format("track t"), values))
+    asset_ids = past.may_have_been_between([location_id], since, _FOREVER, begun_from=since)
+    with _lent_of(organization_id, asset_ids, since - 1):
+        return _listed(execute(_PASSAGES.format(_CHOSEN_TRACKS), {**values, "of_assets": json_text.text(asset_ids)}))
+
+
+def _listed(rows: Iterable[tuple[Any, ...]]) -> list[Passage]:
+    return [Passage(at, bool(came), *rest) for at, came, *rest in rows]
 
 
 class Moves(NamedTuple):
@@ -224,7 +247,7 @@ def moves_since(organization_id: int, since: int, hours: int) -> Moves:
         location_of = dict(
             execute("SELECT no, location_id FROM source WHERE organization_id = ?", (organization_id,)).fetchall()
         )
-        with _lent(organization_id, since - 1, seen_since=since):
+        with _lent(organization_id, since - 1, newest_since=since):
             rows = execute(_MOVED, {"organization_id": organization_id, "since": since})
             for _, own in groupby(rows, itemgetter(0)):
                 _count_moves(moves, _in_order(own), location_of, since)
@@ -286,10 +309,6 @@ WHERE t.no = :track AND t.organization_id = :organization_id
   AND (:locations IS NULL OR s.location_id IN (SELECT value FROM json_each(:locations)))
 ORDER BY h.observed_at, h.seq
 """
-
-
-def _lent_tracks(tracks: Sequence[int], since: int, until: int) -> Lent:
-    return history_engine.lending(lambda: history_engine.lent_rows.of_period(tracks, since, until))
 
 
 def _ids_below(organization_id: int, location_id: int) -> str:

@@ -6,7 +6,7 @@ History is stored by asset, so both use its primary key: one lookup per asset, o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -177,8 +177,8 @@ def order_of(sort: str) -> str:
     return column.format("DESC" if sort.startswith("-") else "")
 
 
-# Assets that may have been at a location, or may have been seen last at a time, from the table `past_stay` and the
-# newest rows of the tracks. Whether they were is for `past_statement`, which computes their positions.
+# Assets that may have been at a location, or seen last at a time: from the table `past_stay` or the indexes
+# of PostgreSQL, and from the newest rows of tracks. `past_statement` computes whether they were.
 
 # In the table, a stay is in the cell of its begin. Cells of a level are as long as its longest stays, so a stay that
 # lasts at a moment began in the cell of that moment or in the one before.
@@ -222,36 +222,78 @@ def add_ended_stays(last_track: int, rows: int) -> int | None:
     return until
 
 
+_OF_TRACKS = "SELECT t.asset_id FROM json_each(:tracks) k CROSS JOIN track t ON t.no = k.value"
+_ENDED_AT = """
+SELECT t.asset_id FROM json_each(:locations) l CROSS JOIN source s ON s.location_id = l.value
+CROSS JOIN json_each(:cells) c CROSS JOIN past_stay p ON p.cell = c.value AND p.source_no = s.no
+AND p.observed_at <= :at AND p.until > :at CROSS JOIN track t ON t.no = p.track_no
+"""
 _MAY_HAVE_BEEN_AT = """
 SELECT DISTINCT asset_id FROM (
-    SELECT t.asset_id FROM json_each(:locations) l CROSS JOIN source s ON s.location_id = l.value
-    CROSS JOIN json_each(:cells) c CROSS JOIN past_stay p ON p.cell = c.value AND p.source_no = s.no
-    AND p.observed_at <= :at AND p.until > :at CROSS JOIN track t ON t.no = p.track_no
+    {0}
     UNION ALL
-    SELECT t.asset_id FROM json_each(:locations) l
-    CROSS JOIN track t ON t.location_id = l.value AND t.is_newest = 1 AND t.row_at <= :at
+    SELECT t.asset_id FROM json_each(:locations) l CROSS JOIN track t
+    ON t.location_id = l.value AND t.is_newest = 1 AND t.row_at BETWEEN :begun_from AND :at
     UNION ALL
-    SELECT t.asset_id FROM json_each(:locations) l
-    CROSS JOIN track t ON t.location_id = l.value AND t.is_newest = 0 AND t.row_at <= :at
+    SELECT t.asset_id FROM json_each(:locations) l CROSS JOIN track t
+    ON t.location_id = l.value AND t.is_newest = 0 AND t.row_at BETWEEN :begun_from AND :at
 ) LIMIT :limit
 """
+_ALL_TIMES = -(2**62)
 
 
 def may_have_been_at(location_ids: Sequence[int], at: int, limit: int) -> list[int]:
     """Return at most `limit` assets, among them all that were at these locations unless there are more."""
-    values = {
-        "locations": json_text.text(list(location_ids)),
-        "cells": json_text.text([cell for cell, _ in _cells(at)]),
-        "at": at,
-        "limit": limit,
-    }
-    return [asset_id for (asset_id,) in execute(_MAY_HAVE_BEEN_AT, values)]
+    locations = json_text.text(list(location_ids))
+    values = {"locations": locations, "at": at, "begun_from": _ALL_TIMES, "limit": limit}
+    if not history_engine.is_remote():
+        cells = json_text.text([cell for cell, _ in _cells(at)])
+        return _column(_MAY_HAVE_BEEN_AT.format(_ENDED_AT), {**values, "cells": cells})
+    sources = _column("SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,))
+
+    def ended(most: int) -> list[int]:
+        return history_engine.lent_rows.tracks_at(sources, at, at + 1, most)
+
+    return _assets_with(ended, _MAY_HAVE_BEEN_AT, values)
 
 
+def may_have_been_between(location_ids: Sequence[int], since: int, until: int, *, begun_from: int) -> list[int]:
+    """Return assets, among them all that were at these locations in a period, for stays in PostgreSQL.
+
+    Those with a stay in progress are left out if it began before `begun_from`.
+    """
+    locations = json_text.text(list(location_ids))
+    sources = _column("SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,))
+    tracks = json_text.text(history_engine.lent_rows.tracks_at(sources, since, until))
+    values = {"locations": locations, "tracks": tracks, "at": until, "begun_from": begun_from, "limit": -1}
+    return _column(_MAY_HAVE_BEEN_AT.format(_OF_TRACKS), values)
+
+
+def _assets_with(ended: Callable[[int], list[int]], sql: str, values: dict[str, Any]) -> list[int]:
+    """Run a statement with the tracks of ended stays that PostgreSQL has.
+
+    An asset may have several tracks, so too few assets are found with as many tracks.
+    """
+    most: int = values["limit"]
+    while True:
+        tracks = ended(most)
+        asset_ids = _column(sql.format(_OF_TRACKS), {**values, "tracks": json_text.text(tracks)})
+        if len(tracks) < most or len(asset_ids) >= values["limit"]:
+            return asset_ids
+        most *= 2
+
+
+def _column(sql: str, values: Any) -> list[int]:
+    return [value for (value,) in execute(sql, values)]
+
+
+_ENDED_AROUND = """
+SELECT t.asset_id FROM json_each(:cells) c CROSS JOIN past_stay p ON p.cell = c.value
+AND p.seen_until >= :at AND p.until > :at AND p.observed_at <= :at CROSS JOIN track t ON t.no = p.track_no
+"""
 _MAY_HAVE_BEEN_SEEN = """
 SELECT DISTINCT asset_id FROM (
-    SELECT t.asset_id FROM json_each(:cells) c CROSS JOIN past_stay p ON p.cell = c.value
-    AND p.seen_until >= :at AND p.until > :at AND p.observed_at <= :at CROSS JOIN track t ON t.no = p.track_no
+    {0}
     UNION ALL
     SELECT asset_id FROM track
     WHERE organization_id = :organization_id AND is_newest = 1 AND last_seen_at >= :at AND row_at <= :at
@@ -264,9 +306,13 @@ SELECT DISTINCT asset_id FROM (
 
 def may_have_been_seen(organization_id: int, at: int, limit: int) -> list[int]:
     """Return at most `limit` assets, among them all that were seen before and after a moment at one location."""
+    values = {"organization_id": organization_id, "at": at, "limit": limit}
+    if history_engine.is_remote():
+        return _assets_with(
+            lambda most: history_engine.lent_rows.tracks_seen_around(at, most), _MAY_HAVE_BEEN_SEEN, values
+        )
     cells = json_text.text([cell for cell, _ in _cells(at)])
-    values = {"organization_id": organization_id, "cells": cells, "at": at, "limit": limit}
-    return [asset_id for (asset_id,) in execute(_MAY_HAVE_BEEN_SEEN, values)]
+    return _column(_MAY_HAVE_BEEN_SEEN.format(_ENDED_AROUND), {**values, "cells": cells})
 
 
 _ENDED = """
@@ -283,9 +329,13 @@ ORDER BY last_seen_at {0}
 def last_seen_before(organization_id: int, at: int, *, descending: bool) -> Iterator[tuple[int, int]]:
     """Yield the times before a moment when an asset may have been seen last, in order, each with its track."""
     order = "DESC" if descending else ""
-    cursors = [execute(_ENDED.format(order), (cell, at - width, at, at, at)) for cell, width in _cells(at)]
-    cursors += [execute(_ENDED_NOW.format(order, is_newest), (organization_id, at)) for is_newest in (0, 1)]
-    return heapq.merge(*cursors, key=itemgetter(0), reverse=descending)
+    ended: list[Iterator[tuple[int, int]]]
+    if history_engine.is_remote():
+        ended = [history_engine.lent_rows.last_seen_before(at, level, descending=descending) for level in _LEVELS]
+    else:
+        ended = [execute(_ENDED.format(order), (cell, at - width, at, at, at)) for cell, width in _cells(at)]
+    now = [execute(_ENDED_NOW.format(order, is_newest), (organization_id, at)) for is_newest in (0, 1)]
+    return heapq.merge(*ended, *now, key=itemgetter(0), reverse=descending)
 
 
 def assets_of(tracks: Sequence[int]) -> list[int]:

@@ -21,14 +21,14 @@ _PAUSE = 0.02  # seconds
 
 
 def is_complete() -> bool:
-    if history_engine.is_remote():  # PostgreSQL is fast without it
-        return False
+    if history_engine.is_remote():  # PostgreSQL has its own
+        return True
     return execute("SELECT 1 FROM past_stay_build WHERE last_track IS NULL").fetchone() is not None
 
 
 def maintain(wait: Callable[[float], bool]) -> None:
     """Begin the table once it is needed, and complete it. `wait` returns True to stop."""
-    if history_engine.is_remote() or is_complete() or not _is_needed():
+    if is_complete() or not _is_needed():
         return
     if execute("SELECT 1 FROM past_stay_build").fetchone() is None:
         _begin()

@@ -109,11 +109,12 @@ def moved(track: int, turn: int, step: int) -> tuple[int, int]:
 
 # Rows in the order of time; tracks and sources have numbers in the order of the sites.
 _FILL = f"""
-INSERT INTO stay (track, observed_at, seq, seen_for, source, delay, quality, rule, rssi)
-SELECT track, %(began)s::bigint + track * 48271 %% {ASSETS} * (%(step)s::bigint / {ASSETS}), 0,
+INSERT INTO stay (track, until, observed_at, seq, seen_for, source, delay, quality, rule, rssi)
+SELECT track, %(ended)s::bigint + track * 48271 %% {ASSETS} * (%(step)s::bigint / {ASSETS}),
+       %(began)s::bigint + track * 48271 %% {ASSETS} * (%(step)s::bigint / {ASSETS}), 0,
        %(step)s::bigint / 2 + track * 6101 %% 1000, 1 + (track - 1) / {OF_SITE} * {PLACES}
            + (track * 7919 + %(turn)s::bigint * 104729 + track * %(turn)s::bigint) %% {PLACES}, 400000, 0, 1, -55
-FROM generate_series(1, {ASSETS}::bigint) track ORDER BY 2
+FROM generate_series(1, {ASSETS}::bigint) track ORDER BY 3
 """
 
 
@@ -124,7 +125,9 @@ def fill(url: str, data: list[SiteData], rows: int) -> dict[int, tuple[int, Plac
     assert [place.source for site in data for place in site.places] == list(range(1, SITES * PLACES + 1))
     with closing(psycopg.connect(url, autocommit=True)) as connection:
         for turn in range(rounds):
-            connection.execute(_FILL.encode(), {"began": first + turn * step, "step": step, "turn": turn})
+            ended = None if turn == rounds - 1 else first + (turn + 1) * step
+            values = {"began": first + turn * step, "ended": ended, "step": step, "turn": turn}
+            connection.execute(_FILL.encode(), values)
         connection.execute("VACUUM ANALYZE stay")
     last: dict[int, tuple[int, Place]] = {}
     for site in data:
@@ -259,6 +262,7 @@ def measure_reads(owner: int, data: list[SiteData]) -> None:
     hours = [[at + hour * clock.HOUR for hour in range(25)] for at in midnights]
     timed("a location's day", 50, lambda n: flows.flow(owner, places[n % SITES], hours[n]))
     timed("arrivals at a location today", 50, lambda n: flows.passages(owner, places[n % SITES], clock.now() - DAY))
+    timed("moves of all assets today", 500, lambda _: flows.moves_since(owner, clock.now() - DAY, 24))
 
 
 def measure_size(url: str) -> None:

@@ -93,6 +93,12 @@ _LENT = (
     "PRIMARY KEY (position_no, observed_at, seq))"
 )
 
+# Rows of PostgreSQL with an end that is not the begin of the next row of their track.
+_WRONG_ENDS = (
+    b"SELECT * FROM (SELECT *, lead(observed_at) OVER (PARTITION BY track ORDER BY observed_at, seq) AS following "
+    b"FROM stay) s WHERE until IS DISTINCT FROM following OR (level IS NULL) <> (until IS NULL)"
+)
+
 
 class Hub(Box):
     server: Server | None = None  # has the history of new hubs
@@ -119,6 +125,7 @@ class Hub(Box):
             file.execute(_LENT)
             with closing(psycopg.connect(self.history)) as remote:
                 if remote.execute("SELECT to_regclass('stay')").fetchone() != (None,):
+                    assert remote.execute(_WRONG_ENDS).fetchall() == []
                     columns = "track, observed_at, seq, seen_for, source, delay, quality, rssi, rule"
                     stays = remote.execute(f"SELECT {columns} FROM stay".encode()).fetchall()
                     file.executemany("INSERT INTO temp.history VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", stays)

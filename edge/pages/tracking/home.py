@@ -184,7 +184,7 @@ def day_of(organization_id: int) -> Day:
     by_hour = [passed.get(hour, (0, 0)) for hour in range(HOURS)] if passed else [(n, 0) for n in known.by_hour]
     inward, outward = (sum(pair[side] for pair in passed.values()) for side in (0, 1))
     total = None if moves is None else sum(moves.by_hour)
-    note = "" if moves else history_notes.why_missing(organization_id)
+    note = "" if moves else _why_missing(organization_id, since)
     return Day(since, _areas(branches, known), total, inward, outward, by_hour, bool(passed), note)
 
 
@@ -196,13 +196,17 @@ def chart_of(day: Day) -> Chart:
 
 def _moves(organization_id: int, since: int) -> Moves | None:
     """Return the moves since a time, at most `KEPT_SECONDS` old, or None without history."""
-    if flows.is_too_large(organization_id):
+    if flows.are_too_many(organization_id, since):
         return None
     key = (organization_id, are_people_hidden(), since)
     try:
         return _kept.get(key, lambda: flows.moves_since(organization_id, since, HOURS))
     except HistoryUnavailable:
         return None
+
+
+def _why_missing(organization_id: int, since: int) -> str:
+    return history_notes.TOO_MANY_MOVES if flows.are_too_many(organization_id, since) else history_notes.UNAVAILABLE
 
 
 def forget() -> None:

@@ -129,14 +129,40 @@ _DELETE = """
 DELETE FROM stay s USING unnest(%(tracks)s::bigint[], %(times)s::bigint[], %(numbers)s::int[]) AS k(track, at, seq)
 WHERE s.track = k.track AND s.observed_at = k.at AND s.seq = k.seq
 """
-_MERGE = """
-INSERT INTO stay AS s (track, observed_at, seq, seen_for, source, delay, quality, rule, rssi)
-SELECT track, observed_at, seq, seen_for, source, delay, quality, rule, rssi FROM staging
-ON CONFLICT (track, observed_at, seq) DO UPDATE SET seen_for = excluded.seen_for, source = excluded.source,
-    delay = excluded.delay, quality = excluded.quality, rule = excluded.rule, rssi = excluded.rssi
-WHERE (s.seen_for, s.source, s.delay, s.quality, s.rule, s.rssi) IS DISTINCT FROM
-    (excluded.seen_for, excluded.source, excluded.delay, excluded.quality, excluded.rule, excluded.rssi)
+_NEXT = """
+(SELECT observed_at FROM stay WHERE track = {0}.track AND (observed_at, seq) > ({0}.observed_at, {0}.seq)
+ ORDER BY observed_at, seq LIMIT 1)
 """
+_MERGE = f"""
+INSERT INTO stay AS s (track, observed_at, seq, seen_for, source, delay, until, quality, rule, rssi)
+SELECT track, observed_at, seq, seen_for, source, delay,
+       least(lead(observed_at) OVER (PARTITION BY track ORDER BY observed_at, seq), {_NEXT.format("k")}),
+       quality, rule, rssi
+FROM staging k
+ON CONFLICT (track, observed_at, seq) DO UPDATE SET seen_for = excluded.seen_for, source = excluded.source,
+    delay = excluded.delay, until = excluded.until, quality = excluded.quality, rule = excluded.rule,
+    rssi = excluded.rssi
+WHERE (s.seen_for, s.source, s.delay, s.until, s.quality, s.rule, s.rssi) IS DISTINCT FROM
+    (excluded.seen_for, excluded.source, excluded.delay, excluded.until, excluded.quality, excluded.rule, excluded.rssi)
+"""
+_BEFORE = """
+(SELECT * FROM stay WHERE track = k.track AND (observed_at, seq) < (k.observed_at, k.seq)
+ ORDER BY observed_at DESC, seq DESC LIMIT 1) p
+"""
+# A stay ends where the next row of its track begins, so a row also changes the one before.
+_END = """
+UPDATE stay s SET until = e.until FROM ({0}) e
+WHERE s.track = e.track AND s.observed_at = e.observed_at AND s.seq = e.seq
+"""
+_END_BEFORE_NEW = _END.format(f"""
+    SELECT p.track, p.observed_at, p.seq, k.observed_at AS until FROM staging k CROSS JOIN LATERAL {_BEFORE}
+    WHERE p.until IS DISTINCT FROM k.observed_at
+""")
+_END_BEFORE_GONE = _END.format(f"""
+    SELECT DISTINCT p.track, p.observed_at, p.seq, {_NEXT.format("p")} AS until
+    FROM unnest(%(tracks)s::bigint[], %(times)s::bigint[], %(numbers)s::int[]) AS k(track, observed_at, seq)
+    CROSS JOIN LATERAL {_BEFORE}
+""")
 # Made within the batch, because reads should not wait for a standby, as the commit of a new table does.
 _STAGING = """
 CREATE TEMP TABLE IF NOT EXISTS staging (
@@ -154,8 +180,7 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
         _batch.more_rows[track] += 0
         _batch.days.add(at // clock.DAY)
     if keys:
-        tracks, times, numbers = (_array(key[column] for key in keys) for column in range(3))
-        _run(_DELETE, {"tracks": tracks, "times": times, "numbers": numbers})
+        _run(_DELETE, _keys(keys))
     if new_rows:
         _run(_STAGING)
         _run("TRUNCATE staging")
@@ -163,6 +188,13 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
             for key, values in new_rows.items():
                 copied.write_row((*key, *values))
         _run(_MERGE)
+        _run(_END_BEFORE_NEW)
+    if keys:
+        _run(_END_BEFORE_GONE, _keys(keys))
+
+
+def _keys(keys: Collection[tuple[int, ...]]) -> dict[str, str]:
+    return {name: _array(key[column] for key in keys) for column, name in enumerate(("tracks", "times", "numbers"))}
 
 
 def count_rows(more: Mapping[int, int]) -> None:
@@ -253,7 +285,7 @@ WITH known AS MATERIALIZED (
 DELETE FROM stay USING newest n WHERE stay.track = n.no AND (n.newest_at, n.newest_seq) <> (n.at, n.seq)
     AND ((stay.observed_at, stay.seq) > (n.at, n.seq)
          OR NOT n.is_there AND (stay.observed_at, stay.seq) = (n.newest_at, n.newest_seq))
-RETURNING stay.track
+RETURNING stay.track, stay.observed_at, stay.seq
 """
 
 
@@ -264,8 +296,11 @@ def drop_newer(positions: Sequence[Key]) -> tuple[dict[int, int], set[int]]:
     were changed, and the tracks without rows.
     """
     tracks, times, numbers = ([key[column] for key in positions] for column in range(3))
-    changed = {no for (no,) in _run(_DROP_NEWER, {"tracks": tracks, "times": times, "numbers": numbers})}
-    counts = row_counts(tracks)
+    with transaction():
+        dropped = _run(_DROP_NEWER, {"tracks": tracks, "times": times, "numbers": numbers})
+        _run(_END_BEFORE_GONE, _keys(dropped))
+        commit_rows()
+    counts, changed = row_counts(tracks), {track for track, _, _ in dropped}
     return {no: counts[no] for no in changed if counts[no]}, {no for no, count in counts.items() if not count}
 
 
@@ -353,7 +388,10 @@ def row_counts(tracks: Collection[int]) -> dict[int, int]:
 
 def delete_rows(track: int, keys: Sequence[tuple[int, int]]) -> int:
     """Delete these rows of a track. Returns the number left."""
-    tracks, times, numbers = [track] * len(keys), [at for at, _ in keys], [seq for _, seq in keys]
-    _run(_DELETE, {"tracks": tracks, "times": times, "numbers": numbers})
+    values = _keys([(track, at, seq) for at, seq in keys])
+    with transaction():
+        _run(_DELETE, values)
+        _run(_END_BEFORE_GONE, values)
+        commit_rows()
     left: int = _run("SELECT count(*) FROM stay WHERE track = %(track)s", {"track": track})[0][0]
     return left

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from edge.database.connection import execute, execute_many
+from edge.database.triggers import PAST_LEVELS, past_width
 from edge.errors import HistoryUnavailable
 from edge.memory_budget import WORK
 from edge.tracking.postgres.pool import PART, fetch, fetch_in_parts
@@ -177,6 +178,66 @@ SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL 
 def between(tracks: Collection[int], since: int, until: int) -> list[Row]:
     """Return the rows of tracks that began in a period, both ends included."""
     return fetch(_BETWEEN, {"tracks": list(tracks), "since": since, "until": until})
+
+
+_LASTING = """
+SELECT {0} s.track FROM unnest(%(places)s::bigint[], %(since)s::bigint[], %(until)s::bigint[]) AS r(place, since, until)
+CROSS JOIN LATERAL (
+    SELECT track FROM stay WHERE source * {1} + level = r.place AND observed_at > r.since AND observed_at < r.until
+      AND until > %(after)s
+) s LIMIT %(most)s
+"""
+_SEEN_LATER = """
+SELECT s.track FROM unnest(%(levels)s::int[], %(until)s::bigint[]) AS r(level, until) CROSS JOIN LATERAL (
+    SELECT track FROM stay WHERE stay.level = r.level AND observed_at + seen_for >= %(at)s
+      AND observed_at + seen_for <= r.until AND observed_at <= %(at)s AND until > %(at)s
+) s LIMIT %(most)s
+"""
+
+
+def tracks_at(sources: Collection[int], since: int, until: int, most: int | None = None) -> list[int]:
+    """Return tracks with an ended stay at these sources that began before `until` and lasted beyond `since`.
+
+    A track is returned once if `most` is None.
+    """
+    pairs = [(source, level) for source in sources for level in range(PAST_LEVELS)]
+    values = {
+        "places": [source * PAST_LEVELS + level for source, level in pairs],
+        "since": [since - past_width(level) for _, level in pairs],
+        "until": [until] * len(pairs),
+        "after": since,
+        "most": most,
+    }
+    return [no for (no,) in fetch(_LASTING.format("DISTINCT" if most is None else "", PAST_LEVELS), values)]
+
+
+def tracks_seen_around(at: int, most: int) -> list[int]:
+    """Return at most this many tracks with an ended stay that was seen both before and after a moment."""
+    levels = list(range(PAST_LEVELS))
+    values = {"levels": levels, "until": [at + past_width(level) for level in levels], "at": at, "most": most}
+    return [no for (no,) in fetch(_SEEN_LATER, values)]
+
+
+_SEEN_BEFORE = """
+SELECT observed_at + seen_for, track FROM stay WHERE level = %(level)s
+  AND observed_at + seen_for > %(after)s AND observed_at + seen_for < %(before)s
+  AND observed_at <= %(at)s AND until > %(at)s
+ORDER BY observed_at + seen_for {0} FETCH FIRST %(rows)s ROWS WITH TIES
+"""
+_FIRST_PAGE = 50  # rows
+
+
+def last_seen_before(at: int, level: int, *, descending: bool) -> Iterator[tuple[int, int]]:
+    """Yield when stays of a level that lasted at a moment had been seen last before it, in order, with their tracks."""
+    after, before, rows = at - past_width(level), at, _FIRST_PAGE
+    sql = _SEEN_BEFORE.format("DESC" if descending else "")
+    while True:
+        page = fetch(sql, {"level": level, "after": after, "before": before, "at": at, "rows": rows})
+        yield from page
+        if len(page) < rows:
+            return
+        after, before = (after, page[-1][0]) if descending else (page[-1][0], before)
+        rows = min(rows * 4, PART)
 
 
 OF_NUMBERS = f"SELECT {_COLUMNS} FROM stay s WHERE track BETWEEN %(first)s AND %(last)s"

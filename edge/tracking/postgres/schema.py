@@ -6,18 +6,23 @@ from typing import Any
 
 import psycopg
 
+from edge.database.triggers import PAST_LEVELS, past_level
 from edge.errors import SetupError
 
-VERSION = 1
+VERSION = 2
 PARTITIONS = 16
 
+_LEVEL = past_level("observed_at", "greatest(until, observed_at + seen_for)")
 # A row per stay. The primary key also finds the newest row at or before a moment. No statement joins rows of two
-# tracks, so the table can be distributed by track.
+# tracks, so the table can be distributed by track. `until` is the begin of the track's next row, and `level` the class
+# of the length until then: they are null in the newest row of each track. The order of the columns avoids padding.
 _TABLES = (
-    """
+    f"""
     CREATE TABLE stay (
         track bigint NOT NULL, observed_at bigint NOT NULL, seq integer NOT NULL, seen_for bigint NOT NULL,
-        source bigint NOT NULL, delay bigint NOT NULL, quality smallint NOT NULL, rssi smallint, rule smallint NOT NULL,
+        source bigint NOT NULL, delay bigint NOT NULL, until bigint,
+        quality smallint NOT NULL, rssi smallint, rule smallint NOT NULL,
+        level smallint GENERATED ALWAYS AS (CASE WHEN until IS NOT NULL THEN {_LEVEL} END) STORED,
         PRIMARY KEY (track, observed_at, seq)
     ) PARTITION BY HASH (track)
     """,
@@ -48,12 +53,17 @@ _TABLES = (
     """,
     # Rows come nearly in the order of time, so this index of a few pages finds a period of all tracks.
     "CREATE INDEX stay_period ON stay USING brin ((to_timestamp(observed_at / 1000000.0))) WITH (autosummarize = on)",
+    # Stays that have ended: those at a source around a moment, and those seen last at a time. Those of a level have a
+    # similar length, so the ones that lasted at a moment are in a short range.
+    f"CREATE INDEX stay_place ON stay ((source * {PAST_LEVELS} + level), observed_at) WHERE until IS NOT NULL",
+    "CREATE INDEX stay_seen ON stay (level, (observed_at + seen_for)) WHERE until IS NOT NULL",
     "CREATE SCHEMA report",
     """
     CREATE VIEW report.stay AS
     SELECT t.organization, t.site, t.asset_key, t.asset, p.location_key, p.location, p.reader, p.antenna,
            to_timestamp(s.observed_at / 1000000.0) AS began_at,
-           to_timestamp((s.observed_at + s.seen_for) / 1000000.0) AS seen_until
+           to_timestamp((s.observed_at + s.seen_for) / 1000000.0) AS seen_until,
+           to_timestamp(s.until / 1000000.0) AS left_at
     FROM stay s JOIN track_label t ON t.no = s.track JOIN source_label p ON p.no = s.source
     """,
     """

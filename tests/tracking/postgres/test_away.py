@@ -114,16 +114,13 @@ def test_pages_with_positions_show_them_and_say_that_the_history_is_unavailable(
         assert len(visitor.api.get("/reports/asset-locations").json["data"]) == 8  # type: ignore[index]
 
 
-def test_a_large_hub_leaves_out_what_reads_a_row_of_each_asset(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows, "MOST_REMOTE", 5)
+def test_home_leaves_out_moves_if_too_many_assets_have_moved(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     with visiting(hub) as visitor:
-        for path in ("/home", f"/locations/{visitor.place}"):
-            assert history_notes.TOO_LARGE in visitor.browser.get(path).text, path
-        assert visitor.browser.get(f"/locations/{visitor.place}/history").status_code == 200
-    history_engine.use("")
-    with hub.in_use():
+        assert history_notes.TOO_MANY_MOVES not in visitor.browser.get("/home").text
+        monkeypatch.setattr(flows, "MOST_REMOTE", -1)
+        assert history_notes.TOO_MANY_MOVES in visitor.browser.get("/home").text
         history_engine.use("")
-        assert not flows.is_too_large(hub.organization_id)
+        assert not flows.are_too_many(hub.organization_id, 0)
 
 
 def test_pages_and_api_of_the_history_answer_503_with_a_sentence_and_a_time(hub: Hub) -> None:

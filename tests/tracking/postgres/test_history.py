@@ -180,7 +180,7 @@ def test_lending_many_stays_takes_little_memory_and_is_bounded(
         [(track, source)] = execute("SELECT t.no, s.no FROM track t, source s LIMIT 1").fetchall()
         with pool.connected() as connection:
             connection.execute(
-                "INSERT INTO stay SELECT %s, %s + n, 0, 0, %s, 0, 0, NULL, 0 FROM generate_series(1, %s) n",
+                "INSERT INTO stay SELECT %s, %s + n, 0, 0, %s, 0, NULL, 0, NULL, 0 FROM generate_series(1, %s) n",
                 (track, EPOCH + 1000 * HOUR, source, number),
             )
         tracemalloc.start()
