@@ -32,7 +32,7 @@ def events() -> None:
 @click.argument("url")
 @_ON
 @_LOCATION
-@click.option("--epcis", "is_epcis", is_flag=True, help="Send EPCIS 2.0 documents: moves and passages only.")
+@click.option("--epcis", "is_epcis", is_flag=True, help="Send EPCIS 2.0 documents: stays, carriers and passages.")
 @NETWORK
 @for_actor
 def add_webhook(

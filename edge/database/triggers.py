@@ -8,6 +8,7 @@ ingest batch.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _MASTER = {
     "change_asset_added": ("INSERT ON asset", "2, new.id, NULL"),
@@ -299,12 +300,149 @@ PAST_STAYS = {
     )
 }
 
+# Triggers for webhooks with EPCIS events (`edge.epcis.changes`): they note the moments at which events of an asset came
+# or went, and keep events that went, because those are declared as errors. No "OR IGNORE": the conflict clause of the
+# statement that fires a trigger would take its place.
+_NOW = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000"
+_STAY, _LOAD, _LOAD_END, _PASSAGE = 1, 2, 3, 4  # kinds of epcis_pending
+_OUTWARD = 5  # kind of epcis_withdrawn; a passage inward has that of passages
+
+
+class _EpcisEvent(NamedTuple):
+    """SQL for an event: its asset, time, kind, place, and the tables in which they are found."""
+
+    asset: str
+    at: str
+    kind: int
+    place: str
+    tables: str = "WHERE 1"
+
+    @property
+    def key(self) -> str:
+        """Times are rounded down to milliseconds, like those of events."""
+        return f"{self.asset}, {self.at} / 1000 * 1000, {self.kind}, {self.place}"
+
+    def is_in(self, table: str, condition: str = "1") -> str:
+        return (
+            f"EXISTS (SELECT 1 FROM {table} p WHERE p.asset_id = {self.asset} AND p.at = {self.at} / 1000 * 1000 "
+            f"AND p.kind = {self.kind} AND p.place_id = {self.place} AND {condition})"
+        )
+
+    def noted(self, is_added: str = "0") -> str:
+        """Return SQL that notes the moment, unless it is noted already."""
+        return (
+            f"INSERT INTO epcis_pending (asset_id, at, kind, place_id, is_added) SELECT {self.key}, {is_added} "
+            f"{self.tables} AND NOT {self.is_in('epcis_pending')}; "
+        )
+
+    def withdrawn(self, recorded_at: str, condition: str = "1") -> str:
+        """Return SQL that keeps an event that went, unless it was never sent."""
+        noted = self._replace(kind=min(self.kind, _PASSAGE))
+        return (
+            f"UPDATE epcis_withdrawn SET recorded_at = {recorded_at}, declared_at = {_NOW} "
+            f"WHERE (asset_id, at, kind, place_id) IN (SELECT {self.key} {self.tables} AND {condition}); "
+            "INSERT INTO epcis_withdrawn (asset_id, at, kind, place_id, organization_id, recorded_at, declared_at) "
+            f"SELECT {self.key}, (SELECT organization_id FROM asset WHERE id = {self.asset}), {recorded_at}, {_NOW} "
+            f"{self.tables} AND {condition} AND NOT {self.is_in('epcis_withdrawn')} "
+            f"AND NOT {noted.is_in('epcis_pending', 'p.is_added')}; "
+        )
+
+
+def _epcis_stay(row: str) -> _EpcisEvent:
+    tables = f"FROM track t JOIN source s WHERE t.no = {row}.position_no AND s.no = {row}.source_no"
+    return _EpcisEvent("t.asset_id", f"{row}.observed_at", _STAY, "s.location_id", tables)
+
+
+# Another stay with the same event may be there.
+_IS_FIRST_STAY = (
+    "NOT EXISTS (SELECT 1 FROM history o JOIN source q ON q.no = o.source_no WHERE o.position_no = new.position_no "
+    "AND o.observed_at BETWEEN new.observed_at / 1000 * 1000 AND new.observed_at / 1000 * 1000 + 999 "
+    "AND (o.observed_at, o.seq) <> (new.observed_at, new.seq) AND q.location_id = s.location_id)"
+)
+_OLD_RECORDED = "old.observed_at + old.delay"
+# A site deletes the history of people early, which is no error.
+_NO_COPY_OF_PERSON = "NOT (t.is_person = 1 AND t.site_no IS NOT NULL)"
+_IS_NOT_FORGOTTEN = "(SELECT is_forgetting FROM epcis) = 0"
+_OLD_STAY, _NEW_STAY = _epcis_stay("old"), _epcis_stay("new")
+_OLD_PASSAGES = [_EpcisEvent("old.asset_id", "old.at", kind, "old.door_id") for kind in (_PASSAGE, _OUTWARD)]
+_LOADS = {row: _EpcisEvent(f"{row}.asset_id", f"{row}.loaded_at", _LOAD, f"{row}.carrier_id") for row in ("old", "new")}
+_LOAD_ENDS = {
+    row: _EpcisEvent(f"{row}.asset_id", f"{row}.unloaded_at", _LOAD_END, f"{row}.carrier_id", "WHERE "
+                     f"{row}.unloaded_at IS NOT NULL")
+    for row in ("old", "new")
+}  # fmt: skip
+
+EPCIS_TRIGGERS = {
+    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body}END"
+    for name, event, body in (
+        ("epcis_stay_added", "INSERT ON history", _NEW_STAY.noted(_IS_FIRST_STAY)),
+        (
+            "epcis_stay_changed",
+            "UPDATE OF source_no ON history WHEN new.source_no <> old.source_no",
+            _OLD_STAY.withdrawn(
+                _OLD_RECORDED, "s.location_id <> (SELECT location_id FROM source WHERE no = new.source_no)"
+            )
+            + _OLD_STAY.noted()
+            + _NEW_STAY.noted(_IS_FIRST_STAY),
+        ),
+        (
+            "epcis_stay_removed",
+            f"DELETE ON history WHEN {_IS_NOT_FORGOTTEN}",
+            _OLD_STAY.withdrawn(_OLD_RECORDED, _NO_COPY_OF_PERSON) + _OLD_STAY.noted(),
+        ),
+        (
+            "epcis_scan_undone",
+            "UPDATE OF undone_at ON handheld_scan WHEN new.undone_at IS NOT old.undone_at AND new.seq IS NOT NULL "
+            "AND new.asset_id IS NOT NULL AND new.location_id IS NOT NULL",
+            _EpcisEvent("new.asset_id", "new.observed_at", _STAY, "new.location_id").noted(),
+        ),
+        ("epcis_load_added", "INSERT ON carrier_load", _LOADS["new"].noted("1") + _LOAD_ENDS["new"].noted("1")),
+        (
+            "epcis_load_changed",
+            "UPDATE OF unloaded_at ON carrier_load WHEN new.unloaded_at IS NOT old.unloaded_at",
+            _LOAD_ENDS["old"].withdrawn("old.unloaded_at") + _LOAD_ENDS["old"].noted() + _LOAD_ENDS["new"].noted("1"),
+        ),
+        (
+            "epcis_load_removed",
+            f"DELETE ON carrier_load WHEN {_IS_NOT_FORGOTTEN}",
+            _LOADS["old"].withdrawn("old.loaded_at")
+            + _LOADS["old"].noted()
+            + _LOAD_ENDS["old"].withdrawn("old.unloaded_at")
+            + _LOAD_ENDS["old"].noted(),
+        ),
+        (
+            "epcis_passage_added",
+            "INSERT ON passage",
+            _EpcisEvent("new.asset_id", "new.at", _PASSAGE, "new.door_id").noted("1"),
+        ),
+        (
+            "epcis_passage_decided",
+            "UPDATE ON passage WHEN (new.at, new.door_id, new.asset_id) = (old.at, old.door_id, old.asset_id) AND "
+            "(new.direction, new.revision, new.decided_at) <> (old.direction, old.revision, old.decided_at)",
+            _EpcisEvent("new.asset_id", "new.at", _PASSAGE, "new.door_id").noted(),
+        ),
+        (
+            "epcis_passage_moved",
+            "UPDATE OF at, door_id, asset_id ON passage "
+            "WHEN (new.at, new.door_id, new.asset_id) <> (old.at, old.door_id, old.asset_id)",
+            "".join(
+                # Direction 1 is inward, 2 outward. After a revision both may have been sent.
+                one.withdrawn("old.decided_at", f"(old.direction = {way} OR old.revision > 0)")
+                for way, one in enumerate(_OLD_PASSAGES, start=1)
+            )
+            + _OLD_PASSAGES[0].noted()
+            + _EpcisEvent("new.asset_id", "new.at", _PASSAGE, "new.door_id").noted("1"),
+        ),
+    )
+}
+
 OPTIONAL = (
     *{**FEED_OF_SITE, **FEED_OF_READERS}.values(),
     *NEWEST_TRACK.values(),
     *DIGESTS.values(),
     *COPY_DIGESTS.values(),
     *PAST_STAYS.values(),
+    *EPCIS_TRIGGERS.values(),
 )
 
 

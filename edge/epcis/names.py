@@ -89,6 +89,24 @@ class Names:
         )
         return numbered | {location_id for location_id, value in rows if _gln(value) in glns}
 
+    def locations_within(self, ids: Collection[int]) -> set[int]:
+        """Return these locations with all below them, retired ones included."""
+        rows = execute(
+            "WITH RECURSIVE below (id) AS (SELECT id FROM location WHERE organization_id = ?1 "
+            "AND id IN (SELECT value FROM json_each(?2)) UNION SELECT l.id FROM location l "
+            "JOIN below ON l.parent_id = below.id WHERE l.organization_id = ?1) SELECT id FROM below",
+            (self._organization_id, json.dumps(sorted(ids))),
+        )
+        return {row[0] for row in rows}
+
+    def doors_within(self, locations: Collection[int]) -> set[int]:
+        """Return the doors of these locations."""
+        rows = execute(
+            "SELECT id FROM door WHERE organization_id = ? AND location_id IN (SELECT value FROM json_each(?))",
+            (self._organization_id, json.dumps(sorted(locations))),
+        )
+        return {row[0] for row in rows}
+
     def doors_named(self, names: Collection[str]) -> set[int]:
         return self._numbered("doors", names)
 

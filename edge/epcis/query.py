@@ -1,8 +1,8 @@
 """Queries of events, page by page.
 
-The events have no order over all assets: stays come track by track, then errors of undone scans, passages and carriers.
-So each page uses primary keys only and examines a bounded number of rows; a page with few matches may be empty and have
-a next page.
+The events have no order over all assets: stays come track by track, then errors of undone scans, passages, carriers
+and other corrections. So each page uses primary keys only and examines a bounded number of rows; a page with few
+matches may be empty and have a next page.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from edge.tracking.shown_positions import is_asset_shown
 MOST_EXAMINED = 2_000  # rows, or tracks without rows
 Event = dict[str, Any]
 _EVER = 1 << 61
+ERROR_REASON = "did_not_occur"
 
 
 class Query(NamedTuple):
@@ -35,6 +36,8 @@ class Query(NamedTuple):
     until: int = _EVER
     recorded_since: int = -_EVER
     recorded_until: int = _EVER
+    declared_since: int = -_EVER
+    declared_until: int = _EVER
     steps: Collection[str] | None = None
     dispositions: Collection[str] | None = None
     event_ids: Collection[str] | None = None
@@ -96,27 +99,24 @@ def page(
     return _shown(events, names), None
 
 
-def of_move(organization_id: int, asset_id: int, at: int, names: Names, zone: ZoneInfo) -> list[Event]:
-    """Return the event of the stay that began at `at` (µs), and those of scans after it that were undone since."""
+def walk(organization_id: int, query: Query) -> Iterator[tuple[list[Found], int]]:
+    """Yield all events that match, part by part with the number of rows that were examined, without `event_ids`."""
     history_engine.check_feed()
-    asset = {asset_id}
-    with reading():
-        rows, _, _ = _stays(organization_id, Query(assets=asset, since=at, until=at + 1), ())
-        undone, _, _ = _undone_scans(organization_id, Query(assets=asset, has_error=True), (asset_id, at))
-        return _made(organization_id, [*rows, *undone], names, zone)
-
-
-def of_passage(organization_id: int, number: int, names: Names, zone: ZoneInfo) -> list[Event]:
-    """Return the event of a passage, and those that a later decision made wrong."""
-    history_engine.check_feed()
-    with reading():
-        stored = execute(f"{_SELECT_PASSAGES} WHERE no = ?", (number,)).fetchall()
-        return _made(organization_id, _passage_rows(organization_id, stored), names, zone)
-
-
-def _made(organization_id: int, rows: _Rows, names: Names, zone: ZoneInfo) -> list[Event]:
     known_places = places.all_of(organization_id)
-    chosen = [_with_places(known_places, one) for _, group in rows for one in group]
+    for source in _SOURCES:
+        key: Key = ()
+        while True:
+            rows, cost, key = source(organization_id, query, key)
+            found = [_with_places(known_places, one) for _, group in rows for one in group]
+            yield [one for one in found if _matches(query, one)], cost
+            if not key:
+                break
+
+
+def of_events(organization_id: int, found: Sequence[Found], names: Names, zone: ZoneInfo) -> list[Event]:
+    """Return events in the form of `page`."""
+    known_places = places.all_of(organization_id)
+    chosen = [_with_places(known_places, one) for one in found]
     names.load(*_records(iter(chosen)))
     return [_named(one, names, zone) for one in chosen]
 
@@ -145,6 +145,7 @@ def _matches(query: Query, one: Found) -> bool:
         is_read_there
         and query.since <= one.at < query.until
         and query.recorded_since <= one.recorded_at < query.recorded_until
+        and (one.error_at is None or query.declared_since <= one.error_at < query.declared_until)
         and _is_in(query.types, one.type)
         and _is_in(query.actions, one.action)
         and _is_in(query.steps, one.step)
@@ -185,7 +186,7 @@ def _named(one: Found, names: Names, zone: ZoneInfo) -> Event:
         event["bizLocation"] = {"id": names.location(one.location_id)}
     event["eventID"] = event_id(event)
     if one.error_at is not None:
-        event["errorDeclaration"] = {"declarationTime": clock.rfc3339(one.error_at), "reason": "did_not_occur"}
+        event["errorDeclaration"] = {"declarationTime": clock.rfc3339(one.error_at), "reason": ERROR_REASON}
     return event
 
 
@@ -261,29 +262,51 @@ def _stays(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
     return rows, len(rows) + len(tracks), following
 
 
+def stays_at(organization_id: int, asset_id: int, since: int, until: int) -> list[Found]:
+    """Return the stays of an asset that began from `since` and before `until`."""
+    history_engine.check_feed()
+    rows, _, _ = _stays(organization_id, Query(assets={asset_id}, since=since, until=until), ())
+    return [one for _, group in rows for one in group]
+
+
 def _undone_scans(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:
     """Return the events that undone scans had. A stay that another scan confirms is no error."""
     if not _is_in(query.types, "ObjectEvent") or query.has_error is False or query.parents is not None:
         return [], 0, ()
     one_of, asset_ids = _one_of(query, "s.asset_id")
     stored = execute(
-        "SELECT s.asset_id, observed_at, received_at, undone_at, location_id, undone_at IS NOT NULL "
-        f"AND organization_id = ? AND seq IS NOT NULL AND location_id IS NOT NULL AND {is_asset_shown('s.asset_id')} "
-        "AND NOT EXISTS (SELECT 1 FROM handheld_scan o WHERE o.asset_id = s.asset_id "
-        "AND o.observed_at = s.observed_at AND o.location_id = s.location_id AND o.undone_at IS NULL) "
-        f"FROM handheld_scan s WHERE s.asset_id IS NOT NULL AND {one_of} (s.asset_id, observed_at) > (?, ?) "
-        "ORDER BY s.asset_id, observed_at LIMIT ?",
-        (organization_id, *asset_ids, *(key or (-1, -_EVER)), MOST_EXAMINED),
+        f"{SELECT_UNDONE} {one_of} (s.asset_id, s.observed_at) > (?, ?) ORDER BY s.asset_id, s.observed_at LIMIT ?",
+        (*asset_ids, *(key or (-1, -_EVER)), MOST_EXAMINED),
     ).fetchall()
     is_full = len(stored) == MOST_EXAMINED
     if is_full and stored[0][:2] != stored[-1][:2]:  # scans of one moment are not divided
         stored = [row for row in stored if row[:2] != stored[-1][:2]]
-    rows: _Rows = [
-        ((asset_id, at), [Found("ObjectEvent", at, received_at, asset_id, place, place, error_at=undone_at)])
-        for asset_id, at, received_at, undone_at, place, is_error in stored
-        if is_error
-    ]
+    rows = undone_rows(organization_id, stored)
     return rows, len(stored), (stored[-1][0], stored[-1][1]) if is_full else ()
+
+
+_IS_STAY = (
+    "EXISTS (SELECT 1 FROM track t JOIN history h ON h.position_no = t.no AND h.observed_at BETWEEN "
+    "{at} / 1000 * 1000 AND {at} / 1000 * 1000 + 999 JOIN source q ON q.no = h.source_no "
+    "AND q.location_id = {place} WHERE t.asset_id = {asset})"
+)
+SELECT_UNDONE = (
+    "SELECT s.asset_id, s.observed_at, s.received_at, s.undone_at, s.location_id, s.organization_id, "
+    "s.undone_at IS NOT NULL AND s.seq IS NOT NULL AND s.location_id IS NOT NULL "
+    f"AND {is_asset_shown('s.asset_id')} "
+    f"AND NOT {_IS_STAY.format(asset='s.asset_id', at='s.observed_at', place='s.location_id')} "
+    "FROM handheld_scan s WHERE s.asset_id IS NOT NULL AND"
+)
+
+
+def undone_rows(organization_id: int, stored: Sequence[Any]) -> _Rows:
+    """Return the events of undone scans, by asset and time. Several scans can have had the same event."""
+    rows: dict[Key, dict[int, Found]] = {}
+    for asset_id, at, received_at, undone_at, place, owner, is_error in stored:
+        if is_error and owner == organization_id:
+            one = Found("ObjectEvent", at, received_at, asset_id, place, place, error_at=undone_at)
+            rows.setdefault((asset_id, at), {}).setdefault(place, one)
+    return [(key, list(group.values())) for key, group in rows.items()]
 
 
 def _passages(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:
@@ -294,20 +317,20 @@ def _passages(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int,
     one_of, asset_ids = _one_of(query, "asset_id")
     number = "+no" if one_of else "no"  # by the index of the assets, if some are chosen
     stored = execute(
-        f"{_SELECT_PASSAGES} WHERE {one_of} {number} >= ? ORDER BY no LIMIT ?", (*asset_ids, after[0], MOST_EXAMINED)
+        f"{SELECT_PASSAGES} WHERE {one_of} {number} >= ? ORDER BY no LIMIT ?", (*asset_ids, after[0], MOST_EXAMINED)
     ).fetchall()
-    rows = _passage_rows(organization_id, stored)
+    rows = passage_rows(organization_id, stored)
     last = (stored[-1][0] + 1, 0) if len(stored) == MOST_EXAMINED else ()
     return [row for row in rows if row[0] > after], len(stored), last
 
 
-_SELECT_PASSAGES = (
+SELECT_PASSAGES = (
     "SELECT no, p.organization_id, door_id, asset_id, at, direction, decided_at, revision, d.location_id, "
     f"{is_asset_shown('asset_id')} FROM passage p JOIN door d ON d.id = p.door_id"
 )
 
 
-def _passage_rows(organization_id: int, stored: Sequence[Any]) -> _Rows:
+def passage_rows(organization_id: int, stored: Sequence[Any]) -> _Rows:
     rows: _Rows = []
     for no, owner, door_id, asset_id, at, direction, decided_at, revision, inside, is_visible in stored:
         if owner != organization_id or not is_visible:
@@ -331,12 +354,22 @@ def _loads(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
     after = key or (-1, -_EVER, 0)
     one_of, asset_ids = _one_of(query, "l.asset_id") if query.any_assets is None else ("", ())
     stored = execute(
-        "SELECT l.asset_id, l.loaded_at, l.carrier_id, l.unloaded_at, a.organization_id, "
-        f"{is_asset_shown('l.asset_id')} AND {is_asset_shown('l.carrier_id')} FROM carrier_load l "
-        f"JOIN asset a ON a.id = l.asset_id WHERE {one_of} (l.asset_id, l.loaded_at) >= (?, ?) "
-        "ORDER BY l.asset_id, l.loaded_at LIMIT ?",
+        f"{SELECT_LOADS} WHERE {one_of} (l.asset_id, l.loaded_at) >= (?, ?) ORDER BY l.asset_id, l.loaded_at LIMIT ?",
         (*asset_ids, *after[:2], MOST_EXAMINED),
     ).fetchall()
+    rows = load_rows(organization_id, stored)
+    last = (stored[-1][0], stored[-1][1] + 1, 0) if len(stored) == MOST_EXAMINED else ()
+    return [row for row in rows if row[0] > after], len(stored), last
+
+
+SELECT_LOADS = (
+    "SELECT l.asset_id, l.loaded_at, l.carrier_id, l.unloaded_at, a.organization_id, "
+    f"{is_asset_shown('l.asset_id')} AND {is_asset_shown('l.carrier_id')} FROM carrier_load l "
+    "JOIN asset a ON a.id = l.asset_id"
+)
+
+
+def load_rows(organization_id: int, stored: Sequence[Any]) -> _Rows:
     rows: _Rows = []
     for asset_id, loaded_at, carrier_id, unloaded_at, owner, is_visible in stored:
         if owner != organization_id or not is_visible:
@@ -346,12 +379,61 @@ def _loads(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
         if unloaded_at is not None:
             off = on._replace(at=unloaded_at, recorded_at=unloaded_at, action="DELETE")
             rows.append(((asset_id, loaded_at, 2), [off]))
-    last = (stored[-1][0], stored[-1][1] + 1, 0) if len(stored) == MOST_EXAMINED else ()
-    return [row for row in rows if row[0] > after], len(stored), last
+    return rows
 
 
-_SOURCES = (_stays, _undone_scans, _passages, _loads)
-_LENGTHS = ((0, 3), (0, 2), (0, 2), (0, 3))
+def _withdrawn(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:
+    """Return the events that a correction took away while a webhook sent EPCIS."""
+    if query.has_error is False:
+        return [], 0, ()
+    one_of, asset_ids = _one_of(query, "w.asset_id") if query.any_assets is None else ("", ())
+    number = "+w.no" if one_of else "w.no"
+    stored = execute(
+        f"{SELECT_WITHDRAWN} WHERE {one_of} {number} > ? ORDER BY w.no LIMIT ?",
+        (*asset_ids, *(key or (0,)), MOST_EXAMINED),
+    ).fetchall()
+    rows = withdrawn_rows(organization_id, stored)
+    return rows, len(stored), (stored[-1][0],) if len(stored) == MOST_EXAMINED else ()
+
+
+# Not while the same event is there, or is declared as an error of an undone scan.
+_IS_THERE = f"""CASE w.kind
+    WHEN 1 THEN {_IS_STAY.format(asset="w.asset_id", at="w.at", place="w.place_id")} OR EXISTS (
+        SELECT 1 FROM handheld_scan s WHERE s.asset_id = w.asset_id AND s.observed_at BETWEEN w.at AND w.at + 999
+        AND s.location_id = w.place_id AND s.undone_at IS NOT NULL AND s.seq IS NOT NULL)
+    WHEN 2 THEN EXISTS (SELECT 1 FROM carrier_load l WHERE l.asset_id = w.asset_id AND l.carrier_id = w.place_id
+        AND l.loaded_at BETWEEN w.at AND w.at + 999)
+    WHEN 3 THEN EXISTS (SELECT 1 FROM carrier_load l WHERE l.asset_id = w.asset_id AND l.carrier_id = w.place_id
+        AND l.unloaded_at BETWEEN w.at AND w.at + 999)
+    ELSE EXISTS (SELECT 1 FROM passage p WHERE p.asset_id = w.asset_id AND p.door_id = w.place_id
+        AND p.at BETWEEN w.at AND w.at + 999 AND (p.direction = w.kind - 3 OR p.revision > 0)) END"""
+SELECT_WITHDRAWN = (
+    "SELECT w.no, w.organization_id, w.asset_id, w.at, w.kind, w.place_id, w.recorded_at, w.declared_at, "
+    f"(SELECT location_id FROM door WHERE id = w.place_id), {is_asset_shown('w.asset_id')} AND NOT {_IS_THERE} "
+    "FROM epcis_withdrawn w"
+)
+
+
+def withdrawn_rows(organization_id: int, stored: Sequence[Any]) -> _Rows:
+    rows: _Rows = []
+    for no, owner, asset_id, at, kind, place, recorded_at, declared_at, inside, is_visible in stored:
+        if owner != organization_id or not is_visible:
+            continue
+        one = Found("ObjectEvent", at, recorded_at, asset_id, error_at=max(declared_at, at))
+        carried = one._replace(type="AssociationEvent", carrier_id=place)
+        made = {
+            1: one._replace(location_id=place, read_at=place),
+            2: carried._replace(action="ADD"),
+            3: carried._replace(action="DELETE"),
+            4: one._replace(door_id=place, location_id=inside, step="arriving"),
+            5: one._replace(door_id=place, step="departing"),
+        }[kind]
+        rows.append(((no,), [made]))
+    return rows
+
+
+_SOURCES = (_stays, _undone_scans, _passages, _loads, _withdrawn)
+_LENGTHS = ((0, 3), (0, 2), (0, 2), (0, 3), (0, 1))
 
 
 def is_place(place: Place) -> bool:

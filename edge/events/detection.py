@@ -145,7 +145,7 @@ def _report_values(asset_ids: Collection[int]) -> None:
     if not asset_ids:
         return
     rows = [_Asset(*row) for row in execute(_SELECT_ASSETS, (json_text.text(sorted(asset_ids)),))]
-    locations = _Locations([row.location_id for row in rows])
+    locations = Locations([row.location_id for row in rows])
     latest = asset_values.of_assets(asset_ids)
     new_events = []
     for row in rows:
@@ -177,7 +177,7 @@ def _shown_values(values: AssetValues) -> dict[str, Any]:
 def _report_passages(numbers: Collection[int]) -> None:
     """Log passages as they are now. One that late reads change is logged again, with a higher revision."""
     rows = passage_report.passages_numbered(numbers)
-    locations = _Locations([row.location_id for row in rows])
+    locations = Locations([row.location_id for row in rows])
     events.add(
         [
             NewEvent(
@@ -223,7 +223,7 @@ def log_readers(silence: Silence) -> int:
     if not changed:
         return 0
     with writing():
-        locations = _Locations([row[5] for row in changed])
+        locations = Locations([row[5] for row in changed])
         new_events = []
         for reader_id, organization_id, name, is_offline, last_message_at, location_id in changed:
             kind = EventKind.READER_OFFLINE if is_offline else EventKind.READER_ONLINE
@@ -264,7 +264,7 @@ def _report(asset_ids: Collection[int], changed_records: Collection[int], silenc
         if asset.deleted_at is not None and not before.is_live:
             continue  # created and deleted in between, or reported before
         batches.append(_AssetEvents(asset, before, asset.id in changed_records, silence))
-    locations = _Locations([location_id for batch in batches for location_id in batch.location_ids()])
+    locations = Locations([location_id for batch in batches for location_id in batch.location_ids()])
     events.add([event for batch in batches for event in batch.events(locations)])
     execute_many(_SET_REPORTED, [batch.reported for batch in batches])
     execute_many(
@@ -309,7 +309,7 @@ class _AssetEvents:
         yield self._before.location_id
         yield from (step.location_id for step in self._steps)
 
-    def events(self, locations: _Locations) -> Iterator[NewEvent]:
+    def events(self, locations: Locations) -> Iterator[NewEvent]:
         at = self._before.location_id
         record = self._record_event()
         if record and record is not EventKind.ASSET_DELETED:
@@ -337,7 +337,7 @@ class _AssetEvents:
         return EventKind.ASSET_CHANGED if self._is_record_changed else None
 
     def _event(
-        self, kind: EventKind, at: int, locations: _Locations, location_id: int | None, **more: object
+        self, kind: EventKind, at: int, locations: Locations, location_id: int | None, **more: object
     ) -> NewEvent:
         asset = self.asset
         shown = {"id": asset.id, "external_key": asset.external_key, "name": asset.name}
@@ -374,7 +374,7 @@ class _AssetEvents:
 _NEVER = -(2**62)
 
 
-class _Locations:
+class Locations:
     """Locations as shown in events, and their ancestors."""
 
     def __init__(self, ids: Collection[int | None]) -> None:

@@ -27,11 +27,12 @@ class EventKind(StrEnum):
     ASSET_CREATED = "asset.created"
     ASSET_CHANGED = "asset.changed"  # its record or its tags
     ASSET_DELETED = "asset.deleted"
+    ASSET_HISTORY = "asset.history"  # its EPCIS events changed; for webhooks with EPCIS bodies only
     READER_OFFLINE = "reader.offline"
     READER_ONLINE = "reader.online"
 
 
-KINDS = tuple(EventKind)
+KINDS = tuple(kind for kind in EventKind if kind is not EventKind.ASSET_HISTORY)
 MOST_ROWS = 1_000_000  # of all organizations, about 300 MB
 _ID = re.compile(r"evt_([0-9]{1,18})_([0-9a-f]{16})")
 

@@ -10,7 +10,7 @@ import secrets
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -52,7 +52,14 @@ class EventsPace(NamedTuple):
     keep: int
 
 
-EpcisBody = Callable[[Destination, Event | None], bytes | None]  # without an event: that of a test
+class Epcis(Protocol):
+    """EPCIS events of the history."""
+
+    def log_changes(self, *, is_needed: bool) -> int:
+        """Log some of the changes since the last call. Returns their number."""
+
+    def body(self, row: Destination, event: Event | None) -> bytes | None:
+        """Return the document for an event of the log, or without one that of a test."""
 
 
 class Follower(Protocol):
@@ -71,11 +78,11 @@ class EventsWorker:
         pace: EventsPace,
         authority_file: Path | None = None,
         follower: Follower | None = None,
-        epcis_body: EpcisBody = lambda _row, _event: None,
+        epcis: Epcis | None = None,
     ) -> None:
         """Create the threads. `authority_file` has certificates to trust in addition to the system's."""
         self._pace = pace
-        self._epcis_body = epcis_body
+        self._epcis = epcis
         self._follower = follower
         self._tls = ssl.create_default_context()
         if authority_file:
@@ -136,12 +143,14 @@ class EventsWorker:
         if not rows and not is_followed:
             if detection.is_running():
                 detection.stop()
+                self._make_epcis(rows)
                 log.info("Events: no destination and no rule is enabled; event logging stopped")
             return IDLE_SECONDS
         if not detection.is_running():
             detection.start(self._pace.silence)
             log.info("Events: event logging started")
         self._make()
+        self._make_epcis(rows)
         if is_followed:
             self._follow()
         self._close_removed({row.no for row in rows})
@@ -184,6 +193,12 @@ class EventsWorker:
                     return
         self._every("readers", READERS_SECONDS, lambda: detection.log_readers(self._pace.silence))
         self._every("unseen", UNSEEN_SECONDS, self._make_unseen)
+
+    def _make_epcis(self, rows: Sequence[Destination]) -> None:
+        if self._epcis is not None:
+            is_needed = any(row.body_format is BodyFormat.EPCIS for row in rows)
+            while self._epcis.log_changes(is_needed=is_needed) and not self._stopping.is_set():
+                pass
 
     def _make_unseen(self) -> None:
         while detection.log_unseen(self._pace.silence) and not self._stopping.is_set():
@@ -242,12 +257,14 @@ class EventsWorker:
         return None if self._stopping.is_set() else next_row
 
     def _make_body(self, row: Destination, event: Event, kind: str) -> bytes | None:
-        return self._epcis_body(row, event) if row.body_format is BodyFormat.EPCIS else events.body(event, kind)
+        if row.body_format is BodyFormat.EPCIS:
+            return self._epcis.body(row, event) if self._epcis else None
+        return events.body(event, kind)
 
     def _test_message(self, row: Destination) -> Message:
         event_id = f"evt_test_{secrets.token_hex(8)}"
         event_json = {"id": event_id, "type": "test", "timestamp": clock.rfc3339(clock.now()), "data": {}}
-        body = self._epcis_body(row, None) if row.body_format is BodyFormat.EPCIS else None
+        body = self._epcis.body(row, None) if self._epcis and row.body_format is BodyFormat.EPCIS else None
         return Message(event_id, "test", {}, body or json_text.encode(event_json))
 
     def _sender(self, row: Destination) -> Sender:

@@ -113,7 +113,7 @@ def _entered(kind: DestinationKind, secret: str, form: Mapping[str, str], kinds:
     network = Network.PRIVATE if form.get("private") else Network.INTERNET
     is_on_internet = network is Network.INTERNET
     name, url, topic = values.name("name", form.get("name", "").strip()), form.get("url", "").strip(), ""
-    body_format, possible = BodyFormat.EDGE, set(KINDS)
+    body_format, possible = BodyFormat.EDGE, set[EventKind](KINDS)
     if kind is DestinationKind.WEBHOOK and form.get("epcis"):
         body_format, possible = BodyFormat.EPCIS, {*EPCIS_KINDS}
     if kind is DestinationKind.WEBHOOK:

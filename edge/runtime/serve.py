@@ -25,7 +25,7 @@ from edge.database.bounds import Bounds
 from edge.database.connection import checkpoint, close_database
 from edge.database.instance import fingerprint, use_signing_key
 from edge.database.migrate import migrate
-from edge.epcis import subscriptions
+from edge.epcis.subscriptions import Subscriptions
 from edge.errors import SetupError, Unavailable
 from edge.events.detection import Silence
 from edge.events.stream import Streams
@@ -265,7 +265,7 @@ def _start_events(
         _events_pace(config),
         config.events_authority_file,
         engine,
-        lambda row, event: subscriptions.body(row, event, base, clock.zone(live.config.time_zone)),
+        Subscriptions(base, lambda: clock.zone(live.config.time_zone)),
     )
     live.follow(lambda changed: worker.use_pace(_events_pace(changed)))
     streams = Streams()

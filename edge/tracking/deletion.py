@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -27,6 +28,15 @@ def newest_scan() -> int | None:
     return report.newest_scan() or None
 
 
+@contextmanager
+def _forgetting() -> Iterator[None]:
+    """Open a transaction that deletes by age, so that EPCIS does not declare the deleted events as errors."""
+    with writing():
+        execute("UPDATE epcis SET is_forgetting = 1")
+        yield
+        execute("UPDATE epcis SET is_forgetting = 0")
+
+
 def drop_history(before: int, limit: int = ROWS) -> int:
     """Delete stays that ended before a time, oldest first. The newest row of every asset is kept at any age."""
     dropped = 0
@@ -34,7 +44,7 @@ def drop_history(before: int, limit: int = ROWS) -> int:
         tracks = copies.tracks_ended_before(before, limit)  # outside the transaction, because it may scan all tracks
     except HistoryUnavailable:
         return 0  # later
-    with writing():
+    with _forgetting():
         if tracks:  # earlier stays are no longer sent to a hub or compared with it
             _report_unsent_history(before)
             execute("UPDATE target SET horizon = max(horizon, ?)", (before,))
@@ -62,7 +72,7 @@ def drop_history_of_people(organization_id: int, before: int, limit: int = ROWS)
     dropped = 0
     tracks = copies.people_tracks_ended_before(organization_id, before, limit)  # outside the transaction, as below
     if tracks:
-        with writing():
+        with _forgetting():
             for track in tracks:
                 dropped += copies.delete_rows_before(track, before, limit - dropped)
                 if dropped >= limit:
@@ -87,6 +97,11 @@ _OF_PEOPLE = (
         *("passage", "no"),
         "SELECT passage.no FROM tracked_person p CROSS JOIN passage ON passage.asset_id = p.asset_id "
         "WHERE passage.organization_id = ? AND passage.at < ? AND passage.site_no IS NULL LIMIT ?",
+    ),
+    (
+        *("epcis_withdrawn", "no"),
+        "SELECT w.no FROM tracked_person p CROSS JOIN epcis_withdrawn w ON w.asset_id = p.asset_id "
+        "WHERE w.organization_id = ? AND w.at < ? LIMIT ?",
     ),
 )
 
@@ -170,7 +185,7 @@ _UNASSIGNED_TOPICS = """
 
 def drop_old_records(before: int, limit: int = ROWS) -> int:
     """Delete records as old as the deleted history: people's scans, hours of the ledger, past loads of carriers,
-    passages.
+    passages, and EPCIS events that were taken away.
     """
     return sum(_drop_records(table, key, age, before, limit) for table, key, age in _WITH_HISTORY)
 
@@ -181,6 +196,7 @@ _WITH_HISTORY = (  # table, primary key, age column
     ("ledger", ("reader_id", "hour", "bucket"), f"hour * {clock.HOUR} + {clock.HOUR} - 1"),
     ("carrier_load", ("asset_id", "loaded_at"), "unloaded_at"),
     ("passage", ("no",), "at"),
+    ("epcis_withdrawn", ("no",), "at"),
 )
 
 
@@ -188,7 +204,7 @@ def _drop_records(table: str, key: Sequence[str], age: str, before: int, limit: 
     """Delete rows by age. There is no index by age, so they are searched outside the transaction."""
     rows = execute(f"SELECT {', '.join(key)} FROM {table} WHERE {age} < ? LIMIT ?", (before, limit)).fetchall()
     if rows:
-        with writing():
+        with _forgetting():
             execute_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in key)}", rows)
     return len(rows)
 

@@ -201,7 +201,7 @@ NOT_AUDITED = {
         "digests.check", "digests.forget", "digests.kept_by_day",
     },
     "outbound events: what happened, and how far each destination was told": {
-        "progress.record_progress", "progress.record_test", "detection.log_changes",
+        "progress.record_progress", "progress.record_test", "detection.log_changes", "changes.log_changes",
         "detection.log_readers", "detection.log_unseen", "detection.start", "detection.stop",
         "log.add", "log.drop_old",
     },

@@ -12,9 +12,10 @@ import pytest
 
 from edge.clock import DAY, HOUR, rfc3339
 from edge.database.connection import execute
-from edge.epcis import query, subscriptions
+from edge.epcis import changes, moments, query, subscriptions
 from edge.epcis.names import Names
 from edge.epcis.query import Query
+from edge.epcis.subscriptions import Subscriptions
 from edge.errors import Invalid
 from edge.events import destinations, detection
 from edge.events.delivery import Message, Outcome, Result, Round
@@ -39,7 +40,7 @@ SILENCE = Silence(100 * 365 * DAY, HOUR)  # the scans of `Site` are years ago
 
 
 def make_events() -> None:
-    while detection.log_changes(SILENCE):
+    while detection.log_changes(SILENCE) or changes.log_changes(is_needed=True):
         pass
 
 
@@ -76,6 +77,7 @@ def box(cast: Cast) -> Box:
 @pytest.fixture
 def site(box: Box) -> Site:
     detection.start(SILENCE)
+    changes.log_changes(is_needed=True)
     return Site(box.organization_id)
 
 
@@ -181,10 +183,9 @@ def test_positions_of_people_are_not_sent(site: Site) -> None:
 def test_events_of_another_organization_are_not_read(site: Site, cast: Cast) -> None:
     site.see(0, 0, 1)
     site.passage(1, 1)
-    (number,) = execute("SELECT no FROM passage").fetchone()
-    names = Names(cast.rival, BASE)
-    assert query.of_move(cast.rival, site.assets[0], EPOCH + HOUR, names, UTC) == []
-    assert query.of_passage(cast.rival, number, names, UTC) == []
+    make_events()
+    assert len(moments.found_at(site.organization_id, site.assets[0], [EPOCH + HOUR])) == 2
+    assert moments.found_at(cast.rival, site.assets[0], [EPOCH + HOUR]) == []
 
 
 @pytest.mark.parametrize("changes", [{"event_filter": Filter(frozenset(KINDS))}, {"kind": DestinationKind.MQTT}])
@@ -196,9 +197,7 @@ def test_only_webhooks_of_moves_and_passages_can_send_epcis(site: Site, changes:
 
 @pytest.fixture
 def running(site: Site) -> Iterator[Callable[[], None]]:
-    worker = EventsWorker(
-        EventsPace(SILENCE, DAY), epcis_body=lambda row, event: subscriptions.body(row, event, BASE, UTC)
-    )
+    worker = EventsWorker(EventsPace(SILENCE, DAY), epcis=Subscriptions(BASE, lambda: UTC))
     yield worker.start
     worker.stop()
 

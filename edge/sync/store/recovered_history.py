@@ -86,6 +86,7 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
     """Store one page and the progress in one transaction."""
     organization_id = here.organization_id
     with writing():
+        (noted,) = execute("SELECT ifnull(max(no), 0) FROM epcis_pending").fetchone()
         _keep_readers(organization_id, batch.readers)
         _keep_antennas(batch.antennas)
         _keep_people(batch.people)
@@ -105,6 +106,7 @@ def take(here: Target, batch: Batch, following: Progress) -> None:
             "DELETE FROM event_candidate WHERE kind = ? AND key IN (SELECT value FROM json_each(?))",
             (Candidate.PASSAGE, numbers_json),
         )
+        execute("DELETE FROM epcis_pending WHERE no > ?", (noted,))
         hub_link.update(recovering=json.dumps(following))
 
 
