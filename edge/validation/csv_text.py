@@ -7,6 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from edge.errors import Invalid
@@ -20,7 +21,9 @@ SEPARATORS = (",", ";", "\t", "|")
 MOST_NAMES, LONGEST_NAME = 5, 40  # of unknown columns in an error message
 _SEPARATOR_LINE = re.compile(r"""["']?sep=([,;\t|])["']?\r?\n""", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_BEGINS_FORMULA = "=+@\uff1d\uff0b\uff0d\uff20-"  # also in full width
+_FORMULA = (*_BEGINS_FORMULA, "\t", "\r")
+_LISTED = ",;\t"  # separators that spreadsheets use without asking, by the settings of the computer
 MARK = "\ufeff"  # without it, Excel takes UTF-8 for the local encoding
 
 
@@ -111,7 +114,7 @@ def table_of(text: str, most: int = MOST_ROWS) -> RawTable:
     try:
         if _named_separator(text):
             next(reader)
-        heading = [name.strip() for name in next(reader, [])]
+        heading = [_plain(name.strip(), separator) for name in next(reader, [])]
         rows: list[RawRow] = []
         before = reader.line_num
         source.begin_row()
@@ -147,7 +150,7 @@ def _row(number: int, cells: Sequence[str], columns: int, separator: str) -> Raw
     fault = ""
     if any(cell.strip() for cell in cells[columns:]):
         fault = _too_many(number, len(cells), columns, separator)
-    return RawRow(number, tuple(_plain(cell.strip()) for cell in cells[:columns]), fault)
+    return RawRow(number, tuple(_plain(cell.strip(), separator) for cell in cells[:columns]), fault)
 
 
 def _too_many(line: int, cells: int, columns: int, separator: str) -> str:
@@ -179,9 +182,9 @@ def write_rows(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator:
     part = io.StringIO(newline="")
     writer = csv.writer(part, delimiter=separator)
     part.write(MARK)
-    writer.writerow(heading)
+    writer.writerow([_harmless(name, separator) for name in heading])
     for number, row in enumerate(rows, 1):
-        writer.writerow([_harmless(cell) for cell in row])
+        writer.writerow([_harmless(cell, separator) for cell in row])
         if number % 500 == 0:
             yield part.getvalue()
             part.seek(0)
@@ -189,13 +192,43 @@ def write_rows(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator:
     yield part.getvalue()
 
 
-def _harmless(cell: Any) -> Any:
-    return "'" + cell if isinstance(cell, str) and cell.lstrip("'").startswith(_FORMULA) else cell
+def _harmless(cell: Any, separator: str) -> Any:
+    """Return a cell with an apostrophe before a formula, which makes it a text.
+
+    A spreadsheet that expects another separator divides the cell there and at the ends of its lines, whether it is
+    quoted or not. So a formula may also follow one of these.
+    """
+    if not isinstance(cell, str):
+        return cell
+    cell = "'" + cell if cell.lstrip("'").startswith(_FORMULA) else cell
+    return _divided(separator).sub(r"\1'", cell)
 
 
-def _plain(cell: str) -> str:
+def _plain(cell: str, separator: str) -> str:
     """Undo `_harmless`."""
+    cell = _escaped(separator).sub(r"\1", cell)
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell
+
+
+@cache
+def _divided(separator: str) -> re.Pattern[str]:
+    """Match a place where a spreadsheet may divide a cell before a formula."""
+    return re.compile(rf"([{_others(separator)}])(?={_formula(separator)})")
+
+
+@cache
+def _escaped(separator: str) -> re.Pattern[str]:
+    return re.compile(rf"([{_others(separator)}])'(?={_formula(separator)})")
+
+
+def _others(separator: str) -> str:
+    return _LISTED.replace(separator, "") + "\r\n"
+
+
+def _formula(separator: str) -> str:
+    """Return the pattern of the begin of a formula, with quotes and spaces that a spreadsheet may drop."""
+    tab = "\t" if separator == "\t" else ""  # else it is a separator; in both, the time would be quadratic
+    return rf"""['" {tab}]*[{_BEGINS_FORMULA}]"""
 
 
 def _unusable(message: str) -> Invalid:
