@@ -14,6 +14,7 @@ from flask import Flask, Request, Response, g, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
+from edge import known_callers
 from edge.api import compression, idempotency, middleware
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
@@ -117,7 +118,7 @@ def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> C
     parameters = query.decode(operation.query, current.query_string) if current.query_string else {}
     ids = {name: query.record_id(name, text) for name, text in path.items()}
     key = _idempotency_key(current.environ) if operation.is_create else None
-    raw = _read_body() if operation.body else b""
+    raw = _read_body(operation.max_body or MAX_BODY) if operation.body else b""
     content = _parse_body(operation.body, media_type, raw) if operation.body else {}
     if key is None:
         return Call(principal, ids, parameters, content)
@@ -137,6 +138,7 @@ def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
     if principal is None:
         raise unauthorized(NOT_VALID)
     middleware.request_context().actor = principal.subject
+    known_callers.note(header, principal.organization_id)
     return principal
 
 
@@ -192,9 +194,9 @@ def _parse_body(declared: Body, media_type: str, raw: bytes) -> dict[str, Any]:
     return body.judge(declared, form.parse(raw, declared.fields)) if media_type == FORM else body.decode(declared, raw)
 
 
-def _read_body() -> bytes:
-    if (request.content_length or 0) > MAX_BODY:
-        raise ApiError("payload_too_large", TOO_LARGE)
+def _read_body(max_size: int) -> bytes:
+    if (request.content_length or 0) > max_size:
+        raise ApiError("payload_too_large", f"The body must have at most {max_size} bytes")
     return request.get_data(cache=False)
 
 

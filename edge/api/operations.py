@@ -68,6 +68,7 @@ class Operation:
     path_names: tuple[str, ...] = field(default=())
     is_form_allowed: bool = False
     description: str = ""
+    max_body: int | None = None
 
     @property
     def name(self) -> str:
@@ -104,13 +105,15 @@ def operation(
     is_api_key_only: bool = False,
     sunset: datetime | None = None,
     is_form_allowed: bool = False,
+    max_body: int | None = None,
     into: list[Operation] = OPERATIONS,
 ) -> Callable[[Callable[[Call], Response]], Callable[[Call], Response]]:
     """Register a handler as an operation.
 
     The first paragraph of its docstring becomes the summary in the OpenAPI document, the second the description.
     `is_open` operations need no token, `is_api_key_only` ones refuse session tokens, `is_form_allowed` ones also
-    accept a form as the body. An operation with `sunset` announces it and answers 410 afterwards (spec: Versioning 5).
+    accept a form as the body. `max_body`: bytes, if less than usual. An operation with `sunset` announces it
+    and answers 410 afterwards (spec: Versioning 5).
     """
 
     def declare(handler: Callable[[Call], Response]) -> Callable[[Call], Response]:
@@ -119,7 +122,7 @@ def operation(
         into.append(
             Operation(
                 *(method, path, handler, summary, tag, scope, takes, body, status, answer, errors),
-                *(is_open, is_api_key_only, sunset, names, is_form_allowed, description),
+                *(is_open, is_api_key_only, sunset, names, is_form_allowed, description, max_body),
             )
         )
         return handler

@@ -29,7 +29,10 @@ def register(app: Flask, installed: Services, operations: Sequence[Operation] = 
     documents.register(app, lambda: openapi.document(operations, installed.version))
     for operation in operations:
         rule = (PREFIX + operation.path).replace("{", "<").replace("}", ">")
-        app.add_url_rule(rule, f"api.{operation.name}", _view(checks, operation), methods=[operation.method])
+        view = _view(checks, operation)
+        if operation.max_body:
+            view.max_body = operation.max_body  # type: ignore[attr-defined]
+        app.add_url_rule(rule, f"api.{operation.name}", view, methods=[operation.method])
 
 
 def _view(checks: Guard, operation: Operation) -> Callable[..., Response]:

@@ -20,11 +20,12 @@ from edge.validation import bodies, json_text
 from edge.validation.bodies import GRANTS
 
 TAG = "Access"
+MAX_BODY = 16 * 1024  # without a token, so less than elsewhere; credentials take 200 bytes
 
 
 @operation(
     *("POST", "/oauth/token"), tag=TAG, body=bodies.TOKEN, answer="TokenPair", errors=(401,), is_open=True,
-    is_form_allowed=True,
+    is_form_allowed=True, max_body=MAX_BODY,
 )  # fmt: skip
 def create_token(call: Call) -> Response:
     """Exchange a client secret, or a refresh token, for a pair of tokens
