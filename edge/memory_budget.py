@@ -1,8 +1,8 @@
 """Memory budget for requests and responses.
 
 HELD limits data that waits for clients: incomplete request bodies and unread responses. One address may use half of it.
-WORK limits data of requests in progress: parsed JSON, unpacked batches, tables, images. Small requests always pass, so
-that the service stays responsive.
+WORK limits data of requests in progress: parsed JSON, unpacked batches, tables, images. One address or site may use two
+thirds of it. Small requests always pass, so that the service stays responsive.
 
 Both fit into the unit's MemoryMax=512M together with the memory that is limited elsewhere: the program and its database
 connections (120 MB), recent reads (64 MB), messages (56 MB), two password checks (64 MB).
@@ -73,21 +73,21 @@ class Budget:
                 self._owners[owner] = left
 
     @contextmanager
-    def holding(self, size: int) -> Iterator[None]:
+    def holding(self, size: int, owner: str = "") -> Iterator[None]:
         """Reserve bytes while the block runs. Raises Unavailable."""
         if size <= SMALL:
             yield
             return
-        if not self.take(size):
+        if not self.take(size, owner):
             raise Unavailable(N_("The server is busy; try again in a few seconds"), RETRY_SECONDS)
         try:
             yield
         finally:
-            self.give_back(size)
+            self.give_back(size, owner)
 
 
 HELD = Budget(48 * MB, most_of_owner=24 * MB)
-WORK = Budget(128 * MB)
+WORK = Budget(128 * MB, most_of_owner=88 * MB)  # a batch of a site and its answer take 88 MB
 
 
 def marks_in(text: bytes) -> int:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 MOST_KEYS = 10_000
@@ -121,8 +121,10 @@ FILES_OF_CALLER = 2
 class ConcurrencyLimit:
     def __init__(self, threads: int) -> None:
         self._most = max(1, threads - RESERVED)
-        self._most_files = max(1, threads // 2)
+        self._most_files_of_organization = max(1, threads // 2)
+        self._most_files = max(1, min(threads // 2 + 1, threads - 1))
         self._files: dict[str, int] = {}
+        self._files_of_organization: dict[int | None, int] = {}
         self._busy: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -139,26 +141,34 @@ class ConcurrencyLimit:
         with self._lock:
             _count_down(self._busy, caller)
 
-    def acquire_file(self, caller: str) -> bool:
+    def acquire_file(self, caller: str, organization_id: int | None = None) -> bool:
         """Take a slot for a file, which occupies a thread; return False if there is none. Call `release_file`
-        afterwards.
+        afterwards. One organization never has all slots.
         """
         with self._lock:
             own = self._files.get(caller, 0)
-            if own >= FILES_OF_CALLER or sum(self._files.values()) >= self._most_files:
+            neighbors = self._files_of_organization.get(organization_id, 0)
+            if own >= FILES_OF_CALLER or neighbors >= self._most_files_of_organization:
+                return False
+            if sum(self._files.values()) >= self._most_files:
                 return False
             self._files[caller] = own + 1
+            self._files_of_organization[organization_id] = neighbors + 1
             return True
 
-    def release_file(self, caller: str) -> None:
+    def release_file(self, caller: str, organization_id: int | None = None) -> None:
         with self._lock:
             _count_down(self._files, caller)
+            _count_down(self._files_of_organization, organization_id)
 
 
-def _count_down(counts: dict[str, int], caller: str) -> None:
-    left = counts.pop(caller) - 1
+_Key = TypeVar("_Key")
+
+
+def _count_down(counts: dict[_Key, int], key: _Key) -> None:
+    left = counts.pop(key) - 1
     if left:
-        counts[caller] = left
+        counts[key] = left
 
 
 V6_BITS = 64  # prefix length; a client can change its address within this network at will

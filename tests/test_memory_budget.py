@@ -234,3 +234,15 @@ def test_behind_a_proxy_each_of_its_clients_has_a_share(app: Flask, monkeypatch:
         for client in clients:
             client.close()
     assert statuses == [b"200", b"503", b"200"]
+
+
+def test_one_address_or_site_never_has_all_memory_of_parsed_bodies() -> None:
+    """Before, two large batches of one site kept those of all others from being unpacked."""
+    budget = Budget(WORK._size, WORK._most_of_owner)
+    with budget.holding(64 * MB, "site 1"), pytest.raises(Unavailable), budget.holding(64 * MB, "site 1"):
+        pass
+    with budget.holding(88 * MB, "site 1"), budget.holding(32 * MB, "site 2"):
+        pass
+    with budget.holding(104 * MB):  # an image, one at a time
+        pass
+    assert budget.used == 0

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from flask import Blueprint, Flask, Response, g, request
 
+from edge import known_callers
+from edge.database.connection import held_seconds
 from edge.errors import Conflict, EdgeError, NotFound, TooLarge, Unavailable, Unreadable
 from edge.memory_budget import MB, WORK
 from edge.people import organizations, tokens
@@ -32,6 +36,10 @@ _MAX_MESSAGE = 1_000  # characters; the message is stored, shown, and may quote 
 _running = ConcurrencyLimit(RESERVED + MAX_REQUESTS_OF_SITE)
 _wrong_codes = Buckets(burst=10, per_second=1 / 60)
 _previews = Buckets(burst=1000, per_second=2)  # pages by site
+# Seconds of the processor, or of the write lock if that is more. A site that catches up has a minute, and then half of
+# the time; one that sends its usual batches needs a hundredth.
+BURST_SECONDS, SHARE = 60.0, 0.5
+_time = Buckets(burst=int(BURST_SECONDS), per_second=SHARE)  # by site
 
 
 class _Refused(EdgeError):
@@ -160,13 +168,30 @@ def _run(
     Raises Unavailable.
     """
     caller = str(site.no)
+    pause = _time.look(caller).retry_after
+    if pause:
+        raise Unavailable("This site has used its share of this hub's time", pause)
     if not _running.acquire(caller):
         raise Unavailable("Earlier requests of this site are still running", 1)
     try:
-        with WORK.holding(batch_format.cost(body, max_unpacked) + response_memory):
-            return _json(handle(body))
+        with _charging(caller), WORK.holding(batch_format.cost(body, max_unpacked) + response_memory, f"site {caller}"):
+            answer = handle(body)
+        if "wait_ms" in answer:  # so the next request is not refused
+            answer["wait_ms"] = 1000 * _time.look(caller).retry_after
+        return _json(answer)
     finally:
         _running.release(caller)
+
+
+@contextmanager
+def _charging(caller: str) -> Iterator[None]:
+    """Charge a site for the time of the block, also if it fails."""
+    began, held = time.thread_time(), held_seconds()
+    try:
+        yield
+    finally:
+        spent = max(time.thread_time() - began, held_seconds() - held)
+        _time.charge(caller, spent / SHARE)  # `charge` counts in seconds until the bucket is as full as before
 
 
 @blueprint.errorhandler(EdgeError)
@@ -199,6 +224,8 @@ def _site() -> Site:
     """Return the site that the key belongs to. A key is bound to one site, and sessions never have the sync scope."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     principal = tokens.principal(services().config.environment, token.strip()) if scheme.lower() == "bearer" else None
+    if principal is not None:
+        known_callers.note(request.headers["Authorization"], principal.organization_id)
     if principal is None or principal.api_key_id is None:
         raise _Refused(401, "the token is invalid or expired", {"WWW-Authenticate": 'Bearer realm="sync"'})
     site = sites.find_by_key(principal.api_key_id) if SYNC_SCOPE in principal.scopes else None

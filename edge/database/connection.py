@@ -66,9 +66,10 @@ _limit = _Limit()
 
 
 class _OfThread(threading.local):
-    """The connection of this thread, once it is open."""
+    """The connection of this thread, once it is open, and the time for which it has held the write lock."""
 
     closing: _Closing | None = None
+    held_seconds = 0.0
 
 
 class _Closing:
@@ -205,8 +206,18 @@ def writing() -> Iterator[None]:
     if database.in_transaction():
         yield
         return
-    with _write_lock.holding(), translating(), database.atomic("IMMEDIATE"):
-        yield
+    with _write_lock.holding():
+        begun = time.monotonic()
+        try:
+            with translating(), database.atomic("IMMEDIATE"):
+                yield
+        finally:
+            _of_thread.held_seconds += time.monotonic() - begun
+
+
+def held_seconds() -> float:
+    """Return for how long this thread has held the write lock so far, with its commits."""
+    return _of_thread.held_seconds
 
 
 def checkpoint(mode: str) -> None:

@@ -15,6 +15,7 @@ from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect,
 from werkzeug.exceptions import Forbidden, TooManyRequests
 from werkzeug.wrappers import Response as AnyResponse
 
+from edge import known_callers
 from edge.api.middleware import request_context
 from edge.audit.actors import Actor
 from edge.database.connection import hide_people
@@ -104,6 +105,7 @@ def identify() -> None:
     cookie = cookies.session_token()
     g.session = sign_in.find(cookie) if cookie else None
     if g.session:
+        known_callers.note(cookie, g.session.organization_id)
         request_context().actor = f"person:{g.session.person_id}"
         hide_people(tracked_people.setting(g.session.organization_id).is_hidden_from(g.session.role))
     if g.session is None:
@@ -131,12 +133,13 @@ def until_received(response: Response) -> Response:
     """
     limit = services().concurrency
     caller = g.holds_slot
-    if not limit.acquire_file(caller):
+    organization_id = g.session.organization_id if g.session else None
+    if not limit.acquire_file(caller, organization_id):
         raise Unavailable(
             gettext("Too many downloads are running. Try again when they have finished."), FILES_RETRY_SECONDS
         )
     del g.holds_slot
-    response.call_on_close(partial(limit.release_file, caller))
+    response.call_on_close(partial(limit.release_file, caller, organization_id))
     response.call_on_close(partial(limit.release, caller))
     return response
 

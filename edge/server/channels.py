@@ -46,9 +46,10 @@ class Task(WSGITask):  # type: ignore[misc, unused-ignore]
     def execute(self) -> None:
         """Reserve memory for the parsed body, then handle the request."""
         request: Any = self.request
+        channel: Any = self.channel
         try:
             cost = request.body_rcv.buf.cost(request.headers.get("CONTENT_TYPE", "")) if request.body_rcv else 0
-            with WORK.holding(cost):
+            with WORK.holding(cost, channel.owner_of(request)):
                 super().execute()
         except TooLarge as error:
             self._refuse(RequestEntityTooLarge(str(error)))

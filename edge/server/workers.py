@@ -5,7 +5,9 @@ wakes a waiting thread on another core, usually for nothing, at more cost than t
 leader, handles all requests in turn while the others sleep. It promotes another worker before a write, which waits for
 the disk and can share a commit. A monitor promotes another one if a request is slow and others wait.
 
-A caller never occupies all threads: further requests of the same caller wait while others are handled.
+A caller never occupies all threads: further requests of the same caller wait while others are handled. Neither does an
+organization on a box with several: the last free thread is for one without a running request. Callers whose
+organization is not known yet have half of the threads together.
 
 Probes (/healthz) have their own thread, so monitoring works while all other requests are slow.
 
@@ -15,20 +17,32 @@ Decision record: web/manual/decisions/workers.md
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections import Counter, deque
-from typing import Any
+from typing import Any, NamedTuple
 
+from edge import known_callers
 from edge.rate_limits import RESERVED
 
 MAX_LEAD_SECONDS = 0.005
 PROBE = "/healthz"
 _READS = ("GET", "HEAD", "OPTIONS")
+_SESSION = re.compile(r"edge_session=([^;]*)")
+_OTHERS = "\0"  # no caller has this name
+_LEAST_THREADS = 4  # with fewer, none is kept free for other organizations
 
 log = logging.getLogger(__name__)
 
 Worker = threading.Condition  # a worker is represented by the condition that it waits on
+
+
+class Caller(NamedTuple):
+    """The credential of a request, "" without one, and its organization if it is known."""
+
+    credential: str
+    organization_id: int | None
 
 
 class Workers:
@@ -37,9 +51,11 @@ class Workers:
     def __init__(self, count: int) -> None:
         self._lock = threading.Lock()
         self._tasks: deque[Any] = deque()
+        self._count = count
         self._most_of_caller = max(1, count - RESERVED)
         self._busy: Counter[str] = Counter()  # number of requests in progress, by caller
-        self._held: dict[str, deque[Any]] = {}  # tasks of callers that have reached their limit
+        self._busy_of: Counter[int | None] = Counter()  # the same by organization
+        self._held: dict[str, deque[Any]] = {}  # by callers that have reached their limit; _OTHERS: by organizations
         self._idle: list[Worker] = []  # the last one is woken first: its database connection and caches are warm
         self._leader: Worker | None = None
         self._probes: deque[Any] = deque()
@@ -88,25 +104,28 @@ class Workers:
 
     def _work(self) -> None:
         worker = Worker(self._lock)
-        while task := self._next(worker):
-            caller = _caller(task)  # the request is gone afterwards
+        while begun := self._next(worker):
+            task, caller = begun
             _serve(task)
             self._finish(caller)
 
-    def _finish(self, caller: str) -> None:
-        """Release the next request of the caller, if one is held back."""
+    def _finish(self, caller: Caller) -> None:
+        """Release the requests that were held back for this one."""
         with self._lock:
-            self._busy[caller] -= 1
-            if not self._busy[caller]:
-                del self._busy[caller]
-            held = self._held.get(caller)
-            if not held:
+            _count_down(self._busy, caller.credential)
+            _count_down(self._busy_of, caller.organization_id)
+            waiting = self._held.pop(_OTHERS, deque())
+            if held := self._held.get(caller.credential):
+                waiting.appendleft(held.popleft())
+                if not held:
+                    del self._held[caller.credential]
+            if not waiting:
                 return
-            self._tasks.appendleft(held.popleft())
-            if not held:
-                del self._held[caller]
+            self._tasks.extendleft(reversed(waiting))
             if self._leader is None:
                 self._promote()
+            else:
+                self._monitor.notify()  # the leader may be slow
 
     def _probe(self) -> None:
         while True:
@@ -118,32 +137,46 @@ class Workers:
                 task = self._probes.popleft()
             _serve(task)
 
-    def _next(self, worker: Worker) -> Any:
+    def _next(self, worker: Worker) -> tuple[Any, Caller] | None:
         """Wait to become the leader and for a task. Returns None at shutdown."""
         with self._lock:
             while not self._is_stopping.is_set():
-                if self._leader in (None, worker) and (task := self._take()):
+                if self._leader in (None, worker) and (begun := self._take()):
                     self._leader = worker
                     self._begun_at = time.monotonic()
-                    if _writes(task):
+                    if _writes(begun[0]):
                         self._promote()
-                    return task
+                    return begun
                 if self._leader is worker:
                     self._leader = None
                 self._idle.append(worker)
                 worker.wait()
             return None
 
-    def _take(self) -> Any:
-        """Return the first task whose caller is below its limit; hold back the tasks before it."""
+    def _take(self) -> tuple[Any, Caller] | None:
+        """Return the first task whose caller is below its limit, and the caller; hold back the tasks before it."""
         while self._tasks:
             task = self._tasks.popleft()
             caller = _caller(task)
-            if not caller or self._busy[caller] < self._most_of_caller:
-                self._busy[caller] += 1
-                return task
-            self._held.setdefault(caller, deque()).append(task)
+            credential = caller.credential
+            if credential and self._busy[credential] >= self._most_of_caller:
+                self._held.setdefault(credential, deque()).append(task)
+            elif not self._has_thread(caller.organization_id):
+                self._held.setdefault(_OTHERS, deque()).append(task)
+            else:
+                self._busy[credential] += 1
+                self._busy_of[caller.organization_id] += 1
+                return task, caller
         return None
+
+    def _has_thread(self, organization_id: int | None) -> bool:
+        """Return True if an organization may occupy one more thread. None: it is not known."""
+        if self._count < _LEAST_THREADS or not known_callers.are_several():
+            return True
+        own = self._busy_of[organization_id]
+        if organization_id is None and own >= self._count // 2:
+            return False
+        return own == 0 or self._busy_of.total() < self._count - 1
 
     def _promote(self) -> None:
         """Make an idle worker the leader if there are tasks. Otherwise the next free worker becomes the leader."""
@@ -172,10 +205,17 @@ def _serve(task: Any) -> None:
         log.exception("A connection failed outside the application")
 
 
-def _caller(task: Any) -> str:
-    """Return the credential of a request, or "" if it has none."""
+def _caller(task: Any) -> Caller:
     headers: dict[str, str] = getattr(task.requests[0], "headers", {})
-    return headers.get("AUTHORIZATION") or headers.get("COOKIE", "")
+    credential = headers.get("AUTHORIZATION") or headers.get("COOKIE", "")
+    session = _SESSION.search(credential)
+    return Caller(credential, known_callers.find(session[1] if session else credential))
+
+
+def _count_down(counts: Counter[Any], key: str | int | None) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 def _path(task: Any) -> str:

@@ -162,3 +162,12 @@ def test_turns_are_counted_for_each_caller() -> None:
     concurrency.release("a")
     assert concurrency.acquire("a")
     assert ConcurrencyLimit(1).acquire("alone")
+
+
+def test_downloads_of_one_organization_leave_one_to_others() -> None:
+    concurrency = ConcurrencyLimit(8)
+    assert [concurrency.acquire_file(f"person:{number}", 1) for number in range(5)] == [True] * 4 + [False]
+    assert [concurrency.acquire_file(f"other:{number}", 2) for number in range(2)] == [True, False]
+    concurrency.release_file("person:0", 1)
+    assert concurrency.acquire_file("person:9", 1)
+    assert [ConcurrencyLimit(number).acquire_file("alone", 1) for number in (1, 2)] == [True, True]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge import known_callers
 from edge.server import workers
 from edge.server.workers import Workers
 from tests.service import wait_for
@@ -216,6 +217,82 @@ def test_only_the_caller_of_many_slow_requests_waits_for_them() -> None:
         assert crew._held == {}
     assert all(most)
     assert [task.times_served for task in own] == [1] * 24
+
+
+@pytest.fixture
+def two_organizations() -> Iterator[None]:
+    """Several credentials of organization 1, and one of organization 2."""
+    for name in "abc":
+        known_callers.note(f"Bearer {name}", 1)
+    known_callers.note("Bearer other", 2)
+    yield
+    known_callers.forget()
+
+
+@pytest.mark.usefixtures("two_organizations")
+def test_one_organization_never_has_all_threads() -> None:
+    """Before, two people with slow requests kept those of all other organizations waiting."""
+    opened = threading.Event()
+    with working(8) as crew:
+        slow = [Task(work=lambda: opened.wait(LONG), caller=f"Bearer {name}") for name in "abc" * 8]
+        for task in slow:
+            crew.add_task(task)
+        wait_for(lambda: sum(task.begun.is_set() for task in slow) == 7, LONG)
+        for _ in range(20):
+            other = Task(caller="Bearer other")
+            crew.add_task(other)
+            assert other.ended.wait(LONG)
+        assert sum(task.begun.is_set() for task in slow) == 7
+        opened.set()
+        assert all(task.ended.wait(LONG) for task in slow)
+        assert crew._held == {}
+    assert [task.times_served for task in slow] == [1] * 24
+
+
+@pytest.mark.usefixtures("two_organizations")
+def test_new_credentials_gain_no_more_threads() -> None:
+    """A key may get any number of tokens, which are unknown until their first request is answered."""
+    opened = threading.Event()
+    with working(8) as crew:
+        unknown = [Task(work=lambda: opened.wait(LONG), caller=f"Bearer new {number}") for number in range(12)]
+        known = [Task(work=lambda: opened.wait(LONG), caller="Bearer a") for _ in range(12)]
+        for task in (*unknown, *known):
+            crew.add_task(task)
+        wait_for(lambda: sum(task.begun.is_set() for task in (*unknown, *known)) == 7, LONG)
+        other = Task(caller="Bearer other")
+        crew.add_task(other)
+        assert other.ended.wait(LONG)
+        assert sum(task.begun.is_set() for task in unknown) == 4
+        opened.set()
+        assert all(task.ended.wait(LONG) for task in (*unknown, *known))
+
+
+def test_a_box_of_one_organization_uses_all_threads() -> None:
+    opened = threading.Event()
+    with working(8) as crew:
+        slow = [Task(work=lambda: opened.wait(LONG), caller=f"Bearer {name}") for name in "abcdefgh"]
+        for task in slow:
+            crew.add_task(task)
+        assert all(task.begun.wait(LONG) for task in slow)
+        opened.set()
+
+
+@pytest.mark.usefixtures("two_organizations")
+def test_the_session_of_a_browser_names_its_organization() -> None:
+    known_callers.note("token", 1)
+    for cookie in ("edge_session=token", "a=b; edge_session=token; c=d", "__Host-edge_session=token"):
+        task = Task()
+        task.requests[0].headers = {"COOKIE": cookie}
+        assert workers._caller(task).organization_id == 1
+    assert workers._caller(Task(caller="Bearer a")).organization_id == 1
+    assert workers._caller(Task()) == ("", None)
+
+
+def test_only_the_newest_credentials_are_known(two_organizations: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_callers, "MOST", 4)
+    known_callers.note("Bearer a", 1)
+    known_callers.note("Bearer new", 1)
+    assert [known_callers.find(f"Bearer {name}") for name in ("a", "b", "c", "other", "new")] == [1, None, 1, 2, 1]
 
 
 def test_what_waits_for_its_caller_is_cancelled_at_the_end() -> None:
