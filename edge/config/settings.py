@@ -195,6 +195,13 @@ class Config:
         Change.AT_ONCE,
     )
 
+    printer_ports: tuple[str, ...] = _setting(
+        "labels.printer_ports",
+        ("6101", "9100-9109"),
+        types.ports,
+        N_("ports and ranges of ports that label printers may have"),
+    )
+
     history_days: int = _setting(
         "retention.history_days",
         400,

@@ -103,6 +103,18 @@ def networks(value: Any) -> tuple[str, ...]:
         raise ValueError('a list of networks, for example ["192.168.1.0/24"]') from error
 
 
+def ports(value: Any) -> tuple[str, ...]:
+    """Return ports and ranges of ports, such as 9100-9109, as texts."""
+    items = texts(value)
+    for item in items:
+        first, _, last = item.partition("-")
+        if not all(one.isascii() and one.isdigit() and len(one) <= 5 for one in (first, last or first)):
+            raise ValueError('a list of ports and ranges, for example ["6101", "9100-9109"]')
+        if not 0 < int(first) <= int(last or first) <= 65535:
+            raise ValueError("ports from 1 to 65535, the lower one of a range first")
+    return items
+
+
 def public_url(value: Any) -> str:
     written = text(value)
     url = _url(written, "http", "https")

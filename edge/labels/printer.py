@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from edge import outbound
-from edge.errors import Unavailable
+from edge.errors import Invalid, Unavailable
 from edge.outbound import Network, NotAllowed
 from edge.texts import N_, fill
 
@@ -20,9 +20,24 @@ _busy: set[str] = set()
 _changed = threading.Condition()
 
 
-def send(address: str, data: bytes) -> None:
-    """Send ZPL to `address` (host:port). Raises Unavailable if the printer does not take all of it, or is busy."""
+def check_port(port: int, ports: Sequence[str]) -> None:
+    """Raise Invalid for a port that label printers do not have: others would show which services are in the network.
+
+    `ports` are ports and ranges, as in the setting labels.printer_ports.
+    """
+    ranges = (one.partition("-") for one in ports)
+    if not any(int(first) <= port <= int(last or first) for first, _, last in ranges):
+        message = N_("Label printers use the ports %(ports)s. For another port, change labels.printer_ports")
+        raise Invalid.one("address", "invalid_value", fill(message, ports=", ".join(ports)))
+
+
+def send(address: str, data: bytes, ports: Sequence[str]) -> None:
+    """Send ZPL to `address` (host:port).
+
+    Raises Unavailable if the printer does not take all of it or is busy, and Invalid as `check_port`.
+    """
     host, _, port = address.rpartition(":")
+    check_port(int(port), ports)
     try:
         with _alone(address), outbound.connect(host, int(port), NETWORK, is_encrypted=False) as connection:
             connection.settimeout(SECONDS)

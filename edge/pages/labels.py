@@ -25,6 +25,7 @@ from edge.pages.notices import done
 from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext, translated
 from edge.people.people import Role
+from edge.services import services
 from edge.texts import N_
 from edge.tracking import board, location_board
 
@@ -72,7 +73,7 @@ def download_labels() -> AnyResponse | tuple[str, int]:
     # Imported here because its library takes 7 MB and 0.1 s.
     from edge.labels.pdf import labels_pdf
 
-    with _alone():
+    with _drawing():
         return _pdf(labels_pdf(chosen, paper, _code(), skip=skip))
 
 
@@ -96,7 +97,7 @@ def open_label_document(document_id: str) -> Response:
         abort(409, N_("The labels are still being created."))
     if not document.content:
         abort(500)
-    return _pdf(document.content)
+    return _pdf(b"".join(document.content))
 
 
 def _pdf(document: bytes) -> Response:
@@ -105,13 +106,12 @@ def _pdf(document: bytes) -> Response:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    if not label_documents.DRAWING.acquire(blocking=False):
-        abort(429, label_documents.OTHERS_ARE_DRAWN)
+def _drawing() -> Iterator[None]:
     try:
-        yield
-    finally:
-        label_documents.DRAWING.release()
+        with label_documents.drawing(current_session().organization_id):
+            yield
+    except Unavailable as error:
+        abort(429, str(error))
 
 
 @pages.post("/labels/print")
@@ -120,10 +120,10 @@ def print_labels() -> AnyResponse | tuple[str, int]:
     chosen_printer = printers.find_printer(current_session().organization_id) or abort(404)
     chosen, paper = _labels() or abort(404), PAPERS[chosen_printer.paper]
     try:
-        with _alone():
+        with _drawing():
             check_fit(chosen, paper, _code(), chosen_printer.dots_per_mm)
             document = labels_zpl(chosen, paper, _code(), chosen_printer.dots_per_mm)
-        printer.send(chosen_printer.address, document)
+        printer.send(chosen_printer.address, document, services().config.printer_ports)
     except Invalid as error:
         return _page(_form_error(error)), 400
     except EdgeError as error:
@@ -143,7 +143,7 @@ def print_asset_label(organization_id: int, places: Sequence[int], name: str, ex
     paper = PAPERS[nearest.paper]  # a single label does not wait for documents that others draw
     check_fit([label], paper, Code.QR, nearest.dots_per_mm)
     document = labels_zpl([label], paper, Code.QR, nearest.dots_per_mm)
-    printer.send(nearest.address, document)
+    printer.send(nearest.address, document, services().config.printer_ports)
     return True
 
 
@@ -189,6 +189,7 @@ def print_test_label() -> AnyResponse | tuple[str, int]:
         printer.send(
             chosen_printer.address,
             labels_zpl([label], PAPERS[chosen_printer.paper], Code.QR, chosen_printer.dots_per_mm),
+            services().config.printer_ports,
         )
     except EdgeError as error:
         return _printer_page(chosen_printer._asdict(), {"address": message_of(error)}), 503
@@ -287,8 +288,9 @@ def _entered_printer() -> LabelPrinter | None:
     host, separator, port = address.rpartition(":")
     host, port = (host, port) if separator else (address, str(printer.PORT))
     is_host = 0 < len(host) < 254 and all(letter.isalnum() or letter in ".-" for letter in host)
-    if not (is_host and host.isascii() and port.isascii() and port.isdigit() and 1024 <= int(port[:6]) <= 65535):
+    if not (is_host and host.isascii() and port.isascii() and port.isdigit()):
         raise Invalid.one("address", "invalid_value", N_("Enter an address like 192.168.1.50 or 192.168.1.50:9100"))
+    printer.check_port(int(port[:6]), services().config.printer_ports)
     dots = form.get("dots_per_mm", "")
     if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):
         raise Invalid.one("paper", "invalid_value", N_("Choose one from the list"))

@@ -8,7 +8,7 @@ from flask import Response, abort, jsonify, request
 
 from edge import clock
 from edge.errors import Conflict, EdgeError, Invalid, NotFound, Unavailable
-from edge.pages.forms import is_id, json_object, whole
+from edge.pages.forms import is_id, json_object, message_of, whole
 from edge.pages.guard import current_session, pages, require_role
 from edge.pages.handhelds.scan import SCAN_ID, observed, sender_of
 from edge.pages.labels import print_asset_label
@@ -42,7 +42,7 @@ def scan_photo() -> Response:
         # Imported here because its library takes 2 MB and is rarely used.
         from edge.pages.images import photo_of
 
-        photo = photo_of(request.get_data(cache=False), asset_photos.MAX_BYTES)
+        photo = photo_of(organization_id, request.get_data(cache=False), asset_photos.MAX_BYTES)
         asset_photos.add(sender, photo_id, asset_id, photo.content, photo.size, at)
     except (NotFound, Conflict, Invalid) as error:
         return _refused(error)
@@ -70,7 +70,9 @@ def scan_label() -> Response:
             return jsonify(result="refused", reason=gettext(N_("No label printer is set up")))
     except Unavailable:
         return jsonify(result="refused", reason=gettext(N_("The label printer does not respond")))
-    except (NotFound, Invalid) as error:
+    except Invalid as error:
+        return jsonify(result="refused", reason=message_of(error))
+    except NotFound as error:
         return _refused(error)
     _printed[organization_id, label_id] = None
     while len(_printed) > _PRINTED:
