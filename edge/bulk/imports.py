@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from edge.bulk import bulk_jobs, import_kinds
 from edge.bulk.asset_changes import Action, BulkChange, reason_of
 from edge.bulk.bulk_jobs import BulkJob
 from edge.database.connection import database, execute, execute_many, writing
-from edge.database.sliced_writing import ROWS_OF_STEP, parts_of, slices_of, write_in_slices
+from edge.database.sliced_writing import ROWS_OF_STEP, parts_of, write_in_slices
 from edge.errors import EdgeError, OverQuota, Unavailable
 from edge.records.csv_import import NewRecord, Outcome
 from edge.records.tags import NewTag
@@ -51,7 +51,7 @@ class ImportedRow(NamedTuple):
     record: NewRecord | None
 
 
-def start(actor: Actor, kind: str, records: Sequence[NewRecord], created: int) -> str:
+def start(actor: Actor, kind: str, records: Collection[NewRecord], created: int) -> str:
     """Store the rows of a checked file and return the id of the job. `slices` writes them afterwards.
 
     `created`: number of records that would be created. Raises Conflict while another job of the organization is running
@@ -64,15 +64,15 @@ def start(actor: Actor, kind: str, records: Sequence[NewRecord], created: int) -
         quotas.check_cap(actor, kind, more=created, added=0)
         quotas.charge(actor, quotas.LINE_BYTES * len(records))
         job_id = bulk_jobs.add(actor, change, len(records), NOT_STORED)
-    write_in_slices(_stored(job_id, records))
+    write_in_slices(_stored(job_id, iter(records)))
     with acting(actor) as act:
         bulk_jobs.check_idle(actor.organization_id)
         bulk_jobs.begin(act, job_id, change, {"rows": len(records)})
     return job_id
 
 
-def _stored(job_id: str, records: Sequence[NewRecord]) -> Iterator[None]:
-    for part in slices_of(records):
+def _stored(job_id: str, records: Iterator[NewRecord]) -> Iterator[None]:
+    while part := list(islice(records, ROWS_OF_STEP)):
         execute_many(
             "INSERT INTO bulk_job_row (job_id, line, external_key, record, reason) VALUES (?, ?, ?, ?, '')",
             ((job_id, record.line, record.external_key or "", _to_json(record)) for record in part),

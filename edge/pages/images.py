@@ -1,13 +1,12 @@
 """Uploaded drawings and photos, re-encoded from pixels to drop all other content of the file.
 
-One image is open at a time. The memory is known from the header before decoding: in most modes PIL uses four bytes per
-pixel, and its decoder for progressive JPEG two more per component.
+One image is open at a time, and organizations take turns. The memory is known from the header before decoding: in most
+modes PIL uses four bytes per pixel, and its decoder for progressive JPEG two more per component.
 """
 
 from __future__ import annotations
 
 import io
-import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from edge.errors import Invalid, Unavailable
+from edge.fair_turns import FairTurns
 from edge.memory_budget import MB, WORK
 from edge.texts import N_, fill
 
@@ -25,7 +25,7 @@ MOST_SCANS = 100  # of a JPEG; cameras write at most 12, and each costs time for
 QUALITY = 85
 LONGEST_SIDE_OF_PHOTO = 1_280
 QUALITIES_OF_PHOTO = (75, 60, 45, 25)  # the first that fits
-WAIT_SECONDS = 2.0  # for the previous image
+WAIT_SECONDS = 5.0  # for other images
 _RETRY_SECONDS = 5
 _REDUCED_BYTES = 4 * LONGEST_SIDE * LONGEST_SIDE
 _BYTES_OF_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # default: 4
@@ -35,7 +35,8 @@ _SCAN = b"\xff\xda"  # begins a scan; never occurs inside of one
 
 PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = MB  # limit for comments, which are not used
 
-_one_at_a_time = threading.Lock()
+_MOST_WAITING = 3  # of an organization; each occupies a thread
+_turns = FairTurns(1 + _MOST_WAITING)
 
 
 Writer = Callable[..., "Drawing"]  # (image, is_jpeg=)
@@ -47,30 +48,33 @@ class Drawing(NamedTuple):
     size: tuple[int, int]
 
 
-def drawing_of(uploaded: bytes) -> Drawing:
+def drawing_of(organization_id: int, uploaded: bytes) -> Drawing:
     """Return a PNG or JPEG, rotated by its orientation, at most LONGEST_SIDE long.
 
     Raises Invalid for anything else, and Unavailable while others are processed.
     """
-    return _alone(uploaded, LONGEST_SIDE, _written)
+    return _in_turn(organization_id, uploaded, LONGEST_SIDE, _written)
 
 
-def photo_of(uploaded: bytes, max_bytes: int) -> Drawing:
+def photo_of(organization_id: int, uploaded: bytes, max_bytes: int) -> Drawing:
     """Return a JPEG, rotated by its orientation, of at most `max_bytes`. Raises like `drawing_of`."""
-    return _alone(uploaded, LONGEST_SIDE_OF_PHOTO, lambda image, **_: _jpeg(image, max_bytes))
+    return _in_turn(organization_id, uploaded, LONGEST_SIDE_OF_PHOTO, lambda image, **_: _jpeg(image, max_bytes))
 
 
-def _alone(uploaded: bytes, longest: int, write: Writer) -> Drawing:
-    if not _one_at_a_time.acquire(timeout=WAIT_SECONDS):
-        raise Unavailable(N_("Another image is being processed; try again in a few seconds"), _RETRY_SECONDS)
+def _in_turn(organization_id: int, uploaded: bytes, longest: int, write: Writer) -> Drawing:
+    with _turns.turn(organization_id, WAIT_SECONDS) as has_turn:
+        if not has_turn:
+            raise Unavailable(N_("Another image is being processed; try again in a few seconds"), _RETRY_SECONDS)
+        return _checked(uploaded, longest, write)
+
+
+def _checked(uploaded: bytes, longest: int, write: Writer) -> Drawing:
     try:
         return _drawing_of(uploaded, longest, write)
     except UnidentifiedImageError as error:
         raise _unusable(N_("This is not a PNG or JPEG image. Use one of these formats")) from error
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise _unusable(N_("The image is damaged")) from error
-    finally:
-        _one_at_a_time.release()
 
 
 def _drawing_of(uploaded: bytes, longest: int, write: Writer) -> Drawing:

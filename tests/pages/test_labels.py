@@ -13,17 +13,17 @@ import zxingcpp
 from flask import Flask
 
 from edge.audit.actors import shell
-from edge.labels import pdf
+from edge.labels import pdf, printers
 from edge.labels import printer as network_printer
-from edge.labels.label_content import Label
+from edge.labels.label_content import Code, Label
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
+from edge.labels.printers import LabelPrinter
 from edge.outbound import Network
 from edge.pages import label_documents, labels, record_links
 from edge.people.people import Role
 from edge.records import assets
 from tests.application import change
 from tests.conftest import Cast
-from tests.mosquitto import free_port
 from tests.pages.conftest import Browser, Site
 
 SignIn = Callable[..., Browser]
@@ -52,9 +52,10 @@ class Printer:
 
 
 @pytest.fixture
-def printer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Printer]:
+def printer(monkeypatch: pytest.MonkeyPatch, app: Flask) -> Iterator[Printer]:
     monkeypatch.setattr(network_printer, "NETWORK", Network.LOOPBACK)
     made = Printer()
+    change(app, printer_ports=(made.address.rpartition(":")[2],))
     yield made
     made._socket.close()
 
@@ -218,15 +219,79 @@ def test_a_printer_is_set_up_tested_and_used(sign_in_as: SignIn, site: Site, pri
     assert "does not respond" in gone.text
 
 
-def test_labels_are_made_for_one_person_at_a_time(sign_in_as: SignIn, site: Site, printer: Printer) -> None:
+def test_labels_of_an_organization_are_made_one_document_at_a_time(
+    sign_in_as: SignIn, site: Site, cast: Cast, printer: Printer
+) -> None:
     """Regression: each of six requests of an operator could use the interpreter for a minute."""
     admin = sign_in_as(Role.ADMINISTRATOR)
     admin.post("/labels/printer", {"address": printer.address, "paper": "roll-57x32", "dots_per_mm": "8"})
-    with label_documents.DRAWING:
+    with label_documents.DRAWING.turn(cast.acme, 0):
         assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 429
         assert admin.get(f"/labels.pdf?asset={site.pallet.id}").status_code == 429
     assert admin.post("/labels/print", {"asset": site.pallet.id}).status_code == 303
     printer.stop()
+
+
+def test_labels_of_others_wait_for_one_label_and_not_for_a_document(
+    sign_in_as: SignIn, cast: Cast, site: Site, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, whoever drew a document kept all other organizations from theirs."""
+    drawn, real = threading.Event(), pdf.labels_pdf
+    waits = threading.Event()
+
+    def draw(chosen: Sequence[Label], *given: object, progress: Callable[[int], None], **named: object) -> bytes:
+        for number in range(1000):
+            progress(number)
+            drawn.set()
+            if number == 1:
+                assert waits.wait(60)
+        return b"%PDF"
+
+    monkeypatch.setattr(pdf, "labels_pdf", draw)
+    page = sign_in_as(Role.VIEWER).get("/labels.pdf?q=crate").location
+    document = label_documents.find(cast.acme, page.rpartition("/")[2])
+    assert document
+    assert drawn.wait(60)
+    monkeypatch.setattr(pdf, "labels_pdf", real)
+    asset = assets.create(shell(cast.rival), name="Theirs")
+    waiting = label_documents.DRAWING.join(cast.rival)
+    assert waiting
+    waits.set()
+    assert label_documents.DRAWING.wait(waiting, 60)
+    assert not document.is_done
+    label_documents.DRAWING.leave(waiting)
+    other = sign_in_as(Role.VIEWER, organization_id=cast.rival)
+    assert codes(other.get(f"/labels.pdf?asset={asset.id}&code=datamatrix").data) == [asset.external_key]
+    assert document.ended.wait(60)
+
+
+def test_documents_of_others_are_not_forgotten(sign_in_as: SignIn, cast: Cast, many: int) -> None:
+    """Before, four documents of one organization removed those of all others."""
+    label = [Label("Theirs", "K-1", "K-1")]
+    paper = PAPERS[DEFAULT_PAPER]
+    theirs = label_documents.start(cast.rival, label, paper, Code.QR, 0)
+    assert theirs.ended.wait(60)
+    own = []
+    for _ in range(label_documents.KEPT + 2):
+        own.append(label_documents.start(cast.acme, label, paper, Code.QR, 0))
+        assert own[-1].ended.wait(60)
+    assert label_documents.find(cast.rival, theirs.id) is theirs
+    kept = [label_documents.find(cast.acme, one.id) is not None for one in own]
+    assert kept == [False, False, *[True] * label_documents.KEPT]
+
+
+@pytest.mark.parametrize("port", [80, 1024, 1883, 5432, 8080, 9099, 9110, 65_535])
+def test_a_port_of_other_services_is_neither_saved_nor_tried(
+    sign_in_as: SignIn, cast: Cast, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator could find out which services run in the network of the box."""
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("connected"))
+    admin = sign_in_as(Role.ADMINISTRATOR)
+    entered = {"address": f"10.0.0.7:{port}", "paper": "roll-57x32", "dots_per_mm": "8"}
+    answer = admin.post("/labels/printer", entered)
+    assert (answer.status_code, "Label printers use the ports 6101, 9100-9109" in answer.text) == (400, True)
+    printers.set_printer(shell(cast.acme), LabelPrinter(f"10.0.0.7:{port}", "roll-57x32", 8))  # by an earlier release
+    assert "Label printers use the ports" in admin.post("/labels/printer/test").text
 
 
 @pytest.mark.parametrize(
@@ -260,7 +325,7 @@ def test_no_label_goes_to_this_box_or_a_link_local_address(
 
 
 def test_only_an_administrator_sets_the_printer(sign_in_as: SignIn, site: Site) -> None:
-    entered = {"address": f"127.0.0.1:{free_port()}", "paper": "roll-57x32", "dots_per_mm": "8"}
+    entered = {"address": "127.0.0.1:9100", "paper": "roll-57x32", "dots_per_mm": "8"}
     assert sign_in_as(Role.EDITOR).post("/labels/printer", entered).status_code == 403
     assert sign_in_as(Role.OPERATOR).post("/labels/print", {"asset": site.pallet.id}).status_code == 404
 

@@ -7,7 +7,6 @@ import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from datetime import UTC
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,8 +22,7 @@ from edge.errors import Invalid, TooLarge, Unavailable
 from edge.memory_budget import WORK, Budget
 from edge.pages import images as plan_images
 from edge.pages.images import drawing_of
-from edge.pages.records import csv_import_jobs
-from edge.pages.records.csv_import_rows import COLUMNS, Reading, Table
+from edge.pages.records.csv_import_rows import COLUMNS
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret
 from edge.rate_limits import FILES_OF_CALLER
@@ -262,24 +260,24 @@ def test_an_image_that_needs_too_much_is_refused_before_it_is_decoded(
     content = image(kind, mode, size, **options)
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda _: pytest.fail("it was decoded"))
     with pytest.raises(Invalid):
-        drawing_of(content)
+        drawing_of(1, content)
 
 
 def test_an_image_of_sixteen_megapixels_is_taken() -> None:
-    assert drawing_of(image("PNG", "P", (4_000, 4_000))).size == (2_400, 2_400)
+    assert drawing_of(1, image("PNG", "P", (4_000, 4_000))).size == (2_400, 2_400)
 
 
 def test_comments_that_unpack_to_megabytes_are_refused() -> None:
     plain = image("PNG", "RGB", (10, 10))
     bomb = b"".join(chunk(b"zTXt", b"k%d\0\0" % n + zlib.compress(b"x" * 900_000)) for n in range(5))
     with pytest.raises(Invalid):
-        drawing_of(plain[:33] + bomb + plain[33:])
+        drawing_of(1, plain[:33] + bomb + plain[33:])
 
 
 def test_one_image_is_open_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_images, "WAIT_SECONDS", 0.01)
-    with plan_images._one_at_a_time, pytest.raises(Unavailable):
-        drawing_of(image("PNG", "RGB", (10, 10)))
+    with plan_images._turns.turn(2, 0), pytest.raises(Unavailable):
+        drawing_of(1, image("PNG", "RGB", (10, 10)))
 
 
 def test_an_image_beyond_the_budget_may_be_sent_again(
@@ -314,24 +312,12 @@ def test_line_ends_of_every_system_and_within_quotes_are_understood() -> None:
         ]
 
 
-def test_rows_of_all_stored_imports_are_limited(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_import_jobs, "MOST_ROWS", 10)
-    monkeypatch.setattr(csv_import_jobs, "_run", lambda job: setattr(job, "is_done", True))
-    table = Table(["name"], [csv_text.RawRow(1, ("A",))] * 6, "utf-8", True, ",")
-    reading = Reading("asset", ["name"], False, UTC)
-    jobs = []
-    for _ in range(3):
-        jobs.append(csv_import_jobs.start(csv_import_jobs.Job(shell(cast.acme), "asset", b"", table, reading)))
-        while not jobs[-1].is_done:
-            time.sleep(0.001)
-    assert [csv_import_jobs.find(cast.acme, job.id) is not None for job in jobs] == [False, False, True]
-
-
 # Files and searches -----------------------------------------------------------------------------------------------
 
 
-def test_files_being_sent_leave_threads_to_others(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
+def test_files_being_sent_leave_threads_to_others(app: Flask, sign_in_as: Callable[..., Browser], cast: Cast) -> None:
     """Regression: eight slow downloads of two viewers blocked everyone for 100 s."""
+    other = sign_in_as(Role.VIEWER, organization_id=cast.rival)
     people = [sign_in_as(Role.VIEWER) for _ in range(3)]
     opened, statuses = [], []
     for browser in people:
@@ -342,6 +328,9 @@ def test_files_being_sent_leave_threads_to_others(app: Flask, sign_in_as: Callab
     assert statuses == [200, 200, 503, 200, 200, 503, 503, 503, 503]
     assert "Retry-After" in opened[-1].headers
     assert people[2].get("/export").status_code == 200
+    theirs = other.client.get("/export/history.csv", buffered=False)
+    assert theirs.status_code == 200  # before, three people of one organization had all downloads
+    opened.append(theirs)
     for answer in reversed(opened):  # each response keeps a context of this thread
         answer.close()
     assert people[2].get("/export/history.csv").status_code == 200

@@ -9,6 +9,7 @@ from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.bulk import import_kinds, imports
+from edge.bulk.imports import FAULTY
 from edge.errors import Conflict, EdgeError, Unavailable
 from edge.memory_budget import WORK
 from edge.pages.csv_download import table_file
@@ -31,6 +32,7 @@ from edge.pages.records.csv_import_rows import (
     proposed_columns,
     table_of,
 )
+from edge.pages.spilled import Spilled
 from edge.pages.translation import gettext, translated
 from edge.people.people import Role
 from edge.records.csv_import import Outcome
@@ -46,7 +48,6 @@ EMPTY_CELLS = {
     "keep": N_("change nothing; tags are added"),
     "clear": N_("clear the field; tags that are not listed are detached"),
 }
-FAULTS = 100  # listed on the page; the results file has all
 
 
 @pages.get("/import")
@@ -85,7 +86,7 @@ def _checked(
             if columns:
                 check_columns(kind, columns)
         reading = Reading(kind, columns, is_exact, services().zone)
-        job = csv_import_jobs.start(Job(actor(), kind, data, table, reading))
+        job = csv_import_jobs.start(Job(actor(), kind, Spilled([data]), table, reading))
     except Unavailable:
         raise
     except EdgeError as error:
@@ -179,7 +180,7 @@ def run_import(job_id: str) -> AnyResponse:
     with job.lock:
         if job.import_id:
             return redirect(f"/bulk/{job.import_id}", 303)
-        if not job.is_done or job.needs_columns or job.faults or job.trouble:
+        if not job.is_done or job.records is None or job.faults or job.trouble:
             abort(409, gettext("Only a file checked without errors can be imported."))
         if not job.table.is_certain:
             abort(409, gettext("Choose the encoding of the file first."))
@@ -187,14 +188,15 @@ def run_import(job_id: str) -> AnyResponse:
             job.import_id = imports.start(actor(), job.kind, job.records, job.counts["created"])
         except Conflict as error:
             abort(409, translated(error.args[0]))
-        job.records = ()
+        job.records = None
     return redirect(f"/bulk/{job.import_id}", 303)
 
 
 @pages.get("/import/<job_id>/results.csv")
 @require_role(Role.EDITOR)
 def import_results(job_id: str) -> Response:
-    rows = [(one.line, one.external_key, one.result, translated(unpack(one.reason))) for one in _job(job_id).outcomes]
+    outcomes = _job(job_id).outcomes or ()
+    rows = ((one.line, one.external_key, one.result, translated(unpack(one.reason))) for one in outcomes)
     return table_file("import-results.csv", ("line", "external_key", "result", "reason"), rows)
 
 
@@ -203,8 +205,8 @@ def import_results(job_id: str) -> Response:
 def import_errors(job_id: str) -> Response:
     """Return the rows with errors as a table to correct and upload again."""
     job = _job(job_id)
-    reasons = {one.line: unpack(one.reason) for one in job.faults}
-    faulty = [(reasons[row.line], row.cells or {}) for row in job.records if row.line in reasons]
+    reasons = {one.line: unpack(one.reason) for one in job.outcomes or () if one.result == FAULTY}
+    faulty = ((reasons[row.line], row.cells or {}) for row in job.records or () if row.line in reasons)
     return errors_file(job.reading.names, faulty)
 
 
@@ -236,7 +238,6 @@ def _check_role(kind: str) -> None:
 def _labels(job: Job) -> dict[str, object]:
     return {
         "faults": partial(_shown_faults, job),  # when the page has seen that the check is done
-        "most_faults": FAULTS,
         "encodings": _translated(ENCODINGS),
         "separators": _translated(SEPARATOR_NAMES),
         "has_xlsx": xlsx.is_available(),
@@ -244,7 +245,7 @@ def _labels(job: Job) -> dict[str, object]:
 
 
 def _shown_faults(job: Job) -> list[Outcome]:
-    return [one._replace(reason=translated(unpack(one.reason))) for one in job.faults[:FAULTS]]
+    return [one._replace(reason=translated(unpack(one.reason))) for one in job.faults]
 
 
 def _translated(titles: Mapping[str, str]) -> dict[str, str]:

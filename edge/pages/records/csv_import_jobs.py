@@ -1,29 +1,36 @@
-"""Uploaded tables and their checks in the background, one at a time. The last few are remembered."""
+"""Uploaded tables and their checks in the background, one at a time: memory has room for one large table.
+
+Organizations take turns, each with one check that runs or waits. The last few of each are remembered, in files.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from edge.audit.actors import Actor
 from edge.bulk import import_kinds
+from edge.bulk.imports import FAULTY
 from edge.database.connection import close_database
 from edge.errors import Conflict, EdgeError, Invalid
+from edge.fair_turns import FairTurns, Turn
 from edge.memory_budget import MB, WORK
 from edge.pages.records import csv_import_rows, csv_import_tag_rows
 from edge.pages.records.csv_import_rows import (
-    MOST_ROWS,
-    MOST_VALUES,
+    BYTES_OF_BYTE,
     PREVIEWED,
     Reading,
     Table,
     check_columns,
     known_columns,
+    table_of,
     table_of_workbook,
 )
+from edge.pages.spilled import Spilled
 from edge.people.secrets import new_token
 from edge.readers import reader_rows
 from edge.records.csv_import import NewRecord, Outcome
@@ -41,29 +48,34 @@ ROWS: Mapping[str, Callable[[Reading, Sequence[RawRow], Callable[[int], None]], 
         (row.line(reading.columns) for row in rows), is_exact=reading.is_exact
     ),
 }
-KEPT = 5
+KEPT = 5  # of each organization
+SHOWN_FAULTS = 100  # on the page; the files of results and errors have all
 BYTES_OF_WORKBOOK = 64 * MB  # shared texts and cells, bounded by the checks of edge.validation.xlsx
-KEPT_BYTES = 8 * MB  # total size of remembered files
 
 
 @dataclass
 class Job:
     """The check of a table. `outcomes` are available when it `is_done`; `trouble` is the reason if it failed.
 
-    Without `columns` it waits for a person who chooses them.
+    Without `columns` it waits for a person who chooses them. `file` has the content of the file, to read the table
+    again in another way.
     """
 
     actor: Actor
     kind: str
-    data: bytes = field(repr=False)  # to read the table again in another way
+    file: Spilled[bytes]
     table: Table
     reading: Reading
-    records: Sequence[NewRecord] = ()
-    step: str = ""  # current step
+    records: Spilled[NewRecord] | None = None
+    step: str = N_("Waiting")  # current step
     id: str = field(default_factory=new_token)
     progress: int = 0
     is_done: bool = False
-    outcomes: Sequence[Outcome] = ()
+    outcomes: Spilled[Outcome] | None = None
+    counts: Counter[str] = field(default_factory=Counter)  # of outcomes by result
+    faults: Sequence[Outcome] = ()  # the first ones
+    detached: int = 0
+    cleared: int = 0
     trouble: str = ""
     import_id: str = ""  # the job that imports the table
     ended: threading.Event = field(default_factory=threading.Event)
@@ -71,7 +83,10 @@ class Job:
 
     def __post_init__(self) -> None:
         self.rows = len(self.table.rows)
-        self.values = self.table.cells
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self.file)
 
     @property
     def is_workbook(self) -> bool:
@@ -81,45 +96,32 @@ class Job:
     def needs_columns(self) -> bool:
         return not self.reading.columns
 
-    @property
-    def counts(self) -> Counter[str]:
-        return Counter(outcome.result for outcome in self.outcomes)
 
-    @property
-    def faults(self) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes if outcome.result == "faulty"]
-
-    @property
-    def detached(self) -> int:
-        return sum(outcome.detached for outcome in self.outcomes)
-
-    @property
-    def cleared(self) -> int:
-        return sum(outcome.cleared for outcome in self.outcomes)
-
-
+_checks = FairTurns()
 _lock = threading.Lock()
 _jobs: OrderedDict[str, Job] = OrderedDict()
 
 
 def start(job: Job) -> Job:
-    """Remember a table, and check it if its columns are known. Raises Conflict while another check runs."""
+    """Remember a table, and check it if its columns are known.
+
+    Raises Conflict while another check of the organization runs or waits.
+    """
+    organization_id = job.actor.organization_id
+    job.is_done = job.needs_columns and not job.is_workbook
+    turn = None if job.is_done else _checks.join(organization_id)
+    if turn is None and not job.is_done:
+        raise Conflict(N_("Another import is being checked. Wait until it has finished"))
+    if turn is None or not _checks.is_current(turn):
+        job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])  # read again when it is its turn
     with _lock:
-        if any(not one.is_done for one in _jobs.values()):
-            raise Conflict(N_("Another import is being checked. Wait until it has finished"))
         _jobs[job.id] = job
-        while len(_jobs) > KEPT or (len(_jobs) > 1 and _is_much(_jobs.values())):
-            _jobs.popitem(last=False)
-        job.is_done = job.needs_columns and not job.is_workbook
-    if not job.is_done:
-        threading.Thread(target=_run, args=(job,), name="import", daemon=True).start()
+        own = [one.id for one in _jobs.values() if one.actor.organization_id == organization_id]
+        for old in own[:-KEPT]:
+            del _jobs[old]
+    if turn is not None:
+        threading.Thread(target=_run, args=(job, turn), name="import", daemon=True).start()
     return job
-
-
-def _is_much(jobs: Iterable[Job]) -> bool:
-    numbers = [(job.rows, job.values, len(job.data)) for job in jobs]
-    most = (MOST_ROWS, MOST_VALUES, KEPT_BYTES)
-    return any(sum(one) > limit for one, limit in zip(zip(*numbers, strict=True), most, strict=True))
 
 
 def find(organization_id: int, job_id: str) -> Job | None:
@@ -135,22 +137,10 @@ def wait(job_id: str, seconds: float) -> bool:
     return job.ended.wait(seconds)
 
 
-def _run(job: Job) -> None:
-    def progress(number: int) -> None:
-        job.progress = number
-
+def _run(job: Job, turn: Turn) -> None:
+    _checks.wait(turn)
     try:
-        job.step = N_("Reading")
-        if job.is_workbook:
-            _read_workbook(job)
-            if job.needs_columns:
-                return
-        records = ROWS[job.kind](job.reading, job.table.rows, progress)
-        job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
-        job.step = N_("Checking")
-        checked = import_kinds.check(job.actor.organization_id, job.kind, records, progress)
-        job.outcomes, job.records = checked.outcomes, checked.records
-        job.values += sum(len(record.tags) for record in records)
+        _check(job)
     except EdgeError as error:
         job.trouble = error.fields[0].message if isinstance(error, Invalid) else error.args[0]
     except Exception:
@@ -158,15 +148,51 @@ def _run(job: Job) -> None:
         log.exception("Check of an import failed")
     finally:
         close_database()
+        job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
         job.is_done = True
+        _checks.leave(turn)
         job.ended.set()
 
 
+def _check(job: Job) -> None:
+    def progress(number: int) -> None:
+        job.progress = number
+
+    job.step = N_("Reading")
+    if job.is_workbook:
+        _read_workbook(job)
+        if job.needs_columns:
+            return
+    elif len(job.table.rows) < job.rows:
+        _read_again(job)
+    records = ROWS[job.kind](job.reading, job.table.rows, progress)
+    job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
+    job.step = N_("Checking")
+    checked = import_kinds.check(job.actor.organization_id, job.kind, records, progress)
+    _keep(job, checked)
+
+
+def _keep(job: Job, checked: import_kinds.Checked) -> None:
+    """Keep the result of a check in files, and what the page shows in memory."""
+    job.records, job.outcomes = Spilled(checked.records), Spilled(checked.outcomes)
+    job.counts = Counter(outcome.result for outcome in checked.outcomes)
+    faults = (outcome for outcome in checked.outcomes if outcome.result == FAULTY)
+    job.faults = list(islice(faults, SHOWN_FAULTS))
+    job.detached = sum(outcome.detached for outcome in checked.outcomes)
+    job.cleared = sum(outcome.cleared for outcome in checked.outcomes)
+
+
+def _read_again(job: Job) -> None:
+    data = job.data
+    with WORK.holding(BYTES_OF_BYTE * len(data)):
+        job.table = table_of(data, job.table.encoding)._replace(is_certain=job.table.is_certain)
+
+
 def _read_workbook(job: Job) -> None:
-    """Read an Excel file and look for its columns, one file at a time."""
+    """Read an Excel file and look for its columns."""
     with WORK.holding(BYTES_OF_WORKBOOK):
         job.table = table_of_workbook(job.data)
-    job.rows, job.values = len(job.table.rows), job.table.cells
+    job.rows = len(job.table.rows)
     columns = job.reading.columns or known_columns(job.kind, job.table.heading)
     if columns:
         check_columns(job.kind, columns)

@@ -97,7 +97,7 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
         # Imported here because its library takes 2 MB and is rarely used.
         from edge.pages.images import drawing_of
 
-        drawing = drawing_of(file.read())
+        drawing = drawing_of(organization_id, file.read())
         floor_plans.set_image(actor(), location_id, drawing.content, drawing.media_type, drawing.size)
     except NotFound:
         errors = {"location_id": gettext("This location no longer exists")}

@@ -195,7 +195,7 @@ def test_what_is_no_photo_or_a_bomb_is_refused(
     assert (answer.status_code, answer.json["result"]) == (200, "refused")  # type: ignore[index]
     assert count("asset_photo") == 0
     assert images.WORK.used == 0
-    assert not images._one_at_a_time.locked()
+    assert images._turns.is_free()
 
 
 def test_photos_are_bounded_before_they_are_decoded(
@@ -248,7 +248,7 @@ def test_a_label_is_printed_once_on_the_nearest_printer(
     sign_in_as: SignIn, site: Site, cast: Cast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[tuple[str, bytes]] = []
-    monkeypatch.setattr("edge.labels.printer.send", lambda address, data: sent.append((address, data)))
+    monkeypatch.setattr("edge.labels.printer.send", lambda address, data, _: sent.append((address, data)))
     olga, admin = sign_in_as(Role.OPERATOR), sign_in_as(Role.ADMINISTRATOR)
 
     def print_at(location_id: object, no: int) -> dict[str, Any]:
@@ -274,7 +274,7 @@ def test_a_label_is_printed_once_on_the_nearest_printer(
 
 
 def test_a_printer_that_is_off_is_reported(sign_in_as: SignIn, site: Site, cast: Cast) -> None:
-    printers.set_printer(shell(cast.acme), LabelPrinter("127.0.0.1:9", "roll-102x51", 8))
+    printers.set_printer(shell(cast.acme), LabelPrinter("127.0.0.1:9100", "roll-102x51", 8))
     body = {"id": "label-number-1", "asset": site.pallet.id, "location": site.dock.id}
     answer = sign_in_as(Role.OPERATOR).send("/scan/labels", body)
     assert answer.json == {"result": "refused", "reason": "The label printer does not respond"}
@@ -289,5 +289,5 @@ def test_a_label_does_not_wait_for_documents_that_others_draw(
     monkeypatch.setattr("edge.labels.printer.send", lambda *_: None)
     printers.set_printer(shell(cast.acme), LabelPrinter("10.0.0.1:9100", "roll-102x51", 8))
     body = {"id": "label-number-77", "asset": site.pallet.id, "location": site.dock.id}
-    with label_documents.DRAWING:
+    with label_documents.DRAWING.turn(cast.rival, 0):
         assert sign_in_as(Role.OPERATOR).send("/scan/labels", body).json == {"result": "done"}

@@ -159,32 +159,32 @@ def test_a_file_other_than_a_picture_is_refused(sign_in_as: SignIn, cast: Cast, 
 def test_only_the_pixels_of_a_picture_are_stored() -> None:
     metadata = PngInfo()
     metadata.add_text("Comment", "<script>secret place</script>")
-    drawing = drawing_of(picture(pnginfo=metadata) + b"<?php trailing ?>")
+    drawing = drawing_of(1, picture(pnginfo=metadata) + b"<?php trailing ?>")
     assert (drawing.media_type, drawing.size) == ("image/png", (400, 200))
     assert b"secret" not in drawing.content
     assert b"php" not in drawing.content
     exif = Image.Exif()
     exif[0x0112] = 6  # rotated by 90 degrees, as phones store it
     exif[0x010E] = "secret place"
-    drawing = drawing_of(picture("JPEG", exif=exif))
+    drawing = drawing_of(1, picture("JPEG", exif=exif))
     assert (drawing.media_type, drawing.size) == ("image/jpeg", (200, 400))
     assert b"secret" not in drawing.content
 
 
 def test_a_huge_picture_is_scaled_down_and_a_bomb_is_refused() -> None:
-    assert max(drawing_of(picture(size=(6000, 100))).size) == LONGEST_SIDE
+    assert max(drawing_of(1, picture(size=(6000, 100))).size) == LONGEST_SIDE
     with pytest.raises(Invalid, match="million pixels"):
-        drawing_of(picture("PNG", (8_000, 6_000)))
+        drawing_of(1, picture("PNG", (8_000, 6_000)))
 
 
 def test_a_jpeg_with_very_many_scans_is_refused() -> None:
     """Each of 40,000 scans in 2 MB costs time for the whole image, which took half a minute."""
     progressive = picture("JPEG", progressive=True)
-    assert drawing_of(progressive).media_type == "image/jpeg"
+    assert drawing_of(1, progressive).media_type == "image/jpeg"
     begin = progressive.rindex(b"\xff\xda")
     last_scan = progressive[begin : progressive.rindex(b"\xff\xd9")]
     with pytest.raises(Invalid, match="too many scans"):
-        drawing_of(progressive[:begin] + last_scan * (MOST_SCANS + 1) + b"\xff\xd9")
+        drawing_of(1, progressive[:begin] + last_scan * (MOST_SCANS + 1) + b"\xff\xd9")
 
 
 @pytest.mark.parametrize("location", ["1e999", "1" + "0" * 30, "-1"])
