@@ -56,7 +56,7 @@ get_wheels() {
   if [[ $3 = arm64 ]]; then machine=aarch64; fi
   for minor in $(seq 17 36); do platforms+=(--platform "manylinux_2_${minor}_$machine"); done
   mkdir "$folder"
-  sed "s/ ; [^\\]*//" "$here/requirements.txt" >"$folder/requirements.txt"
+  sed "/ ; sys_platform == 'win32'/,/[^\\]\$/d; s/ ; [^\\]*//" "$here/requirements.txt" >"$folder/requirements.txt"
   python3 -m pip --disable-pip-version-check -qqq download --no-deps --require-hashes --only-binary :all: \
     --implementation cp --python-version "$python" --abi "cp${python/./}" --abi abi3 --abi none \
     "${platforms[@]}" --platform "manylinux2014_$machine" --requirement "$folder/requirements.txt" --dest "$folder"

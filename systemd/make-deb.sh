@@ -80,7 +80,7 @@ install_libraries() {
   export PIP_NO_INDEX=1 PIP_FIND_LINKS=$scratch/bundle/wheels
   unset PIP_INDEX_URL PIP_EXTRA_INDEX_URL
   python3 -m pip --disable-pip-version-check -qqq wheel --no-deps --wheel-dir "$scratch/own" "$scratch/bundle/edge"
-  sed "s/ ; [^\\]*//" "$scratch/bundle/edge/systemd/requirements.txt" >"$scratch/requirements.txt"
+  sed "/ ; sys_platform == 'win32'/,/[^\\]\$/d; s/ ; [^\\]*//" "$scratch/bundle/edge/systemd/requirements.txt" >"$scratch/requirements.txt"
   own=$(echo "$scratch"/own/edge-*.whl)
   echo "$own --hash=sha256:$(sha256sum "$own" | cut -d' ' -f1)" >>"$scratch/requirements.txt"
   python3 -m pip "${options[@]}" --require-hashes --requirement "$scratch/requirements.txt"

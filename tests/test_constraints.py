@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,16 @@ def test_every_library_of_the_program_is_among_them() -> None:
     names = set(re.findall(r'^  "([\w-]+)', wanted[1], re.M))
     assert names
     assert names <= set(versions("systemd/requirements.txt")) & set(versions("tests/requirements.txt"))
+
+
+def test_a_box_has_the_libraries_of_all_extras_but_the_broker_of_the_demo() -> None:
+    """An upgrade would otherwise lose them, and a box without internet could not get them."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    names = {
+        re.split(r"[\[><=]", library)[0]
+        for extra, libraries in extras.items()
+        if extra not in ("broker", "test")
+        for library in libraries
+    }
+    assert names
+    assert names | {"psycopg-binary", "psycopg-pool"} <= set(versions("systemd/requirements.txt"))

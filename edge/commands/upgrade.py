@@ -31,6 +31,7 @@ from edge.readers import readers
 from edge.readers.reader_messages import ReaderMessage, all_messages
 from edge.records import assets, locations
 from edge.records.tags import NewTag
+from edge.tracking import copies, history_engine
 from edge.validation.topics import below, overlap
 
 TOPICS, TAG = "edge-trial", "E2801160600002054CC2096F"
@@ -44,8 +45,9 @@ TOPIC = f"{TOPICS}/reads"
 @click.pass_context
 def try_release(context: click.Context, backup: Path, folder: Path, before: Path | None) -> None:
     """Unpack BACKUP into FOLDER, run this release on it, and follow reads through it while the site keeps running."""
+    _check_libraries(context.obj.config.hub_history)
     with _scratch(folder):
-        archives.unpack(backup, folder / FILE_NAME)
+        _unpack(context, backup, folder)
         schema, seconds = _migrate(folder)
         synthetic = _make_synthetic()
         messages = all_messages()
@@ -74,6 +76,21 @@ def _scratch(folder: Path) -> Iterator[None]:
         yield
     finally:
         shutil.rmtree(folder)
+
+
+def _check_libraries(hub_history: str) -> None:
+    """Raise SetupError if this release lacks the libraries for PostgreSQL and the hub needs them."""
+    history_engine.use(hub_history)
+    history_engine.use("")
+
+
+def _unpack(context: click.Context, backup: Path, folder: Path) -> None:
+    """Unpack the database. The copy of a hub's keeps its own history, so the trial never touches PostgreSQL."""
+    archives.unpack(backup, folder / FILE_NAME)
+    if context.obj.config.hub_history:
+        open_database(folder / FILE_NAME)
+        copies.forget_remote_stays()
+        close_database()
 
 
 def _migrate(folder: Path) -> tuple[int, float]:
@@ -119,7 +136,7 @@ def _outcome_before(
     if not messages:
         return None
     folder.mkdir(mode=0o700)
-    archives.unpack(backup, folder / FILE_NAME)
+    _unpack(context, backup, folder)
     with trial.broker(folder) as port:
         listen = f"127.0.0.1:{trial.free_port()}"
         broker = Broker(f"mqtt://127.0.0.1:{port}", "")
@@ -169,6 +186,8 @@ def _command(
         "backup.continuous_dir": "",
         "retention.low_disk_mb": 0,
     }
+    if context.obj.config.hub_history:  # earlier releases do not have this setting
+        changed["hub.history"] = ""
     file = context.parent.params["file"] if context.parent else None
     config = [f"--config={file}"] if file else []
     return [

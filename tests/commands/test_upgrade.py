@@ -12,7 +12,7 @@ from edge import clock
 from edge.audit.actors import shell
 from edge.config.settings import Config
 from edge.database import migrate
-from edge.database.connection import close_database
+from edge.database.connection import close_database, execute, writing
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.operations.backup import Rotation, make_backup
@@ -41,12 +41,14 @@ def backup(tmp_path: Path) -> Path:
     return path
 
 
-def try_release(backup: Path, broken: str = "", before: Path | None = None) -> subprocess.CompletedProcess[str]:
+def try_release(
+    backup: Path, broken: str = "", before: Path | None = None, more_settings: str = ""
+) -> subprocess.CompletedProcess[str]:
     """Run `edge trial`, with the code `broken` executed first."""
     folder = backup.parents[1] / "trial"
     script = f"import sys; from edge import cli; {broken or 'pass'}; sys.argv[0] = 'edge'; cli.main()"
     settings = backup.parents[2] / "edge.toml"
-    settings.write_text('[mqtt]\ntopics = ["site/#"]\n')
+    settings.write_text(f'[mqtt]\ntopics = ["site/#"]\n{more_settings}')
     flags = [f"--config={settings}", f"--set=data_dir={backup.parents[1]}"]
     flags += [f"--set=http.listen=127.0.0.1:{free_port()}"]
     command = [sys.executable, "-c", script, *flags, "trial", str(backup), str(folder)]
@@ -120,6 +122,29 @@ def test_a_reader_on_all_topics_does_not_prevent_an_upgrade(backup: Path, topic:
     close_database()
     done = try_release(path, before=Path(sys.prefix))
     assert done.returncode == 0, done.stderr
+
+
+NOBODY = "postgresql://edge@127.0.0.1:1/edge"
+
+
+def test_the_trial_of_a_hub_does_not_use_its_postgresql(backup: Path) -> None:
+    site = backup.parents[1]
+    with_reader(backup)
+    migrate.migrate(site)
+    with writing():
+        execute("DELETE FROM history")
+        execute("UPDATE track SET history_rows = 5")
+    path = make_backup(site, site / "newest", Rotation(1, 1)).backup.path
+    close_database()
+    done = try_release(path, before=Path(sys.prefix), more_settings=f'[hub]\nhistory = "{NOBODY}"\n')
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["messages_replayed"] == 3
+
+
+def test_a_release_without_the_libraries_of_the_hub_is_refused(backup: Path) -> None:
+    done = try_release(backup, "sys.modules['psycopg'] = None", more_settings=f'[hub]\nhistory = "{NOBODY}"\n')
+    assert done.returncode == 1
+    assert "needs an extra" in done.stderr
 
 
 DROPS = """

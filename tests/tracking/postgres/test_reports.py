@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -28,7 +29,7 @@ from tests.tracking.postgres.server import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
-NOT_HERE = ("sudo apt ", "sudo systemctl ", "sudo /opt/edge/venv/bin/pip ")
+NOT_HERE = ("sudo apt ", "sudo systemctl ", "printf ", "sudo edge doctor")
 SOCKET = "postgresql:///edge?host=/run/postgresql"
 
 
@@ -144,12 +145,20 @@ def test_the_role_for_reports_may_do_nothing_else(sql: str, hub: Hub, server: Se
 
 
 def test_a_second_move_after_the_first_one_is_refused(hub: Hub, server: Server) -> None:
-    line = marked("run:postgresql-finish").lines[-1]
+    line = marked("run:postgresql-finish").lines[1]
     with pytest.raises(AssertionError, match="in PostgreSQL already"):
         run(line, server, hub)
     assert hub.rows("SELECT count(*) FROM temp.history") == [(STAYS,)]
     noted = hub.rows("SELECT action, detail FROM audit WHERE action GLOB 'history.*'")
     assert noted == [("history.moved_to_postgresql", f'{{"stays":{STAYS}}}')]
+
+
+def test_the_setting_of_the_manual_is_appended_to_the_file_of_a_box(tmp_path: Path) -> None:
+    file = tmp_path / "edge.toml"
+    file.write_bytes((ROOT / "systemd" / "edge.toml").read_bytes())
+    command = marked("run:postgresql-finish").lines[2].replace("sudo tee -a /etc/edge/edge.toml", f"tee -a {file}")
+    subprocess.run(["sh", "-c", command], check=True, stdout=subprocess.DEVNULL)
+    assert tomllib.loads(file.read_text("utf-8"))["hub"] == {"history": SOCKET}
 
 
 def test_the_owner_of_the_history_is_no_administrator(hub: Hub, server: Server) -> None:
