@@ -9,9 +9,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
+from edge import clock
 from edge.audit.actors import shell
 from edge.database.connection import execute, execute_many, writing
-from edge.epcis import places, query
+from edge.epcis import ordering, places, query
 from edge.epcis.documents import CONTEXT
 from edge.epcis.event_ids import event_id, text_to_hash
 from edge.epcis.names import Names, digital_link
@@ -24,6 +25,7 @@ from edge.records import assets, gs1, gs1_epcs, locations
 from edge.records.tags import NewTag
 from edge.tracking import tracked_people
 from edge.tracking.tracked_people import PeopleSetting
+from edge.validation import times
 from tests.conftest import Cast
 from tests.feed.test_feed import EPOCH, GAP, HOUR, Box, Day, box_of
 
@@ -263,9 +265,126 @@ def test_events_of_another_organization_are_not_visible(box: Box, site: Site, ca
     assert events(rival, MATCH_epc=f"http://localhost/assets/{site.assets[0]}") == []
 
 
+def test_sub_locations(box: Box, site: Site) -> None:
+    hall, dock = site.places[1], site.places[0]
+    locations.patch(site.actor, dock, {"parent_id": hall})
+    execute("UPDATE door SET location_id = ?", (dock,))
+    for place in range(3):
+        site.see(0, place, place)
+    site.passage(4, 1)
+    name = f"http://localhost/locations/{hall}"
+    assert len(events(box, EQ_bizLocation=name)) == 1
+    assert len(events(box, WD_bizLocation=name)) == 3, "with the passage inward"
+    assert len(events(box, WD_readPoint=name)) == 3
+    assert len(events(box, WD_readPoint=name, EQ_readPoint=DOCK)) == 1
+    assert events(box, WD_readPoint=DOCK, EQ_bizLocation=name) == []
+    rival = f"http://localhost/locations/{hall + 1}"
+    assert events(box, WD_readPoint=rival) == []
+
+
+def test_errors_by_time_and_reason(box: Box, site: Site) -> None:
+    for hour in range(3):
+        site.see(0, hour, hour)
+    scans.undo(site.ann, site.scans[0], GAP)
+    [wrong] = events(box, EXISTS_errorDeclaration="true")
+    at = wrong["errorDeclaration"]["declarationTime"]
+    assert events(box, GE_errorDeclarationTime=at) == [wrong]
+    assert events(box, LT_errorDeclarationTime=at) == []
+    for reason in ("did_not_occur", "incorrect_data|https://ref.gs1.org/cbv/ER-did_not_occur"):
+        assert events(box, EQ_errorReason=reason) == [wrong]
+    assert events(box, EQ_errorReason="incorrect_data") == []
+
+
+@pytest.mark.parametrize("per_page", ["1", "2", "1000"])
+@pytest.mark.parametrize("field", ["eventTime", "recordTime"])
+@pytest.mark.parametrize("direction", ["ASC", "DESC"])
+def test_order(box: Box, site: Site, field: str, direction: str, per_page: str) -> None:
+    for hour in (3, 1, 4, 1, 5, 2):
+        site.see(hour % 3, hour % 2, hour)
+        site.passage(hour, 1)
+    scans.undo(site.ann, site.scans[0], GAP)
+    everything = events(box, perPage="1000")
+    names = {"orderBy": field, "orderDirection": direction, "perPage": per_page}
+    found = events(box, **names)
+    times = [event[field] for event in found]
+    assert times == sorted(times, reverse=direction == "DESC")
+    assert {event["eventID"] for event in found} == {event["eventID"] for event in everything}
+    assert len(events(box, **names, eventCountLimit="3")) == 3
+    assert events(box, **names, eventCountLimit="3") == found[:3]
+
+
+def test_more_events_than_the_client_takes(box: Box, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for hour in range(4):
+        site.see(0, hour % 2, hour)
+    assert len(events(box, maxEventCount="4", perPage="3")) == 4
+    answer = ask(box, maxEventCount="3")
+    assert (answer.status_code, answer.json["type"]) == (413, "epcisException:QueryTooLargeException")
+    monkeypatch.setattr(ordering, "MOST_EXAMINED", 2)
+    for filters in ({"maxEventCount": "9"}, {"orderBy": "eventTime"}):
+        answer = ask(box, **filters)
+        assert (answer.status_code, answer.json["type"]) == (413, "epcisException:QueryTooComplexException")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("EQ_transformationID", "MATCH_inputEPC", "EQ_quantity", "GE_startTime", "EQ_bizTransaction_po"),
+        *("EQ_source_owning_party", "EQ_persistentDisposition_set", "EQ_correctiveEventID", "EQ_deviceID"),
+        *("EQ_http://ns.example.com/epcis#lot", "EXISTS_example:lot", "EQ_INNER_example:lot", "HASATTR_bizLocation"),
+    ],
+)
+def test_filters_of_fields_that_no_event_has(box: Box, site: Site, name: str) -> None:
+    site.see(0, 0, 1)
+    assert events(box, **{name: "1"}) == []
+
+
+def test_discovery(box: Box) -> None:
+    answer = box.client.options("/epcis/events")
+    assert (answer.status_code, answer.headers["Allow"]) == (204, "GET, HEAD, OPTIONS")
+    for name in ("GS1-EPCIS-Version", "GS1-EPCIS-Min", "GS1-EPCIS-Max", "GS1-CBV-Version", "GS1-CBV-Max"):
+        assert answer.headers[name] == "2.0.0"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Accept": "application/xml"}, 406),
+        ({"GS1-EPC-Format": "Hexadecimal"}, 406),
+        ({"GS1-EPCIS-Min": "2.1"}, 406),
+        ({"GS1-CBV-Max": "1.2.2"}, 406),
+        ({"GS1-EPCIS-Min": "1.2", "GS1-EPCIS-Max": "2.0", "GS1-CBV-Min": "2.0.0"}, 200),
+        ({"GS1-EPCIS-Max": "two"}, 400),
+    ],
+)
+def test_versions_and_types_that_the_client_takes(box: Box, headers: dict[str, str], status: int) -> None:
+    answer = ask(box, headers)
+    assert answer.status_code == status
+    if status == 406:
+        assert answer.json["type"] == "epcisException:NotAcceptableException"
+
+
+def test_the_address_of_the_next_page_expires_late(box: Box, site: Site) -> None:
+    site.see(0, 0, 1)
+    site.see(0, 1, 2)
+    answer = ask(box, perPage="1")
+    expires = times.parse(answer.headers["GS1-Next-Page-Token-Expires"])
+    assert expires
+    assert expires > clock.now() + 29 * clock.DAY
+    assert "GS1-Next-Page-Token-Expires" not in ask(box).headers
+
+
 @pytest.mark.parametrize(
     "filters",
     [
+        {"EQ_action": "LOOK"},
+        {"orderBy": "place"},
+        {"orderBy": "eventTime", "orderDirection": "UP"},
+        {"eventCountLimit": "1"},
+        {"orderBy": "eventTime", "eventCountLimit": "1", "maxEventCount": "1"},
+        {"maxEventCount": "-1"},
+        {"GE_errorDeclarationTime": "now"},
+        {"EQ_lot": "1"},
+        {"orderBy": "eventTime", "nextPageToken": "WyI2Il0"},
         {"EQ_bizstep": "arriving"},
         {"GE_eventTime": "yesterday"},
         {"perPage": "0"},
