@@ -43,6 +43,7 @@ TRIM_ROWS = 1_000
 NOTE_SECONDS = 60.0  # interval for recording progress over filtered events
 UNEXPECTED_SECONDS = 60.0
 SENDERS = 4
+EPCIS_ROUNDS = 10
 
 
 class EventsPace(NamedTuple):
@@ -197,8 +198,9 @@ class EventsWorker:
     def _make_epcis(self, rows: Sequence[Destination]) -> None:
         if self._epcis is not None:
             is_needed = any(row.body_format is BodyFormat.EPCIS for row in rows)
-            while self._epcis.log_changes(is_needed=is_needed) and not self._stopping.is_set():
-                pass
+            for _ in range(EPCIS_ROUNDS):  # rules and other organizations wait for this
+                if not self._epcis.log_changes(is_needed=is_needed) or self._stopping.is_set():
+                    return
 
     def _make_unseen(self) -> None:
         while detection.log_unseen(self._pace.silence) and not self._stopping.is_set():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edge.audit.actors import person, shell
+from edge.audit.actors import Actor, person, shell
 from edge.clock import DAY
 from edge.database.connection import execute, writing
 from edge.epcis import changes, query, subscriptions
@@ -56,6 +56,18 @@ class Partner:
                 self.events[one["eventID"]] = one
 
 
+def add_webhook(actor: Actor) -> Destination:
+    new = NewDestination(
+        DestinationKind.WEBHOOK,
+        "ERP",
+        "https://erp.example.com/epcis",
+        secrets.seal(secrets.new_webhook_secret()),
+        Filter(EPCIS_KINDS),
+        body_format=BodyFormat.EPCIS,
+    )
+    return destinations.add(actor, new)
+
+
 class Yard:
     """Assets that move, by any door into history. Moments are few, so that many things happen at once."""
 
@@ -71,15 +83,7 @@ class Yard:
                 "RETURNING id",
                 (organization_id, self.places[0]),
             ).fetchone()
-        new = NewDestination(
-            DestinationKind.WEBHOOK,
-            "ERP",
-            "https://erp.example.com/epcis",
-            secrets.seal(secrets.new_webhook_secret()),
-            Filter(EPCIS_KINDS),
-            body_format=BodyFormat.EPCIS,
-        )
-        self.partner = Partner(destinations.add(self.actor, new))
+        self.partner = Partner(add_webhook(self.actor))
         changes.log_changes(is_needed=True)
         self.number = 0
         self.begin([])
@@ -173,12 +177,17 @@ def assert_same(yard: Yard) -> None:
     yard.look()
     yard.partner.receive()
     names = {f"{BASE}/assets/{asset}" for asset in yard.assets}
-    sent = {key: event for key, event in yard.partner.events.items() if names.intersection(_moved(event))}
+    sent = {key: _shown(event) for key, event in yard.partner.events.items() if names.intersection(_moved(event))}
+    assert sent == by_id(queried(yard.organization_id, assets=set(yard.assets)))
+
+
+def by_id(events: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return events by id. Several rows can have the same event, but it is either right or wrong."""
     shown: dict[str, dict[str, Any]] = {}
-    for event in queried(yard.organization_id, assets=set(yard.assets)):
-        same = shown.setdefault(event["eventID"], event)
+    for event in events:
+        same = shown.setdefault(event["eventID"], _shown(event))
         assert ("errorDeclaration" in same) == ("errorDeclaration" in event), "both right and wrong"
-    assert {key: _shown(event) for key, event in sent.items()} == {key: _shown(event) for key, event in shown.items()}
+    return shown
 
 
 def _moved(event: dict[str, Any]) -> list[str]:
@@ -266,6 +275,18 @@ def test_an_event_that_went_before_it_was_logged_is_never_sent(yard: Yard) -> No
     execute("DELETE FROM history WHERE seq = 9")
     assert_same(yard)
     assert execute("SELECT count(*) FROM epcis_withdrawn").fetchone() == (0,)
+
+
+def test_a_corrected_location_replaces_its_events(yard: Yard) -> None:
+    yard.read(0, 0, EPOCH)
+    yard.read(1, 1, EPOCH)
+    yard.look()
+    yard.partner.receive()
+    source = execute("SELECT no FROM source WHERE location_id = ?", (yard.places[1],)).fetchone()[0]
+    execute("UPDATE history SET source_no = ?", (source,))
+    assert_same(yard)
+    errors = [event for event in yard.partner.events.values() if "errorDeclaration" in event]
+    assert [event["bizLocation"]["id"] for event in errors] == [f"{BASE}/locations/{yard.places[0]}"]
 
 
 def test_events_deleted_by_age_are_no_errors(yard: Yard) -> None:
