@@ -18,7 +18,6 @@ from edge import clock
 from edge.tracking.postgres import pool
 from edge.tracking.postgres.pool import Connection, connected
 
-_LOCKS = 7_203  # of advisory locks, each of one site
 Key = tuple[int, int, int]  # of a row: track, observed_at, seq
 
 
@@ -212,10 +211,23 @@ def remove_track(track: int) -> None:
     _batch.gone.append(track)
 
 
+_CURSOR = "SELECT done FROM site_cursor WHERE site = %(site)s FOR UPDATE"
+_NO_CURSOR = """
+INSERT INTO site_cursor (site, base, done, horizon, effects) VALUES (%(site)s, 'null', 'null', 0, 'null')
+ON CONFLICT (site) DO NOTHING
+"""
+
+
 def lock_site(site_no: int) -> list[Any] | None:
-    """Wait for other transactions of the site, such as one that waits for a standby, and return the site's cursor."""
-    _run("SELECT pg_advisory_xact_lock(%(space)s, %(site)s)", {"space": _LOCKS, "site": site_no})
-    rows = _run("SELECT done FROM site_cursor WHERE site = %(site)s", {"site": site_no})
+    """Wait for other transactions of the site, such as one that waits for a standby, and return the site's cursor.
+
+    The lock is that of a row, because every role of the database may hold advisory locks, also one that only reads.
+    `commit` replaces the row that is added here.
+    """
+    rows = _run(_CURSOR, {"site": site_no})
+    if not rows:
+        _run(_NO_CURSOR, {"site": site_no})
+        rows = _run(_CURSOR, {"site": site_no})
     return rows[0][0] if rows else None
 
 
