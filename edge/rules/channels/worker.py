@@ -1,7 +1,7 @@
 """The thread that sends the messages of all channels. It runs only while there are channels.
 
-Each round sends one piece of each channel that is due: a message, or a digest. A failed channel pauses by the schedule
-of event destinations, so one slow mail server delays the others by one attempt at a time.
+Each round sends one piece of each organization that is due: a message, or a digest. A failed channel pauses by the
+schedule of event destinations. So the slow mail servers of one organization delay the others by one attempt at a time.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class ChannelsWorker:
         self._tls: ssl.SSLContext | None = None  # takes 30 ms and 1 MB, so only with channels
         self._stopping = threading.Event()
         self._held_until: dict[int, float] = {}  # after an unexpected error
+        self._served: dict[int, int] = {}  # the last channel, by organization
         self._fault = ""
         self._thread: threading.Thread | None = None
 
@@ -95,22 +96,41 @@ class ChannelsWorker:
         close_database()
 
     def work_once(self) -> bool:
-        """Serve each channel with something to send once. Returns True if something was sent."""
+        """Serve one channel of each organization that has something to send. Returns True if something was sent."""
         has_sent = False
         self._enqueue_lists()
-        for row in channels.at_work():
-            if self._stopping.is_set():
-                return False
-            if time.monotonic() < self._held_until.get(row.no, 0):
-                continue
-            try:
-                has_sent = self._serve(row) or has_sent
-            except EdgeError:
-                raise
-            except Exception:
-                log.exception("Channels: sending to %s failed unexpectedly; trying again in a minute", row.name)
-                self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS
+        for own in self._in_turn(channels.at_work()):
+            for row in own:
+                if self._stopping.is_set():
+                    return False
+                if time.monotonic() < self._held_until.get(row.no, 0):
+                    continue
+                is_sent = self._try_to_serve(row)
+                has_sent = bool(is_sent) or has_sent
+                if is_sent is not None:
+                    self._served[row.organization_id] = row.no
+                    break
         return has_sent
+
+    def _in_turn(self, rows: list[Channel]) -> list[list[Channel]]:
+        """Return the channels of each organization, the ones after the last that was served first."""
+        by_organization: dict[int, list[Channel]] = {}
+        for row in rows:
+            by_organization.setdefault(row.organization_id, []).append(row)
+        for organization_id, own in by_organization.items():
+            last = self._served.get(organization_id, 0)
+            own.sort(key=lambda row: (row.no <= last, row.no))
+        return list(by_organization.values())
+
+    def _try_to_serve(self, row: Channel) -> bool | None:
+        try:
+            return self._serve(row)
+        except EdgeError:
+            raise
+        except Exception:
+            log.exception("Channels: sending to %s failed unexpectedly; trying again in a minute", row.name)
+            self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS
+            return False
 
     def _enqueue_lists(self) -> None:
         """Queue lists that are due. A fault does not keep alerts from being sent."""
@@ -122,7 +142,8 @@ class ChannelsWorker:
             log.exception("Lists by email failed; trying again in a minute")
             self._lists_held_until = time.monotonic() + UNEXPECTED_SECONDS
 
-    def _serve(self, row: Channel) -> bool:
+    def _serve(self, row: Channel) -> bool | None:
+        """Send what is due. Returns whether it was delivered, or None if nothing is due."""
         if row.is_test_requested:
             began = time.monotonic()
             outcome = self._send(row, compose.test_message(f"edge.test.{secrets.token_hex(8)}", row.name))
@@ -130,11 +151,11 @@ class ChannelsWorker:
             return True
         now = clock.now()
         if not is_due(row.next_try_at, now):
-            return False
+            return None
         waiting = attempts.give_up(row, outbox.due(row.no, now, compose.MOST_IN_DIGEST), now)
         rows = self._ready(row, waiting, now)
         if not rows:
-            return False
+            return None
         outcome = self._send(row, self._outgoing(row, rows, now))
         if outcome.result is not Result.DELIVERED:
             log.warning("Channels: %s did not accept a message: %s", row.name, outcome.detail)

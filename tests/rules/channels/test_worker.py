@@ -188,6 +188,26 @@ def test_a_refused_message_does_not_hold_up_the_next(stage: Stage) -> None:
     assert stage.subjects() == ["Pallet 2 left", "Pallet 1 left"]
 
 
+def test_slow_servers_of_another_organization_delay_a_message_by_one_attempt(
+    stage: Stage, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, one organization delayed the alerts of all others by 30 s for each of its channels."""
+    for number in range(5):
+        no = stage.add(f"Slow {number}")
+        stage.alert(f"Slow {number}", no)
+        stage.alert(f"Slow {number} again", no)
+    stage.acme, stage.actor = cast.rival, actors.shell(cast.rival)
+    stage.alert("Theirs", stage.add("Theirs"))
+    for _ in range(3):
+        stage.worker.work_once()
+    subjects = stage.subjects()
+    assert subjects.index("Theirs") <= 1
+    assert len(subjects) == 4
+    stage.work()
+    assert sorted(stage.subjects()[:6]) == ["Slow 0", "Slow 1", "Slow 2", "Slow 3", "Slow 4", "Theirs"]
+    assert len(stage.subjects()) == 11
+
+
 def test_another_channel_goes_on(stage: Stage) -> None:
     with mail_server() as gone:
         pass
