@@ -105,7 +105,9 @@ class UpstreamWorker:
                 log.warning("Upstream: %s", error)
             upstreams.note_failure(row, str(error), error.wait_seconds if isinstance(error, Away) else 0.0)
             return False
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # others are served nevertheless
+        except EdgeError:
+            raise
+        except Exception as error:  # others are served nevertheless, whatever this service answers
             log.exception("Upstream: the answers of %s have an unexpected form", row.url)
             upstreams.note_failure(row, f"The answers have an unexpected form: {error!r}", UNEXPECTED_SECONDS)
             return False

@@ -277,8 +277,9 @@ def test_a_write_without_an_answer_is_recognized(sender: Sender, monkeypatch: py
     sender.assert_equal()
 
 
+@pytest.mark.parametrize("fault", [KeyError("id"), OverflowError("int too large"), RecursionError("nested")])
 def test_a_service_with_unexpected_answers_pauses_alone(
-    sender: Sender, worker: UpstreamWorker, monkeypatch: pytest.MonkeyPatch
+    sender: Sender, worker: UpstreamWorker, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     """Before, the services of other organizations behind it were never served."""
     served = []
@@ -286,7 +287,7 @@ def test_a_service_with_unexpected_answers_pauses_alone(
     def run(_client: Client, row: Upstream) -> bool:
         served.append(row.no)
         if row.no == sender.row.no:
-            raise KeyError("id")
+            raise fault
         return False
 
     monkeypatch.setattr(rounds, "run", run)
