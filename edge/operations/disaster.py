@@ -76,7 +76,8 @@ def unpack(file: Path, identity: Path, folder: Path) -> list[str]:
         with encryption.decrypting(file, identity) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             manifest = None
             for member in archive:
-                content = archive.extractfile(member)
+                # A sparse file of a few bytes could fill the disk.
+                content = archive.extractfile(member) if member.isreg() and not member.issparse() else None
                 if content is None or member.name not in _allowed():
                     raise Corrupt(f"{file.name} has an unknown file: {member.name[:80]}")
                 if member.name == _MANIFEST:

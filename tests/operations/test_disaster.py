@@ -129,6 +129,23 @@ def test_files_of_other_programs_are_refused(box: Box, files: dict[str, bytes]) 
         box.unpack()
 
 
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.GNUTYPE_SPARSE, tarfile.FIFOTYPE])
+def test_links_and_sparse_files_are_refused(box: Box, kind: bytes) -> None:
+    """A sparse file of a few bytes could fill the disk."""
+    entry = tarfile.TarInfo(f"data/{disaster.DATABASE}")
+    entry.type, entry.linkname = kind, "/etc/passwd"
+    header = bytearray(entry.tobuf(tarfile.GNU_FORMAT))
+    if kind == tarfile.GNUTYPE_SPARSE:
+        header[483:495] = b"%011o\0" % (1 << 32)  # the size after unpacking
+        header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:512]))
+    plain = box.file.with_name("plain")
+    plain.write_bytes(bytes(header) + bytes(1024))
+    encrypt(plain, box.file, box.recipient)
+    with pytest.raises(Corrupt, match="unknown file"):
+        box.unpack()
+    assert not (box.target / "data" / disaster.DATABASE).exists()
+
+
 def edge(*arguments: str, given: bytes = b"") -> Result:
     return CliRunner().invoke(cli, [*arguments], input=given)
 
