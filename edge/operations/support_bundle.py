@@ -22,11 +22,17 @@ _COMMANDS = {
 _HIDDEN = [
     (re.compile(r"edge_[0-9a-f]{64}"), "<secret>"),
     (re.compile(r"(?<![\w-])(?=[\w-]*eyJ)[\w-]++\.[\w-]++\.[\w-]*"), "<token>"),
+    (re.compile(r"(?:whsec_|AGE-SECRET-KEY-1)[\w+/=-]+"), "<secret>"),
     (
-        re.compile(r"(?i)((?:password|secret|token|authorization|cookie)\S{0,40}?\s{0,40}[=:]\s*)(?:Bearer\s+)?\S+"),
+        re.compile(
+            r"(?i)((?:password|passwd|secret|token|authorization|cookie)\S{0,40}?\s{0,40}[=:]\s*)"
+            r"""(?:(?:Bearer|Basic)\s+)?(?:"[^"]*+"|'[^']*+'|\S+)"""
+        ),
         r"\1<hidden>",
     ),
-    (re.compile(r"://[^/\s:@]+:[^/\s@]+@"), "://<hidden>@"),
+    (re.compile(r"://[^/\s:@]*:[^/\s]+@"), "://<hidden>@"),
+    (re.compile(r"(://[^\s?:]*+(?::[0-9]{1,5}[^\s?:]*+)?\?)\S+"), r"\1<hidden>"),  # webhooks have secrets there
+    (re.compile(r"(://hooks\.[^\s/]{1,100}/)\S+"), r"\1<hidden>"),  # or in the path
     (re.compile(r"\$(?:7|6|argon2\w*|scrypt)\$\S+"), "<hash>"),
     (re.compile(r"scrypt:\S+"), "<hash>"),
     (re.compile(r"\bedge-[0-9a-f]{16}\b"), "<client>"),  # client id of edge at the broker
