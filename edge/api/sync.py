@@ -39,6 +39,7 @@ _previews = Buckets(burst=1000, per_second=2)  # pages by site
 # Seconds of the processor, or of the write lock if that is more. A site that catches up has a minute, and then half of
 # the time; one that sends its usual batches needs a hundredth.
 BURST_SECONDS, SHARE = 60.0, 0.5
+LEAST_SECONDS = 0.005  # of a request, with its HTTP and its token: 100 small ones a second are a site's share
 _time = Buckets(burst=int(BURST_SECONDS), per_second=SHARE)  # by site
 
 
@@ -190,7 +191,7 @@ def _charging(caller: str) -> Iterator[None]:
     try:
         yield
     finally:
-        spent = max(time.thread_time() - began, held_seconds() - held)
+        spent = max(time.thread_time() - began, held_seconds() - held, LEAST_SECONDS)
         _time.charge(caller, spent / SHARE)  # `charge` counts in seconds until the bucket is as full as before
 
 

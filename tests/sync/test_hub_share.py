@@ -113,6 +113,18 @@ def test_a_request_that_fails_is_charged_as_well(
     assert "share of this hub's time" in told[-1]
 
 
+def test_many_small_requests_are_a_flood_as_well(
+    lines: tuple[Connected, Connected], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work of a small one is less than that of its HTTP: 600 a second took half a core, without an end."""
+    monkeypatch.setattr(api, "LEAST_SECONDS", 0.1)
+    for _ in range(int((BURST - 1) / 0.1) + 1):
+        ask(lines[0], "digests", QUESTION)
+    with pytest.raises(LinkError, match="share of this hub"):
+        ask(lines[0], "digests", QUESTION)
+    ask(lines[1], "digests", QUESTION)
+
+
 def test_a_site_that_catches_up_is_asked_to_wait_before_it_is_refused(lines: tuple[Connected, Connected]) -> None:
     flooding, _ = lines
     for number in range(3):
