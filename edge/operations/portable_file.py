@@ -29,6 +29,7 @@ KIND = "edge export"
 _MANIFEST = "manifest.json"
 _LONGEST_LINE = 1_048_576  # bytes; the longest record, an asset with its metadata, takes about 70,000
 _LONGEST_MANIFEST = 65_536
+_KEY_BYTES = 32  # of the key that makes ids
 _SPARE = 64 * 1_048_576  # bytes that must stay free on the disk
 
 
@@ -104,7 +105,7 @@ def _build(file: Path, fresh: Path) -> None:
             portable_records.finish()
         close_database()
         (scratch / FILE_NAME).replace(fresh)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OverflowError) as error:
         raise Corrupt(f"{file.name} is damaged ({error}); copy it here again") from error
     finally:
         close_database()
@@ -125,8 +126,9 @@ def _manifest(archive: zipfile.ZipFile, file: Path) -> dict[str, Any]:
         with archive.open(_MANIFEST) as text:
             manifest = json_text.decode(text.read(_LONGEST_MANIFEST))
         number = manifest["format"]
-        is_ours = manifest["kind"] == KIND and isinstance(number, int) and isinstance(manifest["files"], dict)
-        bytes.fromhex(manifest["ids"]["key"])
+        files, key = manifest["files"], bytes.fromhex(manifest["ids"]["key"])
+        is_ours = manifest["kind"] == KIND and type(number) is int and len(key) == _KEY_BYTES
+        is_ours = is_ours and isinstance(files, dict) and all(isinstance(about, dict) for about in files.values())
     except (KeyError, TypeError, ValueError) as error:
         raise SetupError(f"{file.name} is not an export. Create one: edge export") from error
     if not is_ours:

@@ -330,9 +330,32 @@ def _wrong_type(files: dict[str, bytes], _: dict[str, Any]) -> None:
     files["history.jsonl"] = files["history.jsonl"].replace(b'"seq":0', b'"seq":"many"')
 
 
+def _huge_number(files: dict[str, bytes], _: dict[str, Any]) -> None:
+    files["history.jsonl"] = files["history.jsonl"].replace(b'"seq":0', b'"seq":1' + b"0" * 30)
+
+
+def _huge_count(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    manifest["ids"]["count"] = 10**30
+
+
+def _true_as_format(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    manifest["format"] = True
+
+
+def _short_key(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    manifest["ids"]["key"] = "00"
+
+
+def _odd_files(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    files.clear()
+    manifest["files"]["tag"] = 5
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        *((_huge_number, "is damaged"), (_huge_count, "is damaged"), (_true_as_format, "is not an export")),
+        *((_short_key, "is not an export"), (_odd_files, "is not an export")),
         (_newer, "format 99, from edge .* Install that version or a newer one"),
         (_unknown_field, "unknown fields of asset: nickname"),
         (_unknown_table, "unknown records: api_key"),
