@@ -43,9 +43,10 @@ def write_in_slices(
         seconds = next_length(seconds, time.monotonic() - begun)
 
 
-def slices_of(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Yield the items in slices for one step each."""
-    return (items[at : at + ROWS_OF_STEP] for at in range(0, len(items), ROWS_OF_STEP))
+def slices_of(items: Sequence[Item], times: int = 1) -> Iterator[Sequence[Item]]:
+    """Yield the items in slices for one step each, or `times` as large."""
+    size = ROWS_OF_STEP * times
+    return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def parts_of(

@@ -111,9 +111,14 @@ def changes(site: Site, body: bytes) -> dict[str, Any]:
     if base.epoch is None or epochs.is_retired(site.no, base.epoch):
         raise Retired(RETIRED)
     epochs.check_not_behind(batch.hub_seen)
-    taken = incoming.take(site.peer, base, batch, batch_format.next_chain(base.chain, body))
-    sites.note_contact(site.no, batch.report, len(body))
-    site_health.keep(site.no, batch.health)
+
+    def note() -> None:
+        sites.note_contact(site.no, batch.report, len(body))
+        site_health.keep(site.no, batch.health)
+
+    taken = incoming.take(site.peer, base, batch, batch_format.next_chain(base.chain, body), note)
+    if not taken.is_applied:
+        note()
     return {
         **_status(site),
         "applied": taken.is_applied,

@@ -313,14 +313,24 @@ VALUES = ("location_id", "last_seen_at", "dwell_started_at", "row_at", "row_seq"
 Key = tuple[int, int, int]  # of a row: track, observed_at, seq
 
 
+_KNOWN_TRACKS = "SELECT remote_no, {} FROM track WHERE site_no = ? AND remote_no IN (SELECT value FROM json_each(?))"
+
+
 def site_tracks(site_no: int, remote_numbers: Sequence[int]) -> dict[int, SiteTrack]:
     """Return the known tracks among these numbers of a site."""
-    rows = execute(
-        f"SELECT remote_no, no, asset_id, {', '.join(VALUES)} FROM track "
-        "WHERE site_no = ? AND remote_no IN (SELECT value FROM json_each(?))",
-        (site_no, json.dumps(list(remote_numbers))),
-    )
+    columns = f"no, asset_id, {', '.join(VALUES)}"
+    rows = execute(_KNOWN_TRACKS.format(columns), (site_no, json_text.text(list(remote_numbers))))
     return {remote_no: SiteTrack(no, asset_id, tuple(values)) for remote_no, no, asset_id, *values in rows}
+
+
+def track_numbers(site_no: int, remote_numbers: Iterable[int]) -> dict[int, int]:
+    """Return the numbers here of the known tracks among these numbers of a site."""
+    return dict(execute(_KNOWN_TRACKS.format("no"), (site_no, json_text.text(list(remote_numbers)))).fetchall())
+
+
+def assets_of_tracks(site_no: int, remote_numbers: Iterable[int]) -> dict[int, int]:
+    """Return the assets of the known tracks among these numbers of a site."""
+    return dict(execute(_KNOWN_TRACKS.format("asset_id"), (site_no, json_text.text(list(remote_numbers)))).fetchall())
 
 
 def count_site_tracks(site_no: int, asset_ids: Collection[int]) -> dict[int, int]:
@@ -400,13 +410,17 @@ def last_number() -> int:
     return number
 
 
-def count_rows_of_batch(more: Mapping[int, int], counts: Mapping[int, int]) -> None:
-    """Add to the row counts of tracks after a batch in PostgreSQL, and set those that it has counted."""
-    execute_many(
-        "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",
-        [(rows, no) for no, rows in more.items() if rows],
-    )
-    set_row_counts(counts)
+def add_to_row_counts(more: Mapping[int, int]) -> None:
+    """Add to row counts with one statement for each number of rows, because most tracks of a batch have the same."""
+    tracks_by_rows: dict[int, list[int]] = {}
+    for no, rows in more.items():
+        tracks_by_rows.setdefault(rows, []).append(no)
+    for rows, tracks in tracks_by_rows.items():
+        if rows:
+            execute(
+                "UPDATE track SET history_rows = history_rows + ? WHERE no IN (SELECT value FROM json_each(?))",
+                (rows, json_text.text(tracks)),
+            )
 
 
 def set_row_counts(row_counts: Mapping[int, int]) -> None:
@@ -481,10 +495,7 @@ def count_rows(more: Mapping[int, int]) -> None:
     if history_engine.is_remote():
         history_engine.batches.count_rows(more)
         return
-    execute_many(
-        "UPDATE track SET history_rows = history_rows + ? WHERE no = ?",
-        [(rows, no) for no, rows in more.items() if rows],
-    )
+    add_to_row_counts(more)
 
 
 def recount(tracks: Collection[int]) -> None:

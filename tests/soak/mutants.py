@@ -52,6 +52,7 @@ MODULES = (
     "edge/sync/store/epochs.py",
     "edge/sync/store/hub_link.py",
     "edge/sync/store/incoming.py",
+    "edge/sync/store/incoming_stays.py",
     "edge/sync/store/mirrors.py",
     "edge/sync/store/outgoing.py",
     "edge/sync/store/recovered_history.py",

@@ -14,7 +14,7 @@ from edge.database.connection import database, execute, writing
 from edge.errors import Unavailable
 from edge.records import assets
 from edge.sync.hub import Retired
-from edge.sync.store import change_feed, incoming, known_records, site_cursors, sites
+from edge.sync.store import change_feed, incoming, incoming_stays, known_records, site_cursors, sites
 from edge.sync.store.exchange import Cursor, Origin, Patch, Peer, Stay, TrackState
 from edge.tracking import copies
 from tests.sync.company import Company
@@ -27,7 +27,7 @@ LONGEST = 1 << 61
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sliced_writing, "SLICE_SECONDS", 0)
-    for module in (sliced_writing, incoming):
+    for module in (sliced_writing, incoming_stays):
         monkeypatch.setattr(module, "ROWS_OF_STEP", 2)
 
 

@@ -362,7 +362,7 @@ def live(
     monkeypatch.setattr("edge.sync.sender.NOW_ROWS", chance.choice([2, 5000]))
     monkeypatch.setattr("edge.database.sliced_writing.SLICE_SECONDS", chance.choice([0, 0.05]))  # 0: a step in each
     rows = chance.choice([1, 50])
-    for module in ("edge.database.sliced_writing", "edge.sync.store.incoming"):
+    for module in ("edge.database.sliced_writing", "edge.sync.store.incoming_stays"):
         monkeypatch.setattr(f"{module}.ROWS_OF_STEP", rows)
     for module in ("edge.sync.sender", "edge.sync.store.epochs"):  # tests restore copies more often than users do
         monkeypatch.setattr(f"{module}.RENEW_AGAIN", 0)

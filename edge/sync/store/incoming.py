@@ -13,10 +13,18 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.database.connection import execute, execute_many, reading
-from edge.database.sliced_writing import ROWS_OF_STEP, slices_of, write_in_slices
+from edge.database.sliced_writing import slices_of, write_in_slices
 from edge.doors import passage_copies
 from edge.errors import Unavailable
-from edge.sync.store import known_records, mirrors, refused_data, remote_batches, site_cursors, site_quotas
+from edge.sync.store import (
+    incoming_stays,
+    known_records,
+    mirrors,
+    refused_data,
+    remote_batches,
+    site_cursors,
+    site_quotas,
+)
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import (
     AntennaName,
@@ -26,17 +34,14 @@ from edge.sync.store.exchange import (
     LocationRecord,
     Needs,
     Origin,
-    Patch,
     Peer,
     Record,
-    Stay,
     TrackState,
 )
+from edge.sync.store.known_records import NotKnown
 from edge.texts import N_
 from edge.tracking import copies, history_engine
-from edge.tracking.copies import SiteTrack
 from edge.tracking.stays import ScanSource, number_of
-from edge.validation.values import MAX_INT64
 
 
 class Taken(NamedTuple):
@@ -53,12 +58,10 @@ _AHEAD = N_("its time is more than a day ahead of this hub")
 _REFUSED = N_("its asset or location was refused")
 _TOO_MANY = N_("its asset has too many positions from this site")
 MOST_AHEAD = clock.DAY  # of the clock of the hub
+TRACKS_OF_STEP = 4  # times as many rows as in other steps, since looking up their locations takes longer than writing
 MOST_TRACKS = 50  # of an asset, from one site; it has another one after each replacement or restore of the box
 
 
-MOST_OF_INSTANT = 20  # rows of a track at one instant; more are written like a range
-MOST_ROWS = 500  # replaced in one step
-MOST_ROWS_REMOTE = 100_000  # the same in PostgreSQL
 _busy_sites: set[int] = set()
 _busy_lock = threading.Lock()
 
@@ -67,14 +70,8 @@ class _Moved(Exception):
     """The cursor of the site has moved, or it does not report any more."""
 
 
-class _NotKnown(Exception):
-    def __init__(self, needs: Needs) -> None:
-        super().__init__("the batch refers to an undeclared record")
-        self.needs = needs
-
-
-def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
-    """Apply a batch that directly follows the site's cursor.
+def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes, note: Callable[[], None] = lambda: None) -> Taken:
+    """Apply a batch that directly follows the site's cursor, and call `note` in the transaction that moves the cursor.
 
     It is written in slices, and others can write in between. The cursor moves with the last slice, and each slice
     requires that it has not moved meanwhile. After a crash the site sends the batch again; rows that are equal already
@@ -84,8 +81,8 @@ def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
         raise Unavailable("an earlier batch of this site is still being written", 1)
     try:
         remote_batches.settle(peer.no)
-        return _take(peer, base, batch, chain)
-    except _NotKnown as error:
+        return _take(peer, base, batch, chain, note)
+    except NotKnown as error:
         return Taken(False, base, error.needs)
     except _Moved:
         return Taken(False, site_cursors.cursor_of(peer.no))
@@ -93,31 +90,37 @@ def take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
         _busy_sites.discard(peer.no)
 
 
-def _take(peer: Peer, base: Cursor, batch: Batch, chain: bytes) -> Taken:
+def _take(peer: Peer, base: Cursor, batch: Batch, chain: bytes, note: Callable[[], None]) -> Taken:
     with reading():
         if batch.until_seq < base.acked_seq or not _is_at(peer.no, base):  # equal for batches with positions only
             return Taken(False, site_cursors.cursor_of(peer.no))
         _check_parents(peer, batch.locations)
-        known = copies.site_tracks(peer.no, [state.no for state in batch.tracks])
-        _check_declared(batch, _resolve(peer, batch), known, batch.assets, batch.locations)
+        known = copies.assets_of_tracks(peer.no, [state.no for state in batch.tracks])
+        here = _resolve(peer, batch)
+        _check_declared(batch, here, known, batch.assets, batch.locations)
     site_quotas.check(peer.no, batch)
     aside: list[str] = []
     if batch.assets or batch.locations or mirrors.has_conflicts(peer):
         _in_slices(peer.no, base, mirrors.apply_in_steps(peer, batch.assets, batch.locations, aside))
-    with reading():
-        batch, refused = _without_invalid(peer, batch, known)
+        with reading():
+            here = _resolve(peer, batch)
+    batch, refused = _without_invalid(peer, batch, known, here)
     aside += (f"{item}: {reason}" for item, reason in refused.items())
     done = Cursor(base.epoch, batch.until_seq, chain)
     sources: list[int] = []
     steps = _write(peer, batch, refused, sources)
+
+    def finish() -> None:
+        site_cursors.move_cursor(peer.no, done, batch.horizon)
+        note()
+
     if history_engine.is_remote():
         _in_slices(peer.no, base, steps)
-        with remote_batches.writing_stays(peer.no, base, done, batch.horizon):
-            for _ in _write_stays(peer.no, batch, sources):
+        with remote_batches.writing_stays(peer.no, base, done, batch.horizon, note):
+            for _ in incoming_stays.write(peer.no, batch, sources):
                 pass
     else:
-        steps = chain_of(steps, _write_stays(peer.no, batch, sources))
-        _in_slices(peer.no, base, steps, lambda: site_cursors.move_cursor(peer.no, done, batch.horizon))
+        _in_slices(peer.no, base, chain_of(steps, incoming_stays.write(peer.no, batch, sources)), finish)
     return Taken(True, done, aside=aside[-refused_data.MOST_ASIDE :])
 
 
@@ -158,10 +161,9 @@ def _in_slices(site_no: int, base: Cursor, steps: Iterator[None], done: Callable
     write_in_slices(steps, begin, end)
 
 
-def _without_invalid(peer: Peer, batch: Batch, known: Mapping[int, SiteTrack]) -> tuple[Batch, dict[str, str]]:
-    """Return the batch without data that is refused, and the reason by the part that was left out. Raises _NotKnown."""
+def _without_invalid(peer: Peer, batch: Batch, known: Mapping[int, int], here: _Here) -> tuple[Batch, dict[str, str]]:
+    """Return the batch without data that is refused, and the reason by the part that was left out. Raises NotKnown."""
     refused = dict.fromkeys(batch.refused, _NOT_RECORDED)
-    here = _resolve(peer, batch)
     batch, not_stored = _without_refused(batch, here)
     _check_declared(batch, here, known, batch.assets, batch.locations)
     batch, ahead = _without_future(batch)
@@ -182,7 +184,7 @@ def _write(peer: Peer, batch: Batch, refused: Mapping[str, str], sources: list[i
     for antennas in slices_of(batch.antennas):
         _keep_antennas(peer.no, antennas)
         yield
-    for states in slices_of(batch.tracks):
+    for states in slices_of(batch.tracks, TRACKS_OF_STEP):
         _keep_tracks(peer, batch.created_at_by_ref, states)
         yield
     for seen in slices_of(batch.seen):
@@ -192,15 +194,6 @@ def _write(peer: Peer, batch: Batch, refused: Mapping[str, str], sources: list[i
         sources += _source_numbers(peer, origins)
         yield
     yield from _keep_passages(peer, batch)
-
-
-def _write_stays(site_no: int, batch: Batch, sources: Sequence[int]) -> Iterator[None]:
-    for no in batch.gone_tracks:
-        for track in copies.site_tracks(site_no, [no]).values():
-            yield from _replace_range(track.no, Patch(no, -MAX_INT64, MAX_INT64, ()), (), -MAX_INT64)
-            copies.delete_track(track.no)
-        yield
-    yield from _replace_stays(site_no, batch.patches, sources, batch.horizon)
 
 
 def _keep_passages(peer: Peer, batch: Batch) -> Iterator[None]:
@@ -258,9 +251,7 @@ def _without_future(batch: Batch) -> tuple[Batch, dict[str, str]]:
     return _without_tracks(batch, ahead)._replace(passages=passages), reasons
 
 
-def _without_excess(
-    peer: Peer, batch: Batch, known: Mapping[int, SiteTrack], here: _Here
-) -> tuple[Batch, dict[str, str]]:
+def _without_excess(peer: Peer, batch: Batch, known: Mapping[int, int], here: _Here) -> tuple[Batch, dict[str, str]]:
     """Return the batch without new positions of assets that have many from this site already.
 
     Each write to a track looks at all tracks of its asset, so thousands of them would block the hub for minutes.
@@ -268,8 +259,10 @@ def _without_excess(
     new = [
         (state.no, here.assets[state.asset])
         for state in batch.tracks
-        if state.asset is not None and (state.no not in known or known[state.no].asset_id != here.assets[state.asset])
+        if state.asset is not None and (state.no not in known or known[state.no] != here.assets[state.asset])
     ]
+    if not new:
+        return batch, {}
     count = Counter(copies.count_site_tracks(peer.no, {asset_id for _, asset_id in new}))
     excess = set()
     for no, asset_id in new:
@@ -310,11 +303,11 @@ def _resolve(peer: Peer, batch: Batch) -> _Here:
 def _check_declared(
     batch: Batch,
     here: _Here,
-    known: Mapping[int, SiteTrack],
+    known: Mapping[int, int],
     assets: Sequence[AssetRecord] = (),
     locations: Sequence[LocationRecord] = (),
 ) -> None:
-    """Raise _NotKnown for refs that are neither known nor among these records."""
+    """Raise NotKnown for refs that are neither known nor among these records."""
     tracks = {state.no for state in batch.tracks}
     unknown = {state.no for state in batch.tracks if state.asset is None and state.no not in known}
     named = {state.location for state in batch.tracks} | {origin.location for origin in batch.origins}
@@ -326,7 +319,7 @@ def _check_declared(
         sorted(unknown | {patch.track for patch in batch.patches} - tracks),
     )
     if any(needs):
-        raise _NotKnown(needs)
+        raise NotKnown(needs)
 
 
 def _refs(records: Sequence[Record]) -> list[int]:
@@ -337,7 +330,7 @@ def _check_parents(peer: Peer, locations: Sequence[LocationRecord]) -> None:
     parents = {record.parent for record in locations if record.parent is not None}
     parents -= {record.ref for record in locations}
     if unknown := parents - set(known_records.resolve_locations(peer, parents)):
-        raise _NotKnown(Needs(locations=sorted(unknown)))
+        raise NotKnown(Needs(locations=sorted(unknown)))
 
 
 def _keep_names(site_no: int, kind: Kind, names: Sequence[tuple[int, str]]) -> None:
@@ -357,7 +350,7 @@ def _keep_antennas(site_no: int, antennas: Sequence[AntennaName]) -> None:
 
 
 def _keep_tracks(peer: Peer, created_at_by_ref: Mapping[int, int], states: Sequence[TrackState]) -> None:
-    """Store tracks. Raises _NotKnown for records that are no longer known.
+    """Store tracks. Raises NotKnown for records that are no longer known.
 
     The site's values always replace the hub's, even older ones: an undo moves last-seen times backward. A site that
     catches up repeats states in many batches, so only differences are written.
@@ -366,7 +359,7 @@ def _keep_tracks(peer: Peer, created_at_by_ref: Mapping[int, int], states: Seque
     assets = _assets_here(peer, [state.asset for state in states if state.asset is not None], created_at_by_ref)
     locations = _locations_here(peer, [state.location for state in states])
     if unknown := sorted(state.no for state in states if state.asset is None and state.no not in known):
-        raise _NotKnown(Needs(tracks=unknown))
+        raise NotKnown(Needs(tracks=unknown))
     changed = []
     for state in states:
         values = (locations[state.location], *state[3:])
@@ -384,28 +377,28 @@ def _keep_tracks(peer: Peer, created_at_by_ref: Mapping[int, int], states: Seque
 
 
 def _assets_here(peer: Peer, refs: Iterable[int], created_at_by_ref: Mapping[int, int]) -> dict[int, int]:
-    """Return the ids of assets here. Raises _NotKnown."""
+    """Return the ids of assets here. Raises NotKnown."""
     distinct = set(refs)
     known = known_records.resolve_assets(peer, distinct, created_at_by_ref)
     if unknown := distinct.difference(known):
-        raise _NotKnown(Needs(assets=sorted(unknown)))
+        raise NotKnown(Needs(assets=sorted(unknown)))
     return known
 
 
 def _locations_here(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
-    """Return the ids of locations here. Raises _NotKnown."""
+    """Return the ids of locations here. Raises NotKnown."""
     distinct = set(refs)
     known = known_records.resolve_locations(peer, distinct)
     if unknown := distinct.difference(known):
-        raise _NotKnown(Needs(locations=sorted(unknown)))
+        raise NotKnown(Needs(locations=sorted(unknown)))
     return known
 
 
 def _keep_seen(site_no: int, seen: Sequence[tuple[int, int]]) -> None:
-    """Update last-seen times. Raises _NotKnown for unknown tracks."""
+    """Update last-seen times. Raises NotKnown for unknown tracks."""
     known = copies.site_tracks(site_no, [no for no, _ in seen])
     if unknown := sorted({no for no, _ in seen}.difference(known)):
-        raise _NotKnown(Needs(tracks=unknown))
+        raise NotKnown(Needs(tracks=unknown))
     last_seen_at = copies.VALUES.index("last_seen_at")
     copies.update_last_seen([(at, known[no].no) for no, at in seen if known[no].values[last_seen_at] != at])
 
@@ -422,78 +415,3 @@ def _source_numbers(peer: Peer, origins: Sequence[Origin]) -> list[int]:
         else 0
         for origin in origins
     ]
-
-
-def _replace_stays(site_no: int, patches: Sequence[Patch], sources: Sequence[int], horizon: int) -> Iterator[None]:
-    """Replace the rows inside the patches, except those before `horizon`, which the site's retention dropped.
-
-    Tracks patched over a range are recounted, because a repair must also correct the count.
-    """
-    is_remote = history_engine.is_remote()  # no lock here is held meanwhile, so all are one step
-    for part in [patches] if is_remote else slices_of(patches):
-        tracks = copies.site_tracks(site_no, [patch.track for patch in part])
-        if unknown := sorted({patch.track for patch in part}.difference(tracks)):
-            raise _NotKnown(Needs(tracks=unknown))
-        small = [patch for patch in part if _is_small(patch)]
-        spans = [(tracks[patch.track].no, patch.since, patch.until) for patch in small]
-        there = copies.keys_within(spans, horizon, MOST_ROWS_REMOTE if is_remote else MOST_ROWS)
-        if there is not None:
-            _replace_instants(small, {no: track.no for no, track in tracks.items()}, sources, horizon, there)
-            part = [patch for patch in part if not _is_small(patch)]
-        yield
-        for patch in part:
-            yield from _replace_range(tracks[patch.track].no, patch, sources, horizon)
-        copies.recount({tracks[patch.track].no for patch in part})
-        yield
-
-
-def _is_small(patch: Patch) -> bool:
-    return patch.since == patch.until and len(patch.stays) <= MOST_OF_INSTANT
-
-
-def _replace_instants(
-    patches: Sequence[Patch], tracks: Mapping[int, int], sources: Sequence[int], horizon: int, there: set[copies.Key]
-) -> None:
-    """Replace the rows of patches of one instant each. `there`: the keys of their rows that end after the horizon."""
-    new_rows = {
-        (tracks[patch.track], stay.observed_at, stay.seq): _columns(stay, sources)
-        for patch in patches
-        for stay in patch.stays
-    }
-    gone = there - new_rows.keys()
-    if old := [(no, at, at) for no, at, _ in new_rows if at < horizon]:
-        there = there | (copies.keys_within(old, -MAX_INT64, MAX_INT64) or set())
-    copies.replace_rows(gone, new_rows)
-    more = Counter(no for no, _, _ in new_rows.keys() - there)
-    more.subtract(no for no, _, _ in gone)
-    copies.count_rows(more)
-
-
-def _replace_range(track: int, patch: Patch, sources: Sequence[int], horizon: int) -> Iterator[None]:
-    """Replace the rows of a track in the range of a patch, a few in each step in the order of their keys."""
-    stays = sorted(patch.stays, key=_key)
-    after, taken = (patch.since, -1), 0
-    while True:
-        old = copies.keys_after(track, after, patch.until, ROWS_OF_STEP)
-        new = stays[taken : taken + ROWS_OF_STEP]
-        ends = [old[-1][:2]] if len(old) == ROWS_OF_STEP else []
-        ends += [_key(new[-1])] if taken + len(new) < len(stays) else []
-        end = min(ends, default=(MAX_INT64, 0))
-        new = [stay for stay in new if _key(stay) <= end]
-        rows = {(track, *_key(stay)): _columns(stay, sources) for stay in new}
-        there = {(track, at, seq): until for at, seq, until in old if (at, seq) <= end}
-        gone = {key for key, until in there.items() if until >= horizon and key not in rows}
-        copies.replace_rows(gone, rows)
-        copies.count_rows({track: len(rows.keys() - there.keys()) - len(gone)})
-        yield
-        if not ends:
-            return
-        after, taken = end, taken + len(new)
-
-
-def _key(stay: Stay) -> tuple[int, int]:
-    return stay.observed_at, stay.seq
-
-
-def _columns(stay: Stay, sources: Sequence[int]) -> tuple[int | None, ...]:
-    return (stay.seen_for, sources[stay.origin], *stay[4:])

@@ -6,7 +6,15 @@ import json
 from collections.abc import Iterable, Mapping
 
 from edge.database.connection import execute
-from edge.sync.store.exchange import HUB, Peer
+from edge.sync.store.exchange import HUB, Needs, Peer
+
+
+class NotKnown(Exception):
+    """A batch refers to records that the hub does not know."""
+
+    def __init__(self, needs: Needs) -> None:
+        super().__init__("the batch refers to an undeclared record")
+        self.needs = needs
 
 
 def resolve(peer: Peer, refs: Iterable[int], created_at_by_ref: Mapping[int, int] | None = None) -> dict[int, int]:
@@ -15,7 +23,9 @@ def resolve(peer: Peer, refs: Iterable[int], created_at_by_ref: Mapping[int, int
     A restored database assigns ids again, so a record with a creation time other than `created_at_by_ref` is unknown.
     For locations use `resolve_locations`.
     """
-    ref_list, created_at_by_ref = list(refs), created_at_by_ref or {}
+    ref_list, created_at_by_ref = list(set(refs)), created_at_by_ref or {}
+    if not ref_list:
+        return {}
     rows = execute(
         "SELECT remote_id, local_id, created_at FROM link "
         "WHERE peer = ? AND remote_id IN (SELECT value FROM json_each(?))",
@@ -41,6 +51,8 @@ def resolve(peer: Peer, refs: Iterable[int], created_at_by_ref: Mapping[int, int
 def resolve_assets(peer: Peer, refs: Iterable[int], created_at_by_ref: Mapping[int, int]) -> dict[int, int]:
     """Like `resolve`, without the refs of locations."""
     known = resolve(peer, refs, created_at_by_ref)
+    if not known:
+        return {}
     rows = execute(
         "SELECT id FROM asset WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(known.values())),)
     )
@@ -55,7 +67,7 @@ def resolve_locations(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
     one is faulty or hostile.
     """
     known = resolve(peer, refs)
-    if peer.no == HUB:
+    if peer.no == HUB or not known:
         return known
     rows = execute(
         "SELECT value, mirror.peer FROM json_each(?) LEFT JOIN mirror ON record_id = value",

@@ -7,7 +7,7 @@ them when the site reports again, because PostgreSQL keeps them with the cursor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from edge.errors import Unavailable
 from edge.sync.store import epochs, site_cursors, site_quotas, sites
 from edge.sync.store.exchange import Cursor
 from edge.tracking import copies, history_engine
+from edge.validation import json_text
 
 if TYPE_CHECKING:
     from edge.tracking.postgres.batches import Effects
@@ -30,8 +31,8 @@ def forget() -> None:
 
 
 @contextmanager
-def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int) -> Iterator[None]:
-    """Commit the stays written inside with the cursor, and then their effects.
+def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int, note: Callable[[], None]) -> Iterator[None]:
+    """Commit the stays written inside with the cursor, and then their effects and what `note` writes.
 
     Raises Unavailable if PostgreSQL is not at the cursor that this hub has, for example after a failover.
     """
@@ -42,7 +43,7 @@ def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int) -> Ite
         yield
         _settled.discard(site_no)
         effects = history_engine.batches.commit(site_no, _base(base), _as_json(done), horizon)
-    _finish(site_no, done, horizon, effects)
+    _finish(site_no, done, horizon, effects, note)
     _settled.add(site_no)
 
 
@@ -106,17 +107,23 @@ def _forget_newer(site_no: int) -> None:
         history_engine.batches.drop_tracks(unknown)
 
 
-def _finish(site_no: int, done: Cursor, horizon: int, effects: Effects) -> None:
+def _finish(
+    site_no: int, done: Cursor, horizon: int, effects: Effects, note: Callable[[], None] = lambda: None
+) -> None:
     with writing():
-        copies.count_rows_of_batch(effects.more_rows, effects.row_counts)
+        note()
+        copies.add_to_row_counts(effects.more_rows)
+        copies.set_row_counts(effects.row_counts)
         for track in effects.gone_tracks:
             copies.remove_track(track)
         execute_many(
             "DELETE FROM history_digest WHERE site_no = ? AND day = ?", [(site_no, day) for day in effects.days]
         )
         if execute("SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND name = 'event_stay_added'").fetchone():
-            rows = [(track,) for track in effects.more_rows]
-            execute_many("INSERT INTO event_candidate (kind, key) VALUES (1, ?)", rows)
+            execute(
+                "INSERT INTO event_candidate (kind, key) SELECT 1, value FROM json_each(?)",
+                (json_text.text(list(effects.more_rows)),),
+            )
         site_cursors.move_cursor(site_no, done, horizon)
         site_quotas.charge(site_no, sum(effects.more_rows.values()) * STAY_BYTES)
 
