@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from edge.database import migrate
+from edge.database import migrate, triggers
 from edge.database.connection import FILE_NAME
 from edge.database.migrate import SchemaObject
 from edge.errors import SetupError
@@ -85,6 +85,9 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
             if connection.execute(f'PRAGMA foreign_key_check("{item.name}")').fetchone():
                 raise SetupError(f"Records of {item.name} refer to records that only a newer release has")
     _create(connection, required | (present & allowed))
+    if number <= triggers.LAST_WITH_NEWEST_SEEN and "track_newest_added" in {item.name for item in present}:
+        connection.execute("DROP TRIGGER IF EXISTS track_newest_read")
+        connection.execute(triggers.NEWEST_SEEN)
     connection.execute("DELETE FROM schema_step WHERE number > ?", (number,))
     connection.execute(f"PRAGMA user_version = {number:d}")
     _check_result(connection, required, allowed)

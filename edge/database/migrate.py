@@ -43,6 +43,9 @@ def migrate(data_dir: Path, *, keeps_copy: bool = True) -> list[str]:
         move_badge_key_out(data_dir)
     for number, (name, sql) in enumerate(missing, start=present + 1):
         _apply(number, name, sql)
+    if execute("SELECT 1 FROM sqlite_schema WHERE name = 'track_newest_added'").fetchone():
+        for statement in triggers.NEWEST_TRACK.values():  # those of an earlier release have other names
+            execute(statement)
     if execute("SELECT one FROM instance").fetchone() is None:
         _create_instance()
     return [name for name, _ in missing]

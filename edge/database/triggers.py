@@ -130,16 +130,25 @@ _NEWEST = (
     "ORDER BY other.last_seen_at DESC, other.no LIMIT 1)) WHERE asset_id = {0}; "
 )
 
+_OF_SEVERAL = "WHEN EXISTS (SELECT 1 FROM track AS other WHERE other.asset_id = new.asset_id AND other.no <> new.no)"
+
 # Only a hub has several tracks per asset, so only a hub marks the newest.
 NEWEST_TRACK = {
     name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {''.join(map(_NEWEST.format, assets))}END"
     for name, event, assets in (
         ("track_newest_added", "INSERT ON track", ("new.asset_id",)),
-        ("track_newest_seen", "UPDATE OF last_seen_at ON track", ("new.asset_id",)),
+        ("track_newest_read", f"UPDATE OF last_seen_at ON track {_OF_SEVERAL}", ("new.asset_id",)),
         ("track_newest_moved", "UPDATE OF asset_id ON track", ("old.asset_id", "new.asset_id")),
         ("track_newest_removed", "DELETE ON track", ("old.asset_id",)),
     )
 }
+
+# Hubs of earlier schemas have this one instead of `track_newest_read`.
+LAST_WITH_NEWEST_SEEN = 52
+NEWEST_SEEN = (
+    "CREATE TRIGGER IF NOT EXISTS track_newest_seen AFTER UPDATE OF last_seen_at ON track "
+    f"BEGIN {_NEWEST.format('new.asset_id')}END"
+)
 
 
 def _day_of(column: str) -> str:
@@ -439,6 +448,7 @@ EPCIS_TRIGGERS = {
 OPTIONAL = (
     *{**FEED_OF_SITE, **FEED_OF_READERS}.values(),
     *NEWEST_TRACK.values(),
+    NEWEST_SEEN,
     *DIGESTS.values(),
     *COPY_DIGESTS.values(),
     *PAST_STAYS.values(),

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from edge.audit.actors import shell
 from edge.cli import cli
 from edge.database import migrate, triggers
-from edge.database.connection import FILE_NAME, close_database, execute, open_database
+from edge.database.connection import FILE_NAME, close_database, database, execute, open_database
 from edge.database.downgrade import ONE_WAY, downgrade
 from edge.errors import SetupError
 from edge.operations.snapshots import inspect_copy
@@ -127,6 +127,38 @@ def test_writes_and_backups_work_after_a_downgrade_with_sync_and_events(site: Pa
         kept = {item.name for item in migrate.schema_of(connection) if item.kind == "trigger"}
     assert {"change_stay_added", "event_stay_added"} <= kept
     assert ("digest_stay_added" in kept) == (number >= WITH_DIGESTS)
+
+
+def test_a_downgraded_hub_knows_the_newest_of_several_tracks_after_a_read(site: Path) -> None:
+    for statement in triggers.NEWEST_TRACK.values():
+        execute(statement)
+    close_database()
+    downgrade(site, triggers.LAST_WITH_NEWEST_SEEN)
+    inspect_copy(site / FILE_NAME)
+    with closing(sqlite3.connect(site / FILE_NAME)) as connection:
+        assert _newest_after_a_read(connection) == [(0,), (1,)]
+    migrate.migrate(site, keeps_copy=False)
+    names = [name for (name,) in execute("SELECT name FROM sqlite_schema WHERE name LIKE 'track_newest_%'")]
+    assert "track_newest_seen" not in names
+    assert "track_newest_read" in names
+    assert _newest_after_a_read(database.connection()) == [(0,), (1,)]
+
+
+def _newest_after_a_read(connection: sqlite3.Connection) -> list[tuple[int]]:
+    """Add a track of another site to an asset and read there. Returns whether each is the newest."""
+    connection.execute("PRAGMA foreign_keys = 0")
+    asset_id = connection.execute("SELECT asset_id FROM track ORDER BY no LIMIT 1").fetchone()[0]
+    connection.execute("DELETE FROM track WHERE asset_id = ? AND site_no = 7", (asset_id,))
+    connection.execute(
+        "INSERT INTO track (asset_id, site_no, remote_no, organization_id, location_id, last_seen_at, "
+        "dwell_started_at, row_at, row_seq, history_rows) "
+        "SELECT asset_id, 7, 7, organization_id, location_id, 0, 0, 0, 0, 0 FROM track WHERE asset_id = ? LIMIT 1",
+        (asset_id,),
+    )
+    connection.execute("UPDATE track SET last_seen_at = 1 << 60 WHERE asset_id = ? AND site_no = 7", (asset_id,))
+    found = connection.execute("SELECT is_newest FROM track WHERE asset_id = ? ORDER BY no", (asset_id,)).fetchall()
+    connection.commit()
+    return found
 
 
 @pytest.mark.parametrize(
