@@ -311,15 +311,14 @@ class SiteTrack(NamedTuple):
 
 VALUES = ("location_id", "last_seen_at", "dwell_started_at", "row_at", "row_seq", "row_rule")
 Key = tuple[int, int, int]  # of a row: track, observed_at, seq
-
-
 _KNOWN_TRACKS = "SELECT remote_no, {} FROM track WHERE site_no = ? AND remote_no IN (SELECT value FROM json_each(?))"
 
 
 def site_tracks(site_no: int, remote_numbers: Sequence[int]) -> dict[int, SiteTrack]:
     """Return the known tracks among these numbers of a site."""
-    columns = f"no, asset_id, {', '.join(VALUES)}"
-    rows = execute(_KNOWN_TRACKS.format(columns), (site_no, json_text.text(list(remote_numbers))))
+    rows = execute(
+        _KNOWN_TRACKS.format(f"no, asset_id, {', '.join(VALUES)}"), (site_no, json_text.text(list(remote_numbers)))
+    )
     return {remote_no: SiteTrack(no, asset_id, tuple(values)) for remote_no, no, asset_id, *values in rows}
 
 
@@ -412,15 +411,10 @@ def last_number() -> int:
 
 def add_to_row_counts(more: Mapping[int, int]) -> None:
     """Add to row counts with one statement for each number of rows, because most tracks of a batch have the same."""
-    tracks_by_rows: dict[int, list[int]] = {}
-    for no, rows in more.items():
-        tracks_by_rows.setdefault(rows, []).append(no)
-    for rows, tracks in tracks_by_rows.items():
-        if rows:
-            execute(
-                "UPDATE track SET history_rows = history_rows + ? WHERE no IN (SELECT value FROM json_each(?))",
-                (rows, json_text.text(tracks)),
-            )
+    for rows in set(more.values()) - {0}:
+        tracks = json_text.text([no for no, added in more.items() if added == rows])
+        sql = "UPDATE track SET history_rows = history_rows + ? WHERE no IN (SELECT value FROM json_each(?))"
+        execute(sql, (rows, tracks))
 
 
 def set_row_counts(row_counts: Mapping[int, int]) -> None:

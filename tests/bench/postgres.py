@@ -9,6 +9,7 @@ sites, with fsync, and is compared with a plain COPY of the same rows by the sam
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import tempfile
 import time
@@ -29,6 +30,7 @@ from edge.database.ids import new_ids
 from edge.people import api_keys
 from edge.people.api_keys import SCOPES
 from edge.people.secrets import hash_secret, new_client_secret
+from edge.runtime.serve import COLLECT_AFTER
 from edge.sync import batch_format, hub
 from edge.sync.store import sites
 from edge.sync.store.exchange import Batch, Cursor, Origin, Patch, Stay, TrackState
@@ -297,6 +299,8 @@ def measure(folder: Path, server: Server, rows: int, new: int) -> None:
         last = fill(url, data, rows)
         measure_size(url)
         senders = [Sender(site, last) for site in data]
+        gc.freeze()  # as in the service
+        gc.set_threshold(COLLECT_AFTER)
         for _ in range(3):
             cost, copied = ingest(server, made.organization_id, senders, new), plain_copy(url, new)
             print(
