@@ -271,7 +271,7 @@ def _optional_triggers(forest: Forest, before: Forest | None) -> list[str]:
     """Return the optional triggers that the database had."""
     present = {name for one in (forest, before) if one for kind, name, _ in schema_rows(one) if kind == "trigger"}
     known = (*triggers.OPTIONAL, *triggers.EVENT_TRIGGERS.values())
-    return [statement for statement in known if present & set(statement.split())]
+    return [statement for statement in known if present & set(statement.replace(".", " ").split())]
 
 
 def _damaged_tables(source: Source, trees: Mapping[str, Tree]) -> Iterator[str]:

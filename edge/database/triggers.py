@@ -1,8 +1,9 @@
 """Optional triggers, which exist only while sync, outbound events or lists of many assets need them.
 
 They are part of the schema, and a backup with any other trigger is refused. To change one, add a migration that creates
-it again. No event trigger fires for reads that only change a last-seen time, since those are nearly all writes of an
-ingest batch.
+it again. They name the schema `main`, because rows that PostgreSQL lends are in a temporary table `history`, and SQLite
+would add the triggers to that one. No event trigger fires for reads that only change a last-seen time, since those are
+nearly all writes of an ingest batch.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _TRACKING = {
 
 def _feed(events: dict[str, tuple[str, str]]) -> dict[str, str]:
     return {
-        name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} "
+        name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} "
         f"BEGIN INSERT INTO change (kind, a, b) VALUES ({values}); END"
         for name, (event, values) in events.items()
     }
@@ -71,7 +72,7 @@ _IS_NOT_FED_FOR_HUB = "WHEN new.site_no IS NOT NULL OR NOT EXISTS (SELECT 1 FROM
 
 def _feed_of_readers(events: dict[str, tuple[str, str]]) -> dict[str, str]:
     return {
-        name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body}END"
+        name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} BEGIN {body}END"
         for name, (event, body) in events.items()
     }
 
@@ -125,6 +126,11 @@ FEED_OF_READERS = {
     ),
 }
 
+# Those that record changes of stays. They do not fire for stays in PostgreSQL.
+FEED_OF_STAYS = {
+    name: statement for name, statement in {**FEED_OF_SITE, **FEED_OF_READERS}.items() if " ON history " in statement
+}
+
 _NEWEST = (
     "UPDATE track SET is_newest = (no = (SELECT no FROM track AS other WHERE other.asset_id = track.asset_id "
     "ORDER BY other.last_seen_at DESC, other.no LIMIT 1)) WHERE asset_id = {0}; "
@@ -134,7 +140,7 @@ _OF_SEVERAL = "WHEN EXISTS (SELECT 1 FROM track AS other WHERE other.asset_id = 
 
 # Only a hub has several tracks per asset, so only a hub marks the newest.
 NEWEST_TRACK = {
-    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {''.join(map(_NEWEST.format, assets))}END"
+    name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} BEGIN {''.join(map(_NEWEST.format, assets))}END"
     for name, event, assets in (
         ("track_newest_added", "INSERT ON track", ("new.asset_id",)),
         ("track_newest_read", f"UPDATE OF last_seen_at ON track {_OF_SEVERAL}", ("new.asset_id",)),
@@ -173,7 +179,7 @@ _FORGET_SITE = (
 # Triggers that drop the digest of a day when its history changes. A digest holds the site's ids of tracks and
 # locations, so a change of those drops it, too.
 DIGESTS = {
-    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body}END"
+    name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} BEGIN {body}END"
     for name, event, body in (
         ("digest_stay_added", "INSERT ON history", _FORGET["new"]),
         ("digest_stay_changed", "UPDATE ON history", _FORGET["old"] + _FORGET["new"]),
@@ -201,8 +207,8 @@ _FORGET_COPY_OF_HUB = f"DELETE FROM copy_digest WHERE range = {{0}}.remote_id >>
 
 # Triggers that drop the digest of a range when an asset, its tags or its home change, at a hub and at a site.
 COPY_DIGESTS = {
-    f"copy_{table}_{verb}": f"CREATE TRIGGER IF NOT EXISTS copy_{table}_{verb} AFTER {event} ON {table} {when}BEGIN "
-    f"{''.join(body.format(row) for row in rows)}END"
+    f"copy_{table}_{verb}": f"CREATE TRIGGER IF NOT EXISTS main.copy_{table}_{verb} AFTER {event} ON {table} {when}"
+    f"BEGIN {''.join(body.format(row) for row in rows)}END"
     for table, body, when_of in (
         ("asset", _FORGET_COPY.replace("{0}", "{0}.id"), ""),
         ("tag", _FORGET_COPY.replace("{0}", "{0}.asset_id"), "{0}.asset_id IS NOT NULL"),
@@ -285,7 +291,7 @@ _OLD_NEXT, _OLD_BEFORE, _OLD_SIDES = _past("old")
 # Keep the stays of `past_stay`. A stay ends where the next row of its track begins,
 # so a row also changes the stay before.
 PAST_STAYS = {
-    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body}END"
+    name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} BEGIN {body}END"
     for name, event, body in (
         (
             "past_stay_added",
@@ -471,7 +477,7 @@ _EVENTS = {
 }
 
 EVENT_TRIGGERS = {
-    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} "
+    name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} "
     f"BEGIN INSERT INTO event_candidate (kind, key) VALUES ({values}); END"
     for name, (event, values) in _EVENTS.items()
 }
@@ -479,4 +485,4 @@ EVENT_TRIGGERS = {
 
 def tables_of(statement: str) -> set[str]:
     """Return the tables that a trigger of this file is on, reads or writes."""
-    return set(re.findall(r" (?:ON|INTO|FROM|UPDATE(?! O[FN])) (\w+)", statement))
+    return set(re.findall(r" (?:ON|INTO|FROM|UPDATE(?! O[FN])) (\w+)(?![\w.])", statement))
