@@ -129,6 +129,17 @@ def postgres_server() -> Iterator[server.Server]:
         yield running
 
 
+@pytest.fixture(params=["file", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def history(request: pytest.FixtureRequest) -> str:
+    """The database of PostgreSQL that requests read the stays from, or an empty text for the file of the box."""
+    return "" if request.param == "file" else str(request.getfixturevalue("history_url"))
+
+
+@pytest.fixture(scope="session")
+def history_url(postgres_server: server.Server) -> str:
+    return postgres_server.new_url()
+
+
 @pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A new, migrated database; the value is its data directory."""

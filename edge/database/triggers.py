@@ -126,11 +126,6 @@ FEED_OF_READERS = {
     ),
 }
 
-# Those that record changes of stays. They do not fire for stays in PostgreSQL.
-FEED_OF_STAYS = {
-    name: statement for name, statement in {**FEED_OF_SITE, **FEED_OF_READERS}.items() if " ON history " in statement
-}
-
 _NEWEST = (
     "UPDATE track SET is_newest = (no = (SELECT no FROM track AS other WHERE other.asset_id = track.asset_id "
     "ORDER BY other.last_seen_at DESC, other.no LIMIT 1)) WHERE asset_id = {0}; "
@@ -388,7 +383,7 @@ _LOAD_ENDS = {
 }  # fmt: skip
 
 EPCIS_TRIGGERS = {
-    name: f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {event} BEGIN {body}END"
+    name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} BEGIN {body}END"
     for name, event, body in (
         ("epcis_stay_added", "INSERT ON history", _NEW_STAY.noted(_IS_FIRST_STAY)),
         (
@@ -480,6 +475,14 @@ EVENT_TRIGGERS = {
     name: f"CREATE TRIGGER IF NOT EXISTS main.{name} AFTER {event} "
     f"BEGIN INSERT INTO event_candidate (kind, key) VALUES ({values}); END"
     for name, (event, values) in _EVENTS.items()
+}
+
+
+# Those that record changes of stays: for the feed, webhooks and events. A move of the stays to PostgreSQL is none.
+OF_STAYS = {
+    name: statement
+    for name, statement in {**FEED_OF_SITE, **FEED_OF_READERS, **EPCIS_TRIGGERS, **EVENT_TRIGGERS}.items()
+    if " ON history " in statement.partition(" BEGIN ")[0] + " "
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from edge.database.connection import execute, reading
 from edge.epcis import query
+from edge.epcis.lent_stays import lending_at
 from edge.epcis.query import Found
 
 _MILLISECOND = 1_000
@@ -30,10 +31,15 @@ def inside_of_doors(found: Iterable[Found]) -> dict[int, int | None]:
     return {door: row[0] for door in doors for row in execute(sql, (door,))}
 
 
-def _found_at(organization_id: int, asset_id: int, at: int) -> Iterator[Found]:
+def _found_at(organization_id: int, asset_id: int, at: int) -> list[Found]:
     until = at + _MILLISECOND - 1
+    found = query.stays_at(organization_id, asset_id, at, until + 1)
+    with lending_at(lambda: [(asset_id, at)]):
+        return found + [one for one in _others_at(organization_id, asset_id, at, until) if at <= one.at <= until]
+
+
+def _others_at(organization_id: int, asset_id: int, at: int, until: int) -> Iterator[Found]:
     span = {"asset": asset_id, "at": at, "until": until}
-    yield from query.stays_at(organization_id, asset_id, at, until + 1)
     for rows, select, where in (
         (query.undone_rows, query.SELECT_UNDONE, "s.asset_id = :asset AND s.observed_at BETWEEN :at AND :until"),
         (query.passage_rows, f"{query.SELECT_PASSAGES} WHERE", "asset_id = :asset AND at BETWEEN :at AND :until"),
@@ -45,4 +51,4 @@ def _found_at(organization_id: int, asset_id: int, at: int) -> Iterator[Found]:
         (query.withdrawn_rows, f"{query.SELECT_WITHDRAWN} WHERE", "w.asset_id = :asset AND w.at = :at"),
     ):
         stored = execute(f"{select} {where}", span).fetchall()
-        yield from (one for _, group in rows(organization_id, stored) for one in group if at <= one.at <= until)
+        yield from (one for _, group in rows(organization_id, stored) for one in group)

@@ -17,11 +17,14 @@ from edge.database.connection import are_people_hidden, execute, reading
 from edge.doors.passage_rule import Direction
 from edge.epcis import places
 from edge.epcis.event_ids import event_id
+from edge.epcis.lent_stays import lending_at
 from edge.epcis.names import Names
 from edge.tracking import history_engine
 from edge.tracking.shown_positions import is_asset_shown
 
 MOST_EXAMINED = 2_000  # rows, or tracks without rows
+LONGEST_PERIOD = 7 * clock.DAY  # that is looked up in PostgreSQL by time
+MOST_OF_PERIOD = 10_000  # stays of such a period
 Event = dict[str, Any]
 _EVER = 1 << 61
 ERROR_REASON = "did_not_occur"
@@ -70,13 +73,15 @@ class Found(NamedTuple):
 Key = tuple[int, ...]
 Place = tuple[int, Key]  # source, key of its last row
 _Rows = list[tuple[Key, list[Found]]]
+_StayKey = tuple[int, int, int]  # track, begin, number
+_Track = tuple[int, int, int, bool]  # number, organization, asset, is a person
+_SELECT_TRACKS = "SELECT no, organization_id, asset_id, is_person FROM track WHERE"
 
 
 def page(
     organization_id: int, query: Query, names: Names, zone: ZoneInfo, place: Place | None, limit: int
 ) -> tuple[list[Event], Place | None]:
-    """Return the next events, and the place from which to go on; None at the end."""
-    history_engine.check_feed()
+    """Return the next events, and the place from which to go on; None at the end. Raises HistoryUnavailable."""
     source, key = place or (0, ())
     events: list[Event] = []
     examined = 0
@@ -101,7 +106,6 @@ def page(
 
 def walk(organization_id: int, query: Query) -> Iterator[tuple[list[Found], int]]:
     """Yield all events that match, part by part with the number of rows that were examined, without `event_ids`."""
-    history_engine.check_feed()
     known_places = places.all_of(organization_id)
     for source in _SOURCES:
         key: Key = ()
@@ -229,23 +233,66 @@ def _stays(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
     if not _is_in(query.types, "ObjectEvent") or query.has_error is True or query.parents is not None:
         return [], 0, ()
     track, at, seq = key or (-1, -_EVER, -1)
+    start = (track, at, seq)
+    in_period = _rows_of_period(query, start)
+    if in_period is None:
+        tracks = _next_tracks(query, start[0])
+        following: Key = (tracks[-1][0] + 1, -_EVER, -1) if len(tracks) == MOST_EXAMINED else ()
+    else:
+        tracks = _tracks_numbered({row[0] for row in in_period})
+        following = in_period[-1][:3] if len(in_period) == MOST_EXAMINED else ()
+    shown = {
+        no: asset_id
+        for no, owner, asset_id, is_person in tracks
+        if owner == organization_id and not (is_person and are_people_hidden())
+    }
+
+    def stored() -> Sequence[tuple[Any, ...]]:
+        if in_period is not None:
+            return in_period
+        return history_engine.lent_rows.of_tracks(list(shown), start, MOST_EXAMINED, query.since, query.until)
+
+    with history_engine.lending(stored):
+        rows = _rows_of_tracks(shown, query, start)
+    if len(rows) >= MOST_EXAMINED:
+        following = rows[-1][0]
+    return rows, len(rows) + len(tracks), following
+
+
+def _next_tracks(query: Query, number: int) -> list[_Track]:
+    """Return the next tracks from a number on."""
     assets = _assets_of(query)
     if assets is None:
-        tracks = execute(
-            "SELECT no, organization_id, asset_id, is_person FROM track WHERE no >= ? ORDER BY no LIMIT ?",
-            (track, MOST_EXAMINED),
-        ).fetchall()
-    else:
-        tracks = execute(
-            "SELECT no, organization_id, asset_id, is_person FROM track WHERE asset_id IN "
-            "(SELECT value FROM json_each(?)) AND no >= ? ORDER BY no LIMIT ?",
-            (json.dumps(assets), track, MOST_EXAMINED),
-        ).fetchall()
+        return execute(f"{_SELECT_TRACKS} no >= ? ORDER BY no LIMIT ?", (number, MOST_EXAMINED)).fetchall()
+    return execute(
+        f"{_SELECT_TRACKS} asset_id IN (SELECT value FROM json_each(?)) AND no >= ? ORDER BY no LIMIT ?",
+        (json.dumps(assets), number, MOST_EXAMINED),
+    ).fetchall()
+
+
+def _tracks_numbered(numbers: Collection[int]) -> list[_Track]:
+    sql = f"{_SELECT_TRACKS} no IN (SELECT value FROM json_each(?)) ORDER BY no"
+    return execute(sql, (json.dumps(list(numbers)),)).fetchall()
+
+
+def _rows_of_period(query: Query, after: _StayKey) -> list[tuple[Any, ...]] | None:
+    """Return the next rows by key of a short period with few stays, from PostgreSQL, which has an index for that.
+
+    Otherwise return None: then all tracks are examined one after the other.
+    """
+    if not history_engine.is_remote() or _assets_of(query) is not None:
+        return None
+    if min(query.until, clock.now() + clock.DAY) - query.since > LONGEST_PERIOD:
+        return None
+    rows = history_engine.lent_rows.of_short_period(query.since, query.until, MOST_OF_PERIOD)
+    return None if rows is None else sorted(row for row in rows if row[:3] > after)[:MOST_EXAMINED]
+
+
+def _rows_of_tracks(shown: Mapping[int, int], query: Query, start: _StayKey) -> _Rows:
+    """Return the next stays of these tracks (with their assets). With PostgreSQL, of the rows that are lent."""
     rows: _Rows = []
-    for no, owner, asset_id, is_person in tracks:
-        if owner != organization_id or (is_person and are_people_hidden()):
-            continue
-        after = (at, seq) if no == track else (-_EVER, -1)
+    for no, asset_id in shown.items():
+        after = start[1:] if no == start[0] else (-_EVER, -1)
         stored = execute(
             "SELECT h.observed_at, h.seq, h.delay, s.location_id FROM history h JOIN source s ON s.no = h.source_no "
             "WHERE h.position_no = ? AND (h.observed_at, h.seq) > (?, ?) AND h.observed_at >= ? AND h.observed_at < ? "
@@ -257,14 +304,12 @@ def _stays(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
             for began, number, delay, place in stored
         ]
         if len(rows) >= MOST_EXAMINED:
-            return rows, len(rows), rows[-1][0]
-    following = (tracks[-1][0] + 1, -_EVER, -1) if len(tracks) == MOST_EXAMINED else ()
-    return rows, len(rows) + len(tracks), following
+            break
+    return rows
 
 
 def stays_at(organization_id: int, asset_id: int, since: int, until: int) -> list[Found]:
     """Return the stays of an asset that began from `since` and before `until`."""
-    history_engine.check_feed()
     rows, _, _ = _stays(organization_id, Query(assets={asset_id}, since=since, until=until), ())
     return [one for _, group in rows for one in group]
 
@@ -274,10 +319,10 @@ def _undone_scans(organization_id: int, query: Query, key: Key) -> tuple[_Rows, 
     if not _is_in(query.types, "ObjectEvent") or query.has_error is False or query.parents is not None:
         return [], 0, ()
     one_of, asset_ids = _one_of(query, "s.asset_id")
-    stored = execute(
-        f"{SELECT_UNDONE} {one_of} (s.asset_id, s.observed_at) > (?, ?) ORDER BY s.asset_id, s.observed_at LIMIT ?",
-        (*asset_ids, *(key or (-1, -_EVER)), MOST_EXAMINED),
-    ).fetchall()
+    page = f"{one_of} (s.asset_id, s.observed_at) > (?, ?) ORDER BY s.asset_id, s.observed_at LIMIT ?"
+    values = (*asset_ids, *(key or (-1, -_EVER)), MOST_EXAMINED)
+    with lending_at(lambda: (row[:2] for row in execute(f"{_MOMENTS_OF_SCANS} {page}", values) if row[2])):
+        stored = execute(f"{SELECT_UNDONE} {page}", values).fetchall()
     is_full = len(stored) == MOST_EXAMINED
     if is_full and stored[0][:2] != stored[-1][:2]:  # scans of one moment are not divided
         stored = [row for row in stored if row[:2] != stored[-1][:2]]
@@ -296,6 +341,11 @@ SELECT_UNDONE = (
     f"AND {is_asset_shown('s.asset_id')} "
     f"AND NOT {_IS_STAY.format(asset='s.asset_id', at='s.observed_at', place='s.location_id')} "
     "FROM handheld_scan s WHERE s.asset_id IS NOT NULL AND"
+)
+
+
+_MOMENTS_OF_SCANS = (
+    "SELECT s.asset_id, s.observed_at, s.undone_at IS NOT NULL FROM handheld_scan s WHERE s.asset_id IS NOT NULL AND"
 )
 
 
@@ -388,10 +438,11 @@ def _withdrawn(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int
         return [], 0, ()
     one_of, asset_ids = _one_of(query, "w.asset_id") if query.any_assets is None else ("", ())
     number = "+w.no" if one_of else "w.no"
-    stored = execute(
-        f"{SELECT_WITHDRAWN} WHERE {one_of} {number} > ? ORDER BY w.no LIMIT ?",
-        (*asset_ids, *(key or (0,)), MOST_EXAMINED),
-    ).fetchall()
+    page = f"{one_of} {number} > ? ORDER BY w.no LIMIT ?"
+    values = (*asset_ids, *(key or (0,)), MOST_EXAMINED)
+    moments = f"SELECT w.asset_id, w.at, w.kind FROM epcis_withdrawn w WHERE {page}"
+    with lending_at(lambda: (row[:2] for row in execute(moments, values) if row[2] == 1)):  # stays
+        stored = execute(f"{SELECT_WITHDRAWN} WHERE {page}", values).fetchall()
     rows = withdrawn_rows(organization_id, stored)
     return rows, len(stored), (stored[-1][0],) if len(stored) == MOST_EXAMINED else ()
 

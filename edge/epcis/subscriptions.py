@@ -42,7 +42,7 @@ class Subscriptions:
 def body(destination: Destination, event: Event | None, base: str, zone: ZoneInfo) -> bytes | None:
     """Return the document for an event, or None if there is nothing to send. `base` is the address of this box.
 
-    Without an event, the document is a test.
+    Without an event, the document is a test. Raises HistoryUnavailable.
     """
     if event is None:
         return json_text.encode(query_document([], clock.now(), destination.name))

@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from edge import clock
+from edge.errors import HistoryUnavailable
 from edge.events import log, progress, retry_schedule
 from edge.events.destinations import Destination
 from edge.events.log import Event
@@ -105,6 +106,8 @@ class Round:
 
     def _try_again(self, retry: Retry, event: Event) -> None:
         message = self._message(event)
+        if self._is_over:
+            return
         outcome = self._send(message, is_new=False) if message else None
         if outcome is None or outcome.result is Result.DELIVERED:
             del self._set_aside[retry.seq]
@@ -133,6 +136,8 @@ class Round:
             if self._must_end():
                 return True
             message = self._message(event)
+            if self._is_over:
+                return False
             if message and not self._take(event, message):
                 return False
             self.seq = event.seq
@@ -141,9 +146,18 @@ class Round:
         return len(events) == MOST_EVENTS
 
     def _message(self, event: Event) -> Message | None:
-        """Return what to send, or None if the filter excludes the event or there is nothing to say about it."""
+        """Return what to send, or None if the filter excludes the event or there is nothing to say about it.
+
+        The round is over if the history is needed for it and cannot be read.
+        """
         kind = self._row.event_filter.kind_of(event)
-        body = self._make_body(self._row, event, kind) if kind else None
+        try:
+            body = self._make_body(self._row, event, kind) if kind else None
+        except HistoryUnavailable as error:
+            self._is_over = True
+            self._error = str(error)
+            self._next_try_at = clock.now() + error.retry_after_seconds * clock.SECOND
+            return None
         return Message(event.id, kind, event.data, body) if kind and body else None
 
     def _take(self, event: Event, message: Message) -> bool:

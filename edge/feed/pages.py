@@ -15,10 +15,11 @@ from edge.feed.cursors import Cursor, Place, Reader
 from edge.feed.rows import Line, Scope
 from edge.sync.store import change_feed, outgoing
 from edge.sync.store.change_feed import Change, Kind
-from edge.tracking import history_engine, tracked_people
+from edge.tracking import tracked_people
 
 MOST_CHANGES = 1_000
 MOST_ROWS = 2_000  # of stays, in one page
+TRACKS_AT_ONCE = 20  # that are sent again, in one query of PostgreSQL
 MOST_METADATA = 4 << 20  # bytes of metadata and tags; at least one record
 TABLES = ("site", "location", "door", "asset", "stay", "passage")  # in the order of the copy
 _RECORDS = {Kind.ASSET: "asset", Kind.LOCATION: "location"}
@@ -38,15 +39,13 @@ class Page(NamedTuple):
 
 def first_page(organization_id: int, api_key_id: str, site_no: int | None) -> Page:
     """Begin a copy. The first line tells the reader to delete its rows."""
-    history_engine.check_feed()
     reader, cursor = cursors.begin(organization_id, api_key_id, site_no)
     page = _copied(reader, cursor._replace(place=_FIRST))
     return page._replace(lines=[{"op": "reset"}, *page.lines])
 
 
 def next_page(organization_id: int, cursor: Cursor) -> Page:
-    """Return the page after a cursor. Raises cursors.Gone."""
-    history_engine.check_feed()
+    """Return the page after a cursor. Raises cursors.Gone, or HistoryUnavailable while the stays cannot be read."""
     reader = cursors.resume(organization_id, cursor)
     if cursor.place is None:
         return _changed(reader, cursor)
@@ -113,8 +112,8 @@ def _copied_stays(scope: Scope, key: tuple[int, int, int]) -> tuple[list[Line], 
     ]
     known = rows.tracks(scope, numbers)
     lines: list[Line] = []
-    for number in numbers:
-        if number in known:
+    with rows.lending_after(known, key, MOST_ROWS):
+        for number in sorted(known):
             after = (at, seq) if number == track else _BEGIN[1:]
             more, last = rows.stays_after(known, number, *after, limit=MOST_ROWS - len(lines))
             lines += more
@@ -193,19 +192,9 @@ def _lines(scope: Scope, due: Sequence[Change], number: int) -> tuple[list[Line]
         changed.add(change, scope.organization_id)
     whole = list(dict.fromkeys(track for _, track in changed.whole_tracks))
     known = rows.tracks(scope, {*(track for track, _ in changed.instants), *whole})
-    of_tracks: list[Line] = []
-    rest = None
-    for track in whole:
-        if track not in known:
-            continue
-        of_tracks.append(rows.delete("stay", track=track))
-        more, last = rows.stays_after(known, track, *_BEGIN[1:], limit=MOST_ROWS - len(of_tracks) + 1)
-        of_tracks += more
-        if last is not None and len(of_tracks) > MOST_ROWS:
-            seq = next(seq for seq, one in changed.whole_tracks if one == track)
-            rest, number = Place(_INSIDE_TRACK, (track, last[1], last[2])), seq - 1
-            break
+    of_tracks, rest = _whole_tracks(known, [track for track in whole if track in known])
     if rest is not None:
+        number = next(seq for seq, one in changed.whole_tracks if one == rest.key[0]) - 1
         before = [change for change in due if change.seq <= number]
         finished, _, _ = _lines(scope, before, number)
         # Later changes follow with the next pages; this track goes on from its place.
@@ -227,6 +216,21 @@ def _lines(scope: Scope, due: Sequence[Change], number: int) -> tuple[list[Line]
     )
 
 
+def _whole_tracks(known: dict[int, rows.Track], whole: Sequence[int]) -> tuple[list[Line], Place | None]:
+    """Return the lines of these tracks, and the place inside the one that does not fit into the page."""
+    lines: list[Line] = []
+    for at in range(0, len(whole), TRACKS_AT_ONCE):
+        group = whole[at : at + TRACKS_AT_ONCE]
+        with rows.lending_oldest(known, group, MOST_ROWS + 1):
+            for track in group:
+                lines.append(rows.delete("stay", track=track))
+                more, last = rows.stays_after(known, track, *_BEGIN[1:], limit=MOST_ROWS - len(lines) + 1)
+                lines += more
+                if last is not None and len(lines) > MOST_ROWS:
+                    return lines, Place(_INSIDE_TRACK, (track, last[1], last[2]))
+    return lines, None
+
+
 def _from(lines: list[Line], track: int) -> list[Line]:
     """Return the lines of the last track only."""
     first = next(at for at, line in enumerate(lines) if line.get("key") == {"track": track})
@@ -238,7 +242,8 @@ def _continued(reader: Reader, cursor: Cursor, place: Place) -> Page:
     with reading():
         track, at, seq = place.key
         known = rows.tracks(_scope(reader), [track])
-        lines, last = rows.stays_after(known, track, at, seq, MOST_ROWS) if track in known else ([], None)
+        with rows.lending_after(known, place.key, MOST_ROWS):
+            lines, last = rows.stays_after(known, track, at, seq, MOST_ROWS) if track in known else ([], None)
         due = change_feed.after(cursor.number, 1)
     if last is not None and len(lines) >= MOST_ROWS:
         return Page(lines, cursor._replace(place=Place(_INSIDE_TRACK, (track, last[1], last[2]))), True)

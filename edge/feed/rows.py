@@ -6,11 +6,13 @@ same changes applied again do no harm.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from edge import clock
 from edge.database.connection import execute
+from edge.tracking import history_engine
 from edge.validation import json_text
 
 DIRECTIONS = ("unknown", "in", "out", "turned back", "withdrawn")
@@ -181,19 +183,8 @@ def stays_at(known: dict[int, Track], instants: Collection[tuple[int, int]]) -> 
     The stay before is included, because it ends, or lasts again, if its next one comes or goes.
     """
     shown = [[track, at] for track, at in sorted(instants) if track in known and not known[track][3]]
-    before = execute(
-        "SELECT k.value ->> 0, (SELECT max(observed_at) FROM history WHERE position_no = k.value ->> 0 "
-        "AND observed_at < k.value ->> 1) FROM json_each(?) k",
-        (json_text.text(shown),),
-    )
-    earlier = [[track, at] for track, at in before if at is not None]
-    chosen = sorted({(track, at) for track, at in (*shown, *earlier)})
-    rows = execute(
-        f"SELECT {_STAY} FROM json_each(?) k CROSS JOIN history h "
-        "ON h.position_no = k.value ->> 0 AND h.observed_at = k.value ->> 1 "
-        "JOIN source s ON s.no = h.source_no ORDER BY h.position_no, h.observed_at, h.seq",
-        (json_text.text(chosen),),
-    ).fetchall()
+    with history_engine.lending(lambda: history_engine.lent_rows.around(shown)):
+        rows = _rows_at(shown)
     present = {(row[0], row[1]) for row in rows}
     horizon = _horizon()
     lines = [
@@ -204,10 +195,43 @@ def stays_at(known: dict[int, Track], instants: Collection[tuple[int, int]]) -> 
     return [*lines, *(_stay(known, row) for row in rows)]
 
 
+def _rows_at(shown: Sequence[Sequence[int]]) -> list[StayRow]:
+    """Return the rows that began at these instants, and at the instant before each."""
+    before = execute(
+        "SELECT k.value ->> 0, (SELECT max(observed_at) FROM history WHERE position_no = k.value ->> 0 "
+        "AND observed_at < k.value ->> 1) FROM json_each(?) k",
+        (json_text.text(shown),),
+    )
+    earlier = [[track, at] for track, at in before if at is not None]
+    chosen = sorted({(track, at) for track, at in (*shown, *earlier)})
+    return execute(
+        f"SELECT {_STAY} FROM json_each(?) k CROSS JOIN history h "
+        "ON h.position_no = k.value ->> 0 AND h.observed_at = k.value ->> 1 "
+        "JOIN source s ON s.no = h.source_no ORDER BY h.position_no, h.observed_at, h.seq",
+        (json_text.text(chosen),),
+    ).fetchall()
+
+
+def _shown(known: dict[int, Track]) -> list[int]:
+    return sorted(no for no, (_, _, _, is_hidden) in known.items() if not is_hidden)
+
+
+def lending_after(known: dict[int, Track], after: tuple[int, int, int], limit: int) -> AbstractContextManager[None]:
+    """Let `stays_after` return the next rows of these tracks by key, at most `limit` in all."""
+    # One more, which says whether the last one is the newest of its track.
+    return history_engine.lending(lambda: history_engine.lent_rows.of_tracks(_shown(known), after, limit + 1))
+
+
+def lending_oldest(known: dict[int, Track], tracks: Collection[int], most: int) -> AbstractContextManager[None]:
+    """Let `stays_after` return the oldest rows of each of these tracks, at most `most` of each."""
+    shown = {no: known[no] for no in tracks}
+    return history_engine.lending(lambda: history_engine.lent_rows.oldest(_shown(shown), most + 1))
+
+
 def stays_after(
     known: dict[int, Track], track: int, at: int, seq: int, limit: int
 ) -> tuple[list[Line], StayRow | None]:
-    """Return the next stays of a track, and the last row."""
+    """Return the next stays of a track, and the last row. With PostgreSQL, of the rows that are lent."""
     if known[track][3]:
         return [], None
     rows = execute(

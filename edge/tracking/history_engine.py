@@ -23,10 +23,6 @@ NO_OWN_READS = (
     "This hub keeps its history in PostgreSQL and takes no reads or scans of its own: let a site read them, or empty "
     "hub.history"
 )
-NO_FEED = (
-    "This hub keeps its history in PostgreSQL, so read it there, or from the sites: the open feed and EPCIS are "
-    "available on boxes with their history in their own database"
-)
 _url = ""
 
 
@@ -97,12 +93,6 @@ def check_own_reads() -> None:
     """Raise Conflict if this machine may not record reads."""
     if _url:
         raise Conflict(NO_OWN_READS)
-
-
-def check_feed() -> None:
-    """Raise Conflict if the open feed and EPCIS cannot read the stays."""
-    if _url:
-        raise Conflict(NO_FEED)
 
 
 def shown_url(url: str) -> str:

@@ -26,6 +26,7 @@ def drop_repeated_rows(site_no: int, other_no: int, limit: int) -> int:
             with history_engine.lent_rows.lent(history_engine.lent_rows.newest([no], 1)):
                 _keep_rest(no)
             set_row_counts({no: left})
+            execute(_SEND_AGAIN, (no,))
         else:
             execute(_DROP_REPEATED, (no, other))
             if _keep_rest(no):
@@ -58,6 +59,8 @@ def _repeated_rows(no: int, other: int) -> list[tuple[int, int]]:
     return [(at, seq) for track, at, seq, _, source, *_ in rows if track == no and (at, seq, origins[source]) in theirs]
 
 
+# The whole track, because rows that were deleted before a crash cannot be named any more.
+_SEND_AGAIN = "INSERT INTO change (kind, a) SELECT 11, ? WHERE EXISTS (SELECT 1 FROM feed)"
 _DROP_REPEATED = """
 DELETE FROM history WHERE position_no = ?1 AND EXISTS (
     SELECT 1 FROM history o JOIN source s ON s.no = o.source_no JOIN source own ON own.no = history.source_no

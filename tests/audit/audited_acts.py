@@ -218,7 +218,8 @@ NOT_AUDITED = {
     },
     "programs that read the open feed, and the feed itself: reading changes nothing": {
         "change_feed.close_for_upstream", "change_feed.open_for_upstream",
-        "change_feed.close_for_readers", "change_feed.open_for_readers", "change_feed.skip", "cursors.advance",
+        "change_feed.add_stays", "change_feed.close_for_readers", "change_feed.end_cursors",
+        "change_feed.open_for_readers", "change_feed.skip", "cursors.advance",
         "cursors.begin", "cursors.forget_silent", "pages.first_page", "pages.next_page",
     },
     "reads only, but names triggers that write": {"triggers.tables_of", "detection.is_running"},

@@ -19,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import psycopg
 
@@ -27,12 +28,17 @@ from edge.audit.actors import shell
 from edge.clock import DAY, SECOND
 from edge.database.connection import close_database, execute, execute_many, writing
 from edge.database.ids import new_ids
+from edge.epcis import query
+from edge.epcis.names import Names
+from edge.epcis.query import Query
+from edge.feed import cursors, pages
+from edge.feed.cursors import Place as PlaceOfReader
 from edge.people import api_keys
 from edge.people.api_keys import SCOPES
 from edge.people.secrets import hash_secret, new_client_secret
 from edge.runtime.serve import COLLECT_AFTER
 from edge.sync import batch_format, hub
-from edge.sync.store import sites
+from edge.sync.store import change_feed, sites
 from edge.sync.store.exchange import Batch, Cursor, Origin, Patch, Stay, TrackState
 from edge.tracking import flows, history_engine, past_board, report
 from edge.tracking.past import PastFilter
@@ -267,6 +273,40 @@ def measure_reads(owner: int, data: list[SiteData]) -> None:
     timed("moves of all assets today", 500, lambda _: flows.moves_since(owner, clock.now() - DAY, 24))
 
 
+def measure_feed(owner: int) -> None:
+    """Measure pages of the open feed and of EPCIS. The feed has readers since the last batches."""
+    key = api_keys.add_key(shell(owner), "feed", list(SCOPES), hash_secret(new_client_secret()))
+    begun = pages.first_page(owner, key.id, None).cursor
+    following = [begun._replace(place=PlaceOfReader(pages.TABLES.index("stay"), (0, 0, 0)))]
+
+    def copy(_: int) -> None:
+        page = pages.next_page(owner, following.pop())
+        assert len(page.lines) == pages.MOST_ROWS
+        following.append(page.cursor)
+
+    timed(f"page of {pages.MOST_ROWS:,} stays of a first copy", 100, copy)
+    reader, cursor = cursors.begin(owner, key.id, None)
+    numbers = [change_feed.newest() - pages.MOST_CHANGES * (n + 1) for n in range(REPEATS)]
+    timed(
+        f"page of {pages.MOST_CHANGES:,} changes of stays",
+        100,
+        lambda n: pages._changed(reader, cursor._replace(number=numbers[n])),
+    )
+    now, zone = clock.now(), ZoneInfo("UTC")
+    periods = [(now - (n + 1) * DAY, clock.HOUR // 4) for n in range(REPEATS)]
+    questions = {
+        "EPCIS, first page of all": [Query() for _ in range(REPEATS)],
+        "EPCIS, first page of a quarter of an hour": [Query(since=at, until=at + length) for at, length in periods],
+        "EPCIS, first page of a month": [Query(since=at - 30 * DAY, until=at) for at, _ in periods],
+    }
+    for name, asked in questions.items():
+        timed(
+            name,
+            200,
+            lambda n, asked=asked: query.page(owner, asked[n], Names(owner, "http://hub"), zone, None, 30),
+        )
+
+
 def measure_size(url: str) -> None:
     with closing(psycopg.connect(url)) as connection:
         size, heap = connection.execute(
@@ -309,6 +349,14 @@ def measure(folder: Path, server: Server, rows: int, new: int) -> None:
                 "of PostgreSQL",
                 flush=True,
             )
+        change_feed.open_for_readers()
+        read = ingest(server, made.organization_id, senders, new)
+        print(
+            f"with readers of the open feed: {read.hub * 1e6:.0f} us of the hub, {read.server * 1e6:.0f} us of "
+            "PostgreSQL",
+            flush=True,
+        )
+        measure_feed(made.organization_id)
         few = ingest(server, made.organization_id, senders, SITES * 20, moves=2)
         print(
             f"a batch of 2 moves: {few.seconds * 2000:.1f} ms; processor time: {few.hub * 2000:.1f} ms of the hub, "

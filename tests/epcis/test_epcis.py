@@ -28,6 +28,7 @@ from edge.tracking.tracked_people import PeopleSetting
 from edge.validation import times
 from tests.conftest import Cast
 from tests.feed.test_feed import EPOCH, GAP, HOUR, Box, Day, box_of
+from tests.tracking.postgres.copies import copied_stays
 
 PALLET = "https://id.gs1.org/00/095211411234567892"
 DOCK = "https://id.gs1.org/414/9521141123454/254/DOCK1"
@@ -59,8 +60,8 @@ class Site(Day):
 
 
 @pytest.fixture
-def box(cast: Cast) -> Box:
-    return box_of(cast.acme, api_keys.SCOPES)
+def box(cast: Cast, history: str) -> Box:
+    return box_of(cast.acme, api_keys.SCOPES)._replace(history=history)
 
 
 @pytest.fixture
@@ -69,7 +70,8 @@ def site(box: Box) -> Site:
 
 
 def ask(box: Box, headers: dict[str, str] | None = None, **filters: str) -> Any:
-    return box.client.get("/epcis/events", query_string=filters, headers={**box.headers, **(headers or {})})
+    with copied_stays(box.history):
+        return box.client.get("/epcis/events", query_string=filters, headers={**box.headers, **(headers or {})})
 
 
 def events(box: Box, **filters: str) -> list[dict[str, Any]]:
@@ -229,6 +231,26 @@ def test_pages_have_each_event_once(
     found = list(pages(box, perPage=per_page))
     assert [event for page in found for event in page] == expected
     assert max(map(len, found)) <= int(per_page)
+
+
+def test_a_short_period_with_few_stays_is_looked_up_by_time(
+    box: Box, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With PostgreSQL. The events and their order are those of the tracks."""
+    for hour in range(9):
+        site.see(hour % 3, hour % 2, hour)
+    period = {"GE_eventTime": "2023-11-14T23:13:20Z", "LT_eventTime": "2023-11-15T05:13:20Z"}
+    monkeypatch.setattr(query, "MOST_OF_PERIOD", 5)
+    by_track = events(box, **period)
+    assert len(by_track) == 6
+    monkeypatch.setattr(query, "MOST_OF_PERIOD", 6)
+    for examined in (1, 2, 6, 7):
+        monkeypatch.setattr(query, "MOST_EXAMINED", examined)
+        found = list(pages(box, **period, perPage="2"))
+        assert [event for page in found for event in page] == by_track
+    monkeypatch.setattr(query, "LONGEST_PERIOD", 1 << 63)
+    monkeypatch.setattr(query, "MOST_OF_PERIOD", 99)
+    assert len(events(box)) == 9
 
 
 def test_urns_on_request(box: Box, site: Site) -> None:

@@ -16,7 +16,7 @@ from edge.epcis import changes, moments, query, subscriptions
 from edge.epcis.names import Names
 from edge.epcis.query import Query
 from edge.epcis.subscriptions import Subscriptions
-from edge.errors import Invalid
+from edge.errors import HistoryUnavailable, Invalid
 from edge.events import destinations, detection
 from edge.events.delivery import Message, Outcome, Result, Round
 from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
@@ -33,6 +33,7 @@ from tests.conftest import Cast
 from tests.epcis.test_epcis import Site, events
 from tests.events.receiver import receiving
 from tests.feed.test_feed import EPOCH, GAP, Box, box_of
+from tests.tracking.postgres.copies import copied_stays
 
 BASE = "http://localhost"
 UTC = ZoneInfo("UTC")
@@ -70,8 +71,20 @@ class Receiver:
 
 
 @pytest.fixture
-def box(cast: Cast) -> Box:
-    return box_of(cast.acme, api_keys.SCOPES)
+def box(cast: Cast, history: str) -> Box:
+    return box_of(cast.acme, api_keys.SCOPES)._replace(history=history)
+
+
+@pytest.fixture(autouse=True)
+def _read_there(history: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make bodies from the stays in PostgreSQL, too."""
+    make = subscriptions.body
+
+    def body(*values: Any) -> bytes | None:
+        with copied_stays(history):
+            return make(*values)
+
+    monkeypatch.setattr(subscriptions, "body", body)
 
 
 @pytest.fixture
@@ -169,6 +182,30 @@ def test_each_attempt_has_the_same_body(site: Site) -> None:
     Round(again, receiver, threading.Event(), make_body, is_note_due=True).run()
     assert len(receiver.bodies) == 2
     assert receiver.bodies[0] == receiver.bodies[1]
+
+
+def test_events_wait_while_the_history_is_away_and_are_not_repeated(site: Site) -> None:
+    add(site)
+    for hour in range(3):
+        site.see(hour, 0, hour)
+    make_events()
+    receiver, is_away = Receiver(), False
+
+    def make_body(to: Destination, event: Any, _kind: str) -> bytes | None:
+        if is_away and receiver.bodies:
+            raise HistoryUnavailable("away")
+        return subscriptions.body(to, event, BASE, UTC)
+
+    is_away = True
+    for _ in range(2):
+        [row] = destinations.list_destinations(site.organization_id)
+        Round(row, receiver, threading.Event(), make_body, is_note_due=True).run()
+        assert len(receiver.bodies) == 1
+    [row] = destinations.list_destinations(site.organization_id)
+    assert (row.last_error, row.failing_since, row.next_try_at > 0) == ("away", None, True)
+    is_away = False
+    Round(row, receiver, threading.Event(), make_body, is_note_due=True).run()
+    assert len(receiver.bodies) == 3
 
 
 def test_positions_of_people_are_not_sent(site: Site) -> None:

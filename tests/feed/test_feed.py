@@ -38,6 +38,7 @@ from edge.validation import json_text
 from tests.application import make_app
 from tests.conftest import Cast
 from tests.manual.documents import marked
+from tests.tracking.postgres.copies import copied_stays
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -57,14 +58,16 @@ class Box(NamedTuple):
     organization_id: int
     client: FlaskClient
     headers: dict[str, str]
+    history: str = ""  # URL of a database that has a copy of the stays during each request
 
     def get(self, cursor: str = "", query: str = "") -> Any:
-        return self.client.get(f"/feed/changes?{f'cursor={cursor}' if cursor else query}", headers=self.headers)
+        with copied_stays(self.history):
+            return self.client.get(f"/feed/changes?{f'cursor={cursor}' if cursor else query}", headers=self.headers)
 
 
 @pytest.fixture
-def box(cast: Cast) -> Box:
-    return box_of(cast.acme)
+def box(cast: Cast, history: str) -> Box:
+    return box_of(cast.acme)._replace(history=history)
 
 
 def box_of(organization_id: int, scopes: tuple[str, ...] = (api_keys.FEED_SCOPE,)) -> Box:
@@ -113,7 +116,8 @@ def truth(organization_id: int, table: str, *, hides_people: bool = True) -> lis
     if table == "stay":
         numbers = [no for (no,) in execute("SELECT no FROM track WHERE organization_id = ?", owner)]
         known = rows.tracks(scope, numbers)
-        lines = [line for no in known for line in rows.stays_after(known, no, -(1 << 62), -1, -1)[0]]
+        with rows.lending_oldest(known, known, 1_000):
+            lines = [line for no in known for line in rows.stays_after(known, no, -(1 << 62), -1, -1)[0]]
     elif table == "passage":
         found = execute("SELECT no FROM passage WHERE organization_id = ?", owner)
         lines = rows.passages(scope, {no: None for (no,) in found})

@@ -16,7 +16,7 @@ from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
 
 
 @pytest.fixture
-def company(tmp_path: Path) -> tuple[Hub, SiteBox, SiteBox]:
+def company(tmp_path: Path, engine: None) -> tuple[Hub, SiteBox, SiteBox]:
     hub = Hub(tmp_path / "hub", "hub")
     sites = [SiteBox(tmp_path / code, code, hub) for code in ("BER", "HAM")]
     for site in sites:

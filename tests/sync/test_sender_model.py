@@ -355,8 +355,15 @@ def bring_to_rest(site: SiteBox) -> None:
 
 
 def live(
-    folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, *, with_mishaps: bool = False, with_moves: bool = False
+    folder: Path,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    with_mishaps: bool = False,
+    with_moves: bool = False,
+    watch: Callable[[Hub], Callable[[], None]] = lambda _: lambda: None,
 ) -> None:
+    """Live through random events. `watch` returns a function that is called from time to time, and at the end."""
     chance = random.Random(seed)
     monkeypatch.setattr("edge.sync.sender.MAX_ROWS", chance.choice([3, 10, 2000]))
     monkeypatch.setattr("edge.sync.sender.NOW_ROWS", chance.choice([2, 5000]))
@@ -376,6 +383,7 @@ def live(
             life.add()
         if chance.random() < 0.5:
             life.site.join()
+    look = watch(hub)
     for _ in range(STEPS):
         life = chance.choice(lives)
         life.step()
@@ -385,6 +393,7 @@ def live(
             moves.step(life)
         if chance.random() < 0.3 and life.site.rows("SELECT 1 FROM target"):
             one_conversation(life.site, chance, monkeypatch)
+            look()
             store_digests(life.site)
     for life, link in zip(lives, links, strict=True):
         link.is_good = True
@@ -410,6 +419,7 @@ def live(
     )
     assert wrong == []
     assert hub.rows("PRAGMA foreign_key_check") == []
+    look()
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -29,7 +29,7 @@ OF_THE_FILE = {
     "database.triggers": "notes changes of any table for sync and events",
     "operations.portable_records": "writes every table of a site to a file, and reads it back",
 }
-# These read rows in an order that the seam does not offer. With the history in PostgreSQL they are refused.
+# These read rows in an order that the seam does not offer. With the history in PostgreSQL, the rows are lent to them.
 READS_ROWS = {
     "feed.rows": "stays by the instants that the change feed names",
     "feed.pages": "tracks in the order of a copy",

@@ -8,6 +8,7 @@ harm.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -111,6 +112,26 @@ def close_for_upstream() -> None:
     for name in FEED_OF_HUB:
         execute(f"DROP TRIGGER IF EXISTS {name}")
     execute("DELETE FROM change")
+
+
+def add_stays(instants: Iterable[tuple[int, int]] | None, tracks: Iterable[int]) -> None:
+    """Record changed stays (track, begin) in PostgreSQL for the open feed, if it has readers.
+
+    If they were not noted, because the feed was opened meanwhile, all stays of the tracks are sent. Call in the
+    transaction that completes the batch.
+    """
+    if not is_open():
+        return
+    if instants is None:
+        execute_many("INSERT INTO change (kind, a) VALUES (?, ?)", [(Kind.WHOLE_TRACK, no) for no in sorted(tracks)])
+    else:
+        rows = [(Kind.STAY, track, at) for track, at in sorted(instants)]
+        execute_many("INSERT INTO change (kind, a, b) VALUES (?, ?, ?)", rows)
+
+
+def end_cursors() -> None:
+    """Let the readers of the open feed start again with a copy, since stays were lost. Call in a transaction."""
+    execute("DELETE FROM feed_mark")
 
 
 def after(seq: int, limit: int) -> list[Change]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edge.database.connection import execute, execute_many, writing
 from edge.errors import Unavailable
-from edge.sync.store import epochs, site_cursors, site_quotas, sites
+from edge.sync.store import change_feed, epochs, site_cursors, site_quotas, sites
 from edge.sync.store.exchange import Cursor
 from edge.tracking import copies, history_engine
 from edge.validation import json_text
@@ -40,6 +40,8 @@ def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int, note: 
         if history_engine.batches.lock_site(site_no) not in (None, _as_json(base)):
             _settled.discard(site_no)
             raise Unavailable("PostgreSQL has another batch of this site; try again", 1)
+        if change_feed.is_open():
+            history_engine.batches.note_instants()
         yield
         _settled.discard(site_no)
         effects = history_engine.batches.commit(site_no, _base(base), _as_json(done), horizon)
@@ -50,8 +52,8 @@ def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int, note: 
 def settle(site_no: int) -> bool:
     """Complete the last batch of a site if this hub died after PostgreSQL had committed it.
 
-    If PostgreSQL was restored from a backup and lacks batches, the site sends them again. Returns whether it has looked
-    at the site. Raises Unavailable.
+    If PostgreSQL was restored from a backup and lacks batches, the site sends them again, and readers of the open feed
+    start again. Returns whether it has looked at the site. Raises Unavailable.
     """
     if not history_engine.is_remote() or site_no in _settled:
         return False
@@ -66,6 +68,7 @@ def settle(site_no: int) -> bool:
         elif here.epoch == done.epoch and here.acked_seq > done.acked_seq:
             with writing():
                 site_cursors.move_cursor(site_no, done, 0)
+                change_feed.end_cursors()
         else:
             _forget_newer(site_no)
             note_cursor(site_no)
@@ -102,6 +105,7 @@ def _forget_newer(site_no: int) -> None:
         for track in without_rows:
             copies.remove_track(track)
         execute("DELETE FROM history_digest WHERE site_no = ?", (site_no,))
+        change_feed.end_cursors()
     unknown = {no for no in history_engine.batches.tracks_above(copies.last_number()) if not copies.is_track(no)}
     if unknown:
         history_engine.batches.drop_tracks(unknown)
@@ -125,6 +129,7 @@ def _finish(
                 (json_text.text(list(effects.more_rows)),),
             )
         site_cursors.move_cursor(site_no, done, horizon)
+        change_feed.add_stays(effects.instants, effects.more_rows)
         site_quotas.charge(site_no, sum(effects.more_rows.values()) * STAY_BYTES)
 
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from psycopg.types.json import Jsonb
 
 from edge import clock
-from edge.tracking.postgres import pool
+from edge.tracking.postgres import instants, pool
+from edge.tracking.postgres.instants import Instant
 from edge.tracking.postgres.pool import Connection, connected
 
 Key = tuple[int, int, int]  # of a row: track, observed_at, seq
@@ -28,6 +29,7 @@ class Effects(NamedTuple):
     row_counts: Mapping[int, int]  # by track, of those that were counted
     gone_tracks: Sequence[int]
     days: Sequence[int]  # with changed rows
+    instants: Collection[Instant] | None = None  # of changed rows, if they were noted for the open feed
 
 
 class Committed(NamedTuple):
@@ -50,6 +52,7 @@ class _Batch(threading.local):
         self.counted: set[int] = set()
         self.days: set[int] = set()
         self.gone: list[int] = []
+        self.instants: set[Instant] | None = None
 
 
 _batch = _Batch()
@@ -69,6 +72,11 @@ def transaction() -> Iterator[None]:
             if not connection.closed:
                 connection.rollback()
                 connection.autocommit = True
+
+
+def note_instants() -> None:
+    """Keep with this batch which rows it changes, for the open feed."""
+    _batch.instants = set()
 
 
 def _begun() -> Connection:
@@ -178,6 +186,8 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
     for track, at, _ in (*keys, *new_rows):
         _batch.more_rows[track] += 0
         _batch.days.add(at // clock.DAY)
+    if _batch.instants is not None:
+        _batch.instants = instants.more(_batch.instants, keys, new_rows)
     if keys:
         _run(_DELETE, _keys(keys))
     if new_rows:
@@ -232,8 +242,9 @@ def lock_site(site_no: int) -> list[Any] | None:
 def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effects:
     """Commit the stays with the site's cursor. Returns the work of the hub that remains."""
     connection = _begun()
-    effects = Effects(_batch.more_rows, row_counts(_batch.counted), _batch.gone, sorted(_batch.days))
+    effects = Effects(_batch.more_rows, row_counts(_batch.counted), _batch.gone, sorted(_batch.days), _batch.instants)
     more, counts = sorted(effects.more_rows.items()), sorted(effects.row_counts.items())
+    noted = [] if effects.instants is None else [instants.pack(effects.instants)]
     _run(
         "INSERT INTO site_cursor (site, base, done, horizon, effects) "
         "VALUES (%(site)s, %(base)s, %(done)s, %(horizon)s, %(effects)s) ON CONFLICT (site) DO UPDATE "
@@ -243,7 +254,7 @@ def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effe
             "base": Jsonb(base),
             "done": Jsonb(done),
             "horizon": horizon,
-            "effects": Jsonb([more, counts, effects.gone_tracks, effects.days]),
+            "effects": Jsonb([more, counts, effects.gone_tracks, effects.days, *noted]),
         },
     )
     pool.commit(connection)
@@ -261,8 +272,9 @@ def committed(site_no: int) -> Committed | None:
             {"site": site_no},
         )
         pool.commit(_begun())
-    for base, done, horizon, (more, counts, gone, days) in rows:
-        return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days))
+    for base, done, horizon, (more, counts, gone, days, *noted) in rows:
+        changed = instants.unpack(noted[0]) if noted else None
+        return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days, changed))
     return None
 
 

@@ -14,7 +14,7 @@ from edge.database.connection import execute, execute_many
 from edge.database.triggers import PAST_LEVELS, past_width
 from edge.errors import HistoryUnavailable
 from edge.memory_budget import WORK
-from edge.tracking.postgres.pool import PART, fetch, fetch_in_parts
+from edge.tracking.postgres.pool import PART, connected, fetch, fetch_in_parts
 
 Row = tuple[Any, ...]
 
@@ -143,6 +143,95 @@ ORDER BY observed_at, seq LIMIT %(limit)s
 def after(track: int, at: int, seq: int, limit: int) -> list[Row]:
     """Return the next rows of a track."""
     return fetch(_AFTER, {"track": track, "at": at, "seq": seq, "limit": limit})
+
+
+_OF_TRACKS = f"""
+SELECT {_COLUMNS} FROM stay s WHERE track = ANY(%(tracks)s) AND observed_at >= %(since)s AND observed_at < %(until)s
+  AND (track, observed_at, seq) > (%(track)s, %(at)s, %(seq)s)
+ORDER BY track, observed_at, seq LIMIT %(limit)s
+"""
+
+
+def of_tracks(
+    tracks: Sequence[int], after: tuple[int, int, int], limit: int, since: int = EARLIEST, until: int = LATEST
+) -> list[Row]:
+    """Return the next rows of these tracks that began in a period, by key: track, begin, number."""
+    if not tracks:
+        return []
+    values = {"tracks": list(tracks), "track": after[0], "at": after[1], "seq": after[2]}
+    return fetch(_OF_TRACKS, {**values, "since": since, "until": until, "limit": limit})
+
+
+# By the index of periods: others would read all stays in the order of their tracks, which is rarely faster.
+_BY_PERIOD = (
+    "SET LOCAL enable_seqscan = off",
+    "SET LOCAL enable_indexscan = off",
+    "SET LOCAL max_parallel_workers_per_gather = 0",
+)
+_SHORT_PERIOD = f"""
+SELECT {_COLUMNS} FROM stay s
+WHERE to_timestamp(observed_at / 1000000.0) >= to_timestamp(%(since)s / 1000000.0)
+  AND to_timestamp(observed_at / 1000000.0) <= to_timestamp(%(until)s / 1000000.0)
+  AND observed_at >= %(since)s AND observed_at < %(until)s LIMIT %(limit)s
+"""
+_EARLIEST_TIME, _LATEST_TIME = -(10**16), 10**17  # that PostgreSQL can convert
+
+
+def of_short_period(since: int, until: int, most: int) -> list[Row] | None:
+    """Return the rows of all tracks that began in a period, in any order; None if they are more than `most`."""
+    values = {"since": max(since, _EARLIEST_TIME), "until": min(until, _LATEST_TIME), "limit": most + 1}
+    with connected() as connection, connection.transaction():
+        for setting in _BY_PERIOD:
+            connection.execute(setting.encode())
+        rows = connection.execute(_SHORT_PERIOD.encode(), values).fetchall()
+    return rows if len(rows) <= most else None
+
+
+_OLDEST = f"""
+SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
+    SELECT * FROM stay WHERE track = t.no ORDER BY observed_at, seq LIMIT %(most)s
+) s
+"""
+
+
+def oldest(tracks: Sequence[int], most: int) -> list[Row]:
+    """Return the oldest rows of each track."""
+    return fetch(_OLDEST, {"tracks": list(tracks), "most": most}) if tracks else []
+
+
+_WITHIN = f"""
+SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[], %(since)s::bigint[], %(until)s::bigint[]) AS k(track, since, until)
+CROSS JOIN LATERAL (SELECT * FROM stay WHERE track = k.track AND observed_at BETWEEN k.since AND k.until) s
+"""
+
+
+def within(ranges: Sequence[tuple[int, int, int]]) -> list[Row]:
+    """Return the rows that began in these ranges, which do not overlap: track, first time, last time."""
+    if not ranges:
+        return []
+    tracks, since, until = ([one[column] for one in ranges] for column in range(3))
+    return fetch(_WITHIN, {"tracks": tracks, "since": since, "until": until})
+
+
+# The rows at an instant, at the instant before, and the one after, which says whether they are the newest.
+_AROUND = f"""
+SELECT DISTINCT {_COLUMNS}
+FROM unnest(%(tracks)s::bigint[], %(times)s::bigint[]) AS k(track, at) CROSS JOIN LATERAL (
+    SELECT * FROM stay WHERE track = k.track AND observed_at = k.at
+    UNION ALL
+    SELECT * FROM stay WHERE track = k.track AND observed_at = (
+        SELECT observed_at FROM stay WHERE track = k.track AND observed_at < k.at ORDER BY observed_at DESC LIMIT 1)
+    UNION ALL
+    (SELECT * FROM stay WHERE track = k.track AND observed_at > k.at ORDER BY observed_at, seq LIMIT 1)
+) s
+"""
+
+
+def around(instants: Sequence[Sequence[int]]) -> list[Row]:
+    """Return the rows that began at these instants (track, time), at the instants before them, and their next rows."""
+    if not instants:
+        return []
+    return fetch(_AROUND, {"tracks": [track for track, _ in instants], "times": [at for _, at in instants]})
 
 
 _AFTER_MOMENT = f"""

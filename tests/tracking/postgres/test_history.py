@@ -10,9 +10,7 @@ import pytest
 
 from edge.config.settings import Config
 from edge.database.connection import execute
-from edge.epcis import query
 from edge.errors import Conflict, HistoryUnavailable, SetupError
-from edge.feed import pages
 from edge.memory_budget import WORK
 from edge.operations.doctor.findings import Finding, Subject
 from edge.operations.doctor.sync import history_database
@@ -106,7 +104,7 @@ def test_an_interrupted_move_continues_and_copies_what_changed_meanwhile(
     assert_equal(sites[0])
 
 
-def test_such_a_hub_takes_no_reads_of_its_own_and_has_no_feed(sites: list[SiteBox], postgres_server: Server) -> None:
+def test_such_a_hub_takes_no_reads_of_its_own(sites: list[SiteBox], postgres_server: Server) -> None:
     hub = sites[0].hub
     with hub.in_use():
         move(hub, postgres_server.new_url())
@@ -114,10 +112,6 @@ def test_such_a_hub_takes_no_reads_of_its_own_and_has_no_feed(sites: list[SiteBo
         scan = Scan(hub.organization_id, asset, place, None, None, EPOCH, EPOCH, Quality.HANDHELD)
         with pytest.raises(Conflict, match="takes no reads or scans"):
             record([scan], GAP)
-        with pytest.raises(Conflict, match="open feed and EPCIS"):
-            pages.first_page(hub.organization_id, "key", None)
-        with pytest.raises(Conflict, match="open feed and EPCIS"):
-            query.page(hub.organization_id, query.Query(), None, None, None, 5)  # type: ignore[arg-type] - refused first
 
 
 def test_retention_deletes_old_stays_but_never_the_newest(sites: list[SiteBox], postgres_server: Server) -> None:
