@@ -146,7 +146,7 @@ def remove(actor: Actor) -> None:
 @click.option(
     "--ca",
     "authority",
-    type=click.Path(exists=True, path_type=Path),
+    type=click.Path(path_type=Path),
     help="Certificate authority of that broker (PEM).",
 )
 @click.option("--insecure", is_flag=True, help="Without TLS; only for a broker on this computer, for tests.")
@@ -154,7 +154,7 @@ def remove(actor: Actor) -> None:
 def bridge(actor: Actor, url: str, user: str | None, authority: Path | None, *, insecure: bool) -> None:
     """Write the configuration by which mosquitto sends the messages of all readers to the broker at URL.
 
-    Run it again after adding readers.
+    Run it again, with the same options, after adding readers.
     """
     if _setup().config.mqtt_broker == "embedded":
         raise SetupError("The embedded broker has no bridges. Install mosquitto: see the chapter Broker of the manual")
@@ -162,6 +162,8 @@ def bridge(actor: Actor, url: str, user: str | None, authority: Path | None, *, 
     credentials = bridges.Credentials(user, _ask_secret("Password")) if user else None
     if credentials:
         bridges.check_credentials(credentials)
+    if authority:
+        bridges.check_authority(authority)
     row = bridges.write(actor, address)
     name = _bridge_file(row)
     file = _setup().config.data_dir / name
@@ -169,7 +171,7 @@ def bridge(actor: Actor, url: str, user: str | None, authority: Path | None, *, 
     for topic in bridges.topics_of(actor.organization_id)[1]:
         click.echo(f"Not bridged, because mosquitto allows no spaces: {topic}", err=True)
     click.echo(f"Wrote {file} with {len(row.topics)} topics. Install it, and again after each change of readers:\n")
-    click.echo(f"sudo install -m 600 {file} {MOSQUITTO}/conf.d/{name}")
+    click.echo(f"sudo install -o mosquitto -m 600 {file} {MOSQUITTO}/conf.d/{name}")
     click.echo("sudo systemctl restart mosquitto")
     click.echo("\nThen check it: edge doctor")
 

@@ -6,6 +6,7 @@ those for edge.
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -15,12 +16,13 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute
 from edge.database.instance import fingerprint
-from edge.errors import Invalid, NotFound
+from edge.errors import Invalid, NotFound, SetupError
 from edge.readers import readers
 from edge.validation import json_text
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 AUTHORITIES = Path("/etc/ssl/certs")  # of the system
+AUTHORITY = Path("/etc/mosquitto/ca_certificates/upstream.pem")
 MAX_CREDENTIAL = 255  # characters
 _PORTS = {"mqtts": 8883, "mqtt": 1883}
 
@@ -61,6 +63,21 @@ def check_credentials(credentials: Credentials) -> None:
         if not text or text != text.strip() or not text.isprintable() or len(text) > MAX_CREDENTIAL:
             message = f"user and password have 1 to {MAX_CREDENTIAL} printable characters, without spaces at the ends"
             raise Invalid.one("user", "invalid_value", message)
+
+
+def check_authority(file: Path) -> None:
+    """Raise SetupError unless all users of this computer may read the file. mosquitto reads it as its own user."""
+    file = file.resolve()
+    try:
+        is_readable = bool(file.stat().st_mode & stat.S_IROTH) and file.is_file()
+        is_readable = is_readable and all(folder.stat().st_mode & stat.S_IXOTH for folder in file.parents)
+    except OSError:
+        is_readable = False
+    if not is_readable:
+        raise SetupError(
+            f"{file} does not exist, or mosquitto may not read it. Copy the certificate to a folder of mosquitto: "
+            f"sudo install -m 644 CERTIFICATE {AUTHORITY}; then use --ca {AUTHORITY}"
+        )
 
 
 def topics_of(organization_id: int) -> tuple[list[str], list[str]]:

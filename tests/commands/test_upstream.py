@@ -97,7 +97,7 @@ def test_a_bridge_from_the_shell(edge: Shell, tmp_path: Path) -> None:
     assert "embedded broker has no bridges" in edge("upstream", "bridge", *url, typed="secret\n")[1]
     text = edge.ok(*broker, "upstream", "bridge", *url, typed="secret\n")
     [file] = tmp_path.glob("zz-edge-upstream-*.conf")
-    assert f"sudo install -m 600 {file} /etc/mosquitto/conf.d/{file.name}" in text
+    assert f"sudo install -o mosquitto -m 600 {file} /etc/mosquitto/conf.d/{file.name}" in text
     assert "sudo systemctl restart mosquitto" in text
     assert file.stat().st_mode & 0o777 == 0o600
     assert {"remote_password secret", "topic portal/1 out 1"} <= {*file.read_text().splitlines()}
@@ -105,3 +105,18 @@ def test_a_bridge_from_the_shell(edge: Shell, tmp_path: Path) -> None:
     text = edge.ok("upstream", "remove-bridge", "--yes")
     assert f"sudo rm /etc/mosquitto/conf.d/{file.name}" in text
     assert not file.exists()
+
+
+def test_an_authority_that_mosquitto_may_not_read(edge: Shell, tmp_path: Path) -> None:
+    """mosquitto would start, and never connect the bridge."""
+    edge.ok("reader", "add", "Portal", "--topic", "portal/1", "--format", "edge")
+    bridge = ("--set", "mqtt.broker=mqtt://127.0.0.1:1883", "upstream", "bridge", "mqtts://broker.example", "--ca")
+    private = tmp_path / "ca.pem"
+    private.write_text("certificate")
+    private.chmod(0o640)
+    for file in (private, tmp_path / "missing.pem"):
+        assert (
+            "sudo install -m 644 CERTIFICATE /etc/mosquitto/ca_certificates/upstream.pem" in edge(*bridge, str(file))[1]
+        )
+    assert not [*tmp_path.glob("zz-edge-upstream-*.conf")]
+    edge.ok(*bridge, "/etc/passwd")

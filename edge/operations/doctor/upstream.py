@@ -49,10 +49,12 @@ def _bridge(row: Bridge, state: str | None) -> Finding | None:
     if state != "1":
         return warning(
             f"the bridge to {row.url} is not connected; messages wait at this broker",
-            "check address, user and certificate: journalctl -u mosquitto; then edge upstream bridge URL again",
+            "see /var/log/mosquitto/mosquitto.log for the cause, then run edge upstream bridge again",
         )
     if missing := bridges.missing_topics(row):
-        return warning(f"not bridged to {row.url}: {some(missing)}", f"edge upstream bridge {row.url}")
+        return warning(
+            f"not bridged to {row.url}: {some(missing)}", "edge upstream bridge again, with the same options"
+        )
     return None
 
 

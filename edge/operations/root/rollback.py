@@ -26,7 +26,7 @@ from edge.operations.root.places import (
     unpin,
 )
 from edge.operations.root.programs import as_edge, fail, ignore_signals, say, works
-from edge.operations.root.service import reason
+from edge.operations.root.service import reason, save_reads
 
 
 def go_back(why: str, release: Path | None = None, *, at_boot: bool = False) -> NoReturn:
@@ -41,6 +41,7 @@ def return_to_old(release: Path | None = None, *, at_boot: bool = False) -> None
     At boot nothing may wait for the service, which starts after this.
     """
     failed, old = VENV.readlink(), noted(STATE)
+    save_reads()
     waiting = ["--no-block"] * at_boot
     # Kill a service that does not stop: the site is offline meanwhile, and no data is lost.
     if not works("timeout", "3", "systemctl", "stop", *waiting, "edge"):

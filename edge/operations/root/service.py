@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 import time
 import urllib.request
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 
-from edge.operations.root.places import EDGE, STATE
+from edge.operations.root.places import EDGE
 from edge.operations.root.programs import last_line, result
 
 PAGES = ("/healthz", "/sign-in", "/api/openapi.json")
 _HOST_OF_ALL = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104  a listening address of the settings
 _AGENT = {"User-Agent": "edge-upgrade/1"}
 _PAUSE = 0.2  # seconds
+_SAVE_PAUSE = 0.1  # seconds
+_BYTES_PER_SECOND = 20_000_000  # of the queue, for saves by a slow disk
+_QUEUE = Path("/var/lib/mosquitto/mosquitto.db")
+_SAVING = "save reads"
 
 
 def address() -> str:
@@ -57,17 +62,38 @@ def reason() -> str:
     return last_line("\n".join(line for line in log.splitlines() if not line[:1].isspace()))
 
 
-def save_broker() -> None:
-    """Let mosquitto save the waiting reads every second during a switch. They are only in its memory."""
+def save_reads() -> None:
+    """Let mosquitto save the waiting reads several times a second until this process ends.
+
+    While the service is away, they are only in the memory of mosquitto.
+    """
+    if not any(thread.name == _SAVING for thread in threading.enumerate()):
+        threading.Thread(target=_save_reads, name=_SAVING, daemon=True).start()
+
+
+def _save_reads() -> None:
     pid = 0
-    while STATE.is_file():
-        if _name_of(pid) != "mosquitto":
-            pid = int(result("systemctl", "show", "--property", "MainPID", "--value", "mosquitto").stdout or 0)
-        if pid <= 0:
-            return
+    while True:
+        pid = let_broker_save(pid)
+        time.sleep(_pause() if pid else 1)
+
+
+def let_broker_save(pid: int) -> int:
+    """Signal mosquitto, which had this process id. Returns its present one, 0 if it does not run."""
+    if _name_of(pid) != "mosquitto":
+        pid = int(result("systemctl", "show", "--property", "MainPID", "--value", "mosquitto").stdout or 0)
+    if pid:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGUSR1)
-        time.sleep(1)
+    return pid
+
+
+def _pause() -> float:
+    """Return the seconds between two saves. Each writes the whole queue, and mosquitto does nothing else meanwhile."""
+    try:
+        return _SAVE_PAUSE + _QUEUE.stat().st_size / _BYTES_PER_SECOND
+    except OSError:
+        return _SAVE_PAUSE
 
 
 def _name_of(pid: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,7 +26,7 @@ from edge.operations.root.places import (
 )
 from edge.operations.root.programs import AS_EDGE, as_edge, fail, ignore_signals, result, works
 from edge.operations.root.rollback import go_back
-from edge.operations.root.service import PAGES, address, reason, save_broker, unanswered
+from edge.operations.root.service import PAGES, address, reason, save_reads, unanswered
 from edge.operations.root.tried_release import Trial, Tried
 
 _READY_SECONDS = 45
@@ -73,7 +72,7 @@ def _prepare(tried: Tried, previous: Previous) -> None:
         go_back("the units of the release could not be installed", tried.release)
     flush()
     result(*AS_EDGE, *program_of(tried.release, "note-reads", READS))
-    threading.Thread(target=save_broker, daemon=True).start()
+    save_reads()
 
 
 def _start(release: Path, trial: Trial, base: str) -> None:

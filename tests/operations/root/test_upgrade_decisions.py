@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import http.server
+import os
 import re
 import signal
 import subprocess
@@ -28,6 +29,8 @@ from edge.operations.root import (
 )
 from edge.operations.root.places import Previous, note, noted
 from edge.operations.root.tried_release import Trial, forecast, parse_trial
+from tests.mosquitto import mosquitto
+from tests.service import wait_for
 from tests.soak import upgrades
 
 ROOT = Path(releases.__file__).parents[3]
@@ -269,3 +272,25 @@ LINES = [
 @pytest.mark.parametrize("line", sorted(set(LINES)))
 def test_a_line_at_which_drills_cut_the_power_exists(line: str) -> None:
     assert any(line in text for path in CODE.glob("*.py") for text in path.read_text("utf-8").splitlines())
+
+
+@pytest.mark.mosquitto
+def test_mosquitto_saves_waiting_reads_while_the_service_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mosquitto(tmp_path) as broker:
+        session = ["-i", "edge", "-c", "-q", "1", "-t", "dock", "-E"]
+        subprocess.run(["mosquitto_sub", "-p", str(broker.port), *session], check=True)
+        broker.publish("dock", [b"waiting"])
+        monkeypatch.setattr(
+            service, "result", lambda *words: subprocess.CompletedProcess(words, 0, f"{broker.pid}\n", "")
+        )
+        assert service.let_broker_save(0) == broker.pid
+        saved = tmp_path / "mosquitto.db"
+        wait_for(lambda: saved.exists() and b"waiting" in saved.read_bytes(), 10)
+
+
+def test_no_broker_on_this_box_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "result", lambda *words: subprocess.CompletedProcess(words, 0, "0\n", ""))
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("a process got a signal"))
+    assert service.let_broker_save(os.getpid()) == 0
