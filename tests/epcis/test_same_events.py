@@ -209,15 +209,12 @@ ACTIONS = ("read", "read", "batch", "hand", "hand", "load", "unload", "undo", "u
 MOMENTS = st.builds(
     lambda step, micros: EPOCH + step * 50 * SECOND + micros, st.integers(0, 30), st.sampled_from((0, 1, 1_500))
 )
-STEPS = st.lists(
-    st.tuples(st.sampled_from((*ACTIONS, "look", "receive")), st.integers(0, 2), st.integers(0, 2), MOMENTS),
-    max_size=30,
-)
+STEP = st.tuples(st.sampled_from((*ACTIONS, "look", "receive")), st.integers(0, 2), st.integers(0, 2), MOMENTS)
+SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+Steps = Sequence[tuple[str, int, int, int]]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(STEPS)
-def test_a_webhook_and_the_query_have_the_same_events(yard: Yard, steps: Sequence[tuple[str, int, int, int]]) -> None:
+def check(yard: Yard, steps: Steps) -> None:
     yard.begin([])
     for action, which, place, at in steps:
         if action == "look":
@@ -227,6 +224,19 @@ def test_a_webhook_and_the_query_have_the_same_events(yard: Yard, steps: Sequenc
         else:
             yard.act(action, which, place, at)
     assert_same(yard)
+
+
+@settings(SETTINGS, max_examples=60)
+@given(st.lists(STEP, max_size=30))
+def test_a_webhook_and_the_query_have_the_same_events(yard: Yard, steps: Steps) -> None:
+    check(yard, steps)
+
+
+@pytest.mark.slow
+@settings(SETTINGS, max_examples=1_000)
+@given(st.lists(STEP, min_size=6, max_size=45))
+def test_they_have_the_same_events_after_long_histories(yard: Yard, steps: Steps) -> None:
+    check(yard, steps)
 
 
 @pytest.mark.parametrize(
