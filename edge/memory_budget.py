@@ -14,6 +14,7 @@ import ctypes
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ForwardRef
 
 from edge.errors import TooLarge, Unavailable
 from edge.texts import N_
@@ -37,6 +38,18 @@ def return_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, MB)
         mallopt(_M_ARENA_MAX, 2)
+
+
+def forget_forward_references() -> None:
+    """Keep the annotations of named tuples as the texts in the source. Call once, after the imports.
+
+    `typing` compiles each of these texts into an object, which nobody uses: 2 MB for all of edge.
+    """
+    for kind in tuple.__subclasses__():
+        annotations = vars(kind).get("__annotations__", {})
+        for name, annotation in annotations.items():
+            if isinstance(annotation, ForwardRef):
+                annotations[name] = annotation.__forward_arg__
 
 
 class Budget:

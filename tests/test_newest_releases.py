@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 TESTS_OF = {
     "waitress": ["tests/server/test_server.py", "tests/server/test_workers.py", "tests/api/test_hostile.py"],
     "biip": ["tests/records/test_gs1.py"],
+    "werkzeug": ["tests/runtime/test_lean_start.py"],
     "paho-mqtt": ["tests/ingest/test_mqtt_framing.py", "tests/ingest/test_subscriber.py"],
 }
 

@@ -85,9 +85,8 @@ class EventsWorker:
         self._pace = pace
         self._epcis = epcis
         self._follower = follower
-        self._tls = ssl.create_default_context()
-        if authority_file:
-            self._tls.load_verify_locations(authority_file)
+        self._authority_file = authority_file
+        self._tls: ssl.SSLContext | None = None  # takes 1.4 MB, so it is made for the first destination
         self._stopping = threading.Event()
         self._turns = FairQueue(SENDERS - 1)
         self._busy: set[int] = set()  # destinations queued or being served
@@ -287,9 +286,17 @@ class EventsWorker:
         except SetupError as error:
             return _Unusable(str(error))
         if row.kind is DestinationKind.WEBHOOK:
-            return Webhook(row.url, secret, row.network, self._tls)
+            return Webhook(row.url, secret, row.network, self._context())
         client_id = f"edge-events-{fingerprint()}-{row.no}"
-        return Broker(row.url, secret, row.topic, row.network, self._tls, client_id)
+        return Broker(row.url, secret, row.topic, row.network, self._context(), client_id)
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            context = ssl.create_default_context()
+            if self._authority_file:
+                context.load_verify_locations(self._authority_file)
+            self._tls = context
+        return self._tls
 
     def _every(self, name: str, seconds: float, do: Callable[[], object]) -> None:
         if time.monotonic() >= self._due.get(name, 0):

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
@@ -31,6 +30,9 @@ from edge.errors import EdgeError, SetupError
 from edge.operations.files import replace_text
 from edge.operations.health import Check
 from edge.texts import N_, fill
+
+if TYPE_CHECKING:
+    import subprocess
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +107,8 @@ def forget_state(data_dir: Path) -> None:
 
 def restore_point(folder: Path, target: Path, at: int | None = None) -> None:
     """Write the database as of `at` (µs), or the newest state, to `target`. Raises SetupError."""
+    import subprocess  # a site without a continuous backup runs no other program
+
     tool = _tool()
     moment = clock.to_datetime(at) if at is not None else None
     candidates = [path for path in folders(folder) if moment is None or _began(path) <= moment]
@@ -222,6 +226,8 @@ class ContinuousBackup:
         self._target = self._choose_target()
         settings = self._data_dir / SETTINGS
         replace_text(settings, json.dumps(_settings(self._data_dir, self._target)))
+        import subprocess
+
         # Litestream must end with this process. systemd ensures that, and its sandbox forbids setpriv.
         with_us = [] if "INVOCATION_ID" in os.environ else ["setpriv", "--pdeathsig", "TERM"]
         command = [*with_us, str(_tool()), "replicate", "-config", str(settings)]
@@ -244,6 +250,8 @@ class ContinuousBackup:
         return fresh
 
     def _end(self) -> None:
+        import subprocess
+
         if self._process is None:
             return
         self._process.terminate()

@@ -24,24 +24,33 @@ class Job(NamedTuple):
 
 
 class Housekeeper:
-    """`name` is that of the thread and of the health check."""
+    """`name` is that of the thread and of the health check. `is_needed`: see `start_if_needed`."""
 
-    def __init__(self, name: str, jobs: Sequence[Job]) -> None:
+    def __init__(self, name: str, jobs: Sequence[Job], is_needed: Callable[[], bool] = lambda: True) -> None:
         self._name = name
+        self._is_needed = is_needed
+        self._is_started = False
         self._jobs = jobs
         self._faults: dict[str, str] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name)
 
     def start(self) -> None:
+        self._is_started = True
         self._thread.start()
+
+    def start_if_needed(self) -> None:
+        """Start the thread once there is something to do. It keeps a connection to the database, half a megabyte."""
+        if not self._is_started and not self._stopping.is_set() and self._is_needed():
+            self.start()
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(3)
+        if self._is_started:
+            self._thread.join(3)
 
     def check(self) -> Check:
-        if not self._thread.is_alive():
+        if self._is_started and not self._thread.is_alive():
             return Check(self._name, False, N_("its thread has stopped; restart the service"))
         faults = "; ".join(f"{name}: {fault}" for name, fault in self._faults.items())
         return Check(self._name, not faults, faults or N_("done on time"))

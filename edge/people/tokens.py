@@ -11,8 +11,6 @@ import secrets
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jwt
-
 from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor
@@ -105,6 +103,8 @@ def _access_token(environment: str, grant: refresh_tokens.Grant) -> str:
 
 
 def _sign(environment: str, claims: dict[str, Any], seconds: int) -> str:
+    import jwt  # only programs use tokens
+
     now = clock.now() // clock.SECOND
     common = {"iss": _issuer(environment), "aud": _audience(environment)}
     times = {"iat": now, "exp": now + seconds, "jti": secrets.token_hex(16)}
@@ -114,6 +114,8 @@ def _sign(environment: str, claims: dict[str, Any], seconds: int) -> str:
 @lru_cache(maxsize=4096)
 def _claims(token: str, environment: str, key: bytes) -> dict[str, Any] | None:
     """Return the claims of a token with a valid signature, else None. Cached: independent of time and database."""
+    import jwt
+
     try:
         claims = jwt.decode(
             token,

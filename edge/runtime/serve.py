@@ -16,7 +16,7 @@ from waitress.server import BaseWSGIServer, MultiSocketServer
 from edge import clock, listeners, metrics
 from edge.app import create_app
 from edge.audit import quotas
-from edge.bulk import slices
+from edge.bulk import bulk_jobs, slices
 from edge.clock import DAY, HOUR, SECOND
 from edge.config import settings
 from edge.config.live import LiveSettings
@@ -37,7 +37,7 @@ from edge.ingest.pipeline import Pipeline
 from edge.ingest.sessions import Broker
 from edge.ingest.subscriber import State, Subscriber, Use
 from edge.logs import set_up_log
-from edge.memory_budget import return_freed_memory
+from edge.memory_budget import forget_forward_references, return_freed_memory
 from edge.operations import integrity, own_health, retention, saved_quotas
 from edge.operations import metrics as stats
 from edge.operations.continuous_backup import ContinuousBackup
@@ -77,8 +77,8 @@ BROKER_SECONDS = 60.0
 QUOTAS_SECONDS = 300.0
 FAULTS_SECONDS = 60.0
 PAST_INDEX_SECONDS = 300.0
-CHANNELS_SECONDS = 1.0  # maximum delay until a first channel, output or upstream works
-BULK_SECONDS = 1.0  # maximum delay until a bulk change begins
+CHANNELS_SECONDS = 1.0  # maximum delay until a first channel, output, upstream or bulk change works
+BULK_SECONDS = 1.0  # maximum delay until a later bulk change begins
 SETTINGS_SECONDS = 1.0  # maximum delay until a change made in the shell takes effect
 STEP_PAUSE_SECONDS = 0.05
 OUTPUTS_CLIENT = "edge-outputs"
@@ -86,7 +86,7 @@ MANY_READS = 200  # sync pauses while more messages are queued
 COLLECT_AFTER = 50_000  # objects; a batch of ingest allocates half as many, almost none of them in cycles
 
 
-Notifies = ChannelsWorker | OutputsWorker | UpstreamWorker  # started when there is something to do
+Notifies = ChannelsWorker | OutputsWorker | UpstreamWorker | Housekeeper  # started when there is something to do
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -106,6 +106,7 @@ def running(config: Config) -> Iterator[str]:
     """
     set_up_log(config.log_level)
     return_freed_memory()
+    forget_forward_references()
     with ExitStack() as stack:
         stack.enter_context(hold(config.data_dir))
         integrity.check_at_start(config.data_dir, config.backup_folder)
@@ -144,6 +145,8 @@ def running(config: Config) -> Iterator[str]:
         log.info("Serving pages and API on %s", server.address)
 
         _notify_systemd(health, stack)
+        close_database()  # from here on this thread waits; the connection is opened again at the end
+        gc.collect()
         gc.freeze()  # everything allocated so far is permanent
         gc.set_threshold(COLLECT_AFTER)
         yield server.address
@@ -209,16 +212,16 @@ def _start_upkeep(
     saved_quotas.load(config.data_dir)
     stack.callback(saved_quotas.save, config.data_dir)
     faults = Job("faults", FAULTS_SECONDS, lambda _: _record_faults(config, health))
-    housekeeper = Housekeeper("housekeeping", [*_jobs(live, subscriber, notifiers), faults])
+    # In its own thread, because a job takes seconds to minutes. It continues jobs that a crash interrupted.
+    changes = Job("bulk changes", BULK_SECONDS, slices.run_jobs)
+    bulk_worker = Housekeeper("bulk_changes", [changes], is_needed=lambda: bool(bulk_jobs.running_jobs()))
+    housekeeper = Housekeeper("housekeeping", [*_jobs(live, subscriber, [*notifiers, bulk_worker]), faults])
     health.register(housekeeper.check, is_vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), is_vital=False)
     health.register(lambda: readiness.check_disk(config.data_dir, live.config.low_disk_mb), is_vital=False)
     housekeeper.start()
     stack.callback(housekeeper.stop)
-    # In its own thread, because a job takes seconds to minutes. It continues jobs that a crash interrupted.
-    bulk_worker = Housekeeper("bulk_changes", [Job("bulk changes", BULK_SECONDS, slices.run_jobs)])
     health.register(bulk_worker.check, is_vital=False)
-    bulk_worker.start()
     stack.callback(bulk_worker.stop)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from edge import clock
+from edge.database.connection import close_database
 from edge.errors import EdgeError, SetupError, Unavailable
 from edge.sync import files, health_lane, verify
 from edge.sync.client import MAX_WAIT_SECONDS, HubClient
@@ -121,6 +122,7 @@ class SyncWorker:
         here = hub_link.find()
         if here is None:
             self._trim_hub()
+            close_database()  # without a hub, the connection is not worth half a megabyte
         if here is None or here.stopped or here.paused_at or here.recovering:
             self._hang_up()
             return self._pace.interval_seconds

@@ -16,7 +16,6 @@ from datetime import datetime, time
 from importlib.util import find_spec
 from tempfile import TemporaryFile
 from typing import IO, Any
-from xml.parsers import expat
 
 from edge.errors import Invalid
 from edge.texts import N_, Count, fill
@@ -41,7 +40,7 @@ _BLOCK = 65_536
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # LZMA may ask for gigabytes
 # What the libraries raise for damaged files; `SyntaxError` is that of XML.
 _DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, expat.ExpatError, SyntaxError, LookupError, ValueError, TypeError),
+    *(zipfile.BadZipFile, zlib.error, SyntaxError, LookupError, ValueError, TypeError),
     *(AttributeError, ArithmeticError, OSError, RuntimeError, EOFError),
 )
 _ERRORS = ("#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NULL!", "#NUM!")
@@ -66,15 +65,19 @@ def table_of(data: bytes, most: int) -> RawTable:
                 command=f"pip install '{EXTRA}'",
             )
         )
+    from xml.parsers.expat import ExpatError  # most sites never read such a file
+
     try:
         _check(data)
         return _first_sheet(data, most)
-    except _DAMAGED as error:
+    except (*_DAMAGED, ExpatError) as error:
         raise _unusable(fill(N_("The file is not an Excel workbook: %(reason)s"), reason=str(error)[:100])) from None
 
 
 def _check(data: bytes) -> None:
     """Refuse a file that would take much memory or time, by reading all of its parts once."""
+    from xml.parsers.expat import ExpatError
+
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         if len(members) > MOST_PARTS or sum(member.file_size for member in members) > MOST_EXPANDED:
@@ -92,7 +95,7 @@ def _check(data: bytes) -> None:
                 if name.endswith((".xml", ".rels")):
                     _check_part(stream, is_sheet, is_texts)
                 else:  # the workbook may name any part as its sheet
-                    with suppress(expat.ExpatError):
+                    with suppress(ExpatError):
                         _check_part(stream, False, False)
 
 
@@ -101,6 +104,8 @@ def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> None:
 
     The library keeps all elements of a part until its end, in a sheet those of a row, in the texts those of a text.
     """
+    from xml.parsers.expat import ParserCreate
+
     cells = filled = texts = rows = elements = depth = 0
 
     def end(_: str) -> None:
@@ -138,7 +143,7 @@ def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> None:
     def refuse(*_: Any) -> None:
         raise _unusable(N_("The file is not an Excel workbook: it declares a document type"))
 
-    parser = expat.ParserCreate()
+    parser = ParserCreate()
     parser.StartElementHandler = begin
     parser.EndElementHandler = end
     parser.StartDoctypeDeclHandler = refuse

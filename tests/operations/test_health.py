@@ -94,6 +94,22 @@ def test_a_failing_job_is_reported_and_the_others_run() -> None:
     assert not housekeeper.check().ok
 
 
+def test_a_thread_that_is_not_needed_yet_is_no_fault() -> None:
+    done, is_needed = threading.Event(), False
+    housekeeper = Housekeeper("bulk_changes", [Job("first", 0, lambda _: done.set())], is_needed=lambda: is_needed)
+    try:
+        housekeeper.start_if_needed()
+        assert housekeeper.check().ok
+        assert "bulk_changes" not in {thread.name for thread in threading.enumerate()}
+        is_needed = True
+        housekeeper.start_if_needed()
+        housekeeper.start_if_needed()
+        assert done.wait(5)
+    finally:
+        housekeeper.stop()
+    assert not housekeeper.check().ok
+
+
 def test_what_a_script_left_behind_is_a_warning_until_it_is_removed(tmp_path: Path) -> None:
     assert persisted_warnings(tmp_path).ok
     (tmp_path / "warnings").mkdir()
