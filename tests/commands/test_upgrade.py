@@ -71,7 +71,8 @@ def test_a_release_that_works_follows_a_read_through_the_copy(backup: Path) -> N
     ("broken", "message"),
     [
         ("from edge.operations.upgrade import trial; trial._PAGES += ('/no-such-page',)", "/no-such-page answers 404"),
-        ("from edge.commands import upgrade; upgrade.TAG = 'other'", "did not update the current location"),
+        ("from edge.commands import upgrade; upgrade.TAG = 'other'; from edge.operations.upgrade import trial;"
+         " trial.ARRIVAL_SECONDS = 1.0", "did not update the current location"),
         ("from edge.commands import upgrade as t; t._command = lambda *_: ['false']", "stopped at startup"),
         ("from edge.commands import upgrade as t; from edge.operations.upgrade import trial;"
          " trial.START_SECONDS = 0.5; t._command = lambda *_: ['sleep', '60']", "did not respond within"),
@@ -79,9 +80,7 @@ def test_a_release_that_works_follows_a_read_through_the_copy(backup: Path) -> N
     ids=["page", "read", "start", "slow start"],
 )  # fmt: skip
 def test_a_broken_release_is_reported_in_one_sentence(backup: Path, broken: str, message: str) -> None:
-    done = try_release(
-        backup, f"from edge.operations.upgrade import trial as limits; limits.ARRIVAL_SECONDS = 1.0; {broken}"
-    )
+    done = try_release(backup, broken)
     assert done.returncode == 1
     assert message in done.stderr
     assert done.stderr.count("\n") == 1

@@ -27,7 +27,10 @@ function openAttach(entry, onDone) {
     }
   };
   openSheet("attach", t("Which asset is {code}?", { code: entry.code }), askFor(t("Name or key"), "", t("Search"), search), list);
-  sheet.onCode = (code) => { search(code); return true; };
+  sheet.onCode = (code) => {
+    if (code !== entry.code) search(code); // a sled goes on to read the unmatched tag
+    return true;
+  };
   document.getElementById("asked").focus();
 }
 

@@ -89,11 +89,11 @@ async function goOn(one) {
 /** After a sweep: the lines. One step signs off as soon as everything is sent and no other device may hold scans. */
 export async function openSwept() {
   if (!take) return;
-  ready = { since: Infinity, isAsked: false };
+  ready = { since: Infinity, isAsked: false, isSafe: false };
   await openLines(ready);
 }
 
-let ready = null; // of the lines after a sweep: since when (ms) one step signs off
+let ready = null; // of the lines after a sweep: whether one step may sign off, and since when (ms) its button is shown
 
 async function openLines(given = null) {
   ready = given;
@@ -110,9 +110,11 @@ export function showLines(log) {
   if (!take) return closeSheet();
   const groups = groupsOf(log);
   if (ready && !ready.isAsked && isSent()) prepare(ready);
+  const isReady = Boolean(ready && ready.isSafe && isSent());
+  if (ready) ready.since = isReady ? Math.min(ready.since, performance.now()) : Infinity;
   fill(body, [
     part("list-count", tn("{number} of {count} found", "{number} of {count} found", take.expected.length, { number: groups.here.length }), "p"),
-    ...(ready && ready.since < Infinity && isSent()
+    ...(isReady
       ? [button(t("Sign off as {person}", { person: link.me.name }), signOffAtOnce, "button wide"), message(t("Signing off records the scans and keeps the result."))]
       : [button(t("Sign off …"), confirm, "button wide")]),
     ...Object.keys(TITLES).filter((name) => groups[name].length).map((name) => group(name, groups[name])),
@@ -167,7 +169,7 @@ async function prepare(own) {
   const isSafe = (await isCaughtUp()) && take && !(await otherDevices()).some(mayHold);
   if (ready !== own || sheet.name !== "take") return;
   if (!isSafe) return setTimeout(askAgain, ASK_AGAIN, own);
-  own.since = performance.now();
+  own.isSafe = true;
   await redraw();
 }
 
@@ -211,7 +213,7 @@ function openSignOff(groups, devices, isCurrent) {
     message(t("Signing off records the scans and keeps the result.")),
     ...(unclear ? [message(tn("{count} scan without a clear location is not counted", "{count} scans without a clear location are not counted", unclear))] : []),
     ...devicesPart(devices, isCurrent),
-    button(isSafe ? t("Sign off as {person}", { person }) : t("Sign off anyway as {person}", { person }), () => signOff(groups, devices), "button wide"));
+    button(isSafe ? t("Sign off as {person}", { person }) : t("Sign off anyway as {person}", { person }), () => signOff(groups, devices), "button wide", CALM / 2));
 }
 
 function countsOf(groups) {

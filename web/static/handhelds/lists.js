@@ -119,12 +119,11 @@ async function confirm(groups) {
   if (link.waiting) return say(t("Not everything is sent yet"));
   const isWhole = !groups.missing.length && !groups.wrong.length && !groups.surplus.length;
   if (isWhole && performance.now() - ready.since > CALM) return finish();
-  const shownAt = performance.now();
   const counts = part("moves", "", "ul");
   counts.append(...Object.keys(TITLES).map((name) => part("", `${TITLES[name]}: ${groups[name].length}`, "li")));
   openSheet("expected-sign-off", t("Sign off {list}?", { list: list.name }), counts,
     button(isWhole ? t("Sign off as {person}", { person: link.me.name }) : t("Sign off anyway as {person}", { person: link.me.name }),
-      () => (performance.now() - shownAt > CALM / 2 ? finish() : undefined), "button wide"));
+      finish, "button wide", CALM / 2));
 }
 
 async function finish() {

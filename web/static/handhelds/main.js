@@ -51,6 +51,7 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
   }
   if (sheet.name === "find") return void (await useTools()).find(code).catch(report); // the next scan does not wait for it
   if (sheet.onCode && sheet.onCode(code)) return;
+  if (isRepeat(code, at)) return; // before it closes what a person has just opened
   closeSheet();
   if (sweep.isOn() && !(locations.find(code) && !locations.choice.location)) {
     signal("refused");
@@ -61,10 +62,6 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
     return showResult({ outcome: "refused", thing: t("Sign in again"), detail: t("{code} was not recorded", { code }), state: "" });
   }
   await passTo(by);
-  if (code === lastCode.code && at - lastCode.at < SAME_SCAN) {
-    if (isEpc(code)) lastCode.at = at; // a sled reads the same tag again and again
-    return;
-  }
   lastCode = { code, at };
   const thing = copy.find(code);
   const location = locations.find(code, thing);
@@ -87,6 +84,13 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
   await keep(id, code, stamp(by, at), thing);
+}
+
+/** True if the last scan is repeated, as by a sled, which reads the same tag again and again. */
+function isRepeat(code, at) {
+  if (code !== lastCode.code || at - lastCode.at >= SAME_SCAN) return false;
+  if (isEpc(code)) lastCode.at = at;
+  return true;
 }
 
 /** True for an unknown code that may be a badge, which must not be stored. */
@@ -327,7 +331,7 @@ function inLine(task) {
 let tools = null; // the modules of what opens over the page, once they are loaded
 let late; // fails when they take too long
 
-/** A radio that is connected but passes nothing must not hold up the scans behind this. */
+/** A radio that is connected but passes nothing must not hold up the scans behind this. A service worker needs no radio. */
 function useTools() {
   if (!tools) {
     tools = import("./tools.js").catch((error) => {
@@ -336,7 +340,8 @@ function useTools() {
     });
     late = new Promise((_, reject) => { setTimeout(reject, LOADED_WITHIN, new Error(t("No connection: not loaded yet"))); });
   }
-  return Promise.race([tools, late]);
+  const isCached = navigator.serviceWorker && navigator.serviceWorker.controller;
+  return isCached ? tools : Promise.race([tools, late]);
 }
 
 async function drawSheet(log) {
@@ -436,6 +441,7 @@ async function passOn() {
 }
 
 async function workOn(one) {
+  if (sweep.takes(one, one.raw)) return; // its module was loaded while the code waited in the line
   await onCode(one);
   forget(one.id);
 }

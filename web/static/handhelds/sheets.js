@@ -83,11 +83,18 @@ export function message(text) {
   return part("quiet", text, "p");
 }
 
-/** A button. A second tap does nothing while the first one is worked on. */
-export function button(text, onPress, className = "button plain") {
+/**
+ * A button. A second tap does nothing while the first one is worked on. `calm`: ms in which it takes no tap, because a tap so
+ * soon was meant for what was there before.
+ */
+export function button(text, onPress, className = "button plain", calm = 0) {
   const element = part(className, text, "button");
   let isBusy = false;
   element.type = "button";
+  if (calm) {
+    element.disabled = true;
+    setTimeout(() => { element.disabled = false; }, calm);
+  }
   element.addEventListener("click", async (event) => {
     if (isBusy) return;
     isBusy = true;
