@@ -33,7 +33,8 @@ from edge.records.tags import NewTag
 from tests.application import make_app
 from tests.databases import Files, copy_files, files_of
 
-CHROMIUM = shutil.which("chromium") or ""
+# Debian's build of Chromium without windows, if it is installed: the same engine with a third less processor time.
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or ""
 ARGS = [
     "--no-sandbox",
     "--disable-gpu",
