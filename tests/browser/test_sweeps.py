@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, CDPSession, Page, Route, expect
 
 from edge import clock
 from edge.audit.actors import shell
@@ -101,8 +101,11 @@ def epc(number: int, digits: int = 24) -> str:
     return f"E280{number:0{digits - 4}X}"
 
 
-def slow(page: Page, times: int = 4) -> None:
-    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": times})
+def slow(page: Page, times: int = 4) -> CDPSession:
+    """Slow the page down until the session is detached. This takes processor time, also while the page waits."""
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setCPUThrottlingRate", {"rate": times})
+    return session
 
 
 def sweep(page: Page, codes: Sequence[str], rate: int = 200, *, is_typed: bool = False) -> dict[str, float]:
@@ -225,7 +228,7 @@ def test_a_sweep_survives_reloads_a_lost_network_and_kill_9(
         wait_for(lambda: is_listening(service), 60, service.read_log)
         context = chromium.new_context(base_url=service.http, viewport=SMALL)
         page = signed_in(context.new_page())
-        slow(page)
+        slowed = slow(page)
         sweep(page, codes[: TAGS // 2])
         page.reload()  # before all of it is stored
         page.wait_for_selector("body[data-listening]")
@@ -234,6 +237,7 @@ def test_a_sweep_survives_reloads_a_lost_network_and_kill_9(
         page.wait_for_selector("body[data-ready]")
         sweep(page, codes[-20:])
         counted(page, TAGS)
+        slowed.detach()
         service.kill()
         page.click("#sweep-save")
         expect(page.locator(".station[data-outcome=queued] #thing")).to_have_text(

@@ -339,6 +339,7 @@ function useTools() {
       throw error;
     });
     late = new Promise((_, reject) => { setTimeout(reject, LOADED_WITHIN, new Error(t("No connection: not loaded yet"))); });
+    late.catch(() => {}); // nobody may be waiting for it
   }
   const isCached = navigator.serviceWorker && navigator.serviceWorker.controller;
   return isCached ? tools : Promise.race([tools, late]);
