@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -171,6 +172,7 @@ def muster_now(muster_id: int) -> Response:
 
 
 _shared: dict[tuple[int, int], tuple[float, dict[str, Any]]] = {}  # by organization and muster
+_sharing = threading.Lock()  # on a busy box, all devices would ask before the first one has its answer
 
 
 def _shared_values(muster_id: int) -> dict[str, Any]:
@@ -178,14 +180,15 @@ def _shared_values(muster_id: int) -> dict[str, Any]:
 
     Fifty devices would otherwise take a whole processor with 5,000 people.
     """
-    key, now = (current_session().organization_id, muster_id), time.monotonic()
-    for other, (at, _) in list(_shared.items()):
-        if now - at > SHARED_SECONDS:
-            _shared.pop(other, None)
-    shared = _shared.get(key)
-    if shared is None:
-        shared = _shared[key] = now, _values(muster_id)
-    return shared[1]
+    key = current_session().organization_id, muster_id
+    with _sharing:
+        for other, (at, _) in list(_shared.items()):
+            if time.monotonic() - at > SHARED_SECONDS:
+                del _shared[other]
+        if key not in _shared:
+            values = _values(muster_id)
+            _shared[key] = time.monotonic(), values
+        return _shared[key][1]
 
 
 @pages.get("/musters/<int:muster_id>.csv")
