@@ -121,6 +121,25 @@ def test_names_follow_the_hub_and_people_are_left_out(hub: Hub, server: Server) 
         assert reading(server, f"SELECT count(*) FROM {view} WHERE asset_key = '{key}'") == [(0,)]
 
 
+def test_names_arrive_as_they_are(hub: Hub, server: Server) -> None:
+    names = [
+        "'; DROP TABLE stay; --",
+        "%s %(no)s %%",
+        "{0} $1 \\",
+        "\\N",
+        "\u202eGer\u00e4t \U0001f4e6",
+        '"report"."stay"',
+    ]
+    with hub.in_use():
+        ids = [row[0] for row in execute("SELECT DISTINCT asset_id FROM track ORDER BY 1 LIMIT ?", (len(names),))]
+        for asset_id, name in zip(ids, names, strict=True):
+            execute("UPDATE asset SET name = ? WHERE id = ?", (name, asset_id))
+    refresh(hub)
+    shown = {asset for (asset,) in reading(server, "SELECT asset FROM report.newest_stay")}
+    assert set(names) <= shown
+    assert len(reading(server, "SELECT 1 FROM report.stay")) == STAYS
+
+
 @pytest.mark.parametrize(
     "sql",
     [
