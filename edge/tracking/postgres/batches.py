@@ -16,8 +16,9 @@ from psycopg.types.json import Jsonb
 
 from edge import clock
 from edge.tracking.postgres import instants, pool
+from edge.tracking.postgres.bounded import Connection
 from edge.tracking.postgres.instants import Instant
-from edge.tracking.postgres.pool import Connection, connected
+from edge.tracking.postgres.pool import connected
 
 Key = tuple[int, int, int]  # of a row: track, observed_at, seq
 
@@ -61,6 +62,7 @@ _batch = _Batch()
 @contextmanager
 def transaction() -> Iterator[None]:
     """Run the functions below in one transaction, which `commit` commits."""
+    pool.check_confirmed()
     with connected() as connection:
         connection.autocommit = False
         _batch.connection = connection
@@ -93,6 +95,16 @@ def _run(sql: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, .
     with connected() as connection:
         cursor = connection.execute(sql.encode(), values)
         return cursor.fetchall() if cursor.description else []
+
+
+def _change(sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Run a statement that writes within the batch, or in a transaction of its own."""
+    if _batch.connection is not None:
+        return _run(sql, values)
+    with transaction():
+        rows = _run(sql, values)
+        commit_rows()
+    return rows
 
 
 _WITHIN = """
@@ -285,7 +297,7 @@ def commit_rows() -> None:
 
 def note_cursor(site_no: int, cursor: list[Any]) -> None:
     """Record that a site is at this cursor in both databases."""
-    _run(
+    _change(
         "INSERT INTO site_cursor (site, base, done, horizon, effects) VALUES (%(site)s, %(at)s, %(at)s, 0, %(none)s) "
         "ON CONFLICT (site) DO UPDATE SET base = excluded.base, done = excluded.done, effects = excluded.effects",
         {"site": site_no, "at": Jsonb(cursor), "none": Jsonb([[], [], [], []])},
@@ -343,7 +355,7 @@ def tracks_above(number: int) -> set[int]:
 
 def drop_tracks(tracks: Collection[int]) -> None:
     """Delete all rows of these tracks."""
-    _run("DELETE FROM stay WHERE track = ANY(%(tracks)s)", {"tracks": list(tracks)})
+    _change("DELETE FROM stay WHERE track = ANY(%(tracks)s)", {"tracks": list(tracks)})
 
 
 _ENDED = """
@@ -394,7 +406,7 @@ def dropped_tracks() -> list[int]:
 
 def forget_dropped(tracks: Sequence[int]) -> None:
     sql = "UPDATE edge_history SET dropped = ARRAY(SELECT unnest(dropped) EXCEPT SELECT unnest(%(tracks)s::bigint[]))"
-    _run(sql, {"tracks": list(tracks)})
+    _change(sql, {"tracks": list(tracks)})
 
 
 def cursors() -> dict[int, list[Any]]:

@@ -12,6 +12,8 @@ Row = tuple[Any, ...]
 # Table, and its columns after the number.
 TRACKS = ("track_label", ("organization", "site", "asset_key", "asset"))
 SOURCES = ("source_label", ("location_key", "location", "reader", "antenna"))
+# Names are written again if they are lost with the primary, so the housekeeper does not wait for a standby.
+_UNCONFIRMED = "SET LOCAL synchronous_commit = local"
 
 
 def make_equal(table: tuple[str, Sequence[str]], rows: Sequence[Row], first: int, last: int) -> int:
@@ -24,12 +26,11 @@ def make_equal(table: tuple[str, Sequence[str]], rows: Sequence[Row], first: int
         there = {row[0]: row for row in connection.execute(sql.encode(), (first, last))}
         gone = [no for no in there if no not in wanted]
         changed = [row for no, row in wanted.items() if there.get(no) != row]
-        if gone:
-            connection.execute(f"DELETE FROM {name} WHERE no = ANY(%s)".encode(), (gone,))
-        if changed:
-            values = ", ".join(["%s"] * (len(columns) + 1))
-            updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-            insert = f"INSERT INTO {name} (no, {listed}) VALUES ({values}) ON CONFLICT (no) DO UPDATE SET {updates}"
-            with connection.transaction(), connection.cursor() as cursor:
-                cursor.executemany(insert.encode(), changed)
+        values = ", ".join(["%s"] * (len(columns) + 1))
+        updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
+        insert = f"INSERT INTO {name} (no, {listed}) VALUES ({values}) ON CONFLICT (no) DO UPDATE SET {updates}"
+        with connection.transaction(), connection.cursor() as cursor:
+            cursor.execute(_UNCONFIRMED)
+            cursor.execute(f"DELETE FROM {name} WHERE no = ANY(%s)".encode(), (gone,))
+            cursor.executemany(insert.encode(), changed)
     return len(gone) + len(changed)

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -17,12 +17,11 @@ from psycopg_pool import ConnectionPool
 
 from edge.errors import HistoryUnavailable, SetupError
 from edge.texts import N_
-from edge.tracking.postgres import schema
+from edge.tracking.postgres import bounded, schema
+from edge.tracking.postgres.bounded import Connection
 
 log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())  # commands report the error themselves
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 MOST_CONNECTIONS = 12  # threads for requests, housekeeping and sync
 WAIT_SECONDS = 3.0  # for a connection
@@ -30,6 +29,9 @@ AWAY_SECONDS = 2.0  # between two attempts while it is away; all other requests 
 STATEMENT_SECONDS = 30
 PART = 5_000  # rows
 COMMIT_SECONDS = 30.0  # until the standby has confirmed
+MOST_COMMITS = 3  # at once, because each that waits for a standby occupies a thread for requests
+SOON_SECONDS = 2.0  # a commit that waits longer is one without a standby: others are refused at once
+CANCEL_SECONDS = 5.0
 IDLE_SECONDS = 120  # within a transaction: between its statements the hub writes to its own database
 # All statements find a few rows by an index. The planner counts each partition, though a row is looked up in one only,
 # so it would often read the whole table.
@@ -41,6 +43,7 @@ _BY_INDEX = " ".join(
         "jit=off",
     )
 )
+DEFAULT_PORT = "5432"
 AWAY = N_("The history is in PostgreSQL, which cannot be reached now. Positions are current. Try again")
 TOO_SLOW = N_("The history is in PostgreSQL, which took too long. Choose a shorter period")
 BUSY = N_("The history is in PostgreSQL, which is busy. Try again")
@@ -49,6 +52,8 @@ FULL = N_("The history is in PostgreSQL, which has no disk space, memory or conn
 
 _lock = threading.Lock()
 _pools: dict[str, ConnectionPool[Connection]] = {}
+_commits = threading.BoundedSemaphore(MOST_COMMITS)
+_waiting_since: dict[int, float] = {}  # beginnings of commits in progress, by thread
 _url = ""
 _next_attempt = 0.0  # while it is away
 _reason = ""
@@ -90,8 +95,10 @@ def parameters(url: str) -> dict[str, Any]:
         raise SetupError("hub.history is no URL such as postgresql://edge@127.0.0.1/edge") from error
     defaults: dict[str, Any] = {
         "application_name": "edge",
-        "connect_timeout": 3,
+        "connect_timeout": 2,  # for each host
         "keepalives_idle": 10,
+        "keepalives_interval": 3,
+        "keepalives_count": 3,
         "tcp_user_timeout": 10_000,
         "target_session_attrs": "read-write",
         "options": f"-c statement_timeout={STATEMENT_SECONDS}s -c lock_timeout=10s "
@@ -120,19 +127,40 @@ def _is_local(host: str) -> bool:
 def _pool() -> ConnectionPool[Connection]:
     with _lock:
         if _url not in _pools:
+            given = parameters(_url)
+
+            def prepare(connection: Connection) -> None:
+                nonlocal given
+                schema.prepare(connection)
+                given = host_first(given, connection.info.host, connection.info.port)
+
             _pools[_url] = ConnectionPool(
-                kwargs={**parameters(_url), "autocommit": True},
+                connection_class=Connection,
+                kwargs=lambda: {**given, "autocommit": True},
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
                 timeout=WAIT_SECONDS,
                 reconnect_timeout=WAIT_SECONDS,  # longer ones pause for minutes between attempts
                 max_idle=600,
                 num_workers=1,
-                check=ConnectionPool.check_connection,
-                configure=schema.prepare,
+                check=bounded.check,
+                configure=prepare,
                 open=True,
             )
         return _pools[_url]
+
+
+def host_first(given: dict[str, Any], host: str, port: int) -> dict[str, Any]:
+    """Return the parameters with this host first, since a host that is switched off takes seconds to fail."""
+    columns = {name: str(given[name]).split(",") for name in ("host", "hostaddr", "port") if given.get(name)}
+    number = max((len(values) for values in columns.values()), default=1)
+    columns = {name: values * number if len(values) == 1 else values for name, values in columns.items()}
+    hosts = columns.get("host") or columns.get("hostaddr") or [""]
+    ports = [value or DEFAULT_PORT for value in columns.get("port", [DEFAULT_PORT] * number)]
+    if number == 1 or (host, str(port)) not in zip(hosts, ports, strict=True):
+        return given
+    first = [*zip(hosts, ports, strict=True)].index((host, str(port)))
+    return given | {name: ",".join(values[first:] + values[:first]) for name, values in columns.items()}
 
 
 @contextmanager
@@ -173,17 +201,47 @@ def commit(connection: Connection) -> None:
         if diagnostic.severity_nonlocalized == "WARNING":
             warnings.append(diagnostic.message_primary or "")
 
+    check_confirmed()
     connection.add_notice_handler(note)
-    timer = threading.Timer(COMMIT_SECONDS, connection.cancel)
-    timer.start()
-    try:
-        connection.commit()
-    finally:
-        timer.cancel()
-        connection.remove_notice_handler(note)
+    timer = threading.Timer(COMMIT_SECONDS, _cancel, (connection,))
+    with _place_for_commit():
+        timer.start()
+        try:
+            connection.commit()
+        finally:
+            timer.cancel()
+            connection.remove_notice_handler(note)
     if warnings:
         log.warning("PostgreSQL: %s", warnings[0])
         raise HistoryUnavailable(UNCONFIRMED)
+
+
+def check_confirmed() -> None:
+    """Raise HistoryUnavailable while another commit waits for a standby, before work that would wait as well."""
+    with _lock:
+        begun = min(_waiting_since.values(), default=time.monotonic())
+    if time.monotonic() - begun > SOON_SECONDS:
+        raise HistoryUnavailable(UNCONFIRMED)
+
+
+@contextmanager
+def _place_for_commit() -> Iterator[None]:
+    if not _commits.acquire(timeout=SOON_SECONDS):
+        raise HistoryUnavailable(UNCONFIRMED)
+    thread = threading.get_ident()
+    with _lock:
+        _waiting_since[thread] = time.monotonic()
+    try:
+        yield
+    finally:
+        with _lock:
+            del _waiting_since[thread]
+        _commits.release()
+
+
+def _cancel(connection: Connection) -> None:
+    with suppress(psycopg.Error):  # the server is away
+        connection.cancel_safe(timeout=CANCEL_SECONDS)
 
 
 def figures() -> dict[str, float]:
@@ -223,6 +281,9 @@ def _note_away(error: psycopg.Error) -> None:
     with _lock:
         is_new, _next_attempt = not _next_attempt, time.monotonic() + AWAY_SECONDS
         _reason = _reason or str(error).partition("\n")[0]
+        pool = _pools.get(_url)
+    if is_new and pool is not None:
+        pool.drain()  # its other connections are to the same server
     if is_new:
         log.warning("PostgreSQL cannot be reached, so history is not shown and sites wait: %s", _reason)
 

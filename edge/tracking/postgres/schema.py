@@ -14,8 +14,8 @@ PARTITIONS = 16
 
 _LEVEL = past_level("observed_at", "greatest(until, observed_at + seen_for)")
 # A row per stay. The primary key also finds the newest row at or before a moment. No statement joins rows of two
-# tracks, so the table can be distributed by track. `until` is the begin of the track's next row, and `level` the class
-# of the length until then: they are null in the newest row of each track. The order of the columns avoids padding.
+# tracks. `until` is the begin of the track's next row, and `level` the class of the length until then: they are null in
+# the newest row of each track. The order of the columns avoids padding.
 _TABLES = (
     f"""
     CREATE TABLE stay (

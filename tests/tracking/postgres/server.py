@@ -20,6 +20,7 @@ from tests.mosquitto import free_port
 from tests.service import wait_for
 
 _numbers = count(1)
+Account = dict[str, Any]  # arguments of `subprocess`
 
 
 def programs() -> Path | None:
@@ -30,6 +31,15 @@ def programs() -> Path | None:
     return folders[-1].parent if folders else None
 
 
+def account_of_postgres(folder: Path) -> Account:
+    """Return the account that runs PostgreSQL, which refuses to run as root, and give it a folder."""
+    if os.geteuid():
+        return {}
+    account = pwd.getpwnam("postgres")
+    os.chown(folder, account.pw_uid, account.pw_gid)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
 class Server:
     """A running server, or the standby of another one. `user` owns its databases."""
 
@@ -38,11 +48,7 @@ class Server:
         assert found is not None
         self.bin, self.folder, self.port = found, folder / "data", free_port()
         self._settings, self._owner = settings, owner
-        self._as: dict[str, Any] = {}
-        if os.geteuid() == 0:  # it refuses to run as root
-            account = pwd.getpwnam("postgres")
-            self._as = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-            os.chown(folder, account.pw_uid, account.pw_gid)
+        self._as = account_of_postgres(folder)
         if of is None:
             self._run("initdb", "-D", self.folder, "-U", owner, "-A", "trust", "-N", "--locale=C", "-E", "UTF8")
             self.start()
@@ -75,12 +81,20 @@ class Server:
 
     def kill(self) -> None:
         """Kill all processes of the server, as a power cut does."""
+        kill_postmaster(self.folder)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stop the server from running. Its connections stay open, and it accepts others without answering."""
         pid = int((self.folder / "postmaster.pid").read_text().split()[0])
-        children = [child for child in _processes() if _parent(child) == pid]
-        for one in (pid, *children):
-            with suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
-        wait_for(lambda: not {pid, *children} & set(_processes()), 30)
+        processes = [pid, *(child for child in _processes() if _parent(child) == pid)]
+        for one in processes:
+            os.kill(one, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for one in processes:
+                os.kill(one, signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
         """Return the processor time of all processes that run now."""
@@ -112,6 +126,24 @@ class Server:
         with closing(psycopg.connect(self.url("postgres"), autocommit=True)) as connection:
             cursor = connection.execute(sql.encode())
             return cursor.fetchall() if cursor.description else []
+
+
+def is_running(folder: Path) -> bool:
+    """Return whether a server with this data directory runs."""
+    try:
+        return int((folder / "postmaster.pid").read_text().split()[0]) in _processes()
+    except FileNotFoundError:
+        return False
+
+
+def kill_postmaster(folder: Path) -> None:
+    """Kill the server with this data directory and all its processes."""
+    pid = int((folder / "postmaster.pid").read_text().split()[0])
+    children = [child for child in _processes() if _parent(child) == pid]
+    for one in (pid, *children):
+        with suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
+    wait_for(lambda: not {pid, *children} & set(_processes()), 30)
 
 
 def _processes() -> list[int]:
