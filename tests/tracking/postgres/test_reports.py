@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -12,6 +10,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,14 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.operations.files import hold
 from edge.tracking import history_labels
 from tests.manual.documents import ROOT, marked
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
 from tests.tracking.postgres.conftest import STAYS
+from tests.tracking.postgres.dashboard import expanded, load
 from tests.tracking.postgres.server import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
@@ -212,17 +213,62 @@ def test_an_index_finds_the_rows_of_a_period(hub: Hub, server: Server) -> None:
     assert "_to_timestamp_idx" in plan or "stay_period" in plan, plan
 
 
-def panels() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((ROOT / "systemd" / "grafana-history.json").read_text())["panels"]
-    return found
+BEGIN = datetime.fromtimestamp(EPOCH // SECOND, UTC)
+END = BEGIN + timedelta(hours=99)
 
 
-def test_every_panel_of_the_dashboard_shows_rows(hub: Hub, server: Server) -> None:
+def queries() -> dict[str, str]:
+    """Return the queries of the dashboard by title, as Grafana sends them."""
+    dashboard = load()
+    raw = {panel["title"]: panel["targets"][0]["rawSql"] for panel in dashboard["panels"]}
+    raw |= {one["label"]: one["query"] for one in dashboard["templating"]["list"] if one["type"] == "query"}
+    return {title: expanded(sql, ["BER", "HAM"], BEGIN, END, 300) for title, sql in raw.items()}
+
+
+def test_every_query_of_the_dashboard_shows_rows(hub: Hub, server: Server) -> None:
     refresh(hub)
-    begin, end = f"to_timestamp({EPOCH // 1_000_000} - 1)", f"to_timestamp({(EPOCH + 99 * HOUR) // 1_000_000})"
-    for panel in panels():
-        sql = panel["targets"][0]["rawSql"].replace("$site", "'BER', 'HAM'")
-        sql = re.sub(r"\$__timeFilter\((\w+)\)", rf"\1 BETWEEN {begin} AND {end}", sql)
-        sql = re.sub(r"\$__timeGroup\((\w+), \$__interval\)", r"date_trunc('hour', \1)", sql)
-        assert "$" not in sql
-        assert reading(server, sql), panel["title"]
+    for title, sql in queries().items():
+        assert reading(server, sql), title
+
+
+def test_the_graph_has_a_time_and_a_number_for_each_site(hub: Hub, server: Server) -> None:
+    refresh(hub)
+    rows = reading(server, queries()["Stays begun"])
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+    assert all(-300 < int(at) - BEGIN.timestamp() < 99 * 3600 and at % 300 == 0 for at, _, _ in rows)
+    assert {site for _, site, _ in rows} == {"BER", "HAM"}
+    assert sum(number for _, _, number in rows) == STAYS
+
+
+def test_an_index_finds_the_rows_of_the_panels_with_a_period(hub: Hub, server: Server) -> None:
+    with closing(psycopg.connect(hub.history, autocommit=True)) as connection:
+        connection.execute("SET enable_seqscan = off")
+        connection.execute("SET enable_nestloop = off")  # few rows, so a look at each asset would be cheaper
+        periods = {title: sql for title, sql in queries().items() if " BETWEEN " in sql}
+        assert periods.keys() == {"Stays begun", "Busiest locations", "Latest stays"}
+        for title, sql in periods.items():
+            plan = " ".join(line for (line,) in connection.execute(b"EXPLAIN " + sql.encode()))
+            assert "_to_timestamp_idx" in plan, title
+
+
+def test_the_dashboard_can_be_imported_anywhere() -> None:
+    """It has no id of a Grafana or data source of its own, and every panel uses the one that is chosen."""
+    dashboard = load()
+    assert {"title", "uid", "schemaVersion", "panels", "templating", "time"} <= dashboard.keys()
+    assert dashboard.get("id") is None
+    assert "__inputs" not in dashboard
+    source, site = dashboard["templating"]["list"]
+    assert (source["type"], source["query"]) == ("datasource", "grafana-postgresql-datasource")
+    chosen = {"type": source["query"], "uid": f"${{{source['name']}}}"}
+    panels = dashboard["panels"]
+    for one in (site, *panels, *(target for panel in panels for target in panel["targets"])):
+        assert one["datasource"] == chosen
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        [target] = panel["targets"]
+        assert target["format"] == ("time_series" if panel["type"] == "timeseries" else "table")
+        assert target["rawQuery"]
+        assert target["refId"]
+        assert 0 <= panel["gridPos"]["x"] <= 24 - panel["gridPos"]["w"]
+    assert site["multi"]
+    assert site["includeAll"]
