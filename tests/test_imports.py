@@ -239,6 +239,11 @@ def test_the_service_starts_without_libraries_that_few_requests_need() -> None:
     assert rare & _loaded_by("import edge.commands.serve") == set()
 
 
+def test_a_service_without_upstream_does_not_load_it() -> None:
+    loaded = {name for name in _loaded_by("import edge.commands.serve, edge.app") if name.startswith("edge.upstream")}
+    assert loaded == {"edge.upstream", "edge.upstream.standby"}
+
+
 def test_the_command_line_loads_only_the_command_that_is_used() -> None:
     assert {"flask", "peewee", "waitress", "paho"} & _loaded_by("import edge.cli") == set()
 

@@ -16,12 +16,13 @@ from edge.operations.files import replace_text
 from edge.outbound import Network
 from edge.people import secrets
 from edge.readers.broker_state import MOSQUITTO
-from edge.upstream import bridges, counterparts, local_records, upstreams
-from edge.upstream.client import SCOPES, Access, Client, check_url, trust
-from edge.upstream.counterparts import Counterpart
+from edge.upstream import bridges, counterparts, decisions, local_records, upstreams
+from edge.upstream.client import SCOPES, Access, Client, check_authority, check_url, of_upstream, trust
+from edge.upstream.counterparts import Counterpart, TroubleKind
 from edge.upstream.upstreams import NewUpstream, Upstream
 
 MOST_SHOWN = 100
+CERTIFICATES = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group()
@@ -32,19 +33,21 @@ def upstream() -> None:
 @upstream.command("add-v1")
 @click.argument("url")
 @click.option("--client-id", required=True, help="Client id of an API key of the service.")
+@click.option("--ca", "authority", type=CERTIFICATES, help="Trust only this certificate authority (PEM).")
 @click.option("--unchecked", is_flag=True, help="Add it although it cannot be reached now.")
 @NETWORK
 @for_actor
-def add_v1(actor: Actor, url: str, client_id: str, network: str, *, unchecked: bool) -> None:
+def add_v1(actor: Actor, url: str, client_id: str, network: str, authority: Path | None, *, unchecked: bool) -> None:
     """Copy all records of this box to the service at URL, and keep them equal. Prompts for the client secret.
 
     The box has the truth: its changes are written there. Nothing that others have changed there is overwritten; it is
     listed by `edge upstream show`.
     """
+    pem = check_authority(_text(authority)) if authority else ""
     access = Access(check_url(url), Network(network), client_id, _ask_secret())
     if not unchecked:
-        click.echo(f"Signed in as {_check(access)}.")
-    row = upstreams.add(actor, NewUpstream(*access[:3], secrets.seal(access.secret)))
+        click.echo(f"Signed in as {_check(access, pem)}.")
+    row = upstreams.add(actor, NewUpstream(*access[:3], secrets.seal(access.secret), pem))
     click.echo(f"Added {row.url}. The service begins within seconds: edge upstream show")
 
 
@@ -73,7 +76,7 @@ def show(organization_id: int) -> None:
     if sum(troubles.values()) > len(rows):
         click.echo(f"… and {sum(troubles.values()) - len(rows)} more")
     click.echo(
-        "\nTo write this box's values there: edge upstream overwrite KEY. To keep theirs, change the record here."
+        "\nTo write this box's values there: edge upstream overwrite KEY. To have theirs here: edge upstream keep KEY"
     )
 
 
@@ -85,15 +88,25 @@ def overwrite(actor: Actor, keys: tuple[str, ...], *, is_all: bool) -> None:
     """Overwrite at the service what others have changed in the records with these KEYS, assets or locations."""
     if bool(keys) == is_all:
         raise click.UsageError("Give either KEYS or --all")
-    row = upstreams.get(actor.organization_id)
-    ids = [one.record_id for one in counterparts.troubles(row.no, -1)]
-    if not is_all:
-        here = local_records.read(actor.organization_id, ids)
-        ids = [one for one in ids if one in here and here[one].key in keys]
-    number = upstreams.overwrite(actor, ids)
+    number = upstreams.overwrite(actor, _listed(actor.organization_id, keys))
     if not number:
         raise NotFound("None of these records was changed there by others: edge upstream show")
     click.echo(f"{number} will be overwritten within seconds.")
+
+
+@upstream.command("keep")
+@click.argument("keys", nargs=-1, required=True)
+@for_actor
+def keep(actor: Actor, keys: tuple[str, ...]) -> None:
+    """Give the records with these KEYS the values that others have set at the service, or delete them like there."""
+    ids = _listed(actor.organization_id, keys, TroubleKind.CHANGED)
+    if not ids:
+        raise NotFound("None of these records was changed there by others: edge upstream show")
+    row = upstreams.get(actor.organization_id)
+    with closing(of_upstream(row, _setup().config.events_authority_file)) as client:
+        for record_id in ids:
+            decisions.keep_theirs(actor, client, record_id)
+    click.echo(f"{len(ids)} changed here.")
 
 
 @upstream.command("compare")
@@ -127,8 +140,17 @@ def new_secret(actor: Actor, client_id: str | None) -> None:
     """Use another client secret, for example after the API key was revoked. Prompts for it."""
     row = upstreams.get(actor.organization_id)
     access = Access(row.url, row.network, client_id or row.client_id, _ask_secret())
-    click.echo(f"Signed in as {_check(access)}.")
+    click.echo(f"Signed in as {_check(access, row.authority)}.")
     upstreams.change_secret(actor, access.client_id, secrets.seal(access.secret))
+
+
+@upstream.command("new-ca")
+@click.argument("file", type=CERTIFICATES)
+@for_actor
+def new_ca(actor: Actor, file: Path) -> None:
+    """Trust only the certificate authority in FILE (PEM), for example before the certificate of the service changes."""
+    upstreams.change_authority(actor, check_authority(_text(file)))
+    click.echo("Used from the next connection on: edge upstream show")
 
 
 @upstream.command("remove")
@@ -194,13 +216,30 @@ def _bridge_file(row: bridges.Bridge) -> str:
     return f"zz-edge-upstream-{row.organization_id}.conf"
 
 
-def _check(access: Access) -> str:
+def _check(access: Access, authority: str) -> str:
     """Return the organization of the credentials. Raises SetupError if they lack a scope."""
-    with closing(Client(access, trust(_setup().config.events_authority_file))) as client:
+    with closing(Client(access, trust(_setup().config.events_authority_file, authority))) as client:
         organization = client.organization()
     if missing := [scope for scope in SCOPES if scope not in organization["scopes"]]:
         raise SetupError(f"The API key lacks {', '.join(missing)}. Create another key with these scopes")
     return str(organization["name"])
+
+
+def _listed(organization_id: int, keys: tuple[str, ...], *kinds: TroubleKind) -> list[int]:
+    """Return the listed records with these keys, or all. `kinds` of trouble limits them further."""
+    rows = counterparts.troubles(upstreams.get(organization_id).no, -1)
+    ids = [one.record_id for one in rows if not kinds or (one.trouble and one.trouble.kind in kinds)]
+    if not keys:
+        return ids
+    here = local_records.read(organization_id, ids)
+    return [one for one in ids if one in here and here[one].key in keys]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"{file} cannot be read as PEM: {error}") from error
 
 
 def _setup() -> Setup:
@@ -217,11 +256,10 @@ def _ask_secret(what: str = "Client secret") -> str:
 
 
 def _state_rows(row: Upstream, number: int) -> list[tuple[str, object]]:
-    state = "paused" if row.paused_at is not None else "failing" if row.last_error else "working"
     compared = "under way" if row.walk_id is not None else _when(row.walked_at)
     return [
         ("Service", row.url),
-        ("State", state),
+        ("State", row.state),
         ("Records there", number),
         ("Changes waiting", upstreams.count_waiting(row)),
         ("Written", row.written),

@@ -17,7 +17,7 @@ from edge.operations.doctor import findings
 from edge.operations.stats import reader_figures
 from edge.rules.channels import channels, outbox
 from edge.rules.outputs import outputs
-from edge.sync.store import state
+from edge.sync.store import change_feed, state
 from edge.sync.store.site_health import PROBLEM, WARNING
 from edge.sync.store.state import SiteStatus
 from edge.tracking import asset_values, history_engine
@@ -34,6 +34,7 @@ def sample(data_dir: Path, backup_dir: Path, ingest: Callable[[], Mapping[str, f
     yield from _events()
     yield from _channels()
     yield from _outputs()
+    yield from _upstreams()
     yield from _batteries()
     for name, value in history_engine.figures().items():
         yield GaugeMetricFamily(f"edge_history_postgresql_{name}", "Of the connections to the history", value)
@@ -161,6 +162,36 @@ def _outputs() -> Iterable[Metric]:
         gauges["on"].add_metric(named, row.is_on)
         gauges["failing"].add_metric(named, row.failing_since is not None)
     yield from gauges.values()
+
+
+def _upstreams() -> Iterable[Metric]:
+    """Yield the gauges of services with copies of the records; none without one, which then also loads nothing."""
+    if not change_feed.has_upstream():
+        return
+    from edge.upstream import counterparts, upstreams
+
+    labels = ["organization"]
+    gauges = {
+        "waiting": GaugeMetricFamily("edge_upstream_waiting_changes", "At most 10,000 are counted", labels=labels),
+        "written": GaugeMetricFamily("edge_upstream_written", "Records written so far", labels=labels),
+        "records": GaugeMetricFamily("edge_upstream_records", "Records there", labels=labels),
+        "failing": GaugeMetricFamily("edge_upstream_failing", "1 while attempts fail", labels=labels),
+        "success": GaugeMetricFamily(
+            "edge_upstream_success_timestamp_seconds", "Last completed round; 0: never", labels=labels
+        ),
+    }
+    differing = GaugeMetricFamily("edge_upstream_differences", "Not equal there", labels=["organization", "kind"])
+    for row in upstreams.all_upstreams():
+        organization = [str(row.organization_id)]
+        number, troubles = counterparts.count(row.no)
+        gauges["waiting"].add_metric(organization, upstreams.count_waiting(row))
+        gauges["written"].add_metric(organization, row.written)
+        gauges["records"].add_metric(organization, number)
+        gauges["failing"].add_metric(organization, row.failing_since is not None)
+        gauges["success"].add_metric(organization, (row.last_success_at or 0) / SECOND)
+        for kind in counterparts.TroubleKind:
+            differing.add_metric([*organization, kind.value.replace(" ", "_")], troubles.get(kind, 0))
+    yield from (*gauges.values(), differing)
 
 
 def _channels() -> Iterable[Metric]:

@@ -28,6 +28,7 @@ from edge.pages import (
     operations,
     sync,
     translation,
+    upstream,
 )
 from edge.pages.check_names import check_name
 from edge.pages.doors import doors
@@ -63,7 +64,7 @@ VIEWS = (
     *(expected_lists, musters),
     *(saved_filters, rules, alerts, channels, outputs, doors, scan, stock_takes, handheld_lists, parcels),
     *(walls, screen),
-    *(operations, config, audit, labels, sync, events, epcis, api_docs, manual),
+    *(operations, config, audit, labels, sync, upstream, events, epcis, api_docs, manual),
 )  # imported to register their views
 
 

@@ -108,6 +108,7 @@ SECTIONS = {
     "/sync": "sites#status",
     "/sync/sites/<int:site_no>/edit": "sites#leaving-renaming-retiring-merging",
     "/sync/sites/<int:site_no>/remove": "sites#leaving-renaming-retiring-merging",
+    "/upstream": "upstream#differences",
 }
 OTHERWISE = "troubleshooting#symptoms"
 

@@ -18,6 +18,7 @@ from edge.operations import backup, downloads, stats
 from edge.operations.backup import Backup
 from edge.operations.retention import REASONS
 from edge.operations.upgrade import pending_upgrade
+from edge.pages import upstream
 from edge.pages.guard import actor, current_session, has_role, open_to_all, pages, require_role
 from edge.pages.translation import gettext, translated
 from edge.people import organizations
@@ -104,6 +105,7 @@ def show_status() -> str:
         "operations/status.html",
         checks=checks,
         problems=sorted(((check, vital) for check, vital in checks if not check.ok), key=lambda one: not one[1]),
+        upstream=upstream.summary(),
         storage=stats.storage(),
         dropped=[(row, _counts(row), translated(refill(row.reason, REASONS))) for row in deletion.last_dropped(5)],
         counts=stats.counts(current_session().organization_id),

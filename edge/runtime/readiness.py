@@ -25,8 +25,8 @@ from edge.rules.outputs.worker import OutputsWorker
 from edge.sync.store.state import site_trouble
 from edge.sync.worker import SyncWorker
 from edge.texts import N_, fill
-from edge.upstream import upstreams
-from edge.upstream.worker import UpstreamWorker
+from edge.upstream import standby
+from edge.upstream.standby import UpstreamStandby
 
 WRITER_STUCK_SECONDS = 30.0
 HTTP_STUCK_SECONDS = 60.0
@@ -155,9 +155,9 @@ def check_outputs(worker: OutputsWorker) -> Check:
     return Check("outputs", not trouble, trouble or N_("all outputs can be switched, or there are none"))
 
 
-def check_upstream(worker: UpstreamWorker) -> Check:
+def check_upstream(worker: UpstreamStandby) -> Check:
     """Fail if a service has not been usable for an hour. Changes wait meanwhile."""
-    trouble = worker.trouble() or _of_organizations(upstreams.troubles())
+    trouble = worker.trouble() or _of_organizations(standby.troubles())
     return Check("upstream", not trouble, trouble or N_("the service takes records, or there is none"))
 
 

@@ -66,7 +66,7 @@ from edge.services import Services
 from edge.sync.store import site_quotas
 from edge.sync.worker import SyncPace, SyncWorker
 from edge.tracking import copies, history_engine, history_labels, past_index
-from edge.upstream.worker import UpstreamWorker
+from edge.upstream.standby import UpstreamStandby
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ MANY_READS = 200  # sync pauses while more messages are queued
 COLLECT_AFTER = 50_000  # objects; a batch of ingest allocates half as many, almost none of them in cycles
 
 
-Notifies = ChannelsWorker | OutputsWorker | UpstreamWorker | Housekeeper  # started when there is something to do
+Notifies = ChannelsWorker | OutputsWorker | UpstreamStandby | Housekeeper  # started when there is something to do
 
 
 def serve(config: Config, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -289,9 +289,9 @@ def _start_channels(live: LiveSettings, health: Health, stack: ExitStack) -> Cha
     return worker
 
 
-def _start_upstream(config: Config, subscriber: Subscriber, health: Health, stack: ExitStack) -> UpstreamWorker:
-    """Prepare the worker of upstreams. Housekeeping starts its thread once there is one."""
-    worker = UpstreamWorker(config.events_authority_file, lambda: subscriber.state().queued > MANY_READS)
+def _start_upstream(config: Config, subscriber: Subscriber, health: Health, stack: ExitStack) -> UpstreamStandby:
+    """Prepare the thread of upstreams. Housekeeping starts it once there is one."""
+    worker = UpstreamStandby(config.events_authority_file, lambda: subscriber.state().queued > MANY_READS)
     health.register(lambda: readiness.check_upstream(worker), is_vital=False)
     stack.callback(worker.stop)
     return worker

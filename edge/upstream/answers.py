@@ -122,11 +122,13 @@ def other_program() -> Away:
     return Away(text, may_be_of_record=True, has_answered=True)
 
 
-def error_of(answer: Answer) -> EdgeError:
-    """Return the exception for an answer that is no success.
+def error_of(answer: Answer, secrets: Sequence[str] = ()) -> EdgeError:
+    """Return the exception for an answer that is no success. `secrets` are left out of its text.
 
     A proxy's page is never about a record: its 404 does not say that somebody has deleted one.
     """
+    for secret in filter(None, secrets):
+        answer = answer._replace(content=answer.content.replace(secret.encode(), b"(secret)"))
     status, wait = answer.status, _seconds(answer.headers.get("retry-after"))
     error = _envelope(answer)
     if status == HTTPStatus.TOO_MANY_REQUESTS:

@@ -20,16 +20,20 @@ from edge import __version__
 from edge.errors import Invalid
 from edge.events.checked_connection import ANSWER_SECONDS, CheckedConnection
 from edge.outbound import Network, NotAllowed
+from edge.people.secrets import unseal
 from edge.sync.store.change_feed import Kind
 from edge.terminal import printable
 from edge.upstream import answers
 from edge.upstream.answers import REJECTED_SECONDS, Answer, Away, Record, Refused, TooMuch
+from edge.upstream.upstreams import Upstream
 from edge.validation import json_text
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write")
 MAX_QUERY = 2_000  # characters of keys in one URL
 MOST_ROWS = 200  # of a page, by the specification
 EARLY_SECONDS = 30.0  # before its end, a token is replaced
+MAX_AUTHORITY = 64 * 1024  # characters
+_UNKNOWN_ISSUER = (18, 19, 20, 21)  # X509_V_ERR of OpenSSL
 EXCHANGE = "/api/v1/oauth/token"
 PATHS = {Kind.ASSET: "/api/v1/assets", Kind.LOCATION: "/api/v1/locations"}
 _CLOSED_MEANWHILE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
@@ -53,12 +57,32 @@ def check_url(url: str) -> str:
     return url.rstrip("/").removesuffix("/api/v1")
 
 
-def trust(authority_file: Path | None) -> ssl.SSLContext:
-    """Return the TLS settings. `authority_file` has certificates to trust in addition to the system's."""
+def check_authority(pem: str) -> str:
+    """Return certificates of an authority. Raises Invalid if they are none."""
+    refusal = Invalid.one("authority", "invalid_value", "give a PEM file with certificates of the authority")
+    if not 0 < len(pem) <= MAX_AUTHORITY:
+        raise refusal
+    try:
+        trust(None, pem)
+    except (TypeError, ValueError, ssl.SSLError) as error:
+        raise refusal from error
+    return pem
+
+
+def trust(authority_file: Path | None, authority: str = "") -> ssl.SSLContext:
+    """Return the TLS settings: trust only `authority` (PEM) if there is one, otherwise the system's and the file's."""
+    if authority:
+        return ssl.create_default_context(cadata=authority)
     context = ssl.create_default_context()
     if authority_file:
         context.load_verify_locations(authority_file)
     return context
+
+
+def of_upstream(row: Upstream, authority_file: Path | None) -> Client:
+    """Return a client of a service that was added. Raises SetupError if its secret cannot be read on this box."""
+    access = Access(row.url, row.network, row.client_id, unseal(row.secret))
+    return Client(access, trust(authority_file, row.authority))
 
 
 class Client:
@@ -168,7 +192,7 @@ class Client:
             self._token_ends = 0.0
             return self._sent(method, path, body)
         if not answer.is_success:
-            raise answers.error_of(answer)
+            raise answers.error_of(answer, [self._token, self._access.secret])
         return answer
 
     def _exchange(self) -> None:
@@ -183,7 +207,7 @@ class Client:
             text = f"The service rejects the credentials ({answer.status}). Run: edge upstream new-secret"
             raise Away(text, REJECTED_SECONDS)
         if answer.status != HTTPStatus.OK:
-            raise _away_of(answers.error_of(answer))
+            raise _away_of(answers.error_of(answer, [self._access.secret]))
         values = answers.decoded(answer)
         try:
             token, seconds = str(values["access_token"]), float(values["expires_in"])
@@ -264,7 +288,8 @@ def _away_of(error: Exception) -> Away:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate rejected: {error.verify_message}"
+        hint = ". Trust its authority: edge upstream new-ca FILE" if error.verify_code in _UNKNOWN_ISSUER else ""
+        return f"its certificate is rejected: {error.verify_message}{hint}"
     if isinstance(error, TimeoutError):
         return f"no response within {ANSWER_SECONDS:.0f} s"
     return printable((getattr(error, "strerror", None) or str(error) or type(error).__name__)[:200])

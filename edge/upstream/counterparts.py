@@ -95,8 +95,10 @@ def due(upstream_no: int, now: int, limit: int) -> list[int]:
     return [row[0] for row in rows]
 
 
-def troubles(upstream_no: int, limit: int) -> list[Counterpart]:
-    rows = execute(f"{_SELECT} AND trouble IS NOT NULL ORDER BY trouble_at, record_id LIMIT ?", (upstream_no, limit))
+def troubles(upstream_no: int, limit: int, offset: int = 0) -> list[Counterpart]:
+    """Return the records that are not equal there, the oldest first."""
+    page = "AND trouble IS NOT NULL ORDER BY trouble_at, record_id LIMIT ? OFFSET ?"
+    rows = execute(f"{_SELECT} {page}", (upstream_no, limit, offset))
     return [_counterpart(row) for row in rows]
 
 
@@ -141,6 +143,15 @@ def retry_all(upstream_no: int) -> int:
         "UPDATE upstream_record SET retry_at = 0, attempts = 0 WHERE upstream_no = ? AND trouble IS NOT NULL",
         (upstream_no,),
     ).rowcount
+
+
+def retry_now(upstream_no: int, record_id: int) -> None:
+    """Check a record with a trouble now. Call in a transaction."""
+    execute(
+        "UPDATE upstream_record SET retry_at = 0, attempts = 0 WHERE upstream_no = ? AND record_id = ? "
+        "AND trouble IS NOT NULL",
+        (upstream_no, record_id),
+    )
 
 
 def retry_kind(upstream_no: int, kind: TroubleKind) -> None:

@@ -30,6 +30,7 @@ class NewUpstream(NamedTuple):
     network: Network
     client_id: str
     secret: bytes
+    authority: str = ""  # PEM; empty: those of the system
 
 
 class Upstream(NamedTuple):
@@ -41,6 +42,7 @@ class Upstream(NamedTuple):
     network: Network
     client_id: str
     secret: bytes
+    authority: str
     created_at: int
     paused_at: int | None
     seq: int
@@ -53,6 +55,10 @@ class Upstream(NamedTuple):
     last_success_at: int | None
     written: int
 
+    @property
+    def state(self) -> str:
+        return "paused" if self.paused_at is not None else "failing" if self.last_error else "working"
+
 
 _SELECT = f"SELECT {', '.join(Upstream._fields)} FROM upstream "
 
@@ -63,13 +69,15 @@ def add(actor: Actor, new: NewUpstream) -> Upstream:
         if find(actor.organization_id):
             raise Conflict("There is an upstream already. Remove it first: edge upstream remove")
         execute(
-            "INSERT INTO upstream (organization_id, url, network, client_id, secret, created_at, seq, walk_id) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+            "INSERT INTO upstream (organization_id, url, network, client_id, secret, authority, created_at, seq, "
+            "walk_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
             (actor.organization_id, *new, clock.now(), change_feed.newest()),
         )
         change_feed.open_for_upstream()
         row = get(actor.organization_id)
-        act.note("upstream.added", _subject(row), {"url": row.url, "network": row.network, "client_id": row.client_id})
+        act.note(
+            "upstream.added", subject_of(row), {"url": row.url, "network": row.network, "client_id": row.client_id}
+        )
     return row
 
 
@@ -79,7 +87,7 @@ def remove(actor: Actor) -> None:
         row = get(actor.organization_id)
         execute("DELETE FROM upstream WHERE no = ?", (row.no,))
         change_feed.close_for_upstream()
-        act.note("upstream.removed", _subject(row))
+        act.note("upstream.removed", subject_of(row))
 
 
 def pause(actor: Actor) -> None:
@@ -87,7 +95,7 @@ def pause(actor: Actor) -> None:
     with acting(actor) as act:
         row = get(actor.organization_id)
         execute("UPDATE upstream SET paused_at = ? WHERE no = ?", (clock.now(), row.no))
-        act.note("upstream.paused", _subject(row))
+        act.note("upstream.paused", subject_of(row))
 
 
 def resume(actor: Actor) -> None:
@@ -95,7 +103,7 @@ def resume(actor: Actor) -> None:
     with acting(actor) as act:
         row = get(actor.organization_id)
         execute("UPDATE upstream SET paused_at = NULL, next_try_at = 0 WHERE no = ?", (row.no,))
-        act.note("upstream.resumed", _subject(row))
+        act.note("upstream.resumed", subject_of(row))
 
 
 def change_secret(actor: Actor, client_id: str, secret: bytes) -> None:
@@ -104,7 +112,15 @@ def change_secret(actor: Actor, client_id: str, secret: bytes) -> None:
         row = get(actor.organization_id)
         values = (client_id, secret, row.no)
         execute("UPDATE upstream SET client_id = ?, secret = ?, next_try_at = 0 WHERE no = ?", values)
-        act.note("upstream.secret_changed", _subject(row), {"client_id": client_id})
+        act.note("upstream.secret_changed", subject_of(row), {"client_id": client_id})
+
+
+def change_authority(actor: Actor, authority: str) -> None:
+    """Replace the certificates of the authority (PEM). Raises NotFound."""
+    with acting(actor) as act:
+        row = get(actor.organization_id)
+        execute("UPDATE upstream SET authority = ?, next_try_at = 0 WHERE no = ?", (authority, row.no))
+        act.note("upstream.authority_changed", subject_of(row))
 
 
 def retry(actor: Actor) -> int:
@@ -113,7 +129,7 @@ def retry(actor: Actor) -> int:
         row = get(actor.organization_id)
         number = counterparts.retry_all(row.no)
         execute("UPDATE upstream SET walk_id = 0, next_try_at = 0 WHERE no = ?", (row.no,))
-        act.note("upstream.compared", _subject(row))
+        act.note("upstream.compared", subject_of(row))
     return number
 
 
@@ -122,7 +138,7 @@ def overwrite(actor: Actor, ids: Collection[int]) -> int:
     with acting(actor) as act:
         row = get(actor.organization_id)
         number = counterparts.force(row.no, ids)
-        act.note("upstream.overwritten", _subject(row), {"records": sorted(ids)[:100], "number": number})
+        act.note("upstream.overwritten", subject_of(row), {"records": sorted(ids)[:100], "number": number})
     return number
 
 
@@ -204,5 +220,6 @@ def _rows(where: str, values: tuple[object, ...]) -> list[Upstream]:
     return [row._replace(network=Network(row.network)) for row in map(Upstream._make, rows)]
 
 
-def _subject(row: Upstream) -> Subject:
+def subject_of(row: Upstream) -> Subject:
+    """Return the service as a subject of the audit."""
     return Subject("upstream", row.no, row.url)

@@ -74,6 +74,7 @@ from tests.audit.stage import (
     draw_plan,
     end_muster,
     hear_a_topic,
+    keep_theirs,
     merge_sites,
     park,
     refresh_twice,
@@ -193,8 +194,8 @@ NOT_AUDITED = {
     },
     "what a service with the v1 API has, and how far the exchange is: the records are audited here": {
         "counterparts.force", "counterparts.forget", "counterparts.keep", "counterparts.retry_all",
-        "counterparts.retry_kind", "upstreams.begin_walk", "upstreams.end_walk", "upstreams.move",
-        "upstreams.add_written", "upstreams.note_failure",
+        "counterparts.retry_kind", "counterparts.retry_now", "upstreams.begin_walk", "upstreams.end_walk",
+        "upstreams.move", "upstreams.add_written", "upstreams.note_failure",
     },
     "digests of days, computed from the history": {
         "copy_digests.by_range", "copy_digests.check", "copy_digests.forget",
@@ -633,6 +634,12 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     ),
     "upstreams.change_secret": (
         lambda on: (add_upstream(on), upstreams.change_secret(on.ada, "id", b"other")), "upstream.secret_changed", "https://assets.example",
+    ),
+    "upstreams.change_authority": (
+        lambda on: (add_upstream(on), upstreams.change_authority(on.ada, "PEM")), "upstream.authority_changed", "https://assets.example",
+    ),
+    "decisions.keep_theirs": (
+        keep_theirs, "upstream.theirs_kept", "https://assets.example",
     ),
     "upstreams.retry": (
         lambda on: (add_upstream(on), upstreams.retry(on.ada)), "upstream.compared", "https://assets.example",

@@ -32,9 +32,12 @@ from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
 from edge.rules.outputs import outputs
 from edge.rules.outputs.forms import checked
 from edge.sync.store import site_lifecycle, sites
+from edge.sync.store.change_feed import Kind
 from edge.tracking import floor_plans, tracked_people
 from edge.tracking.tracked_people import PeopleSetting
-from edge.upstream import upstreams
+from edge.upstream import counterparts, decisions, upstreams
+from edge.upstream.client import Client
+from edge.upstream.counterparts import Counterpart, Trouble, TroubleKind
 from edge.upstream.upstreams import NewUpstream
 from edge.walls import walls
 from edge.walls.walls import NewWall, Shows
@@ -211,3 +214,22 @@ def scan_with_sled(on: Stage) -> int:
 
 def add_upstream(on: Stage) -> None:
     upstreams.add(on.ada, NewUpstream("https://assets.example", Network.INTERNET, "id", b"sealed"))
+
+
+class NothingThere(Client):
+    """A service from which others have deleted everything."""
+
+    def __init__(self) -> None:
+        """Connect to nothing."""
+
+    def by_id(self, kind: Kind, record_id: int) -> None:
+        return None
+
+
+def keep_theirs(on: Stage) -> None:
+    """Delete the asset here, because others have deleted it at the service."""
+    add_upstream(on)
+    trouble = Trouble(TroubleKind.CHANGED, "others deleted it")
+    with writing():
+        counterparts.keep(1, [Counterpart(on.asset.id, Kind.ASSET, 7, trouble=trouble)], 0)
+    decisions.keep_theirs(on.ada, NothingThere(), on.asset.id)

@@ -13,7 +13,10 @@ from edge.people import organizations, secrets
 from edge.upstream import upstreams
 from edge.upstream.worker import UpstreamWorker
 from tests.commands.conftest import Shell
+from tests.sync import tls
 from tests.upstream.service import SECRET, Service
+from tests.upstream.strict_service import CLIENT_ID, StrictService
+from tests.upstream.strict_service import SECRET as STRICT_SECRET
 
 
 @pytest.fixture
@@ -120,3 +123,34 @@ def test_an_authority_that_mosquitto_may_not_read(edge: Shell, tmp_path: Path) -
         )
     assert not [*tmp_path.glob("zz-edge-upstream-*.conf")]
     edge.ok(*bridge, "/etc/passwd")
+
+
+def test_the_values_of_the_service_can_be_kept(service: Service, edge: Shell) -> None:
+    with service.in_use():
+        service.add_asset("P-1", "Theirs")
+    edge.ok("asset", "add", "Ours", "--key", "P-1")
+    add(edge, service)
+    work(5)
+    assert "None of these" in edge("upstream", "keep", "P-2")[1]
+    assert "1 changed here" in edge.ok("upstream", "keep", "P-1")
+    assert "Theirs" in edge.ok("asset", "list")
+    work(5)
+    assert "WHY" not in edge.ok("upstream", "show")
+    assert service.rows("SELECT name FROM asset") == [("Theirs",)]
+
+
+def test_an_authority_of_ones_own(edge: Shell, tmp_path: Path) -> None:
+    made, other = tls.make(tmp_path / "tls"), tls.make(tmp_path / "other")
+    with StrictService(tls=(made.file, made.key)).running() as service:
+        options = (service.url, "--client-id", CLIENT_ID, "--network", "loopback")
+        code, text = edge("upstream", "add-v1", *options, typed=f"{STRICT_SECRET}\n")
+        assert code == 1
+        assert "certificate is rejected" in text
+        code, text = edge("upstream", "add-v1", *options, "--ca", str(other.authority), typed=f"{STRICT_SECRET}\n")
+        assert code == 1
+        text = edge("upstream", "add-v1", *options, "--ca", str(made.key), typed=f"{STRICT_SECRET}\n")[1]
+        assert "PEM file with certificates" in text
+        trusted = ("--ca", str(made.authority))
+        assert "Signed in as Acme" in edge.ok("upstream", "add-v1", *options, *trusted, typed=f"{STRICT_SECRET}\n")
+        edge.ok("upstream", "new-ca", str(made.authority))
+        assert STRICT_SECRET not in edge.ok("upstream", "show")

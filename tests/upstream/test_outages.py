@@ -23,6 +23,7 @@ from edge.upstream import answers, rounds, upstreams, work
 from edge.upstream import worker as upstream_worker
 from edge.upstream.answers import Answer, Away, Record
 from edge.upstream.client import Client
+from edge.upstream.standby import UpstreamStandby
 from edge.upstream.upstreams import Upstream
 from edge.upstream.worker import UpstreamWorker
 from tests.sync.world import Box
@@ -126,7 +127,7 @@ def test_the_limit_of_the_service_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def sum_of_requests(worker: UpstreamWorker) -> int:
-    return sum(client.requests for _, _, client in worker._clients.values())
+    return sum(client.requests for _, client in worker._clients.values())
 
 
 def test_rejected_credentials_wait_for_new_ones(sender: Sender, worker: UpstreamWorker) -> None:
@@ -359,15 +360,14 @@ def test_the_thread_runs_while_there_is_an_upstream(sender: Sender, monkeypatch:
     monkeypatch.setattr(rounds, "run", watched)
     monkeypatch.setattr(upstream_worker, "LOOK_SECONDS", 0.01)
     assets.create(sender.actor, name="Pallet")
-    worker = UpstreamWorker(None, lambda: False)
-    assert not worker.is_running()
-    worker.start_if_needed()
+    standby = UpstreamStandby(None, lambda: False)
+    assert not standby.is_running()
+    standby.start_if_needed()
     assert is_settled.wait(30)
     sender.assert_equal()
     upstreams.remove(sender.actor)
-    assert worker._thread
-    worker._thread.join(30)
-    assert not worker.is_running(), "it ends by itself"
-    worker.start_if_needed()
-    assert not worker.is_running()
-    worker.stop()
+    standby._thread.join(30)
+    assert not standby.is_running(), "it ends by itself"
+    standby.start_if_needed()
+    assert not standby.is_running()
+    standby.stop()

@@ -1,17 +1,26 @@
-"""Checks of the service that gets copies of this box's records, and of its broker."""
+"""Checks of the service that gets copies of this box's records, and of its broker.
+
+Modules of `edge.upstream` are imported in functions, since a box without an upstream should not load them.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from edge.operations.doctor.findings import Finding, Subject, ok, some, warning
-from edge.upstream import bridges, counterparts, upstreams
-from edge.upstream.bridges import Bridge
+from edge.sync.store import change_feed
+
+if TYPE_CHECKING:
+    from edge.upstream.bridges import Bridge
 
 
 def upstream_equal(_: Subject) -> Finding:
     """Check that each service takes records, and that none differs there."""
-    rows = upstreams.all_upstreams()
-    if not rows:
+    if not change_feed.has_upstream():
         return ok("no other service gets the records of this box")
+    from edge.upstream import counterparts, upstreams
+
+    rows = upstreams.all_upstreams()
     if troubles := upstreams.troubles():
         return warning(some(troubles), "edge upstream show; check the service and its credentials; changes wait")
     if paused := [row.url for row in rows if row.paused_at is not None]:
@@ -29,6 +38,8 @@ def upstream_equal(_: Subject) -> Finding:
 
 def bridge_connected(subject: Subject) -> Finding:
     """Check that mosquitto is connected to the broker of each service, and bridges all readers."""
+    from edge.upstream import bridges
+
     rows = bridges.all_bridges()
     if not rows:
         return ok("no other broker gets the messages of readers")
@@ -51,12 +62,10 @@ def _bridge(row: Bridge, state: str | None) -> Finding | None:
             f"the bridge to {row.url} is not connected; messages wait at this broker",
             "see /var/log/mosquitto/mosquitto.log for the cause, then run edge upstream bridge again",
         )
+    from edge.upstream import bridges
+
     if missing := bridges.missing_topics(row):
         return warning(
             f"not bridged to {row.url}: {some(missing)}", "edge upstream bridge again, with the same options"
         )
     return None
-
-
-def _counted(number: int) -> str:
-    return "1 record differs" if number == 1 else f"{number} records differ"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import secrets
 import ssl
-import threading
 import time
 from collections.abc import Callable
 from datetime import tzinfo
@@ -17,11 +16,11 @@ from itertools import takewhile
 from pathlib import Path
 
 from edge import clock
-from edge.database.connection import close_database
 from edge.database.instance import fingerprint
 from edge.errors import EdgeError, SetupError
 from edge.events.delivery import Outcome, Result
 from edge.events.progress import is_due
+from edge.events.standby_thread import UNEXPECTED_SECONDS, StandbyThread
 from edge.people.secrets import unseal
 from edge.rules.channels import attempts, channels, compose, outbox, schedule
 from edge.rules.channels.channels import Channel
@@ -32,7 +31,6 @@ from edge.rules.channels.senders import new_sender
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-UNEXPECTED_SECONDS = 60.0
 MOST_SINGLE = 10  # beyond it, messages that wait are sent in one piece, for example after an outage
 
 
@@ -53,47 +51,26 @@ class ChannelsWorker:
         self._zone = zone
         self._authority_file = authority_file
         self._tls: ssl.SSLContext | None = None  # takes 30 ms and 1 MB, so only with channels
-        self._stopping = threading.Event()
         self._held_until: dict[int, float] = {}  # after an unexpected error
         self._served: dict[int, int] = {}  # the last channel, by organization
-        self._fault = ""
-        self._thread: threading.Thread | None = None
+        self._thread = StandbyThread("channels", channels.has_channels, self._work)
 
     def start_if_needed(self) -> None:
         """Start the thread if there are channels and none is running."""
-        if self._stopping.is_set() or self.is_running() or not channels.has_channels():
-            return
-        self._thread = threading.Thread(target=self._run, name="channels", daemon=True)
-        self._thread.start()
+        self._thread.start_if_needed()
 
     def is_running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread.is_running()
 
     def stop(self) -> None:
-        self._stopping.set()
-        if self._thread:
-            self._thread.join(2)  # a thread blocked by a server ends with the process; its messages are sent again
+        self._thread.stop()
 
     def trouble(self) -> str:
         """Return the current fault of the thread, or an empty text."""
-        return self._fault
+        return self._thread.trouble()
 
-    def _run(self) -> None:
-        wait = 0.0
-        while not self._stopping.wait(wait):
-            try:
-                if not channels.has_channels():
-                    break
-                wait = 0.0 if self.work_once() else LOOK_SECONDS
-                self._fault = ""
-            except EdgeError as error:
-                self._note(str(error))
-                wait = UNEXPECTED_SECONDS / 10
-            except Exception as error:
-                log.exception("Channels failed unexpectedly; trying again in a minute")
-                self._fault = repr(error)
-                wait = UNEXPECTED_SECONDS
-        close_database()
+    def _work(self) -> float:
+        return 0.0 if self.work_once() else LOOK_SECONDS
 
     def work_once(self) -> bool:
         """Serve one channel of each organization that has something to send. Returns True if something was sent."""
@@ -101,7 +78,7 @@ class ChannelsWorker:
         self._enqueue_lists()
         for own in self._in_turn(channels.at_work()):
             for row in own:
-                if self._stopping.is_set():
+                if self._thread.is_stopping:
                     return False
                 if time.monotonic() < self._held_until.get(row.no, 0):
                     continue
@@ -197,8 +174,3 @@ class ChannelsWorker:
             if self._authority_file:
                 self._tls.load_verify_locations(self._authority_file)
         return self._tls
-
-    def _note(self, fault: str) -> None:
-        if fault != self._fault:
-            log.warning("Channels: %s", fault)
-        self._fault = fault
