@@ -44,6 +44,7 @@ class Work:
         self._done: set[int] = set()
         self._owners: dict[int, int] = {}
         self._too_large: set[int] = set()
+        self._key_ids: dict[int, int] = {}  # ids there of records that have the new key of another one
         self._holders: dict[int, int] = {}  # which record of this box has the new key of another one there
         self._has_broken = False  # the connection, during the write of a record
         sent = {one for one in {*ids, *self._here} if one not in self._here or self._here[one].is_sent}
@@ -162,6 +163,8 @@ class Work:
     def _look_up_one(self, kind: Kind, record_id: int, by_key: dict[str, Record]) -> Record | None:
         stored = self._stored(kind, record_id)
         remote = by_key.get(self._here[record_id].key) if self._is_live(record_id) else None
+        if remote is not None and remote["id"] != stored.remote_id:
+            self._key_ids[record_id] = remote["id"]
         if stored.remote_id is None:
             created = self._created(kind, stored, by_key)
             if created is None:
@@ -271,18 +274,27 @@ class Work:
 
     def _is_owned_by_other(self, record_id: int) -> Callable[[int], bool]:
         def is_owned(remote_id: int) -> bool:
-            if remote_id not in self._owners:
-                self._owners.update(counterparts.owners(self._row.no, [remote_id]))
-            in_round = {one.remote_id: one.record_id for one in self._now.values() if one.remote_id is not None}
-            owner = in_round.get(remote_id) or self._owners.get(remote_id)
-            is_freed = owner in self._done and owner not in self._now
-            return owner is not None and owner != record_id and not is_freed
+            owner = self._owner(remote_id)
+            return owner is not None and owner != record_id
 
         return is_owned
 
+    def _owner(self, remote_id: int | None) -> int | None:
+        """Return the record of this box for an id there, unless it has been deleted there in this round."""
+        if remote_id is None:
+            return None
+        if remote_id not in self._owners:
+            self._owners.update(counterparts.owners(self._row.no, [remote_id]))
+        in_round = {one.remote_id: one.record_id for one in self._now.values() if one.remote_id is not None}
+        owner = in_round.get(remote_id) or self._owners.get(remote_id)
+        return None if owner in self._done and owner not in self._now else owner
+
     def _key_trouble(self, here: LocalRecord) -> Trouble:
+        """Return who has the key there. Lists have shown it, unless the record there is not in effect."""
         mark = content.mark(here.key)
-        holder = self._holder(here, mark, lambda one: one.kind is here.kind and _base(one).get(KEY) == mark)
+        holder = self._owner(self._key_ids.get(here.id))
+        if holder is None:
+            holder = self._holder(here, mark, lambda one: one.kind is here.kind and _base(one).get(KEY) == mark)
         if holder is None:
             text = f"its key {here.key} belongs to another record there, perhaps one that is not in effect"
             return Trouble(TroubleKind.TAKEN, text)
