@@ -48,7 +48,7 @@ class Work:
         self._holders: dict[int, int] = {}  # which record of this box has the new key of another one there
         self._has_broken = False  # the connection, during the write of a record
         sent = {one for one in {*ids, *self._here} if one not in self._here or self._here[one].is_sent}
-        self._ids = [one for one in sent if one in set(ids) or self._is_due_ancestor(one)]
+        self._ids = [one for one in sent if one in set(ids) or self._is_new(one)]
         self._ids.sort(key=self._order)
 
     def do(self) -> None:
@@ -115,14 +115,8 @@ class Work:
             if batch is not None:
                 upstreams.move(self._row.no, seq=batch.seq, walk_id=batch.walk_id)
 
-    def _is_due_ancestor(self, record_id: int) -> bool:
-        """Return True for a location that must be written before those below it."""
-        stored = self._before.get(record_id)
-        if stored is None or stored.remote_id is None:
-            return True
-        return stored.trouble is None and not content.is_unchanged(
-            self._values(self._here[record_id]).marks, stored.known
-        )
+    def _is_new(self, record_id: int) -> bool:
+        return record_id not in self._before or self._before[record_id].remote_id is None
 
     def _is_live(self, record_id: int) -> bool:
         return record_id in self._here and not self._here[record_id].is_deleted

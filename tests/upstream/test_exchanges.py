@@ -197,8 +197,12 @@ def test_a_death_before_the_temporary_key_is_stored(sender: StrictSender, monkey
     sender.assert_equal()
 
 
-def test_a_record_with_a_conflict_keeps_its_key(sender: StrictSender) -> None:
+@pytest.mark.parametrize("most", [1, 50])
+def test_a_record_with_a_conflict_keeps_its_key(
+    sender: StrictSender, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     """Others have changed it, so it is not moved out of the way before somebody decides."""
+    monkeypatch.setattr(rounds, "MOST_RECORDS", most)
     first, second = make(sender, "P-1", "P-2")
     theirs = sender.records.find("assets", "P-2")
     assert theirs
