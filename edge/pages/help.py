@@ -100,6 +100,7 @@ SECTIONS = {
     "/sign-in": "troubleshooting#sign-in",
     "/status": "office#status",
     "/status/settings/<name>": "settings#changes-while-the-service-runs",
+    "/status/upstream": "upstream#differences",
     "/stock-takes": "scanning#stock-takes",
     "/stock-takes/<stock_take_id>": "scanning#stock-takes",
     "/walls": "walls#add-a-wall",
@@ -108,7 +109,6 @@ SECTIONS = {
     "/sync": "sites#status",
     "/sync/sites/<int:site_no>/edit": "sites#leaving-renaming-retiring-merging",
     "/sync/sites/<int:site_no>/remove": "sites#leaving-renaming-retiring-merging",
-    "/upstream": "upstream#differences",
 }
 OTHERWISE = "troubleshooting#symptoms"
 

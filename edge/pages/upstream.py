@@ -23,7 +23,7 @@ from edge.services import services
 from edge.sync.store import change_feed
 from edge.texts import N_, refill
 
-PATH = "/upstream"
+PATH = "/status/upstream"
 PER_PAGE = 50
 STATES = {"working": N_("working"), "failing": N_("failing"), "paused": N_("paused")}
 KINDS = {

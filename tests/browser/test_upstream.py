@@ -43,15 +43,15 @@ def test_differences_are_decided(enter: Callable[..., Page], site: Site) -> None
             service.records.patch("assets", row, {"name": f"Theirs {key[:10]}"})
         upstreams.retry(actor)
         work()
-        page = enter("ada", "/upstream")
-        for path in ("/status", "/upstream"):
+        page = enter("ada", "/status/upstream")
+        for path in ("/status", "/status/upstream"):
             page.goto(path)
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
                 assert faults(page) == []
                 if folder := os.environ.get("SCREENSHOTS"):
-                    page.screenshot(path=f"{folder}/{path[1:]}-{width}.png", full_page=True)
+                    page.screenshot(path=f"{folder}/{path.split('/')[-1]}-{width}.png", full_page=True)
         page.get_by_role("button", name=f"Keep theirs for {site.assets[0].external_key}", exact=True).click()
         expect(page.get_by_text("Taken over.")).to_be_visible()
         page.get_by_role("button", name=f"Overwrite {site.assets[1].external_key} there", exact=True).click()

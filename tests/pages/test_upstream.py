@@ -60,34 +60,37 @@ def actions(cast: Cast) -> list[str]:
 def test_the_state_is_on_two_pages(conflict: int, service: StrictService, sign_in_as: SignIn, cast: Cast) -> None:
     status = sign_in_as(Role.EDITOR).get("/status").text
     assert service.url in status
-    assert "/upstream" not in status
+    assert "/status/upstream" not in status
     admin = sign_in_as(Role.ADMINISTRATOR)
-    assert 'href="/upstream"' in admin.get("/status").text
-    shown = admin.get("/upstream").text
+    assert 'href="/status/upstream"' in admin.get("/status").text
+    shown = admin.get("/status/upstream").text
     assert "others changed its name" in shown
-    assert f'action="/upstream/records/{conflict}/keep"' in shown
+    assert f'action="/status/upstream/records/{conflict}/keep"' in shown
     assert SECRET not in shown
     other = sign_in_as(Role.ADMINISTRATOR, organization_id=cast.rival)
-    for path in ("/status", "/upstream"):
+    for path in ("/status", "/status/upstream"):
         assert service.url not in other.get(path).text
-    assert other.post(f"/upstream/records/{conflict}/overwrite").status_code == 404
-    assert other.post(f"/upstream/records/{conflict}/keep").status_code == 404
+    assert other.post(f"/status/upstream/records/{conflict}/overwrite").status_code == 404
+    assert other.post(f"/status/upstream/records/{conflict}/keep").status_code == 404
 
 
 def test_overwrite(conflict: int, service: StrictService, admin: Browser, cast: Cast) -> None:
-    assert admin.post(f"/upstream/records/{conflict}/overwrite").location == "/upstream?done=upstream-overwritten"
-    assert "will be overwritten" in admin.get("/upstream").text
+    assert (
+        admin.post(f"/status/upstream/records/{conflict}/overwrite").location
+        == "/status/upstream?done=upstream-overwritten"
+    )
+    assert "will be overwritten" in admin.get("/status/upstream").text
     work()
     row = service.records.find("assets", "P-1")
     assert row
     assert row.values["name"] == "Ours"
-    assert f"records/{conflict}" not in admin.get("/upstream").text
+    assert f"records/{conflict}" not in admin.get("/status/upstream").text
     assert "upstream.overwritten" in actions(cast)
-    assert admin.post(f"/upstream/records/{conflict}/overwrite").status_code == 404
+    assert admin.post(f"/status/upstream/records/{conflict}/overwrite").status_code == 404
 
 
 def test_keep_theirs(conflict: int, service: StrictService, admin: Browser, cast: Cast) -> None:
-    assert admin.post(f"/upstream/records/{conflict}/keep").location == "/upstream?done=upstream-kept"
+    assert admin.post(f"/status/upstream/records/{conflict}/keep").location == "/status/upstream?done=upstream-kept"
     assert assets.get(cast.acme, conflict).name == "<Theirs>"
     assert {"upstream.theirs_kept", "asset.changed"} <= set(actions(cast))
     work()
@@ -98,7 +101,7 @@ def test_keep_theirs_while_the_service_is_away(
     conflict: int, service: StrictService, admin: Browser, cast: Cast
 ) -> None:
     service.fault = lambda *_: proxy_page(503)
-    refused = admin.post(f"/upstream/records/{conflict}/keep")
+    refused = admin.post(f"/status/upstream/records/{conflict}/keep")
     assert refused.status_code == 409
     assert "responded 503" in refused.text
     assert assets.get(cast.acme, conflict).name == "Ours"
@@ -106,14 +109,14 @@ def test_keep_theirs_while_the_service_is_away(
 
 def test_compare(service: StrictService, admin: Browser, cast: Cast) -> None:
     work()
-    assert admin.post("/upstream/compare").status_code == 303
+    assert admin.post("/status/upstream/compare").status_code == 303
     assert upstreams.get(cast.acme).walk_id == 0
 
 
 def test_without_upstream(admin: Browser) -> None:
-    assert "edge upstream add-v1" in admin.get("/upstream").text
+    assert "edge upstream add-v1" in admin.get("/status/upstream").text
     assert "add-v1" not in admin.get("/status").text
-    assert admin.post("/upstream/compare").status_code == 404
+    assert admin.post("/status/upstream/compare").status_code == 404
 
 
 def test_many_differences_have_pages(service: StrictService, admin: Browser, cast: Cast) -> None:
@@ -121,8 +124,8 @@ def test_many_differences_have_pages(service: StrictService, admin: Browser, cas
         service.records.create("assets", {"name": "Theirs", "external_key": f"P-{number}"})
         assets.create(shell(cast.acme), name="Ours", external_key=f"P-{number}")
     work()
-    assert admin.get("/upstream").text.count("/overwrite") == 50
-    assert admin.get("/upstream?offset=50").text.count("/overwrite") == 10
+    assert admin.get("/status/upstream").text.count("/overwrite") == 50
+    assert admin.get("/status/upstream?offset=50").text.count("/overwrite") == 10
 
 
 def test_metrics(conflict: int, cast: Cast, tmp_path: Path) -> None:
