@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge import clock
-from edge.errors import SetupError
+from edge.errors import EdgeError, SetupError
 from edge.events.progress import is_due
 from edge.upstream import client as client_module
 from edge.upstream import rounds, upstreams
