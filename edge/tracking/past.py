@@ -260,11 +260,12 @@ def may_have_been_at(location_ids: Sequence[int], at: int, limit: int) -> list[i
 def may_have_been_between(location_ids: Sequence[int], since: int, until: int, *, begun_from: int) -> list[int]:
     """Return assets, among them all that were at these locations in a period, for stays in PostgreSQL.
 
-    Those with a stay in progress are left out if it began before `begun_from`.
+    This includes those that left at its first moment. Those with a stay in progress are left out if it began before
+    `begun_from`.
     """
     locations = json_text.text(list(location_ids))
     sources = _column("SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,))
-    tracks = json_text.text(history_engine.lent_rows.tracks_at(sources, since, until))
+    tracks = json_text.text(history_engine.lent_rows.tracks_at(sources, since - 1, until))
     values = {"locations": locations, "tracks": tracks, "at": until, "begun_from": begun_from, "limit": -1}
     return _column(_MAY_HAVE_BEEN_AT.format(_OF_TRACKS), values)
 

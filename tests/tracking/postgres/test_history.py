@@ -62,6 +62,33 @@ def finding(url: str) -> Finding:
     return history_database(cast(Subject, SimpleNamespace(history_url=url)))
 
 
+def test_a_move_at_the_first_moment_of_a_period_counts_in_both_engines(
+    sites: list[SiteBox], postgres_server: Server
+) -> None:
+    site, start = sites[0], EPOCH + 99 * HOUR
+    left, passed = site.add_asset("P-left"), site.add_asset("P-passed")
+    for asset, dock, at in ((left, 0, start - 1), (left, 1, start), (passed, 2, start - 1)):
+        site.scan(asset, dock, at)
+    for dock in (0, 1):
+        site.scan(passed, dock, start)  # stays at dock 0 for no time
+    site.sync()
+    hub = site.hub
+
+    def shown() -> dict[int, Any]:
+        owner, edges = hub.organization_id, [start, start + HOUR]
+        places = [row[0] for row in execute("SELECT id FROM location ORDER BY id")]
+        return {place: (flows.flow(owner, place, edges), flows.passages(owner, place, start)) for place in places}
+
+    with hub.in_use():
+        here = shown()
+        assert sum(len(passages) for _, passages in here.values()) == 6
+        history_engine.use(postgres_server.new_url())
+        assert list(history_engine.moving.copy_there())
+        history_engine.moving.finish_there()
+        there = shown()
+        assert there == here
+
+
 def test_all_lists_are_equal_in_both_engines_and_after_the_move_back(
     sites: list[SiteBox], postgres_server: Server
 ) -> None:
