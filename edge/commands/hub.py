@@ -8,10 +8,10 @@ import click
 
 from edge.commands.context import Setup, open_file, shell
 from edge.database import migrate
-from edge.errors import SetupError
+from edge.errors import HistoryUnavailable, SetupError
 from edge.operations.files import hold
 from edge.sync.store import remote_batches
-from edge.tracking import history_engine
+from edge.tracking import copies, history_engine
 
 
 @click.group()
@@ -33,7 +33,7 @@ def move_history(setup: Setup, url: str | None, *, back: bool) -> None:
         raise click.UsageError("Give either --to URL or --back")
     open_file(setup)
     migrate.check_schema(setup.config.data_dir)
-    history_engine.use(url or setup.config.hub_history)
+    history_engine.use(url or setup.config.hub_history, copies.hub_id())
     if not history_engine.is_remote():
         raise SetupError("hub.history is empty, so the history is here already")
     with ExitStack() as stack:
@@ -42,11 +42,18 @@ def move_history(setup: Setup, url: str | None, *, back: bool) -> None:
             stack.enter_context(hold(setup.config.data_dir))
         except SetupError:
             is_stopped = False
-        if back:
-            _bring_back(is_stopped=is_stopped)
-        else:
-            _move_there(is_stopped=is_stopped)
-    history_engine.close()
+        try:
+            if back:
+                _bring_back(is_stopped=is_stopped)
+            else:
+                _move_there(is_stopped=is_stopped)
+        except HistoryUnavailable as error:
+            reason = history_engine.why_away() or error
+            raise SetupError(
+                f"PostgreSQL does not answer: {reason}. Correct this, and run the command again"
+            ) from error
+        finally:
+            history_engine.close()
 
 
 def _move_there(*, is_stopped: bool) -> None:

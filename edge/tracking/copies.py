@@ -29,8 +29,17 @@ def use_engine(url: str) -> None:
     if url and execute("SELECT 1 FROM track WHERE site_no IS NULL LIMIT 1").fetchone():
         raise SetupError("hub.history is set, but this box has recorded reads itself. Empty the setting")
     if not url and not has_rows and execute("SELECT 1 FROM track WHERE history_rows > 0 LIMIT 1").fetchone():
-        raise SetupError("The stays of this hub are in PostgreSQL. Set hub.history to its URL, or move them back")
-    history_engine.use(url)
+        raise SetupError(
+            "The stays of this hub are in PostgreSQL. Set hub.history to its URL again. To move them back, run then: "
+            "edge hub move-history --back"
+        )
+    history_engine.use(url, hub_id())
+
+
+def hub_id() -> str:
+    """Return the permanent id of this hub, an empty text if this box is none."""
+    row = execute("SELECT id FROM hub").fetchone()
+    return row[0] if row else ""
 
 
 def forget_remote_stays() -> None:

@@ -26,8 +26,11 @@ NO_OWN_READS = (
 _url = ""
 
 
-def use(url: str) -> None:
-    """Choose the engine: PostgreSQL at this URL, or with an empty one this file. Raises SetupError."""
+def use(url: str, hub_id: str = "") -> None:
+    """Choose the engine: PostgreSQL at this URL, or with an empty one this file. Raises SetupError.
+
+    With the permanent id of this hub, stays of another hub are refused.
+    """
     global _url
     if url:
         try:
@@ -37,7 +40,7 @@ def use(url: str) -> None:
             raise SetupError(
                 "hub.history is set, which needs an extra: pip install 'edge[postgres]'. Or empty the setting."
             ) from error
-        pool.use(url)
+        pool.use(url, hub_id)
     _url = url
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edge.errors import EdgeError
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
 from edge.sync.store import state as sync_state
-from edge.tracking import history_engine
+from edge.tracking import copies, history_engine
 
 SECRET = "sync-secret"  # noqa: S105  a file name
 
@@ -61,7 +61,7 @@ def history_database(subject: Subject) -> Finding:
     if not subject.history_url:
         return ok("the history is in this box's own database")
     try:
-        history_engine.use(subject.history_url)
+        history_engine.use(subject.history_url, copies.hub_id())
         number = history_engine.lent_rows.count_partitions()
     except EdgeError as error:
         return problem(

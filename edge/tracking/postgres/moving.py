@@ -15,7 +15,7 @@ from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many, writing
 from edge.database.triggers import OF_STAYS
 from edge.errors import Conflict
-from edge.tracking.postgres import batches, lent_rows
+from edge.tracking.postgres import batches, lent_rows, schema
 from edge.tracking.postgres.pool import connected, fetch
 
 _GROUP = 20_000  # rows at once, unless one track has more
@@ -109,7 +109,10 @@ def bring_back() -> int:
     Call while the service is stopped. Raises Conflict if they differ.
     """
     with writing():
-        if execute("SELECT 1 FROM history LIMIT 1").fetchone() is None:
+        are_here = execute("SELECT 1 FROM history LIMIT 1").fetchone() is not None
+        if are_here and not fetch("SELECT 1 FROM stay LIMIT 1", {}):
+            raise Conflict("The stays are here already. Empty hub.history and start the service")
+        if not are_here:
             with _without_changes():
                 for first, last in _groups():
                     _insert(sorted(_there(first, last)))
@@ -119,6 +122,7 @@ def bring_back() -> int:
             raise Conflict("This database of PostgreSQL has no stays of this hub")
     with connected() as connection:
         connection.execute("TRUNCATE stay, site_cursor")
+        schema.release(connection)
     return number
 
 

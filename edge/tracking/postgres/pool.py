@@ -55,6 +55,7 @@ _pools: dict[str, ConnectionPool[Connection]] = {}
 _commits = threading.BoundedSemaphore(MOST_COMMITS)
 _waiting_since: dict[int, float] = {}  # beginnings of commits in progress, by thread
 _url = ""
+_hub_id = ""  # of the hub whose database it has to be; empty: of any
 _next_attempt = 0.0  # while it is away
 _reason = ""
 
@@ -73,11 +74,11 @@ _pool_log.addHandler(_Reasons(logging.WARNING))
 _pool_log.propagate = False
 
 
-def use(url: str) -> None:
+def use(url: str, hub_id: str = "") -> None:
     """Use this database from now on. It is connected with the first statement. Raises SetupError for a bad URL."""
-    global _url, _next_attempt, _reason
+    global _url, _hub_id, _next_attempt, _reason
     parameters(url)
-    _url, _next_attempt, _reason = url, 0.0, ""
+    _url, _hub_id, _next_attempt, _reason = url, hub_id, 0.0, ""
 
 
 def close() -> None:
@@ -131,7 +132,7 @@ def _pool() -> ConnectionPool[Connection]:
 
             def prepare(connection: Connection) -> None:
                 nonlocal given
-                schema.prepare(connection)
+                schema.prepare(connection, _hub_id)
                 given = host_first(given, connection.info.host, connection.info.port)
 
             _pools[_url] = ConnectionPool(
@@ -183,7 +184,7 @@ def connected() -> Iterator[Connection]:
         if connection is not None:
             connection.close()
         raise HistoryUnavailable(AWAY) from error
-    except psycopg.OperationalError as error:
+    except (psycopg.OperationalError, errors.UndefinedTable, errors.InsufficientPrivilege) as error:
         if (error.sqlstate or "").startswith("53"):
             raise HistoryUnavailable(FULL) from error
         _note_away(error)

@@ -82,8 +82,11 @@ _TABLES = (
 _LOCK = 7_203_884_512  # any number that other programs do not use for their own advisory locks
 
 
-def prepare(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-    """Prepare a new connection, and create the tables with the first one. Raises SetupError for a later version."""
+def prepare(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str = "") -> None:
+    """Prepare a new connection, and create the tables with the first one.
+
+    With the id of a hub, the database becomes its own. Raises SetupError for a later version, or for that of another.
+    """
     if not _exists(connection):
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -93,6 +96,28 @@ def prepare(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     row = connection.execute("SELECT version FROM edge_history").fetchone()
     if row is None or row[0] != VERSION:
         raise SetupError("The tables in PostgreSQL are of another release of edge; update edge on this hub")
+    if hub_id and _owner(connection, hub_id) != hub_id:
+        raise SetupError("This database has the stays of another hub; give each hub its own, and correct hub.history")
+
+
+def _owner(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str) -> str | None:
+    """Return the id of the hub whose stays are in the database: this one, if there was none."""
+    if (owner := _noted_owner(connection)) is None:
+        connection.execute("ALTER TABLE edge_history ADD COLUMN IF NOT EXISTS hub text")
+        connection.execute("UPDATE edge_history SET hub = %s WHERE hub IS NULL", (hub_id,))
+        owner = _noted_owner(connection)
+    return owner
+
+
+def release(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Let any hub use the database, which is empty."""
+    if _noted_owner(connection) is not None:
+        connection.execute("UPDATE edge_history SET hub = NULL")
+
+
+def _noted_owner(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
+    row = connection.execute("SELECT to_jsonb(h) ->> 'hub' FROM edge_history h").fetchone()
+    return row[0] if row else None
 
 
 def _exists(connection: psycopg.Connection[tuple[Any, ...]]) -> bool:

@@ -1,0 +1,105 @@
+"""A wrong database of PostgreSQL is named as such, and the stays of another hub in it remain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from edge.cli import cli
+from edge.database.connection import close_database
+from edge.errors import Conflict, HistoryUnavailable
+from edge.sync.store import remote_batches
+from edge.tracking import copies, history_engine
+from edge.tracking.postgres import pool
+from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
+from tests.tracking.postgres.conftest import move
+from tests.tracking.postgres.server import Server
+
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
+
+
+def use(url: str) -> None:
+    """Use this database like the service."""
+    copies.use_engine(url)
+    history_engine.check_reachable()
+
+
+def count_stays(url: str) -> int:
+    history_engine.close()
+    history_engine.use(url)
+    with pool.connected() as connection:
+        row = connection.execute("SELECT count(*) FROM stay").fetchone()
+    history_engine.close()
+    return int(row[0]) if row else 0
+
+
+def test_the_database_of_another_hub_is_left_alone(
+    sites: list[SiteBox], postgres_server: Server, tmp_path: Path
+) -> None:
+    """Its sites have the same numbers, so this hub regarded the stays as lost to a restore and deleted them."""
+    hub, url = sites[0].hub, postgres_server.new_url()
+    with hub.in_use():
+        move(hub, url)
+        history_engine.close()
+        use(url)
+    hub.history = url
+    sites[0].scan(sites[0].add_asset("P-late"), 0, EPOCH + 99 * HOUR)
+    sites[0].sync()
+    number = count_stays(url)
+    other = Hub(tmp_path / "other", "other")
+    SiteBox(tmp_path / "MUC", "MUC", other).join()
+    with other.in_use():
+        copies.use_engine(url)
+        with pytest.raises(HistoryUnavailable):
+            remote_batches.settle_all()
+        assert "of another hub" in history_engine.why_away()
+        history_engine.close()
+    assert count_stays(url) == number
+    with hub.in_use():
+        use(url)
+        history_engine.moving.bring_back()
+        with pytest.raises(Conflict, match="here already"):
+            history_engine.moving.bring_back()
+        history_engine.close()
+    with other.in_use():  # it is free now
+        use(url)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("edge@127.0.0.1:1/edge", "refused"), ("edge@{}/missing", "does not exist"), ("weak@{}/{}", "permission denied")],
+)
+def test_a_move_to_a_wrong_database_says_why(
+    name: str, reason: str, sites: list[SiteBox], postgres_server: Server
+) -> None:
+    if name.startswith("weak") and not postgres_server.run("SELECT 1 FROM pg_roles WHERE rolname = 'weak'"):
+        postgres_server.run("CREATE ROLE weak LOGIN")
+    address, _, database = postgres_server.new_url().partition("@")[2].partition("/")
+    answer = run(sites[0].hub, "--to", f"postgresql://{name.format(address, database)}")
+    assert answer.startswith("PostgreSQL does not answer")
+    assert reason in answer
+    assert "run the command again" in answer
+
+
+def test_a_move_back_without_the_tables_says_why(sites: list[SiteBox], postgres_server: Server) -> None:
+    hub, url = sites[0].hub, postgres_server.new_url()
+    with hub.in_use():
+        move(hub, url)
+        with pool.connected() as connection:
+            connection.execute("DROP TABLE stay CASCADE")
+    answer = run(hub, "--back", history=url)
+    assert 'relation "stay" does not exist' in answer
+
+
+def run(hub: Hub, *arguments: str, history: str = "") -> str:
+    close_database()
+    settings = ["--set", f"data_dir={hub.folder}", "--set", f"hub.history={history}"]
+    try:
+        result = CliRunner().invoke(cli, [*settings, "hub", "move-history", *arguments])
+    finally:
+        close_database()
+        history_engine.use("")
+    assert result.exit_code != 0
+    return str(result.exception)
