@@ -112,6 +112,7 @@ def add_records(organization_id: int) -> dict[str, Any]:
         "bulk_job": bulk_job,
         "wall_id": walls.add(boss, NewWall(SECRET, Shows.ALERTS))[0].id,
         "asset_id": pallet.id,
+        "record_id": pallet.id,
         "location_id": dock.id,
         "tag_id": pallet.tags[0].id,
         "reader_id": reader.id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -73,12 +73,11 @@ def page(
 
 def _matching(organization_id: int, wanted: Query, names: Names, zone: ZoneInfo) -> Iterator[Found]:
     examined = 0
-    is_chosen: Callable[[Event], bool] = lambda event: event["eventID"] in (wanted.event_ids or ())  # noqa: E731
     for rows, cost in query.walk(organization_id, wanted):
         examined += cost
         if wanted.event_ids is not None:
             made = query.of_events(organization_id, rows, names, zone)
-            rows = [one for one, event in zip(rows, made, strict=True) if is_chosen(event)]
+            rows = [one for one, event in zip(rows, made, strict=True) if event["eventID"] in wanted.event_ids]
         yield from rows
         if examined > MOST_EXAMINED:
             raise TooComplex(

@@ -177,8 +177,9 @@ def test_bars_that_a_printer_cannot_make_fine_enough_are_refused() -> None:
 
 def test_an_unreachable_printer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printer, "NETWORK", Network.LOOPBACK)
+    port = free_port()
     with pytest.raises(Unavailable, match="does not respond"):
-        printer.send(f"127.0.0.1:{free_port()}", b"^XA^XZ")
+        printer.send(f"127.0.0.1:{port}", b"^XA^XZ", [str(port)])
 
 
 def test_a_printer_that_is_off_occupies_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,15 +194,15 @@ def test_a_printer_that_is_off_occupies_one_thread(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("edge.outbound.connect", connect)
     monkeypatch.setattr(printer, "WAIT_SECONDS", 0.05)
     with ThreadPoolExecutor() as others:
-        first = others.submit(printer.send, "10.9.9.9:9100", b"^XA^XZ")
+        first = others.submit(printer.send, "10.9.9.9:9100", b"^XA^XZ", ["9100"])
         begun.wait(10)
         with pytest.raises(Unavailable, match="is busy or off"):
-            printer.send("10.9.9.9:9100", b"^XA^XZ")
+            printer.send("10.9.9.9:9100", b"^XA^XZ", ["9100"])
         is_over.set()
         with pytest.raises(Unavailable, match="does not respond"):
             first.result()
         with pytest.raises(Unavailable, match="does not respond"):
-            printer.send("10.9.9.9:9100", b"^XA^XZ")
+            printer.send("10.9.9.9:9100", b"^XA^XZ", ["9100"])
 
 
 @pytest.mark.parametrize("text", ["x" * 255, "Pallet 71", "W W" * 85, "a " * 127, "Euro pallet, blue, " * 13])
