@@ -174,7 +174,7 @@ _STAY = (
     "ifnull(s.reader_id, s.remote_reader), s.port, NOT EXISTS (SELECT 1 FROM history n "
     "WHERE n.position_no = h.position_no AND (n.observed_at, n.seq) > (h.observed_at, h.seq))"
 )
-StayRow = tuple[int, int, int, int, int, int | None, int, int | None, int | None, bool]
+StayRow = tuple[int, int, int, int, int, int | None, int | None, int | None, int | None, bool]
 
 
 def stays_at(known: dict[int, Track], instants: Collection[tuple[int, int]]) -> list[Line]:
@@ -207,7 +207,7 @@ def _rows_at(shown: Sequence[Sequence[int]]) -> list[StayRow]:
     return execute(
         f"SELECT {_STAY} FROM json_each(?) k CROSS JOIN history h "
         "ON h.position_no = k.value ->> 0 AND h.observed_at = k.value ->> 1 "
-        "JOIN source s ON s.no = h.source_no ORDER BY h.position_no, h.observed_at, h.seq",
+        "LEFT JOIN source s ON s.no = h.source_no ORDER BY h.position_no, h.observed_at, h.seq",
         (json_text.text(chosen),),
     ).fetchall()
 
@@ -235,7 +235,7 @@ def stays_after(
     if known[track][3]:
         return [], None
     rows = execute(
-        f"SELECT {_STAY} FROM history h JOIN source s ON s.no = h.source_no WHERE h.position_no = ? "
+        f"SELECT {_STAY} FROM history h LEFT JOIN source s ON s.no = h.source_no WHERE h.position_no = ? "
         "AND (h.observed_at, h.seq) > (?, ?) ORDER BY h.observed_at, h.seq LIMIT ?",
         (track, at, seq, limit),
     ).fetchall()
@@ -243,7 +243,13 @@ def stays_after(
 
 
 def _stay(known: dict[int, Track], row: StayRow) -> Line:
+    """Return the line of a stay.
+
+    PostgreSQL can have one whose source is newer than the page's snapshot of this database. A later page has it again.
+    """
     track, at, seq, seen_for, delay, rssi, location_id, reader_id, port, is_newest = row
+    if location_id is None:
+        return delete("stay", track=track, began_at=moment(at), seq=seq)
     _, asset_id, site_no, _ = known[track]
     return put(
         "stay",

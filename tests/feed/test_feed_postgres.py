@@ -210,3 +210,17 @@ def test_pages_of_a_track_that_is_sent_again_continue(site: SiteBox, monkeypatch
         cursor = json.loads(mirror.box.get(mirror.cursor).data.splitlines()[-1])
         assert cursor["more"]
     check(site.hub, mirror)
+
+
+def test_stays_from_a_new_reader_hide_no_others_from_a_copy(site: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL can have stays of a batch whose sources are not in the snapshot that the page reads."""
+    monkeypatch.setattr("edge.feed.pages.MOST_ROWS", 3)
+    with site.hub.in_use():
+        [(track,)] = execute("SELECT no FROM track").fetchall()
+        with pool.connected() as connection:
+            connection.execute(
+                "INSERT INTO stay (track, observed_at, seq, seen_for, source, delay, quality, rule) "
+                "SELECT %s, %s + n, 0, 0, 999, 0, 0, 0 FROM generate_series(1, 2) n",
+                (track, EPOCH),
+            )
+    assert len(follower(site.hub).rows("stay")) == 4

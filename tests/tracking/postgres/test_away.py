@@ -288,11 +288,12 @@ def test_a_batch_waits_while_another_one_of_the_site_is_being_committed(
     hub: Hub, sites: list[SiteBox], postgres_server: Server
 ) -> None:
     site, url = sites[0], hub.history
-    site.sync()
-    site.scan(site.add_asset("P-9"), 0, EPOCH)
+    for name in ("P-8", "P-9"):
+        site.sync()
+        site.scan(site.add_asset(name), 0, EPOCH)
     hub.history = f"{url}?options=-c%20lock_timeout%3D300"
     with psycopg.connect(url) as other:
-        other.execute("SELECT pg_advisory_xact_lock(7203, %s)", (site.site_no,))
+        other.execute("SELECT 1 FROM site_cursor WHERE site = %s FOR UPDATE", (site.site_no,))
         with pytest.raises(LinkError, match="is busy"):
             site.sync()
     hub.history = url
