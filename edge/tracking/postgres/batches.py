@@ -377,11 +377,19 @@ def tracks_ended_before(tracks: Sequence[int], before: int, limit: int) -> list[
     return [no for (no,) in _run(_ENDED, {"tracks": list(tracks), "before": before, "limit": limit})]
 
 
+# The first row that stays is the newest one or has not ended. Those after it stay, too, though a site may have sent one
+# that ended earlier: the first one ends where the next begins.
 _DELETE_BEFORE = """
+WITH kept AS (
+    (SELECT observed_at, seq FROM stay WHERE track = %(track)s ORDER BY observed_at DESC, seq DESC LIMIT 1)
+    UNION ALL
+    SELECT observed_at, seq FROM (
+        SELECT * FROM stay WHERE track = %(track)s ORDER BY observed_at, seq LIMIT %(limit)s
+    ) oldest WHERE observed_at + seen_for >= %(before)s
+)
 DELETE FROM stay WHERE track = %(track)s AND (observed_at, seq) IN (
     SELECT observed_at, seq FROM stay WHERE track = %(track)s AND observed_at + seen_for < %(before)s
-      AND (observed_at, seq) < (SELECT observed_at, seq FROM stay WHERE track = %(track)s
-                                ORDER BY observed_at DESC, seq DESC LIMIT 1)
+      AND (observed_at, seq) < (SELECT observed_at, seq FROM kept ORDER BY observed_at, seq LIMIT 1)
     ORDER BY observed_at, seq LIMIT %(limit)s)
 RETURNING 1
 """

@@ -180,3 +180,17 @@ def test_stays_seen_last_at_the_same_time_are_all_found(history: None, descendin
         batches.commit_rows()
     levels = [lent_rows.last_seen_before(NOW + 2 * STEP, n, descending=descending) for n in range(PAST_LEVELS)]
     assert sorted(row for level in levels for row in level) == [(NOW + STEP, track) for track in range(7)]
+
+
+def test_retention_keeps_the_ends_of_stays_that_overlap(history: None) -> None:
+    """A site has no such stays, but may send them. The one that lasts would have ended where a deleted one began."""
+    rows = [(0, 1), (5, 100), (10, 1), (200, 1)]  # begin and length
+    with batches.transaction():
+        batches.replace_rows([], {(1, NOW + at * STEP, 0): (last * STEP, 1, 0, 0, 0, None) for at, last in rows})
+        batches.commit_rows()
+    assert batches.drop_before([1], NOW + 50 * STEP, 9) == 1
+    with pool.connected() as connection:
+        ends = connection.execute("SELECT observed_at, until FROM stay ORDER BY observed_at").fetchall()
+    assert ends == [(NOW + at * STEP, end and NOW + end * STEP) for at, end in ((5, 10), (10, 200), (200, None))]
+    assert batches.drop_before([1], NOW + 150 * STEP, 1) == 1
+    assert batches.drop_before([1], NOW + 999 * STEP, 9) == 1
