@@ -68,10 +68,14 @@ def settle(site_no: int) -> bool:
         elif here.epoch == done.epoch and here.acked_seq > done.acked_seq:
             with writing():
                 site_cursors.move_cursor(site_no, done, 0)
+                _forget_digests(site_no)
                 change_feed.end_cursors()
         else:
             _forget_newer(site_no)
             note_cursor(site_no)
+    else:  # an empty database, or the first start after the move
+        with writing():
+            _forget_digests(site_no)
     _settled.add(site_no)
     return True
 
@@ -104,11 +108,16 @@ def _forget_newer(site_no: int) -> None:
         copies.set_row_counts(counts)
         for track in without_rows:
             copies.remove_track(track)
-        execute("DELETE FROM history_digest WHERE site_no = ?", (site_no,))
+        _forget_digests(site_no)
         change_feed.end_cursors()
     unknown = {no for no in history_engine.batches.tracks_above(copies.last_number()) if not copies.is_track(no)}
     if unknown:
         history_engine.batches.drop_tracks(unknown)
+
+
+def _forget_digests(site_no: int) -> None:
+    """Let the next comparison with the site read the stays, since some may be missing."""
+    execute("DELETE FROM history_digest WHERE site_no = ?", (site_no,))
 
 
 def _finish(

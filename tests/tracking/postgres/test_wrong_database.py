@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from edge.cli import cli
 from edge.database.connection import close_database
 from edge.errors import Conflict, HistoryUnavailable
-from edge.sync.store import remote_batches
+from edge.sync.store import digests, remote_batches
 from edge.tracking import copies, history_engine
 from edge.tracking.postgres import pool
-from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
+from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_digests
 from tests.tracking.postgres.conftest import move
 from tests.tracking.postgres.server import Server
 
@@ -65,6 +65,31 @@ def test_the_database_of_another_hub_is_left_alone(
         history_engine.close()
     with other.in_use():  # it is free now
         use(url)
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_stays_that_a_restored_database_lacks_are_found_by_the_comparison(
+    is_empty: bool, sites: list[SiteBox], postgres_server: Server
+) -> None:
+    """The hub compared the digests of former days that it had stored, so nothing seemed to be missing."""
+    site, url = sites[0], postgres_server.new_url()
+    hub = site.hub
+    with hub.in_use():
+        move(hub, url)
+    hub.history = url
+    site.scan(site.add_asset("P-8"), 0, EPOCH + 50 * HOUR)
+    site.sync()
+    pool.close()
+    saved = postgres_server.new_url() if is_empty else postgres_server.copy(url)
+    site.scan(site.add_asset("P-9"), 0, EPOCH + 99 * HOUR)
+    site.settle()
+    with hub.in_use():
+        assert digests.kept_by_day(digests.Scope(hub.organization_id, site.site_no), digests.ALL_DAYS).by_day
+    pool.close()
+    hub.history = saved
+    with hub.in_use():
+        remote_batches.settle(site.site_no)
+    assert_digests(hub)
 
 
 @pytest.mark.parametrize(
