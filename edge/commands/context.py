@@ -27,7 +27,7 @@ from edge.readers.readers import ReaderRow
 from edge.records import assets, locations
 from edge.records.assets import AssetFilter, AssetRow
 from edge.records.locations import LocationFilter, LocationRow
-from edge.tracking import copies, history_engine
+from edge.tracking import history_choice, history_engine
 
 NETWORK = click.option(
     "--network",
@@ -53,7 +53,7 @@ def open_site(setup: Setup) -> None:
     open_file(setup)
     listeners.connect()
     migrate.check_schema(setup.config.data_dir)
-    history_engine.use(setup.config.hub_history, copies.hub_id())
+    history_engine.use(setup.config.hub_history, history_choice.hub_id())
 
 
 def open_file(setup: Setup) -> None:

@@ -11,7 +11,7 @@ from edge.database import migrate
 from edge.errors import HistoryUnavailable, SetupError
 from edge.operations.files import hold
 from edge.sync.store import remote_batches
-from edge.tracking import copies, history_engine
+from edge.tracking import history_choice, history_engine
 
 
 @click.group()
@@ -33,7 +33,7 @@ def move_history(setup: Setup, url: str | None, *, back: bool) -> None:
         raise click.UsageError("Give either --to URL or --back")
     open_file(setup)
     migrate.check_schema(setup.config.data_dir)
-    history_engine.use(url or setup.config.hub_history, copies.hub_id())
+    history_engine.use(url or setup.config.hub_history, history_choice.hub_id())
     if not history_engine.is_remote():
         raise SetupError("hub.history is empty, so the history is here already")
     with ExitStack() as stack:

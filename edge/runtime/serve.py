@@ -65,7 +65,7 @@ from edge.server import server as http
 from edge.services import Services
 from edge.sync.store import site_quotas
 from edge.sync.worker import SyncPace, SyncWorker
-from edge.tracking import copies, history_engine, history_labels, past_index
+from edge.tracking import history_choice, history_engine, history_labels, past_index
 from edge.upstream.standby import UpstreamStandby
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ def running(config: Config) -> Iterator[str]:
         integrity.check_at_start(config.data_dir, config.backup_folder)
         migrate(config.data_dir, keeps_copy=not is_pending(config.data_dir))  # edge-upgrade has made a copy
         stack.callback(_close_store)
-        copies.use_engine(config.hub_history)
+        history_choice.use_engine(config.hub_history)
         stack.callback(history_engine.close)
         listeners.connect()
         live = LiveSettings.load(config)

@@ -8,45 +8,8 @@ from typing import Any, NamedTuple
 
 from edge.database.connection import execute, execute_many, writing
 from edge.database.sliced_writing import ROWS_OF_STEP
-from edge.errors import SetupError
 from edge.tracking import history_engine
 from edge.validation import json_text
-
-# Engine ---------------------------------------------------------------------------------------------------------
-
-
-def use_engine(url: str) -> None:
-    """Use PostgreSQL at this URL for stays, or with an empty one this file.
-
-    Raises SetupError if the other one has them.
-    """
-    has_rows = execute("SELECT 1 FROM history LIMIT 1").fetchone() is not None
-    if url and has_rows:
-        raise SetupError(
-            "hub.history is set, but this box's own database has stays. Move them first: edge hub move-history --to "
-            f"{history_engine.shown_url(url)}; or empty hub.history"
-        )
-    if url and execute("SELECT 1 FROM track WHERE site_no IS NULL LIMIT 1").fetchone():
-        raise SetupError("hub.history is set, but this box has recorded reads itself. Empty the setting")
-    if not url and not has_rows and execute("SELECT 1 FROM track WHERE history_rows > 0 LIMIT 1").fetchone():
-        raise SetupError(
-            "The stays of this hub are in PostgreSQL. Set hub.history to its URL again. To move them back, run then: "
-            "edge hub move-history --back"
-        )
-    history_engine.use(url, hub_id())
-
-
-def hub_id() -> str:
-    """Return the permanent id of this hub, an empty text if this box is none."""
-    row = execute("SELECT id FROM hub").fetchone()
-    return row[0] if row else ""
-
-
-def forget_remote_stays() -> None:
-    """Make a copy of a hub's database usable without the stays in PostgreSQL, for the trial of a release."""
-    with writing():
-        execute("UPDATE track SET history_rows = 0 WHERE history_rows > 0")
-
 
 # Retention ------------------------------------------------------------------------------------------------------
 

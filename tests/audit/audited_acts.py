@@ -50,7 +50,14 @@ from edge.rules.rules import Condition, RuleFields
 from edge.rules.states import Occurrence
 from edge.sync.store import conflicts, hub_link, recovered_history, site_lifecycle, sites
 from edge.sync.store.hub_link import HubAccess
-from edge.tracking import deletion, floor_plans, history_engine, lost_assets, rssi_offsets, tracked_people
+from edge.tracking import (
+    deletion,
+    floor_plans,
+    history_engine,
+    lost_assets,
+    rssi_offsets,
+    tracked_people,
+)
 from edge.tracking.board import BoardFilter
 from edge.tracking.tracked_people import PeopleSetting
 from edge.upstream import bridges, upstreams
@@ -138,7 +145,7 @@ NOT_AUDITED = {
     },
     "the stays of a hub, which are the same in PostgreSQL and here": {
         "lent_rows.lent", "moving.bring_back", "moving.finish_there", "copies.count_after_deletion",
-        "copies.add_to_row_counts", "copies.drop_remote_rows", "copies.forget_remote_stays",
+        "copies.add_to_row_counts", "copies.drop_remote_rows", "history_choice.forget_remote_stays",
     },
     "the index of past positions, which repeats the history": {
         "past.add_ended_stays", "past_index.add_tracks", "past_index.maintain",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edge.errors import EdgeError
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
 from edge.sync.store import state as sync_state
-from edge.tracking import copies, history_engine
+from edge.tracking import history_choice, history_engine
 
 SECRET = "sync-secret"  # noqa: S105  a file name
 
@@ -61,11 +61,17 @@ def history_database(subject: Subject) -> Finding:
     if not subject.history_url:
         return ok("the history is in this box's own database")
     try:
-        history_engine.use(subject.history_url, copies.hub_id())
+        history_engine.use(subject.history_url, history_choice.hub_id())
         number = history_engine.lent_rows.count_partitions()
+        is_empty = history_choice.are_missing_there()
     except EdgeError as error:
         return problem(
             f"{history_engine.why_away() or error}. History is not shown, and sites wait",
             "check hub.history and that PostgreSQL runs: systemctl status postgresql",
+        )
+    if is_empty:
+        return problem(
+            "PostgreSQL answers, but this database has no stays, and the hub has some",
+            "correct the name of the database in hub.history; if it was lost, sites send their stays again at night",
         )
     return ok(f"PostgreSQL answers; the stays have {number} partitions")

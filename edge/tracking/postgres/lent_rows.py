@@ -70,6 +70,11 @@ def count_partitions() -> int:
     return number
 
 
+def has_none() -> bool:
+    """Return whether there are no rows at all."""
+    return not fetch("SELECT 1 FROM stay LIMIT 1", {})
+
+
 _PERIOD = f"""
 SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
     SELECT * FROM stay WHERE track = t.no AND observed_at < %(until)s AND observed_at >= coalesce((

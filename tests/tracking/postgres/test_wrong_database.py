@@ -11,18 +11,19 @@ from edge.cli import cli
 from edge.database.connection import close_database
 from edge.errors import Conflict, HistoryUnavailable
 from edge.sync.store import digests, remote_batches
-from edge.tracking import copies, history_engine
+from edge.tracking import history_choice, history_engine
 from edge.tracking.postgres import pool
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_digests
 from tests.tracking.postgres.conftest import move
 from tests.tracking.postgres.server import Server
+from tests.tracking.postgres.test_history import finding
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 
 def use(url: str) -> None:
     """Use this database like the service."""
-    copies.use_engine(url)
+    history_choice.use_engine(url)
     history_engine.check_reachable()
 
 
@@ -51,7 +52,7 @@ def test_the_database_of_another_hub_is_left_alone(
     other = Hub(tmp_path / "other", "other")
     SiteBox(tmp_path / "MUC", "MUC", other).join()
     with other.in_use():
-        copies.use_engine(url)
+        history_choice.use_engine(url)
         with pytest.raises(HistoryUnavailable):
             remote_batches.settle_all()
         assert "of another hub" in history_engine.why_away()
@@ -106,6 +107,15 @@ def test_a_move_to_a_wrong_database_says_why(
     assert answer.startswith("PostgreSQL does not answer")
     assert reason in answer
     assert "run the command again" in answer
+
+
+def test_the_doctor_finds_an_empty_database(sites: list[SiteBox], postgres_server: Server) -> None:
+    hub = sites[0].hub
+    with hub.in_use():
+        move(hub, postgres_server.new_url())
+        history_engine.close()
+        assert finding(postgres_server.new_url()).text.endswith("has no stays, and the hub has some")
+        history_engine.close()
 
 
 def test_a_move_back_without_the_tables_says_why(sites: list[SiteBox], postgres_server: Server) -> None:
