@@ -53,6 +53,14 @@ def working(count: int) -> Iterator[Workers]:
         crew.shutdown(timeout=LONG)
 
 
+@pytest.fixture(autouse=True)
+def _strangers() -> Iterator[None]:
+    """Callers whom no other test has made known."""
+    known_callers.forget()
+    yield
+    known_callers.forget()
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "MAX_LEAD_SECONDS", LONG)
