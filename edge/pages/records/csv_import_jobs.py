@@ -119,7 +119,9 @@ def start(job: Job) -> Job:
         own = [one.id for one in _jobs.values() if one.actor.organization_id == organization_id]
         for old in own[:-KEPT]:
             del _jobs[old]
-    if turn is not None:
+    if turn is None:
+        job.ended.set()
+    else:
         threading.Thread(target=_run, args=(job, turn), name="import", daemon=True).start()
     return job
 
