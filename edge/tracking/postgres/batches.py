@@ -378,10 +378,13 @@ def tracks_ended_before(tracks: Sequence[int], before: int, limit: int) -> list[
 
 
 # The first row that stays is the newest one or has not ended. Those after it stay, too, though a site may have sent one
-# that ended earlier: the first one ends where the next begins.
+# that ended earlier: the first one ends where the next begins. The newest one is locked, since a batch may be deleting
+# it, which would leave a track without rows.
 _DELETE_BEFORE = """
-WITH kept AS (
-    (SELECT observed_at, seq FROM stay WHERE track = %(track)s ORDER BY observed_at DESC, seq DESC LIMIT 1)
+WITH newest AS (
+    SELECT observed_at, seq FROM stay WHERE track = %(track)s ORDER BY observed_at DESC, seq DESC LIMIT 1 FOR SHARE
+), kept AS (
+    SELECT * FROM newest
     UNION ALL
     SELECT observed_at, seq FROM (
         SELECT * FROM stay WHERE track = %(track)s ORDER BY observed_at, seq LIMIT %(limit)s

@@ -38,7 +38,7 @@ _TABLES = (
     )
     """,
     # `dropped` has the tracks with rows that the hub counts again after a deletion.
-    "CREATE TABLE edge_history (version integer NOT NULL, dropped bigint[] NOT NULL DEFAULT '{}')",
+    "CREATE TABLE edge_history (version integer NOT NULL, hub text, dropped bigint[] NOT NULL DEFAULT '{}')",
     # Names for reports. People have none, so the views leave them out.
     """
     CREATE TABLE track_label (
@@ -85,7 +85,7 @@ _LOCK = 7_203_884_512  # any number that other programs do not use for their own
 def prepare(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str = "") -> None:
     """Prepare a new connection, and create the tables with the first one.
 
-    With the id of a hub, the database becomes its own. Raises SetupError for a later version, or for that of another.
+    With the id of a hub, the database becomes its own. Raises SetupError for another version, or for another hub's.
     """
     if not _exists(connection):
         with connection.transaction():
@@ -94,8 +94,14 @@ def prepare(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str = "") -
                 for statement in _TABLES:
                     connection.execute(statement.encode())
     row = connection.execute("SELECT version FROM edge_history").fetchone()
-    if row is None or row[0] != VERSION:
-        raise SetupError("The tables in PostgreSQL are of another release of edge; update edge on this hub")
+    version = row[0] if row else 0
+    if version > VERSION:
+        raise SetupError("The tables in PostgreSQL are of a later release of edge; update edge on this hub")
+    if version < VERSION:
+        raise SetupError(
+            "The tables in PostgreSQL are of an earlier release of edge; move the stays back with that release first: "
+            "edge hub move-history --back"
+        )
     if hub_id and _owner(connection, hub_id) != hub_id:
         raise SetupError("This database has the stays of another hub; give each hub its own, and correct hub.history")
 
@@ -103,7 +109,6 @@ def prepare(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str = "") -
 def _owner(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str) -> str | None:
     """Return the id of the hub whose stays are in the database: this one, if there was none."""
     if (owner := _noted_owner(connection)) is None:
-        connection.execute("ALTER TABLE edge_history ADD COLUMN IF NOT EXISTS hub text")
         connection.execute("UPDATE edge_history SET hub = %s WHERE hub IS NULL", (hub_id,))
         owner = _noted_owner(connection)
     return owner
@@ -111,12 +116,11 @@ def _owner(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str) -> str 
 
 def release(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     """Let any hub use the database, which is empty."""
-    if _noted_owner(connection) is not None:
-        connection.execute("UPDATE edge_history SET hub = NULL")
+    connection.execute("UPDATE edge_history SET hub = NULL")
 
 
 def _noted_owner(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
-    row = connection.execute("SELECT to_jsonb(h) ->> 'hub' FROM edge_history h").fetchone()
+    row = connection.execute("SELECT hub FROM edge_history").fetchone()
     return row[0] if row else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 from operator import itemgetter
@@ -23,6 +24,7 @@ from edge.records import assets
 from edge.tracking import flows, history_engine, past_board
 from edge.tracking.past import PastFilter
 from edge.tracking.postgres import batches, lent_rows, pool
+from tests.service import wait_for
 from tests.sync.world import SECOND, Hub, SiteBox
 from tests.tracking.postgres.server import Server
 from tests.tracking.test_past_index import HOUR, NOW, SORTED, SPAN, change
@@ -194,3 +196,22 @@ def test_retention_keeps_the_ends_of_stays_that_overlap(history: None) -> None:
     assert ends == [(NOW + at * STEP, end and NOW + end * STEP) for at, end in ((5, 10), (10, 200), (200, None))]
     assert batches.drop_before([1], NOW + 150 * STEP, 1) == 1
     assert batches.drop_before([1], NOW + 999 * STEP, 9) == 1
+
+
+def test_retention_waits_for_a_batch_that_deletes_the_newest_stay(history: None) -> None:
+    rows = {(1, NOW + step * HOUR, 0): (STEP, 1, 0, 0, 0, None) for step in range(2)}
+    with batches.transaction():
+        batches.replace_rows([], rows)
+        batches.commit_rows()
+    with ThreadPoolExecutor() as others:
+        with batches.transaction():
+            batches.replace_rows([(1, NOW + HOUR, 0)], {})
+            dropped = others.submit(batches.drop_before, [1], NOW + HOUR, 10)
+            wait_for(lambda: dropped.done() or waiting_statements(), 30)
+            batches.commit_rows()
+        assert dropped.result() == 0
+    assert batches.row_counts([1]) == {1: 1}
+
+
+def waiting_statements() -> bool:
+    return bool(pool.fetch("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'kept'", {}))
