@@ -20,7 +20,14 @@ SEAM = {
     f"tracking.{module}"
     for module in (
         *("stays", "late_reads", "report", "past", "flows", "copies", "merged_copies", "returned_copies"),
-        *("postgres.batches", "postgres.moving", "postgres.lent_rows", "postgres.schema", "history_labels"),
+        *(
+            "postgres.batches",
+            "postgres.moving",
+            "postgres.lent_rows",
+            "postgres.schema",
+            "history_labels",
+            "history_choice",
+        ),
     )
 }
 # These work on the tables as part of the file, regardless of their content.
