@@ -23,7 +23,7 @@ from edge.sync import sender as sender_side
 from edge.sync.client import HubClient
 from edge.sync.hub_connection import Answer
 from edge.sync.sender import BatchRefused, LinkError, Sender, Stopped
-from edge.sync.store import hub_link, incoming, sites, state
+from edge.sync.store import hub_link, incoming_stays, sites, state
 from tests.sync.http import SECRET, Connected, Send
 from tests.sync.world import EPOCH, HOUR, SECOND, Hub, SiteBox, assert_equal
 
@@ -236,7 +236,7 @@ def test_a_full_hub(ber: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
         raise Unavailable("The disk is full; free disk space and try again")
 
     with monkeypatch.context() as patched:
-        patched.setattr(incoming, "_replace_stays", full)
+        patched.setattr(incoming_stays, "_replace_stays", full)
         with pytest.raises(LinkError, match="503: The disk is full") as error:
             attempt(link)
     assert error.value.wait_seconds == 5, "as long as the hub asks"
