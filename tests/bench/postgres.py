@@ -270,7 +270,6 @@ def measure_reads(owner: int, data: list[SiteData]) -> None:
     hours = [[at + hour * clock.HOUR for hour in range(25)] for at in midnights]
     timed("a location's day", 50, lambda n: flows.flow(owner, places[n % SITES], hours[n]))
     timed("arrivals at a location today", 50, lambda n: flows.passages(owner, places[n % SITES], clock.now() - DAY))
-    timed("moves of all assets today", 500, lambda _: flows.moves_since(owner, clock.now() - DAY, 24))
 
 
 def measure_feed(owner: int) -> None:

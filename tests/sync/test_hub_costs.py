@@ -18,7 +18,7 @@ from edge.people import people, sessions
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.sync import batch_format, hub
-from edge.sync.store import clashes, incoming, mirrors, outgoing, refused_data, sites, state
+from edge.sync.store import change_feed, clashes, incoming, mirrors, outgoing, refused_data, sites, state
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Origin, Patch, Stay, TrackState
 from tests.application import make_app
@@ -83,6 +83,18 @@ def test_a_record_costs_the_same_at_a_hub_with_many_assets(box: SiteBox) -> None
     assert after[0] < before[0] * 2
     assert after[1] < before[1] * 2
     assert after[2] < before[2] + 200 * clashes.MOST_RECORDS  # a page is full now
+
+
+def test_changes_of_records_are_found_behind_many_changes_of_stays(box: SiteBox) -> None:
+    """Regression: with an open feed, each batch of a site read all changes of stays that the feed still had."""
+    with box.hub.in_use():
+        change_feed.open_for_readers()
+        with writing():
+            apply_records(sites.get_site(box.hub.organization_id, box.site_no).peer, *map(asset, range(300)))
+            execute("ANALYZE")  # as the service does; the planner then expects changes of records everywhere
+            change_feed.add_stays([(1, at) for at in range(5_000)], [1])
+        assert steps_of(change_feed.newest_record) < 500
+        assert steps_of(lambda: change_feed.records_listed(change_feed.newest() - 5_000, 5)) < 500
 
 
 def send(box: SiteBox, **values: Any) -> Any:

@@ -163,14 +163,16 @@ def newest_record() -> int:
     """
     if not is_open():
         return newest()
-    row = execute("SELECT max(seq) FROM change WHERE kind IN (2, 3)").fetchone()
+    row = execute("SELECT max(seq) FROM change INDEXED BY change_of_record WHERE kind IN (2, 3)").fetchone()
     return max(row[0] or 0, oldest_kept() - 1)
 
 
 def records_listed(seq: int, limit: int) -> list[Change]:
     """Return the oldest changes of assets and locations after a number."""
     rows = execute(
-        "SELECT seq, kind, a, b, c FROM change WHERE kind IN (2, 3) AND seq > ? ORDER BY seq LIMIT ?", (seq, limit)
+        "SELECT seq, kind, a, b, c FROM change INDEXED BY change_of_record WHERE kind IN (2, 3) AND seq > ? "
+        "ORDER BY seq LIMIT ?",
+        (seq, limit),
     )
     return [Change(*row) for row in rows]
 
