@@ -169,11 +169,12 @@ def _visit(
 ) -> None:
     refused: list[str] = []
 
-    def on_connect(_client: Any, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
+    # Without `client` in this function no cycle is made, and paho closes its sockets as soon as the caller returns.
+    def on_connect(visitor: mqtt.Client, _data: Any, _flags: Any, reason: ReasonCode, _properties: Any) -> None:
         if reason.is_failure:
             refused.append(str(reason))
         elif topics:
-            client.subscribe([(topic, qos) for topic in topics])
+            visitor.subscribe([(topic, qos) for topic in topics])
 
     client.on_connect = on_connect
     deadline = time.monotonic() + min(seconds, SECONDS)

@@ -126,6 +126,8 @@ class _Session:
     def close(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()
+        # paho keeps two sockets until the client is gone, which these references would delay.
+        self._client.on_connect = self._client.on_publish = self._client.on_disconnect = None
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
         with self._news:

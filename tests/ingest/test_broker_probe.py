@@ -1,5 +1,10 @@
+import gc
+import socket
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import paho.mqtt.client as mqtt
 import pytest
@@ -18,11 +23,38 @@ pytestmark = pytest.mark.mosquitto
 def broker(tmp_path: Path) -> Iterator[Mosquitto]:
     """Start a mosquitto that also listens on a Unix socket."""
     with mosquitto(tmp_path, f"sys_interval 1\nlistener 0 {tmp_path}/socket\n") as running:
+        wait_for(lambda: listens(tmp_path / "socket"), 20)
         yield running
+
+
+def listens(path: Path) -> bool:
+    """mosquitto opens this listener after the one that `mosquitto` waits for."""
+    with socket.socket(socket.AF_UNIX) as client, suppress(OSError):
+        client.connect(str(path))
+        return True
+    return False
 
 
 def test_ask_returns_status_topics_of_the_broker(broker: Mosquitto) -> None:
     assert "mosquitto" in broker_probe.ask(Broker(broker.url, ""), ["$SYS/broker/version"])["$SYS/broker/version"]
+
+
+def test_a_visit_leaves_no_socket_open(broker: Mosquitto, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients: list[weakref.ref[mqtt.Client]] = []
+
+    class Visitor(mqtt.Client):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            clients.append(weakref.ref(self))
+
+    monkeypatch.setattr(broker_probe.mqtt, "Client", Visitor)
+    gc.disable()
+    try:
+        broker_probe.ask(Broker(broker.url, ""), ["$SYS/broker/version"])
+        broker_probe.publish(Broker(broker.url, ""), "dock1/state", b"1")
+        assert [client() for client in clients] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_a_disconnected_session_queues_messages(broker: Mosquitto, tmp_path: Path) -> None:
@@ -54,8 +86,8 @@ def test_an_unreachable_broker_is_reported(tmp_path: Path) -> None:
 
 
 def test_clearing_retained_messages_keeps_queued_ones_and_the_exception(broker: Mosquitto, tmp_path: Path) -> None:
-    socket = str(tmp_path / "socket")
-    broker_probe.leave_sessions(Broker(broker.url, "edge"), ["#"], socket, 1)
+    path = str(tmp_path / "socket")
+    broker_probe.leave_sessions(Broker(broker.url, "edge"), ["#"], path, 1)
     client = mqtt.Client(CallbackAPIVersion.VERSION2)
     client.connect("127.0.0.1", broker.port)
     client.loop_start()
@@ -63,8 +95,8 @@ def test_clearing_retained_messages_keeps_queued_ones_and_the_exception(broker: 
     for sent in [client.publish(topic, b"x" * 1_000, 1, retain=True) for topic in topics]:
         sent.wait_for_publish(20)
     client.loop_stop()
-    assert broker_probe.clear_retained("edge-doctor", socket, ["edge/doctor"]) == 2_500
-    assert broker_probe.clear_retained("edge-doctor", socket, ["edge/doctor"]) == 0
+    assert broker_probe.clear_retained("edge-doctor", path, ["edge/doctor"]) == 2_500
+    assert broker_probe.clear_retained("edge-doctor", path, ["edge/doctor"]) == 0
     assert broker_probe.ask(Broker(broker.url, ""), ["edge/doctor"]).keys() == {"edge/doctor"}
 
     held: list[int] = []
@@ -80,6 +112,7 @@ def test_sessions_of_readers_are_deleted_with_their_subscriptions(tmp_path: Path
     with mosquitto(
         tmp_path, f"sys_interval 1\nuse_username_as_clientid true\nlistener 0 {tmp_path}/socket\n"
     ) as broker:
+        wait_for(lambda: listens(tmp_path / "socket"), 20)
         for name in ("dock", "edge"):
             client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
             client.username_pw_set(name)
