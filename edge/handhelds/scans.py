@@ -222,7 +222,7 @@ def _undo_scan(sender: Actor, row: StoredScan, record: RecordRef | None, now: in
         execute("UPDATE handheld_scan SET undone_at = ? WHERE id = ?", (now, row.id))
         if row.asset_id is not None and row.seq is not None:
             late_reads.take_back(row.asset_id, row.observed_at, row.seq, gap)
-            positions.reconsider(row.asset_id, row.observed_at)
+            positions.reconsider(row.asset_id, row.observed_at, is_undone=True)
             carriers.take_back(row.asset_id, row.observed_at, gap)
             _undo_load(row, row.asset_id, gap)
         if row.outcome == Result.UNKNOWN:

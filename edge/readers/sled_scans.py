@@ -140,7 +140,7 @@ def _take_back(scan_id: str, asset_id: int, observed_at: int, seq: int, gap: int
 
 def _undo_effects(asset_id: int, observed_at: int, seq: int, gap: int) -> None:
     late_reads.take_back(asset_id, observed_at, seq, gap)
-    positions.reconsider(asset_id, observed_at)
+    positions.reconsider(asset_id, observed_at, is_undone=True)
     carriers.take_back(asset_id, observed_at, gap)
 
 

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 
 from edge.clock import SECOND
 from edge.database.connection import execute, execute_many
+from edge.tracking.packed_reads import Recent
 from edge.tracking.retrace import Held
 from edge.tracking.signs import STEADY_FOR
 from edge.tracking.stays import HeldRead, held_reads, last_seen
@@ -120,6 +121,16 @@ class HeldBack:
         """Drop the records from before that second."""
         for reader_id, asked in list(self._asked.items()):
             self._asked[reader_id] = {asset_id: times for asset_id, times in asked.items() if times[1] >= second}
+
+
+def row_of(asset_id: int, recent: Recent | None, held: Held) -> HeldRead | None:
+    """Return a held read in its stored form."""
+    detections = recent.detections if recent else []
+    waiting = [one for one in detections if one.second >= held.second and one.location_id == held.location_id]
+    if not waiting:
+        return None
+    one = waiting[-1]
+    return HeldRead(asset_id, one.location_id, one.last_at, one.source_no, one.rssi, one.weight, one.quality, one.delay)
 
 
 def store(row: HeldRead) -> None:

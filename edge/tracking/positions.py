@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from msgspec.structs import replace
+
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute_many, writing
@@ -44,7 +46,6 @@ from edge.tracking.signs import Signs
 from edge.tracking.stays import (
     CLOSE_STAY,
     INSERT_ROW,
-    HeldRead,
     NewRow,
     Position,
     Scan,
@@ -112,19 +113,25 @@ def record_by_person(scan: Scan) -> int:
     return seq
 
 
-def reconsider(asset_id: int, observed_at: int) -> None:
-    """Decide again after a person's scan was added or undone, as far back as the reads are kept."""
+def reconsider(asset_id: int, observed_at: int, *, is_undone: bool = False) -> None:
+    """Decide again after a person's scan was added or undone, as far back as the reads are kept.
+
+    A read that was held back when an undone scan came may count now. If that scan was the only one, it may be the first
+    sighting.
+    """
     second = observed_at // SECOND
     with writing():
-        if not recent_reads.was_read(asset_id, second * SECOND):
+        if not recent_reads.was_read(asset_id, (second - IDLE * is_undone) * SECOND):
             return
         whole = recent_reads.load({asset_id}, 0).get(asset_id)
         position = load_positions({asset_id}).get(asset_id)
-        if position and whole and whole.complete_from <= second:
+        if whole and whole.complete_from <= second:
             batch = _Batch(recent_reads.gap(), [], None)
+            if position is None:
+                position, second = batch.begin(asset_id, whole), whole.detections[0].second
             held = batch.retrace(asset_id, position, whole, second, clock.now() // SECOND - 1)
             batch.write()
-            read = _held_read(asset_id, whole, held) if held else None
+            read = held_back.row_of(asset_id, whole, held) if held else None
             if read:
                 held_back.store(read)
 
@@ -159,6 +166,16 @@ class _Batch:
         if scan.reader_id is not None and self._gap:
             self._counted.note(scan, self._source(scan))
         return self._count(scan)
+
+    def begin(self, asset_id: int, recent: Recent) -> Position:
+        """Record the first of these reads of an asset without a position. `retrace` decides whether it counts."""
+        first = recent.detections[0]
+        scan = scan_of(asset_id, first)
+        position = self._first(
+            replace(scan, observed_at=first.first_at, received_at=first.first_at + first.delay), Rule.FIRST
+        )
+        self._positions[asset_id] = position
+        return position
 
     def add_signs(self, signs: Collection[Sign]) -> None:
         """Add signs of life of readers. Late ones may change earlier decisions."""
@@ -199,7 +216,7 @@ class _Batch:
             last = last_at(recent.detections, len(recent.detections), position.location_id)
             if position.location_id != was_at and last:
                 moved.append(scan_of(asset_id, last))
-        reads.held.store(until, lambda asset_id, held: _held_read(asset_id, reads.of(asset_id), held))
+        reads.held.store(until, lambda asset_id, held: held_back.row_of(asset_id, reads.of(asset_id), held))
         return moved
 
     def write(self) -> None:
@@ -469,16 +486,6 @@ class _Batch:
             if self._recent is not None:
                 self._recent.readers[number] = scan.reader_id
         return number
-
-
-def _held_read(asset_id: int, recent: Recent | None, held: Held) -> HeldRead | None:
-    """Return a held read in its stored form."""
-    detections = recent.detections if recent else []
-    waiting = [one for one in detections if one.second >= held.second and one.location_id == held.location_id]
-    if not waiting:
-        return None
-    one = waiting[-1]
-    return HeldRead(asset_id, one.location_id, one.last_at, one.source_no, one.rssi, one.weight, one.quality, one.delay)
 
 
 def _is_better_reason(scan: Scan, position: Position) -> bool:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from edge.people.secrets import hash_secret
+from edge.readers import readers
 from edge.sync import batch_format, verify
 from edge.sync.sender import LinkError, Sender, Stopped
-from edge.sync.store import change_feed, hub_link, sites
+from edge.sync.store import change_feed, hub_link, recovered_history, sites
 from edge.sync.store.exchange import Batch, Cursor
 from tests.sync.world import EPOCH, GAP, HOUR, Hub, SiteBox, assert_equal, hub_dump, site_dump
 
@@ -152,6 +153,21 @@ def test_a_restored_site_continues_and_the_hub_keeps_newer_data(ber: SiteBox) ->
     kept = hub_dump(ber)["history"]
     assert set(site_dump(ber)["history"]) < set(kept)
     assert {row[3] for row in kept} == {EPOCH + hours * HOUR for hours in (*range(5), *range(10, 15), *range(20, 25))}
+
+
+def test_the_hub_has_the_names_of_a_restored_site(ber: SiteBox) -> None:
+    """Names of readers are part of no comparison."""
+    saved = ber.back_up()
+    with ber.in_use():
+        readers.change_reader(ber.actor, ber.reader_id, {"name": "Gate 7"})
+    ber.sync()
+    assert {row[6] for row in hub_dump(ber)["history"]} == {"Gate 7"}
+    ber.restore(saved)
+    ber.sync()
+    with ber.in_use():
+        recovered_history.begin(ber.actor)
+    ber.settle()
+    assert {row[6] for row in hub_dump(ber)["history"]} == {row[6] for row in site_dump(ber)["history"]} == {"Gate BER"}
 
 
 def test_copied_files_start_one_new_epoch(ber: SiteBox) -> None:

@@ -394,6 +394,20 @@ def test_undoing_a_persons_scan_leaves_the_readers_history(
     scan = site.scan(asset, Read(tenths, place, None, None))
     seq = record_by_person(scan)
     take_back(asset, scan.observed_at, seq, GAP)
-    reconsider(asset, scan.observed_at)
-    if tenths > reads[0].tenths:  # before the first read there is nothing to decide again
-        assert (site.history(asset), site.position(asset)) == before
+    reconsider(asset, scan.observed_at, is_undone=True)
+    assert (site.history(asset), site.position(asset)) == before
+
+
+@examples
+@given(observed(people=False), st.integers(0, 300), places, cuts, cuts)
+def test_undoing_the_first_scan_of_an_asset_leaves_the_reads_it_held_back(
+    site: Site, reads: list[Read], tenths: int, place: int, cut: list[int], in_order: list[int]
+) -> None:
+    known, asset, recent = tell(site, reads, in_order), site.new_asset(), RecentReads()
+    scan = site.scan(asset, Read(tenths, place, None, None))
+    seq = record_by_person(scan)
+    tell(site, reads, cut, asset_id=asset, recent=recent)
+    take_back(asset, scan.observed_at, seq, GAP)
+    reconsider(asset, scan.observed_at, is_undone=True)
+    settle_until(recent, 1e9)
+    assert (site.history(asset), site.position(asset)) == (site.history(known), site.position(known))

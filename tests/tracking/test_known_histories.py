@@ -74,7 +74,7 @@ def histories_with_people(organization_id: int, seed: int) -> list[Any]:
             scan = site.scan(asset_id, Read(random.randrange(300), random.randrange(3), None, None))
             seq = record_by_person(scan)
             take_back(asset_id, scan.observed_at, seq, GAP)
-            reconsider(asset_id, scan.observed_at)
+            reconsider(asset_id, scan.observed_at, is_undone=True)
         place, *numbers = site.position(asset_id)
         moments = [(moment - START) // 1000 for moment in numbers[:3]]
         kept.append([[*site.history(asset_id)], [site.places.index(place), *moments, *numbers[3:]]])

@@ -253,9 +253,16 @@ def add_everything(organization_id: int) -> None:
 
 
 def add_names(organization_id: int) -> None:
-    """Queue all records without history."""
+    """Queue all records without history, and the names of readers and people that history refers to.
+
+    Nothing compares these names with the hub, so after a restore only this brings the hub back to the names of the box.
+    """
     with writing():
         for sql in (
+            "INSERT INTO change (kind, a) SELECT DISTINCT 4, reader_id FROM source "
+            "WHERE organization_id = ? AND site_no IS NULL AND reader_id IS NOT NULL ORDER BY reader_id",
+            "INSERT INTO change (kind, a) SELECT 5, id FROM person WHERE organization_id = ? "
+            "AND EXISTS (SELECT 1 FROM handheld_scan WHERE person_id = person.id) ORDER BY id",
             "INSERT INTO change (kind, a) SELECT 3, id FROM location WHERE organization_id = ? ORDER BY id",
             "INSERT INTO change (kind, a) SELECT 2, id FROM asset WHERE organization_id = ? ORDER BY id",
         ):
