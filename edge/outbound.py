@@ -113,7 +113,8 @@ def _resolve(host: str, port: int) -> list[Address]:
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
-        raise OSError(f"{host} cannot be resolved: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(f"{host} cannot be resolved: {reason}") from error
     texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in entries)
     return [ip_address(text) for text in texts]
 

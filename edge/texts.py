@@ -19,6 +19,10 @@ class Count(int):
         return f"{int(self):,}"
 
 
+class Measure(str):
+    """A measure in a text, such as `63.5 mm`, shown with the decimal separator of its language."""
+
+
 class Filled(str):
     """An English text whose values are filled in. A page translates `template` and fills in `values` again."""
 

@@ -58,6 +58,15 @@ def test_a_name_that_leads_elsewhere_a_moment_later_leads_nowhere(monkeypatch: p
     assert names.connected_to == [ELSEWHERE]
 
 
+def test_an_unknown_name_is_explained_without_numbers_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(OSError, match=r"^gone\.example cannot be resolved: Name or service not known$"):
+        connect("gone.example", 443, Network.INTERNET, is_encrypted=True)
+
+
 def test_of_several_addresses_only_an_allowed_one_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     names = told(monkeypatch, ["10.0.0.5", "127.0.0.1", ELSEWHERE])
     connect("mixed.example", 443, Network.INTERNET, is_encrypted=True).close()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from edge.texts import N_, fill
+from edge.texts import N_, Measure, fill
 
 A4 = (210.0, 297.0)
 LETTER = (215.9, 279.4)
@@ -36,12 +36,12 @@ class Paper(NamedTuple):
 
 
 def _sheet(name: str, size: str, page: tuple[float, float], columns: int, rows: int, *lengths: float) -> Paper:
-    title = fill(N_("%(name)s, %(size)s, %(number)s a sheet"), name=name, size=size, number=columns * rows)
+    title = fill(N_("%(name)s, %(size)s, %(number)s a sheet"), name=name, size=Measure(size), number=columns * rows)
     return Paper(title, page, columns, rows, *lengths)
 
 
 def _roll(width: float, height: float) -> Paper:
-    title = fill(N_("Roll, %(size)s"), size=f"{width:g} × {height:g} mm")
+    title = fill(N_("Roll, %(size)s"), size=Measure(f"{width:g} × {height:g} mm"))
     return Paper(title, (width, height), 1, 1, width, height, 0, 0, width, height)
 
 

@@ -23,7 +23,7 @@ from edge.pages.forms import Errors, errors_of, message_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.tracking.board import board_filter, board_query
-from edge.pages.translation import gettext, translated
+from edge.pages.translation import gettext, localized, translated
 from edge.people.people import Role
 from edge.services import services
 from edge.texts import N_
@@ -248,7 +248,7 @@ def _preview(labels: Sequence[Label]) -> dict[str, object]:
     except Invalid as error:
         return {"fault": message_of(error), "picture": None}
     picture = Markup(label_svg(labels[0], paper, _code()))  # noqa: S704 - texts are escaped there
-    return {"fault": None, "picture": picture, "size": f"{paper.width:g} × {paper.height:g} mm"}
+    return {"fault": None, "picture": picture, "size": localized(f"{paper.width:g} × {paper.height:g} mm")}
 
 
 def _source() -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from flask import Flask, g, has_request_context, request
 
 from edge.pages import cookies
-from edge.texts import Count, Filled
+from edge.texts import Count, Filled, Measure
 from edge.validation import json_text
 
 LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "pl": "Polski"}
@@ -68,7 +68,7 @@ def translated(text: str) -> str:
 def _value(value: Any) -> Any:
     if isinstance(value, Filled):
         return translated(value)
-    return localized(str(value)) if isinstance(value, Count) else value
+    return localized(str(value)) if isinstance(value, (Count, Measure)) else value
 
 
 def localized(number: str) -> str:

@@ -24,3 +24,24 @@ def faults(page: Page, rules: Sequence[str] = ()) -> list[str]:
         list(rules),
     )
     return list(found)
+
+
+# A link within a sentence may be as low as its line. The label of a box or radio button is tapped as well.
+SMALL = """() => {
+  const found = [];
+  for (const one of document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")) {
+    if (one.closest("[hidden], .unseen") || (one.closest("details:not([open])") && one.tagName !== "SUMMARY")) continue;
+    if (one.matches(".skip, .unseen, svg *") || !one.getClientRects().length) continue;
+    const isInText = one.tagName === "A" && getComputedStyle(one).display === "inline";
+    if (isInText && one.parentElement.innerText.trim() !== one.innerText.trim()) continue;
+    const tapped = one.matches("[type=checkbox], [type=radio]") && one.closest("label") || one;
+    const { width, height } = tapped.getBoundingClientRect();
+    if (Math.round(height) < 44 || Math.round(width) < 44) found.push(one.outerHTML.slice(0, 120));
+  }
+  return found;
+}"""
+
+
+def small_targets(page: Page) -> list[str]:
+    """Return what is tapped and smaller than 44 px, which fingers in gloves miss."""
+    return list(page.evaluate(SMALL))

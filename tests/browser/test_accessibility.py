@@ -15,7 +15,7 @@ from edge.people import api_keys, enrollment, people
 from edge.readers import dead_letters, ledger, readers, status, unassigned_topics, unknown_tags
 from edge.tracking import floor_plans, positions
 from edge.tracking.stays import Quality, Scan
-from tests.browser.accessibility import COLOR, faults
+from tests.browser.accessibility import COLOR, faults, small_targets
 from tests.browser.conftest import PHONE, Site, scan
 
 pytestmark = pytest.mark.browser
@@ -113,6 +113,17 @@ def test_every_page_is_accessible_in_both_color_schemes_and_fits_each_screen(ent
                 wrong[path].append(f"wider than {size['width']} px")
         page.set_viewport_size(PHONE)
     assert {path: one for path, one in wrong.items() if one} == {}
+
+
+def test_everything_that_is_tapped_on_a_phone_is_large_enough_for_gloves(enter: Enter, furnished: Site) -> None:
+    page = enter("ada", viewport=PHONE, has_touch=True, expected=("404",))
+    small = {}
+    for path in paths(furnished):
+        if path.startswith("/manual"):
+            continue
+        page.goto(path)
+        small[path] = small_targets(page)
+    assert {path: one for path, one in small.items() if one} == {}
 
 
 def test_printouts_show_organization_and_time_without_overlaps(enter: Enter, furnished: Site) -> None:

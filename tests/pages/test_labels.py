@@ -176,6 +176,16 @@ def test_the_page_shows_the_first_label_as_in_the_pdf(sign_in_as: SignIn, cast: 
     assert "".join(printed.split()) == texts.replace(" ", "")
 
 
+@pytest.mark.parametrize(
+    ("language", "size"), [("en", "63.5 × 38.1 mm"), ("de", "63,5 × 38,1 mm"), ("pl", "63,5 × 38,1 mm")]
+)
+def test_sizes_of_paper_have_the_decimal_separator_of_the_language(
+    sign_in_as: SignIn, site: Site, language: str, size: str
+) -> None:
+    page = sign_in_as(Role.VIEWER).get(f"/labels?asset={site.pallet.id}", headers={"Accept-Language": language}).text
+    assert page.count(size) == 2  # in the list of papers, and below the preview
+
+
 def test_the_preview_says_why_labels_cannot_be_printed(sign_in_as: SignIn, cast: Cast) -> None:
     made = assets.create(shell(cast.acme), name="Cage", external_key="K" * 40)
     preview = sign_in_as(Role.VIEWER).get(f"/labels/preview?asset={made.id}&code=code128&paper=avery-l7651").text

@@ -10,6 +10,7 @@ followLive();
 openBranches();
 forgetNotice();
 offerCompactRows();
+if (document.querySelector("[data-kept-scans]")) import("./kept-scans.js");
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");

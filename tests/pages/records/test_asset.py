@@ -29,6 +29,13 @@ def test_the_pages_of_an_asset_and_a_location_refresh(sign_in_as: SignIn, cast: 
         see(cast.acme, site.cage.id, site.rack.id, clock.now())
 
 
+def test_the_place_of_an_asset_is_not_called_a_time(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    see(cast.acme, site.cage.id, site.rack.id, clock.now())
+    german = sign_in_as(Role.VIEWER).get(f"/assets/{site.cage.id}", headers={"Accept-Language": "de"}).text
+    where = german[german.index('class="card where"') :]
+    assert where[: where.index("</a>")].count("Aktueller Lagerplatz") == 1
+
+
 def test_history_shows_readers_and_links_to_older_rows(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     start = clock.now() - clock.DAY
     for number in range(60):

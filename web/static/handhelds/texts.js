@@ -7,6 +7,7 @@ const catalogue = holder ? JSON.parse(holder.textContent) : {};
 /** Locale of dates and numbers: the page's language if translated, else the browser's. */
 export const LOCALES = holder ? document.documentElement.lang : [];
 
+const numbers = new Intl.NumberFormat(LOCALES);
 const forms = ["zero", "one", "two", "few", "many", "other"];
 const rules = new Intl.PluralRules(document.documentElement.lang || "en");
 const categories = forms.filter((form) => rules.resolvedOptions().pluralCategories.includes(form));
@@ -21,7 +22,7 @@ export function tn(one, many, count, values = {}) {
   const translated = catalogue[one];
   const index = categories.indexOf(rules.select(count));
   const form = Array.isArray(translated) ? translated[Math.min(index, translated.length - 1)] : count === 1 ? one : many;
-  return fill(form, { count, ...values });
+  return fill(form, { count: numbers.format(count), ...values });
 }
 
 function fill(text, values) {

@@ -1,0 +1,85 @@
+"""What an operator with a small phone must see at once: whether a scan was saved, and what waits on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from edge.audit.actors import shell
+from edge.rules import rules
+from edge.rules.rules import Condition, RuleFields
+from tests.browser.conftest import Server, Site, outcome, scan, session
+
+pytestmark = pytest.mark.browser
+SMALL = {"width": 360, "height": 640}
+OFFLINE = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY")
+ALERTS = [
+    [f"Pallet {number} has been in the very long name of a location for more than 2 h", 0] for number in (1, 2, 3)
+]
+ABOVE_THE_BAR = """(line) => {
+  const box = line.getBoundingClientRect();
+  return box.height > 0 && box.top > 0 && box.bottom <= document.querySelector(".bar").getBoundingClientRect().top;
+}"""
+
+
+@pytest.mark.parametrize("code", ["BC-0001", "Y" * 250, "Z" * 300])
+def test_alerts_and_a_long_code_do_not_push_away_whether_a_scan_was_saved(
+    scan_page: Callable[..., Page], code: str
+) -> None:
+    page = scan_page(viewport=SMALL)
+    page.route("**/scan/alerts", lambda route: route.fulfill(json={"total": 12, "newest": ALERTS}))
+    page.evaluate("() => dispatchEvent(new Event('online'))")
+    expect(page.locator("#alerts")).to_be_visible()
+    expect(page.locator("#alerts-all")).to_have_text("All alerts: 12")
+    scan(page, code, delay=2)
+    page.wait_for_function("() => document.getElementById('state').textContent")
+    assert page.locator("#state").evaluate(ABOVE_THE_BAR)
+
+
+def test_the_sign_in_page_says_how_many_scans_the_device_keeps(
+    scan_page: Callable[..., Page], server: Server, site: Site
+) -> None:
+    page = scan_page(expected=(*OFFLINE, "401"))
+    server.stop()
+    for number in (1, 2):
+        scan(page, f"BC-{number:04}")
+        outcome(page, "queued", f"Pallet {number}")
+    server.start()
+    page.context.clear_cookies()
+    page.goto("/sign-in?next=/scan")
+    kept = page.locator("[data-kept-scans]")
+    expect(kept).to_have_text("2 scans on this device are not sent yet. Sign in to send them.")
+    cookies = session(site, "olga").items()
+    page.context.add_cookies([{"name": key, "value": value, "url": server.url} for key, value in cookies])
+    page.goto("/scan")
+    expect(page.locator("#link")).to_have_text("All saved")
+    page.context.clear_cookies()
+    page.goto("/sign-in")
+    page.wait_for_load_state("networkidle")
+    expect(kept).to_be_hidden()
+
+
+def test_the_sign_in_page_makes_no_database_in_the_browser_of_an_office(
+    open_context: Callable[..., BrowserContext], site: Site
+) -> None:
+    page = open_context().new_page()
+    page.goto("/sign-in")
+    page.wait_for_load_state("networkidle")
+    expect(page.locator("[data-kept-scans]")).to_be_hidden()
+    assert page.evaluate("async () => (await indexedDB.databases()).length") == 0
+
+
+def test_a_button_in_a_row_keeps_its_word_in_one_line(enter: Callable[..., Page], site: Site) -> None:
+    name = "Too many pallets at the docks, a rule with a long name"
+    rules.add_rule(shell(site.organization_id), RuleFields(name, Condition.ENTERS, location_id=site.docks[0].id))
+    page = enter("ed", "/rules", viewport=SMALL, locale="de")
+    button = page.get_by_role("button", name="deaktivieren")
+    expect(button).to_have_text("Deaktivieren")
+    height = button.evaluate("(one) => parseFloat(getComputedStyle(one).lineHeight)")
+    text = button.evaluate(
+        "(one) => { const all = document.createRange(); all.selectNodeContents(one);"
+        "return all.getBoundingClientRect().height; }"
+    )
+    assert text < 1.5 * height
