@@ -82,7 +82,7 @@ def _follow_carrier(organization_id: int, asset_id: int, carrier_id: int, since:
         carriers.follow([carried], gap=0)
     execute(
         "UPDATE carrier_load SET location_id = ? WHERE asset_id = ? AND unloaded_at IS NULL",
-        (report.current_location(carrier_id), asset_id),
+        (report.current_location(asset_id), asset_id),
     )
 
 

@@ -42,10 +42,11 @@ def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
         if known is None:
             ends_at = _end_of_load_at(asset_id, at)
             unload(asset_id, at)
+            location_id = stays.location_at(asset_id, at) or report.current_location(carrier_id)
             execute(
                 "INSERT INTO carrier_load (asset_id, loaded_at, carrier_id, loaded_by, location_id, unloaded_at) "
                 "VALUES (?, ?, ?, ?, ?, ?)",
-                (asset_id, at, carrier_id, actor.person_id, report.current_location(carrier_id), ends_at),
+                (asset_id, at, carrier_id, actor.person_id, location_id, ends_at),
             )
             _catch_up(actor.organization_id, carrier_id, at)
         return True
@@ -85,10 +86,12 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
     by_carrier = {scan.asset_id: scan for scan in seen}
     if not by_carrier:
         return set()
-    carried = _carried_late(by_carrier.values())
     load = _on(by_carrier)
     current = report.current_positions({*by_carrier, *(one.asset_id for one in load)})
+    carried = _carried_late(by_carrier.values(), current)
     for one in load:
+        if _is_later(current.get(one.asset_id), by_carrier[one.carrier_id]):
+            continue
         scan = _carried_scan(by_carrier[one.carrier_id], one, current)
         if scan is not None:
             carried.append(scan)
@@ -104,26 +107,37 @@ def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
     """Add the stays that a late-reported load missed: everywhere its carrier has been since."""
     for location_id, observed_at in stays.visits(carrier_id, at):
         scan = Scan(organization_id, carrier_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
-        carried = [one for one in _carried_then(scan) if not _is_known(one)]
+        then = _carried_then(scan)
+        carried = [one for one in then if not _is_known(one)]
         positions.record(carried, gap=0)
+        execute(
+            "UPDATE carrier_load SET location_id = ? WHERE carrier_id = ? AND unloaded_at IS NULL "
+            "AND asset_id IN (SELECT value FROM json_each(?))",
+            (location_id, carrier_id, json.dumps([one.asset_id for one in then])),
+        )
         follow(carried, gap=0)
 
 
-def _carried_late(seen: Iterable[Scan]) -> list[Scan]:
-    """Return scans of the load for scans of carriers by people that arrived after newer ones.
+def _carried_late(seen: Iterable[Scan], current: Mapping[int, CurrentPosition]) -> list[Scan]:
+    """Return scans of the load for scans of carriers by people that are older than the newest of carrier or load.
 
     Late reads are weighed together with earlier ones.
     """
-    by_people = [scan for scan in seen if scan.quality in (Quality.HANDHELD, Quality.CARRIED)]
-    if not by_people:
-        return []
-    positions_now = report.current_positions({scan.asset_id for scan in by_people})
-    return [
-        carried
-        for scan in by_people
-        if (now := positions_now.get(scan.asset_id)) and now.last_seen_at > scan.observed_at
-        for carried in _carried_then(scan)
-    ]
+    carried: list[Scan] = []
+    for scan in seen:
+        then = _carried_then(scan) if _is_by_person(scan) else ()
+        is_late = _is_later(current.get(scan.asset_id), scan)
+        carried += [one for one in then if is_late or _is_later(current.get(one.asset_id), scan)]
+    return carried
+
+
+def _is_by_person(scan: Scan) -> bool:
+    return scan.quality in (Quality.HANDHELD, Quality.CARRIED)
+
+
+def _is_later(position: CurrentPosition | None, scan: Scan) -> bool:
+    """Return True if an asset was last seen after a scan by a person."""
+    return position is not None and _is_by_person(scan) and position.last_seen_at > scan.observed_at
 
 
 def _carried_then(scan: Scan) -> list[Scan]:
@@ -144,8 +158,8 @@ def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> No
     for asset_id, seq in carried if depth <= DEEPEST else []:
         late_reads.take_back(asset_id, observed_at, seq, gap)
         execute(
-            "UPDATE carrier_load SET location_id = ? WHERE asset_id = ? AND unloaded_at IS NULL",
-            (report.current_location(carrier_id), asset_id),
+            "UPDATE carrier_load SET location_id = ifnull(?, location_id) WHERE asset_id = ? AND unloaded_at IS NULL",
+            (report.current_location(asset_id), asset_id),
         )
         take_back(asset_id, observed_at, gap, depth + 1)
 

@@ -283,6 +283,16 @@ def visits(asset_id: int, after: int, until: int | None = None) -> list[tuple[in
     ).fetchall()
 
 
+def location_at(asset_id: int, at: int) -> int | None:
+    """Return the location of the last stay that began at `at` or before."""
+    row = execute(
+        f"SELECT source.location_id FROM {_OWN} WHERE track.asset_id = ? AND history.observed_at <= ? "
+        "ORDER BY history.observed_at DESC, history.seq DESC LIMIT 1",
+        (asset_id, at),
+    ).fetchone()
+    return row[0] if row else None
+
+
 def is_recorded(asset_id: int, observed_at: int, location_id: int) -> bool:
     sql = f"SELECT 1 FROM {_OWN} WHERE track.asset_id = ? AND history.observed_at = ? AND source.location_id = ?"
     return execute(sql, (asset_id, observed_at, location_id)).fetchone() is not None

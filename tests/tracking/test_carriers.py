@@ -115,6 +115,34 @@ def test_an_asset_read_at_the_gate_before_its_pallet_is_still_on_it(cast: Cast) 
     assert yard.at(yard.box) == yard.rack
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_an_asset_loaded_where_its_carrier_was_not_seen_moves_with_it(cast: Cast, is_known: bool) -> None:
+    """The carrier was last seen elsewhere, or never."""
+    yard = Yard(cast)
+    trolley = assets.create(shell(cast.acme), name="Trolley")
+    yard.keys[trolley.id] = trolley.external_key
+    if is_known:
+        yard.scan(trolley.id, yard.gate, 10)
+    yard.scan(yard.box, yard.dock, 20, onto=trolley.id)
+    undone = yard.scan(yard.box, yard.dock, 30, is_off=True)
+    yard.undo(undone)
+    yard.scan(trolley.id, yard.rack, 60)
+    assert (yard.at(yard.box), yard.on(trolley.id)) == (yard.rack, ["Box"])
+
+
+def test_a_scan_of_the_carrier_before_the_newest_of_its_load_takes_the_load_there(cast: Cast) -> None:
+    """Two devices; the one that scanned the pallet at the rack had no connection."""
+    yard = Yard(cast)
+    yard.scan(yard.box, yard.gate, 120)
+    late = yard.scan(yard.pallet, yard.rack, 60)
+    assert [move.location_id for move in report.moves(cast.acme, yard.box)] == [yard.gate, yard.rack, yard.dock]
+    assert yard.on(yard.pallet) == ["Box", "Crate"]
+    yard.undo(late)
+    assert [move.location_id for move in report.moves(cast.acme, yard.box)] == [yard.gate, yard.dock]
+    yard.scan(yard.pallet, yard.gate, 180)
+    assert yard.on(yard.pallet) == ["Box", "Crate"]
+
+
 def test_undoing_a_scan_of_the_carrier_moves_its_load_back(cast: Cast) -> None:
     yard = Yard(cast)
     scan_id = yard.scan(yard.pallet, yard.rack, 60)
