@@ -67,7 +67,9 @@ def delete_asset(call: Call) -> Response:
     return responses.nothing()
 
 
-@operation("POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.RENAME, answer="AssetRenamed", errors=(409,))
+@operation(
+    "POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.ASSET_RENAME, answer="AssetRenamed", errors=(409,)
+)
 def rename_asset(call: Call) -> Response:
     """Change the external key of an asset"""
     row = assets.rename(call.actor, call.path["asset_id"], call.body["external_key"])

@@ -26,6 +26,7 @@ SESSION_LIFETIME_SECONDS = 300
 _ALGORITHM = "HS256"
 _CLAIMS = {"iss": str, "aud": str, "sub": str, "org": int, "scope": str, "iat": int, "exp": int, "jti": str}
 _HASH = re.compile("[0-9a-f]{64}")
+_COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")  # without padding (RFC 7515, 3.1)
 _MAX_LENGTH = 4096  # characters; longer tokens are rejected without decoding
 
 
@@ -116,6 +117,8 @@ def _claims(token: str, environment: str, key: bytes) -> dict[str, Any] | None:
     """Return the claims of a token with a valid signature, else None. Cached: independent of time and database."""
     import jwt
 
+    if not _COMPACT.fullmatch(token):  # the library ignores padding
+        return None
     try:
         claims = jwt.decode(
             token,

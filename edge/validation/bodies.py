@@ -109,6 +109,7 @@ def _patch(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
 ASSET_CREATE = _create("AssetCreate", _with_default(METADATA, {}), refused=ASSET_PLACE)
 ASSET_PATCH = _patch("AssetPatch", METADATA, refused=ASSET_PLACE)
 LOCATION_CREATE = _create("LocationCreate", *PARENT)
+ASSET_RENAME = RENAME._replace(refused=frozenset(ASSET_PLACE))
 LOCATION_PATCH = _patch("LocationPatch", *PARENT)
 GRANTS = {"client_credentials": ("client_id", "client_secret"), "refresh_token": ("refresh_token",)}
 TOKEN = body(

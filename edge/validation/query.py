@@ -140,6 +140,7 @@ INCLUDE_DELETED = Parameter(
 Q = Parameter(
     "q", _text, {"pattern": values.PRINTABLE_PATTERN}, "Case-insensitive part of a name, key, description or tag"
 )
+Q_OF_REPORT = Q._replace(about="Case-insensitive part of the asset's name, key or tag")
 LIMIT = Parameter(
     "limit",
     _limit,
@@ -168,7 +169,7 @@ TREE = _list("/locations/{location_id}/descendants")
 ASSET_LOCATIONS = _list(
     "/reports/asset-locations",
     *(_ids("location_id"), _keys("location_external_key"), _ids("asset_id"), _keys("asset_external_key")),
-    *(INCLUDE_DELETED, Q),
+    *(INCLUDE_DELETED, Q_OF_REPORT),
     _sort("asset_last_seen", "asset_external_key", "location_external_key", default="-asset_last_seen"),
 )
 HISTORY = _list(

@@ -193,6 +193,12 @@ def test_a_token_with_other_claims_is_401(acme: Api, claims: dict[str, Any]) -> 
     assert not works(acme, jwt.encode(forged, signing_key(), "HS256"))
 
 
+@pytest.mark.parametrize("end", ["=", "==", "!", "%", ".", ",", " x"])
+def test_a_token_followed_by_anything_is_401(acme: Api, end: str) -> None:
+    """spec: Authentication 8"""
+    assert not works(acme, acme.token + end)
+
+
 def test_another_algorithm_or_key_is_401(acme: Api) -> None:
     """contract: Authentication"""
     real = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])

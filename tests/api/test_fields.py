@@ -271,6 +271,10 @@ def test_a_field_of_the_other_resource_is_unknown_except_location(acme: Api) -> 
     expected = [("location_id", "read_only"), ("location_external_key", "read_only")]
     assert codes(acme.post("/assets", {"name": "x"} | place)) == expected
     assert codes(acme.patch(f"/assets/{made['id']}", place)) == expected
+    assert codes(acme.post(f"/assets/{made['id']}/rename", {"external_key": "B"} | place)) == expected
+    room = acme.make("/locations")
+    unknown = [(field, "unknown_field") for field in place]
+    assert codes(acme.post(f"/locations/{room['id']}/rename", {"external_key": "B"} | place)) == unknown
 
 
 @pytest.mark.parametrize(

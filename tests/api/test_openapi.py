@@ -120,6 +120,13 @@ def test_deleted_rows_are_left_out_by_default_as_documented() -> None:
     assert len(lists) == 3
 
 
+def test_the_description_of_q_names_what_it_searches() -> None:
+    """contract: Lists"""
+    for operation in OPERATIONS:
+        if parameter := operation.query.parameters.get("q"):
+            assert ("description" in parameter.about) == (operation.answer != "AssetLocationList")
+
+
 def test_open_enumerations_are_marked() -> None:
     """spec: Versioning 4; contract: Requests, limits, headers"""
     marked = [
