@@ -1,7 +1,8 @@
 """Connections of the HTTP server: waitress's channel with changes.
 
-Differences: refusals carry the error envelope, responses without a body keep the connection, the serving thread sleeps
-while a worker sends, slow and greedy clients are disconnected, and streamed responses need no worker.
+Differences: refusals carry the error envelope and reach clients that are still sending, responses without a body keep
+the connection, the serving thread sleeps while a worker sends, slow and greedy clients are disconnected, and streamed
+responses need no worker.
 
 Decision record: web/manual/decisions/channels.md
 """
@@ -96,6 +97,9 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
     is_chunked = False
     sending_since: float | None = None  # start of the current period with unread data, see `connections`
     sent = 0  # bytes in this period
+    drains = False  # the client may still be sending a refused request, see `_drain`
+    drained_since: float | None = None
+    _drained = 0  # bytes
     _closes_when_flushed = False
     _pieces: int | None = None  # pieces sent in the current turn of the serving thread
     _takes_turns = True
@@ -129,6 +133,11 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
             extra.leave()
 
     def received(self, data: bytes) -> bool:
+        if self.drained_since is not None:
+            self._drained += len(data)
+            if self._drained > connections.MOST_DRAINED:
+                self.leave()
+            return False
         if self.listener is not None:
             return False  # no further request is expected
         if self.request is None:
@@ -139,10 +148,26 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         """Start the next pipelined request once the last response is sent. Called by the serving thread in each
         round.
         """
+        if self.drains:
+            return self._drain()
         if self._rest and not (self.requests or self.total_outbufs_len or self.will_close):
             rest, self._rest = self._rest, b""
             self.received(rest)
         return bool(super().readable())
+
+    def _drain(self) -> bool:
+        """Begin to drop what the client sends once the refusal is sent. Returns True if data should be read.
+
+        The client reads the refusal after its request, or at once. It then closes the connection.
+        """
+        if self.drained_since is None and self._closes_when_flushed and not self.total_outbufs_len:
+            self.drained_since, client = time.monotonic(), self.socket
+            try:
+                if client:
+                    client.shutdown(socket.SHUT_WR)
+            except OSError:  # already disconnected
+                self.will_close = True
+        return self.drained_since is not None and not self.will_close
 
     def service(self) -> None:
         self.answering_since = time.monotonic()
@@ -221,7 +246,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
 
     def close_soon(self) -> None:
         """Close once the response is sent, without waiting for turns: the listener that starts them is closed."""
-        self._takes_turns = False
+        self._takes_turns = self.drains = False
         self.close_when_flushed = True
 
     def leave(self) -> None:
@@ -246,7 +271,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
 
     @property
     def close_when_flushed(self) -> bool:
-        return self._closes_when_flushed and self.listener is None
+        return self._closes_when_flushed and self.listener is None and not self.drains
 
     @close_when_flushed.setter
     def close_when_flushed(self, closes: bool) -> None:

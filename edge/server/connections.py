@@ -23,10 +23,15 @@ IDLE_SECONDS = 240.0  # sites contact their hub every three minutes, and a new T
 MOST_PIECES = 1_000  # of a request's head; waitress scans all received pieces for each new one
 MOST_HEADERS = 200  # lines; each one takes fifty times its size in memory
 MOST_FRAMING = 16 * 1024  # bytes of chunk headers and trailer
+# The rest of a refused request is read and dropped: closing earlier would reset the connection and lose the answer.
+DRAIN_SECONDS = 30.0
+MOST_DRAINED = 128 * 1024 * 1024  # bytes
 
 
 def is_late(channel: Any, now: float) -> bool:
     """True if the client has exceeded a deadline. `channel.waiting_since` is the start of the current wait."""
+    if channel.drained_since is not None:
+        return bool(now - channel.drained_since > DRAIN_SECONDS)
     if channel.listener is None and channel.total_outbufs_len:
         return _reads_slowly(channel, now)
     channel.sending_since = None

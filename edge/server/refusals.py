@@ -26,6 +26,8 @@ class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
 
     def execute(self) -> None:
         request: Any = self.request
+        channel: Any = self.channel
+        channel.drains = True
         path = _path(request)
         request_id = middleware.request_id(request.headers.get("X_REQUEST_ID"))
         if request.error.code == Overloaded.code:

@@ -14,7 +14,7 @@ from flask import Flask
 from waitress.server import BaseWSGIServer
 
 from edge.database.connection import close_database
-from edge.server import server
+from edge.server import connections, server
 from tests.api.conftest import Api
 
 HEAD = "User-Agent: x/1\r\nHost: box\r\n"
@@ -197,6 +197,33 @@ def test_a_body_over_its_limit_is_refused_in_the_envelope(wire: Wire) -> None:
         assert json.loads(answer.body)["error"]["detail"] == "The body must have at most 1048576 bytes"
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         assert answer.headers["X-Request-Id"]
+
+
+def test_a_client_that_sends_all_of_a_huge_body_gets_the_refusal(wire: Wire) -> None:
+    """spec: Envelope; contract: Requests, limits, headers"""
+    size = 4 * server.MAX_READ
+    for headers, body in (
+        (f"Content-Length: {size}\r\n", b"x" * size),
+        ("Transfer-Encoding: chunked\r\n", (b"%x\r\n%s\r\n" % (size, b"x" * size)) + b"0\r\n\r\n"),
+    ):
+        answer = wire.ask("POST /api/v1/assets", JSON + headers, body)
+        assert (answer.status, answer.kind) == (413, "payload_too_large")
+
+
+def test_a_client_that_sends_all_of_a_huge_header_gets_the_refusal(wire: Wire) -> None:
+    """spec: Envelope"""
+    answer = wire.ask(f"GET /api/v1/assets?q={'x' * 4_000_000}")
+    assert (answer.status, answer.kind) == (400, "bad_request")
+
+
+def test_a_refused_client_is_not_read_without_end(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST_DRAINED", 100_000)
+    head = f"POST /api/v1/assets HTTP/1.1\r\n{HEAD}Content-Length: {10**12}\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=60) as connection:
+        connection.sendall(head)
+        assert _read(connection).status == 413
+        with pytest.raises(OSError, match=r"reset|Broken pipe"):
+            connection.sendall(b"x" * 64 * 1024 * 1024)
 
 
 def test_a_chunked_body_is_read_and_a_malformed_one_refused(wire: Wire) -> None:

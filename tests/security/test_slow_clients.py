@@ -65,6 +65,7 @@ def channel(
         last_activity=0.0,
         listener=listener,
         total_outbufs_len=0,
+        drained_since=None,
     )
 
 
@@ -88,6 +89,13 @@ def part(received: int = 0, *, headers_finished: bool = True) -> Any:
 def test_which_clients_are_late(waited: float, request_: Any, late: bool) -> None:
     assert is_late(channel(0.0, request=request_), waited) is late
     assert not is_late(channel(0.0, request=request_, requests=(1,)), waited)  # the server is the one that is waiting
+
+
+def test_a_refused_client_may_finish_sending_for_a_while() -> None:
+    refused = channel(0.0)
+    refused.drained_since = 5.0
+    assert not is_late(refused, 5.0 + connections.DRAIN_SECONDS)
+    assert is_late(refused, 6.0 + connections.DRAIN_SECONDS)
 
 
 def test_the_network_of_a_client() -> None:
