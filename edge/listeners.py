@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edge.errors import Conflict
-from edge.handhelds import scans
+from edge.handhelds import accepted_scans
 from edge.readers import kept_messages, unknown_tags
 from edge.records.locations import location_deleting
 from edge.records.tagging import tag_attached
@@ -25,7 +25,7 @@ def connect() -> None:
 
 
 def _record_waiting_scans(_: Any, organization_id: int, tags: Sequence[NewTag]) -> None:
-    scans.record_waiting_scans(organization_id, tags)
+    accepted_scans.record_waiting_scans(organization_id, tags)
 
 
 def _replay_waiting_messages(_: Any, organization_id: int, tags: Sequence[NewTag]) -> None:

@@ -70,6 +70,7 @@ class _OfThread(threading.local):
 
     closing: _Closing | None = None
     held_seconds = 0.0
+    began = 0.0  # processor time of the thread at the begin of its last transaction
 
 
 class _Closing:
@@ -207,7 +208,7 @@ def writing() -> Iterator[None]:
         yield
         return
     with _write_lock.holding():
-        begun = time.monotonic()
+        begun, _of_thread.began = time.monotonic(), time.thread_time()
         try:
             with translating(), database.atomic("IMMEDIATE"):
                 yield
@@ -218,6 +219,11 @@ def writing() -> Iterator[None]:
 def held_seconds() -> float:
     """Return for how long this thread has held the write lock so far, with its commits."""
     return _of_thread.held_seconds
+
+
+def transaction_seconds() -> float:
+    """Return the processor time of this thread since the begin of its writing transaction."""
+    return time.thread_time() - _of_thread.began
 
 
 def checkpoint(mode: str) -> None:

@@ -7,22 +7,21 @@ the first answer again and is recorded once.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
 from edge import clock
-from edge.audit import actors, quotas
+from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, writing
 from edge.database.models import HandheldScan
+from edge.database.sliced_writing import write_in_slices
 from edge.handhelds import loads
 from edge.readers import unknown_tags
 from edge.records import gs1, lookup, tags
 from edge.records.lookup import RecordRef
-from edge.records.tags import NewTag
 from edge.texts import N_
 from edge.tracking import board, carriers, late_reads, positions, report
 from edge.tracking.stays import Quality, Scan
@@ -79,9 +78,9 @@ class Answer(NamedTuple):
     was: board.BoardRow | None = None
 
 
-def one_batch() -> AbstractContextManager[None]:
-    """Return a transaction for the scans and undos of one request."""
-    return writing()
+def in_short_transactions(steps: Iterator[None]) -> None:
+    """Run the steps for the scans and undos of one request. Others can write in between if they take long."""
+    write_in_slices(steps)
 
 
 def submit(sender: Actor, batch: Sequence[Submitted], received_at: int) -> list[Answer]:
@@ -132,34 +131,6 @@ def undo(sender: Actor, scan_id: str, gap: int) -> Answer:
         if row.undone_at is None:
             _undo_scan(sender, row, record, now, gap)
         return Answer(scan_id, Result.UNDONE, record=record)
-
-
-def record_waiting_scans(organization_id: int, attached: Sequence[NewTag]) -> None:
-    """Record the scans that waited for newly attached tags, and remove the tags from the list of unknown tags.
-
-    Call in the transaction that attaches the tags.
-    """
-    known = {
-        (tag_type, key)
-        for tag in attached
-        for key in {tags.match_key(tag.tag_type, tag.value), tags.match_key("barcode", tag.value)}
-        for tag_type in {tag.tag_type, "barcode"}
-    }
-    unknown_tags.drop(organization_id, known)
-    if execute(_HAS_WAITING, (organization_id,)).fetchone():
-        for tag in attached:
-            _record_waiting(organization_id, tag)
-
-
-_HAS_WAITING = "SELECT 1 FROM handheld_scan WHERE organization_id = ? AND waits_for IS NOT NULL LIMIT 1"
-
-
-def _record_waiting(organization_id: int, tag: NewTag) -> None:
-    for row in _waiting(organization_id, tag.value):
-        if lookup.by_code(organization_id, row.code) is not None:
-            HandheldScan.delete().where(HandheldScan.id == row.id).execute()
-            scan = Submitted(row.id, row.code, row.location_id or 0, row.observed_at, sent_by=row.sent_by)
-            record_accepted(actors.person(organization_id, row.person_id, "", row.device_id), scan, row.received_at)
 
 
 def waits_for(code: str) -> str:
@@ -322,15 +293,6 @@ class StoredScan(NamedTuple):
     carrier_act: str | None = None
     carrier_id: int | None = None
     load_ended_at: int | None = None
-
-
-def _waiting(organization_id: int, tag_value: str) -> list[StoredScan]:
-    """Return the waiting scans that could match a tag, oldest first. The caller looks up each code again."""
-    sql = (
-        f"SELECT {', '.join(StoredScan._fields)} FROM handheld_scan "
-        "WHERE organization_id = ? AND waits_for = ? AND undone_at IS NULL ORDER BY observed_at"
-    )
-    return [StoredScan(*row) for row in execute(sql, (organization_id, waits_for(tag_value))).fetchall()]
 
 
 def stored(scan_id: str) -> StoredScan | None:

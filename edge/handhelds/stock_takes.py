@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from edge import clock
-from edge.audit import actors, quotas
+from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many, reading, writing
+from edge.handhelds import accepted_scans
 from edge.handhelds import scans as handheld
 from edge.handhelds.scans import Answer, Result, Submitted
 from edge.records import location_tree, lookup
@@ -249,7 +250,7 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedRe
             "UPDATE stock_take SET finished_at = ?, finished_by = ? WHERE id = ?",
             (received_at, sender.person_id, stock_take_id),
         )
-        _record_scans(sender.organization_id, stock_take_id)
+        accepted_scans.record_of_stock_take(sender.organization_id, stock_take_id)
         counts = {result: sum(line[0] == result for line in lines) for result in _RESULTS}
         act.note("stock_take.signed_off", Subject("stock_take", stock_take_id, take.location_name), counts)
     return True
@@ -457,17 +458,6 @@ def _classify(
 def _scope(take: StockTake) -> set[int]:
     below = location_tree.visible_descendants(take.location_id, clock.now()) if take.with_sublocations else []
     return {take.location_id, *below}
-
-
-def _record_scans(organization_id: int, stock_take_id: str) -> None:
-    rows = execute(
-        "SELECT id, code, location_id, observed_at, person_id, device_id, received_at FROM stock_take_scan "
-        "WHERE stock_take_id = ? ORDER BY observed_at, id",
-        (stock_take_id,),
-    ).fetchall()
-    for scan_id, code, location_id, observed_at, person_id, device_id, received_at in rows:
-        actor = actors.person(organization_id, person_id, "", device_id)
-        handheld.record_accepted(actor, Submitted(scan_id, code, location_id, observed_at), received_at)
 
 
 def _find(organization_id: int, stock_take_id: str) -> StockTake | None:

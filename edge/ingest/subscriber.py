@@ -63,6 +63,16 @@ class State(NamedTuple):
     store_problem: str
     sessions: frozenset[int] = frozenset()  # additional sessions that are connected and subscribed
 
+    @property
+    def figures(self) -> dict[str, float]:
+        return {
+            "connected": self.is_connected,
+            "queued_messages": self.queued,
+            "messages_in_hand": self.in_hand,
+            "received_messages": self.received,
+            "store_refuses": bool(self.store_problem),
+        }
+
 
 class Use(NamedTuple):
     """Assignment of the additional sessions."""

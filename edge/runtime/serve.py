@@ -31,11 +31,12 @@ from edge.events.detection import Silence
 from edge.events.stream import Streams
 from edge.events.worker import EventsPace, EventsWorker
 from edge.feed import cursors
+from edge.handhelds import accepted_scans
 from edge.ingest import broker_probe
 from edge.ingest.output_commands import OutputCommands
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.sessions import Broker
-from edge.ingest.subscriber import State, Subscriber, Use
+from edge.ingest.subscriber import Subscriber, Use
 from edge.logs import set_up_log
 from edge.memory_budget import forget_forward_references, return_freed_memory
 from edge.operations import integrity, own_health, retention, saved_quotas
@@ -192,7 +193,7 @@ def _start_upkeep(
     config = live.config
     stack.enter_context(
         metrics.sampling(
-            lambda: stats.sample(config.data_dir, config.backup_folder, lambda: _ingest_figures(subscriber.state()))
+            lambda: stats.sample(config.data_dir, config.backup_folder, lambda: subscriber.state().figures)
         )
     )
     background = integrity.BackgroundCheck(config.data_dir, config.backup_folder)
@@ -214,7 +215,10 @@ def _start_upkeep(
     faults = Job("faults", FAULTS_SECONDS, lambda _: _record_faults(config, health))
     # In its own thread, because a job takes seconds to minutes. It continues jobs that a crash interrupted.
     changes = Job("bulk changes", BULK_SECONDS, slices.run_jobs)
-    bulk_worker = Housekeeper("bulk_changes", [changes], is_needed=lambda: bool(bulk_jobs.running_jobs()))
+    released = Job("accepted scans", BULK_SECONDS, accepted_scans.record_rest)
+    bulk_worker = Housekeeper(
+        "bulk_changes", [changes, released], lambda: bool(bulk_jobs.running_jobs() or accepted_scans.has_rest())
+    )
     housekeeper = Housekeeper("housekeeping", [*_jobs(live, subscriber, [*notifiers, bulk_worker]), faults])
     health.register(housekeeper.check, is_vital=False)
     health.register(lambda: persisted_warnings(config.data_dir), is_vital=False)
@@ -357,6 +361,7 @@ def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifi
         free = shutil.disk_usage(config.data_dir).free
         retention.sweep(_limits(live.config), counted.now(), free, lambda: pause(STEP_PAUSE_SECONDS))
         cursors.forget_silent(clock.now())
+        accepted_scans.find_rest()
 
     def start_notifiers(_: object) -> None:
         for worker in notifiers:
@@ -479,16 +484,6 @@ def _proxy_options(config: Config) -> dict[str, Any]:
     return {
         "trusted_proxy": config.http_trusted_proxy,
         "trusted_proxy_headers": {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"},
-    }
-
-
-def _ingest_figures(state: State) -> dict[str, float]:
-    return {
-        "connected": state.is_connected,
-        "queued_messages": state.queued,
-        "messages_in_hand": state.in_hand,
-        "received_messages": state.received,
-        "store_refuses": bool(state.store_problem),
     }
 
 

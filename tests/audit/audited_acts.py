@@ -111,6 +111,7 @@ NOT_AUDITED = {
         "carriers.follow", "carriers.load", "carriers.take_back", "carriers.unload", "carriers.unload_all",
         "antenna_names.port_from", "antenna_names.port_of", "dead_letters.add", "dead_letters.discard",
         "counted_reads.CountedReads", "scans.record_accepted", "scans.submit",
+        "accepted_scans.record_of_stock_take", "accepted_scans.record_rest",
         "held_back.HeldBack", "held_back.store", "held_messages.discard", "held_messages.keep",
         "mapped_fields.record", "reader_messages.Keeper",
         "ignored_messages.record", "ledger.add", "loads.undo_load", "loads.undo_unload", "loads.unload",
@@ -163,7 +164,7 @@ NOT_AUDITED = {
     },
     PART_OF_AN_ACT: {
         "bulk_jobs.add", "bulk_jobs.begin", "bulk_jobs.finish", "imports.write_some",
-        "audit.Act", "audit.act_in_group", "audit.acting", "scans.record_waiting_scans", "ids.new_id",
+        "audit.Act", "audit.act_in_group", "audit.acting", "accepted_scans.record_waiting_scans", "ids.new_id",
         "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags", "external_keys.update",
         "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags",
         "search.index_record", "search.index_records", "tagging.attach", "tagging.attach_all",

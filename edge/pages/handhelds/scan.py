@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -193,8 +194,14 @@ def scan_batch() -> Response:
     received_at = clock.now()
     correction = _correction(body.get("sent_at"), received_at)
     ended: set[str] = set()  # choices ended by the label of another location
-    with scans.one_batch():
-        answers = [_handle(item, correction, received_at, ended) for item in items]
+    answers: list[Answer] = []
+
+    def handle_each() -> Iterator[None]:
+        for item in items:
+            answers.append(_handle(item, correction, received_at, ended))
+            yield
+
+    scans.in_short_transactions(handle_each())
     session = current_session()
     sent = body | {"items": items}
     actions.report(session.organization_id, session.device_name or session.name, sent, answers, received_at)
