@@ -22,7 +22,7 @@ from edge.api.operations import FORM, Call, Operation
 from edge.audit import actors
 from edge.people import tokens
 from edge.people.tokens import Principal
-from edge.rate_limits import Buckets, ConcurrencyLimit
+from edge.rate_limits import Buckets, ConcurrencyLimit, client_network
 from edge.records.idempotency import Create
 from edge.services import Services
 from edge.validation import body, form, query
@@ -106,7 +106,7 @@ def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> C
     current: Request = request._get_current_object()  # type: ignore[attr-defined]
     if operation.is_open:
         principal = ANONYMOUS
-        take_from_budget(installed, f"address:{current.remote_addr}")
+        take_from_budget(installed, f"address:{client_network(current.remote_addr or '')}")
     else:
         principal = bearer(installed, current.environ)
         if operation.is_api_key_only and principal.api_key_id is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -44,9 +44,22 @@ class _Lines(NamedTuple):
         return round(len(self.lines) * self.size * LEADING)
 
 
-def labels_zpl(labels: Iterable[Label], paper: Paper, code: Code, dots_per_mm: int = 8) -> bytes:
-    """Return one ZPL format for each label. Texts are hexadecimal UTF-8, so none of them can contain a command."""
-    return "".join(_format(label, paper, code, dots_per_mm) for label in labels).encode("ascii")
+def labels_zpl(
+    labels: Iterable[Label],
+    paper: Paper,
+    code: Code,
+    dots_per_mm: int = 8,
+    progress: Callable[[int], None] = lambda _made: None,
+) -> bytes:
+    """Return one ZPL format for each label. `progress` gets the number made.
+
+    Texts are hexadecimal UTF-8, so none of them can contain a command.
+    """
+    formats = []
+    for number, label in enumerate(labels, 1):
+        formats.append(_format(label, paper, code, dots_per_mm))
+        progress(number)
+    return "".join(formats).encode("ascii")
 
 
 def _format(label: Label, paper: Paper, code: Code, dots: int) -> str:

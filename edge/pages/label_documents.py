@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -69,12 +69,20 @@ def start(organization_id: int, labels: Sequence[Label], paper: Paper, code: Cod
 
 
 @contextmanager
-def drawing(organization_id: int) -> Iterator[None]:
-    """Wait for a turn to draw a few labels. Raises Unavailable while others of the organization are drawn."""
-    with DRAWING.turn(organization_id, WAIT_SECONDS) as has_turn:
-        if not has_turn:
+def drawing(organization_id: int) -> Iterator[Callable[[int], None]]:
+    """Wait for a turn to draw labels. Raises Unavailable while others of the organization are drawn.
+
+    Call the yielded function after each label: it lets other organizations draw one.
+    """
+    turn = DRAWING.join(organization_id)
+    if turn is None:
+        raise Unavailable(OTHERS_ARE_DRAWN)
+    try:
+        if not DRAWING.wait(turn, WAIT_SECONDS):
             raise Unavailable(OTHERS_ARE_DRAWN)
-        yield
+        yield lambda _drawn: DRAWING.give_way(turn)
+    finally:
+        DRAWING.leave(turn)
 
 
 def find(organization_id: int, document_id: str) -> Document | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -73,8 +73,8 @@ def download_labels() -> AnyResponse | tuple[str, int]:
     # Imported here because its library takes 7 MB and 0.1 s.
     from edge.labels.pdf import labels_pdf
 
-    with _drawing():
-        return _pdf(labels_pdf(chosen, paper, _code(), skip=skip))
+    with _drawing() as progress:
+        return _pdf(labels_pdf(chosen, paper, _code(), skip=skip, progress=progress))
 
 
 @pages.get("/labels/documents/<document_id>")
@@ -106,10 +106,10 @@ def _pdf(document: bytes) -> Response:
 
 
 @contextmanager
-def _drawing() -> Iterator[None]:
+def _drawing() -> Iterator[Callable[[int], None]]:
     try:
-        with label_documents.drawing(current_session().organization_id):
-            yield
+        with label_documents.drawing(current_session().organization_id) as progress:
+            yield progress
     except Unavailable as error:
         abort(429, str(error))
 
@@ -120,9 +120,9 @@ def print_labels() -> AnyResponse | tuple[str, int]:
     chosen_printer = printers.find_printer(current_session().organization_id) or abort(404)
     chosen, paper = _labels() or abort(404), PAPERS[chosen_printer.paper]
     try:
-        with _drawing():
+        with _drawing() as progress:
             check_fit(chosen, paper, _code(), chosen_printer.dots_per_mm)
-            document = labels_zpl(chosen, paper, _code(), chosen_printer.dots_per_mm)
+            document = labels_zpl(chosen, paper, _code(), chosen_printer.dots_per_mm, progress)
         printer.send(chosen_printer.address, document, services().config.printer_ports)
     except Invalid as error:
         return _page(_form_error(error)), 400

@@ -6,7 +6,7 @@ import pytest
 
 from edge.audit import quotas
 from edge.rate_limits import Buckets
-from tests.api.conftest import error, sign_up
+from tests.api.conftest import AGENT, error, sign_up
 from tests.application import make_app
 from tests.conftest import Cast
 
@@ -42,6 +42,23 @@ def test_the_token_endpoint_is_limited_by_address(store: object, cast: Cast) -> 
     api = sign_up(client, cast.acme)
     assert api.exchange(client_secret="wrong").status_code == 401
     assert api.exchange().status_code == 429
+
+
+def test_the_token_endpoint_is_limited_by_network(store: object, cast: Cast) -> None:
+    """An attacker has as many addresses of IPv6 as it likes, but they are in one network."""
+    client = make_app(rate_per_second=1, rate_burst=2).test_client()
+    key = sign_up(client, cast.acme).key
+    body = {"grant_type": "client_credentials", "client_id": key.id, "client_secret": "wrong"}
+
+    def status_from(address: str) -> int:
+        return client.post(
+            "/api/v1/oauth/token", json=body, headers={"User-Agent": AGENT}, environ_base={"REMOTE_ADDR": address}
+        ).status_code
+
+    neighbors = [status_from(f"2001:db8:1:2::{number:x}") for number in range(3)]
+    assert neighbors == [401, 401, 429]
+    assert status_from("2001:db8:1:3::1") == 401
+    assert [status_from(address) for address in ("::ffff:192.0.2.7", "192.0.2.7", "192.0.2.7")] == [401, 401, 429]
 
 
 def test_a_key_that_adds_too_much_data_gets_a_time_to_retry(

@@ -13,7 +13,8 @@ import zxingcpp
 from flask import Flask
 
 from edge.audit.actors import shell
-from edge.labels import pdf, printers
+from edge.fair_turns import Turn
+from edge.labels import pdf, printers, zpl
 from edge.labels import printer as network_printer
 from edge.labels.label_content import Code, Label
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
@@ -273,6 +274,35 @@ def test_labels_of_others_wait_for_one_label_and_not_for_a_document(
     other = sign_in_as(Role.VIEWER, organization_id=cast.rival)
     assert codes(other.get(f"/labels.pdf?asset={asset.id}&code=datamatrix").data) == [asset.external_key]
     assert document.ended.wait(60)
+
+
+def test_labels_of_others_wait_for_one_label_of_a_printer(
+    sign_in_as: SignIn, cast: Cast, site: Site, printer: Printer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: a thousand long names for a printer took 7 s of processor time in one turn."""
+    admin = sign_in_as(Role.ADMINISTRATOR)
+    admin.post("/labels/printer", {"address": printer.address, "paper": "roll-57x32", "dots_per_mm": "8"})
+    made: list[str] = []
+    theirs: list[int] = []
+
+    def make(label: Label, *given: object) -> str:
+        made.append(label.name)
+        if len(made) == 1:
+            turn = label_documents.DRAWING.join(cast.rival)
+            assert turn
+            other = threading.Thread(target=draw, args=(turn,))
+            other.start()
+        return "^XA^XZ"
+
+    def draw(turn: Turn) -> None:
+        assert label_documents.DRAWING.wait(turn, 60)
+        theirs.append(len(made))
+        label_documents.DRAWING.leave(turn)
+
+    monkeypatch.setattr(zpl, "_format", make)
+    assert admin.post("/labels/print", {"asset": [site.pallet.id, site.cage.id]}).status_code == 303
+    printer.stop()
+    assert (len(made), theirs) == (2, [1])
 
 
 def test_documents_of_others_are_not_forgotten(sign_in_as: SignIn, cast: Cast, many: int) -> None:
