@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -13,7 +16,7 @@ from hypothesis import settings
 from werkzeug.routing import Rule
 
 from edge.audit.actors import shell
-from edge.database import connection
+from edge.database import connection, migrate
 from edge.database.connection import close_database
 from edge.database.instance import signing_key
 from edge.people import organizations
@@ -49,6 +52,28 @@ def _compile_each_route_once() -> None:
 
 _compile_each_route_once()
 
+
+def _create_each_schema_once() -> None:
+    """Creating a schema step by step takes 75 ms, copying it 3 ms. Upgrades of files are not affected."""
+    create = migrate.create_schema
+    made: dict[tuple[tuple[str, str], ...], bytes] = {}
+
+    def create_once(empty: sqlite3.Connection, number: int) -> None:
+        steps = tuple(migrate._steps()[:number])
+        with closing(sqlite3.connect(":memory:")) as template:
+            if steps in made:
+                template.deserialize(made[steps])
+            else:
+                create(template, number)
+                template.commit()
+                made[steps] = template.serialize()
+            template.backup(empty)
+
+    migrate.create_schema = create_once
+
+
+_create_each_schema_once()
+
 SYNCHRONOUS = connection.PRAGMAS["synchronous"]  # of the service
 
 
@@ -79,6 +104,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.get_closest_marker(marker) for marker in (*PROGRAMS, "postgres")):
             item.add_marker(pytest.mark.slow)
+
+
+gc.disable()  # while modules are imported and tests are collected, nearly all of which stays
+
+
+def pytest_collection_finish() -> None:
+    """Leave everything made so far out of later collections."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

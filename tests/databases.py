@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edge.audit import quotas
 from edge.database import migrate
-from edge.database.connection import FILE_NAME, close_database, execute
+from edge.database.connection import FILE_NAME, close_database, execute, open_database
 
 Files = dict[str, bytes]
 
@@ -16,6 +16,7 @@ Files = dict[str, bytes]
 def make_database(folder: Path) -> None:
     """Create an empty database like `migrate`, with an instance and a key for ids of its own, and open it."""
     copy_files({FILE_NAME: _without_instance()}, folder)
+    migrate.migrate(folder)
 
 
 @cache
@@ -33,9 +34,9 @@ def files_of(folder: Path) -> Files:
 
 
 def copy_files(files: Files, folder: Path) -> None:
-    """Copy a database into the folder and open it."""
+    """Copy a database, which has the newest schema, into the folder and open it."""
     for name, content in files.items():
         (folder / name).touch(0o600)
         (folder / name).write_bytes(content)
-    migrate.migrate(folder)
+    open_database(folder / FILE_NAME)
     quotas.forget()
