@@ -12,7 +12,7 @@ from flask import Blueprint, Flask, Response, current_app, request
 
 from edge.audit.actors import Actor
 from edge.errors import EdgeError, Invalid, Unavailable
-from edge.events import destinations, log
+from edge.events import destinations, detection, log
 from edge.events.log import KINDS, Filter
 from edge.events.stream import ATTACH, MOST_EVENTS, SCOPE_OF_KIND, Listener, frame, head
 from edge.events.validation import event_kinds
@@ -69,6 +69,8 @@ def stream() -> Response:
         raise _Refused(429, "Too many streams were opened", {"Retry-After": str(budget.retry_after)})
     filter_ = _event_filter(caller)
     destinations.open_stream(caller.actor)
+    config = services().config
+    detection.start(detection.silence_of(config.events_unseen_hours, config.events_reader_offline_minutes))
     organization_id = caller.actor.organization_id
     last = request.headers.get("Last-Event-ID") or request.args.get("last_event_id", "")
     position = log.position_of(organization_id, last) if last else None

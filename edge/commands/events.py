@@ -8,9 +8,17 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import NETWORK, ask_password, for_actor, for_organization, location_id_of, print_table
+from edge.commands.context import (
+    NETWORK,
+    Setup,
+    ask_password,
+    for_actor,
+    for_organization,
+    location_id_of,
+    print_table,
+)
 from edge.errors import NotFound, Unavailable
-from edge.events import destinations, validation
+from edge.events import destinations, detection, validation
 from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.outbound import Network
@@ -199,7 +207,11 @@ def _add(
     )
     title = values.name("name", name)
     new = NewDestination(kind, title, url, secrets.seal(secret), selection, Network(network), topic, body_format)
-    return destinations.add(actor, new)
+    row = destinations.add(actor, new)
+    setup: Setup = click.get_current_context().obj
+    config = setup.config
+    detection.start(detection.silence_of(config.events_unseen_hours, config.events_reader_offline_minutes))
+    return row
 
 
 def _find(organization_id: int, name: str) -> Destination:

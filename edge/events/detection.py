@@ -44,6 +44,10 @@ class Silence(NamedTuple):
     reader: int
 
 
+def silence_of(unseen_hours: int, offline_minutes: int) -> Silence:
+    return Silence(unseen_hours * clock.HOUR, offline_minutes * 60 * clock.SECOND)
+
+
 class _Reported(NamedTuple):
     """The last reported state of an asset. `location_id` is None if its location is unknown."""
 
@@ -75,7 +79,12 @@ class _Step(NamedTuple):
 
 
 def start(silence: Silence) -> None:
-    """Take the current state as reported and install the triggers. Does nothing if already running."""
+    """Take the current state as reported and install the triggers. Does nothing if already running.
+
+    Called for each new destination, because the worker looks for the first one only once a second.
+    """
+    if is_running():
+        return
     with writing():
         if is_running():
             return

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from edge import clock
-from edge.database.connection import close_database
+from edge.database.connection import close_database, writing
 from edge.database.instance import fingerprint
 from edge.errors import EdgeError, HistoryUnavailable, SetupError
 from edge.events import destinations, detection, progress
@@ -141,10 +141,7 @@ class EventsWorker:
         self._every("trim", TRIM_SECONDS, self._trim)
         is_followed = self._is_followed()
         if not rows and not is_followed:
-            if detection.is_running():
-                detection.stop()
-                self._make_epcis(rows)
-                log.info("Events: no destination and no rule is enabled; event logging stopped")
+            self._stop_detection()
             return IDLE_SECONDS
         if not detection.is_running():
             detection.start(self._pace.silence)
@@ -160,6 +157,16 @@ class EventsWorker:
                 self._busy.add(row.no)
                 self._turns.put(row)
         return FOLLOWED_SECONDS if is_followed else LOOK_SECONDS
+
+    def _stop_detection(self) -> None:
+        if not detection.is_running():
+            return
+        with writing():
+            if destinations.enabled():  # added since the last look
+                return
+            detection.stop()
+        self._make_epcis(())
+        log.info("Events: no destination and no rule is enabled; event logging stopped")
 
     def _is_followed(self) -> bool:
         if self._follower is None:

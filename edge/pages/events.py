@@ -8,7 +8,7 @@ from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid
-from edge.events import destinations, validation
+from edge.events import destinations, detection, validation
 from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, EventKind, Filter
 from edge.outbound import Network
@@ -20,6 +20,7 @@ from edge.pages.notices import done
 from edge.people import secrets
 from edge.people.people import Role
 from edge.people.secrets import new_token, new_webhook_secret
+from edge.services import services
 from edge.texts import N_, fill
 from edge.tracking import location_board
 from edge.validation import values
@@ -66,11 +67,12 @@ def new_event_destination_form() -> str:
 @once
 def new_event_destination() -> str | tuple[str, int] | AnyResponse:
     """Create a destination. The response is the only page that shows the secret of a webhook."""
-    form, kinds = request.form, request.form.getlist("events")
+    config, form, kinds = services().config, request.form, request.form.getlist("events")
     kind = DestinationKind.MQTT if form.get("kind") == DestinationKind.MQTT else DestinationKind.WEBHOOK
     secret = new_webhook_secret() if kind is DestinationKind.WEBHOOK else form.get("password", "")
     try:
         row = destinations.add(actor(), _entered(kind, secret, form, kinds))
+        detection.start(detection.silence_of(config.events_unseen_hours, config.events_reader_offline_minutes))
     except EdgeError as error:
         return _form(kind, errors_of(error), form, kinds), 400
     if kind is DestinationKind.WEBHOOK:

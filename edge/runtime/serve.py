@@ -17,7 +17,7 @@ from edge import clock, listeners, metrics
 from edge.app import create_app
 from edge.audit import quotas
 from edge.bulk import bulk_jobs, slices
-from edge.clock import DAY, HOUR, SECOND
+from edge.clock import DAY, HOUR
 from edge.config import settings
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
@@ -27,7 +27,7 @@ from edge.database.instance import fingerprint, use_signing_key
 from edge.database.migrate import migrate
 from edge.epcis.subscriptions import Subscriptions
 from edge.errors import SetupError, Unavailable
-from edge.events.detection import Silence
+from edge.events.detection import silence_of
 from edge.events.stream import Streams
 from edge.events.worker import EventsPace, EventsWorker
 from edge.feed import cursors
@@ -321,7 +321,7 @@ def _start_outputs(config: Config, subscriber: Subscriber, health: Health, stack
 
 
 def _events_pace(config: Config) -> EventsPace:
-    silence = Silence(config.events_unseen_hours * HOUR, config.events_reader_offline_minutes * 60 * SECOND)
+    silence = silence_of(config.events_unseen_hours, config.events_reader_offline_minutes)
     return EventsPace(silence, config.events_keep_days * DAY)
 
 

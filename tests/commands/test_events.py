@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from edge.database.connection import close_database
-from edge.events import destinations
+from edge.events import destinations, detection
 from edge.events.worker import EventsWorker
 from edge.people import organizations, secrets
 from tests.commands.conftest import Shell
@@ -21,6 +21,7 @@ def test_a_webhook_from_its_first_to_its_last_day(edge: Shell) -> None:
         assert secret
         (row,) = destinations.list_destinations(organizations.find_organization(None).id)
         assert secrets.unseal(row.secret) == secret[0]
+        assert detection.is_running(), "what happens before the service looks for destinations is logged, too"
         assert "asset.moved" in edge.ok("events", "list")
         worker = EventsWorker(PACE)
         worker.start()

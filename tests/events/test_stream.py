@@ -16,7 +16,7 @@ from waitress.server import BaseWSGIServer
 from edge import clock
 from edge.audit.actors import person, shell
 from edge.errors import Conflict, Unavailable
-from edge.events import destinations, log, stream
+from edge.events import destinations, detection, log, stream
 from edge.events.destinations import DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.events.stream import Listener, Streams
@@ -134,6 +134,14 @@ def test_events_arrive_live_and_resume_after_the_last_id(site: Site) -> None:
     again = site.listen(Authorization=token, Last_Event_ID=first.id)
     keys = [again.next().data["data"]["location"]["external_key"] for _ in range(2)]
     assert keys == ["DOCK-NORTH", "DOCK-SOUTH"]
+
+
+def test_the_first_stream_of_a_box_has_the_events_after_its_answer(site: Site) -> None:
+    detection.stop()  # as the service does without destinations
+    client = site.listen(Authorization=site.token())
+    site.warehouse.add_asset("P-1")
+    make_events()
+    assert client.next().event == "asset.created"
 
 
 def test_a_client_that_missed_more_than_one_portion_gets_every_event(

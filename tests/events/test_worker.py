@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from edge.errors import Unavailable
-from edge.events import worker
+from edge.events import destinations, detection, worker
+from edge.events.destinations import Destination
 from edge.events.worker import UNEXPECTED_SECONDS, EventsWorker
-from tests.events.conftest import PACE
+from tests.events.conftest import PACE, Warehouse
 
 
 class Follower:
@@ -46,6 +47,24 @@ def test_a_failing_follower_is_called_again_after_a_pause(
     now[0] += wait * UNEXPECTED_SECONDS
     one._follow()
     assert follower.calls == 4
+
+
+def test_event_logging_does_not_stop_for_a_destination_added_during_the_look(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enabled, looked = destinations.enabled, []
+
+    def enabled_before_it_was_added() -> list[Destination]:
+        looked.append(1)
+        return [] if len(looked) == 1 else enabled()
+
+    row = warehouse.add_webhook("https://erp.example/")
+    monkeypatch.setattr(destinations, "enabled", enabled_before_it_was_added)
+    EventsWorker(PACE)._look()
+    assert detection.is_running()
+    destinations.remove(warehouse.actor, row.no)
+    EventsWorker(PACE)._look()
+    assert not detection.is_running()
 
 
 def test_a_worker_that_has_not_looked_yet_has_no_trouble() -> None:

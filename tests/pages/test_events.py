@@ -9,7 +9,7 @@ import pytest
 
 from edge.audit.actors import shell
 from edge.database.connection import execute
-from edge.events import destinations
+from edge.events import destinations, detection
 from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.outbound import Network
@@ -41,6 +41,7 @@ def test_the_secret_of_a_webhook_is_shown_once_and_stored_encrypted(sign_in_as: 
     match = re.search(r"whsec_[A-Za-z0-9+/=]+", page.text)
     assert match
     row = only(cast)
+    assert detection.is_running(), "what happens before the service looks for destinations is logged, too"
     assert secrets.unseal(row.secret) == match[0]
     assert (row.network, row.location_id) == (Network.INTERNET, site.hall.id)
     for path in ("/event-destinations", f"/event-destinations/{row.no}", "/audit"):
