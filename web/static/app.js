@@ -10,6 +10,7 @@ followLive();
 openBranches();
 forgetNotice();
 offerCompactRows();
+leadToFault();
 if (document.querySelector("[data-kept-scans]")) import("./kept-scans.js");
 
 document.addEventListener("click", async (event) => {
@@ -173,6 +174,14 @@ document.addEventListener("input", (event) => {
   for (const group of list.querySelectorAll("[data-filter-group]")) group.hidden = !group.querySelector("[data-filter-text]:not([hidden])");
   list.querySelector("[data-filter-none]").hidden = Boolean(list.querySelector("[data-filter-text]:not([hidden])"));
 });
+
+// After a form was refused, the cursor is in the first field to correct, also if it is in a part that was closed.
+function leadToFault() {
+  const field = document.querySelector("main [aria-invalid=true]");
+  if (!field) return;
+  for (let part = field.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  field.focus();
+}
 
 // A notice is shown once, and not again when the page is reloaded.
 function forgetNotice() {

@@ -205,8 +205,9 @@ export async function save() {
   return entry;
 }
 
-/** A second tap, because the tags cannot be brought back. */
+/** A second tap, because the tags cannot be brought back. Without tags there is nothing to ask. */
 export function askDiscard(onDiscard) {
+  if (!stored && !storing) return onDiscard();
   const text = tn("Discard {count} tag", "Discard {count} tags", stored);
   openSheet("discard", t("Discard the sweep"), button(text, onDiscard, "button wide"));
 }
