@@ -69,6 +69,9 @@ def test_a_building_is_evacuated(enter: Enter, site: Site, viewport: ViewportSiz
     assert button["height"] >= 56
     page.get_by_role("button", name="Start muster").click()
     expect(page.locator(".tally .huge b")).to_have_text("5")
+    tally = page.locator(".tally").bounding_box()
+    assert tally
+    assert tally["y"] < 400  # the number is seen without scrolling, also on a phone
     expect(page.get_by_text("It sees nobody")).to_be_visible()
     crew.at = clock.now()
     crew.read(0, site.docks[0].id)
