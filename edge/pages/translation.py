@@ -33,7 +33,7 @@ def register(app: Flask) -> None:
     # The extension adds this method, which its types do not have.
     app.jinja_env.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
     app.jinja_env.filters.update(translated=translated)
-    app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language)
+    app.jinja_env.globals.update(LANGUAGES=LANGUAGES, language=language, colon=colon)
     app.jinja_env.globals.update(texts_of_scripts=texts_of_scripts, texts_of_office=texts_of_office)
 
 
@@ -75,6 +75,11 @@ def localized(number: str) -> str:
     """Return an English number with the separators of the language of the page."""
     separators = _SEPARATORS.get(language())
     return number.translate(str.maketrans(",.", separators)) if separators else number
+
+
+def colon() -> str:
+    """Return a colon between a word and its value. In French a space that does not break comes before it."""
+    return "\u00a0: " if language() == "fr" else ": "
 
 
 @cache

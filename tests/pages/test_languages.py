@@ -13,7 +13,7 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.frontend import parse_mapping_cfg
 from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
-from flask import Flask
+from flask import Flask, render_template_string
 
 from edge.database.connection import execute
 from edge.errors import Conflict, FieldError, Invalid
@@ -85,6 +85,12 @@ def test_no_text_is_marked_inside_an_f_string() -> None:
 def test_the_catalogue_lists_the_texts_for_the_browser(language: str, used: dict[tuple[str, ...], set[str]]) -> None:
     in_scripts = {key[0] for key, paths in used.items() if any(path.startswith("web/static/") for path in paths)}
     assert set(texts_of_scripts(language)) == in_scripts
+
+
+@pytest.mark.parametrize(("of", "text"), [("en", "Missing: 1"), ("de", "Fehlt: 1"), ("fr", "Manquants\u00a0: 1")])
+def test_french_has_a_space_before_a_colon(app: Flask, of: str, text: str) -> None:
+    with app.test_request_context(headers={"Accept-Language": of}):
+        assert render_template_string("{{ _('Missing') }}{{ colon() }}1") == text
 
 
 @pytest.mark.parametrize("language", TRANSLATED)
