@@ -83,3 +83,13 @@ def test_a_button_in_a_row_keeps_its_word_in_one_line(enter: Callable[..., Page]
         "return all.getBoundingClientRect().height; }"
     )
     assert text < 1.5 * height
+
+
+def test_the_larger_area_of_links_leaves_buttons_as_they_are(enter: Callable[..., Page], site: Site) -> None:
+    page = enter("ed", "/?q=nothing-fits", viewport=SMALL, has_touch=True)
+    button = page.locator(".empty a.button")
+    expect(button).to_have_css("display", "inline-flex")
+    expect(button).to_have_css("margin-top", "0px")
+    page.context.clear_cookies()
+    page.goto("/sign-in")
+    expect(page.locator("a.help")).to_have_css("display", "grid")
