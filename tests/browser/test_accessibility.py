@@ -123,6 +123,9 @@ def test_everything_that_is_tapped_on_a_phone_is_large_enough_for_gloves(enter: 
             continue
         page.goto(path)
         small[path] = small_targets(page)
+    page.set_viewport_size(TABLET)  # there, assets are ticked
+    page.goto("/")
+    small["tablet"] = small_targets(page)
     assert {path: one for path, one in small.items() if one} == {}
 
 
