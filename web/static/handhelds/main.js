@@ -17,7 +17,7 @@ import * as queue from "./queue.js";
 import { knowBy } from "./scanner.js";
 import { signedIn } from "./session.js";
 import { closeSheet, guardBack, sheet } from "./sheets.js";
-import { $, resultOf, say, showLink, showLocation, showResult } from "./show.js";
+import { $, hush, resultOf, say, showLink, showLocation, showResult } from "./show.js";
 import { flush, greet, link, post, recount, start } from "./sync.js";
 import { isEpc, sweepOf, watcher } from "./sweeping.js";
 import * as stock from "./take.js";
@@ -42,6 +42,7 @@ const signalled = new Map(); // id -> outcome by the device's copy, of scans tha
 let line = Promise.resolve(); // codes are processed one at a time, in the order they were scanned
 
 async function onCode({ id, code, raw, at, by = signedIn() }) {
+  hush();
   if (enrolmentOf(code)) return openEnrolment(code);
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
   if (mayBeOneOf(code, raw) && !(await isNoBadge(mayBeBadge(code) ? code : raw.typed.trim()))) return;

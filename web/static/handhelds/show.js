@@ -210,10 +210,16 @@ function showHeld(held) {
 }
 
 /** Show a message for a moment, over the bar at the bottom. */
-let sayTimer = 0;
+let [sayTimer, saidAt] = [0, 0];
 export function say(text) {
   clearTimeout(sayTimer);
+  saidAt = performance.now();
   $("said").textContent = text;
   $("said").hidden = false;
   sayTimer = setTimeout(() => { $("said").hidden = true; }, 4000);
+}
+
+/** Make room for the result of the next scan, on a low screen. A message can be read for a moment at least. */
+export function hush() {
+  if (performance.now() - saidAt > 1200) $("said").hidden = true;
 }
