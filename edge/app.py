@@ -13,7 +13,7 @@ from werkzeug.routing import Rule
 from edge import metrics, services
 from edge.api import envelope, epcis, event_stream, feed, routes, sync
 from edge.api.middleware import is_api_path, request_context
-from edge.database.connection import domain_error, hide_people, limit_statements
+from edge.database.connection import domain_error, hide_people, limit_statements, share_processor
 from edge.errors import Unavailable
 from edge.logs import Access, without_secret, write_access
 from edge.operations.upgrade.pending_upgrade import is_pending
@@ -107,6 +107,7 @@ def _watch_requests(app: Flask, installed: Services) -> None:
     @app.teardown_request
     def end(_error: BaseException | None) -> None:
         limit_statements(None)
+        share_processor(None)
         caller = g.pop("holds_slot", None)
         if caller is not None:
             installed.concurrency.release(caller)

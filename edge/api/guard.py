@@ -20,6 +20,7 @@ from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
 from edge.audit import actors
+from edge.database.connection import share_processor
 from edge.people import tokens
 from edge.people.tokens import Principal
 from edge.rate_limits import Buckets, ConcurrencyLimit, client_network
@@ -139,6 +140,7 @@ def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
         raise unauthorized(NOT_VALID)
     middleware.request_context().actor = principal.subject
     known_callers.note(header, principal.organization_id)
+    share_processor(principal.organization_id if known_callers.are_several() else None)
     return principal
 
 

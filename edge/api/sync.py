@@ -41,6 +41,10 @@ _previews = Buckets(burst=1000, per_second=2)  # pages by site
 BURST_SECONDS, SHARE = 60.0, 0.5
 LEAST_SECONDS = 0.005  # of a request, with its HTTP and its token: 100 small ones a second are a site's share
 _time = Buckets(burst=int(BURST_SECONDS), per_second=SHARE)  # by site
+# Beyond what a site usually needs, the sites of an organization share, so that several stolen keys do not add up.
+USUAL_SHARE, SHARED = 0.02, 0.75
+_usual = Buckets(burst=2, per_second=USUAL_SHARE)  # by site
+_shared = Buckets(burst=2 * int(BURST_SECONDS), per_second=SHARED)  # by organization
 
 
 class _Refused(EdgeError):
@@ -169,30 +173,44 @@ def _run(
     Raises Unavailable.
     """
     caller = str(site.no)
-    pause = _time.look(caller).retry_after
-    if pause:
+    if pause := _pause(site):
         raise Unavailable("This site has used its share of this hub's time", pause)
     if not _running.acquire(caller):
         raise Unavailable("Earlier requests of this site are still running", 1)
     try:
-        with _charging(caller), WORK.holding(batch_format.cost(body, max_unpacked) + response_memory, f"site {caller}"):
+        with _charging(site), WORK.holding(batch_format.cost(body, max_unpacked) + response_memory, f"site {caller}"):
             answer = handle(body)
         if "wait_ms" in answer:  # so the next request is not refused
-            answer["wait_ms"] = 1000 * _time.look(caller).retry_after
+            answer["wait_ms"] = 1000 * _pause(site)
         return _json(answer)
     finally:
         _running.release(caller)
 
 
+def _pause(site: Site) -> int:
+    """Return for how many seconds the site has to wait."""
+    usual = _usual.look(str(site.no)).retry_after
+    of_site = _time.look(str(site.no)).retry_after
+    return max(of_site, min(usual, _shared.look(str(site.organization_id)).retry_after))
+
+
 @contextmanager
-def _charging(caller: str) -> Iterator[None]:
+def _charging(site: Site) -> Iterator[None]:
     """Charge a site for the time of the block, also if it fails."""
     began, held = time.thread_time(), held_seconds()
     try:
         yield
     finally:
         spent = max(time.thread_time() - began, held_seconds() - held, LEAST_SECONDS)
-        _time.charge(caller, spent / SHARE)  # `charge` counts in seconds until the bucket is as full as before
+        _charge(site, spent)
+
+
+def _charge(site: Site, spent: float) -> None:
+    """Charge a site. `Buckets.charge` counts in seconds until the bucket is as full as before."""
+    _time.charge(str(site.no), spent / SHARE)
+    usual = min(spent, _usual.look(str(site.no)).remaining)
+    _usual.charge(str(site.no), usual / USUAL_SHARE)
+    _shared.charge(str(site.organization_id), (spent - usual) / SHARED)
 
 
 @blueprint.errorhandler(EdgeError)

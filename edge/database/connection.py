@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TypeVar
 import peewee
 
 from edge.database.fair_lock import FairLock
+from edge.database.slow_statements import SlowStatements
 from edge.errors import Damaged, Unavailable
 from edge.texts import N_, fill
 
@@ -37,6 +38,7 @@ PRAGMAS = {
     "journal_size_limit": 64 * 1024 * 1024,
 }
 _STEPS = 20_000  # SQLite VM steps between checks of the time limit, about 1 ms
+SLOW_SECONDS = 0.1  # of processor time; after that, a read shares it with others of its organization
 
 
 class _Limit(threading.local):
@@ -49,6 +51,9 @@ class _Limit(threading.local):
     is_for_all = False
     deadline = float("inf")
     latest = float("inf")
+    organization_id = 0
+    slow_from = float("inf")  # processor time
+    last_step = 0.0
 
     def start(self) -> None:
         if self.seconds is not None and not self.is_for_all:
@@ -59,9 +64,16 @@ class _Limit(threading.local):
         self.latest = time.monotonic() + seconds * _MOST_WAITING
 
     def is_over(self) -> bool:
-        return time.thread_time() > self.deadline or time.monotonic() > self.latest
+        """Return True if the statement must end. Called after each step of it."""
+        used, now = time.thread_time(), time.monotonic()
+        if used > self.slow_from and not _of_thread.is_writing:
+            _slow.pace(self.organization_id, now - self.last_step)
+            now = time.monotonic()
+        self.last_step = now
+        return used > self.deadline or now > self.latest
 
 
+_slow = SlowStatements()
 _limit = _Limit()
 
 
@@ -71,6 +83,7 @@ class _OfThread(threading.local):
     closing: _Closing | None = None
     held_seconds = 0.0
     began = 0.0  # processor time of the thread at the begin of its last transaction
+    is_writing = False
 
 
 class _Closing:
@@ -165,6 +178,12 @@ def limit_statements(seconds: float | None, *, for_all: bool = False) -> None:
         _limit.begin(seconds)
 
 
+def share_processor(organization_id: int | None) -> None:
+    """Let slow reads of this thread share one processor with others of the organization. None: they share nothing."""
+    _limit.slow_from = float("inf") if organization_id is None else time.thread_time() + SLOW_SECONDS
+    _limit.organization_id = organization_id or 0
+
+
 def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
     """Run one SQL statement; `models` says when to use the query builder instead."""
     _limit.start()
@@ -208,11 +227,12 @@ def writing() -> Iterator[None]:
         yield
         return
     with _write_lock.holding():
-        begun, _of_thread.began = time.monotonic(), time.thread_time()
+        begun, _of_thread.began, _of_thread.is_writing = time.monotonic(), time.thread_time(), True
         try:
             with translating(), database.atomic("IMMEDIATE"):
                 yield
         finally:
+            _of_thread.is_writing = False
             _of_thread.held_seconds += time.monotonic() - begun
 
 

@@ -18,7 +18,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge import known_callers
 from edge.api.middleware import request_context
 from edge.audit.actors import Actor
-from edge.database.connection import hide_people
+from edge.database.connection import hide_people, share_processor
 from edge.errors import Unavailable
 from edge.pages import cookies, kept_forms
 from edge.pages.translation import gettext
@@ -106,6 +106,7 @@ def identify() -> None:
     g.session = sign_in.find(cookie) if cookie else None
     if g.session:
         known_callers.note(cookie, g.session.organization_id)
+        share_processor(g.session.organization_id if known_callers.are_several() else None)
         request_context().actor = f"person:{g.session.person_id}"
         hide_people(tracked_people.setting(g.session.organization_id).is_hidden_from(g.session.role))
     if g.session is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def hub_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(api, "time", made)
     monkeypatch.setattr(rate_limits, "time", made)
     monkeypatch.setattr(api, "_time", Buckets(BURST, api.SHARE))
+    monkeypatch.setattr(api, "_usual", Buckets(2, api.USUAL_SHARE))
+    monkeypatch.setattr(api, "_shared", Buckets(2 * BURST, api.SHARED))
     return made
 
 
@@ -95,6 +98,33 @@ def test_a_site_that_floods_the_hub_is_refused_and_the_others_are_not(
     hub_clock.now += refusals[-1].wait_seconds
     ask(flooding, "digests", QUESTION)
     assert asked.count("BER") == served + 1
+
+
+def test_several_stolen_keys_do_not_add_up(tmp_path: Path, hub_clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, each had half of the hub's time, so two of them had all."""
+    one = Hub(tmp_path / "hub", "hub")
+    boxes = [SiteBox(tmp_path / name, name.upper(), one) for name in ("ber", "ham", "muc", "honest")]
+    for box in boxes:
+        box.join()
+    *stolen, honest = map(Connected, boxes)
+    asked = []
+
+    def slow(site: Any, _content: Any) -> dict[str, Any]:
+        asked.append(site.code)
+        hub_clock.spent += 0.01 if site.code == "HONEST" else SPENT
+        return {}
+
+    monkeypatch.setattr(hub, "digests", slow)
+    rounds = 200
+    for _ in range(rounds):
+        hub_clock.now += 1.0
+        ask(honest, "digests", QUESTION)
+        for line in stolen:
+            with suppress(LinkError):
+                ask(line, "digests", QUESTION)
+    used = (len(asked) - rounds) * SPENT
+    assert asked.count("HONEST") == rounds
+    assert api.SHARED * rounds * 0.8 <= used <= (api.SHARED + 3 * api.USUAL_SHARE) * rounds + 2 * BURST + 3 * 2 + 3
 
 
 def test_a_request_that_fails_is_charged_as_well(
