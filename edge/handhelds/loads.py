@@ -18,8 +18,8 @@ class EndedLoad(NamedTuple):
     ended_at: int | None
 
 
-def load_error(organization_id: int, carrier_id: int, asset_id: int) -> str:
-    """Return why the asset cannot be put on the carrier, or "" if it can."""
+def load_error(organization_id: int, carrier_id: int, asset_id: int, at: int) -> str:
+    """Return why the asset cannot be put on the carrier at that time, or "" if it can."""
     if lookup.asset_by_id(organization_id, carrier_id) is None:
         return N_("This carrier is unknown or retired")
     if carrier_id == asset_id:
@@ -29,6 +29,8 @@ def load_error(organization_id: int, carrier_id: int, asset_id: int) -> str:
         if above and above[0] == asset_id:
             return N_("The carrier is already on this asset")
         above = carriers.carrier_of(organization_id, above[0]) if above else None
+    if carriers.is_full(carrier_id, asset_id, at):
+        return N_("This carrier is full")
     return ""
 
 
@@ -40,7 +42,7 @@ def unload(asset_id: int, at: int) -> EndedLoad | None:
 
 
 def undo_load(organization_id: int, asset_id: int, loaded_at: int, gap: int) -> None:
-    """Undo a load, including the moves of the asset with its carrier.
+    """Undo a load, including the newest moves of the asset with its carrier.
 
     If the load had ended an earlier one, that one continues. `gap` as in `positions.record`.
     """
@@ -50,7 +52,7 @@ def undo_load(organization_id: int, asset_id: int, loaded_at: int, gap: int) -> 
         return
     (unloaded_at,) = row
     execute("DELETE FROM carrier_load WHERE asset_id = ? AND loaded_at = ?", key)
-    for observed_at, seq in stays.carried_during(*key, unloaded_at):
+    for observed_at, seq in stays.carried_during(*key, unloaded_at)[: carriers.MOST_VISITS]:
         late_reads.take_back(asset_id, observed_at, seq, gap, keep_end=recent_reads.was_read(asset_id, observed_at))
         carriers.take_back(asset_id, observed_at, gap)
     before = execute(
@@ -76,7 +78,7 @@ def undo_unload(organization_id: int, asset_id: int, unloaded_at: int, load: End
 
 def _follow_carrier(organization_id: int, asset_id: int, carrier_id: int, since: int, until: int | None) -> None:
     """Record the locations of the carrier for the asset and everything loaded on it."""
-    for location_id, observed_at in stays.visits(carrier_id, since, until):
+    for location_id, observed_at in stays.visits(carrier_id, since, until)[-carriers.MOST_VISITS :]:
         carried = Scan(organization_id, asset_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
         positions.record([carried], gap=0)
         carriers.follow([carried], gap=0)

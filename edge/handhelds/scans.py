@@ -171,8 +171,10 @@ def _submit_one(sender: Actor, scan: Submitted, received_at: int, *, is_accepted
     if record.kind == "location":
         _store(sender, scan, Result.LOCATION, received_at)
         return Answer(scan.id, Result.LOCATION, record=record)
-    if scan.onto is not None and (reason := loads.load_error(sender.organization_id, scan.onto, record.id)):
-        return _refuse(sender, scan, received_at, reason)
+    if scan.onto is not None:
+        reason = loads.load_error(sender.organization_id, scan.onto, record.id, scan.observed_at)
+        if reason:
+            return _refuse(sender, scan, received_at, reason)
     return _record(sender, scan, record, received_at)
 
 

@@ -19,6 +19,8 @@ from edge.tracking.report import CurrentPosition
 from edge.tracking.stays import Quality, Scan
 
 DEEPEST = 8  # a box on a pallet on a trolley; more is a mistake
+MOST_CARRIED = 5_000  # a carrier and all that is on it, directly or not, since it moves in one transaction
+MOST_VISITS = 1_000  # newest locations of a carrier that a late-reported load or an undo changes for an asset
 
 
 class Carried(NamedTuple):
@@ -48,7 +50,7 @@ def load(actor: Actor, carrier_id: int, asset_id: int, at: int) -> bool:
                 "VALUES (?, ?, ?, ?, ?, ?)",
                 (asset_id, at, carrier_id, actor.person_id, location_id, ends_at),
             )
-            _catch_up(actor.organization_id, carrier_id, at)
+            _catch_up(actor.organization_id, carrier_id, asset_id, at)
         return True
 
 
@@ -103,19 +105,50 @@ def follow(seen: Iterable[Scan], gap: int, depth: int = 0) -> set[int]:
     return {scan.asset_id for scan in carried} | follow(carried, gap, depth + 1)
 
 
-def _catch_up(organization_id: int, carrier_id: int, at: int) -> None:
+def _catch_up(organization_id: int, carrier_id: int, asset_id: int, at: int) -> None:
     """Add the stays that a late-reported load missed: everywhere its carrier has been since."""
-    for location_id, observed_at in stays.visits(carrier_id, at):
-        scan = Scan(organization_id, carrier_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
-        then = _carried_then(scan)
-        carried = [one for one in then if not _is_known(one)]
-        positions.record(carried, gap=0)
+    for location_id, observed_at in stays.visits(carrier_id, at)[-MOST_VISITS:]:
+        if not stays.carried_at(carrier_id, observed_at, location_id, asset_id):
+            continue
+        carried = Scan(organization_id, asset_id, location_id, None, None, observed_at, observed_at, Quality.CARRIED)
+        if not stays.is_recorded(asset_id, observed_at, location_id):
+            positions.record([carried], gap=0)
+            follow([carried], gap=0)
         execute(
-            "UPDATE carrier_load SET location_id = ? WHERE carrier_id = ? AND unloaded_at IS NULL "
-            "AND asset_id IN (SELECT value FROM json_each(?))",
-            (location_id, carrier_id, json.dumps([one.asset_id for one in then])),
+            "UPDATE carrier_load SET location_id = ? WHERE carrier_id = ? AND unloaded_at IS NULL AND asset_id = ?",
+            (location_id, carrier_id, asset_id),
         )
-        follow(carried, gap=0)
+
+
+def is_full(carrier_id: int, asset_id: int, at: int) -> bool:
+    """Return True if an asset, with what is on it, is too much for a carrier at that time or later."""
+    return sum(_count_below(one, at) for one in (_top(carrier_id, at), asset_id)) > MOST_CARRIED
+
+
+def _top(carrier_id: int, at: int) -> int:
+    """Return the carrier below all others, such as the trolley with the pallet with the box."""
+    for _ in range(DEEPEST):
+        sql = (
+            f"SELECT carrier_id FROM carrier_load WHERE asset_id = ?2 AND {_NOT_ENDED} ORDER BY loaded_at DESC LIMIT 1"
+        )
+        above = execute(sql, (at, carrier_id)).fetchone()
+        if above is None:
+            break
+        (carrier_id,) = above
+    return carrier_id
+
+
+def _count_below(carrier_id: int, at: int) -> int:
+    """Return the number of assets on a carrier at a time or later, itself included, up to one too many."""
+    sql = f"""
+    WITH RECURSIVE below (id) AS (
+        SELECT ?2 UNION
+        SELECT asset_id FROM below JOIN carrier_load ON carrier_load.carrier_id = below.id WHERE {_NOT_ENDED}
+        LIMIT ?3
+    ) SELECT count(*) FROM below
+    """
+    number: int = execute(sql, (at, carrier_id, MOST_CARRIED + 1)).fetchone()[0]
+    return number
 
 
 def _carried_late(seen: Iterable[Scan], current: Mapping[int, CurrentPosition]) -> list[Scan]:
@@ -146,10 +179,6 @@ def _carried_then(scan: Scan) -> list[Scan]:
         replace(scan, asset_id=asset_id, quality=Quality.CARRIED, rssi=None)
         for asset_id in stays.carried_at(scan.asset_id, scan.observed_at, scan.location_id)
     ]
-
-
-def _is_known(scan: Scan) -> bool:
-    return stays.is_recorded(scan.asset_id, scan.observed_at, scan.location_id)
 
 
 def take_back(carrier_id: int, observed_at: int, gap: int, depth: int = 0) -> None:
@@ -185,6 +214,7 @@ def on(organization_id: int, carrier_id: int) -> list[tuple[int, str]]:
     return [(row[0], row[1]) for row in execute(sql, (carrier_id, organization_id))]
 
 
+_NOT_ENDED = "ifnull(unloaded_at, ?1 + 1) > ?1"  # at the time in parameter 1
 _LOADED = "loaded_at <= ?1 AND ifnull(unloaded_at, ?1 + 1) > ?1"  # at the time in parameter 1
 _ANY = "SELECT 1 FROM carrier_load WHERE unloaded_at IS NULL LIMIT 1"
 _ON = """

@@ -346,10 +346,14 @@ AND NOT EXISTS (
 """
 
 
-def carried_at(carrier_id: int, at: int, location_id: int) -> list[int]:
-    """Return the assets on a carrier at that time, except those seen on their own elsewhere since loading."""
-    values = {"carrier": carrier_id, "at": at, "here": location_id}
-    return [asset_id for (asset_id,) in execute(_LOADED_THEN, values)]
+def carried_at(carrier_id: int, at: int, location_id: int, asset_id: int | None = None) -> list[int]:
+    """Return the assets on a carrier at that time, except those seen on their own elsewhere since loading.
+
+    With `asset_id`, only this one is considered.
+    """
+    values = {"carrier": carrier_id, "at": at, "here": location_id, "asset": asset_id}
+    chosen = "" if asset_id is None else "AND carried.asset_id = :asset"
+    return [found for (found,) in execute(f"{_LOADED_THEN} {chosen}", values)]
 
 
 class HeldRead(NamedTuple):

@@ -12,7 +12,7 @@ from edge.handhelds.scans import Answer, Result, Submitted
 from edge.people import people
 from edge.people.people import Role
 from edge.records import assets, locations
-from edge.tracking import board, carriers, positions, report
+from edge.tracking import board, carriers, positions, report, stays
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
 
@@ -317,3 +317,53 @@ def test_another_organization_sees_no_carrier_and_no_load(cast: Cast) -> None:
     assert carriers.on(cast.acme, yard.pallet) == [(yard.box, "Box"), (yard.crate, "Crate")]
     assert carriers.carrier_of(cast.rival, yard.box) is None
     assert carriers.on(cast.rival, yard.pallet) == []
+
+
+def test_a_carrier_with_all_that_is_on_it_is_full_one_day(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it moves in one transaction: 100,000 assets kept all other writers waiting for seconds."""
+    yard = Yard(cast)
+    trolley, bag, parcel = (assets.create(shell(cast.acme), name=name) for name in ("Trolley", "Bag", "Parcel"))
+    yard.keys |= {row.id: row.external_key for row in (trolley, bag, parcel)}
+    monkeypatch.setattr(carriers, "MOST_CARRIED", 4)
+    answers = [
+        yard.answers[yard.scan(asset_id, yard.dock, second, onto=onto)]
+        for second, asset_id, onto in (
+            (10, bag.id, yard.pallet),  # the pallet has the box and the crate, too
+            (20, yard.pallet, trolley.id),
+            (30, parcel.id, yard.pallet),
+            (31, parcel.id, trolley.id),
+        )
+    ]
+    assert [one.result for one in answers] == [Result.RECORDED, Result.REFUSED, Result.REFUSED, Result.RECORDED]
+    assert answers[1].reason == answers[2].reason == "This carrier is full"
+
+
+def test_what_was_on_it_at_that_time_counts(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    yard = Yard(cast)
+    parcel = assets.create(shell(cast.acme), name="Parcel")
+    yard.keys[parcel.id] = parcel.external_key
+    monkeypatch.setattr(carriers, "MOST_CARRIED", 3)
+    yard.scan(yard.box, yard.dock, 50, is_off=True)
+    assert yard.answers[yard.scan(parcel.id, yard.dock, 40, onto=yard.pallet)].result is Result.REFUSED
+    assert yard.answers[yard.scan(parcel.id, yard.dock, 60, onto=yard.pallet)].result is Result.RECORDED
+
+
+def test_a_load_reported_late_looks_at_its_own_asset_and_the_newest_places(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: each place of the carrier since then was looked at for each asset on it."""
+    yard = Yard(cast)
+    for second in range(60, 600, 60):
+        yard.scan(yard.pallet, yard.rack if second % 120 else yard.gate, second)
+    looked: list[int] = []
+    is_recorded = stays.is_recorded
+    monkeypatch.setattr(
+        carriers.stays, "is_recorded", lambda asset_id, *rest: looked.append(asset_id) or is_recorded(asset_id, *rest)
+    )
+    monkeypatch.setattr(carriers, "MOST_VISITS", 4)
+    parcel = assets.create(shell(cast.acme), name="Parcel")
+    yard.keys[parcel.id] = parcel.external_key
+    yard.scan(parcel.id, yard.dock, 10, onto=yard.pallet)
+    assert looked == [parcel.id] * 4
+    assert yard.at(parcel.id) == yard.at(yard.pallet)
+    assert yard.qualities(parcel.id) == [Quality.CARRIED] * 4 + [Quality.HANDHELD]
