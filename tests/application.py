@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache
+from types import CodeType
 from typing import Any
 
 from flask import Flask
-from jinja2 import Undefined
+from jinja2 import BytecodeCache, Undefined
+from jinja2.bccache import Bucket
 from jinja2.utils import missing
 
 from edge.app import create_app
@@ -42,7 +44,24 @@ def _created(installed: Services) -> Flask:
     """Create an application whose templates fail at an attribute that an object does not have."""
     app = create_app(installed)
     app.jinja_env.undefined = _NoAttribute
+    app.jinja_env.bytecode_cache = _compiled_templates
     return app
+
+
+class _CompiledTemplates(BytecodeCache):
+    """Compiling the templates of a page takes longer than most requests, and each browser test makes an application."""
+
+    def __init__(self) -> None:
+        self._code: dict[tuple[str, str], CodeType | None] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._code.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._code[bucket.key, bucket.checksum] = bucket.code
+
+
+_compiled_templates = _CompiledTemplates()
 
 
 class _NoAttribute(Undefined):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def used() -> dict[tuple[str, ...], set[str]]:
     return texts
 
 
+@cache
 def catalogue(language: str) -> Catalog:
     with (FOLDER / language / "LC_MESSAGES" / "messages.po").open("rb") as file:
         return read_po(file, locale=language, abort_invalid=True)
