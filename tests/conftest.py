@@ -100,10 +100,14 @@ PROGRAMS = {
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need another program than Python do not run by default, nor do those marked `slow`."""
+    """Tests that need another program than Python do not run by default, nor do those marked `slow`.
+
+    Those marked `long` go first, so that no worker is left with one when the others have ended.
+    """
     for item in items:
         if any(item.get_closest_marker(marker) for marker in (*PROGRAMS, "postgres")):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 gc.disable()  # while modules are imported and tests are collected, nearly all of which stays

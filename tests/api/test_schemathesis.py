@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "8")
 
 
+@pytest.mark.long
 def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     organization_id = bench.make_site(tmp_path, 20)
     token, _ = bench.sign_in(organization_id)

@@ -95,6 +95,7 @@ def paths(site: Site) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_every_page_is_accessible_in_both_color_schemes_and_fits_each_screen(enter: Enter, furnished: Site) -> None:
     """Each page is opened once, because opening it takes longer than looking at it."""
     page = enter("ada", viewport=PHONE, color_scheme="light", expected=("404",))

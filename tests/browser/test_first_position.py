@@ -29,6 +29,7 @@ def publish(port: int) -> None:
     client.loop_stop()
 
 
+@pytest.mark.long
 def test_it_takes_at_most_eight_steps(tmp_path: Path, chromium: Chromium) -> None:
     """A step is a command, or a page on which something is entered or pressed."""
     steps = []

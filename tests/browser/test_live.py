@@ -31,10 +31,13 @@ def see(site: Site, number: int, dock: int = 0) -> None:
 
 def let_pass(page: Page, milliseconds: int) -> None:
     page.wait_for_function(
-        "until => performance.now() > until", arg=page.evaluate("() => performance.now()") + milliseconds
+        "until => performance.now() > until",
+        arg=page.evaluate("() => performance.now()") + milliseconds,
+        polling=100,  # by default it asks at every frame
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", ["/", "/assets/{asset}", "/locations/{dock}"])
 def test_a_page_says_since_when_its_data_is_old_and_stops_its_clocks(
     enter: Enter, site: Site, server: Server, path: str

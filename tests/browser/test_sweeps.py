@@ -210,6 +210,7 @@ def test_no_tag_of_a_sweep_is_dropped_by_a_slow_handheld(
     assert (queued(page), recorded()) == (0, [])
 
 
+@pytest.mark.long
 def test_a_sweep_survives_reloads_a_lost_network_and_kill_9(
     chromium: Browser, tmp_path: Path, new_database: Files, database_with_site: tuple[Files, Site]
 ) -> None:

@@ -232,6 +232,7 @@ def test_a_webhook_and_the_query_have_the_same_events(yard: Yard, steps: Steps) 
     check(yard, steps)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @settings(SETTINGS, max_examples=150)
 @given(st.lists(STEP, min_size=6, max_size=45))

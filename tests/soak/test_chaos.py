@@ -13,6 +13,7 @@ pytestmark = pytest.mark.mosquitto
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_doubled_by_12_random_faults() -> None:
     """The seed, which is random, is in the output."""
     command = [sys.executable, "-m", "tests.soak.chaos", "--faults", "12", "--minutes", "0.7"]

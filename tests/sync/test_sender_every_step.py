@@ -160,6 +160,7 @@ WORLDS = (first_copy, changes, restored_hub, restored_site)
 
 
 @pytest.mark.usefixtures("engine")
+@pytest.mark.long
 @pytest.mark.parametrize("prepare", WORLDS)
 def test_a_crash_at_every_fifth_commit(
     prepare: Callable[[World], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -219,6 +219,7 @@ def test_both_ends_settle(monkeypatch: pytest.MonkeyPatch, steps: list[Step]) ->
     run(steps, monkeypatch)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)

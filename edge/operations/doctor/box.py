@@ -32,6 +32,7 @@ LEAST_MEMORY_MB = 150
 LEAP_DAYS = 4
 FEWEST_FILES = 1000
 SLOW_WRITE = 2.0  # seconds
+ANSWER_SECONDS = 10.0
 PROGRAM_YEAR = 2026  # a clock before that has not been set
 
 
@@ -240,7 +241,7 @@ def _open(url: str, subject: Subject) -> Any:
     if subject.authority_file is not None and subject.authority_file.is_file():
         trusted.load_verify_locations(subject.authority_file)
     request = urllib.request.Request(url, headers={"User-Agent": "edge-doctor"})  # noqa: S310  http or https
-    return urllib.request.urlopen(request, timeout=10, context=trusted)  # noqa: S310  our own address
+    return urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=trusted)  # noqa: S310  our own address
 
 
 def _is_taken(listen: str) -> bool:

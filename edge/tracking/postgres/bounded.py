@@ -45,4 +45,4 @@ def check(connection: Connection) -> None:
     try:
         connection.execute("")
     finally:
-        connection.answer_seconds = ANSWER_SECONDS
+        connection.answer_seconds = type(connection).answer_seconds

@@ -158,8 +158,9 @@ def test_a_clock_set_after_a_start_in_1970_is_not_20_000_days_ahead(subject: Sub
     assert "days" not in text
 
 
-def test_a_port_held_by_closed_connections_is_not_in_use(subject: Subject) -> None:
+def test_a_port_held_by_closed_connections_is_not_in_use(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """TIME_WAIT: the side that closes first keeps its address for a minute."""
+    monkeypatch.setattr(box, "ANSWER_SECONDS", 0.2)  # of another program, which never answers
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
         with socket.create_connection(address) as client:

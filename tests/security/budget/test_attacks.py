@@ -16,6 +16,7 @@ SECONDS = 1.0
 PATIENCE = 15.0  # for /healthz, because other tests run at the same time
 
 
+@pytest.mark.long
 @pytest.mark.mosquitto
 def test_no_attack_ends_the_service_or_ingest(tmp_path: Path) -> None:
     with box(tmp_path, history=20_000) as attacked:

@@ -42,6 +42,7 @@ def hub(tmp_path: Path, postgres_server: Server, monkeypatch: pytest.MonkeyPatch
     history_engine.use("")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_pages_are_those_of_all_stays(seed: int, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
