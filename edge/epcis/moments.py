@@ -20,7 +20,9 @@ def found_at(organization_id: int, asset_id: int, moments: Sequence[int]) -> lis
     """
     with reading():
         noted = {at for (at,) in execute("SELECT at FROM epcis_pending WHERE asset_id = ?", (asset_id,))}
-        found = [one for at in moments if at not in noted for one in _found_at(organization_id, asset_id, at)]
+        shown = [at for at in moments if at not in noted]
+        with lending_at(lambda: ((asset_id, at) for at in shown)):
+            found = [one for at in shown for one in _found_at(organization_id, asset_id, at)]
     return list(dict.fromkeys(found))
 
 
@@ -34,8 +36,7 @@ def inside_of_doors(found: Iterable[Found]) -> dict[int, int | None]:
 def _found_at(organization_id: int, asset_id: int, at: int) -> list[Found]:
     until = at + _MILLISECOND - 1
     found = query.stays_at(organization_id, asset_id, at, until + 1)
-    with lending_at(lambda: [(asset_id, at)]):
-        return found + [one for one in _others_at(organization_id, asset_id, at, until) if at <= one.at <= until]
+    return found + [one for one in _others_at(organization_id, asset_id, at, until) if at <= one.at <= until]
 
 
 def _others_at(organization_id: int, asset_id: int, at: int, until: int) -> Iterator[Found]:

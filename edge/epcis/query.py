@@ -241,11 +241,7 @@ def _stays(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
     else:
         tracks = _tracks_numbered({row[0] for row in in_period})
         following = in_period[-1][:3] if len(in_period) == MOST_EXAMINED else ()
-    shown = {
-        no: asset_id
-        for no, owner, asset_id, is_person in tracks
-        if owner == organization_id and not (is_person and are_people_hidden())
-    }
+    shown = _shown_tracks(organization_id, tracks)
 
     def stored() -> Sequence[tuple[Any, ...]]:
         if in_period is not None:
@@ -257,6 +253,15 @@ def _stays(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Ke
     if len(rows) >= MOST_EXAMINED:
         following = rows[-1][0]
     return rows, len(rows) + len(tracks), following
+
+
+def _shown_tracks(organization_id: int, tracks: Sequence[_Track]) -> dict[int, int]:
+    """Return the assets of those of these tracks that may be shown, by track."""
+    return {
+        no: asset_id
+        for no, owner, asset_id, is_person in tracks
+        if owner == organization_id and not (is_person and are_people_hidden())
+    }
 
 
 def _next_tracks(query: Query, number: int) -> list[_Track]:
@@ -309,9 +314,10 @@ def _rows_of_tracks(shown: Mapping[int, int], query: Query, start: _StayKey) -> 
 
 
 def stays_at(organization_id: int, asset_id: int, since: int, until: int) -> list[Found]:
-    """Return the stays of an asset that began from `since` and before `until`."""
-    rows, _, _ = _stays(organization_id, Query(assets={asset_id}, since=since, until=until), ())
-    return [one for _, group in rows for one in group]
+    """Return the stays of an asset that began from `since` and before `until`. With PostgreSQL, those that are lent."""
+    asked = Query(assets={asset_id}, since=since, until=until)
+    shown = _shown_tracks(organization_id, _next_tracks(asked, -1))
+    return [one for _, group in _rows_of_tracks(shown, asked, (-1, -_EVER, -1)) for one in group]
 
 
 def _undone_scans(organization_id: int, query: Query, key: Key) -> tuple[_Rows, int, Key]:

@@ -48,8 +48,7 @@ def body(destination: Destination, event: Event | None, base: str, zone: ZoneInf
         return json_text.encode(query_document([], clock.now(), destination.name))
     organization_id = destination.organization_id
     with _people_hidden(organization_id):
-        at = event.data["moments"] if event.kind is EventKind.ASSET_HISTORY else [event.at // 1000 * 1000]
-        found = _chosen(destination, moments.found_at(organization_id, event.subject_id, at))
+        found = _chosen(destination, moments.found_at(organization_id, event.subject_id, event.data["moments"]))
         made = query.of_events(organization_id, found, Names(organization_id, base), zone)
     return json_text.encode(query_document(made, event.at, destination.name)) if made else None
 

@@ -19,7 +19,6 @@ from edge.events.log import EventKind, Filter
 from edge.events.progress import MOST_ATTEMPTS, Attempt
 from edge.outbound import Network
 from edge.texts import N_, fill
-from edge.tracking import history_engine
 
 MOST = 20  # per organization
 TROUBLE_AFTER = clock.HOUR  # tolerates a restart of the receiver
@@ -89,8 +88,7 @@ class Destination(NamedTuple):
         """Return the filter for the log. EPCIS events are logged apart, since those in the past can change, too."""
         if self.body_format is not BodyFormat.EPCIS:
             return Filter(frozenset(self.event_kinds), self.location_id)
-        moves = EPCIS_MOVES.intersection(self.event_kinds) if history_engine.is_remote() else frozenset()
-        return Filter({EventKind.ASSET_HISTORY, *moves}, self.location_id)
+        return Filter({EventKind.ASSET_HISTORY}, self.location_id)
 
 
 _SELECT = f"SELECT {', '.join(Destination._fields[:-1])}, is_test_wanted FROM event_destination "

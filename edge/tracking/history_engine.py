@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edge.tracking.postgres import labels as labels
     from edge.tracking.postgres import lent_rows as lent_rows
     from edge.tracking.postgres import moving as moving
+    from edge.tracking.postgres import replaced as replaced
 
 NO_OWN_READS = (
     "This hub keeps its history in PostgreSQL and takes no reads or scans of its own: let a site read them, or empty "
@@ -51,7 +52,7 @@ def is_remote() -> bool:
 
 def __getattr__(name: str) -> Any:
     """Return a module of PostgreSQL. It is loaded with its first use, since only some hubs need it."""
-    if name in ("batches", "labels", "lent_rows", "moving"):
+    if name in ("batches", "labels", "lent_rows", "moving", "replaced"):
         return import_module(f"edge.tracking.postgres.{name}")
     raise AttributeError(name)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from edge.database.connection import execute
-from edge.tracking import history_engine
+from edge.tracking import changed_stays, history_engine
 from edge.tracking.copies import recount, release_number, remove_track, set_row_counts, update_tracks
 
 
@@ -22,7 +23,9 @@ def drop_repeated_rows(site_no: int, other_no: int, limit: int) -> int:
     ).fetchall()
     for no, other in tracks:
         if history_engine.is_remote():
-            left = history_engine.batches.delete_rows(no, _repeated_rows(no, other))
+            repeated = _repeated_rows(no, other)
+            changed_stays.note_rows([(no, at, source, delay) for _, at, _, _, source, delay, *_ in repeated], [])
+            left = history_engine.batches.delete_rows(no, [(at, seq) for _, at, seq, *_ in repeated])
             with history_engine.lent_rows.lent(history_engine.lent_rows.newest([no], 1)):
                 _keep_rest(no)
             set_row_counts({no: left})
@@ -49,14 +52,14 @@ def _keep_rest(no: int) -> bool:
     return True
 
 
-def _repeated_rows(no: int, other: int) -> list[tuple[int, int]]:
-    """Return the rows in PostgreSQL of a track that another one has, too, from the same origin: begin and number."""
+def _repeated_rows(no: int, other: int) -> list[tuple[Any, ...]]:
+    """Return the rows in PostgreSQL of a track that another one has, too, from the same origin."""
     rows = list(history_engine.lent_rows.newest([no, other], None))
     numbers = json.dumps(sorted({row[4] for row in rows}))
     sql = "SELECT no, remote_reader, port, remote_person FROM source WHERE no IN (SELECT value FROM json_each(?))"
     origins = {source: tuple(origin) for source, *origin in execute(sql, (numbers,))}
     theirs = {(at, seq, origins[source]) for track, at, seq, _, source, *_ in rows if track == other}
-    return [(at, seq) for track, at, seq, _, source, *_ in rows if track == no and (at, seq, origins[source]) in theirs]
+    return [row for row in rows if row[0] == no and (row[1], row[2], origins[row[4]]) in theirs]
 
 
 # The whole track, because rows that were deleted before a crash cannot be named any more.

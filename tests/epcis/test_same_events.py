@@ -56,10 +56,10 @@ class Partner:
                 self.events[one["eventID"]] = one
 
 
-def add_webhook(actor: Actor) -> Destination:
+def add_webhook(actor: Actor, name: str = "ERP") -> Destination:
     new = NewDestination(
         DestinationKind.WEBHOOK,
-        "ERP",
+        name,
         "https://erp.example.com/epcis",
         secrets.seal(secrets.new_webhook_secret()),
         Filter(EPCIS_KINDS),
@@ -70,6 +70,8 @@ def add_webhook(actor: Actor) -> Destination:
 
 class Yard:
     """Assets that move, by any door into history. Moments are few, so that many things happen at once."""
+
+    partner: Partner
 
     def __init__(self, organization_id: int) -> None:
         self.organization_id = organization_id
@@ -83,10 +85,14 @@ class Yard:
                 "RETURNING id",
                 (organization_id, self.places[0]),
             ).fetchone()
-        self.partner = Partner(add_webhook(self.actor))
-        changes.log_changes(is_needed=True)
         self.number = 0
         self.begin([])
+
+    def subscribe(self) -> Yard:
+        """Add a webhook that sends EPCIS."""
+        self.partner = Partner(add_webhook(self.actor))
+        changes.log_changes(is_needed=True)
+        return self
 
     def begin(self, scans_made: list[str]) -> None:
         """Go on with new assets."""
@@ -202,7 +208,7 @@ def _shown(event: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def yard(cast: Cast) -> Yard:
-    return Yard(cast.acme)
+    return Yard(cast.acme).subscribe()
 
 
 ACTIONS = ("read", "read", "batch", "hand", "hand", "load", "unload", "undo", "undo", "retire", "passed", "decide")

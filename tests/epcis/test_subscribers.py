@@ -33,7 +33,7 @@ HOURS = 48
 
 @pytest.fixture
 def yard(cast: Cast) -> Yard:
-    return Yard(cast.acme)
+    return Yard(cast.acme).subscribe()
 
 
 class Unsteady:

@@ -19,7 +19,17 @@ EDGE = Path(__file__).parents[2] / "edge"
 SEAM = {
     f"tracking.{module}"
     for module in (
-        *("stays", "late_reads", "report", "past", "flows", "copies", "merged_copies", "returned_copies"),
+        *(
+            "stays",
+            "late_reads",
+            "report",
+            "past",
+            "flows",
+            "copies",
+            "merged_copies",
+            "returned_copies",
+            "changed_stays",
+        ),
         *(
             "postgres.batches",
             "postgres.moving",

@@ -15,7 +15,7 @@ from edge.database.connection import execute, execute_many, writing
 from edge.errors import Unavailable
 from edge.sync.store import change_feed, epochs, site_cursors, site_quotas, sites
 from edge.sync.store.exchange import Cursor
-from edge.tracking import copies, history_engine
+from edge.tracking import changed_stays, copies, history_engine
 from edge.validation import json_text
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def forget() -> None:
 def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int, note: Callable[[], None]) -> Iterator[None]:
     """Commit the stays written inside with the cursor, and then their effects and what `note` writes.
 
-    Raises Unavailable if PostgreSQL is not at the cursor that this hub has, for example after a failover.
+    Raises Unavailable if PostgreSQL is not at the cursor that this hub has, for example after a failover, or if changes
+    of stays have to be noted since it began.
     """
     with history_engine.batches.transaction():
         if history_engine.batches.lock_site(site_no) not in (None, _as_json(base)):
@@ -42,7 +43,12 @@ def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int, note: 
             raise Unavailable("PostgreSQL has another batch of this site; try again", 1)
         if change_feed.is_open():
             history_engine.batches.note_instants()
+        is_replaced_noted = changed_stays.is_needed()
+        if is_replaced_noted:
+            history_engine.batches.note_replaced()
         yield
+        if changed_stays.is_needed() and not is_replaced_noted:
+            raise Unavailable("a webhook with EPCIS was added meanwhile; try again", 1)
         _settled.discard(site_no)
         effects = history_engine.batches.commit(site_no, _base(base), _as_json(done), horizon)
     _finish(site_no, done, horizon, effects, note)
@@ -123,8 +129,14 @@ def _forget_digests(site_no: int) -> None:
 def _finish(
     site_no: int, done: Cursor, horizon: int, effects: Effects, note: Callable[[], None] = lambda: None
 ) -> None:
+    replaced = effects.replaced or ()
+    for text in replaced[:-1]:  # of a very large batch; a hub that dies in between notes them again
+        with writing():
+            _note_replaced(site_no, text)
     with writing():
         note()
+        for text in replaced[-1:]:
+            _note_replaced(site_no, text)
         copies.add_to_row_counts(effects.more_rows)
         copies.set_row_counts(effects.row_counts)
         for track in effects.gone_tracks:
@@ -140,6 +152,13 @@ def _finish(
         site_cursors.move_cursor(site_no, done, horizon)
         change_feed.add_stays(effects.instants, effects.more_rows)
         site_quotas.charge(site_no, sum(effects.more_rows.values()) * STAY_BYTES)
+
+
+def _note_replaced(site_no: int, text: str) -> None:
+    """Note changes of stays for webhooks with EPCIS, which count toward the quota of the site."""
+    size = site_quotas.used_bytes()
+    changed_stays.note(text)
+    site_quotas.charge(site_no, site_quotas.used_bytes() - size)
 
 
 def _base(cursor: Cursor) -> list[Any]:

@@ -19,8 +19,7 @@ from edge.tracking.postgres import instants, pool
 from edge.tracking.postgres.bounded import Connection
 from edge.tracking.postgres.instants import Instant
 from edge.tracking.postgres.pool import connected
-
-Key = tuple[int, int, int]  # of a row: track, observed_at, seq
+from edge.tracking.postgres.replaced import Key, Replaced
 
 
 class Effects(NamedTuple):
@@ -31,6 +30,7 @@ class Effects(NamedTuple):
     gone_tracks: Sequence[int]
     days: Sequence[int]  # with changed rows
     instants: Collection[Instant] | None = None  # of changed rows, if they were noted for the open feed
+    replaced: Sequence[str] | None = None  # texts of `replaced`, if they were noted for webhooks with EPCIS
 
 
 class Committed(NamedTuple):
@@ -54,6 +54,7 @@ class _Batch(threading.local):
         self.days: set[int] = set()
         self.gone: list[int] = []
         self.instants: set[Instant] | None = None
+        self.replaced: Replaced | None = None
 
 
 _batch = _Batch()
@@ -79,6 +80,11 @@ def transaction() -> Iterator[None]:
 def note_instants() -> None:
     """Keep with this batch which rows it changes, for the open feed."""
     _batch.instants = set()
+
+
+def note_replaced() -> None:
+    """Keep with this batch where assets were before and after it, for webhooks with EPCIS."""
+    _batch.replaced = Replaced()
 
 
 def _begun() -> Connection:
@@ -205,6 +211,9 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
         _batch.days.add(at // clock.DAY)
     if _batch.instants is not None:
         _batch.instants = instants.more(_batch.instants, keys, new_rows)
+    if _batch.replaced is not None:
+        new = {key: (source or 0, delay or 0) for key, (_, source, delay, *_) in new_rows.items()}
+        _batch.replaced.add(keys, new, _origins({*keys, *new}))
     if keys:
         _run(_DELETE, _keys(keys))
     if new_rows:
@@ -216,6 +225,18 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
             _run(_SET_ENDS, _keys(before) | {"ends": _array(end for *_, end in before)})
     if keys:
         _run(_END_BEFORE_GONE, _keys(keys))
+
+
+_ORIGINS = """
+SELECT s.track, s.observed_at, s.seq, s.source, s.delay
+FROM unnest(%(tracks)s::bigint[], %(times)s::bigint[], %(numbers)s::int[]) AS k(track, at, seq)
+JOIN stay s ON s.track = k.track AND s.observed_at = k.at AND s.seq = k.seq
+"""
+
+
+def _origins(keys: Collection[Key]) -> dict[Key, tuple[int, int]]:
+    """Return source and delay of those of these rows that exist."""
+    return {(track, at, seq): (source, delay) for track, at, seq, source, delay in _run(_ORIGINS, _keys(keys))}
 
 
 def _keys(keys: Collection[tuple[int, ...]]) -> dict[str, str]:
@@ -260,9 +281,13 @@ def lock_site(site_no: int) -> list[Any] | None:
 def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effects:
     """Commit the stays with the site's cursor. Returns the work of the hub that remains."""
     connection = _begun()
-    effects = Effects(_batch.more_rows, row_counts(_batch.counted), _batch.gone, sorted(_batch.days), _batch.instants)
+    replaced = None if _batch.replaced is None else _batch.replaced.texts()
+    counted = row_counts(_batch.counted)
+    effects = Effects(_batch.more_rows, counted, _batch.gone, sorted(_batch.days), _batch.instants, replaced)
     more, counts = sorted(effects.more_rows.items()), sorted(effects.row_counts.items())
-    noted = [] if effects.instants is None else [instants.pack(effects.instants)]
+    noted = [None if effects.instants is None else instants.pack(effects.instants), replaced]
+    while noted and noted[-1] is None:
+        noted.pop()
     _run(
         "INSERT INTO site_cursor (site, base, done, horizon, effects) "
         "VALUES (%(site)s, %(base)s, %(done)s, %(horizon)s, %(effects)s) ON CONFLICT (site) DO UPDATE "
@@ -291,8 +316,9 @@ def committed(site_no: int) -> Committed | None:
         )
         pool.commit(_begun())
     for base, done, horizon, (more, counts, gone, days, *noted) in rows:
-        changed = instants.unpack(noted[0]) if noted else None
-        return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days, changed))
+        changed, replaced = (*noted, None, None)[:2]
+        changed = None if changed is None else instants.unpack(changed)
+        return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days, changed, replaced))
     return None
 
 

@@ -5,10 +5,9 @@ They are stored with the cursor of each batch while the feed has readers, so the
 
 from __future__ import annotations
 
-import base64
-import struct
-import zlib
 from collections.abc import Collection, Iterable
+
+from edge.tracking.postgres import packed
 
 MOST = 50_000  # of a batch; the feed then sends all rows of its tracks
 Instant = tuple[int, int]  # track, observed_at
@@ -22,13 +21,8 @@ def more(known: set[Instant], *keys: Iterable[tuple[int, int, int]]) -> set[Inst
 
 
 def pack(changed: Collection[Instant]) -> str:
-    rows = sorted(changed)
-    numbers = [*(track for track, _ in rows), *(at for _, at in rows)]
-    return base64.b85encode(zlib.compress(struct.pack(f"<{len(numbers)}q", *numbers), 1)).decode()
+    return packed.pack(sorted(changed))
 
 
 def unpack(text: str) -> list[Instant]:
-    packed = zlib.decompress(base64.b85decode(text))
-    numbers = struct.unpack(f"<{len(packed) // 8}q", packed)
-    half = len(numbers) // 2
-    return list(zip(numbers[:half], numbers[half:], strict=True))
+    return [(track, at) for track, at in packed.unpack(text, 2)]

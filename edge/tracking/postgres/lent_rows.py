@@ -14,7 +14,7 @@ from edge.database.connection import execute, execute_many
 from edge.database.triggers import PAST_LEVELS, past_width
 from edge.errors import HistoryUnavailable
 from edge.memory_budget import WORK
-from edge.tracking.postgres.pool import PART, connected, fetch, fetch_in_parts
+from edge.tracking.postgres.pool import PART, fetch, fetch_in_parts
 
 Row = tuple[Any, ...]
 
@@ -167,12 +167,6 @@ def of_tracks(
     return fetch(_OF_TRACKS, {**values, "since": since, "until": until, "limit": limit})
 
 
-# By the index of periods: others would read all stays in the order of their tracks, which is rarely faster.
-_BY_PERIOD = (
-    "SET LOCAL enable_seqscan = off",
-    "SET LOCAL enable_indexscan = off",
-    "SET LOCAL max_parallel_workers_per_gather = 0",
-)
 _SHORT_PERIOD = f"""
 SELECT {_COLUMNS} FROM stay s
 WHERE to_timestamp(observed_at / 1000000.0) >= to_timestamp(%(since)s / 1000000.0)
@@ -185,10 +179,7 @@ _EARLIEST_TIME, _LATEST_TIME = -(10**16), 10**17  # that PostgreSQL can convert
 def of_short_period(since: int, until: int, most: int) -> list[Row] | None:
     """Return the rows of all tracks that began in a period, in any order; None if they are more than `most`."""
     values = {"since": max(since, _EARLIEST_TIME), "until": min(until, _LATEST_TIME), "limit": most + 1}
-    with connected() as connection, connection.transaction():
-        for setting in _BY_PERIOD:
-            connection.execute(setting.encode())
-        rows = connection.execute(_SHORT_PERIOD.encode(), values).fetchall()
+    rows = fetch(_SHORT_PERIOD, values)
     return rows if len(rows) <= most else None
 
 

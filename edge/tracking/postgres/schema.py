@@ -51,8 +51,8 @@ _TABLES = (
         no bigint PRIMARY KEY, location_key text NOT NULL, location text NOT NULL, reader text, antenna text
     )
     """,
-    # Rows come nearly in the order of time, so this index of a few pages finds a period of all tracks.
-    "CREATE INDEX stay_period ON stay USING brin ((to_timestamp(observed_at / 1000000.0))) WITH (autosummarize = on)",
+    # Finds a period of all tracks. Not BRIN: a row moves when its stay ends, so each page has rows of a long time.
+    "CREATE INDEX stay_period ON stay ((to_timestamp(observed_at / 1000000.0)))",
     # Stays that have ended: those at a source around a moment, and those seen last at a time. Those of a level have a
     # similar length, so the ones that lasted at a moment are in a short range.
     f"CREATE INDEX stay_place ON stay ((source * {PAST_LEVELS} + level), observed_at) WHERE until IS NOT NULL",
