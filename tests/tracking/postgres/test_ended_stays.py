@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,7 +24,7 @@ from edge.errors import Conflict
 from edge.records import assets
 from edge.tracking import flows, history_engine, past_board
 from edge.tracking.past import PastFilter
-from edge.tracking.postgres import batches, lent_rows, pool
+from edge.tracking.postgres import batches, lent_rows, pool, schema
 from tests.service import wait_for
 from tests.sync.world import SECOND, Hub, SiteBox
 from tests.tracking.postgres.server import Server
@@ -216,3 +217,32 @@ def test_retention_waits_for_a_batch_that_deletes_the_newest_stay(history: None)
 
 def waiting_statements() -> bool:
     return bool(pool.fetch("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'kept'", {}))
+
+
+def test_a_short_period_reads_only_its_own_rows(history: None) -> None:
+    """Also after the rows have moved to other pages, because their stays have ended."""
+    with pool.connected() as connection:
+        connection.execute(
+            "INSERT INTO stay (track, observed_at, seq, seen_for, source, delay, quality, rule) SELECT track, "
+            "%s + turn * 86400000000 + track * 1000000, 0, 0, 1, 0, 0, 1 "
+            "FROM generate_series(1, 100) turn, generate_series(1, 200) track ORDER BY 2",
+            (NOW,),
+        )
+        connection.execute("UPDATE stay SET until = observed_at + 86400000000")
+        connection.execute("ANALYZE stay")
+        since = NOW + 50 * clock.DAY
+        values = {"since": since + 50 * SECOND, "until": since + 150 * SECOND, "limit": 10_001}
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {lent_rows._SHORT_PERIOD}"
+        [([plan],)] = connection.execute(explain.encode(), values).fetchall()
+    assert len(lent_rows.of_short_period(values["since"], values["until"], 10_000) or ()) == 100
+    assert 100 <= rows_read(plan["Plan"]) <= 110
+    names = set(re.findall(r"'Index Name': '(\w+)'", str(plan)))
+    assert names == {f"stay_{number}_to_timestamp_idx" for number in range(schema.PARTITIONS)}
+
+
+def rows_read(node: dict[str, Any]) -> int:
+    """Return the number of rows that a plan has read from tables."""
+    if (below := node.get("Plans")) and node["Node Type"] != "Bitmap Heap Scan":
+        return sum(map(rows_read, below))
+    removed = (node.get(name, 0) for name in ("Rows Removed by Filter", "Rows Removed by Index Recheck"))
+    return int(node["Actual Rows"]) + sum(removed)
