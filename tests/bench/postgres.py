@@ -28,9 +28,12 @@ from edge.audit.actors import shell
 from edge.clock import DAY, SECOND
 from edge.database.connection import close_database, execute, execute_many, writing
 from edge.database.ids import new_ids
-from edge.epcis import query
+from edge.epcis import changes as epcis_changes
+from edge.epcis import query, subscriptions
 from edge.epcis.names import Names
 from edge.epcis.query import Query
+from edge.events import destinations
+from edge.events import log as event_log
 from edge.feed import cursors, pages
 from edge.feed.cursors import Place as PlaceOfReader
 from edge.people import api_keys
@@ -44,6 +47,7 @@ from edge.tracking import flows, history_engine, past_board, report
 from edge.tracking.past import PastFilter
 from edge.tracking.stays import ScanSource, number_of
 from tests.application import make_app
+from tests.epcis.test_same_events import add_webhook
 from tests.sync.world import Hub
 from tests.tracking.postgres.server import Server
 
@@ -301,9 +305,31 @@ def measure_feed(owner: int) -> None:
     for name, asked in questions.items():
         timed(
             name,
-            200,
+            50 if "quarter" in name else 200,
             lambda n, asked=asked: query.page(owner, asked[n], Names(owner, "http://hub"), zone, None, 30),
         )
+
+
+def measure_webhook(server: Server, made: Hub, senders: list[Sender], new: int) -> None:
+    """Measure what a webhook with EPCIS costs: each new stay, the log, and messages."""
+    row = add_webhook(made.actor)
+    epcis_changes.log_changes(is_needed=True)
+    sent = ingest(server, made.organization_id, senders, new)
+    began, number = time.process_time(), 0
+    while more := epcis_changes.log_changes(is_needed=True):
+        number += more
+    logged, began = time.process_time() - began, time.process_time()
+    events = event_log.after(made.organization_id, row.seq, 300)
+    for event in events:
+        assert subscriptions.body(row, event, "http://hub", ZoneInfo("UTC"))
+    print(
+        f"with a webhook that sends EPCIS: {sent.hub * 1e6:.0f} us of the hub, {sent.server * 1e6:.0f} us of "
+        f"PostgreSQL; {logged / number * 1e6:.0f} us to log a stay, "
+        f"{(time.process_time() - began) / len(events) * 1e3:.1f} ms for a message",
+        flush=True,
+    )
+    destinations.remove(made.actor, row.no)
+    epcis_changes.log_changes(is_needed=False)
 
 
 def measure_size(url: str) -> None:
@@ -348,6 +374,7 @@ def measure(folder: Path, server: Server, rows: int, new: int) -> None:
                 "of PostgreSQL",
                 flush=True,
             )
+        measure_webhook(server, made, senders, new)
         change_feed.open_for_readers()
         read = ingest(server, made.organization_id, senders, new)
         print(

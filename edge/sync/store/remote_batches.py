@@ -21,7 +21,7 @@ from edge.validation import json_text
 if TYPE_CHECKING:
     from edge.tracking.postgres.batches import Effects
 
-STAY_BYTES = 220  # of disk in PostgreSQL, for the quota of the site
+STAY_BYTES = 240  # of disk in PostgreSQL, for the quota of the site
 _settled: set[int] = set()  # sites with a last batch that is complete in both databases, as far as this process knows
 
 
