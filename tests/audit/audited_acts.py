@@ -227,6 +227,7 @@ NOT_AUDITED = {
     },
     "programs that read the open feed, and the feed itself: reading changes nothing": {
         "change_feed.close_for_upstream", "change_feed.open_for_upstream",
+        "changed_stays.note", "changed_stays.note_rows",
         "change_feed.add_stays", "change_feed.close_for_readers", "change_feed.end_cursors",
         "change_feed.open_for_readers", "change_feed.skip", "cursors.advance",
         "cursors.begin", "cursors.forget_silent", "pages.first_page", "pages.next_page",
