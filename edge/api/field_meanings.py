@@ -10,6 +10,8 @@ class Meaning(NamedTuple):
     example: Any = None  # None: the type has its own example, or needs none
 
 
+_NULL_LOCATION = "in the report null if it was deleted or is outside its window"
+
 MEANINGS = {
     # Records
     "id": Meaning("Permanent number, unique over all types. Opaque: join on `external_key` instead.", 4503599627370496),
@@ -21,7 +23,9 @@ MEANINGS = {
     "valid_from": Meaning("Lists show the record from this time on."),
     "valid_to": Meaning("Lists show the record until before this time; null for no end."),
     "created_at": Meaning("Time of creation."),
-    "updated_at": Meaning("Time of the last change. Send it with a PATCH to refuse overwriting other changes."),
+    "updated_at": Meaning(
+        "Time of the last change, not counting tags. Send it with a PATCH to refuse overwriting other changes."
+    ),
     "deleted_at": Meaning("Time of deletion; null for live records."),
     "tags": Meaning("Live tags. Change them by their own operations."),
     "tag_type": Meaning("Kind of identifier. Expect further values.", "rfid"),
@@ -32,8 +36,8 @@ MEANINGS = {
     # Tracking
     "asset_id": Meaning("The asset.", 4503599627370496),
     "asset_external_key": Meaning("Key of the asset.", "P-71"),
-    "location_id": Meaning("The location; in the report null if it was deleted.", 4503599627370512),
-    "location_external_key": Meaning("Key of the location; in the report null if it was deleted.", "DOCK-1"),
+    "location_id": Meaning(f"The location; {_NULL_LOCATION}.", 4503599627370512),
+    "location_external_key": Meaning(f"Key of the location; {_NULL_LOCATION}.", "DOCK-1"),
     "asset_deleted_at": Meaning("Time of deletion of the asset; null for live assets."),
     "asset_last_seen": Meaning("Time of the newest scan of the asset. It was at the location of this row."),
     "dwell_started_at": Meaning("Since when the asset has been seen there, without another location in between."),

@@ -26,7 +26,7 @@ _REASONS = {
     405: "Method not supported; `Allow` lists the supported methods",
     409: "The request conflicts with stored data",
     410: "This operation was removed",
-    413: "The body is over 1 MiB",
+    413: "The body is over 1 MiB, or 16 KiB at the token endpoint",
     415: "The media type of the body is not supported",
     429: "Too many requests; wait for `Retry-After`",
     500: "The server failed",

@@ -200,7 +200,7 @@ def test_a_body_over_its_limit_is_refused_in_the_envelope(wire: Wire) -> None:
 
 
 def test_a_client_that_sends_all_of_a_huge_body_gets_the_refusal(wire: Wire) -> None:
-    """spec: Envelope; contract: Requests, limits, headers"""
+    """contract: Requests, limits, headers"""
     size = 4 * server.MAX_READ
     for headers, body in (
         (f"Content-Length: {size}\r\n", b"x" * size),
@@ -211,7 +211,7 @@ def test_a_client_that_sends_all_of_a_huge_body_gets_the_refusal(wire: Wire) -> 
 
 
 def test_a_client_that_sends_all_of_a_huge_header_gets_the_refusal(wire: Wire) -> None:
-    """spec: Envelope"""
+    """contract: Requests, limits, headers"""
     answer = wire.ask(f"GET /api/v1/assets?q={'x' * 4_000_000}")
     assert (answer.status, answer.kind) == (400, "bad_request")
 

@@ -1,14 +1,16 @@
-"""Precedence among several errors of a body, compared with a second implementation of the contract."""
+"""Precedence among several errors of a request or a body, compared with a second implementation of the contract."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.api.conftest import Api, codes
+from tests.api.conftest import Api, codes, error
 
 KEY, TYPE, VALUE = 1, 2, 3  # rounds of validation; only errors of the first failing round are reported
 
@@ -84,3 +86,45 @@ def test_a_faulty_patch_reports_the_first_round_in_the_order_of_the_body(
     alone = [wrong for wrong in wrongs if not (wrong.field in ECHOES and wrong.code in COMPARED)]
     absent = acme.patch(f"{path}/1", sent)
     assert (codes(absent) == reported(alone)) if alone else (absent.status_code == 404)
+
+
+# Faults of one request in the order in which they are answered, each with its status and type.
+FAULTS_OF_REQUEST = {
+    "User-Agent": (403, None),
+    "path": (404, "not_found"),
+    "method": (405, "method_not_allowed"),
+    "token": (401, "unauthorized"),
+    "scope": (403, "forbidden"),
+    "media type": (415, "unsupported_media_type"),
+    "query": (400, "validation_error"),
+    "id": (400, "validation_error"),
+    "body": (400, "bad_request"),
+    "record": (404, "not_found"),
+}
+
+
+@pytest.mark.parametrize("faults", list(combinations(FAULTS_OF_REQUEST, 2)), ids=" ".join)
+def test_the_earlier_of_two_faults_is_answered(
+    acme: Api, with_scopes: Callable[..., Api], faults: tuple[str, str]
+) -> None:
+    """contract: Order of answers"""
+    record = "0" if "id" in faults else "1" if "record" in faults else str(acme.make("/assets")["id"])
+    path = f"/api/v1/assets/{record}/rename" + ("/x" if "path" in faults else "")
+    caller = with_scopes("assets:read") if "scope" in faults else acme
+    response = acme.client.open(
+        path,
+        method="PUT" if "method" in faults else "POST",
+        data=b"{" if "body" in faults else b'{"external_key": "B"}',
+        query_string="nope=1" if "query" in faults else "",
+        headers={
+            "User-Agent": "curl/8" if "User-Agent" in faults else "acme-wms/1.4",
+            "Authorization": f"Bearer {'x' if 'token' in faults else caller.token}",
+            "Content-Type": "text/plain" if "media type" in faults else "application/json",
+        },
+    )
+    status, kind = FAULTS_OF_REQUEST[faults[0]]
+    assert response.status_code == status
+    if kind:
+        assert error(response)["type"] == kind
+    if kind == "validation_error":
+        assert codes(response) == [("nope", "unknown_field") if faults[0] == "query" else ("asset_id", "too_small")]
