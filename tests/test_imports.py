@@ -234,9 +234,9 @@ def test_a_library_is_imported_only_at_its_home(library: str) -> None:
 
 def test_the_service_starts_without_libraries_that_few_requests_need() -> None:
     """A small box starts seconds later and keeps less memory free for each of them."""
-    extras = {"amqtt", "cbor2", "openpyxl", "xlsxwriter"}
+    extras = {"amqtt", "cbor2", "openpyxl", "psycopg", "psycopg_binary", "psycopg_pool", "xlsxwriter"}
     rare = extras | {"reportlab", "PIL", "biip", "epcpy", "segno", "yaml", "markdown_it", "jwt", "xml.parsers.expat"}
-    assert rare & _loaded_by("import edge.commands.serve") == set()
+    assert rare & _loaded_by("import edge.commands.serve, edge.app") == set()
 
 
 def test_a_service_without_upstream_does_not_load_it() -> None:

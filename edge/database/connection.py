@@ -15,9 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-import peewee
-
 from edge.database.fair_lock import FairLock
+from edge.database.light_peewee import peewee
 from edge.database.slow_statements import SlowStatements
 from edge.errors import Damaged, Unavailable
 from edge.texts import N_, fill

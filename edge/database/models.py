@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from peewee import BlobField, BooleanField, FloatField, IntegerField, Model, TextField
-
 from edge.database.connection import database
+from edge.database.light_peewee import BlobField, BooleanField, FloatField, IntegerField, Model, TextField
 
 
 class Table(Model):
