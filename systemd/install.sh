@@ -61,6 +61,7 @@ main() {
   installation broker
   if [[ -n $https ]]; then serve_https; fi
   start_service
+  first_backup
   /usr/local/sbin/edge-mdns on
   sync # after a power cut, files that are not on the disk yet are empty: the authority, its key, the settings of the broker
   installation summary ${restored:+"$restored/settings"}
@@ -307,6 +308,7 @@ make_site() {
   fi
   if [[ -z $organization ]]; then read -rp "Name of the organization: " organization; fi
   if [[ -z $email ]]; then read -rp "Email address of its first administrator: " email; fi
+  systemctl stop edge.service 2>/dev/null || true # runs if an earlier installation was interrupted before this step
   if [[ -n $password ]]; then
     /usr/local/bin/edge init --org "$organization" --email "$email" <<<"$password"
   else
@@ -331,6 +333,13 @@ start_service() {
   systemctl restart edge-accounts.path "${timers[@]}"
   run_service "$([[ -n $upgraded ]] && echo start || echo restart)"
   systemctl is-active edge.service
+}
+
+# The first one now, so that no day is without and the doctor has nothing to report.
+first_backup() {
+  [[ -z $(compgen -G "$data/backups/*.gz") ]] || return 0
+  say "Backup"
+  /usr/local/bin/edge backup || echo "WARNING: the first backup failed: sudo edge doctor" >&2
 }
 
 run_service() {

@@ -18,9 +18,10 @@ from edge.config import live
 from edge.config.settings import Config, Value
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, open_database
-from edge.errors import NotFound, SetupError
+from edge.errors import Invalid, NotFound, SetupError
 from edge.outbound import Network
 from edge.people import organizations, people
+from edge.people.passwords import MIN_LENGTH, check_length
 from edge.people.people import PersonRow
 from edge.readers import readers
 from edge.readers.readers import ReaderRow
@@ -109,10 +110,27 @@ def shell(organization_id: int = actors.THE_BOX) -> Actor:
 
 def ask_password() -> str:
     """Read a password: typed twice, or one line of standard input. Never an argument, which `ps` would show."""
+    return _ask_secret("Password", str)
+
+
+def ask_new_password() -> str:
+    """Like `ask_password`, for an account of this box. A terminal asks again for a password that is too short."""
+    return _ask_secret(f"Password (at least {MIN_LENGTH} characters)", _acceptable)
+
+
+def _ask_secret(prompt: str, accept: Callable[[str], str]) -> str:
     if sys.stdin.isatty():
-        answer: str = click.prompt("Password (at least 12 characters)", hide_input=True, confirmation_prompt=True)
+        answer: str = click.prompt(prompt, hide_input=True, confirmation_prompt=True, value_proc=accept)
         return answer
     return sys.stdin.readline().rstrip("\r\n")
+
+
+def _acceptable(password: str) -> str:
+    try:
+        check_length(password)
+    except Invalid as error:
+        raise click.UsageError(str(error)) from error
+    return password
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

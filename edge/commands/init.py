@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from edge.commands.context import Setup, ask_password, shell
+from edge.commands.context import Setup, ask_new_password, shell
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, all_or_none
 from edge.operations.doctor.machine import Machine
@@ -34,9 +34,10 @@ def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
         names = ", ".join(row.name for row in existing)
         click.echo(f"{setup.config.data_dir / FILE_NAME} exists, with: {names}. Nothing was changed.")
         return
-    password_hash = hash_password(ask_password())
+    password_hash = hash_password(ask_new_password())
     all_or_none([lambda: _add_administrator(values.name("name", org), email, password_hash)])
-    click.echo(f"Created {org} with its administrator {email}. Start the service: edge serve")
+    start = "" if Machine().is_site else " Start the service: edge serve"  # systemd starts it on an installed box
+    click.echo(f"Created {org} with its administrator {email}.{start}")
     if is_hub:
         sites.make_hub(shell())
         click.echo("This box is a hub. For each site: edge sync add-site CODE NAME --url https://ADDRESS-OF-THIS-BOX")

@@ -10,7 +10,7 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.commands.context import (
     Setup,
-    ask_password,
+    ask_new_password,
     asset_of,
     for_actor,
     for_organization,
@@ -92,7 +92,7 @@ def user() -> None:
 def add_user(actor: Actor, email: str, name: str | None, role: str) -> None:
     """Add a person. The password is asked for twice, or read as one line from standard input."""
     name = values.name("name", name or email.partition("@")[0])
-    row = people.add_person(actor, name, Role(role), email=email, password_hash=hash_password(ask_password()))
+    row = people.add_person(actor, name, Role(role), email=email, password_hash=hash_password(ask_new_password()))
     click.echo(f"Added {row.role} {row.name} <{row.email}>")
 
 

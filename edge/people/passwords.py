@@ -16,7 +16,13 @@ MAX_LENGTH = 1024
 
 
 def hash_password(password: str) -> str:
-    """Return the scrypt hash. Raises Invalid if the password is too short, or so long that hashing is a DoS risk."""
+    """Return the scrypt hash. Raises Invalid if the length is not acceptable."""
+    check_length(password)
+    return generate_password_hash(password)
+
+
+def check_length(password: str) -> None:
+    """Raise Invalid if the password is too short, or so long that hashing is a DoS risk."""
     if len(password) < MIN_LENGTH:
         raise Invalid.one(
             "password",
@@ -31,7 +37,6 @@ def hash_password(password: str) -> str:
             fill(N_("password must be at most %(most)s characters"), most=MAX_LENGTH),
             max_length=MAX_LENGTH,
         )
-    return generate_password_hash(password)
 
 
 def matches(stored: str | None, password: str) -> bool:

@@ -66,6 +66,34 @@ def test_the_name_that_avahi_has_is_proposed_in_any_case(tmp_path: Path) -> None
     assert said == "name hall7\n"
 
 
+def test_an_installation_that_was_interrupted_before_the_site_was_made_can_be_repeated(tmp_path: Path) -> None:
+    """Regression: the second run took it for an upgrade, started the service, and could not make the site then."""
+    (tmp_path / "edge.db").touch()
+    (tmp_path / "edge").write_text(f'#!/bin/sh\n[ "$1" = init ] || exit 0\necho "made while $(cat {tmp_path}/state)"\n')
+    (tmp_path / "edge").chmod(0o755)
+    function = re.search(r"^make_site\(\).*?^}", INSTALLER.read_text(), re.M | re.S)
+    assert function
+    made = run(
+        "",
+        f"say() {{ :; }}; systemctl() {{ echo $1 >{tmp_path}/state; }}; echo running >{tmp_path}/state;"
+        f" data={tmp_path} organization=Acme email=a@b.test password=x;"
+        f" {function[0].replace('/usr/local/bin/edge', f'{tmp_path}/edge')}; make_site",
+    )
+    assert made == "made while stop\n"
+
+
+@pytest.mark.parametrize(("file", "made"), [("edge-1.db.gz", ""), ("edge-1.db.gz.pinned", "backup\n")])
+def test_a_new_site_gets_a_backup(tmp_path: Path, file: str, made: str) -> None:
+    (tmp_path / "backups").mkdir()
+    (tmp_path / "backups" / file).touch()
+    (tmp_path / "edge").write_text('#!/bin/sh\necho "$1"\n')
+    (tmp_path / "edge").chmod(0o755)
+    function = re.search(r"^first_backup\(\).*?^}", INSTALLER.read_text(), re.M | re.S)
+    assert function
+    script = function[0].replace("/usr/local/bin/edge", f"{tmp_path}/edge")
+    assert run("", f"say() {{ :; }}; data={tmp_path}; {script}; first_backup") == made
+
+
 def test_everything_that_an_upgrade_installs_is_removed() -> None:
     removed = re.search(r"/usr/local/sbin/edge-\{([a-z,]+)\}", INSTALLER.read_text())
     assert removed

@@ -24,6 +24,7 @@ from edge.operations.doctor.findings import Finding, Subject, ok, problem, warni
 from edge.operations.doctor.https import ask_as
 from edge.operations.files import is_held
 from edge.operations.own_address import own_address
+from edge.operations.root.places import made_at
 from edge.operations.upgrade.pending_upgrade import is_cut_off
 from edge.rate_limits import is_loopback
 from edge.tracking.deletion import newest_scan
@@ -221,7 +222,8 @@ def version(subject: Subject) -> Finding:
         return ok(f"{subject.version} is installed")
     if running != subject.version:
         return warning(f"{running} is running, {subject.version} is installed", "systemctl restart edge")
-    return ok(running)
+    made = made_at(subject.machine.program / "venv")
+    return ok(f"{running} of {made}" if made else running)
 
 
 def _ask(subject: Subject, path: str) -> dict[str, Any]:

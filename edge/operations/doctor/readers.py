@@ -137,12 +137,12 @@ def readers_seen(_: Subject) -> Finding:
     not_understood = {name for name, _ in ignored_messages.newest_of_each(since)}  # reported by `formats`
     not_understood.update(stats.unreadable_readers(since))  # reported by `dead_letters`
     offline = [row.name for row in rows if row.is_offline]
-    silent = [
-        row.name
-        for row in rows
-        if (row.last_received_at or 0) < since and not row.is_offline and row.name not in not_understood
-    ]
+    unheard = [row for row in rows if (row.last_received_at or 0) < since]
+    unheard = [row for row in unheard if not row.is_offline and row.name not in not_understood]
+    new = [row.name for row in unheard if row.last_received_at is None]
+    silent = [row.name for row in unheard if row.last_received_at is not None]
     troubles = [f"silent for a day: {some(silent)}"] if silent else []
+    troubles += [f"no message since they were set up: {some(new)}"] if new else []
     troubles += [f"reported offline: {some(offline)}"] if offline else []
     if troubles:
         return warning("; ".join(troubles), "power, network, and the reader's MQTT settings; edge reader show NAME")

@@ -31,10 +31,18 @@ def units(subject: Subject) -> Finding:
     faults = dict(_faults(subject, shown))
     if not faults:
         return ok(f"{len(shown)} units are ok")
-    first = next(iter(faults))
-    return problem(
-        "; ".join(f"{name} {fault}" for name, fault in faults.items()),
-        f"systemctl unmask {first}; systemctl enable --now {first}; if it fails: journalctl -u {first} -n 20",
+    return problem("; ".join(f"{name} {fault}" for name, fault in faults.items()), _remedy(next(iter(faults))))
+
+
+def _remedy(name: str) -> str:
+    if name == "edge-upgrade.service":  # nothing is left to start
+        return (
+            f"the previous release runs again; journalctl -u {name} -n 20 says why. "
+            f"Then: systemctl reset-failed {name}; and upgrade again"
+        )
+    return (
+        f"systemctl reset-failed {name}; systemctl unmask {name}; systemctl enable --now {name}; "
+        f"if it fails: journalctl -u {name} -n 20"
     )
 
 

@@ -49,6 +49,15 @@ def noted(file: Path) -> Previous:
     return Previous(Path(values["OLD"]), values.get("BACKUP", ""))
 
 
+def made_at(release: Path) -> str:
+    """Return when the commit of an installed release was made, or "" if it is not from a bundle or package."""
+    try:
+        lines = (release / "release").read_text("utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((line.removeprefix("made ") for line in lines if line.startswith("made ")), "")
+
+
 def pin(backup: str) -> bool:
     """Keep a backup from rotation. Returns False on a full disk."""
     return as_edge("touch", f"{backup}.pinned")

@@ -92,11 +92,14 @@ def back() -> None:
     if not os.access(previous.release / "bin/edge", os.X_OK):
         fail(f"the previous release {previous.release} is missing, and nothing was changed")
     works("systemctl", "stop", "edge-probation")
-    if not kept_database.reads_database(previous.release):
+    is_changed = not kept_database.reads_database(previous.release)
+    if is_changed:
         _downgrade(previous)
     if file == PREVIOUS and not note(PROBATION, previous):
         _keep_present(is_watching=False)
     return_from_probation(previous, is_watching=False)
+    if is_changed and not works(EDGE, "backup"):  # the previous release cannot read the backups of the new one
+        say("The backup failed: edge backup")
 
 
 def _downgrade(previous: Previous) -> None:

@@ -9,13 +9,13 @@ from edge.operations.root.https_settings import Chosen
 
 _USUAL = {"http": "80", "https": "443"}
 _NEXT = """Next:
-  edge reader add ...        set up a reader;  edge account NAME  makes its account at the broker
-  edge doctor                lists problems and their fixes
-  edge-https show            the fingerprint to compare when a device asks whether to trust this box
-  edge backup                makes a backup now; one is made every night
-  journalctl -u edge -f      log of the service
+  sudo edge doctor           lists problems and their fixes
+  sudo edge reader add ...   sets up a reader; with --account also its account at the broker
+  sudo edge-https show       the fingerprint to compare when a device asks whether to trust this box
+  sudo edge backup           makes a backup now; one is made every night
+  sudo journalctl -u edge -f   log of the service
 Labels carry {url} for years. For another name (of your DNS): http.public_url, before you print any.
-Settings are in /etc/edge/edge.toml; after a change: systemctl restart edge"""
+Settings are in /etc/edge/edge.toml; after a change: sudo systemctl restart edge"""
 
 
 class Box(NamedTuple):

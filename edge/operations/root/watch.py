@@ -6,7 +6,18 @@ import os
 from typing import NoReturn
 
 from edge.operations.root import kept_database
-from edge.operations.root.places import PREVIOUS, PROBATION, READS, VENV, Previous, noted, program_of, unpin, warn
+from edge.operations.root.places import (
+    PREVIOUS,
+    PROBATION,
+    READS,
+    VENV,
+    Previous,
+    made_at,
+    noted,
+    program_of,
+    unpin,
+    warn,
+)
 from edge.operations.root.programs import AS_EDGE, alone, as_edge, fail, last_line, result, say
 from edge.operations.root.rollback import return_from_probation
 
@@ -18,8 +29,9 @@ def watch_seconds() -> str:
 
 
 def version() -> str:
-    """Return name and version of the running release."""
-    return result(VENV / "bin/edge", "--version").stdout.strip()
+    """Return name, version and date of the running release. Builds of one version differ in the date only."""
+    made = made_at(VENV)
+    return result(VENV / "bin/edge", "--version").stdout.strip() + (f" of {made}" if made else "")
 
 
 def watch() -> None:

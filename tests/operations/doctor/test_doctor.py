@@ -395,6 +395,10 @@ def test_the_settings_we_ship_are_those_the_doctor_wants(subject: Subject) -> No
     assert finding_of(subject, "broker-limits")[0] is Level.OK
 
 
+def new() -> None:
+    add_reader(shell(list_organizations()[0].id), name="new", topic="site/new", format="edge")
+
+
 def silent() -> None:
     with_message("silent", hours_ago=30)
 
@@ -446,7 +450,8 @@ def wrong_format() -> None:
     ("name", "cause", "finding"),
     [
         ("reader-formats", wrong_format, "mistaken (looks like zebra)"),
-        ("readers", silent, "silent"),
+        ("readers", silent, "silent for a day: silent"),
+        ("readers", new, "no message since they were set up: new"),
         ("readers", offline, "offline"),
         ("reader-qos", weak, "weak"),
         ("reader-clock", off, "off (5.0 s ahead, corrected)"),

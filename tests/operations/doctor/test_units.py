@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from edge.errors import Unavailable
+from edge.operations.doctor.doctor import CHECKS
 from edge.operations.doctor.findings import Level, Subject
 from edge.operations.doctor.machine import Machine, run
 from tests.operations.doctor.test_doctor import finding_of, subject
@@ -99,8 +100,16 @@ def test_a_computer_without_an_installation_has_nothing_to_check(subject: Subjec
 )
 def test_a_unit_that_is_not_as_it_should_be(computer: Site, unit: str, state: dict[str, str], text: str) -> None:
     computer.units[unit] = state
-    level, text = computer.finding_of("units")
-    assert (level, text in text) == (Level.PROBLEM, True)
+    level, said = computer.finding_of("units")
+    assert level is Level.PROBLEM
+    assert text in said
+
+
+@pytest.mark.parametrize("unit", ["edge-backup.service", "edge-upgrade.service"])
+def test_the_remedy_for_a_failed_job_ends_its_failure(computer: Site, unit: str) -> None:
+    """Regression: systemd skips edge-upgrade if nothing is left to do, and then it keeps the failure of before."""
+    computer.units[unit] = {"ActiveState": "failed", "Result": "exit-code"}
+    assert f"systemctl reset-failed {unit}" in CHECKS["units"](computer.subject).advice
 
 
 def test_jobs_are_done_and_not_running(computer: Site) -> None:

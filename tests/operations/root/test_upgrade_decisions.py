@@ -22,6 +22,7 @@ from edge.operations.root import (
     places,
     programs,
     releases,
+    rollback,
     service,
     switch,
     tried_release,
@@ -294,3 +295,35 @@ def test_no_broker_on_this_box_gets_no_signal(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(service, "result", lambda *words: subprocess.CompletedProcess(words, 0, "0\n", ""))
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("a process got a signal"))
     assert service.let_broker_save(os.getpid()) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [("version 0.2.0\nmade 2026-11-28T01:18:02Z\ncommit 00\n", "2026-11-28T01:18:02Z"), ("version 0.2.0\n", "")],
+)
+def test_builds_of_one_version_differ_in_the_time_of_their_commit(tmp_path: Path, text: str, made: str) -> None:
+    (tmp_path / "release").write_text(text)
+    assert places.made_at(tmp_path) == made
+
+
+def test_a_release_from_a_folder_has_no_time(tmp_path: Path) -> None:
+    assert places.made_at(tmp_path) == ""
+
+
+@pytest.mark.parametrize(("is_changed", "commands"), [(True, ["return", "backup"]), (False, ["return"])])
+def test_the_previous_release_has_a_backup_that_it_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_changed: bool, commands: list[str]
+) -> None:
+    """Regression: after a return with another schema, the doctor reported the newest backup as damaged."""
+    release, done = tmp_path / "release", []
+    (release / "bin").mkdir(parents=True)
+    (release / "bin/edge").touch(mode=0o755)
+    for name in ("STATE", "PROBATION", "PREVIOUS"):
+        monkeypatch.setattr(rollback, name, tmp_path / name)
+    places.note(tmp_path / "PROBATION", places.Previous(release, ""))
+    monkeypatch.setattr(rollback, "_downgrade", lambda _: None)
+    monkeypatch.setattr(rollback.kept_database, "reads_database", lambda _: not is_changed)
+    monkeypatch.setattr(rollback, "return_from_probation", lambda *_, **__: done.append("return"))
+    monkeypatch.setattr(rollback, "works", lambda _, word, *__: word == "stop" or done.append(word) is None)
+    rollback.back()
+    assert done == commands
