@@ -37,8 +37,8 @@ def units(subject: Subject) -> Finding:
 def _remedy(name: str) -> str:
     if name == "edge-upgrade.service":  # nothing is left to start
         return (
-            f"the previous release runs again; journalctl -u {name} -n 20 says why. "
-            f"Then: systemctl reset-failed {name}; and upgrade again"
+            f"an upgrade was rolled back; journalctl -u {name} -n 20 says why. "
+            f"Upgrade again, or: systemctl reset-failed {name}"
         )
     return (
         f"systemctl reset-failed {name}; systemctl unmask {name}; systemctl enable --now {name}; "

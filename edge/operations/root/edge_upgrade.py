@@ -105,6 +105,7 @@ def _upgrade_to(checkout: Path, *, is_check: bool) -> None:
         say(forecast(tried.trial))
         return
     switch(tried)
+    works("systemctl", "reset-failed", "edge-upgrade")  # an earlier upgrade that was rolled back is settled
     say(f"Upgraded to {version()}. It is watched for {watch_seconds()} s. "
         "If it performs worse than the previous release,")  # fmt: skip
     say("it is rolled back automatically: journalctl -u edge-probation. Manual rollback: edge upgrade --back")

@@ -327,3 +327,18 @@ def test_the_previous_release_has_a_backup_that_it_can_read(
     monkeypatch.setattr(rollback, "works", lambda _, word, *__: word == "stop" or done.append(word) is None)
     rollback.back()
     assert done == commands
+
+
+def test_an_upgrade_settles_the_failure_of_an_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: the doctor still reported the upgrade that a power cut had interrupted."""
+    done: list[tuple[object, ...]] = []
+    monkeypatch.setattr(edge_upgrade, "STATE", tmp_path / "upgrade")
+    monkeypatch.setattr(edge_upgrade, "PROBATION", tmp_path / "probation")
+    monkeypatch.setattr(edge_upgrade, "alone", lambda: None)
+    monkeypatch.setattr(edge_upgrade, "as_edge", lambda *_: False)
+    monkeypatch.setattr(edge_upgrade, "try_release", lambda *_, **__: None)
+    monkeypatch.setattr(edge_upgrade, "switch", lambda _: done.append(("switch",)))
+    monkeypatch.setattr(edge_upgrade, "works", lambda *command: done.append(command) is None)
+    monkeypatch.setattr(edge_upgrade, "version", lambda: "edge")
+    edge_upgrade._upgrade_to(tmp_path, is_check=False)
+    assert done == [("switch",), ("systemctl", "reset-failed", "edge-upgrade")]
