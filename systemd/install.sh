@@ -60,6 +60,7 @@ main() {
   say "Broker"
   installation broker
   if [[ -n $https ]]; then serve_https; fi
+  rm -f "$settings/unfinished"
   start_service
   first_backup
   /usr/local/sbin/edge-mdns on
@@ -268,10 +269,11 @@ write_settings() {
   for secret in mqtt.password signing.key; do
     [[ -s $settings/$secret ]] || (umask 077 && head -c 48 /dev/urandom | base64 -w 0 >"$settings/$secret")
   done
-  if [[ -f $settings/edge.toml ]]; then
+  if [[ -f $settings/edge.toml && ! -f $settings/unfinished ]]; then
     # Keep the existing choice.
     [[ -f $settings/https.conf ]] || https=''
   else
+    touch "$settings/unfinished" # until HTTPS is set up: repeated after an interruption, with the choices of that run
     choose_name
     url=$(installation public-url "${https_name:-$network_name.local}" "${http_port:-8080}" ${https:+"$https_port"})
     sed -e "s|@PUBLIC_URL@|$url|" -e "s/@HTTP_PORT@/${http_port:-8080}/" -e "s/@MQTT_PORT@/${mqtt_port:-1883}/" \
@@ -367,6 +369,7 @@ uninstall() {
   fi
   rm -rf "${program:?}"
   systemctl daemon-reload
+  systemctl reset-failed 'edge*' 2>/dev/null || true
   systemctl try-restart mosquitto.service || true
   if [[ -n $1 ]]; then
     rm -rf "${data:?}" "${settings:?}"

@@ -82,6 +82,35 @@ def test_an_installation_that_was_interrupted_before_the_site_was_made_can_be_re
     assert made == "made while stop\n"
 
 
+@pytest.mark.parametrize(
+    ("files", "https"),
+    [
+        ([], "yes"),
+        (["edge.toml"], ""),
+        (["edge.toml", "https.conf"], "yes"),
+        (["edge.toml", "unfinished"], "yes"),
+    ],
+)
+def test_an_interrupted_installation_keeps_the_choice_of_https_for_the_next_run(
+    tmp_path: Path, files: list[str], https: str
+) -> None:
+    """Regression: the second run ended without HTTPS, and labels linked to addresses that did not respond."""
+    for name in files:
+        (tmp_path / name).touch()
+    function = re.search(r"^write_settings\(\).*?^}", INSTALLER.read_text(), re.M | re.S)
+    assert function
+    said = run(
+        "",
+        "install() { :; }; chown() { :; }; choose_name() { :; }; installation() { echo https://hall7.local; };"
+        f" settings={tmp_path} here={SYSTEMD} https=yes https_port=443"
+        f" https_name= network_name=hall7 http_port= mqtt_port= publisher=; {function[0]}; write_settings; echo $https",
+    )
+    assert said.strip() == https
+    if https and "https.conf" not in files:
+        assert (tmp_path / "unfinished").exists()
+        assert "https://hall7.local" in (tmp_path / "edge.toml").read_text()
+
+
 @pytest.mark.parametrize(("file", "made"), [("edge-1.db.gz", ""), ("edge-1.db.gz.pinned", "backup\n")])
 def test_a_new_site_gets_a_backup(tmp_path: Path, file: str, made: str) -> None:
     (tmp_path / "backups").mkdir()
