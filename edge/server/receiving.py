@@ -91,6 +91,13 @@ class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
             return len(data)
         return consumed
 
+    def _check_framing(self) -> None:
+        """Refuse requests that a proxy may read in another way, as a different request or one for another host."""
+        if self.chunked and "CONTENT_LENGTH" in self.headers:
+            raise ParsingError("Send either Content-Length or Transfer-Encoding")
+        if "," in self.headers.get("HOST", ""):  # waitress joins repeated headers
+            raise ParsingError("Send one Host")
+
     def _check_body(self) -> None:
         receiver: Any = self.body_rcv
         if receiver is None:
@@ -111,3 +118,4 @@ class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
             raise ParsingError("Invalid URI") from error
         if self.body_rcv is not None:
             self.body_rcv.buf = Body(self.adj.inbuf_overflow, self._channel.owner_of(self))
+        self._check_framing()

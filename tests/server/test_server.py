@@ -13,9 +13,11 @@ from flask import Flask, Response, request
 from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer
 
+from edge.api import guard
 from edge.pages.guard import MAX_UPLOAD
 from edge.server import server
 from edge.server.channels import Channel
+from tests.application import make_services
 
 ASK = b"GET / HTTP/1.1\r\nHost: box\r\n\r\n"
 PIECE, PIECES = b"#" * 65_536, 100
@@ -153,3 +155,24 @@ def test_a_file_as_large_as_the_pages_take_arrives_whole() -> None:
         client.sendall(b"#" * size)
         answer = b"".join(iter(lambda: client.recv(4096), b""))
     assert answer.endswith(b"\r\n\r\n%d" % size)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Host: box\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG",
+        b"Host: box\r\nHost: other\r\n\r\n",
+        b"Host: box, other\r\n\r\n",
+    ],
+)
+def test_a_request_that_a_proxy_may_read_in_another_way_is_refused(head: bytes) -> None:
+    """The connection ends, so what follows is not taken for a request either."""
+    asked: list[str] = []
+    app = Flask("framing")
+    app.before_request(lambda: asked.append(request.method))
+    guard.install(app, guard.guard_for(make_services()))
+    with serving(app) as listener, socket.create_connection(("127.0.0.1", listener.effective_port), 30) as client:
+        client.sendall(b"POST / HTTP/1.1\r\n" + head + ASK)
+        answer = b"".join(iter(lambda: client.recv(65_536), b""))
+    assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 400 ") == 1
+    assert asked == []
