@@ -16,8 +16,8 @@ _seen: set[int] = set()
 def note(credential: str, organization_id: int) -> None:
     """Remember the organization of a valid credential: an Authorization header, or the token of a session."""
     key = hash(credential)
+    _organizations.pop(key, None)  # another thread may drop the oldest one at any moment
     _organizations[key] = organization_id
-    _organizations.move_to_end(key)
     _seen.add(organization_id)
     if len(_organizations) > MOST:
         _organizations.popitem(last=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -314,3 +315,14 @@ def test_what_waits_for_its_caller_is_cancelled_at_the_end() -> None:
     crew.shutdown(timeout=0)
     assert [task.is_cancelled for task in own] == [False, True, True]
     opened.set()
+
+
+def test_a_credential_that_another_thread_drops_meanwhile_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dropping(OrderedDict[int, int]):
+        def __setitem__(self, key: int, value: int) -> None:
+            super().__setitem__(key, value)
+            super().pop(key)
+
+    monkeypatch.setattr(known_callers, "_organizations", Dropping())
+    known_callers.note("Bearer x", 1)
+    assert known_callers.find("Bearer x") is None
