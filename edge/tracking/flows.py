@@ -78,10 +78,10 @@ def flow(organization_id: int, location_id: int, edges: Sequence[int]) -> list[S
             return _spans(_changes(rows, inside), edges)
 
 
-def _lent(organization_id: int, since: int, newest_since: int = _EVER) -> Lent:
-    """Provide the rows since a time and the one before them, of tracks whose newest row began at or after a time."""
-    sql = "SELECT no FROM track WHERE organization_id = ? AND row_at >= ?"
-    return _lent_tracks((no for (no,) in stream(sql, (organization_id, newest_since))), since)
+def _lent(organization_id: int, since: int) -> Lent:
+    """Provide the rows of all tracks since a time, and the one before them."""
+    sql = "SELECT no FROM track WHERE organization_id = ?"
+    return _lent_tracks((no for (no,) in stream(sql, (organization_id,))), since)
 
 
 def _lent_of(organization_id: int, asset_ids: Sequence[int], since: int, until: int = _FOREVER) -> Lent:
@@ -178,7 +178,7 @@ class Passage(NamedTuple):
 # History is stored by asset, so this reads only the assets seen since then.
 _PASSAGES = f"""
 WITH since AS (
-    SELECT t.asset_id, h.position_no, h.observed_at, h.seq, s.location_id,
+    SELECT t.asset_id, h.observed_at, h.seq, s.location_id,
            lag(s.location_id) OVER (PARTITION BY t.asset_id ORDER BY h.observed_at, h.seq) AS previous
     FROM {{0}}
     CROSS JOIN history h ON h.position_no = t.no AND h.observed_at >= :since
@@ -188,9 +188,12 @@ WITH since AS (
 step AS (
     SELECT asset_id, observed_at, seq, location_id,
            ifnull(previous, (
-               SELECT source.location_id FROM history JOIN source ON source.no = history.source_no
-               WHERE history.position_no = since.position_no AND history.observed_at < :since
-               ORDER BY history.observed_at DESC, history.seq DESC LIMIT 1
+               SELECT source.location_id FROM track CROSS JOIN history ON history.position_no = track.no
+                   AND (history.observed_at, history.seq) = (
+                       SELECT observed_at, seq FROM history WHERE position_no = track.no AND observed_at < :since
+                       ORDER BY observed_at DESC, seq DESC LIMIT 1)
+               CROSS JOIN source ON source.no = history.source_no
+               WHERE track.asset_id = since.asset_id ORDER BY history.observed_at DESC, history.seq DESC LIMIT 1
            )) AS origin
     FROM since
 )
@@ -227,17 +230,24 @@ class Moves(NamedTuple):
     by_way: Counter[tuple[int | None, int]]
 
 
-# Only tracks with a row since then, and of each the stay in progress before it, to know where it came from. Python
-# compares neighbors, because a window function of SQLite would sort the rows again.
+# Tracks of assets with a row since then. On a hub an asset may have other tracks, which say where it came from.
+_HAS_MOVED = """
+(t.row_at >= :since OR t.asset_id IN (
+    SELECT o.asset_id FROM track o WHERE o.organization_id = :organization_id AND o.is_newest = 0
+    AND EXISTS (SELECT 1 FROM track m WHERE m.asset_id = o.asset_id AND m.row_at >= :since)))
+"""
+# Of each track also the stay in progress before that time. Python compares neighbors, because a window function of
+# SQLite would sort the rows again.
 _MOVED = f"""
 SELECT t.asset_id, t.no, h.observed_at, h.seq, h.source_no
 FROM track t INDEXED BY track_asset
 CROSS JOIN history h ON h.position_no = t.no AND h.observed_at >= ifnull((
     SELECT observed_at FROM history WHERE position_no = t.no AND observed_at < :since
     ORDER BY observed_at DESC LIMIT 1), :since)
-WHERE t.organization_id = :organization_id AND t.row_at >= :since AND t.is_retired = 0 AND {is_shown("t")}
+WHERE t.organization_id = :organization_id AND {_HAS_MOVED} AND t.is_retired = 0 AND {is_shown("t")}
 ORDER BY t.asset_id
 """
+_MOVED_TRACKS = f"SELECT t.no FROM track t WHERE t.organization_id = :organization_id AND {_HAS_MOVED}"
 
 
 def moves_since(organization_id: int, since: int, hours: int) -> Moves:
@@ -247,8 +257,9 @@ def moves_since(organization_id: int, since: int, hours: int) -> Moves:
         location_of = dict(
             execute("SELECT no, location_id FROM source WHERE organization_id = ?", (organization_id,)).fetchall()
         )
-        with _lent(organization_id, since - 1, newest_since=since):
-            rows = execute(_MOVED, {"organization_id": organization_id, "since": since})
+        values = {"organization_id": organization_id, "since": since}
+        with _lent_tracks((no for (no,) in stream(_MOVED_TRACKS, values)), since - 1):
+            rows = execute(_MOVED, values)
             for _, own in groupby(rows, itemgetter(0)):
                 _count_moves(moves, _in_order(own), location_of, since)
     return moves

@@ -87,10 +87,13 @@ _OF_SOME = _THEN.format("json_each(:of_assets) k CROSS JOIN ", "ON t.asset_id = 
 # The first row after the last one elsewhere. It may be old, so only the rows of the page are looked up.
 _ARRIVED = """
 (SELECT own.observed_at FROM history own WHERE own.position_no = shown.no AND (own.observed_at, own.seq) > (
-     SELECT other.observed_at, other.seq FROM history other JOIN source s ON s.no = other.source_no
-     WHERE other.position_no = shown.no AND other.observed_at <= shown.observed_at
-       AND s.location_id <> shown.location_id
-     ORDER BY other.observed_at DESC, other.seq DESC LIMIT 1)
+     SELECT last.observed_at, last.seq FROM track CROSS JOIN history last ON last.position_no = track.no
+         AND (last.observed_at, last.seq) = (
+             SELECT other.observed_at, other.seq FROM history other JOIN source s ON s.no = other.source_no
+             WHERE other.position_no = track.no AND other.observed_at <= shown.observed_at
+               AND s.location_id <> shown.location_id
+             ORDER BY other.observed_at DESC, other.seq DESC LIMIT 1)
+     WHERE track.asset_id = shown.asset_id ORDER BY last.observed_at DESC, last.seq DESC LIMIT 1)
  ORDER BY own.observed_at, own.seq LIMIT 1)
 """
 _FIRST = "(SELECT min(own.observed_at) FROM history own WHERE own.position_no = shown.no)"
@@ -113,7 +116,15 @@ def _arrivals(stays_as_json: Sequence[str]) -> list[int | None]:
     sources = execute(
         "SELECT location_id, no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,)
     ).fetchall()
-    return history_engine.lent_rows.arrivals(chosen, sources) if chosen else []
+    tracks = execute(_TRACKS_OF, (json_text.text([track for track, _, _ in chosen]),)).fetchall()
+    return history_engine.lent_rows.arrivals(chosen, tracks, sources) if chosen else []
+
+
+# All tracks of the assets of some tracks, with their number in the list.
+_TRACKS_OF = """
+SELECT k.key, every.no FROM json_each(?) k CROSS JOIN track t ON t.no = k.value
+CROSS JOIN track every ON every.asset_id = t.asset_id
+"""
 
 
 def then(organization_id: int, at: int, among: Among | None) -> AbstractContextManager[None]:
@@ -236,7 +247,7 @@ SELECT DISTINCT asset_id FROM (
     ON t.location_id = l.value AND t.is_newest = 1 AND t.row_at BETWEEN :begun_from AND :at
     UNION ALL
     SELECT t.asset_id FROM json_each(:locations) l CROSS JOIN track t
-    ON t.location_id = l.value AND t.is_newest = 0 AND t.row_at BETWEEN :begun_from AND :at
+    ON t.location_id = l.value AND t.is_newest = 0 AND t.row_at <= :at
 ) LIMIT :limit
 """
 _ALL_TIMES = -(2**62)
@@ -261,7 +272,7 @@ def may_have_been_between(location_ids: Sequence[int], since: int, until: int, *
     """Return assets, among them all that were at these locations in a period, for stays in PostgreSQL.
 
     This includes those that left at its first moment. Those with a stay in progress are left out if it began before
-    `begun_from`.
+    `begun_from`, except on older tracks, whose last stay may have ended at another site.
     """
     locations = json_text.text(list(location_ids))
     sources = _column("SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,))
@@ -390,7 +401,7 @@ def stays(organization_id: int, asset_id: int, *, since: int, until: int) -> Sta
     with history_engine.lending(stored):
         selected = execute(_ROWS, {**values, "limit": MOST_ROWS + 1}).fetchall()
     merged: list[Stay] = []
-    for location_id, key, name, is_live, observed_at, seen_until in reversed(selected[:MOST_ROWS]):
+    for location_id, key, name, is_live, observed_at, seen_until in reversed(_in_period(selected[:MOST_ROWS], since)):
         seen_until = min(seen_until, until)
         if merged and merged[-1].location_id == location_id:
             last = merged[-1]
@@ -401,3 +412,9 @@ def stays(organization_id: int, asset_id: int, *, since: int, until: int) -> Sta
             merged[-1] = merged[-1]._replace(until=observed_at)
         merged.append(Stay(observed_at, until, location_id, key, name, bool(is_live), seen_until, 1))
     return Stays(merged, len(selected) > MOST_ROWS)
+
+
+def _in_period(rows: Sequence[tuple[Any, ...]], since: int) -> Sequence[tuple[Any, ...]]:
+    """Leave out stays that ended before a period. `rows`, newest first, have the last one of each track before it."""
+    begun = next((row[4] for row in rows if row[4] <= since), since)
+    return [row for row in rows if row[4] >= begun]

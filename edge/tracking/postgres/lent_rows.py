@@ -351,21 +351,33 @@ SELECT (SELECT own.observed_at FROM stay own WHERE own.track = k.track AND (own.
 FROM unnest(%(tracks)s::bigint[], %(times)s::bigint[], %(locations)s::bigint[])
     WITH ORDINALITY AS k(track, at, location, number)
 LEFT JOIN LATERAL (
-    SELECT other.observed_at, other.seq FROM stay other
-    WHERE other.track = k.track AND other.observed_at <= k.at
-      AND NOT EXISTS (SELECT 1 FROM place p WHERE p.location = k.location AND p.source = other.source)
-    ORDER BY other.observed_at DESC, other.seq DESC LIMIT 1
+    SELECT last.observed_at, last.seq
+    FROM unnest(%(numbers)s::bigint[], %(every)s::bigint[]) AS own(number, track)
+    CROSS JOIN LATERAL (
+        SELECT other.observed_at, other.seq FROM stay other
+        WHERE other.track = own.track AND other.observed_at <= k.at
+          AND NOT EXISTS (SELECT 1 FROM place p WHERE p.location = k.location AND p.source = other.source)
+        ORDER BY other.observed_at DESC, other.seq DESC LIMIT 1
+    ) last
+    WHERE own.number = k.number - 1 ORDER BY last.observed_at DESC, last.seq DESC LIMIT 1
 ) elsewhere ON true
 ORDER BY k.number
 """
 
 
-def arrivals(stays: Sequence[tuple[int, int, int]], sources: Sequence[tuple[int, int]]) -> list[int | None]:
-    """Return when the assets of these stays (track, begin, location) arrived. `sources`: (location, source)."""
+def arrivals(
+    stays: Sequence[tuple[int, int, int]], tracks: Sequence[tuple[int, int]], sources: Sequence[tuple[int, int]]
+) -> list[int | None]:
+    """Return when the assets of these stays (track, begin, location) arrived.
+
+    `tracks`: (index of the stay, each track of its asset). `sources`: (location, source).
+    """
     values = {
         "tracks": [track for track, _, _ in stays],
         "times": [at for _, at, _ in stays],
         "locations": [location for _, _, location in stays],
+        "numbers": [number for number, _ in tracks],
+        "every": [track for _, track in tracks],
         "places": [location for location, _ in sources],
         "sources": [source for _, source in sources],
         "earliest": EARLIEST,
