@@ -92,7 +92,7 @@ def of_wall(micros: int, zone: str) -> int:
 
 def midnight(zone: tzinfo) -> int:
     """Return the start of the current day in the zone."""
-    return to_micros(datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0))
+    return to_micros(datetime.now(zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0))
 
 
 def span(micros: int) -> str:

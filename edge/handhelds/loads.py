@@ -76,6 +76,13 @@ def undo_unload(organization_id: int, asset_id: int, unloaded_at: int, load: End
         _follow_carrier(organization_id, asset_id, load.carrier_id, unloaded_at, ends_at)
 
 
+def resume(organization_id: int, asset_id: int, seen_at: int) -> None:
+    """Put an asset back on its carrier if it left only because of a sighting elsewhere at `seen_at`, now undone."""
+    row = execute(_LEFT_AT, {"asset": asset_id, "at": seen_at}).fetchone()
+    if row and stays.seen_alone_after(asset_id, *row) is None:
+        undo_unload(organization_id, asset_id, seen_at, EndedLoad(row[0], None))
+
+
 def _follow_carrier(organization_id: int, asset_id: int, carrier_id: int, since: int, until: int | None) -> None:
     """Record the locations of the carrier for the asset and everything loaded on it."""
     for location_id, observed_at in stays.visits(carrier_id, since, until)[-carriers.MOST_VISITS :]:
@@ -91,6 +98,10 @@ def _follow_carrier(organization_id: int, asset_id: int, carrier_id: int, since:
 _LOADED_AT = """
 SELECT carrier_id, unloaded_at FROM carrier_load
 WHERE asset_id = :asset AND loaded_at <= :at AND ifnull(unloaded_at, :at + 1) > :at
+"""
+_LEFT_AT = """
+SELECT carrier_id, loaded_at FROM carrier_load WHERE asset_id = :asset AND unloaded_at = :at
+AND NOT EXISTS (SELECT 1 FROM carrier_load later WHERE later.asset_id = :asset AND later.loaded_at = :at)
 """
 _NEXT_CHANGE = """
 SELECT

@@ -214,6 +214,8 @@ def _undo_load(row: StoredScan, asset_id: int, gap: int) -> None:
     elif row.carrier_act == "unload" and row.carrier_id is not None:
         ended_load = loads.EndedLoad(row.carrier_id, row.load_ended_at)
         loads.undo_unload(row.organization_id, asset_id, row.observed_at, ended_load)
+    elif row.carrier_act is None:
+        loads.resume(row.organization_id, asset_id, row.observed_at)
 
 
 def _record(sender: Actor, scan: Submitted, asset: RecordRef, received_at: int) -> Answer:

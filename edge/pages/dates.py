@@ -39,7 +39,7 @@ class Days(NamedTuple):
     def edges(self) -> list[int]:
         """Return the limits of hours for short ranges, otherwise of days. Excludes the future."""
         is_short = self.number <= BY_HOUR
-        edges = list(range(self.since, self.until + 1, clock.HOUR)) if is_short else self.midnights()
+        edges = [*range(self.since, self.until, clock.HOUR), self.until] if is_short else self.midnights()
         now = clock.now()
         return [edge for edge in edges if edge < now] + ([now] if edges[-1] >= now else [])
 

@@ -271,6 +271,24 @@ def test_undoing_an_unload_restores_the_load_and_follows_the_carrier(cast: Cast)
     assert yard.on(yard.pallet) == ["Box", "Crate"]
 
 
+def test_undoing_a_scan_elsewhere_puts_the_asset_back_on_its_carrier(cast: Cast) -> None:
+    yard = Yard(cast)
+    scan_id = yard.scan(yard.box, yard.gate, 40)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert (yard.at(yard.box), yard.on(yard.pallet)) == (yard.gate, ["Crate"])
+    yard.undo(scan_id)
+    assert (yard.at(yard.box), yard.on(yard.pallet)) == (yard.rack, ["Box", "Crate"])
+
+
+def test_undoing_one_of_two_scans_elsewhere_leaves_the_asset_off_its_carrier(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.scan(yard.box, yard.gate, 30)
+    scan_id = yard.scan(yard.box, yard.gate, 40)
+    yard.scan(yard.pallet, yard.rack, 60)
+    yard.undo(scan_id)
+    assert (yard.at(yard.box), yard.on(yard.pallet)) == (yard.gate, ["Crate"])
+
+
 def test_undoing_a_load_keeps_the_moves_with_the_previous_carrier(cast: Cast) -> None:
     yard = Yard(cast)
     trolley = assets.create(shell(cast.acme), name="Trolley")
