@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from edge.clock import SECOND
 from edge.database.connection import execute
-from edge.tracking.recent_reads import KEPT_FOR, READ, UNKNOWN, insert_batch, pack_read, strength_in
+from edge.tracking.recent_reads import KEPT_FOR, READ, UNKNOWN, insert_batch, pack_read, reads_of, strength_in
 from edge.tracking.stays import Scan
 
 FIRST_REACH = 10 * SECOND  # before a late read; most stays have a read in that time
@@ -96,6 +96,18 @@ class CountedReads:
         for of_asset in reads_by_asset.values():
             of_asset.sort(key=_moment)
         self._reads = reads_by_asset
+
+
+def first_after(asset_id: int, location_id: int, after: int, until: int) -> CountedRead | None:
+    """Return the first known read of an asset at a location in a period, its begin excluded."""
+    locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
+    first: CountedRead | None = None
+    for (reads,) in execute("SELECT reads FROM recent_read WHERE until > ? AND NOT is_evidence", (after,)):
+        for _, at, source_no, rssi, _, quality, _, delay in reads_of({asset_id}, reads):
+            is_there = after < at <= until and locations[source_no] == location_id
+            if is_there and (first is None or at < first.observed_at):
+                first = CountedRead(at, location_id, source_no, delay, quality, strength_in(rssi))
+    return first
 
 
 def _moment(read: CountedRead) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from edge.clock import SECOND
 from edge.database.connection import execute, execute_many, writing
-from edge.tracking.counted_reads import CountedRead, CountedReads
+from edge.tracking.counted_reads import CountedRead, CountedReads, first_after
 from edge.tracking.decision_rule import Rule
 from edge.tracking.retrace import Step
 from edge.tracking.signal_strength import NO_RSSI, Detection
@@ -279,7 +279,7 @@ def take_back(asset_id: int, observed_at: int, seq: int, gap: int, *, keep_end: 
         is_newest = (position.row_at, position.row_seq) == (row.observed_at, row.seq)
         _delete(position, row)
         if keep_end and row.ended_at > row.observed_at:
-            _keep_confirmed(position, previous, row)
+            _keep_confirmed(position, asset_id, previous, row)
         elif previous and is_newest:
             position.last_seen_at = previous.ended_at
         elif previous:
@@ -291,15 +291,22 @@ def take_back(asset_id: int, observed_at: int, seq: int, gap: int, *, keep_end: 
             execute("DELETE FROM track WHERE no = ?", (position.no,))
 
 
-def _keep_confirmed(position: Position, previous: StayRow | None, row: StayRow) -> None:
+def _keep_confirmed(position: Position, asset_id: int, previous: StayRow | None, row: StayRow) -> None:
     """Keep later reads at the location of an undone scan.
 
-    A stay that ends where another row begins was split there, so its end is not a read.
+    If the reads are no longer known, their stay begins with its end. A stay that ends where another row begins was
+    split there, so its end is not a read.
     """
+    again = first_after(asset_id, row.location_id, row.observed_at, row.ended_at)
+    begin = again.observed_at if again else row.ended_at
     if previous and previous.location_id == row.location_id:
         _set_end(position, previous, row.ended_at)
-    elif _row_of(position, row.ended_at, 0) is None:
-        values = (position.no, row.ended_at, 0, 0, row.source_no, row.delay, row.quality, row.rssi, 0)
+    elif _row_of(position, begin, 0) is None:
+        known = (row.source_no, row.delay, row.quality, row.rssi)
+        if again:
+            rssi = None if again.rssi is None else round(again.rssi * 10)
+            known = (again.source_no, again.delay, again.quality, rssi)
+        values = (position.no, begin, 0, row.ended_at - begin, *known, Rule.EVERY_READ)
         execute(INSERT_ROW, values)
         position.history_rows += 1
 

@@ -287,7 +287,7 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
     recents: dict[int, Recent] = {}
     stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence ORDER BY no", (until,))
     for (reads,) in chain(stored, [(b"".join(unwritten),)]):
-        for asset_id, at, source_no, rssi, weight, quality, complete_from, delay in _reads_of(asset_ids, reads):
+        for asset_id, at, source_no, rssi, weight, quality, complete_from, delay in reads_of(asset_ids, reads):
             recent = recents.get(asset_id)
             if recent is None:
                 if complete_from == UNKNOWN:
@@ -300,7 +300,7 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
     return recents
 
 
-def _reads_of(asset_ids: Collection[int] | None, reads: bytes) -> Iterator[tuple[Any, ...]]:
+def reads_of(asset_ids: Collection[int] | None, reads: bytes) -> Iterator[tuple[Any, ...]]:
     """Yield the unpacked reads of these assets (None: of all). A few assets are searched for by their bytes."""
     if asset_ids is None or len(asset_ids) > FEW:
         yield from (read for read in READ.iter_unpack(reads) if asset_ids is None or read[0] in asset_ids)
@@ -337,7 +337,7 @@ def load_signs() -> Signs:
 def was_read(asset_id: int, since: int) -> bool:
     """Return True if a batch of evidence that reaches `since`, or later, has a read of the asset."""
     stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence", (since,))
-    return any(True for (reads,) in stored for _ in _reads_of({asset_id}, reads))
+    return any(True for (reads,) in stored for _ in reads_of({asset_id}, reads))
 
 
 def newest_first(since: int) -> Iterator[tuple[int, int, int, float | None]]:

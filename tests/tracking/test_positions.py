@@ -239,6 +239,20 @@ def test_a_stay_confirmed_by_a_reader_survives_the_scan_that_began_it(site: Site
     assert position_of(site, asset) == Where(1, 20, 20, 2)
 
 
+def test_a_stay_begins_with_the_first_read_after_an_undone_scan(site: Site) -> None:
+    asset = site.new_asset()
+    scan = site.scan(asset, 10, 1, by_person=True)
+    seq = record_by_person(scan)
+    for second in (20, 90, 150):
+        record([site.scan(asset, second, 1)], GAP)
+    record([site.scan(asset, 200, 0)], GAP)
+    take_back(asset, scan.observed_at, seq, GAP)
+    assert history_of(site, asset) == [Row(20, 1, 130), Row(200, 0, 0)]
+    readers_of = "SELECT DISTINCT reader_id, rssi FROM history JOIN source ON no = source_no WHERE position_no = ?"
+    (number,) = execute("SELECT no FROM track WHERE asset_id = ?", (asset,)).fetchone()
+    assert execute(readers_of, (number,)).fetchall() == [(site.reader_id, -585)]
+
+
 def test_undoing_a_late_scan_joins_the_split_stay(site: Site) -> None:
     asset = site.new_asset()
     record([site.scan(asset, second, 0) for second in (0, 100, 200)], GAP)
