@@ -185,7 +185,7 @@ WITH since AS (
     CROSS JOIN source s ON s.no = h.source_no
     WHERE t.organization_id = :organization_id AND t.last_seen_at >= :since AND {is_shown("t")}
 ),
-step AS (
+step AS MATERIALIZED (
     SELECT asset_id, observed_at, seq, location_id,
            ifnull(previous, (
                SELECT source.location_id FROM track CROSS JOIN history ON history.position_no = track.no

@@ -115,7 +115,7 @@ NOT_AUDITED = {
         "held_back.HeldBack", "held_back.store", "held_messages.discard", "held_messages.keep",
         "mapped_fields.record", "reader_messages.Keeper",
         "ignored_messages.record", "ledger.add", "loads.undo_load", "loads.undo_unload", "loads.unload",
-        "ledger.note_dropped",
+        "ledger.note_dropped", "loads.resume",
         "ledger.subtract", "kept_messages.Window", "kept_messages.close_requests", "status.record_antennas",
         "status.record_offsets", "status.record_readers",
         "stored_receipts.keep", "recent_reads.RecentReads", "recent_reads.insert_batch", "positions.reconsider",
