@@ -279,7 +279,7 @@ def take_back(asset_id: int, observed_at: int, seq: int, gap: int, *, keep_end: 
         is_newest = (position.row_at, position.row_seq) == (row.observed_at, row.seq)
         _delete(position, row)
         if keep_end and row.ended_at > row.observed_at:
-            _keep_confirmed(position, asset_id, previous, row)
+            _keep_confirmed(position, asset_id, previous, row, gap)
         elif previous and is_newest:
             position.last_seen_at = previous.ended_at
         elif previous:
@@ -291,7 +291,7 @@ def take_back(asset_id: int, observed_at: int, seq: int, gap: int, *, keep_end: 
             execute("DELETE FROM track WHERE no = ?", (position.no,))
 
 
-def _keep_confirmed(position: Position, asset_id: int, previous: StayRow | None, row: StayRow) -> None:
+def _keep_confirmed(position: Position, asset_id: int, previous: StayRow | None, row: StayRow, gap: int) -> None:
     """Keep later reads at the location of an undone scan.
 
     If the reads are no longer known, their stay begins with its end. A stay that ends where another row begins was
@@ -299,7 +299,8 @@ def _keep_confirmed(position: Position, asset_id: int, previous: StayRow | None,
     """
     again = first_after(asset_id, row.location_id, row.observed_at, row.ended_at)
     begin = again.observed_at if again else row.ended_at
-    if previous and previous.location_id == row.location_id:
+    seen_until = previous.ended_at if previous and previous.location_id == row.location_id else None
+    if previous and seen_until is not None and (again.observed_at if again else row.observed_at) - seen_until <= gap:
         _set_end(position, previous, row.ended_at)
     elif _row_of(position, begin, 0) is None:
         known = (row.source_no, row.delay, row.quality, row.rssi)

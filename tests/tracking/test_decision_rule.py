@@ -398,6 +398,16 @@ def test_undoing_a_persons_scan_leaves_the_readers_history(
     assert (site.history(asset), site.position(asset)) == before
 
 
+def test_a_read_after_the_gap_gets_its_own_row_once_the_scan_between_is_undone(site: Site) -> None:
+    asset = tell(site, [Read(310, A, None, None), Read(3550, A)])
+    scan = site.scan(asset, Read(3510, A, None, None))
+    seq = record_by_person(scan)
+    assert len(site.history(asset)) == 2
+    take_back(asset, scan.observed_at, seq, GAP)
+    reconsider(asset, scan.observed_at, is_undone=True)
+    assert site.history(asset) == [Row(310, A, 0, Rule.PERSON), Row(3550, A, 0, Rule.AGAIN)]
+
+
 @examples
 @given(observed(people=False), st.integers(0, 300), places, cuts, cuts)
 def test_undoing_the_first_scan_of_an_asset_leaves_the_reads_it_held_back(
