@@ -14,7 +14,8 @@ COLOR = ("color-contrast", "link-in-text-block")  # axe's rules that depend on t
 
 def faults(page: Page, rules: Sequence[str] = ()) -> list[str]:
     """Return the serious and critical ones, by all default rules or only the given ones."""
-    page.evaluate(AXE)
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(AXE)
     found = page.evaluate(
         "(rules) => axe.run(document, { resultTypes: ['violations'],"
         "...(rules.length && { runOnly: { type: 'rule', values: rules } }) })"

@@ -240,7 +240,7 @@ def test_a_webhook_and_the_query_have_the_same_events(yard: Yard, steps: Steps) 
 
 @pytest.mark.long
 @pytest.mark.slow
-@settings(SETTINGS, max_examples=150)
+@settings(SETTINGS, max_examples=75)
 @given(st.lists(STEP, min_size=6, max_size=45))
 def test_they_have_the_same_events_after_long_histories(yard: Yard, steps: Steps) -> None:
     check(yard, steps)

@@ -140,12 +140,12 @@ def test_readers_start_again_after_the_files_of_the_hub_were_copied_back(site: S
 def test_the_feed_answers_503_while_postgresql_is_away_and_skips_nothing(
     site: SiteBox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "WAIT_SECONDS", 1.0)
     mirror, url = follower(site.hub), site.hub.history
     site.scan(site.pallet, 1, EPOCH + 9 * HOUR)
     site.settle()
     site.hub.history = f"postgresql://edge@127.0.0.1:{free_port()}/nobody"
-    with site.hub.in_use():
+    with monkeypatch.context() as soon, site.hub.in_use():
+        soon.setattr(pool, "WAIT_SECONDS", 1.0)
         for cursor in (mirror.cursor, begun(mirror)):
             answer = mirror.box.get(cursor)
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")

@@ -221,7 +221,7 @@ def test_both_ends_settle(monkeypatch: pytest.MonkeyPatch, steps: list[Step]) ->
 
 @pytest.mark.long
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_both_ends_settle_many_times(monkeypatch: pytest.MonkeyPatch, steps: list[Step]) -> None:
     run(steps, monkeypatch)

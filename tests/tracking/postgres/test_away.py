@@ -46,6 +46,7 @@ from tests.tracking.postgres.server import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
+NOBODY = "/nobody"
 UNAVAILABLE = "The history is unavailable now. Current locations are up to date."
 
 
@@ -59,7 +60,14 @@ class Visitor(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "WAIT_SECONDS", 1.0)
+    use = pool.use
+
+    def use_patiently(url: str, *arguments: str) -> None:
+        """A machine may be busy, but a server that is away never answers."""
+        monkeypatch.setattr(pool, "WAIT_SECONDS", 1.0 if url.endswith(NOBODY) else 20.0)
+        use(url, *arguments)
+
+    monkeypatch.setattr(pool, "use", use_patiently)
     monkeypatch.setattr(home, "_kept", KeptValues(0, 1))
     monkeypatch.setattr(screen, "_kept", KeptValues(0, 1))
 
@@ -80,7 +88,7 @@ def visiting(hub: Hub) -> Iterator[Visitor]:
 
 
 def away() -> str:
-    return f"postgresql://edge@127.0.0.1:{free_port()}/nobody"
+    return f"postgresql://edge@127.0.0.1:{free_port()}{NOBODY}"
 
 
 @pytest.fixture
