@@ -27,7 +27,7 @@ class StandbyThread:
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare without a thread. `work` does one round and returns the seconds until the next one."""
-        self._name, self._is_needed, self._work, self._on_end = name, is_needed, work, on_end
+        self._name, self._is_needed, self._do_round, self._on_end = name, is_needed, work, on_end
         self._stopping = threading.Event()
         self._fault = ""
         self._thread: threading.Thread | None = None
@@ -64,7 +64,7 @@ class StandbyThread:
             try:
                 if not self._is_needed():
                     break
-                wait = self._work()
+                wait = self._do_round()
                 self._fault = ""
             except EdgeError as error:
                 if str(error) != self._fault:

@@ -260,7 +260,7 @@ def may_have_been_at(location_ids: Sequence[int], at: int, limit: int) -> list[i
     if not history_engine.is_remote():
         cells = json_text.text([cell for cell, _ in _cells(at)])
         return _column(_MAY_HAVE_BEEN_AT.format(_ENDED_AT), {**values, "cells": cells})
-    sources = _column("SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,))
+    sources = _sources_at(locations)
 
     def ended(most: int) -> list[int]:
         return history_engine.lent_rows.tracks_at(sources, at, at + 1, most)
@@ -275,10 +275,15 @@ def may_have_been_between(location_ids: Sequence[int], since: int, until: int, *
     `begun_from`, except on older tracks, whose last stay may have ended at another site.
     """
     locations = json_text.text(list(location_ids))
-    sources = _column("SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,))
+    sources = _sources_at(locations)
     tracks = json_text.text(history_engine.lent_rows.tracks_at(sources, since - 1, until))
     values = {"locations": locations, "tracks": tracks, "at": until, "begun_from": begun_from, "limit": -1}
     return _column(_MAY_HAVE_BEEN_AT.format(_OF_TRACKS), values)
+
+
+def _sources_at(locations: str) -> list[int]:
+    """Return the sources at locations, which are given as JSON."""
+    return _column("SELECT no FROM source WHERE location_id IN (SELECT value FROM json_each(?))", (locations,))
 
 
 def _assets_with(ended: Callable[[int], list[int]], sql: str, values: dict[str, Any]) -> list[int]:

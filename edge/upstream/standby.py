@@ -14,32 +14,19 @@ if TYPE_CHECKING:
     from edge.upstream.worker import UpstreamWorker
 
 
-class UpstreamStandby:
+class UpstreamStandby(StandbyThread):
     """Starts the worker of upstreams when there is one."""
 
     def __init__(self, authority_file: Path | None, has_reads_waiting: Callable[[], bool]) -> None:
+        super().__init__("upstream", change_feed.has_upstream, self._work, self._close)
         self._authority_file = authority_file
         self._has_reads_waiting = has_reads_waiting
         self._worker: UpstreamWorker | None = None
-        self._thread = StandbyThread("upstream", change_feed.has_upstream, self._work, self._close)
-
-    def start_if_needed(self) -> None:
-        self._thread.start_if_needed()
-
-    def is_running(self) -> bool:
-        return self._thread.is_running()
-
-    def stop(self) -> None:
-        self._thread.stop()
-
-    def trouble(self) -> str:
-        """Return the current fault of the thread, or an empty text."""
-        return self._thread.trouble()
 
     def _work(self) -> float:
         if self._worker is None:
             self._worker = import_module("edge.upstream.worker").UpstreamWorker(
-                self._authority_file, self._has_reads_waiting, lambda: self._thread.is_stopping
+                self._authority_file, self._has_reads_waiting, lambda: self.is_stopping
             )
         return self._worker.work()
 

@@ -8,29 +8,17 @@ Usage: python -m tests.soak.postgres_failover [--failovers 10] [--sites 3] [--se
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
-import statistics
-import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
+from tests.soak import failovers
+from tests.soak.failovers import Failover, Watch
 from tests.soak.postgres_machines import MARKER, history_url, set_up
-from tests.soak.postgres_sites import acknowledged, check_nothing_lost, let_write, syncing, wait_until_stored
+from tests.soak.postgres_sites import check_nothing_lost, let_write
 from tests.sync import tls
 from tests.sync.world import SiteBox
-
-
-class Failover(NamedTuple):
-    """Seconds from the kill until the standby was promoted, there was another standby, and sites continued."""
-
-    promoted: float
-    standby: float
-    first: float
-    last: float
-    acknowledged: int  # changes of all sites when the primary was killed
 
 
 class Cluster:
@@ -56,49 +44,20 @@ class Cluster:
             machine.kill()
 
 
-def run(folder: Path, failovers: int, number_of_sites: int, seed: int) -> list[Failover]:
-    chance, cluster = random.Random(seed), Cluster(folder / "cluster")
-    results = []
-    try:
-        with syncing(folder, cluster.url, number_of_sites, seed) as boxes:
-            for number in range(failovers):
-                results.append(fail_over_once(cluster, boxes, chance))
-                print(f"failover {number + 1}: {results[-1]}", flush=True)
-    finally:
-        cluster.stop()
-    return results
-
-
-def fail_over_once(cluster: Cluster, boxes: list[SiteBox], chance: random.Random) -> Failover:
+def fail_over_once(cluster: Cluster, boxes: Sequence[SiteBox], chance: random.Random) -> Failover:
     """Kill the primary while batches are being written.
 
     Raises AssertionError if the standby lacks an acknowledged one.
     """
     let_write(boxes, chance)
-    began = time.monotonic()
+    watch = Watch()
     cluster.fail_over()
-    told = {box.site_no: acknowledged(box) for box in boxes}
-    promoted = time.monotonic() - began
-    check_nothing_lost(told, cluster.primary.cursors())
+    watch.note_told(boxes)
+    promoted = watch.seconds()
+    check_nothing_lost(watch.told, cluster.primary.cursors())
     cluster.rebuild()
-    standby = time.monotonic() - began
-    times = wait_until_stored(boxes, told, began)
-    return Failover(round(promoted, 2), round(standby, 2), round(times[0], 2), round(times[-1], 2), sum(told.values()))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--failovers", type=int, default=10)
-    parser.add_argument("--sites", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)  # the account of PostgreSQL goes through it
-        results = run(Path(folder), options.failovers, options.sites, options.seed)
-    for name in ("promoted", "standby", "first", "last"):
-        values = [getattr(result, name) for result in results]
-        print(f"{name}: median {statistics.median(values):.1f} s, at most {max(values):.1f} s")
+    return watch.end(boxes, promoted, watch.seconds())
 
 
 if __name__ == "__main__":
-    main()
+    failovers.main(__doc__, 10, Cluster, fail_over_once)

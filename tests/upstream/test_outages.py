@@ -366,7 +366,7 @@ def test_the_thread_runs_while_there_is_an_upstream(sender: Sender, monkeypatch:
     assert is_settled.wait(30)
     sender.assert_equal()
     upstreams.remove(sender.actor)
-    standby._thread.join(30)
+    standby.join(30)
     assert not standby.is_running(), "it ends by itself"
     standby.start_if_needed()
     assert not standby.is_running()

@@ -34,7 +34,7 @@ LOOK_SECONDS = 0.5
 MOST_SINGLE = 10  # beyond it, messages that wait are sent in one piece, for example after an outage
 
 
-class ChannelsWorker:
+class ChannelsWorker(StandbyThread):
     def __init__(
         self,
         zone: Callable[[], tzinfo],
@@ -46,6 +46,7 @@ class ChannelsWorker:
         `authority_file` has certificates to trust in addition to the system's. `enqueue_due` queues lists that are
         due.
         """
+        super().__init__("channels", channels.has_channels, self._work)
         self._enqueue_due = enqueue_due
         self._lists_held_until = 0.0
         self._zone = zone
@@ -53,21 +54,6 @@ class ChannelsWorker:
         self._tls: ssl.SSLContext | None = None  # takes 30 ms and 1 MB, so only with channels
         self._held_until: dict[int, float] = {}  # after an unexpected error
         self._served: dict[int, int] = {}  # the last channel, by organization
-        self._thread = StandbyThread("channels", channels.has_channels, self._work)
-
-    def start_if_needed(self) -> None:
-        """Start the thread if there are channels and none is running."""
-        self._thread.start_if_needed()
-
-    def is_running(self) -> bool:
-        return self._thread.is_running()
-
-    def stop(self) -> None:
-        self._thread.stop()
-
-    def trouble(self) -> str:
-        """Return the current fault of the thread, or an empty text."""
-        return self._thread.trouble()
 
     def _work(self) -> float:
         return 0.0 if self.work_once() else LOOK_SECONDS
@@ -78,7 +64,7 @@ class ChannelsWorker:
         self._enqueue_lists()
         for own in self._in_turn(channels.at_work()):
             for row in own:
-                if self._thread.is_stopping:
+                if self.is_stopping:
                     return False
                 if time.monotonic() < self._held_until.get(row.no, 0):
                     continue
