@@ -54,7 +54,7 @@ def open_site(setup: Setup) -> None:
     open_file(setup)
     listeners.connect()
     migrate.check_schema(setup.config.data_dir)
-    history_engine.use(setup.config.hub_history, history_choice.hub_id())
+    history_engine.use(setup.config.hub_history, history_choice.this_hub())
 
 
 def open_file(setup: Setup) -> None:

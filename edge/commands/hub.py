@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import click
 
+from edge.audit.audit import Subject, acting
 from edge.commands.context import Setup, open_file, shell
 from edge.database import migrate
 from edge.errors import HistoryUnavailable, SetupError
@@ -31,29 +33,54 @@ def move_history(setup: Setup, url: str | None, *, back: bool) -> None:
     """
     if (url is None) == (not back):
         raise click.UsageError("Give either --to URL or --back")
-    open_file(setup)
-    migrate.check_schema(setup.config.data_dir)
-    history_engine.use(url or setup.config.hub_history, history_choice.hub_id())
-    if not history_engine.is_remote():
-        raise SetupError("hub.history is empty, so the history is here already")
-    with ExitStack() as stack:
+    with _opened(setup, url or setup.config.hub_history), ExitStack() as stack:
         is_stopped = True
         try:
             stack.enter_context(hold(setup.config.data_dir))
         except SetupError:
             is_stopped = False
-        try:
-            if back:
-                _bring_back(is_stopped=is_stopped)
-            else:
-                _move_there(is_stopped=is_stopped)
-        except HistoryUnavailable as error:
-            reason = history_engine.why_away() or error
-            raise SetupError(
-                f"PostgreSQL does not answer: {reason}. Correct this, and run the command again"
-            ) from error
-        finally:
-            history_engine.close()
+        if back:
+            _bring_back(is_stopped=is_stopped)
+        else:
+            _move_there(is_stopped=is_stopped)
+
+
+@hub.command("take-over")
+@click.confirmation_option(
+    prompt="Only one machine may write. Is the other one off, or is it to be refused from now on?"
+)
+@click.pass_obj
+def take_over(setup: Setup) -> None:
+    """Let this machine write to PostgreSQL instead of another one with the same hub, for example after a restore.
+
+    Also while the service runs. The other machine is refused at once. Sites send what is missing with the next
+    comparison, and readers of the open feed start again with a copy.
+    """
+    with _opened(setup, setup.config.hub_history):
+        if history_choice.this_hub() is None:
+            raise SetupError("This box is no hub")
+        history_engine.moving.take_over()
+        with acting(shell()) as act:
+            remote_batches.distrust_all()
+            act.note("history.taken_over", Subject("setting", "hub.history", "hub.history"), {})
+    click.echo("This machine writes to PostgreSQL now. Another one with the same hub is refused.")
+
+
+@contextmanager
+def _opened(setup: Setup, url: str) -> Iterator[None]:
+    """Open the database, and the history in PostgreSQL. Raises SetupError if that cannot be used."""
+    open_file(setup)
+    migrate.check_schema(setup.config.data_dir)
+    history_engine.use(url, history_choice.this_hub())
+    if not history_engine.is_remote():
+        raise SetupError("hub.history is empty, so the history is here already")
+    try:
+        yield
+    except HistoryUnavailable as error:
+        reason = history_engine.why_away() or error
+        raise SetupError(f"PostgreSQL does not answer: {reason}. Correct this, and run the command again") from error
+    finally:
+        history_engine.close()
 
 
 def _move_there(*, is_stopped: bool) -> None:

@@ -25,6 +25,7 @@ from edge.rules.outputs.worker import OutputsWorker
 from edge.sync.store.state import site_trouble
 from edge.sync.worker import SyncWorker
 from edge.texts import N_, fill
+from edge.tracking import history_engine
 from edge.upstream import standby
 from edge.upstream.standby import UpstreamStandby
 
@@ -133,6 +134,14 @@ def check_sync(worker: SyncWorker) -> Check:
         return Check("sync", False, N_("the thread has stopped; restart the service"))
     trouble = site_trouble()
     return Check("sync", not trouble, trouble or N_("up to date, or no hub"))
+
+
+def check_history() -> Check:
+    """Fail if PostgreSQL could not be reached or used last, for a hub with its history there."""
+    reason = history_engine.why_away()
+    if reason and len(organizations.list_organizations()) > 1:
+        reason = N_("PostgreSQL cannot be used; run sudo edge doctor")  # the reason may name its machine
+    return Check("history", not reason, reason or N_("PostgreSQL can be used"))
 
 
 def check_events(worker: EventsWorker, streams: Streams) -> Check:

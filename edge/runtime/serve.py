@@ -121,6 +121,8 @@ def running(config: Config) -> Iterator[str]:
         use_signing_key(config.signing_key_file)
         health = Health()
         health.register(readiness.check_database)
+        if history_engine.is_remote():
+            health.register(readiness.check_history, is_vital=False)
 
         subscriber = _start_ingest(live, health, stack)
         channels = _start_channels(live, health, stack)

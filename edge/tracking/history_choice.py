@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from edge.database.connection import execute, writing
 from edge.errors import SetupError
-from edge.tracking import history_engine
+from edge.tracking import history_engine, hub_marks
+from edge.tracking.hub_marks import ThisHub
 
 
 def use_engine(url: str) -> None:
-    """Use PostgreSQL at this URL for stays, or with an empty one this file.
+    """Use PostgreSQL at this URL for stays, or with an empty one this file, as the service.
 
     Raises SetupError if the other one has them.
     """
@@ -25,13 +26,13 @@ def use_engine(url: str) -> None:
             "The stays of this hub are in PostgreSQL. Set hub.history to its URL again. To move them back, run then: "
             "edge hub move-history --back"
         )
-    history_engine.use(url, hub_id())
+    history_engine.use(url, this_hub(is_service=True))
 
 
-def hub_id() -> str:
-    """Return the permanent id of this hub, an empty text if this box is none."""
+def this_hub(*, is_service: bool = False) -> ThisHub | None:
+    """Return this machine as a hub, None if it is none. Only the service is the one that writes from its start on."""
     row = execute("SELECT id FROM hub").fetchone()
-    return row[0] if row else ""
+    return hub_marks.this_hub(row[0] if row else "", is_service=is_service)
 
 
 def are_missing_there() -> bool:

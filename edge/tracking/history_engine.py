@@ -14,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from edge.errors import Conflict, SetupError
 
 if TYPE_CHECKING:
+    from edge.tracking.hub_marks import ThisHub
     from edge.tracking.postgres import batches as batches
     from edge.tracking.postgres import labels as labels
     from edge.tracking.postgres import lent_rows as lent_rows
@@ -27,10 +28,10 @@ NO_OWN_READS = (
 _url = ""
 
 
-def use(url: str, hub_id: str = "") -> None:
+def use(url: str, this: ThisHub | None = None) -> None:
     """Choose the engine: PostgreSQL at this URL, or with an empty one this file. Raises SetupError.
 
-    With the permanent id of this hub, stays of another hub are refused.
+    With this hub, stays of another one are refused, and writes while another machine writes as this hub.
     """
     global _url
     if url:
@@ -41,7 +42,7 @@ def use(url: str, hub_id: str = "") -> None:
             raise SetupError(
                 "hub.history is set, which needs an extra: pip install 'edge[postgres]'. Or empty the setting."
             ) from error
-        pool.use(url, hub_id)
+        pool.use(url, this)
     _url = url
 
 

@@ -61,13 +61,13 @@ def history_database(subject: Subject) -> Finding:
     if not subject.history_url:
         return ok("the history is in this box's own database")
     try:
-        history_engine.use(subject.history_url, history_choice.hub_id())
+        history_engine.use(subject.history_url, history_choice.this_hub())
         number = history_engine.lent_rows.count_partitions()
         is_empty = history_choice.are_missing_there()
     except EdgeError as error:
         return problem(
             f"{history_engine.why_away() or error}. History is not shown, and sites wait",
-            "check hub.history and that PostgreSQL runs: systemctl status postgresql",
+            "correct this; if PostgreSQL does not answer, check hub.history and: systemctl status postgresql",
         )
     if is_empty:
         return problem(

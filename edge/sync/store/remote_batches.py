@@ -37,7 +37,7 @@ def writing_stays(site_no: int, base: Cursor, done: Cursor, horizon: int, note: 
     Raises Unavailable if PostgreSQL is not at the cursor that this hub has, for example after a failover, or if changes
     of stays have to be noted since it began.
     """
-    with history_engine.batches.transaction():
+    with history_engine.batches.transaction(checks_writer=False):  # `lock_site` does
         if history_engine.batches.lock_site(site_no) not in (None, _as_json(base)):
             _settled.discard(site_no)
             raise Unavailable("PostgreSQL has another batch of this site; try again", 1)
@@ -119,6 +119,12 @@ def _forget_newer(site_no: int) -> None:
     unknown = {no for no in history_engine.batches.tracks_above(copies.last_number()) if not copies.is_track(no)}
     if unknown:
         history_engine.batches.drop_tracks(unknown)
+
+
+def distrust_all() -> None:
+    """Compare all stays with the sites again, since another machine may have deleted some. Call in a transaction."""
+    execute("DELETE FROM history_digest")
+    change_feed.end_cursors()
 
 
 def _forget_digests(site_no: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from psycopg.types.json import Jsonb
 
 from edge import clock
-from edge.tracking.postgres import instants, pool
+from edge.tracking.postgres import instants, pool, writers
 from edge.tracking.postgres.bounded import Connection
 from edge.tracking.postgres.instants import Instant
 from edge.tracking.postgres.pool import connected
@@ -61,14 +61,19 @@ _batch = _Batch()
 
 
 @contextmanager
-def transaction() -> Iterator[None]:
-    """Run the functions below in one transaction, which `commit` commits."""
+def transaction(*, checks_writer: bool = True) -> Iterator[None]:
+    """Run the functions below in one transaction, which `commit` commits.
+
+    It checks first that this machine writes, unless it begins with the lock of a site, which does that.
+    """
     pool.check_confirmed()
     with connected() as connection:
         connection.autocommit = False
         _batch.connection = connection
         _batch.begin()
         try:
+            if checks_writer:
+                writers.hold(connection)
             yield
         finally:
             _batch.connection = None
@@ -258,10 +263,11 @@ def remove_track(track: int) -> None:
     _batch.gone.append(track)
 
 
-_CURSOR = "SELECT done FROM site_cursor WHERE site = %(site)s FOR UPDATE"
+_CURSOR = "SELECT done, writer FROM site_cursor WHERE site = %(site)s FOR UPDATE"
 _NO_CURSOR = """
-INSERT INTO site_cursor (site, base, done, horizon, effects) VALUES (%(site)s, 'null', 'null', 0, 'null')
-ON CONFLICT (site) DO NOTHING
+WITH own AS (SELECT mark FROM hub_writer FOR SHARE)
+INSERT INTO site_cursor (site, base, done, horizon, effects, writer)
+SELECT %(site)s, 'null', 'null', 0, 'null', mark FROM own ON CONFLICT (site) DO NOTHING
 """
 
 
@@ -269,13 +275,18 @@ def lock_site(site_no: int) -> list[Any] | None:
     """Wait for other transactions of the site, such as one that waits for a standby, and return the site's cursor.
 
     The lock is that of a row, because every role of the database may hold advisory locks, also one that only reads.
-    `commit` replaces the row that is added here.
+    `commit` replaces the row that is added here. Raises writers.Replaced if another machine writes as this hub.
     """
     rows = _run(_CURSOR, {"site": site_no})
     if not rows:
         _run(_NO_CURSOR, {"site": site_no})
         rows = _run(_CURSOR, {"site": site_no})
-    return rows[0][0] if rows else None
+    if not rows:
+        return None
+    done, writer = rows[0]
+    writers.check(writer)
+    cursor: list[Any] | None = done
+    return cursor
 
 
 def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effects:
@@ -309,13 +320,16 @@ def committed(site_no: int) -> Committed | None:
 
     It may have been committed without. The standby confirms this update only after everything before it.
     """
-    with transaction():
+    with transaction(checks_writer=False):
         rows = _run(
-            "UPDATE site_cursor SET horizon = horizon WHERE site = %(site)s RETURNING base, done, horizon, effects",
+            "UPDATE site_cursor SET horizon = horizon WHERE site = %(site)s "
+            "RETURNING base, done, horizon, effects, writer",
             {"site": site_no},
         )
+        for *_, writer in rows:
+            writers.check(writer)
         pool.commit(_begun())
-    for base, done, horizon, (more, counts, gone, days, *noted) in rows:
+    for base, done, horizon, (more, counts, gone, days, *noted), _ in rows:
         changed, replaced = (*noted, None, None)[:2]
         changed = None if changed is None else instants.unpack(changed)
         return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days, changed, replaced))
@@ -330,7 +344,8 @@ def commit_rows() -> None:
 def note_cursor(site_no: int, cursor: list[Any]) -> None:
     """Record that a site is at this cursor in both databases."""
     _change(
-        "INSERT INTO site_cursor (site, base, done, horizon, effects) VALUES (%(site)s, %(at)s, %(at)s, 0, %(none)s) "
+        "INSERT INTO site_cursor (site, base, done, horizon, effects, writer) "
+        "SELECT %(site)s, %(at)s, %(at)s, 0, %(none)s, mark FROM hub_writer "
         "ON CONFLICT (site) DO UPDATE SET base = excluded.base, done = excluded.done, effects = excluded.effects",
         {"site": site_no, "at": Jsonb(cursor), "none": Jsonb([[], [], [], []])},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from edge.tracking.postgres import writers
 from edge.tracking.postgres.pool import connected
 
 Row = tuple[Any, ...]
@@ -30,6 +31,7 @@ def make_equal(table: tuple[str, Sequence[str]], rows: Sequence[Row], first: int
         updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
         insert = f"INSERT INTO {name} (no, {listed}) VALUES ({values}) ON CONFLICT (no) DO UPDATE SET {updates}"
         with connection.transaction(), connection.cursor() as cursor:
+            writers.hold(connection)
             cursor.execute(_UNCONFIRMED)
             cursor.execute(f"DELETE FROM {name} WHERE no = ANY(%s)".encode(), (gone,))
             cursor.executemany(insert.encode(), changed)

@@ -15,7 +15,7 @@ from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many, writing
 from edge.database.triggers import OF_STAYS
 from edge.errors import Conflict
-from edge.tracking.postgres import batches, lent_rows, schema
+from edge.tracking.postgres import batches, lent_rows, pool, schema, writers
 from edge.tracking.postgres.pool import connected, fetch
 
 _GROUP = 20_000  # rows at once, unless one track has more
@@ -97,6 +97,15 @@ def _without_changes() -> Iterator[None]:
         execute(statement)
 
 
+def take_over() -> None:
+    """Let this machine write instead of another one with the same hub. Raises HistoryUnavailable.
+
+    The other one may have deleted stays that it did not know, so the next comparison with the sites reads all of them.
+    """
+    with pool.connected(writers.take_over):
+        pass
+
+
 def record_move(actor: Actor, participle: str, number: int) -> None:
     """Record in the audit that this number of stays was moved."""
     with acting(actor) as act:
@@ -120,7 +129,8 @@ def bring_back() -> int:
         number = _check_equal()
         if _are_elsewhere():
             raise Conflict("This database of PostgreSQL has no stays of this hub")
-    with connected() as connection:
+    with connected() as connection, connection.transaction():
+        writers.hold(connection)
         connection.execute("TRUNCATE stay, site_cursor")
         schema.release(connection)
     return number

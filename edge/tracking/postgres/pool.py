@@ -6,18 +6,19 @@ import ipaddress
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from edge.errors import HistoryUnavailable, SetupError
 from edge.texts import N_
-from edge.tracking.postgres import bounded, schema
+from edge.tracking.hub_marks import ThisHub
+from edge.tracking.postgres import bounded, schema, writers
 from edge.tracking.postgres.bounded import Connection
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ COMMIT_SECONDS = 30.0  # until the standby has confirmed
 MOST_COMMITS = 3  # at once, because each that waits for a standby occupies a thread for requests
 SOON_SECONDS = 2.0  # a commit that waits longer is one without a standby: others are refused at once
 CANCEL_SECONDS = 5.0
+LOGGED_SECONDS = 3600.0  # between two lines with the same fault, which may come and go
+MOST_FAULTS = 100
 IDLE_SECONDS = 120  # within a transaction: between its statements the hub writes to its own database
 # All statements find a few rows by an index. The planner counts each partition, though a row is looked up in one only,
 # so it would often read the whole table.
@@ -48,6 +51,8 @@ AWAY = N_("The history is in PostgreSQL, which cannot be reached now. Positions 
 TOO_SLOW = N_("The history is in PostgreSQL, which took too long. Choose a shorter period")
 BUSY = N_("The history is in PostgreSQL, which is busy. Try again")
 UNCONFIRMED = N_("The history is in PostgreSQL, whose standby has not confirmed it. Try again")
+REPLACED = N_("The history is in PostgreSQL, and another machine writes there as this hub. Positions are current")
+UNUSABLE = N_("The history is in PostgreSQL, which cannot be used now: see edge doctor. Positions are current")
 FULL = N_("The history is in PostgreSQL, which has no disk space, memory or connections left. Positions are current")
 
 _lock = threading.Lock()
@@ -58,15 +63,21 @@ _url = ""
 _hub_id = ""  # of the hub whose database it has to be; empty: of any
 _next_attempt = 0.0  # while it is away
 _reason = ""
+_answer = ""  # to requests while it is away
+_is_admitted = False  # whether tables, rights and the writing machine are checked
+_was_admitted = False
+_cause: Exception | None = None  # of the last failed connection
+_faults: dict[str, float] = {}  # when each one was logged
+_is_fault_logged = False
 
 
 class _Reasons(logging.Handler):
     """Keeps why the pool cannot connect, instead of a line in the log for each attempt."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        global _reason
+        global _cause
         if isinstance(record.args, tuple) and record.args and isinstance(record.args[-1], Exception):
-            _reason = str(record.args[-1]).partition("\n")[0]
+            _cause = record.args[-1]
 
 
 _pool_log = logging.getLogger("psycopg.pool")
@@ -74,11 +85,15 @@ _pool_log.addHandler(_Reasons(logging.WARNING))
 _pool_log.propagate = False
 
 
-def use(url: str, hub_id: str = "") -> None:
+def use(url: str, this: ThisHub | None = None) -> None:
     """Use this database from now on. It is connected with the first statement. Raises SetupError for a bad URL."""
-    global _url, _hub_id, _next_attempt, _reason
+    global _url, _hub_id, _next_attempt, _reason, _answer, _is_admitted, _was_admitted, _cause, _is_fault_logged
     parameters(url)
-    _url, _hub_id, _next_attempt, _reason = url, hub_id, 0.0, ""
+    _url, _hub_id, _next_attempt, _reason, _answer = url, this.id if this else "", 0.0, "", ""
+    _is_admitted = _was_admitted = _is_fault_logged = False
+    _cause = None
+    _faults.clear()
+    writers.use(this)
 
 
 def close() -> None:
@@ -132,7 +147,8 @@ def _pool() -> ConnectionPool[Connection]:
 
             def prepare(connection: Connection) -> None:
                 nonlocal given
-                schema.prepare(connection, _hub_id)
+                if not _was_admitted:  # while it runs, missing tables are a fault
+                    schema.create(connection)
                 given = host_first(given, connection.info.host, connection.info.port)
 
             _pools[_url] = ConnectionPool(
@@ -164,16 +180,28 @@ def host_first(given: dict[str, Any], host: str, port: int) -> dict[str, Any]:
     return given | {name: ",".join(values[first:] + values[:first]) for name, values in columns.items()}
 
 
-@contextmanager
-def connected() -> Iterator[Connection]:
-    """Yield a connection in autocommit mode.
+class _Unusable(SetupError):
+    """The tables are not those of this release and hub."""
 
-    Raises HistoryUnavailable while PostgreSQL cannot be reached or is too slow.
+
+_UNUSABLE = (
+    _Unusable,
+    *(errors.UndefinedTable, errors.UndefinedColumn, errors.InsufficientPrivilege, errors.InvalidSchemaName),
+    errors.CheckViolation,  # there is no partition for a row
+)
+
+
+@contextmanager
+def connected(admit: Callable[[Connection], None] = writers.admit) -> Iterator[Connection]:
+    """Yield a connection in autocommit mode. `admit` checks with the first one that this machine may write.
+
+    Raises HistoryUnavailable while PostgreSQL cannot be reached or used, or is too slow.
     """
     _check_turn()
     connection = None
     try:
         with _pool().connection() as connection:
+            _admit(connection, admit)
             _note_reached()
             yield connection
     except errors.QueryCanceled as error:
@@ -184,11 +212,24 @@ def connected() -> Iterator[Connection]:
         if connection is not None:
             connection.close()
         raise HistoryUnavailable(AWAY) from error
-    except (psycopg.OperationalError, errors.UndefinedTable, errors.InsufficientPrivilege) as error:
-        if (error.sqlstate or "").startswith("53"):
+    except (psycopg.OperationalError, writers.Replaced, *_UNUSABLE) as error:
+        if isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith("53"):
             raise HistoryUnavailable(FULL) from error
-        _note_away(error)
-        raise HistoryUnavailable(AWAY) from error
+        raise HistoryUnavailable(_note_away(error)) from error
+
+
+def _admit(connection: Connection, admit: Callable[[Connection], None]) -> None:
+    """Check tables, rights and the writing machine once, and again after each fault."""
+    global _is_admitted, _was_admitted
+    if _is_admitted:
+        return
+    try:
+        schema.check_usable(connection)
+        schema.check_owner(connection, _hub_id)
+    except SetupError as error:
+        raise _Unusable(str(error)) from error
+    admit(connection)
+    _is_admitted = _was_admitted = True
 
 
 def commit(connection: Connection) -> None:
@@ -254,7 +295,7 @@ def figures() -> dict[str, float]:
 
 
 def reason() -> str:
-    """Return why PostgreSQL cannot be reached, an empty text while it can. It may contain the name of the host."""
+    """Return why PostgreSQL cannot be reached or used, an empty text while it can. It may contain a host's name."""
     return _reason
 
 
@@ -264,29 +305,64 @@ def _check_turn() -> None:
     with _lock:
         now = time.monotonic()
         if now < _next_attempt:
-            raise HistoryUnavailable(AWAY)
+            raise HistoryUnavailable(_answer)
         if _next_attempt:
             _next_attempt = now + WAIT_SECONDS + AWAY_SECONDS
 
 
 def _note_reached() -> None:
-    global _next_attempt, _reason
+    global _next_attempt, _reason, _answer, _is_fault_logged, _cause
     with _lock:
-        was_away, _next_attempt, _reason = bool(_next_attempt), 0.0, ""
-    if was_away:
-        log.info("PostgreSQL can be reached again")
+        was_logged, _next_attempt, _is_fault_logged, _cause = _is_fault_logged, 0.0, False, None
+        _reason = _answer = ""
+    if was_logged:
+        log.info("PostgreSQL can be used again: the history is shown, and sites send")
 
 
-def _note_away(error: psycopg.Error) -> None:
-    global _next_attempt, _reason
+def _note_away(error: Exception) -> str:
+    """Refuse requests for a while. Returns the answer to them.
+
+    The log has a line if PostgreSQL was used until now, or for another reason. A fault that comes and goes with some
+    statements has a line an hour.
+    """
+    global _next_attempt, _reason, _answer, _is_admitted, _is_fault_logged
+    is_connection = isinstance(error, PoolTimeout)
+    error = (_cause or error) if is_connection else _explained(error)
+    reason, answer = str(error).partition("\n")[0], _answer_to(error)
     with _lock:
-        is_new, _next_attempt = not _next_attempt, time.monotonic() + AWAY_SECONDS
-        _reason = _reason or str(error).partition("\n")[0]
+        is_new, now = not _next_attempt, time.monotonic()
+        is_other = answer != _answer or (answer != AWAY and reason != _reason)
+        _next_attempt, _is_admitted, _answer, _reason = now + AWAY_SECONDS, False, answer, reason
+        is_logged = (is_new or is_other) and (is_connection or now >= _faults.get(reason, now))
+        if is_logged:
+            _faults[reason], _is_fault_logged = now + LOGGED_SECONDS, True
+            while len(_faults) > MOST_FAULTS:
+                del _faults[next(iter(_faults))]
         pool = _pools.get(_url)
     if is_new and pool is not None:
         pool.drain()  # its other connections are to the same server
-    if is_new:
-        log.warning("PostgreSQL cannot be reached, so history is not shown and sites wait: %s", _reason)
+    if is_logged:
+        verb = "reached" if answer == AWAY else "used"
+        log.warning("PostgreSQL cannot be %s, so history is not shown and sites wait: %s", verb, reason)
+    return answer
+
+
+def _answer_to(error: Exception) -> str:
+    if isinstance(error, writers.Replaced):
+        return REPLACED
+    return UNUSABLE if isinstance(error, (SetupError, *_UNUSABLE)) else AWAY
+
+
+def _explained(error: Exception) -> Exception:
+    """Return which tables or rights are missing after an error in a statement, or else the error itself."""
+    if not isinstance(error, psycopg.Error) or not isinstance(error, _UNUSABLE):
+        return error
+    with suppress(psycopg.Error), _pool().connection() as connection:
+        try:
+            schema.check_usable(connection)
+        except SetupError as found:
+            return found
+    return error
 
 
 def fetch(sql: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -79,20 +79,64 @@ _TABLES = (
     """,
     f"INSERT INTO edge_history (version) VALUES ({VERSION})",
 )
+# Which machine writes. It was added later, so tables of version 2 may lack it.
+_WRITER = (
+    "CREATE TABLE hub_writer (mark text, machine text NOT NULL DEFAULT '', since bigint NOT NULL DEFAULT 0)",
+    "INSERT INTO hub_writer DEFAULT VALUES",
+    "ALTER TABLE site_cursor ADD COLUMN writer text",
+)
+_NAMES = (
+    *("edge_history", "hub_writer", "site_cursor", "source_label", "stay", "track_label"),
+    *(f"stay_{number}" for number in range(PARTITIONS)),
+)
 _LOCK = 7_203_884_512  # any number that other programs do not use for their own advisory locks
 
 
-def prepare(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str = "") -> None:
-    """Prepare a new connection, and create the tables with the first one.
+def create(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Create the tables if none exists, or the one that version 2 may lack."""
+    if not _lacking(connection):
+        return
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        lacking = _lacking(connection)
+        statements = (
+            (*_TABLES, *_WRITER) if len(lacking) == len(_NAMES) else _WRITER if lacking == ["hub_writer"] else ()
+        )
+        for statement in statements:
+            connection.execute(statement.encode())
 
-    With the id of a hub, the database becomes its own. Raises SetupError for another version, or for another hub's.
+
+_FAULTS = """
+SELECT name, to_regclass(name) IS NULL FROM unnest(%s::text[]) AS n(name) WHERE to_regclass(name) IS NULL
+   OR NOT (SELECT bool_and(has_table_privilege(to_regclass(name), granted))
+           FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS r(granted))
+ORDER BY 1
+"""
+
+
+def check_usable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Raise SetupError if a table is missing, or the role may not use it."""
+    faults = connection.execute(_FAULTS, (list(_NAMES),)).fetchall()
+    missing = [name for name, is_missing in faults if is_missing and not name.startswith("stay_")] or [
+        name for name, is_missing in faults if is_missing
+    ]
+    if missing:
+        raise SetupError(
+            f"Tables are missing in PostgreSQL, or their schema is not visible: {', '.join(missing)}. Restore the "
+            "database, or give the hub an empty one and restart edge: sites then send their stays again"
+        )
+    if faults:
+        raise SetupError(
+            f"The role of hub.history may not read and write these tables in PostgreSQL: "
+            f"{', '.join(name for name, _ in faults)}. Make it their owner: ALTER TABLE ... OWNER TO"
+        )
+
+
+def check_owner(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str = "") -> None:
+    """With the id of a hub, let the database become its own.
+
+    Raises SetupError for tables of another version, or of another hub.
     """
-    if not _exists(connection):
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            if not _exists(connection):
-                for statement in _TABLES:
-                    connection.execute(statement.encode())
     row = connection.execute("SELECT version FROM edge_history").fetchone()
     version = row[0] if row else 0
     if version > VERSION:
@@ -109,7 +153,9 @@ def prepare(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str = "") -
 def _owner(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str) -> str | None:
     """Return the id of the hub whose stays are in the database: this one, if there was none."""
     if (owner := _noted_owner(connection)) is None:
-        connection.execute("UPDATE edge_history SET hub = %s WHERE hub IS NULL", (hub_id,))
+        with connection.transaction():
+            connection.execute("SET LOCAL synchronous_commit = local")  # a batch is confirmed only after this
+            connection.execute("UPDATE edge_history SET hub = %s WHERE hub IS NULL", (hub_id,))
         owner = _noted_owner(connection)
     return owner
 
@@ -117,6 +163,7 @@ def _owner(connection: psycopg.Connection[tuple[Any, ...]], hub_id: str) -> str 
 def release(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     """Let any hub use the database, which is empty."""
     connection.execute("UPDATE edge_history SET hub = NULL")
+    connection.execute("UPDATE hub_writer SET mark = NULL")
 
 
 def _noted_owner(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
@@ -124,6 +171,7 @@ def _noted_owner(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
     return row[0] if row else None
 
 
-def _exists(connection: psycopg.Connection[tuple[Any, ...]]) -> bool:
-    row = connection.execute("SELECT to_regclass('edge_history') IS NOT NULL").fetchone()
-    return bool(row and row[0])
+def _lacking(connection: psycopg.Connection[tuple[Any, ...]]) -> list[str]:
+    """Return the tables that do not exist."""
+    sql = "SELECT name FROM unnest(%s::text[]) AS n(name) WHERE to_regclass(name) IS NULL"
+    return [name for (name,) in connection.execute(sql, (list(_NAMES),))]

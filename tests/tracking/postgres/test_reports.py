@@ -22,7 +22,7 @@ from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.operations.files import hold
 from edge.tracking import history_labels
-from tests.manual.documents import ROOT, marked
+from tests.manual.documents import ROOT, blocks, marked
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
 from tests.tracking.postgres.conftest import STAYS
 from tests.tracking.postgres.dashboard import expanded, load
@@ -159,11 +159,29 @@ def test_names_arrive_as_they_are(hub: Hub, server: Server) -> None:
         "CREATE ROLE another",
         "SELECT pg_advisory_lock(n) FROM generate_series(1, 1000000) AS s(n)",  # takes the memory of all locks
         "SELECT pg_try_advisory_xact_lock_shared(1, 2)",
+        "SELECT lo_from_bytea(0, 'fills the disk')",
+        "SELECT lo_put(lo_create(0), 0, 'x')",
+        "SELECT pg_logical_emit_message(false, '', 'fills the disk')",
+        "SET temp_file_limit = -1",
+        "ALTER ROLE reports CONNECTION LIMIT 1000",
     ],
 )
 def test_the_role_for_reports_may_do_nothing_else(sql: str, hub: Hub, server: Server) -> None:
     with pytest.raises((errors.InsufficientPrivilege, errors.ObjectNotInPrerequisiteState)):
         reading(server, sql)
+
+
+def test_long_reports_are_ended_from_outside(hub: Hub, server: Server) -> None:
+    """The role may change its own time limit; the manual has the statement that ends it nevertheless."""
+    with closing(psycopg.connect(f"postgresql://reports@127.0.0.1:{server.port}/edge")) as report:
+        report.execute("SET statement_timeout = 0")  # begins the transaction
+        [line] = [one.code for one in blocks() if "pg_terminate_backend" in one.code]
+        sql = line.partition('"')[2].partition('"')[0]
+        assert server.run(sql) == []
+        ended = server.run(sql.replace("interval '2 minutes'", "interval '0 minutes'"))
+        assert ended == [(True,)]
+        with pytest.raises(errors.AdminShutdown):
+            report.execute("SELECT 1")
 
 
 def test_a_report_cannot_hold_up_the_sites(hub: Hub, sites: list[SiteBox], server: Server) -> None:

@@ -45,6 +45,7 @@ def test_the_database_of_another_hub_is_left_alone(
         move(hub, url)
         history_engine.close()
         use(url)
+        history_engine.close()
     hub.history = url
     sites[0].scan(sites[0].add_asset("P-late"), 0, EPOCH + 99 * HOUR)
     sites[0].sync()
@@ -125,7 +126,7 @@ def test_a_move_back_without_the_tables_says_why(sites: list[SiteBox], postgres_
         with pool.connected() as connection:
             connection.execute("DROP TABLE stay CASCADE")
     answer = run(hub, "--back", history=url)
-    assert 'relation "stay" does not exist' in answer
+    assert "Tables are missing in PostgreSQL, or their schema is not visible: stay. Restore" in answer
 
 
 def run(hub: Hub, *arguments: str, history: str = "") -> str:
