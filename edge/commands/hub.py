@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 
 import click
 
-from edge.audit.audit import Subject, acting
 from edge.commands.context import Setup, open_file, shell
 from edge.database import migrate
 from edge.errors import HistoryUnavailable, SetupError
@@ -60,9 +59,7 @@ def take_over(setup: Setup) -> None:
         if history_choice.this_hub() is None:
             raise SetupError("This box is no hub")
         history_engine.moving.take_over()
-        with acting(shell()) as act:
-            remote_batches.distrust_all()
-            act.note("history.taken_over", Subject("setting", "hub.history", "hub.history"), {})
+        remote_batches.note_takeover(shell())
     click.echo("This machine writes to PostgreSQL now. Another one with the same hub is refused.")
 
 

@@ -48,7 +48,7 @@ from edge.rules.channels import channels
 from edge.rules.outputs import outputs
 from edge.rules.rules import Condition, RuleFields
 from edge.rules.states import Occurrence
-from edge.sync.store import conflicts, hub_link, recovered_history, site_lifecycle, sites
+from edge.sync.store import conflicts, hub_link, recovered_history, remote_batches, site_lifecycle, sites
 from edge.sync.store.hub_link import HubAccess
 from edge.tracking import (
     deletion,
@@ -374,6 +374,9 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "floor_plans.remove_plan": (
         lambda on: (draw_plan(on), floor_plans.remove_plan(on.ada, on.location.id)), "floor_plan.deleted",
         "Dock (D-1)",
+    ),
+    "remote_batches.note_takeover": (
+        lambda on: remote_batches.note_takeover(on.ada), "history.taken_over", "hub.history",
     ),
     "moving.record_move": (
         lambda on: history_engine.moving.record_move(on.ada, "moved_back", 3), "history.moved_back",

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from edge.audit.actors import Actor
+from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many, writing
 from edge.errors import Unavailable
 from edge.sync.store import change_feed, epochs, site_cursors, site_quotas, sites
@@ -121,10 +123,15 @@ def _forget_newer(site_no: int) -> None:
         history_engine.batches.drop_tracks(unknown)
 
 
-def distrust_all() -> None:
-    """Compare all stays with the sites again, since another machine may have deleted some. Call in a transaction."""
-    execute("DELETE FROM history_digest")
-    change_feed.end_cursors()
+def note_takeover(actor: Actor) -> None:
+    """Record that this machine writes to PostgreSQL instead of another one with the same hub.
+
+    The other one may have deleted stays that it did not know, so all are compared with the sites again.
+    """
+    with acting(actor) as act:
+        execute("DELETE FROM history_digest")
+        change_feed.end_cursors()
+        act.note("history.taken_over", Subject("setting", "hub.history", "hub.history"), {})
 
 
 def _forget_digests(site_no: int) -> None:

@@ -98,10 +98,7 @@ def _without_changes() -> Iterator[None]:
 
 
 def take_over() -> None:
-    """Let this machine write instead of another one with the same hub. Raises HistoryUnavailable.
-
-    The other one may have deleted stays that it did not know, so the next comparison with the sites reads all of them.
-    """
+    """Let this machine write instead of another one with the same hub. Raises HistoryUnavailable."""
     with pool.connected(writers.take_over):
         pass
 
