@@ -206,6 +206,17 @@ def test_the_first_machine_continues_by_itself_after_it_has_taken_over_again(
         assert_equal(site)
 
 
+def test_after_a_takeover_all_days_are_compared_again(hub: Hub, sites: list[SiteBox]) -> None:
+    """The hub compared stored digests of days that the other machine may have changed."""
+    digests = "SELECT count(*) FROM history_digest"
+    with sites[0].in_use():
+        hub_link.update(is_verify_requested=1)
+    sites[0].settle()
+    assert hub.rows(digests) > [(0,)]
+    take_over(hub)
+    assert hub.rows(digests) == [(0,)]
+
+
 def test_of_two_copies_of_a_disk_the_one_that_started_last_writes(
     hub: Hub, sites: list[SiteBox], tmp_path: Path
 ) -> None:
