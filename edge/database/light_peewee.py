@@ -19,9 +19,10 @@ finally:
         del sys.modules[_name]
 
 import peewee as peewee  # noqa: E402  after the drivers were hidden
-from peewee import BlobField as BlobField  # noqa: E402
-from peewee import BooleanField as BooleanField  # noqa: E402
-from peewee import FloatField as FloatField  # noqa: E402
-from peewee import IntegerField as IntegerField  # noqa: E402
-from peewee import Model as Model  # noqa: E402
-from peewee import TextField as TextField  # noqa: E402
+
+BlobField = peewee.BlobField
+BooleanField = peewee.BooleanField
+FloatField = peewee.FloatField
+IntegerField = peewee.IntegerField
+Model = peewee.Model
+TextField = peewee.TextField
