@@ -30,6 +30,7 @@ def see(site: Site, number: int, location_id: int) -> None:
 
 def offline(page: Page) -> None:
     page.wait_for_selector("body[data-copied]")
+    page.evaluate("() => navigator.serviceWorker.ready")
     page.context.set_offline(True)
     expect(page.locator("#link")).to_contain_text("Offline")
 
