@@ -17,7 +17,7 @@ import pytest
 from edge.clock import HOUR
 from edge.database.connection import execute
 from edge.records import assets
-from edge.tracking import flows, past, past_board
+from edge.tracking import flows, history_engine, past, past_board, report
 from edge.tracking.past import PastFilter
 from tests.sync.world import EPOCH, Hub, SiteBox
 
@@ -98,6 +98,25 @@ def test_pages_of_a_hub_have_the_moves_between_sites(seed: int, company: Company
             assert_past(company, since)
             for location_id in company.docks.values():
                 assert_passages(company, location_id, since)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_asset_is_at_its_location_since_its_return(seed: int, company: Company) -> None:
+    chance = random.Random(seed)
+    company.live(chance)
+    with company.hub.in_use():
+        current = report.current_positions(company.assets)
+        for asset_id in company.assets:
+            moves = company.moves(asset_id)
+            if not moves:
+                continue
+            elsewhere = [one.at for one in company.seen[asset_id] if one.location_id != moves[-1].location_id]
+            position = current[asset_id]
+            assert position.location_id == moves[-1].location_id
+            if history_engine.is_remote():
+                assert max(elsewhere, default=moves[-1].at) <= position.dwell_started_at <= moves[-1].at
+            else:
+                assert position.dwell_started_at == moves[-1].at
 
 
 def assert_moves(company: Company, since: int) -> None:
