@@ -1,8 +1,8 @@
 """Records scans that were accepted earlier: those of a signed-off stock-take, and those that waited for a tag.
 
 There can be tens of thousands. The transaction that releases them records some, and a thread of the service the rest
-in short transactions, so that other writers wait only briefly. Nothing is stored about the rest: it follows from the
-scans, and is found again after a crash.
+in short transactions, so that other writers wait only briefly. After a crash the rest is found again: a stock-take
+notes that it has one, and waiting scans are stored until they are recorded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from edge import clock
 from edge.audit import actors
 from edge.database.connection import execute, transaction_seconds
 from edge.database.models import HandheldScan
@@ -25,7 +24,6 @@ from edge.records.tags import NewTag
 MOST_SECONDS = 0.25  # of processor time in the transaction that releases scans
 PAGE = 200  # waiting scans that are read at once
 PAUSE_SECONDS = 0.01
-LOOK_BACK = 30 * clock.DAY  # for stock-takes whose scans a crash left
 MOST_KEYS = 500  # of unknown codes, that are looked up at once
 MOST_CODES = 200  # of one key
 
@@ -85,7 +83,7 @@ def record_rest(wait: Callable[[float], bool]) -> None:
 def find_rest() -> None:
     """Find scans that a crash or a command of the shell has left. Looks up some unknown codes with each call."""
     global _walked
-    rows = execute(_OF_STOCK_TAKES, (clock.now() - LOOK_BACK,))
+    rows = execute("SELECT organization_id, id FROM stock_take WHERE is_recording = 1")
     _rest.update(Released(organization_id, stock_take_id=take) for organization_id, take in rows)
     keys = execute(_KEYS, (*_walked, MOST_KEYS)).fetchall()
     for organization_id, key in keys:
@@ -95,11 +93,6 @@ def find_rest() -> None:
     _walked = keys[-1] if len(keys) == MOST_KEYS else (0, "")
 
 
-_OF_STOCK_TAKES = """
-SELECT organization_id, id FROM stock_take t WHERE finished_at > ? AND EXISTS (
-    SELECT 1 FROM stock_take_scan s WHERE s.stock_take_id = t.id
-    AND NOT EXISTS (SELECT 1 FROM handheld_scan h WHERE h.id = s.id))
-"""
 _KEYS = """
 SELECT DISTINCT organization_id, waits_for FROM handheld_scan
 WHERE waits_for IS NOT NULL AND (organization_id, waits_for) > (?, ?) ORDER BY 1, 2 LIMIT ?
@@ -111,8 +104,13 @@ def _record_some(released: Released) -> None:
     """Record scans while the transaction is short, and leave the rest to `record_rest`."""
     for _ in _steps(released):
         if transaction_seconds() > MOST_SECONDS:
+            _note_recording(released.stock_take_id, True)
             _rest.add(released)
             return
+
+
+def _note_recording(stock_take_id: str, is_recording: bool) -> None:
+    execute("UPDATE stock_take SET is_recording = ? WHERE id = ?", (is_recording, stock_take_id))
 
 
 def _until(steps: Iterator[None], wait: Callable[[float], bool]) -> Iterator[None]:
@@ -135,6 +133,7 @@ def _of_stock_take(organization_id: int, stock_take_id: str) -> Iterator[None]:
         actor = actors.person(organization_id, person_id, "", device_id)
         scans.record_accepted(actor, Submitted(scan_id, code, location_id, observed_at), received_at)
         yield
+    _note_recording(stock_take_id, False)
 
 
 _UNRECORDED = """

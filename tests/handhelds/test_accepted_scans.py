@@ -17,7 +17,7 @@ from edge.people import people
 from edge.people.people import Role
 from edge.records import assets, locations
 from edge.records.tags import NewTag
-from edge.tracking import report
+from edge.tracking import deletion, report
 from tests.conftest import Cast
 
 AT = 1_700_000_000 * clock.SECOND
@@ -130,6 +130,19 @@ def test_after_a_crash_the_rest_is_found(cast: Cast, olga: Actor, dock: int, mon
     for _ in range(3):
         accepted_scans.find_rest()
     assert not accepted_scans.has_rest()
+
+
+@pytest.mark.usefixtures("no_time")
+def test_scans_that_retention_has_deleted_are_not_recorded_again(cast: Cast, olga: Actor, dock: int) -> None:
+    asset = assets.create(shell(cast.acme), name="Pallet", tags=[NewTag("rfid", EPC)])
+    count_scans(olga, dock)
+    assert stock_takes.finish(olga, TAKE, clock.now())
+    accepted_scans.record_rest(go_on)
+    while deletion.drop_old_records(AT + clock.DAY):
+        pass
+    accepted_scans.find_rest()
+    accepted_scans.record_rest(go_on)
+    assert recorded(asset.id) == 0
 
 
 @pytest.mark.usefixtures("no_time")
