@@ -23,9 +23,7 @@ _MARKED = re.compile(
 _LINK = re.compile(r"https?://[^/]+", re.IGNORECASE)
 _URN = re.compile(r"urn:epc:(?:id|tag):[a-z0-9-]+:", re.IGNORECASE)
 
-# EPC binary headers (Tag Data Standard) with the minimum length in hexadecimal digits.
-_HEADERS = {"30": 24, "31": 24, "33": 24, "34": 24, "36": 50, "37": 43, "38": 51}
-_HEX = re.compile(r"[0-9A-F]+")
+_EPC = re.compile(r"3[0134678][0-9A-F]{22,}")  # headers of the Tag Data Standard
 
 
 def identity(code: str) -> str | None:
@@ -42,7 +40,7 @@ def cached_identity(code: str) -> str | None:
 
             return gs1_epcs.of_uri(start[0].lower() + text[start.end() :])
         bare = text.upper().replace(" ", "").replace("-", "").removeprefix("0X").lstrip("0")
-        if len(bare) >= _HEADERS.get(bare[:2], len(bare) + 1) and _HEX.fullmatch(bare):
+        if _EPC.fullmatch(bare):
             from edge.records import gs1_epcs
 
             return gs1_epcs.of_hex(bare)

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from epcpy.epc_schemes.base_scheme import GS1Element
+from epcpy.epc_schemes.base_scheme import GS1Element, TagEncodable
 from epcpy.utils.common import ConvertException
 from epcpy.utils.parsers import epc_pure_identity_to_gs1_element, hex_to_tag_encodable, tag_uri_to_tag_encodable
 
 _PREFIXES = ("(00)", "(01)", "(8003)", "(8004)")
+# Lengths in bits by binary header (Tag Data Standard); those that are not listed vary.
+_BITS = dict.fromkeys(("2C", "2D", "2E", "2F", "30", "31", "32", "33", "34", "35", "3C"), 96)
+_BITS |= {"36": 198, "37": 170, "38": 202, "39": 195, "3E": 174}
 
 
 def of_uri(uri: str) -> str | None:
@@ -24,9 +27,17 @@ def of_uri(uri: str) -> str | None:
 def of_hex(digits: str) -> str | None:
     """Return the identity of a tag's EPC. Raises ValueError, IndexError or KeyError."""
     try:
-        return _identity(hex_to_tag_encodable(digits))
+        return _identity(_decoded(digits))
     except ConvertException as error:
         raise ValueError from error
+
+
+def _decoded(digits: str) -> TagEncodable:
+    """Decode a tag's EPC. Raises ValueError if other bits than zeros follow: another number begins like an EPC."""
+    surplus = 4 * len(digits) - _BITS.get(digits[:2], 4 * len(digits))
+    if surplus < 0 or int(digits, 16) & ((1 << surplus) - 1):
+        raise ValueError("not an EPC: too long or too short")
+    return hex_to_tag_encodable(digits)
 
 
 def _identity(epc: object) -> str | None:
@@ -45,7 +56,7 @@ def pure_identity(value: str) -> str | None:
         if text.lower().startswith("urn:epc:id:"):
             return text
         is_tag = text.lower().startswith("urn:epc:tag:")
-        epc = tag_uri_to_tag_encodable(text) if is_tag else hex_to_tag_encodable(text.upper())
+        epc = tag_uri_to_tag_encodable(text) if is_tag else _decoded(text.upper())
         uri: str = epc.epc_uri
         return uri if uri.startswith("urn:epc:id:") else None
     except (ConvertException, ValueError, IndexError, KeyError, AttributeError):

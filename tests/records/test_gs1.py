@@ -17,7 +17,7 @@ from edge.handhelds import scans
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.readers.matching import NoAsset, TagMatcher
-from edge.records import assets, gs1, gs1_barcodes, locations, lookup
+from edge.records import assets, gs1, gs1_barcodes, gs1_epcs, locations, lookup
 from edge.records.tags import NewTag
 from edge.tracking import board
 from edge.validation import values
@@ -51,9 +51,12 @@ def test_every_encoding_has_the_same_identity(identity: str, code: str) -> None:
         *("E28011700000020A7B2C3D4E", "(8003)00614141123452", "ASSET-0001", "http://box.local/a/ASSET-0001"),
         *("urn:epc:tag:gid-96:1.2.3", "", "(", "()", "]C1", "\x1d", "http://[x", "30", "3" * 5000, "urn:epc:tag:"),
         "30FFFFFFFFFFFFFFFFFFFFFF",
+        *("3000E2009A9040060AF000003060", "30003074257BF7194E4000001A85", "3074257BF7194E4000001A85000000000000000F"),
+        *("3174257BF4499602D2000000DEADBEEF", "3374257BF40C0E400000162E8", "3474257BF40000000000162E00000001"),
+        *("3674257BF6B7A659B2C2BF1000000000000000000000000001", "3774257BF40C0E59B2C2BF100000000000000000000F"),
     ],
 )
-def test_codes_without_a_serial_number_have_no_identity(code: str) -> None:
+def test_codes_that_identify_no_single_item_have_no_identity(code: str) -> None:
     assert gs1.identity(code) is None
 
 
@@ -98,6 +101,21 @@ def test_epc_and_printed_code_match_each_other(cast: Cast) -> None:
     assert matcher.match(cast.rival, "barcode", GRAI) is NoAsset.UNMATCHED
     for q, name in (("https://id.gs1.org/01/80614141123458/21/6789", "Printed"), (GRAI, "Tagged")):
         assert [row.name for row in board.board(cast.acme, board.BoardFilter(q=q), limit=5).rows] == [name]
+
+
+@pytest.mark.parametrize("prefix", ["3000", "3400", "30000000"])
+def test_a_longer_number_that_begins_like_an_epc_is_another_tag(cast: Cast, prefix: str) -> None:
+    """Readers that put the PC word before the EPC, and chips with 128 bits."""
+    assets.create(shell(cast.acme), name="Tagged", tags=[NewTag("rfid", f"{prefix}E2009A9040060AF000000372")])
+    matcher, read = TagMatcher(), (cast.acme, "rfid", f"{prefix}E2009A9040060AF000003060")
+    matcher.prepare([read])
+    assert matcher.match(*read) is NoAsset.UNMATCHED
+    assert lookup.by_code(cast.acme, read[2]) is None
+
+
+def test_a_longer_number_has_no_epc_uri() -> None:
+    assert gs1_epcs.pure_identity("3074257BF7194E4000001A85") == "urn:epc:id:sgtin:0614141.812345.6789"
+    assert gs1_epcs.pure_identity("3074257BF7194E4000001A8500000001") is None
 
 
 def test_an_ambiguous_identity_matches_nothing(cast: Cast) -> None:
