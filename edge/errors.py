@@ -2,6 +2,7 @@
 
 EdgeError
 ├── NotFound          the record does not exist, is soft-deleted, or belongs to another organization
+├── Forbidden         the role or key of the caller is not sufficient
 ├── Conflict          the request contradicts stored data (key in use, location in use, cycle)
 ├── Invalid           one or more fields are invalid; carries a FieldError for each
 ├── Unreadable        the request cannot be parsed: not JSON, or not the expected structure
@@ -34,6 +35,10 @@ class EdgeError(Exception):
 
 
 class NotFound(EdgeError):
+    pass
+
+
+class Forbidden(EdgeError):
     pass
 
 

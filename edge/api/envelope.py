@@ -10,7 +10,18 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from edge.api.middleware import request_context
-from edge.errors import Conflict, Corrupt, FieldError, Invalid, NotFound, OverQuota, TooLarge, Unavailable, Unreadable
+from edge.errors import (
+    Conflict,
+    Corrupt,
+    FieldError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OverQuota,
+    TooLarge,
+    Unavailable,
+    Unreadable,
+)
 from edge.validation import json_text
 
 log = logging.getLogger(__name__)
@@ -44,6 +55,7 @@ CHALLENGE = {"WWW-Authenticate": 'Bearer realm="api"'}
 _KINDS_OF_ERRORS = (
     ("bad_request", Unreadable),
     ("payload_too_large", TooLarge),
+    ("forbidden", Forbidden),
     ("not_found", NotFound),
     ("conflict", Conflict),
 )

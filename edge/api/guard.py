@@ -20,12 +20,13 @@ from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
 from edge.audit import actors
-from edge.database.connection import share_processor
+from edge.database.connection import hide_people, share_processor
 from edge.people import tokens
 from edge.people.tokens import Principal
 from edge.rate_limits import Buckets, ConcurrencyLimit, client_network
 from edge.records.idempotency import Create
 from edge.services import Services
+from edge.tracking import tracked_people
 from edge.validation import body, form, query
 from edge.validation.body import Body
 
@@ -128,7 +129,13 @@ def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> C
 
 
 def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
-    """Return the bearer of the token. Raises ApiError."""
+    """Return the bearer of the token. Raises ApiError.
+
+    People are like assets that were never scanned, unless the organization lets the API show their positions. A token
+    of a signed-in person shows no more than the pages do.
+
+    Decision record: web/manual/decisions/positions-of-people.md
+    """
     header: str | None = environ.get("HTTP_AUTHORIZATION")
     if header is None:
         raise unauthorized(USE_BEARER if _has_token_elsewhere(environ) else "Missing authorization header")
@@ -139,6 +146,7 @@ def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
     if principal is None:
         raise unauthorized(NOT_VALID)
     middleware.request_context().actor = principal.subject
+    hide_people(tracked_people.setting(principal.organization_id).is_hidden_in_api(principal.role))
     known_callers.note(header, principal.organization_id)
     share_processor(principal.organization_id if known_callers.are_several() else None)
     return principal

@@ -7,8 +7,7 @@ from flask import Response
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
 from edge.api.records import list_arguments
-from edge.database.connection import hide_people
-from edge.tracking import report, tracked_people
+from edge.tracking import report
 from edge.tracking.report import AssetLocationFilter
 from edge.validation import query
 
@@ -20,7 +19,6 @@ TAG, READ = "Tracking", "tracking:read"
 )
 def list_asset_locations(call: Call) -> Response:
     """List the current location of every scanned asset"""
-    _hide_people(call)
     filters = AssetLocationFilter(
         location_ids=call.query.get("location_id", ()),
         location_external_keys=call.query.get("location_external_key", ()),
@@ -36,7 +34,6 @@ def list_asset_locations(call: Call) -> Response:
 @operation("GET", "/assets/{asset_id}/history", tag=TAG, scope=READ, takes=query.HISTORY, answer="AssetHistoryList")
 def list_asset_history(call: Call) -> Response:
     """List where an asset was, newest first"""
-    _hide_people(call)
     page = report.list_history(
         call.organization_id,
         call.path["asset_id"],
@@ -45,13 +42,3 @@ def list_asset_history(call: Call) -> Response:
         **list_arguments(call.query, report.NEWEST_FIRST),
     )
     return responses.page(serializers.stay, page.rows, page.total_count, call.query)
-
-
-def _hide_people(call: Call) -> None:
-    """Treat people as assets that were never scanned, unless the organization lets the API show their positions.
-
-    A token of a signed-in person shows no more than the pages do.
-
-    Decision record: web/manual/decisions/positions-of-people.md
-    """
-    hide_people(tracked_people.setting(call.organization_id).is_hidden_in_api(call.principal.role))

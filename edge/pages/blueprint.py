@@ -13,7 +13,7 @@ from werkzeug.routing import IntegerConverter
 
 from edge import clock
 from edge.api.middleware import request_context
-from edge.errors import EdgeError, Invalid, NotFound, OverQuota, TooLarge, Unavailable
+from edge.errors import EdgeError, Forbidden, Invalid, NotFound, OverQuota, TooLarge, Unavailable
 from edge.logs import without_secret
 from edge.pages import (
     api_docs,
@@ -187,6 +187,8 @@ def error_page(error: Exception) -> Response:
 def _problem(error: Exception) -> Problem:
     if isinstance(error, NotFound):
         return Problem(404, *_TITLES[404])
+    if isinstance(error, Forbidden):
+        return Problem(403, _TITLES[403][0], message_of(error))
     if isinstance(error, TooLarge):
         return Problem(413, _TITLES[413][0], message_of(error))
     if isinstance(error, OverQuota):

@@ -85,14 +85,20 @@ def _write(sightings: Sequence[Sighting]) -> None:
     )
 
 
+# The location of a tag that a person had would say where the person is.
+_IS_SHOWN = """(NOT hides_people() OR NOT EXISTS (
+    SELECT 1 FROM tag INDEXED BY tag_retired JOIN tracked_person USING (asset_id)
+    WHERE tag.organization_id = u.organization_id AND tag.tag_type = u.tag_type AND tag.match_key = u.match_key
+        AND tag.deleted_at IS NOT NULL
+))"""
 # With max(), SQLite takes the other columns from the row with the maximum.
-_UNKNOWN = """
+_UNKNOWN = f"""
 SELECT u.tag_type, u.value, u.match_key, u.reason, ifnull(group_concat(r.name, ', '), ''), min(u.reader_id) = 0, l.name,
        min(u.first_seen_at), max(u.last_seen_at) AS seen, sum(u.sightings)
 FROM unknown_tag u
 LEFT JOIN reader r ON r.id = u.reader_id AND r.organization_id = u.organization_id
 LEFT JOIN location l ON l.id = u.location_id
-WHERE u.organization_id = :organization_id AND (:reader_id IS NULL OR u.reader_id = :reader_id)
+WHERE u.organization_id = :organization_id AND (:reader_id IS NULL OR u.reader_id = :reader_id) AND {_IS_SHOWN}
 GROUP BY u.tag_type, u.match_key ORDER BY seen DESC, u.tag_type, u.match_key LIMIT :limit OFFSET :offset
 """
 
@@ -106,8 +112,8 @@ def list_tags(organization_id: int, reader_id: int | None = None, limit: int = 5
 def count_tags(organization_id: int, reader_id: int | None = None) -> int:
     """Return the number of different unknown tags of all readers or of one."""
     count: int = execute(
-        "SELECT count(*) FROM (SELECT DISTINCT tag_type, match_key FROM unknown_tag "
-        "WHERE organization_id = ?1 AND (?2 IS NULL OR reader_id = ?2))",
+        "SELECT count(*) FROM (SELECT DISTINCT tag_type, match_key FROM unknown_tag u "
+        f"WHERE organization_id = ?1 AND (?2 IS NULL OR reader_id = ?2) AND {_IS_SHOWN})",
         (organization_id, reader_id),
     ).fetchone()[0]
     return count

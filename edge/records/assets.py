@@ -17,7 +17,7 @@ from edge.database.connection import execute, reading
 from edge.database.ids import new_id
 from edge.database.lists import Page, SortTerm, order_by
 from edge.errors import Conflict, NotFound
-from edge.records import search, tagging, tags
+from edge.records import former_people, search, tagging, tags
 from edge.records.external_keys import (
     ASSET_KEYS,
     check_window,
@@ -32,7 +32,7 @@ from edge.records.external_keys import (
 from edge.records.kept_elsewhere import check_home
 from edge.records.listing import ListQuery, Source, read_page, view
 from edge.records.tagging import tag_text
-from edge.records.tags import NewTag, TagRow, from_json, is_taken
+from edge.records.tags import NewTag, TagRow, from_json, is_taken, match_key
 from edge.texts import N_, fill
 
 SORTABLE = {
@@ -204,7 +204,7 @@ def patch(
 ) -> AssetRow:
     """Change some columns. `check` gets the current row inside the transaction and raises to refuse the change.
 
-    Raises NotFound, and Conflict if the asset's home is another box.
+    Raises NotFound, Conflict if the asset's home is another box, Forbidden if it is a person and would not be one.
     """
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
@@ -215,13 +215,17 @@ def patch(
         row = current._replace(**values)
         check_window(row.valid_from, row.valid_to)
         quotas.charge(actor, max(0, len(row.metadata) - len(current.metadata)))
-        update("asset", asset_id, values)
+        with former_people.kept(actor, [asset_id]):
+            update("asset", asset_id, values)
         act.note_changes("asset.changed", subject_of(row), changed(audit_fields(current), audit_fields(row)))
         return _index(actor.organization_id, row)
 
 
 def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
-    """Change the external key; the current key changes nothing. Raises NotFound, and Conflict if the key is taken."""
+    """Change the external key; the current key changes nothing.
+
+    Raises NotFound, Conflict if the key is taken, Forbidden if the asset is a person and would not be one.
+    """
     with acting(actor) as act:
         current = get(actor.organization_id, asset_id)
         check_home(asset_id)
@@ -230,7 +234,8 @@ def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
         key = choose_key(ASSET_KEYS, actor.organization_id, external_key)
         row = current._replace(external_key=key, updated_at=next_update(current.updated_at))
         values = {"external_key": key, "key_number": key_number(ASSET_KEYS, key), "updated_at": row.updated_at}
-        update("asset", asset_id, values)
+        with former_people.kept(actor, [asset_id]):
+            update("asset", asset_id, values)
         act.note("asset.renamed", subject_of(row), changed(audit_fields(current), audit_fields(row)))
         return _index(actor.organization_id, row)
 
@@ -325,6 +330,9 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
         check_home(asset_id)
         check_restorable(actor.organization_id, asset)
         row = asset._replace(deleted_at=None, updated_at=next_update(asset.updated_at))
+        former_people.check_tags(
+            actor, [(tag.tag_type, match_key(tag.tag_type, tag.value), asset_id) for tag in asset.tags]
+        )
         update("asset", asset_id, {"deleted_at": None, "updated_at": row.updated_at})
         execute("UPDATE tag SET deleted_at = NULL WHERE asset_id = ? AND deleted_at = ?", (asset_id, asset.deleted_at))
         tagging.send_tag_attached(actor.organization_id, [NewTag(tag.tag_type, tag.value) for tag in asset.tags])

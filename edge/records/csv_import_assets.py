@@ -9,7 +9,7 @@ from edge.audit import quotas
 from edge.audit.audit import Act, Entry, changed, non_empty
 from edge.database.connection import execute_many
 from edge.database.ids import new_ids
-from edge.records import search, tagging, tags
+from edge.records import former_people, search, tagging, tags
 from edge.records.assets import INSERT_ASSET, AssetRow, audit_fields, subject_of
 from edge.records.external_keys import ASSET_KEYS, key_number, mint_key, moment, next_update
 from edge.records.tags import NewTag, PreparedTag, TagRow
@@ -82,14 +82,12 @@ def write(act: Act, drafts: Sequence[Draft]) -> None:
             if draft.before is None
         ),
     )
-    execute_many(
-        f"UPDATE asset SET {', '.join(f'{column} = ?' for column in _CHANGED)} WHERE id = ?",
-        (
-            (*(getattr(draft.after, column) for column in _CHANGED), draft.after.id)
-            for draft in dated
-            if draft.is_changed
-        ),
-    )
+    changed_drafts = [draft for draft in dated if draft.is_changed]
+    with former_people.kept(act.actor, [draft.after.id for draft in changed_drafts]):
+        execute_many(
+            f"UPDATE asset SET {', '.join(f'{column} = ?' for column in _CHANGED)} WHERE id = ?",
+            ((*(getattr(draft.after, column) for column in _CHANGED), draft.after.id) for draft in changed_drafts),
+        )
     for draft in dated:
         for tag in draft.detached:
             tags.remove("asset", draft.after.id, tag.id, now)

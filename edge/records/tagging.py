@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from blinker import Signal
 
 from edge.audit.audit import Act, Subject
-from edge.records import tags
+from edge.records import former_people, tags
 from edge.records.external_keys import moment
 from edge.records.tags import NewTag, Owner, PreparedTag, TagRow
 
@@ -19,15 +19,18 @@ tag_attached = Signal()
 def attach_all(act: Act, owner: Owner, owner_id: int, new: Sequence[NewTag], created_at: int) -> list[TagRow]:
     """Attach tags to a live owner and take over the scans that waited for them.
 
-    The caller writes the audit entry. Raises Conflict if a live record has one of the tags.
+    The caller writes the audit entry. Raises Conflict if a live record has one of the tags, Forbidden if a person had
+    one and the actor may not see people.
     """
+    former_people.check_tags(act.actor, [(one.tag_type, tags.match_key(*one), owner_id) for one in new])
     added = tags.add_all(act.organization_id, owner, owner_id, new, created_at)
     send_tag_attached(act.organization_id, [NewTag(tag.tag_type, tag.value) for tag in added])
     return added
 
 
 def attach_prepared(act: Act, owner: Owner, new: Sequence[PreparedTag], created_at: int) -> None:
-    """Attach prepared tags to live owners. The caller has checked that the tags are free."""
+    """Attach prepared tags to live owners. The caller has checked that the tags are free. Raises Forbidden."""
+    former_people.check_tags(act.actor, [(one.row.tag_type, one.match_key, one.owner_id) for one in new])
     tags.add_prepared(act.organization_id, owner, new, created_at)
     send_tag_attached(act.organization_id, [NewTag(tag.row.tag_type, tag.row.value) for tag in new])
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from edge import clock
+from edge.database.connection import are_people_hidden
 from edge.errors import Conflict
+from edge.tracking import tracked_people
 from edge.tracking.held_back import UNSTORED
 from edge.tracking.recent_reads import newest_first
 from edge.tracking.stays import held_at
@@ -20,8 +22,12 @@ def check_none_to(location_id: int) -> None:
 
 
 def _count(location_id: int) -> int:
-    """Return the number of live assets with a held read at a location, on disk or too recent to be there."""
+    """Return the number of live assets with a held read at a location, on disk or too recent to be there.
+
+    Hidden people are left out.
+    """
     at: dict[int, tuple[int, int]] = {}
     for asset_id, observed_at, source_no, _ in newest_first(clock.now() - UNSTORED):
         at[asset_id] = max(at.get(asset_id, (0, 0)), (observed_at, source_no))
-    return len(held_at(location_id, [(asset_id, *one) for asset_id, one in at.items()]))
+    held = held_at(location_id, [(asset_id, *one) for asset_id, one in at.items()])
+    return len(held - tracked_people.among(held) if are_people_hidden() else held)

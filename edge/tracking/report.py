@@ -285,9 +285,9 @@ def has_positions(organization_id: int) -> bool:
 
 
 def count_assets_at(location_id: int) -> int:
-    """Return the number of live assets at a location, without those in its sublocations."""
+    """Return the number of live assets that are shown at a location, without those in its sublocations."""
     sql = (
-        "SELECT count(*) FROM position JOIN asset ON asset.id = position.asset_id "
+        f"SELECT count(*) FROM {SHOWN} AS position JOIN asset ON asset.id = position.asset_id "
         "WHERE position.location_id = ? AND asset.deleted_at IS NULL"
     )
     count: int = execute(sql, (location_id,)).fetchone()[0]

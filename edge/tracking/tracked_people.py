@@ -1,7 +1,8 @@
 """Assets that are people: which ones, who may see their positions, and how long those are kept.
 
 Which assets match is stored in `tracked_person` by triggers of the database, so every way of changing an asset is
-covered. `edge.tracking.shown_positions` leaves their positions out of lists.
+covered. An asset that was a person stays one until the rule is changed. `edge.tracking.shown_positions` leaves their
+positions out of lists.
 """
 
 from __future__ import annotations
@@ -83,8 +84,9 @@ def save(actor: Actor, entered: PeopleSetting) -> None:
             f"INSERT OR REPLACE INTO people_setting (organization_id, {_FIELDS}) VALUES (?{', ?' * len(entered)})",
             (organization_id, *entered),
         )
-        for sql in (_FORGET, _FIND):
-            execute(sql, (organization_id, organization_id))
+        if before[:3] != entered[:3]:  # the rule: who was a person by the previous one is not any longer
+            execute(_FORGET, (organization_id, organization_id))
+        execute(_FIND, (organization_id, organization_id))
         differences = changed(before._asdict(), entered._asdict())
         act.note_changes("people_setting.changed", Subject("people_setting", organization_id, "people"), differences)
 
