@@ -37,5 +37,5 @@ def _message(message: Fields) -> Parsed:
 def _read(device: object) -> Read:
     if not isinstance(device, str) or not _HEAD.match(device):
         raise Unreadable(f"{describe(device)} is not an advertisement with MAC and strength")
-    strength = int(device[14:_HEAD_DIGITS], 16) - 256
+    strength = int.from_bytes(bytes.fromhex(device[14:_HEAD_DIGITS]), signed=True)
     return ble.sighting(device[2:14], ble.advertised(device[_HEAD_DIGITS:]), strength, None)

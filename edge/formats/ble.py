@@ -10,7 +10,8 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator
 
-from edge.formats.fields import Unreadable, describe, number, rssi
+from edge.formats.fields import Unreadable, describe, number
+from edge.formats.optional import rssi
 from edge.formats.reads import Read, WallTime
 from edge.formats.sensor_values import SensorValues, of_structures
 
@@ -48,11 +49,11 @@ def sighting(
         if not others:
             raise Unreadable("neither a MAC nor a beacon identity")
         value, *rest = others
-        return Read("ble", value, tuple(rest), None, rssi(strength), observed_at, None, sensors)
+        return Read("ble", value, tuple(rest), None, rssi(strength, "ble"), observed_at, None, sensors)
     known = mac(address)
     if known is None:
         raise Unreadable(f"{describe(address)} is not a MAC")
-    return Read("ble", known, others, None, rssi(strength), observed_at, None, sensors)
+    return Read("ble", known, others, None, rssi(strength, "ble"), observed_at, None, sensors)
 
 
 def mac(sent: object) -> str | None:

@@ -39,6 +39,7 @@ def decode(payload: bytes) -> Any:
             max_depth=MOST_DEPTH,
             strict_hashable_types=True,
             read_size=1,
+            str_errors="replace",
         )
         value = _plain(decoder.decode())
     except (cbor2.CBORDecodeError, RecursionError) as error:

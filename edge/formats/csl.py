@@ -13,15 +13,14 @@ from edge.formats.fields import (
     Fields,
     antenna,
     first,
-    instant,
     iso,
     micros,
     of_clock,
     one_line,
     plausible,
-    rssi,
 )
 from edge.formats.framing import IGNORED, bare, collect, each
+from edge.formats.optional import instant, optional, rssi
 from edge.formats.reads import Kind, Malformed, Parsed, Read, WallTime
 from edge.formats.tag_values import epc, tid
 
@@ -80,12 +79,18 @@ def _read(tag: Fields, zone: object) -> Read | None:
         "rfid",
         epc(value),
         tid(tag.get("tidBank")),
-        antenna(first(tag, "antennaPort", "antennaPort_Number", "AntennaPort")) or _FIRST_PORT,
+        _port(first(tag, "antennaPort", "antennaPort_Number", "AntennaPort")),
         rssi(first(tag, "rssi", "rssi_Number", "RSSI")),
         _time(first(tag, "timeStampOfRead", "timeStamp", "timeOfRead", "time"), tag.get("timeZone") or zone),
     )
 
 
+@optional
+def _port(sent: object) -> int:
+    return antenna(sent) or _FIRST_PORT
+
+
+@optional
 def _time(stamp: object, zone: object) -> int | WallTime | None:
     """Parse microseconds in UTC (the zone is ignored), or local time such as `2026/03/02 02:15:30.412`."""
     if not isinstance(stamp, str) or not ("/" in stamp or ":" in stamp):

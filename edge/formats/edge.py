@@ -4,18 +4,19 @@
                 "time": "2026-03-02T08:15:30.412Z"}]}
 
 `battery` (percent) or `volts`, `temperature` (°C) and `button` (true when pressed) are sensor values of the tag. Only
-`tag` is required. `type` is `rfid` (the default), `ble` or `barcode`. `antenna` is a whole number from 1, `rssi`
-is in dBm, and `time` is RFC 3339 with a zone, or whole milliseconds since 1970. A single read or an array of reads may
-be sent without the enclosing object. `{"status": "online"}` is a heartbeat, `{"status": "offline"}` a last will.
-Unknown fields are ignored.
+`tag` is required; an unreadable optional field is left out. `type` is `rfid` (the default), `ble` or `barcode`.
+`antenna` is a whole number from 1, or a name. `rssi` is in dBm, and `time` is RFC 3339 with a zone, or whole
+milliseconds since 1970. A single read or an array of reads may be sent without the enclosing object.
+`{"status": "online"}` is a heartbeat, `{"status": "offline"}` a last will. Unknown fields are ignored.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from edge.formats.fields import MILLISECOND, Fields, Unreadable, antenna, describe, first, instant, rssi
+from edge.formats.fields import MILLISECOND, Fields, Unreadable, describe, first, instant
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each, single
+from edge.formats.optional import optional, port_or_name, rssi
 from edge.formats.reads import Malformed, Parsed, Read
 from edge.formats.sensor_values import SensorValues, of_numbers
 from edge.formats.tag_values import value
@@ -60,16 +61,9 @@ def _read(read: Fields) -> Read:
         raise Unreadable(f"type is {describe(tag_type)}: write one of {', '.join(TAG_TYPES)}")
     if "tag" not in read:
         raise Unreadable("tag is missing")
-    return Read(
-        tag_type,
-        value(tag_type, read["tag"]),
-        (),
-        antenna(read.get("antenna")),
-        rssi(read.get("rssi")),
-        _time(read.get("time")),
-        None,
-        _sensors(read),
-    )
+    port, name = port_or_name(read.get("antenna")) or (None, None)
+    strength, time = rssi(read.get("rssi"), tag_type), _time(read.get("time"))
+    return Read(tag_type, value(tag_type, read["tag"]), (), port, strength, time, name, _sensors(read))
 
 
 def _sensors(read: Fields) -> SensorValues | None:
@@ -79,6 +73,7 @@ def _sensors(read: Fields) -> SensorValues | None:
     return replace(values, is_pressed=True) if values else SensorValues(is_pressed=True)
 
 
+@optional
 def _time(sent: object) -> int | None:
     if isinstance(sent, float):
         raise Unreadable(f"time is {describe(sent)}: write whole milliseconds")

@@ -28,7 +28,11 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 _HIGHEST_ANTENNA = 65_535
 _LONGEST_RSSI = 16
 _LARGEST_ID = 2**64 - 1
-_STRONGEST = 1_000  # allows for readers with their own units, and fits the database column
+_WEAKEST, _STRONGEST = -200, 20  # dBm; the latter is the largest value of Bluetooth
+_NOT_MEASURED = (0, 127)  # "not available" of many gateways, and of Bluetooth
+_LONGEST_NAME = 100
+_SUFFIXES = re.compile(r"(\[[^]]*\])+$")  # of RFC 9557, such as [Europe/Berlin]
+_LEAP_SECOND = re.compile(r"(?<=:[0-9]{2}:)60")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE_MICROSECOND = timedelta(microseconds=1)
 _END_OF_TIME = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _ONE_MICROSECOND
@@ -52,6 +56,8 @@ def first(entry: Fields, usual: str, *others: str) -> Any:
 def text(value: object, label: str) -> str | None:
     """Return text without surrounding blanks and line ends, but with the GS1 separator 0x1D. None if blank.
 
+    Text with characters that could not be decoded is unreadable.
+
     A whole number becomes its digits, because some devices send IDs without letters unquoted. `label`: name of the
     field in errors. Raises Unreadable.
     """
@@ -63,6 +69,8 @@ def text(value: object, label: str) -> str | None:
         raise Unreadable(f"{label} is {describe(value)}, not text")
     if len(value) > MAX_TEXT:
         raise Unreadable(f"{label} is longer than {MAX_TEXT} characters")
+    if "\N{REPLACEMENT CHARACTER}" in value:
+        raise Unreadable(f"{label} is {describe(value)}, which is damaged")
     return value.strip(" \t\r\n") or None
 
 
@@ -97,18 +105,37 @@ def antenna(value: object) -> int | None:
     return port or None
 
 
-def rssi(value: object) -> float | None:
-    """Return a signal strength in dBm. Text may have a unit (`-61 dBm`) and a decimal comma. Raises Unreadable."""
-    if isinstance(value, str):
-        return _cached_rssi(value) if len(value) <= _LONGEST_RSSI else _rssi(value)
-    return _rssi(value)
+def port_or_name(value: object, reader: str | None = None) -> tuple[int | None, str | None]:
+    """Return the port and name of an antenna, at most one of them. The name is `antenna` or `reader/antenna`.
+
+    `reader`: name of the reader if several share a topic. Raises Unreadable.
+    """
+    label = text(value, "antenna") if isinstance(value, str) else None
+    is_name = label is not None and not label.lstrip("+-").isdecimal()
+    port = None if is_name else antenna(value)
+    shown = label if is_name else str(port) if port and reader else None
+    name = "/".join(label for label in (reader, shown) if label)
+    if len(name) > _LONGEST_NAME:
+        raise Unreadable(f"the antenna's name is longer than {_LONGEST_NAME} characters")
+    return (None, name) if name else (port, None)
+
+
+def rssi(value: object, tag_type: str = "rfid") -> float | None:
+    """Return a signal strength in dBm, None if it was not measured. Raises Unreadable.
+
+    Text may have a unit (`-61 dBm`) and a decimal comma. An answer of a passive tag is never as strong as 0 dBm.
+    """
+    strength = _cached_rssi(value) if isinstance(value, str) and len(value) <= _LONGEST_RSSI else _rssi(value)
+    return None if tag_type == "rfid" and strength is not None and strength > 0 else strength
 
 
 def _rssi(value: object) -> float | None:
     if isinstance(value, str):
         value = _without_unit(value.strip()).replace("\N{MINUS SIGN}", "-").replace(",", ".", 1)
     strength = number(value, "rssi")
-    if strength is not None and abs(strength) > _STRONGEST:
+    if strength is None or strength in _NOT_MEASURED:
+        return None
+    if not _WEAKEST <= strength <= _STRONGEST:
         raise Unreadable(f"rssi {describe(value)} is out of range")
     return strength
 
@@ -148,10 +175,18 @@ def instant(value: object, unit: int) -> int | WallTime | None:
 
 
 def iso(time: str) -> datetime:
-    """Parse ISO 8601, including Zebra's `+0000` and Impinj's nanoseconds (truncated). Raises Unreadable."""
+    """Parse ISO 8601, including Zebra's `+0000` and Impinj's nanoseconds (truncated). Raises Unreadable.
+
+    Lower-case letters, a leap second (the start of the next second) and the suffixes of RFC 9557 are accepted.
+    """
     try:
         return datetime.fromisoformat(time)
     except ValueError:
+        plain = _SUFFIXES.sub("", time[:MAX_TEXT]).upper()
+    usual = _LEAP_SECOND.sub("59", plain)
+    try:
+        return datetime.fromisoformat(usual) + timedelta(seconds=usual != plain)
+    except (ValueError, OverflowError):
         raise Unreadable(f"time is {describe(time)}, not a time") from None
 
 

@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import wraps
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecodeError, JSONDecoder, dumps
+from math import isfinite
 from typing import Any
 
 from edge.formats.fields import Fields, Unreadable, describe
+from edge.formats.optional import noting
 from edge.formats.reads import Kind, Malformed, Parsed, Parser, Read
 from edge.validation import json_text
 from edge.validation.field_counts import FieldCount, add_counts
@@ -27,7 +29,17 @@ _FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_find_end = JSONDecoder().raw_decode
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a letter
+_MOST_DAMAGED = 0.1  # share of characters; with more it is no text
+_NO_UTF_8 = "\N{REPLACEMENT CHARACTER}"
+
+
+def _finite(digits: str) -> float | str:
+    number = float(digits)
+    return number if isfinite(number) else digits
+
+
+_next_value = JSONDecoder(strict=False, parse_float=_finite, parse_constant=str).raw_decode
 
 
 def careful(parse: Parser) -> Parser:
@@ -39,18 +51,20 @@ def careful(parse: Parser) -> Parser:
     @wraps(parse)
     def parsed(topic: str, payload: bytes) -> Parsed:
         try:
-            return parse(topic, payload)
+            return noting(lambda: parse(topic, payload))
         except Malformed:
             raise
+        except Unreadable as reason:
+            raise Malformed(str(reason)) from None
         except _FAULTS as error:
             raise Malformed(f"not readable: {type(error).__name__}") from error
 
     return parsed
 
 
-def each(payload: bytes, read_object: Callable[[Fields], Parsed]) -> Parsed:
-    """Parse each object of a message and combine the results. Raises Malformed."""
-    values = documents(payload)
+def each(payload: bytes, read_object: Callable[[Fields], Parsed], if_binary: str = "") -> Parsed:
+    """Parse each object of a message and combine the results. `if_binary`: see `documents`. Raises Malformed."""
+    values = documents(payload, if_binary)
     if len(values) == 1 and isinstance(values[0], dict):
         return read_object(values[0])
     results = list(within_limit(read_object(value) for value in values if isinstance(value, dict)))
@@ -72,30 +86,36 @@ def check_number(number: int) -> None:
         raise Malformed(f"the message has more than {MOST_ENTRIES:,} entries; set the reader to send fewer at once")
 
 
-def documents(payload: bytes) -> list[Any]:
+def documents(payload: bytes, if_binary: str = "") -> list[Any]:
     """Return the values of a message: a single value, the elements of an array, or concatenated values.
 
-    Removes surrounding bytes only once: repeated removal would need 1 GiB for 1 MiB of marks. Raises Malformed.
+    Damaged text is decoded, too, because gateways repeat names that any device may send. `if_binary`: what to say of
+    a message that is no text. Raises Malformed.
     """
     try:
-        value = json_text.decode(payload)
-    except json_text.NotJson:
-        payload = bare(payload)
-        try:
-            value = json_text.decode(payload)
-        except json_text.NotJson as error:
-            return _concatenated(payload, error)
-    if isinstance(value, dict):
-        return [value]
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):  # encoded as JSON twice
-        return documents(value.encode())
-    values = value if isinstance(value, list) else [value]
-    check_number(len(values))
-    return values
+        values = [json_text.decode(payload)]
+    except json_text.NotJson as refusal:
+        values = _values_in_text(bare(payload), refusal, if_binary)
+    if len(values) == 1 and isinstance(values[0], str) and values[0].lstrip()[:1] in ("{", "["):  # JSON encoded twice
+        return documents(values[0].encode())
+    entries = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
+    check_number(len(entries))
+    return entries
+
+
+def as_text(payload: bytes) -> str:
+    """Decode UTF-8. Some unreadable bytes become U+FFFD. Raises Malformed if there are many."""
+    text = bare(payload).decode(errors="replace")
+    if text.count(_NO_UTF_8) > _MOST_DAMAGED * len(text):
+        raise Malformed("not UTF-8 text")
+    return text
 
 
 def bare(payload: bytes) -> bytes:
-    """Remove a byte order mark, blanks and NUL bytes around the text. UTF-16 with a mark becomes UTF-8."""
+    """Remove a byte order mark, blanks and NUL bytes around the text. UTF-16 with a mark becomes UTF-8.
+
+    Removes them only once: repeated removal would need 1 GiB for 1 MiB of marks.
+    """
     if payload.startswith(_MARKS_OF_UTF_16):
         with suppress(UnicodeDecodeError):
             payload = payload.decode("utf-16").encode()
@@ -159,31 +179,33 @@ def _added_fields(results: Iterable[Parsed]) -> dict[str, FieldCount]:
     return counts
 
 
-def _concatenated(payload: bytes, refusal: json_text.NotJson) -> list[Any]:
-    """Split concatenated values with json and parse each as strictly as a single value."""
-    try:
-        text = payload.decode()
-    except UnicodeDecodeError as error:
-        raise Malformed(f"not UTF-8 text: byte {error.start + 1} cannot be read") from None
+def _values_in_text(payload: bytes, refusal: json_text.NotJson, if_binary: str) -> list[Any]:
+    """Parse concatenated or damaged JSON. Bytes that are not UTF-8 and halves of letters become U+FFFD.
+
+    Control characters are kept. NaN, Infinity and numbers that are too large become text, which no field reads.
+    """
+    text = payload.decode(errors="replace")
     if not text.strip():
         raise Malformed("the message is empty")
     values: list[Any] = []
-    start = _after_blanks(text, 0)
-    while start < len(text):
-        if text[start] not in "{[":
-            raise Malformed(f"not JSON: {refusal}")
-        try:
-            _, end = _find_end(text, start)
-            value = json_text.decode(text[start:end])
-        except RecursionError:
-            raise Malformed("not readable JSON: nested too deep") from None
-        except (JSONDecodeError, json_text.NotJson) as error:
-            raise Malformed(f"not JSON: {error}") from None
-        except ValueError:
-            raise Malformed("not readable JSON: a number with too many digits") from None
-        values += value if isinstance(value, list) else [value]
-        check_number(len(values))
-        start = _after_blanks(text, end)
+    start, number = _after_blanks(text, 0), 0
+    try:
+        while start < len(text):
+            value, end = _next_value(text, start)
+            values.append(value)
+            number += len(value) if isinstance(value, list) else 1
+            check_number(number)
+            start = _after_blanks(text, end)
+    except RecursionError:
+        raise Malformed("not readable JSON: nested too deep") from None
+    except JSONDecodeError:
+        reason = "not UTF-8 text" if _NO_UTF_8 in text else f"not JSON: {refusal}"
+        raise Malformed(if_binary if if_binary and _NO_UTF_8 in text else reason) from None
+    except ValueError:
+        raise Malformed("not readable JSON: a number with too many digits") from None
+    if _SURROGATE.search(text):
+        whole = dumps(values, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return list(json_text.decode(whole))
     return values
 
 

@@ -13,15 +13,14 @@ from edge.formats.fields import (
     MILLISECOND,
     Fields,
     Unreadable,
-    antenna,
     describe,
     first,
-    instant,
     number,
     one_line,
     rssi,
 )
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, bare, each, single
+from edge.formats.optional import antenna, instant, optional
 from edge.formats.reads import Kind, Parsed, Read
 from edge.formats.tag_values import epc, tid
 
@@ -68,15 +67,20 @@ def _tag(event: Fields) -> Read:
     tag = event.get("tagInventoryEvent")
     if not isinstance(tag, dict):
         raise Unreadable(f"tagInventoryEvent is {describe(tag)}, not an object")
-    hundredths = number(first(tag, "peakRssiCdbm"), "peakRssiCdbm")
     return Read(
         "rfid",
         _epc(tag),
         _tid(tag),
         antenna(tag.get("antennaPort")),
-        rssi(None if hundredths is None else hundredths / 100),
+        _strength(tag),
         instant(first(tag, "lastSeenTime") or event.get("timestamp"), MILLISECOND),
     )
+
+
+@optional
+def _strength(tag: Fields) -> float | None:
+    hundredths = number(first(tag, "peakRssiCdbm"), "peakRssiCdbm")
+    return rssi(None if hundredths is None else hundredths / 100)
 
 
 def _epc(tag: Fields) -> str:

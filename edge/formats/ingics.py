@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 
 from edge.formats import ble
-from edge.formats.fields import SECOND, Fields, Unreadable, describe, instant
-from edge.formats.framing import IGNORED, bare, each, gather
-from edge.formats.reads import Malformed, Parsed, Read
+from edge.formats.fields import SECOND, Fields, Unreadable, describe
+from edge.formats.framing import IGNORED, as_text, bare, each, gather
+from edge.formats.optional import instant
+from edge.formats.reads import Parsed, Read
 
 _REPORT = re.compile(
     r"\$[0-9A-Z]{4},([0-9A-Fa-f]{12}),[0-9A-Fa-f]{12},(-?[0-9]{1,3}),([0-9A-Fa-f]*)(?:,([0-9.]{1,20}))?"
@@ -20,13 +21,9 @@ _HEARTBEAT = "$HBRP"
 
 
 def parse(_topic: str, payload: bytes) -> Parsed:
-    inner = bare(payload)
-    if not inner.startswith(b"$"):
+    if not bare(payload).startswith(b"$"):
         return each(payload, _wrapped)
-    try:
-        return gather(inner.decode().splitlines(), _line)
-    except UnicodeDecodeError as error:
-        raise Malformed(f"not UTF-8 text: byte {error.start + 1} cannot be read") from None
+    return gather(as_text(payload).splitlines(), _line)
 
 
 def is_typical(_topic: str, message: Fields) -> bool:

@@ -6,8 +6,9 @@ Times have no zone (`2026-03-02 08:15:30`), so they are used only with a configu
 from __future__ import annotations
 
 from edge.formats import ble
-from edge.formats.fields import MILLISECOND, Fields, first, instant, one_line
+from edge.formats.fields import MILLISECOND, Fields, first, one_line
 from edge.formats.framing import IGNORED, STATUS, collect, each
+from edge.formats.optional import instant
 from edge.formats.reads import Kind, Parsed, Read
 
 _SCANS = "advData"

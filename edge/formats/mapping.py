@@ -18,12 +18,12 @@ from edge.formats.fields import (
     MILLISECOND,
     SECOND,
     Unreadable,
-    antenna,
     describe,
     instant,
     number,
     of_clock,
     plausible,
+    port_or_name,
     rssi,
     text,
 )
@@ -38,7 +38,6 @@ from edge.validation.values import TAG_TYPES
 
 _MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND, "ns": MICROSECOND / 1000}
 _WORD = 4  # hex digits of the PC word, and of the CRC
-_LONGEST_NAME = 100
 _OURS = range(1_262_304_000 * SECOND, 4_102_444_800 * SECOND)  # 2010 to 2099: unambiguous among the units of time
 
 
@@ -151,9 +150,9 @@ def _read(mapping: Mapping, scope: Scope, fields: OptionalFields) -> Read | None
         raise Unreadable(_nothing_there(mapping, "entry", scope.entry))
     value, others = _identities(mapping, tag_type, tag, beacons)
     reader = fields.read("reader_path", mapping.reader_path, scope, _reader)
-    port_and_name = fields.read("antenna_path", mapping.antenna_path, scope, partial(_antenna, reader))
+    port_and_name = fields.read("antenna_path", mapping.antenna_path, scope, partial(port_or_name, reader=reader))
     port, name = port_and_name or (None, reader)
-    strength = fields.read("rssi_path", mapping.rssi_path, scope, rssi)
+    strength = fields.read("rssi_path", mapping.rssi_path, scope, partial(rssi, tag_type=tag_type))
     time = fields.read("time_path", mapping.time_path, scope, partial(_time, unit=mapping.time_unit))
     return Read(tag_type, value, others, port, strength, time, name, _sensors(mapping, scope, fields))
 
@@ -228,25 +227,7 @@ def _advertised(mapping: Mapping, raw: object) -> ble.Identities:
 
 def _reader(sent: object) -> str | None:
     name = text(sent, "reader")
-    return _short(name) if name else None
-
-
-def _antenna(reader: str | None, sent: object) -> tuple[int | None, str | None]:
-    """Return (port, name), one of them None. The name is `antenna`, `reader` or `reader/antenna`.
-
-    `reader`: name of the reader if several share a topic.
-    """
-    label = text(sent, "antenna") if isinstance(sent, str) else None
-    is_name = label is not None and not label.isdecimal()
-    port = None if is_name else antenna(sent)
-    shown = label if is_name else str(port) if port and reader else None
-    name = "/".join(label for label in (reader, shown) if label)
-    return (None, _short(name)) if name else (port, None)
-
-
-def _short(name: str) -> str:
-    if len(name) > _LONGEST_NAME:
-        raise Unreadable(f"the antenna's name is longer than {_LONGEST_NAME} characters")
+    port_or_name(None, name)  # checks its length
     return name
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from edge.formats import ble
-from edge.formats.fields import MILLISECOND, Fields, instant
-from edge.formats.framing import IGNORED, bare, collect, documents
-from edge.formats.payloads import is_text
-from edge.formats.reads import Kind, Malformed, Parsed, Read
+from edge.formats.fields import MILLISECOND, Fields
+from edge.formats.framing import IGNORED, collect, documents
+from edge.formats.optional import instant
+from edge.formats.reads import Kind, Parsed, Read
 from edge.formats.sensor_values import SensorValues, of_numbers
 
 _BINARY_HEADS = (b"\xbb\x00", b"\xbb\x01", b"\xbb\x02")
@@ -16,9 +16,7 @@ _BINARY_NOTE = "binary message: on the gateway's page set the upload format to J
 def parse(_topic: str, payload: bytes) -> Parsed:
     if payload.startswith(_BINARY_HEADS):
         return Parsed(Kind.IGNORED, note=_BINARY_NOTE)
-    if not is_text(bare(payload)):
-        raise Malformed(_BINARY_NOTE)
-    entries = documents(payload)
+    entries = documents(payload, if_binary=_BINARY_NOTE)
     if not any(isinstance(entry, dict) and ("mac" in entry or "gateway" in entry) for entry in entries):
         return IGNORED
     return collect(entries, _read)

@@ -10,9 +10,9 @@ import re
 
 from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields, Unreadable, describe, first, instant, iso, micros, plausible
-from edge.formats.framing import IGNORED, STATUS, bare, collect, each
-from edge.formats.payloads import is_text
-from edge.formats.reads import Kind, Malformed, Parsed, Read, WallTime
+from edge.formats.framing import IGNORED, STATUS, collect, each
+from edge.formats.optional import optional
+from edge.formats.reads import Kind, Parsed, Read, WallTime
 
 _SCANS = ("3004", "3070")
 _STATUS = ("3003", "3004")
@@ -27,9 +27,7 @@ _LONGEST_UPTIME = 100_000_000_000
 def parse(_topic: str, payload: bytes) -> Parsed:
     if payload.startswith(_BINARY_HEAD):
         return Parsed(Kind.IGNORED, note=_BINARY_NOTE)
-    if not is_text(bare(payload)):
-        raise Malformed(_BINARY_NOTE)
-    return each(payload, _message)
+    return each(payload, _message, if_binary=_BINARY_NOTE)
 
 
 def is_typical(_topic: str, message: Fields) -> bool:
@@ -57,6 +55,7 @@ def _read(entry: Fields) -> Read:
     )
 
 
+@optional
 def _time(stamp: object) -> int | WallTime | None:
     """Parse `2026-3-2&8:15:30+00` with the zone in hours (older), or milliseconds (newer)."""
     if isinstance(stamp, str) and "&" in stamp:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import msgpack
 
 from edge.formats import cbor
-from edge.formats.framing import MOST_ENTRIES, bare, check_number, documents
+from edge.formats.framing import MOST_ENTRIES, as_text, bare, check_number, documents
 from edge.formats.reads import Malformed
 
 KINDS = ("json", "lines", "msgpack", "cbor")
@@ -70,12 +70,11 @@ def _documents(payload: bytes) -> list[Any]:
         begin = bare(payload)[:1]
         if not begin or begin in b"{[":
             raise
-        other = "lines" if is_text(payload) else "msgpack"
+        other = "lines" if _is_text(payload) else "msgpack"
         raise Malformed(f'{error}. If the payload is not JSON, set "payload": "{other}"') from None
 
 
-def is_text(payload: bytes) -> bool:
-    """Return True if the payload is UTF-8."""
+def _is_text(payload: bytes) -> bool:
     try:
         payload.decode()
     except UnicodeDecodeError:
@@ -86,11 +85,7 @@ def is_text(payload: bytes) -> bool:
 def _lines(payload: bytes, delimiter: str, columns: tuple[str, ...]) -> list[Any]:
     """Return a value for each non-blank line: an object if the columns have names, otherwise a list."""
     try:
-        text = bare(payload).decode()
-    except UnicodeDecodeError as error:
-        raise Malformed(f"not UTF-8 text: byte {error.start + 1} cannot be read") from None
-    try:
-        lines = csv.reader(text.splitlines(), delimiter=delimiter, skipinitialspace=True)
+        lines = csv.reader(as_text(payload).splitlines(), delimiter=delimiter, skipinitialspace=True)
         rows = list(islice((row for row in lines if any(row)), MOST_ENTRIES + 2))  # with the heading
     except csv.Error as error:
         raise Malformed(f"not lines of columns: {error}") from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from edge.formats import ble
-from edge.formats.fields import SECOND, Fields, instant
+from edge.formats.fields import SECOND, Fields
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, each, single
+from edge.formats.optional import instant
 from edge.formats.reads import Parsed, Read
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 
 from edge.formats import ble
-from edge.formats.fields import MILLISECOND, Fields, antenna, first, instant, one_line, rssi
+from edge.formats.fields import MILLISECOND, Fields, first, one_line
 from edge.formats.framing import IGNORED, STATUS, each, single
+from edge.formats.optional import antenna, instant, rssi
 from edge.formats.reads import Kind, Parsed, Read
 from edge.formats.tag_values import epc, tid
 

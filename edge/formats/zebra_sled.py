@@ -5,8 +5,9 @@ A message has RFID reads, barcodes or both, with a common time.
 
 from __future__ import annotations
 
-from edge.formats.fields import MILLISECOND, Fields, Unreadable, instant, one_line, rssi, text
+from edge.formats.fields import MILLISECOND, Fields, Unreadable, one_line, text
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each, together
+from edge.formats.optional import instant, rssi
 from edge.formats.reads import Kind, Parsed, Read
 from edge.formats.tag_values import epc
 

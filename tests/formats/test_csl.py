@@ -47,15 +47,16 @@ def test_an_absent_antenna_or_zero_is_port_one(parse, sent, port):
 
 
 @pytest.mark.parametrize("sent", [True, -1, 1.5, "one", [1], {"port": 1}, 70_000])
-def test_an_invalid_antenna_skips_the_entry(parse, sent):
+def test_an_invalid_antenna_is_left_out(parse, sent):
     parsed = parse("csl", {"tags": [tag(), tag(antennaPort=sent), tag(epc=OTHER_EPC)]})
-    assert [read.value for read in parsed.reads] == [EPC, OTHER_EPC]
-    assert (parsed.skipped, parsed.note[:9]) == (1, "entry 2: ")
+    assert [read.value for read in parsed.reads] == [EPC, EPC, OTHER_EPC]
+    assert parsed.reads[1].antenna is None
+    assert (parsed.skipped, parsed.note[:7], parsed.note[-8:]) == (0, "antenna", "left out")
 
 
 @pytest.mark.parametrize("sent", [True, "nan", "inf", "1e999", "1_0", "-58 dB over noise", [], "9" * 5_000])
-def test_an_rssi_that_is_not_a_number_skips_the_entry(parse, sent):
-    assert parse("csl", {"tags": [tag(rssi=sent)]}).skipped == 1
+def test_an_rssi_that_is_not_a_number_is_left_out(parse, sent):
+    assert the_read(parse, tag(rssi=sent)).rssi is None
 
 
 def test_the_zone_is_not_applied_to_the_number_of_microseconds(parse):
@@ -112,8 +113,8 @@ def test_local_time_without_a_known_zone_is_a_wall_time(parse, zone):
     assert read.observed_at == WallTime(MOMENT)
 
 
-def test_an_invalid_time_skips_the_entry(parse):
-    assert parse("csl", {"timeZone": "0:00", "tags": [{"epc": EPC, "timeOfRead": "02/31/2026 25:00"}]}).skipped == 1
+def test_an_invalid_time_is_left_out(parse):
+    assert the_read(parse, {"epc": EPC, "timeOfRead": "02/31/2026 25:00"}, timeZone="0:00").observed_at is None
 
 
 def test_labels_of_the_manual_are_accepted(parse):

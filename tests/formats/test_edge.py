@@ -43,16 +43,6 @@ def test_time_is_rfc_3339_or_whole_milliseconds(parse, spelt):
         ({"tag": "", "type": "barcode"}, "tag is missing"),
         ({"tag": EPC, "type": "nfc"}, 'type is "nfc": write one of rfid, ble, barcode'),
         ({"tag": EPC, "type": ["rfid"]}, "type is a list: write one of rfid, ble, barcode"),
-        ({"tag": EPC, "antenna": "dock"}, 'antenna is "dock", not a number'),
-        ({"tag": EPC, "antenna": 1.5}, "antenna is 1.5, not a whole number"),
-        ({"tag": EPC, "antenna": -1}, "antenna -1 is out of range"),
-        ({"tag": EPC, "rssi": True}, "rssi is the boolean true, not a number"),
-        ({"tag": EPC, "time": "yesterday"}, 'time is "yesterday", not a time'),
-        ({"tag": EPC, "time": 1.5}, "time is 1.5: write whole milliseconds"),
-        (
-            {"tag": EPC, "time": "2026-03-02T08:15:30"},
-            'time is "2026-03-02T08:15:30": write a time since 1970 that ends in Z or in an offset',
-        ),
         ({"tag": "x" * 300, "type": "barcode"}, "tag is longer than 255 characters"),
     ],
 )
@@ -61,6 +51,35 @@ def test_a_bad_read_is_skipped_with_a_reason_and_the_others_are_kept(parse, entr
     assert [read.value for read in parsed.reads] == [EPC, OTHER_EPC]
     assert (parsed.skipped, parsed.note) == (1, f"entry 2: {reason}")
     assert parse("edge", entry).note == reason
+
+
+@pytest.mark.parametrize(
+    ("field", "sent", "reason"),
+    [
+        ("antenna", 1.5, "antenna is 1.5, not a whole number"),
+        ("antenna", -1, "antenna -1 is out of range"),
+        ("antenna", "-1", 'antenna "-1" is out of range'),
+        ("antenna", "d" * 101, "the antenna's name is longer than 100 characters"),
+        ("rssi", True, "rssi is the boolean true, not a number"),
+        ("rssi", "N/A", 'rssi is "N/A", not a number'),
+        ("time", "yesterday", 'time is "yesterday", not a time'),
+        ("time", 1.5, "time is 1.5: write whole milliseconds"),
+        (
+            "time",
+            "2026-03-02T08:15:30",
+            'time is "2026-03-02T08:15:30": write a time since 1970 that ends in Z or in an offset',
+        ),
+    ],
+)
+def test_a_bad_optional_field_is_left_out_with_a_reason(parse, field, sent, reason):
+    parsed = parse("edge", {"reads": [{"tag": EPC}, {"tag": OTHER_EPC, field: sent}]})
+    assert parsed == Parsed(Kind.READS, (Read("rfid", EPC), Read("rfid", OTHER_EPC)), note=f"{reason}: left out")
+    assert parse("edge", {"tag": EPC}).note is None
+
+
+@pytest.mark.parametrize("sent", ["north door", "2-left", "#3", "1.5"])
+def test_an_antenna_may_have_a_name(parse, sent):
+    assert parse("edge", {"tag": EPC, "antenna": sent}).reads == (Read("rfid", EPC, antenna_name=sent),)
 
 
 def test_of_several_bad_reads_the_first_is_explained(parse):

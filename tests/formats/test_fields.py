@@ -40,7 +40,7 @@ def test_invalid_numbers_are_rejected(sent):
         fields.rssi(sent)
 
 
-@pytest.mark.parametrize("sent", [1e18, -1e308, 10**18, "99999999999999999999", 1_000.5])
+@pytest.mark.parametrize("sent", [1e18, -1e308, 10**18, "99999999999999999999", 1_000.5, 20.5, 255, -201])
 def test_an_rssi_out_of_range_is_rejected(sent):
     """Regression: the message could not be recorded and became a dead letter."""
     with pytest.raises(Unreadable, match=r"rssi .* is out of range"):
@@ -50,6 +50,30 @@ def test_an_rssi_out_of_range_is_rejected(sent):
 @pytest.mark.parametrize("sent", ["-61.5", "-61,5", "-61,5 dBm", "\N{MINUS SIGN}61.5dB", " -61.5 DBM "])
 def test_every_notation_of_rssi_is_parsed(sent):
     assert fields.rssi(sent) == -61.5
+
+
+def test_a_strength_that_was_not_measured_is_unknown():
+    assert [fields.rssi(sent) for sent in (0, "127", 127.0, 5, "3 dBm")] == [None] * 5
+    assert [fields.rssi(sent, "ble") for sent in (0, 127, 5, -0.5)] == [None, None, 5, -0.5]
+
+
+@pytest.mark.parametrize(
+    ("sent", "seconds"),
+    [
+        ("1970-01-01t00:00:01z", 1),
+        ("1970-01-01T00:00:01Z[Europe/Berlin]", 1),
+        ("1970-01-01T01:00:01+01:00[+01:00][u-ca=gregory]", 1),
+        ("1970-01-01T00:00:60Z", 60),
+        ("1970-01-01T00:59:60.25+01:00", 0.25),
+    ],
+)
+def test_forms_of_rfc_3339_and_9557(sent, seconds):
+    assert fields.instant(sent, MILLISECOND) == seconds * SECOND
+
+
+def test_a_damaged_text_is_unreadable():
+    with pytest.raises(Unreadable, match=r"tag is .*, which is damaged"):
+        fields.text("AB\ufffd", "tag")
 
 
 def test_long_values_are_shortened_in_reasons():

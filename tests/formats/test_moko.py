@@ -96,8 +96,8 @@ def test_moko_times_of_both_generations_and_uptimes(parse, stamp, observed_at):
 
 
 @pytest.mark.parametrize("stamp", ["2026-3-2&8:15:30", "2026-3-32&8:15:30+00", "today&now", True])
-def test_moko_invalid_time_skips_the_entry(parse, stamp):
-    assert moko_time(parse, stamp).skipped == 1
+def test_moko_invalid_time_is_left_out(parse, stamp):
+    assert moko_time(parse, stamp).reads[0].observed_at is None
 
 
 def test_moko_vendor_tags_and_their_scan_response_are_read(parse):

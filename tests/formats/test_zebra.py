@@ -101,8 +101,10 @@ def test_a_time_without_a_zone_is_a_wall_time(parse):
 
 
 @pytest.mark.parametrize("spelt", ["soon", "2026-13-02T08:15:30Z", True, ["2026"]])
-def test_an_invalid_time_skips_the_event(parse, spelt):
-    assert parse("zebra", [SIMPLE, event(time=spelt)]).skipped == 1
+def test_an_invalid_time_is_left_out(parse, spelt):
+    parsed = parse("zebra", [SIMPLE, event(time=spelt)])
+    assert (parsed.reads[1].observed_at, parsed.skipped) == (None, 0)
+    assert parsed.note.endswith(", not a time: left out")
 
 
 def test_future_and_old_times_are_unchanged(parse):
