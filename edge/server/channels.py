@@ -99,6 +99,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
     sent = 0  # bytes in this period
     drains = False  # the client may still be sending a refused request, see `_drain`
     drained_since: float | None = None
+    is_refused = False  # there is no place for it; its request is answered 503
     _drained = 0  # bytes
     _closes_when_flushed = False
     _pieces: int | None = None  # pieces sent in the current turn of the serving thread
@@ -119,7 +120,7 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         turns: Turns,
         **more: Any,
     ):
-        """Accept a connection. It may evict the longest-idle one."""
+        """Accept a connection. It may evict another one, or have its request refused."""
         self.app = app
         self._turns = turns
         self.network = client_network(addr[0])
@@ -128,8 +129,10 @@ class Channel(HTTPChannel):  # type: ignore[misc, unused-ignore]
         self._reserving = threading.Lock()
         self.waiting_since = self.answering_since = time.monotonic()
         super().__init__(server, sock, addr, adj, **more)
-        extra = connections.connection_to_close(server.active_channels.values(), self, trusted_network)
-        if extra is not None:
+        others = server.active_channels.values()
+        extra = connections.connection_to_close(others, self, trusted_network)
+        self.is_refused = extra is self and connections.is_answered(others, self)
+        if extra is not None and not self.is_refused:
             extra.leave()
 
     def received(self, data: bytes) -> bool:

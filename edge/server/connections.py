@@ -6,12 +6,17 @@ Decision record: web/manual/decisions/connections.md
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-MOST_OF_ADDRESS = 50
+MOST_OF_ADDRESS = 200
 # A browser opens six connections per page. select() supports about 1,000 files, and a request body may be one more.
 MOST = 400
+# Connections without a place. They are answered 503, and closed without an answer beyond that.
+MOST_REFUSED = 60
+MOST_REFUSED_OF_ADDRESS = 40
+FRESH_SECONDS = 0.5  # an idle connection is kept for that long, because its request may be on its way
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 20.0  # grace period before the minimum rate applies
 BODY_BYTES_PER_SECOND = 4096
@@ -39,6 +44,8 @@ def is_late(channel: Any, now: float) -> bool:
         return False  # the client waits for the response
     waited, request = now - channel.waiting_since, channel.request
     if request is None:  # idle
+        if channel.is_refused:
+            return bool(waited > HEAD_SECONDS)
         return bool(waited > IDLE_SECONDS and time.time() - channel.last_activity > IDLE_SECONDS)
     if not request.headers_finished:
         return bool(waited > HEAD_SECONDS)
@@ -59,18 +66,39 @@ def _reads_slowly(channel: Any, now: float) -> bool:
 def connection_to_close(channels: Iterable[Any], newcomer: Any, trusted: str) -> Any:
     """Return the connection to close in favor of a new one, or None if there is room.
 
-    That is the longest-idle one, or the newcomer if all others are active. `trusted` is the network of the proxy,
-    which is not limited. A streamed response has no request, but is not idle. Streams have limits of their own, see
-    `edge.events.stream`, and do not count toward the limit of an address.
+    That is the longest-idle one, or the newcomer if all others are active. If all places are taken, a connection of
+    an address with more of them than the newcomer's is closed, too, while its request is arriving. `trusted` is the
+    network of the proxy, which is not limited. A streamed response has no request, but is not idle. Streams have limits
+    of their own, see `edge.events.stream`, and do not count toward the limit of an address.
     """
     others = [channel for channel in channels if channel is not newcomer and not channel.will_close]
     if newcomer.network != trusted:
         neighbors = [one for one in others if one.network == newcomer.network and one.listener is None]
         if len(neighbors) >= MOST_OF_ADDRESS:
-            return _longest_idle(neighbors) or newcomer
-    return _longest_idle(others) or newcomer if len(others) >= MOST else None
+            return _longest_idle(neighbors, newcomer) or newcomer
+    if len(others) < MOST:
+        return None
+    return _longest_idle(others, newcomer) or _slowest_of_greediest(others, newcomer) or newcomer
 
 
-def _longest_idle(channels: list[Any]) -> Any:
-    idle = [channel for channel in channels if not channel.requests and channel.listener is None]
-    return min(idle, key=lambda channel: channel.waiting_since, default=None)
+def is_answered(channels: Iterable[Any], newcomer: Any) -> bool:
+    """Return True if a connection without a place may wait for the 503 that answers its request."""
+    refused = [channel.network for channel in channels if channel is not newcomer and channel.is_refused]
+    return len(refused) < MOST_REFUSED and refused.count(newcomer.network) < MOST_REFUSED_OF_ADDRESS
+
+
+def _longest_idle(channels: list[Any], newcomer: Any) -> Any:
+    """Return the connection without a request for the longest time. The first request of a new one may be coming."""
+    idle = [one for one in channels if not (one.requests or one.request or one.listener)]
+    oldest = min(idle, key=lambda one: one.waiting_since, default=None)
+    return oldest if oldest and newcomer.waiting_since - oldest.waiting_since > FRESH_SECONDS else None
+
+
+def _slowest_of_greediest(channels: list[Any], newcomer: Any) -> Any:
+    """Return the connection that has sent an incomplete head for the longest time, otherwise an incomplete body."""
+    of_network = Counter(one.network for one in channels)
+    coming = [one for one in channels if one.request and not one.requests and one.listener is None]
+    heads = [one for one in coming if not one.request.headers_finished]
+    bodies = [one for one in coming if of_network[one.network] > of_network[newcomer.network] + 1]
+    order = lambda one: (-of_network[one.network], one.waiting_since)  # noqa: E731
+    return min(heads, key=order, default=None) or min(bodies, key=order, default=None)

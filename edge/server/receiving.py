@@ -86,6 +86,8 @@ class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
             return len(data)
         consumed: int = super().received(data)
         self._check_body()
+        if self.headers_finished and self._channel.is_refused and self.error is None and not self.empty:
+            self.error, self.completed = Overloaded("Too many connections at the moment"), True
         if self.completed and not self.empty:
             self.rest = data[consumed:]
             return len(data)
@@ -95,6 +97,8 @@ class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
         """Refuse requests that a proxy may read in another way, as a different request or one for another host."""
         if self.chunked and "CONTENT_LENGTH" in self.headers:
             raise ParsingError("Send either Content-Length or Transfer-Encoding")
+        if self.version != "1.1" and "TRANSFER_ENCODING" in self.headers:  # waitress ignores it
+            raise ParsingError("Transfer-Encoding requires HTTP/1.1")
         if "," in self.headers.get("HOST", ""):  # waitress joins repeated headers
             raise ParsingError("Send one Host")
 

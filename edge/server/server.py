@@ -32,7 +32,7 @@ def create(app: Flask, host: str, port: int, threads: int, **options: Any) -> Ba
         host=host,
         port=port,
         _dispatcher=Workers(threads),  # type: ignore[arg-type]  # typed as waitress's own class
-        connection_limit=connections.MOST + 100,  # closing connections count, too
+        connection_limit=connections.MOST + 2 * connections.MOST_REFUSED,  # closing connections count, too
         cleanup_interval=1,
         ident=None,
         inbuf_overflow=MAX_IN_MEMORY,

@@ -306,6 +306,7 @@ def test_streams_stay_open_while_their_address_makes_more_connections(
 ) -> None:
     """Each connection above the limit of an address closes the one that was idle for longest, never a stream."""
     monkeypatch.setattr(server.connections, "MOST_OF_ADDRESS", 4)
+    monkeypatch.setattr(server.connections, "FRESH_SECONDS", -1)
     token = site.token()
     streams = [site.listen(Authorization=token) for _ in range(4)]
     for _ in range(8):

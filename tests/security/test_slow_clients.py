@@ -17,8 +17,10 @@ from edge.rate_limits import client_network
 from edge.server import connections, receiving
 from edge.server.connections import MOST, MOST_OF_ADDRESS, connection_to_close, is_late
 from tests.server.test_server import ASK, serving
+from tests.service import wait_for
 
 PATIENCE = 30
+POST = b"POST / HTTP/1.1\r\nHost: box\r\nContent-Length: 5\r\n\r\nhello"
 SLOW = b"POST / HTTP/1.1\r\nHost: box\r\nContent-Length: 1000\r\n"
 
 
@@ -48,6 +50,11 @@ def ask(client: socket.socket, request: bytes = ASK) -> bytes:
     return client.recv(65_536)
 
 
+def ask_to_the_end(client: socket.socket, request: bytes) -> bytes:
+    client.sendall(request)
+    return b"".join(iter(lambda: client.recv(65_536), b""))
+
+
 def channel(
     waiting_since: float = 0.0,
     *,
@@ -55,6 +62,7 @@ def channel(
     request: Any = None,
     requests: tuple[int, ...] = (),
     listener: object = None,
+    is_refused: bool = False,
 ) -> Any:
     return SimpleNamespace(
         waiting_since=waiting_since,
@@ -66,6 +74,7 @@ def channel(
         listener=listener,
         total_outbufs_len=0,
         drained_since=None,
+        is_refused=is_refused,
     )
 
 
@@ -109,12 +118,29 @@ def test_the_network_of_a_client() -> None:
 
 def test_the_longest_idle_connection_of_a_full_address_is_evicted() -> None:
     own = [channel(float(number), network="a") for number in range(MOST_OF_ADDRESS)]
-    other, newcomer = channel(-1.0, network="b"), channel(99.0, network="a")
+    other, newcomer = channel(-1.0, network="b"), channel(999.0, network="a")
     assert connection_to_close([other, *own, newcomer], newcomer, "") is own[0]
     assert connection_to_close([other, *own[1:], newcomer], newcomer, "") is None
     assert connection_to_close([other, *own, newcomer], newcomer, "a") is None
     busy = [channel(network="a", requests=(1,)) for _ in own]
     assert connection_to_close([*busy, newcomer], newcomer, "") is newcomer
+
+
+@pytest.mark.parametrize("of_others", [{"request": part()}, {"requests": (1,)}, {"waiting_since": 998.5}])
+def test_a_connection_is_not_idle_while_its_request_is_coming(of_others: dict[str, Any]) -> None:
+    others = [channel(**{"waiting_since": 1.0, **of_others}, network="a") for _ in range(MOST_OF_ADDRESS)]
+    newcomer = channel(999.0, network="a")
+    assert connection_to_close([*others, newcomer], newcomer, "") is newcomer
+
+
+def test_an_address_with_most_of_the_places_leaves_some_to_others() -> None:
+    heads = [channel(float(no), network="a", request=part(headers_finished=False)) for no in range(MOST // 2)]
+    bodies = [channel(float(no), network=f"b{no % 2}", request=part()) for no in range(MOST // 2)]
+    newcomer = channel(999.0, network="c")
+    assert connection_to_close([*bodies, *heads, newcomer], newcomer, "") is heads[0]
+    others = [channel(network=str(no), request=part()) for no in range(MOST // 2)]
+    assert connection_to_close([*bodies, *others, newcomer], newcomer, "") is bodies[0]
+    assert connection_to_close([*others, *(channel(requests=(1,)) for _ in heads), newcomer], newcomer, "") is newcomer
 
 
 def test_a_streamed_response_is_not_idle() -> None:
@@ -132,6 +158,18 @@ def test_the_longest_idle_connection_is_evicted_when_all_places_are_taken() -> N
     others = [channel(float(number), network=str(number)) for number in range(MOST)]
     newcomer = channel(1e9, network="new")
     assert connection_to_close([*others, newcomer], newcomer, "") is others[0]
+
+
+def test_connections_without_a_place_are_limited_and_wait_as_long_as_for_a_head() -> None:
+    own = [channel(0.0, network="a", is_refused=True) for _ in range(connections.MOST_REFUSED_OF_ADDRESS)]
+    newcomer, other = channel(network="a"), channel(network="b")
+    assert connections.is_answered([*own[1:], newcomer], newcomer)
+    assert not connections.is_answered([*own, newcomer], newcomer)
+    assert connections.is_answered([*own, other], other)
+    every = [channel(network=str(number), is_refused=True) for number in range(connections.MOST_REFUSED)]
+    assert not connections.is_answered([*every, other], other)
+    assert not is_late(own[0], connections.HEAD_SECONDS - 1)
+    assert is_late(own[0], connections.HEAD_SECONDS + 1)
 
 
 @pytest.mark.parametrize("begun", [SLOW, SLOW + b"\r\nx", b"GET"])
@@ -155,11 +193,43 @@ def test_many_slow_clients_do_not_block_others(listener: BaseWSGIServer, monkeyp
             assert ask(client).startswith(b"HTTP/1.1 200")
 
 
-def test_connections_of_one_address_are_limited(listener: BaseWSGIServer) -> None:
+def test_every_one_of_200_connections_of_a_client_is_answered(listener: BaseWSGIServer) -> None:
     with ExitStack() as crowd:
-        slow = [crowd.enter_context(connect(listener, "127.0.0.9")) for _ in range(MOST_OF_ADDRESS + 1)]
-        assert slow[0].recv(1) == b""
-        assert ask(slow[-1]).startswith(b"HTTP/1.1 200")
+        parallel = [crowd.enter_context(connect(listener, "127.0.0.9")) for _ in range(200)]
+        for one in parallel[:100]:
+            one.sendall(POST[:-1])  # the body is still arriving when the others connect
+        for one in parallel[100:]:
+            one.sendall(POST)
+        for one in parallel[:100]:
+            one.sendall(POST[-1:])
+        assert {one.recv(65_536)[:12] for one in parallel} == {b"HTTP/1.1 200"}
+
+
+def test_more_connections_of_one_address_are_answered_503(
+    listener: BaseWSGIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST_OF_ADDRESS", 3)
+    monkeypatch.setattr(connections, "MOST_REFUSED_OF_ADDRESS", 2)
+    with ExitStack() as crowd:
+        first = [crowd.enter_context(connect(listener, "127.0.0.9")) for _ in range(3)]
+        for one in first:
+            one.sendall(POST[:-1])
+        wait_for(lambda: [bool(one.request) for one in active(listener)] == [True] * 3, PATIENCE)
+        refused = [crowd.enter_context(connect(listener, "127.0.0.9")) for _ in range(2)]
+        wait_for(lambda: len(active(listener)) == 5, PATIENCE)
+        last = crowd.enter_context(connect(listener, "127.0.0.9"))
+        assert last.recv(1) == b""
+        for one in refused:
+            answer = ask_to_the_end(one, POST)
+            assert answer.startswith(b"HTTP/1.1 503")
+            assert b"Retry-After:" in answer
+            assert b"Too many connections" in answer
+        for one in first:
+            assert ask(one, POST[-1:]).startswith(b"HTTP/1.1 200")
+
+
+def active(listener: BaseWSGIServer) -> list[Any]:
+    return list(listener.active_channels.values())
 
 
 def test_the_trusted_proxy_speaks_for_everybody(app: Flask) -> None:
@@ -170,7 +240,7 @@ def test_the_trusted_proxy_speaks_for_everybody(app: Flask) -> None:
 
 
 def test_a_head_in_single_bytes_is_refused(listener: BaseWSGIServer) -> None:
-    parser = receiving.Parser(listener.adj, channel=SimpleNamespace(owner_of=lambda _: ""))  # type: ignore[arg-type]
+    parser = receiving.Parser(listener.adj, channel=SimpleNamespace(owner_of=lambda _: "", is_refused=False))  # type: ignore[arg-type]
     for _ in range(connections.MOST_PIECES + 1):
         parser.received(b"x")
     assert parser.completed
