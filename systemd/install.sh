@@ -16,7 +16,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=$(dirname "$here")
 program=/opt/edge
 settings=/etc/edge
-data=/var/lib/edge
+home=/var/lib/edge data=/var/lib/edge # data: data_dir of the settings, see find_data
 units=/etc/systemd/system
 apt=(apt-get)
 
@@ -39,6 +39,7 @@ main() {
   done
   [[ $EUID -eq 0 ]] || fail "run it as root: sudo $0"
   cd / # import and run nothing from the caller's folder
+  find_data "$settings"
   if [[ -n $uninstall ]]; then
     uninstall "$purge"
     return
@@ -72,6 +73,12 @@ say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'install.sh: %s\n' "$*" >&2; exit 1; }
 # In a session of its own: a program of the service's user could type commands into root's terminal.
 as_edge() { setsid --wait setpriv --reuid=edge --regid=edge --clear-groups --no-new-privs "$@"; }
+
+# The folder of the database: data_dir of the settings, which may be on another disk.
+find_data() {
+  [[ ! -f $1/edge.toml ]] || data=$(sed -nE "s/^ *data_dir *= *[\"']([^\"']+)[\"'].*/\\1/p" "$1/edge.toml")
+  data=${data:-$home}
+}
 
 # A step in tested Python, once it is installed: edge/operations/root/installation.py of this checkout or package.
 installation() {
@@ -201,6 +208,9 @@ open_disaster_file() {
   trap "rm -rf '$restored' '$scratch'" EXIT
   "$first/bin/edge" disaster-unpack "$disaster" "$restored" --identity "$identity" >/dev/null ||
     fail "nothing of it was used"
+  find_data "$restored/settings"
+  [[ -d $data || $data = "$home" ]] ||
+    fail "the old box had its data in $data, which this computer does not have, and nothing was changed: mount a disk there and make the folder"
   echo "whole, with $(find "$restored" -type f | wc -l) files"
 }
 
@@ -231,11 +241,12 @@ put_data_back() {
 
 make_user() {
   id -u edge >/dev/null 2>&1 ||
-    useradd --system --user-group --home-dir "$data" --no-create-home --shell /usr/sbin/nologin edge
-  [[ ! -L $data ]] || fail "$data is a link; put a folder there, or mount a disk at that place"
-  install -d -o edge -g edge -m 0750 "$data"
+    useradd --system --user-group --home-dir "$home" --no-create-home --shell /usr/sbin/nologin edge
+  [[ ! -L $home ]] || fail "$home is a link; put a folder there, or mount a disk at that place"
+  install -d -o edge -g edge -m 0750 "$home"
   # The service owns this folder, so root creates nothing in it: a link could redirect it.
-  as_edge mkdir -p -m 0750 "$data/broker"
+  as_edge mkdir -p -m 0750 "$home/broker"
+  if [[ -d $data && -n $disaster ]]; then chown edge:edge "$data"; fi
 }
 
 # The first release is built before the user and the settings exist: a failed build leaves nothing behind. A broken
@@ -372,9 +383,15 @@ uninstall() {
   systemctl reset-failed 'edge*' 2>/dev/null || true
   systemctl try-restart mosquitto.service || true
   if [[ -n $1 ]]; then
-    rm -rf "${data:?}" "${settings:?}"
+    # On another disk, only what belongs to the service: the disk may have other files.
+    if [[ -d $data && $data != "$home" ]]; then find "$data" -xdev -depth -user edge -delete 2>/dev/null || true; fi
+    rm -rf "${home:?}" "${settings:?}"
     userdel edge 2>/dev/null || true
-    echo "removed the program, its settings, the database and its backups"
+    if [[ -e $data/edge.db ]]; then
+      echo "removed the program and its settings; the database in $data could not be removed"
+    else
+      echo "removed the program, its settings, the database and its backups"
+    fi
   else
     echo "removed the program; kept $settings and $data (remove them with --uninstall --purge)"
   fi

@@ -12,7 +12,7 @@ from edge.errors import SetupError
 
 def from_file(file: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(file.read_text("utf-8"))
+        content = tomllib.loads(file.read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(
             f"The settings file {file} cannot be read: {error}. Pass a readable file to --config."

@@ -15,12 +15,13 @@ from tests.security.test_changed_wheel import ALONE
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parents[2] / "systemd" / "edge-upgrade"
-FOLDERS = ("opt", "usr/local", "etc/systemd/system", "var/lib", "run")
+FOLDERS = ("opt", "usr/local", "etc/systemd/system", "mnt", "var/lib", "run")
 CHECKOUT = "var/lib/checkout"
 # Commands that the script calls. The simulated service migrates the database to its release's schema at the start, and
 # records a read as soon as it may. A release with the file `broken` does not start.
 FUNCTIONS = r"""
 data=/var/lib/edge
+[[ ! -e /etc/edge ]] || data=/mnt/edge
 take_in() { [[ -e $data/upgrade-pending || ! -e $data/running ]] || tee -a $data/edge.db <<<$RANDOM >>/var/lib/taken; }
 start() {
   ls $data/backups >>/var/lib/backups-at-start
@@ -62,7 +63,8 @@ PROGRAMS = ("systemctl", "setsid", "setpriv", "systemd-run", "python3", "timeout
 INTERRUPTED = Path(__file__).with_name("interrupted.py")
 EDGE = """#!/bin/sh
 case $1 in
-  backup) touch /var/lib/edge/backups/new; echo "Wrote /var/lib/edge/backups/new now" ;;
+  backup) [ -e /etc/edge ] && data=/mnt/edge || data=/var/lib/edge
+    touch $data/backups/new.db.gz; echo "Wrote $data/backups/new.db.gz now" ;;
   config) echo "http.listen = 0.0.0.0:8080" ;;
 esac
 """
@@ -77,7 +79,8 @@ case $1 in
     [ ! -e /var/lib/worse ] || { echo "edge: reader dock has 0 messages" >&2; exit 1; } ;;
   downgrade-database)
     [ ! -e /var/lib/one-way ] || exit 1
-    sed -i "1s/.*/$2/" /var/lib/edge/edge.db
+    [ -e /etc/edge ] && data=/mnt/edge || data=/var/lib/edge
+    sed -i "1s/.*/$2/" $data/edge.db
     echo "left out: extra" ;;
 esac
 """
@@ -123,12 +126,13 @@ class Computer:
         """Run edge-upgrade.service and edge.service as at boot."""
         (self.data / "running").unlink(missing_ok=True)
         unit = SCRIPT.with_suffix(".service").read_text()
-        conditions = [line.partition("=|")[2] for line in unit.splitlines() if line.startswith("ConditionPathExists")]
-        is_left = " || ".join(f"test -e {path}" for path in conditions)
+        conditions = [line.partition("=")[2] for line in unit.splitlines() if line.startswith("ConditionPathExists")]
+        is_left = " && ".join(f"test -e {path}" for path in conditions)
         resume = (
             unit.partition("\nExecStart=")[2].partition("\n")[0].replace("/usr/local/sbin/edge-upgrade", str(SCRIPT))
         )
-        return self._run(f"if {is_left}; then {resume}; fi; test -e /var/lib/edge/running || systemctl start edge", at)
+        is_down = "[[ ! -e /var/lib/edge/running && ! -e /mnt/edge/running ]]"
+        return self._run(f"if {is_left}; then {resume}; fi; if {is_down}; then systemctl start edge; fi", at)
 
     def watch(self, *, is_worse: bool, at: str = "", full: str = "") -> str:
         """Run the ten minutes of probation. The file system `full` becomes full at the command that matches `at`."""
@@ -142,6 +146,15 @@ class Computer:
     def watches(self) -> int:
         """Return how often the observation of a release was started."""
         return len((self._folder / "var/lib/watched").read_text().splitlines())
+
+    def move_data(self) -> None:
+        """Move the data to another disk, with a copy of the database left behind, as the manual says."""
+        folder = self._folder
+        shutil.copytree(self.data, folder / "mnt/edge")
+        self.data = folder / "mnt/edge"
+        shutil.copytree("/etc", folder / "etc", symlinks=True, dirs_exist_ok=True)
+        (folder / "etc/edge").mkdir()
+        (folder / "etc/edge/edge.toml").write_text('data_dir = "/mnt/edge"\n')
 
     def cannot_downgrade(self) -> None:
         (self._folder / "var/lib/one-way").touch()
@@ -173,7 +186,7 @@ class Computer:
 
     def backups_at_last_start(self) -> list[str]:
         names = (self._folder / "var/lib/backups-at-start").read_text().split()
-        return names[names.index("new") :]
+        return names[names.index("new.db.gz") :]
 
     def _make_release(self, schema: str, folder: str, *more: str) -> None:
         systemd = self._folder / folder / "systemd"
@@ -191,7 +204,8 @@ class Computer:
         return said
 
     def _run(self, script: str, at: str = "", signal: str = "KILL", full: str = "") -> str:
-        return run_on(self._folder, script, AT=at, DO=f"fill /{full}" if full else signal)
+        etc = ("etc",) if (self._folder / "etc/edge").exists() else ()
+        return run_on(self._folder, script, (*etc, *FOLDERS), AT=at, DO=f"fill /{full}" if full else signal)
 
 
 def run_on(folder: Path, script: str, mounted: tuple[str, ...] = FOLDERS, **variables: str) -> str:
@@ -228,6 +242,40 @@ def computer(tmp_path: Path) -> Computer:
 OLD, NEW = "3 3 3 3 runs", "4 4 4 4 runs"
 
 
+@pytest.mark.parametrize("way", ["back", "worse", "broken", "power"])
+def test_the_previous_release_returns_with_the_data_on_another_disk(computer: Computer, way: str) -> None:
+    """Regression: the database in /var/lib/edge was kept, and the previous release could not read the other."""
+    computer.move_data()
+    computer.upgrade("4", broken=way == "broken", at="failed = unanswered(" if way == "power" else "")
+    if way in ("back", "worse"):
+        assert computer.state() == NEW
+        said = computer.back() if way == "back" else computer.watch(is_worse=True)
+        assert "left out: extra" in said
+    if way == "power":
+        computer.boot()
+    assert computer.state() == OLD
+    assert (computer.data / "warnings/upgrade").exists() == (way == "worse")
+
+
+def test_a_rollback_waits_for_the_disk_with_the_data(computer: Computer) -> None:
+    """Regression: with the disk not mounted at boot, the migrated database was left to the previous release."""
+    computer.move_data()
+    computer.upgrade("4", at="failed = unanswered(")
+    kept = computer.data.rename(computer.data.with_name("elsewhere"))
+    assert "/mnt/edge/edge.db is missing. Mount the disk of /mnt/edge" in computer.boot()
+    kept.rename(computer.data)
+    computer.boot()
+    assert computer.state() == OLD
+
+
+def test_broken_settings_stop_an_upgrade_before_it_takes_another_database(computer: Computer) -> None:
+    computer.move_data()
+    (computer.data.parents[1] / "etc/edge/edge.toml").write_text('data_dir = "/mnt')
+    said = computer.upgrade("4")
+    assert "/etc/edge/edge.toml cannot be read" in said
+    assert computer.state() == OLD
+
+
 def test_a_release_takes_over_with_its_units_and_its_schema(computer: Computer) -> None:
     assert computer.state() == OLD
     assert "Upgraded to" in computer.upgrade("4")
@@ -237,10 +285,10 @@ def test_a_release_takes_over_with_its_units_and_its_schema(computer: Computer) 
 def test_the_backup_of_an_upgrade_is_pinned_until_its_end(computer: Computer) -> None:
     (computer.data / "backups/old.pinned").touch()  # left by a killed upgrade
     computer.upgrade("4")
-    assert computer.backups_at_last_start() == ["new", "new.pinned"]
-    assert (computer.data / "backups/new.pinned").exists()
+    assert computer.backups_at_last_start() == ["new.db.gz", "new.db.gz.pinned"]
+    assert (computer.data / "backups/new.db.gz.pinned").exists()
     computer.watch(is_worse=False)
-    assert [path.name for path in (computer.data / "backups").iterdir()] == ["new"]
+    assert [path.name for path in (computer.data / "backups").iterdir()] == ["new.db.gz"]
 
 
 def test_a_release_that_does_worse_is_replaced_by_the_one_before(computer: Computer) -> None:
@@ -250,7 +298,7 @@ def test_a_release_that_does_worse_is_replaced_by_the_one_before(computer: Compu
     assert computer.state() == OLD
     assert "reader dock has 0 messages" in (computer.data / "warnings/upgrade").read_text()
     assert computer.releases() == ["old"]
-    assert [path.name for path in (computer.data / "backups").iterdir()] == ["new"]
+    assert [path.name for path in (computer.data / "backups").iterdir()] == ["new.db.gz"]
 
 
 def test_a_cut_of_power_while_a_worse_release_is_replaced_changes_nothing(computer: Computer) -> None:

@@ -30,10 +30,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from edge.operations.root.places import DATA, EDGE
+from edge.operations.root.places import DATA, EDGE, TOML
 from edge.operations.root.programs import as_edge, begin, fail, must, read, works
 
-TOML = Path("/etc/edge/edge.toml")
 _FILE = "mosquitto.db"
 _AS_MOSQUITTO = ("setpriv", "--reuid=mosquitto", "--regid=mosquitto", "--clear-groups", "--no-new-privs")
 _LOAD_SECONDS = 60.0  # loading takes about a second for 100 MB

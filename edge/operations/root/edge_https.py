@@ -19,8 +19,8 @@ from typing import NoReturn
 from edge.operations.root import certificates, https_settings
 from edge.operations.root.box_names import addresses, first_address, hostname, names_of_box
 from edge.operations.root.certificates import AUTHORITY
-from edge.operations.root.https_settings import CHOSEN, TOML, Chosen, chosen
-from edge.operations.root.places import EDGE, ROOT_COMMANDS, UNITS, VENV
+from edge.operations.root.https_settings import CHOSEN, Chosen, chosen
+from edge.operations.root.places import EDGE, ROOT_COMMANDS, TOML, UNITS, VENV
 from edge.operations.root.programs import begin, fail, must, read, result, say, works
 
 CADDYFILE = Path("/etc/caddy/Caddyfile")

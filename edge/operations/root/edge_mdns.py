@@ -17,8 +17,8 @@ import sys
 from collections.abc import Iterator
 
 from edge.operations.root.box_names import AVAHI, AVAHI_CONF, host_name_of_avahi, is_network_name, network_name
-from edge.operations.root.https_settings import CHOSEN, TOML, Chosen, chosen, write_toml
-from edge.operations.root.places import EDGE, ROOT_COMMANDS
+from edge.operations.root.https_settings import CHOSEN, Chosen, chosen, write_toml
+from edge.operations.root.places import EDGE, ROOT_COMMANDS, TOML
 from edge.operations.root.programs import begin, fail, must, read, say, works
 
 SERVICES = AVAHI / "services/edge.service"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from edge.operations.root.installed_files import flush, install_units, point_to
-from edge.operations.root.places import PENDING, PROBATION, STATE, VENV, unpin
+from edge.operations.root.places import PENDING, PROBATION, SETTINGS_FAULT, STATE, TOML, VENV, unpin
 from edge.operations.root.programs import alone, as_edge, begin, fail, say, works
 from edge.operations.root.releases import build
 from edge.operations.root.rollback import back, resume
@@ -39,6 +39,8 @@ def main() -> None:
     """Run with the folder of systemd/edge-upgrade, the caller's folder, and the arguments."""
     begin("edge-upgrade")
     scripts, here, *words = sys.argv[1:]
+    if SETTINGS_FAULT:  # without data_dir, the database of another folder could be taken for the site's
+        fail(f"{TOML} cannot be read ({SETTINGS_FAULT}), and nothing was changed: fix it, then run this again")
     try:
         _act(words, Path(scripts), Path(here))
     except OSError as error:

@@ -9,11 +9,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from edge.operations.root.places import TOML
 from edge.operations.root.programs import sync
 
 SETTINGS = Path("/etc/edge")
 CHOSEN = SETTINGS / "https.conf"
-TOML = SETTINGS / "edge.toml"
 _PUBLIC_URL = r'^public_url = "{}://([^]:/"[]+)(:[0-9]+)?/?".*'
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from edge.operations.root import local_broker, old_box
 from edge.operations.root.box_names import addresses
-from edge.operations.root.https_settings import CHOSEN, TOML, chosen
-from edge.operations.root.places import EDGE, VENV
+from edge.operations.root.https_settings import CHOSEN, chosen
+from edge.operations.root.places import EDGE, TOML, VENV
 from edge.operations.root.programs import begin, fail, read, say, works
 from edge.operations.root.summary import Box, addresses_of, next_steps
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
-from edge.operations.root.programs import as_edge, sync
+from edge.operations.root.programs import as_edge, fail, sync
 
-PROGRAM, DATA, UNITS = Path("/opt/edge"), Path("/var/lib/edge"), Path("/etc/systemd/system")
+TOML = Path("/etc/edge/edge.toml")
+PROGRAM, UNITS = Path("/opt/edge"), Path("/etc/systemd/system")
 COMMANDS, ROOT_COMMANDS = Path("/usr/local/bin"), Path("/usr/local/sbin")
 EDGE = COMMANDS / "edge"
 VENV, RELEASES = PROGRAM / "venv", PROGRAM / "releases"
@@ -15,11 +18,28 @@ STATE = PROGRAM / "upgrade"  # exists during a switch: after a power cut, roll b
 PROBATION = PROGRAM / "probation"  # exists while a release is watched; names the previous one
 PREVIOUS = PROGRAM / "previous"  # afterwards: the release that --back returns to
 PUBLISHER = Path("/etc/edge/publisher.pub")  # key of the bundles that this site accepts
+_USUAL_DATA = Path("/var/lib/edge")
+
+
+def data_folder(toml: Path = TOML) -> Path:
+    """Return `data_dir` of the settings, which only root can write. Raises OSError or ValueError if they are broken."""
+    if not toml.is_file():
+        return _USUAL_DATA
+    return _USUAL_DATA / str(tomllib.loads(toml.read_text("utf-8-sig")).get("data_dir", ""))
+
+
+try:
+    DATA, SETTINGS_FAULT = data_folder(), ""
+except (OSError, ValueError) as error:  # the check of the broker must run all the same
+    DATA, SETTINGS_FAULT = _USUAL_DATA, str(error)
 DATABASE = DATA / "edge.db"
 COPY = DATA / "edge.db.before-upgrade"  # copy of the database, made if the schema changes
 COPY_NEW = DATA / "edge.db.before-upgrade.new"
 PENDING = DATA / "upgrade-pending"  # while it exists, the service takes no reads and no changes
 READS = DATA / "probation.json"  # messages of each reader before the switch
+
+
+_BACKUP = re.compile(r"/[\w.+:@/-]+\.gz(\.age)?")
 
 
 class Previous(NamedTuple):
@@ -45,8 +65,17 @@ def note(file: Path, previous: Previous) -> bool:
 
 
 def noted(file: Path) -> Previous:
+    """Return the release and the backup in STATE, PROBATION or PREVIOUS. Ends for a release outside root's folder."""
     values = dict(line.split("=", 1) for line in file.read_text("utf-8").splitlines() if "=" in line)
-    return Previous(Path(values["OLD"]), values.get("BACKUP", ""))
+    release = Path(values["OLD"])
+    if release.parent != RELEASES:
+        fail(f"{file} names {release}, which is not in {RELEASES}, and nothing was changed")
+    return Previous(release, values.get("BACKUP", ""))
+
+
+def is_backup(path: str) -> bool:
+    """True for the plain path of a backup: programs of the service print it, and root passes it on."""
+    return bool(_BACKUP.fullmatch(path)) and ".." not in Path(path).parts
 
 
 def made_at(release: Path) -> str:

@@ -48,7 +48,8 @@ def ignore_signals() -> None:
 
 def alone() -> None:
     """Hold the lock of upgrades until this process ends."""
-    lock = os.open(_LOCK, os.O_WRONLY | os.O_CREAT, 0o644)
+    lock = os.open(_LOCK, os.O_WRONLY | os.O_CREAT, 0o600)
+    os.fchmod(lock, 0o600)  # a user who may open it could hold it; earlier releases let everyone read it
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

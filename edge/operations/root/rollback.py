@@ -13,6 +13,7 @@ from edge.operations.root.places import (
     COPY,
     COPY_NEW,
     DATA,
+    DATABASE,
     EDGE,
     PENDING,
     PREVIOUS,
@@ -76,6 +77,8 @@ def resume() -> None:
     """Roll back an interrupted switch at boot, and remove leftovers of one that was complete."""
     as_edge("rm", "-rf", DATA / "trial")
     if STATE.is_file():
+        if not as_edge("test", "-f", DATABASE):
+            fail(f"{DATABASE} is missing. Mount the disk of {DATA}, then: systemctl start edge-upgrade")
         go_back("the upgrade was interrupted", at_boot=True)
     as_edge("rm", "-f", COPY, COPY_NEW)
     as_edge("rm", "-f", PENDING)

@@ -11,7 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from edge.operations.root.places import DATA, DATABASE, EDGE, PROGRAM, PUBLISHER, READS, VENV, pin, program_of, unpin
+from edge.operations.root.places import (
+    DATA,
+    DATABASE,
+    EDGE,
+    PROGRAM,
+    PUBLISHER,
+    READS,
+    VENV,
+    is_backup,
+    pin,
+    program_of,
+    unpin,
+)
 from edge.operations.root.programs import AS_EDGE, as_edge, fail, last_line, read, result, say, works
 from edge.operations.root.releases import build, removed_on_failure
 
@@ -140,8 +152,8 @@ def _check_room(folder: Path, needed: int) -> None:
 
 def _back_up(*, is_watched: bool) -> str:
     """Make a backup that rotation keeps until the probation ends. Those of killed upgrades are unpinned."""
-    wrote = re.search(r"^Wrote ([^ ]*) ", read(EDGE, "backup") or "", re.MULTILINE)
-    if not wrote:
+    wrote = re.search(r"^Wrote ([^ \n]*) ", read(EDGE, "backup") or "", re.MULTILINE)
+    if not wrote or not is_backup(wrote[1]):
         fail("the backup failed, so the installed release was not changed")
     backup = wrote[1]
     if not is_watched:

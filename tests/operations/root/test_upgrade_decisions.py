@@ -93,6 +93,59 @@ def test_the_room_for_an_upgrade_grows_with_the_database() -> None:
 
 
 @pytest.mark.parametrize(
+    ("toml", "folder"),
+    [
+        ('data_dir = "/mnt/ssd/edge"\n[http]\nlisten = "0.0.0.0:80"\n', "/mnt/ssd/edge"),
+        ("# by hand\n  data_dir='/srv/edge' # ssd", "/srv/edge"),
+        ('\ufeffdata_dir = "/srv/edge"', "/srv/edge"),
+        ('log_level = "info"', "/var/lib/edge"),
+    ],
+)
+def test_the_data_folder_is_that_of_the_settings(tmp_path: Path, toml: str, folder: str) -> None:
+    (tmp_path / "edge.toml").write_text(toml, "utf-8")
+    assert places.data_folder(tmp_path / "edge.toml") == Path(folder)
+    assert places.data_folder(tmp_path / "missing") == Path("/var/lib/edge")
+    (tmp_path / "edge.toml").write_text('data_dir = "/mnt', "utf-8")
+    with pytest.raises(ValueError, match="document"):
+        places.data_folder(tmp_path / "edge.toml")
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "Wrote /a\nOLD=/var/lib/edge/evil now",
+        "Wrote /var/lib/edge/backups/../evil.db.gz now",
+        "Wrote /var/lib/edge/$(reboot).db.gz now",
+        "Wrote edge.db.gz now",
+    ],
+)
+def test_a_path_that_the_service_prints_is_not_used_unless_it_is_a_plain_backup(
+    monkeypatch: pytest.MonkeyPatch, printed: str
+) -> None:
+    """Regression: a line break in the path named another release, which root would have installed at a rollback."""
+    monkeypatch.setattr(tried_release, "read", lambda *_: printed)
+    monkeypatch.setattr(tried_release, "as_edge", lambda *_: pytest.fail("used"))
+    with pytest.raises(SystemExit, match="the backup failed"):
+        tried_release._back_up(is_watched=False)
+    assert places.is_backup("/mnt/daten für edge/backups/edge-1.db.gz") is False
+    assert places.is_backup("/mnt/usb/edge/backups/edge-20260101T000000Z.db.gz")
+
+
+def test_a_rollback_never_installs_a_release_outside_the_folder_of_root(tmp_path: Path) -> None:
+    note(tmp_path / "upgrade", Previous(Path("/var/lib/edge/evil"), ""))
+    with pytest.raises(SystemExit, match="not in /opt/edge/releases"):
+        noted(tmp_path / "upgrade")
+
+
+def test_only_root_can_hold_the_lock_of_upgrades(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / "lock"
+    lock.touch(0o644)
+    monkeypatch.setattr(programs, "_LOCK", lock)
+    programs.alone()
+    assert lock.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
     ("listen", "address"),
     [
         ("0.0.0.0:8080", "http://127.0.0.1:8080"),
@@ -320,6 +373,7 @@ def test_the_previous_release_has_a_backup_that_it_can_read(
     (release / "bin/edge").touch(mode=0o755)
     for name in ("STATE", "PROBATION", "PREVIOUS"):
         monkeypatch.setattr(rollback, name, tmp_path / name)
+    monkeypatch.setattr(places, "RELEASES", tmp_path)
     places.note(tmp_path / "PROBATION", places.Previous(release, ""))
     monkeypatch.setattr(rollback, "_downgrade", lambda _: None)
     monkeypatch.setattr(rollback.kept_database, "reads_database", lambda _: not is_changed)
