@@ -98,7 +98,7 @@ def _stream_response(listener: Listener, first_frame: bytes) -> Response:
         streams.add(listener)
         attach_listener(listener)
         content = iter((first_frame,))
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Response(content, headers=headers, content_type="text/event-stream; charset=utf-8")
 
 

@@ -15,10 +15,11 @@ from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
 from edge import known_callers
-from edge.api import compression, idempotency, middleware
+from edge.api import compression, idempotency, middleware, responses
 from edge.api.envelope import ApiError, unauthorized
 from edge.api.middleware import is_api_path
 from edge.api.operations import FORM, Call, Operation
+from edge.api.responses import PREFIX
 from edge.audit import actors
 from edge.database.connection import hide_people, share_processor
 from edge.people import tokens
@@ -92,15 +93,13 @@ def check_route(installed: Guard) -> Response | None:
     is_preflight = method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
     if not is_preflight and path.startswith("/api/") and _is_blocked(installed, environ.get("HTTP_USER_AGENT", "")):
         return Response(BLOCKED, 403, content_type="text/plain; charset=utf-8")
+    if method == "OPTIONS" and path.startswith(PREFIX):
+        return responses.nothing()
     if _has_odd_slashes(environ.get("REQUEST_URI", path)):
         raise NotFound
     if current.routing_exception is not None:
         raise current.routing_exception
-    if method == "OPTIONS":
-        response = Response(status=204)
-        del response.headers["Content-Type"]
-        return response
-    return None
+    return responses.nothing() if method == "OPTIONS" else None
 
 
 def authorize(installed: Guard, operation: Operation, path: dict[str, str]) -> Call:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flask import request
 from ulid import ULID
 
+from edge import clock
 from edge.api import cors
 from edge.rate_limits import Budget
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 REQUEST_ID = "X-Request-ID"
+NOSNIFF = ("X-Content-Type-Options", "nosniff")
 _KEY = "edge.request_context"  # in the environment of a request
 _random = random.Random()  # noqa: S311  request ids are not secret
 
@@ -46,8 +48,9 @@ def is_api_path(path: str) -> bool:
 def with_api_headers(application: WSGIApplication, fixed: Headers, untouched: Budget) -> WSGIApplication:
     """Wrap a WSGI application.
 
-    Every response gets a request id. Responses under API paths, including unknown ones, also get the CORS headers,
-    the `fixed` headers and the rate limit; `untouched` is the budget of a caller who has not been counted.
+    Every response gets a request id, and the order not to guess its media type. Responses under API paths, including
+    unknown ones, also get the CORS headers, the `fixed` headers and the rate limit; `untouched` is the budget of a
+    caller who has not been counted.
     """
 
     def wrapped(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -55,7 +58,7 @@ def with_api_headers(application: WSGIApplication, fixed: Headers, untouched: Bu
         is_api = is_api_path("/" + environ["PATH_INFO"].lstrip("/"))
 
         def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Any:
-            own = [(REQUEST_ID, context.request_id)]
+            own = [(REQUEST_ID, context.request_id), NOSNIFF]
             if is_api:
                 own = [*cors.HEADERS, *response_headers(fixed, context)]
             return start_response(status, [*own, *headers], *failure)
@@ -77,7 +80,8 @@ def response_headers(fixed: Headers, context: RequestContext) -> list[tuple[str,
         *fixed,
         (REQUEST_ID, context.request_id),
         ("X-RateLimit-Remaining", str(context.budget.remaining)),
-        ("X-RateLimit-Reset", str(context.budget.full_after)),
+        ("X-RateLimit-Reset", str(-(-clock.now() // clock.SECOND) + context.budget.full_after)),
+        NOSNIFF,
         *context.deprecation,
     ]
 

@@ -35,6 +35,7 @@ _REASONS = {
 _COMMON_HEADERS = (
     *("X-Request-ID", "RateLimit-Policy"),
     *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
+    "X-Content-Type-Options",
 )
 _CORS = ("Origin", "Methods", "Headers")
 _CORS_HEADERS = (
@@ -57,7 +58,8 @@ _HEADERS: dict[str, tuple[str, Schema]] = {
     "RateLimit-Policy": ("Requests in a full budget; `w` is the number of seconds to refill it", text()),
     "X-RateLimit-Limit": ("Requests in a full budget", _COUNTER),
     "X-RateLimit-Remaining": ("Requests left", _COUNTER),
-    "X-RateLimit-Reset": ("Seconds until the budget is full", _COUNTER),
+    "X-RateLimit-Reset": ("When the budget is full, as Unix time in seconds", number(0, 2**53 - 1)),
+    "X-Content-Type-Options": ("The media type is as declared", text(enum=["nosniff"])),
     "Location": ("Address of the created record", text(format="uri-reference")),
     "Retry-After": ("Seconds to wait", _COUNTER),
     "WWW-Authenticate": ("How to authenticate", text()),

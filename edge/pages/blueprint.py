@@ -137,7 +137,6 @@ def secure(response: Response) -> Response:
     if not request.path.startswith("/static/"):  # only documents need them, and a handheld loads thirty files
         headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         headers.setdefault("Referrer-Policy", "same-origin")
-    headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("Cache-Control", "no-store")
     if request.is_secure:  # browsers warn about it on plain HTTP
         headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")

@@ -45,9 +45,16 @@ def mint_key(series: KeySeries, organization_id: int) -> str:
         "WHERE organization_id = ? AND deleted_at IS NULL AND key_number IS NOT NULL",
         (organization_id,),
     ).fetchone()[0]
-    while is_key_taken(series, organization_id, key := f"{series.prefix}{number:0{series.width}d}"):
-        number += 1  # only if a live key has more than MAX_KEY_DIGITS
-    return key
+    key = f"{series.prefix}{number:0{series.width}d}"
+    if number < 10**MAX_KEY_DIGITS or not is_key_taken(series, organization_id, key):
+        return key
+    # Keys with more digits have no `key_number`. Among those that follow, the last one is found by its text.
+    (last,) = execute(
+        f"SELECT max(external_key) FROM {series.table} WHERE organization_id = ? AND deleted_at IS NULL "
+        "AND external_key BETWEEN ? AND ? AND length(external_key) = ? AND substr(external_key, ?) NOT GLOB '*[^0-9]*'",
+        (organization_id, key, f"{series.prefix}{number + 10**9}", len(key), len(series.prefix) + 1),
+    ).fetchone()
+    return f"{series.prefix}{int(last.removeprefix(series.prefix)) + 1}"
 
 
 def key_number(series: KeySeries, key: str) -> int | None:

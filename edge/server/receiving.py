@@ -18,6 +18,8 @@ from edge.sync import batch_format
 # Largest body of any route. The excess is read and dropped, because the client must finish sending to see the refusal.
 MAX_BODY = max(guard.MAX_BODY, batch_format.MAX_BODY, pages_guard.MAX_UPLOAD)
 _PIECE = 256 * 1024
+UNSUPPORTED = b"UNSUPPORTED"  # stands for a method in lower case: methods are case-sensitive, so it is answered 405
+_NOT_ASCII = "Percent-encode characters of the address that are not ASCII, such as %C3%BC for \u00fc in UTF-8"
 
 
 class Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]
@@ -116,9 +118,17 @@ class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
         if header_plus.count(b"\n") > connections.MOST_HEADERS:
             super().parse_header(header_plus.partition(b"\r\n")[0] + b"\r\n")  # the refusal needs the path
             raise ParsingError("The request has too many header lines")
+        first_line = header_plus.partition(b"\r\n")[0]
+        method = first_line.partition(b" ")[0]
+        if method.isalpha() and method != method.upper():  # waitress would refuse it as malformed
+            header_plus = UNSUPPORTED + header_plus[len(method) :]
         try:
             super().parse_header(header_plus)
-        except ValueError as error:
+        except (ValueError, ParsingError) as error:
+            if not first_line.isascii():
+                raise ParsingError(_NOT_ASCII) from error
+            if isinstance(error, ParsingError):
+                raise
             raise ParsingError("Invalid URI") from error
         if self.body_rcv is not None:
             self.body_rcv.buf = Body(self.adj.inbuf_overflow, self._channel.owner_of(self))

@@ -18,6 +18,8 @@ MAX_OFFSET = 2**31 - 1
 
 _LOST_PLUS = re.compile(r":\d\d(\.\d+)? \d\d:\d\d$", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LINE_BREAKS = "\t\r\n"
+_AS_SPACE = str.maketrans(dict.fromkeys(_LINE_BREAKS, " "))
 
 
 class Parameter(NamedTuple):
@@ -70,7 +72,11 @@ def _boolean(field: str, text: str) -> bool:
 
 
 def _text(field: str, text: str) -> str:
-    """Return the text verbatim, including spaces. Raises Invalid for control characters."""
+    """Return the text verbatim, including spaces. Tabs and line breaks are spaces, and ignored at the ends.
+
+    Raises Invalid for other control characters.
+    """
+    text = text.strip(_LINE_BREAKS).translate(_AS_SPACE)
     if _CONTROL.search(text):
         raise Invalid.one(field, "invalid_value", f"{field} must not contain control characters")
     return text
@@ -86,7 +92,8 @@ def _offset(field: str, text: str) -> int:
 
 def _sort_by(allowed: Sequence[str]) -> Callable[[str, str], list[tuple[str, bool]]]:
     def check(field: str, text: str) -> list[tuple[str, bool]]:
-        terms = [(term.removeprefix("-"), term.startswith("-")) for term in text.split(",")] if text else []
+        given = [term.strip() for term in text.split(",")] if text.strip() else []
+        terms = [(term.removeprefix("-"), term.startswith("-")) for term in given]
         for name, _ in terms:
             if name not in allowed:
                 message = f"unknown sort field: {name}"
@@ -129,7 +136,7 @@ def _until(field: str, text: str) -> int:
 
 def _sort(*allowed: str, default: str) -> Parameter:
     term = f"-?({'|'.join(allowed)})"
-    schema = {"pattern": f"^({term}(,{term})*)?$", "default": default}
+    schema = {"pattern": rf"^\s*({term}(\s*,\s*{term})*\s*)?$", "default": default}
     return Parameter("sort", _sort_by(allowed), schema, "Comma-separated fields; a leading - means descending")
 
 
@@ -137,9 +144,7 @@ IS_ACTIVE = Parameter("is_active", _boolean, {"type": "boolean"}, "Only active o
 INCLUDE_DELETED = Parameter(
     "include_deleted", _boolean, {"type": "boolean", "default": False}, "Also soft-deleted rows"
 )
-Q = Parameter(
-    "q", _text, {"pattern": values.PRINTABLE_PATTERN}, "Case-insensitive part of a name, key, description or tag"
-)
+Q = Parameter("q", _text, {"pattern": values.TEXT_PATTERN}, "Case-insensitive part of a name, key, description or tag")
 Q_OF_REPORT = Q._replace(about="Case-insensitive part of the asset's name, key or tag")
 LIMIT = Parameter(
     "limit",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from edge.errors import FieldError
 from edge.validation import times
 
 _INSTANTS = ("created_at", "updated_at", "deleted_at")
+_BELOW_MICROSECOND = re.compile(r"\.\d{6}\d*[1-9]")
 
 
 def server_managed(field: str, sent: Any, current: Any) -> Iterator[FieldError]:
@@ -31,7 +33,7 @@ def tags(field: str, sent: list[Any], current: Any) -> Iterator[FieldError]:
 def _is_same(field: str, sent: Any, stored: int | None) -> bool:
     """Compare times by instant, not by their text (spec: Timestamps 6)."""
     if field in _INSTANTS and isinstance(sent, str):
-        return stored is not None and times.parse(sent) == stored
+        return stored is not None and times.parse(sent) == stored and not _BELOW_MICROSECOND.search(sent)
     return type(sent) is type(stored) and sent == stored and (field == "id" or sent is None)
 
 

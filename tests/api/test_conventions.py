@@ -100,7 +100,6 @@ def test_an_unsupported_verb_is_405_with_the_real_methods(acme: Api, path: str, 
         ("GET", "/nope"),
         ("PUT", "/nope"),
         ("TRACE", "/nope"),
-        ("OPTIONS", "/nope"),
         ("GET", "/assets/"),
         ("GET", "/assets/1/"),
         ("GET", "/assets//1"),
@@ -326,3 +325,17 @@ def test_a_page_of_a_list_has_exactly_its_four_keys(acme: Api) -> None:
     acme.make("/assets")
     assert list(acme.get("/assets").json or {}) == ["data", "limit", "offset", "total_count"]
     assert data(acme.get("/assets"))[0]["name"] == "thing"
+
+
+@pytest.mark.parametrize("path", ["/nope", "/assets", "/assets/1/tags/2/3", "/assets/", "//assets", "/assets/1%2Fx"])
+def test_options_is_204_on_every_path_so_that_browsers_show_the_real_answer(acme: Api, path: str) -> None:
+    """spec: What the service does 9"""
+    answer = acme.client.open(f"/api/v1{path}", method="OPTIONS", headers={"User-Agent": AGENT})
+    assert (answer.status_code, answer.data, answer.headers.get("Allow")) == (204, b"", None)
+    assert {name: answer.headers[name] for name in CORS} == CORS
+
+
+@pytest.mark.parametrize("path", ["/api/v1/assets", "/api/v1/nope", "/api/openapi.json", "/openapi.yaml", "/api/docs"])
+def test_browsers_do_not_guess_the_media_type(acme: Api, path: str) -> None:
+    answer = acme.client.get(path, headers={"User-Agent": AGENT})
+    assert answer.headers.getlist("X-Content-Type-Options") == ["nosniff"]

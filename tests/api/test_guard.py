@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from edge import clock
+from edge.api import middleware
 from edge.audit import quotas
 from edge.rate_limits import Buckets
 from tests.api.conftest import AGENT, error, sign_up
@@ -11,15 +13,16 @@ from tests.application import make_app
 from tests.conftest import Cast
 
 
-def test_each_credential_has_a_budget_that_runs_out(store: object, cast: Cast) -> None:
+def test_each_credential_has_a_budget_that_runs_out(store: object, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     """spec: Type rate_limited; contract: Requests, limits, headers"""
+    monkeypatch.setattr(middleware.clock, "now", lambda: 1_700_000_000 * clock.SECOND)
     client = make_app(rate_per_second=1, rate_burst=3).test_client()
     acme, rival = sign_up(client, cast.acme), sign_up(client, cast.rival)
     left = [acme.get("/assets").headers["X-RateLimit-Remaining"] for _ in range(3)]
     assert left == ["2", "1", "0"]
     refused = acme.get("/assets")
     assert (refused.status_code, error(refused)["type"]) == (429, "rate_limited")
-    assert (refused.headers["Retry-After"], refused.headers["X-RateLimit-Reset"]) == ("1", "3")
+    assert (refused.headers["Retry-After"], refused.headers["X-RateLimit-Reset"]) == ("1", "1700000003")
     assert refused.headers["RateLimit-Policy"] == "3;w=3"
     assert rival.get("/assets").status_code == 200
     assert acme.call("GET", "/nope").status_code == 404, "an unknown path costs nothing"

@@ -152,6 +152,19 @@ def test_a_strange_verb_is_405(wire: Wire, method: str) -> None:
     assert (answer.status, answer.kind) == (405, "method_not_allowed")
 
 
+@pytest.mark.parametrize("method", ["get", "Get", "post", "foo"])
+def test_a_verb_in_lower_case_is_405_with_the_real_methods(wire: Wire, method: str) -> None:
+    answer = wire.ask(f"{method} /api/v1/assets")
+    assert (answer.status, answer.kind, answer.headers["Allow"]) == (405, "method_not_allowed", "GET, HEAD, POST")
+    assert wire.ask(f"{method} /api/v1/nope").kind == "not_found"
+
+
+def test_characters_outside_ascii_in_an_address_get_a_hint(wire: Wire) -> None:
+    answer = wire.ask("GET /api/v1/assets?q=M\xc3\xbcller")
+    assert "Percent-encode" in json.loads(answer.body)["error"]["detail"]
+    assert wire.ask("GET /api/v1/assets?q=M%C3%BCller").status == 200
+
+
 @pytest.mark.parametrize("method", ["TRACE", "CONNECT", "FOO"])
 def test_a_strange_verb_on_an_unknown_path_is_404(wire: Wire, method: str) -> None:
     assert wire.ask(f"{method} /api/v1/nope").kind == "not_found"
@@ -160,14 +173,13 @@ def test_a_strange_verb_on_an_unknown_path_is_404(wire: Wire, method: str) -> No
 @pytest.mark.parametrize(
     ("line", "header"),
     [
-        ("get /api/v1/assets", ""),
         ("GET /api/v1/assets?q=\xe9", ""),
         ("GET /api/v1/assets", "Bad Header: 1\r\n"),
         ("GET /api/v1/assets", "X-Request-ID: a\x7fb\r\n"),
         ("GET /api/v1/assets", "X-Filler: " + "x" * server.MAX_HEADERS + "\r\n"),
         ("GET /api/v1/assets?q=" + "x" * server.MAX_HEADERS, ""),
     ],
-    ids=["verb", "address", "header", "request id", "endless headers", "endless address"],
+    ids=["address", "header", "request id", "endless headers", "endless address"],
 )
 def test_refusals_of_the_server_have_the_envelope_and_cors(wire: Wire, line: str, header: str) -> None:
     answer = wire.ask(line, header)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from edge import clock
 from edge.api.operations import OPERATIONS
+from edge.database.connection import execute
 from edge.validation import query
 from tests.api.conftest import Api, codes, data, error
 
@@ -110,7 +111,7 @@ def test_sort_takes_only_the_fields_of_its_list(acme: Api, operation: Any) -> No
         except query.Invalid:
             continue
         assert acme.get(path, sort=f"-{field},{field}").status_code == 200
-    assert acme.get(path, sort="").status_code == 200
+    assert [acme.get(path, sort=text).status_code for text in ("", " ", " \t")] == [200] * 3
 
 
 @BOTH
@@ -124,6 +125,15 @@ def test_sorting_by_each_field_in_both_directions_ends_with_the_id(acme: Api, pa
             assert [row["id"] for row in shown] == [row["id"] for row in expected]
     assert keys(acme, path) == ["1", "2", "3"]
     assert keys(acme, path, sort="name,-external_key") == ["3", "2", "1"]
+    assert keys(acme, path, sort=" name , -external_key ") == ["3", "2", "1"]
+    assert keys(acme, path, sort="  ") == ["1", "2", "3"]
+
+
+@BOTH
+def test_tabs_and_line_breaks_in_q_are_spaces_and_ignored_at_the_ends(acme: Api, path: str) -> None:
+    acme.make(path, name="Cold store", external_key="1")
+    assert [keys(acme, path, q=text) for text in ("cold\tstore", "\tcold store\r\n", "\n")] == [["1"]] * 3
+    assert keys(acme, path, q="store ") == []
 
 
 @BOTH
@@ -215,7 +225,7 @@ def test_keys_match_exactly_and_any_of_several(acme: Api, path: str) -> None:
         ("is_active", "True", "invalid_value"),
         ("include_deleted", "", "invalid_value"),
         ("q", "a\x00b", "invalid_value"),
-        ("q", "\n", "invalid_value"),
+        ("q", "\x0b", "invalid_value"),
     ],
 )
 def test_a_filter_value_is_validated(acme: Api, path: str, name: str, value: str, code: str) -> None:
@@ -279,3 +289,12 @@ def test_several_errors_of_a_query_are_all_reported(acme: Api) -> None:
     response = acme.get("/assets", limit="0", is_active="x")
     assert codes(response) == [("limit", "too_small"), ("is_active", "invalid_value")]
     assert error(response)["detail"].endswith("(and 1 more validation errors)")
+
+
+@pytest.mark.parametrize("damaged", ['{"a": ', "{} x", "nothing"])
+def test_damaged_metadata_never_makes_a_response_that_is_not_json(acme: Api, damaged: str) -> None:
+    sound, broken = acme.make("/assets", external_key="1"), acme.make("/assets", external_key="2")
+    execute("UPDATE asset SET metadata = ? WHERE id = ?", (damaged, broken["id"]))
+    assert keys(acme, "/assets") == ["1"]
+    assert acme.get(f"/assets/{broken['id']}").status_code == 500
+    assert acme.get(f"/assets/{sound['id']}").status_code == 200

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from edge.database.connection import execute
+from edge.records import external_keys
 from tests.api.conftest import Api, codes, data
 
 BOTH = pytest.mark.parametrize(
@@ -98,3 +100,18 @@ def test_a_key_in_the_request_is_never_replaced(acme: Api, path: str, prefix: st
         assert codes(acme.post(path, {"name": "x", "external_key": text})) == [("external_key", "too_short")]
     assert codes(acme.post(path, {"name": "x", "external_key": None})) == [("external_key", "invalid_value")]
     assert data(acme.get(path)) == []
+
+
+@BOTH
+def test_a_key_after_18_nines_takes_no_longer_for_each_one_before(
+    acme: Api, monkeypatch: pytest.MonkeyPatch, path: str, prefix: str, width: int
+) -> None:
+    acme.make(path, external_key=prefix + "9" * 18)
+    acme.make(path, external_key=f"{prefix}1{'0' * 16}-5")  # of the same length, but no number
+    acme.make(path, external_key=f"{prefix}1{'0' * 16}5X")
+    for _ in range(4):
+        mint(acme, path)
+    asked: list[str] = []
+    monkeypatch.setattr(external_keys, "execute", lambda *sql: asked.append(sql[0]) or execute(*sql))
+    assert mint(acme, path) == f"{prefix}1{'0' * 17}4"
+    assert len([sql for sql in asked if sql.startswith("SELECT")]) == 3

@@ -290,3 +290,12 @@ def test_ids_are_unique_across_types_and_never_reused(acme: Api, rival: Api) -> 
             acme.delete(one(path, made))
     assert len(set(seen)) == len(seen)
     assert all(1 <= number <= 2**53 - 1 for number in seen)
+
+
+@BOTH
+def test_an_instant_a_nanosecond_later_is_another_one(acme: Api, path: str, record: dict[str, Any]) -> None:
+    """spec: Timestamps 6"""
+    seen = record["updated_at"].removesuffix("Z")
+    later = acme.patch(one(path, record), {"name": "mine", "updated_at": f"{seen}000001Z"})
+    assert codes(later) == [("updated_at", "read_only")]
+    assert acme.patch(one(path, record), {"name": "mine", "updated_at": f"{seen}000000000Z"}).status_code == 200

@@ -88,3 +88,19 @@ def test_exchanges_and_refreshes_keep_a_limited_number_of_rows(acme: Api, monkey
     newest = "SELECT count(*) FROM refresh_token WHERE family_id = (SELECT max(no) FROM token_family)"
     assert execute(newest).fetchone()[0] == 3, "two that are spent and the valid one"
     assert refresh(acme, token).status_code == 200
+
+
+def test_the_chain_that_was_used_longest_ago_makes_room(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresh_tokens, "MOST_FAMILIES", 3)
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
+    pairs = []
+    for _ in range(3):
+        now += clock.SECOND
+        pairs.append(acme.exchange().json or {})
+    now += clock.SECOND
+    in_use = refresh(acme, pairs[0]["refresh_token"]).json or {}
+    now += clock.SECOND
+    acme.exchange()
+    assert works(acme, in_use["access_token"])
+    assert [works(acme, pair["access_token"]) for pair in pairs] == [True, False, True]
