@@ -21,17 +21,22 @@ from edge.readers.ledger import hour_of
 
 @click.command("note-reads", hidden=True)
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--at-switch", "is_stopped", is_flag=True, help="The service has stopped; later reads are of the next one."
+)
 @click.pass_obj
-def note_reads(setup: Setup, file: Path) -> None:
+def note_reads(setup: Setup, file: Path, is_stopped: bool) -> None:
     """Add to FILE how many reads each reader has sent so far, and whether the service is ready."""
     open_file(setup)
-    before = _read(file)
-    since_hour = before.since_hour if before else hour_of(clock.now()) - 1
-    readers = {name: list(tally) for name, tally in probation_sources.tallies(since_hour).items()}
-    first = [[sample.at, sample.readers] for sample in before.samples[:1]] if before else []
-    is_ready = probation_sources.answer(f"{trial.address_of(setup.config.http_listen)}/readyz") is not None
-    noted = {"since_hour": since_hour, "was_ready": is_ready, "samples": [*first, [time.monotonic(), readers]]}
-    replace_text(file, json.dumps(noted))
+    before = _read(file) or _Noted(hour_of(clock.now()) - 1, False, [], {})
+    readers = probation_sources.tallies(before.since_hour)
+    if is_stopped:
+        noted = before._replace(at_switch=readers)
+    else:
+        is_ready = probation_sources.answer(f"{trial.address_of(setup.config.http_listen)}/readyz") is not None
+        samples = [*before.samples[:1], Sample(time.monotonic(), readers)]
+        noted = _Noted(before.since_hour, is_ready, samples, readers)
+    replace_text(file, json.dumps(noted._asdict()))
 
 
 @click.command("watch-upgrade", hidden=True)
@@ -41,8 +46,8 @@ def note_reads(setup: Setup, file: Path) -> None:
 def watch_upgrade(setup: Setup, file: Path, seconds: float) -> None:
     """Watch the release that runs; fail with the reason as soon as it does worse than the one that FILE describes."""
     open_file(setup)
-    before = _read(file) or _Noted(hour_of(clock.now()), False, [])
-    probation = Probation(before.samples, before.has_been_ready)
+    before = _read(file) or _Noted(hour_of(clock.now()), False, [], {})
+    probation = Probation(before.samples, before.at_switch, before.was_ready)
     base = trial.address_of(setup.config.http_listen)
     while probation.watched_seconds < seconds:
         fault = probation.fault(probation_sources.observe(base, before.since_hour))
@@ -65,16 +70,19 @@ def downgrade_database(setup: Setup, schema: int) -> None:
 
 class _Noted(NamedTuple):
     since_hour: int
-    has_been_ready: bool
+    was_ready: bool
     samples: list[Sample]
+    at_switch: dict[str, Tally]
 
 
 def _read(file: Path) -> _Noted | None:
     try:
         saved = json.loads(file.read_text("utf-8"))
-        samples = [
-            Sample(at, {name: Tally(*counts) for name, counts in readers.items()}) for at, readers in saved["samples"]
-        ]
-        return _Noted(saved["since_hour"], saved["was_ready"], samples)
+        samples = [Sample(at, _tallies(readers)) for at, readers in saved["samples"]]
+        return _Noted(saved["since_hour"], saved["was_ready"], samples, _tallies(saved["at_switch"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _tallies(saved: dict[str, list[int]]) -> dict[str, Tally]:
+    return {name: Tally(*counts) for name, counts in saved.items()}

@@ -38,8 +38,8 @@ _READERS = """
 """
 
 
-def reader_totals(since_hour: int) -> list[tuple[str, int, int, int]]:
-    """Return (reader and organization, messages, reads, recorded or repeated reads) of all readers since that hour.
+def reader_totals(since_hour: int) -> list[tuple[str, int, int]]:
+    """Return (name, messages, recorded or repeated reads) of all readers, and of all formats, since that hour.
 
     Names across all organizations. For the probation of a release only.
     """
@@ -47,11 +47,13 @@ def reader_totals(since_hour: int) -> list[tuple[str, int, int, int]]:
 
 
 _TOTALS = """
-    SELECT reader.name || ' of ' || organization.name, sum(ledger.messages), sum(ledger.reads),
-           sum(CASE WHEN ledger.bucket IN ('recorded', 'repeat', 'held') THEN ledger.reads ELSE 0 END)
-    FROM ledger JOIN reader ON reader.id = ledger.reader_id
-    JOIN organization ON organization.id = reader.organization_id
-    WHERE ledger.hour >= ? GROUP BY reader.id
+    WITH total AS (
+        SELECT reader.name, reader.format, reader.organization_id, sum(ledger.messages) AS messages,
+               sum(CASE WHEN ledger.bucket IN ('recorded', 'repeat', 'held') THEN ledger.reads ELSE 0 END) AS recorded
+        FROM ledger JOIN reader ON reader.id = ledger.reader_id WHERE ledger.hour >= ? GROUP BY reader.id)
+    SELECT 'reader ' || total.name || ' of ' || organization.name, messages, recorded
+    FROM total JOIN organization ON organization.id = total.organization_id
+    UNION ALL SELECT 'format ' || format, sum(messages), sum(recorded) FROM total GROUP BY format
 """
 
 

@@ -48,6 +48,7 @@ def switch(tried: Tried) -> None:
         go_back("the service did not stop", release)
     if trial.migrates and not kept_database.keep_database():
         go_back("the database could not be copied", release)
+    result(*AS_EDGE, *program_of(release, "note-reads", "--at-switch", READS))
     _start(release, trial, base)
     if was_ready and unanswered(base, _READY_SECONDS, "/readyz"):
         if trial.migrates:

@@ -16,31 +16,30 @@ MEMORY_SECONDS = 30.0
 MOST_MEMORY = 0.9  # of the unit's limit
 MOST_ERRORS = 5  # answers of 500
 EXPECTED_MESSAGES = 30.0  # below this a missing reader is not a fault of the release
-LEAST_SHARE = 0.2  # of the expected messages, and of the earlier share of recorded reads
+LEAST_SHARE = 0.2  # of the expected messages, and of the earlier number of recorded reads per message
 SAMPLE_SECONDS = 5.0  # samples closer together give no usable rate
 COUNTED_SECONDS = 7200.0  # longest span that the first sample covers: the previous hour and the present one
 
 
 class Tally(NamedTuple):
-    """Totals of one reader."""
+    """Totals of one reader, or of all readers of one format."""
 
     messages: int
-    reads: int
     recorded: int  # recorded reads, including repeats of a known stay
 
 
 class Sample(NamedTuple):
-    """Totals of all readers by name, at a time in seconds."""
+    """Totals by "reader NAME" and "format NAME", at a time in seconds."""
 
     at: float
     readers: Mapping[str, Tally]
 
 
 class Rate(NamedTuple):
-    """Rate of a reader before the upgrade."""
+    """Rate of a reader or a format before the upgrade."""
 
     messages: float  # per second
-    recorded_share: float  # of its reads, 0 to 1
+    recorded: float  # recorded reads per message, also of messages that are ignored or unreadable
 
 
 class Observation(NamedTuple):
@@ -55,30 +54,36 @@ class Observation(NamedTuple):
 
 
 def rates(samples: Sequence[Sample]) -> dict[str, Rate]:
-    """Return each reader's rate between the first and the last sample; empty if they are too close together.
+    """Return the rates between the first and the last sample; empty if they are too close together.
 
-    Traffic of a gate comes in bursts, so the rate is at most the average of the last hours.
+    Traffic of a gate comes in bursts, so a rate is at most the average of the last hours.
     """
     if not samples or samples[-1].at - samples[0].at < SAMPLE_SECONDS:
         return {}
     first, last = samples[0], samples[-1]
     by_name = {}
     for name, after in last.readers.items():
-        before = first.readers.get(name, Tally(0, 0, 0))
-        reads = after.reads - before.reads
-        share = (after.recorded - before.recorded) / reads if reads > 0 else 0.0
-        recent = (after.messages - before.messages) / (last.at - first.at)
-        by_name[name] = Rate(min(recent, after.messages / COUNTED_SECONDS), share)
+        recent = _since(first.readers.get(name, _NOTHING), after)
+        recorded = min(recent.recorded / max(recent.messages, 1), after.recorded / max(after.messages, 1))
+        per_second = min(recent.messages / (last.at - first.at), after.messages / COUNTED_SECONDS)
+        by_name[name] = Rate(per_second, recorded)
     return by_name
+
+
+_NOTHING = Tally(0, 0)
+
+
+def _since(before: Tally, now: Tally) -> Tally:
+    return Tally(now.messages - before.messages, now.recorded - before.recorded)
 
 
 class Probation:
     """Judges a release by successive observations."""
 
-    def __init__(self, before: Sequence[Sample], has_been_ready: bool) -> None:
-        """`before`: samples of the previous release, the last one taken at the switch."""
+    def __init__(self, before: Sequence[Sample], at_switch: Mapping[str, Tally], has_been_ready: bool) -> None:
+        """`before`: samples of the previous release. `at_switch`: totals when it had stopped."""
         self._rates = rates(before)
-        self._at_switch = dict(before[-1].readers) if before else {}
+        self._at_switch = at_switch
         self._was_ready = has_been_ready
         self._last: float | None = None
         self.watched_seconds = 0.0  # without the time in which an administrator had stopped the service
@@ -126,12 +131,11 @@ class Probation:
             expected = rate.messages * seconds
             if expected < EXPECTED_MESSAGES:
                 continue
-            start, now = self._at_switch.get(name, Tally(0, 0, 0)), seen.readers.get(name, Tally(0, 0, 0))
-            messages, reads = now.messages - start.messages, now.reads - start.reads
+            start = self._at_switch.get(name, _NOTHING)
+            messages, recorded = _since(start, seen.readers.get(name, start))
             if messages < LEAST_SHARE * expected:
-                return f"reader {name} has {messages} messages in {seconds:.0f} s, before the upgrade {expected:.0f}"
-            share = (now.recorded - start.recorded) / reads if reads > 0 else 0.0
-            if share < LEAST_SHARE * rate.recorded_share:
-                was = f"before the upgrade {rate.recorded_share:.0%}"
-                return f"{share:.0%} of the reads of reader {name} are recorded, {was}"
+                return f"{name} has {messages} messages in {seconds:.0f} s, before the upgrade {expected:.0f}"
+            if recorded < LEAST_SHARE * rate.recorded * messages:
+                was = f"before the upgrade {rate.recorded * messages:.0f}"
+                return f"{name} has {recorded} recorded reads in {messages} messages, {was}"
         return ""

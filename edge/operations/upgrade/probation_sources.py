@@ -39,7 +39,7 @@ def observe(base: str, since_hour: int) -> Observation:
 
 
 def tallies(since_hour: int) -> dict[str, Tally]:
-    """Return the totals of all readers by name. The database must be open."""
+    """Return the totals of all readers and formats by name. The database must be open."""
     return {name: Tally(*row) for name, *row in stats.reader_totals(since_hour)}
 
 

@@ -8,17 +8,17 @@ import pytest
 
 from edge.operations.upgrade.probation import Observation, Probation, Sample, Tally, rates
 
-DOCK, GATE = "dock of Acme", "gate of Acme"
-SWITCH = {DOCK: Tally(72_000, 144_000, 135_900), GATE: Tally(7_200, 7_200, 0)}
-BEFORE = [Sample(100.0, {DOCK: Tally(71_400, 142_800, 134_800), GATE: Tally(7_140, 7_140, 0)}), Sample(160.0, SWITCH)]
+DOCK, GATE = "reader dock of Acme", "reader gate of Acme"
+SWITCH = {DOCK: Tally(72_000, 135_900), GATE: Tally(7_200, 0)}
+BEFORE = [Sample(100.0, {DOCK: Tally(71_400, 134_800), GATE: Tally(7_140, 0)}), Sample(160.0, SWITCH)]
 
 
 def observation(at: float, **changes: object) -> Observation:
     """Return a healthy observation. Reader dock sends ten messages a second, gate one, none of them recorded."""
     seconds = int(at)
     readers = {
-        DOCK: Tally(72_000 + 10 * seconds, 144_000 + 20 * seconds, 135_900 + 19 * seconds),
-        GATE: Tally(7_200 + seconds, 7_200 + seconds, 0),
+        DOCK: Tally(72_000 + 10 * seconds, 135_900 + 19 * seconds),
+        GATE: Tally(7_200 + seconds, 0),
     }
     well = Observation(float(at), 0, "", "", 0, 0.3, readers)
     return well._replace(**changes)  # type: ignore[arg-type]
@@ -26,7 +26,7 @@ def observation(at: float, **changes: object) -> Observation:
 
 def fault(changes: Mapping[str, object], *, has_been_ready: bool = True, seconds: int = 600) -> tuple[int, str]:
     """Return the second and the text of the first fault; values in `changes` may be functions of the second."""
-    probation = Probation(BEFORE, has_been_ready)
+    probation = Probation(BEFORE, SWITCH, has_been_ready)
     for at in range(0, seconds, 5):
         reason = probation.fault(observation(at, **{k: v(at) if callable(v) else v for k, v in changes.items()}))
         if reason:
@@ -54,9 +54,9 @@ def test_a_dropped_reader_topic_is_a_fault() -> None:
 
 
 def test_a_gate_may_be_silent_after_a_burst_before_the_upgrade() -> None:
-    before = [Sample(100.0, {GATE: Tally(0, 0, 0)}), Sample(110.0, {GATE: Tally(100, 300, 300)})]
-    probation = Probation(before, has_been_ready=True)
-    idle = {GATE: Tally(100, 300, 300)}
+    before = [Sample(100.0, {GATE: Tally(0, 0)}), Sample(110.0, {GATE: Tally(100, 300)})]
+    probation = Probation(before, before[-1].readers, has_been_ready=True)
+    idle = {GATE: Tally(100, 300)}
     assert [probation.fault(observation(at, readers=idle)) for at in range(0, 600, 5)] == [""] * 120
 
 
@@ -75,11 +75,25 @@ def test_reads_that_are_not_recorded_are_a_fault() -> None:
     }
     at, said = fault(unmatched)
     assert at <= 10
-    assert said == "0% of the reads of reader dock of Acme are recorded, before the upgrade 92%"
+    assert said == "reader dock of Acme has 0 recorded reads in 50 messages, before the upgrade 92"
+
+
+def test_ignored_messages_are_a_fault_after_one_read_of_the_previous_release() -> None:
+    """Regression: reads were compared with parsed reads only, and a reader whose messages are ignored has none."""
+    last = SWITCH[DOCK]._replace(recorded=SWITCH[DOCK].recorded + 1)
+    ignored = {"readers": lambda at: {**observation(at).readers, DOCK: last._replace(messages=72_000 + 10 * int(at))}}
+    assert fault(ignored) == (5, "reader dock of Acme has 1 recorded reads in 50 messages, before the upgrade 92")
+
+
+def test_reads_of_the_previous_release_after_its_last_sample_do_not_count_for_the_new_one() -> None:
+    stopped = {**SWITCH, DOCK: Tally(72_400, 136_600)}
+    probation = Probation(BEFORE, stopped, has_been_ready=True)
+    silent = [probation.fault(observation(at, readers=stopped)) for at in (0, 5)]
+    assert silent == ["", "reader dock of Acme has 0 messages in 5 s, before the upgrade 50"]
 
 
 def test_a_reader_whose_reads_were_never_recorded_is_no_fault() -> None:
-    assert rates(BEFORE)[GATE].recorded_share == 0.0
+    assert rates(BEFORE)[GATE].recorded == 0.0
     assert fault({})[1] == ""
 
 
@@ -108,7 +122,7 @@ def test_a_service_stopped_by_an_administrator_is_not_judged() -> None:
     """Its readers wait at the broker meanwhile. A service that is still down after the stop is judged again."""
     stopped = {**observation(100).readers}
     down = {"unanswered": "/healthz", "readers": stopped}
-    probation = Probation(BEFORE, has_been_ready=True)
+    probation = Probation(BEFORE, SWITCH, has_been_ready=True)
     for at in range(0, 100, 5):
         assert probation.fault(observation(at)) == ""
     for at in range(100, 4_000, 5):
@@ -124,5 +138,5 @@ def test_internal_errors_are_counted() -> None:
 
 def test_without_two_samples_readers_are_not_judged() -> None:
     assert rates([]) == rates(BEFORE[1:]) == {}
-    probation = Probation([], True)
+    probation = Probation([], {}, True)
     assert [probation.fault(observation(at, readers={})) for at in (0, 300)] == ["", ""]

@@ -77,7 +77,7 @@ def test_an_observation_is_made_of_the_answers_and_the_ledger(site: Path, servic
     answering.errors = METRICS
     seen = sources.observe(address_of(address), 0)
     assert (seen.unanswered, seen.not_ready, seen.errors) == ("", "", 7)
-    assert seen.readers == {"dock of Acme": (11, 12, 10)}
+    assert seen.readers == {"reader dock of Acme": (11, 10), "format csl": (11, 10)}
     answering.missing = ("/sign-in", "/readyz")
     assert sources.observe(address_of(address), 0).unanswered == "/sign-in"
 
@@ -116,7 +116,12 @@ def test_what_was_noted_before_the_switch_judges_the_release_after_it(
         count(1_000)
     noted = json.loads(file.read_text())
     assert noted["was_ready"]
-    assert [sample[1]["dock of Acme"][0] for sample in noted["samples"]] == [11, 2_013]
+    name = "reader dock of Acme"
+    assert [sample[1][name][0] for sample in noted["samples"]] == [11, 2_013]
+    assert edge(site, address, "note-reads", "--at-switch", str(file)).exit_code == 0
+    after = json.loads(file.read_text())
+    assert after["at_switch"] == {name: [3_014, 3_010], "format csl": [3_014, 3_010]}
+    assert {**after, "at_switch": 0} == {**noted, "at_switch": 0}
     assert edge(site, address, "watch-upgrade", str(file), "--seconds", "0").exit_code == 0
     answering.errors = METRICS
     result = edge(site, address, "watch-upgrade", str(file), "--seconds", "600")
