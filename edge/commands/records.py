@@ -290,7 +290,7 @@ def _owner(organization_id: int, asset_key: str | None, location_key: str | None
 
 
 def _tag(tag_type: str, value: str) -> NewTag:
-    return NewTag(values.tag_type("tag_type", tag_type), values.tag_value("value", value))
+    return NewTag(values.tag_type("tag_type", tag_type), values.typed_tag_value("value", value))
 
 
 def _tag_list(attached: Sequence[TagRow]) -> str:

@@ -15,6 +15,7 @@ from edge.records import gs1
 
 GS1_RESOLVER = "https://id.gs1.org"
 _GLN = re.compile(r"\(414\)([0-9]{13})(?:\(254\)(.{1,20}))?|https?://.+?/414/([0-9]{13})(?:/254/([^/?#]{1,60}))?/?")
+_IS_ITEM = "gs1_key NOT LIKE '(414)%'"
 _MAY_BE_GLN = "(value LIKE '(414)%' OR value LIKE '%/414/%')"
 _SAFE = "';="  # may stay as they are in Digital Links
 
@@ -41,7 +42,7 @@ class Names:
     def load(self, assets: Iterable[int], locations: Iterable[int]) -> None:
         """Read the tags of records. A retired asset keeps the identity of its former tags."""
         named: dict[int, tuple[tuple[bool, int], str, str]] = {}  # the live tag with the lowest id counts first
-        for record_id, identity, value, order in _tags("asset", "gs1_key IS NOT NULL", self._organization_id, assets):
+        for record_id, identity, value, order in _tags("asset", _IS_ITEM, self._organization_id, assets):
             if record_id not in named or order < named[record_id][0]:
                 named[record_id] = order, identity, value
         for record_id, (_, identity, value) in named.items():

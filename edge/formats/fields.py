@@ -15,7 +15,7 @@ from sys import float_info
 from typing import Any
 
 from edge.formats.reads import WallTime
-from edge.validation.values import MAX_TEXT
+from edge.validation.values import MAX_TEXT, trimmed
 
 Fields = dict[str, Any]
 
@@ -71,7 +71,8 @@ def text(value: object, label: str) -> str | None:
         raise Unreadable(f"{label} is longer than {MAX_TEXT} characters")
     if "\N{REPLACEMENT CHARACTER}" in value:
         raise Unreadable(f"{label} is {describe(value)}, which is damaged")
-    return value.strip(" \t\r\n") or None
+    bare = value.strip(" \t\r\n")
+    return (bare if bare.isascii() else trimmed(bare)) or None
 
 
 def number(value: object, label: str) -> float | None:

@@ -23,6 +23,8 @@ TOGETHER = 100  # assets whose codes are read at once
 MEMORY = 24 * MB  # for one copy; a few with the longest codes take twice as much
 DIGEST_LENGTH = 8
 EMPTY = "-" * DIGEST_LENGTH
+LETTERS = {"rfid": "r", "ble": "b", "barcode": "c"}  # for the kinds of codes, as in matching.js
+LETTER_OF_GS1 = "g"
 
 # Last-seen times are rounded down to 10 minutes, so reads of a stationary asset do not change its bucket each time.
 _ASSETS = f"""
@@ -33,7 +35,7 @@ WHERE a.organization_id = ? AND a.deleted_at IS NULL
 ORDER BY p.last_seen_at DESC, a.id LIMIT {MAX_ASSETS}
 """
 _CODES = """
-SELECT asset_id, value, gs1_key FROM tag
+SELECT asset_id, value, tag_type, gs1_key FROM tag
 WHERE asset_id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL
 """
 
@@ -41,8 +43,8 @@ WHERE asset_id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL
 class Bucket(NamedTuple):
     """A bucket of assets.
 
-    Each row has id, key, name, location id, start of the stay and last seen (both in seconds since the epoch), and the
-    tag values with their GS1 identities.
+    Each row has id, key, name, location id, start of the stay and last seen (both in seconds since the epoch), the
+    tag values with their GS1 identities, and a letter for the kind of each of these codes.
     """
 
     digest: str
@@ -65,14 +67,17 @@ def _rows_with_codes(organization_id: int) -> Iterator[list[Any]]:
     found, room = execute(_ASSETS, (organization_id,)).fetchall(), MAX_CODES
     for start in range(0, len(found), TOGETHER):
         some = found[start : start + TOGETHER]
-        codes: dict[int, set[str]] = {row[0]: set() for row in some}
-        for asset_id, value, identity in execute(_CODES, (json_text.text(list(codes)),)):
-            codes[asset_id].update(filter(None, (value, identity)))
+        codes: dict[int, set[tuple[str, str]]] = {row[0]: set() for row in some}
+        for asset_id, value, tag_type, identity in execute(_CODES, (json_text.text(list(codes)),)):
+            codes[asset_id].add((value, LETTERS[tag_type]))
+            if identity:
+                codes[asset_id].add((identity, LETTER_OF_GS1))
         for row in some:
             room -= len(codes[row[0]])
             if room < 0:
                 return
-            yield [*row, sorted(codes[row[0]])]
+            own = sorted(codes[row[0]])
+            yield [*row, [code for code, _ in own], "".join(letter for _, letter in own)]
 
 
 def changed_buckets(organization_id: int, digests: str) -> list[tuple[int, Bucket]]:

@@ -10,9 +10,11 @@ from flask import abort, request
 
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.pages.translation import gettext, translated
+from edge.records.tags import NewTag
 from edge.texts import N_
+from edge.validation import bodies
 from edge.validation.body import Body, judge
-from edge.validation.values import MAX_TEXT
+from edge.validation.values import MAX_TEXT, trimmed, typed_tag_value
 
 Errors = dict[str, str]
 Row = TypeVar("Row")
@@ -29,15 +31,23 @@ def values_of(declared: Body, entered: Mapping[str, Any]) -> dict[str, Any]:
     return judge(declared, entered)
 
 
+def new_tag(entered: Mapping[str, Any]) -> NewTag:
+    """Return the tag in a form. Raises Invalid."""
+    tag = NewTag(**values_of(bodies.TAG, entered))
+    typed_tag_value("value", tag.value)
+    return tag
+
+
 def text(form: Mapping[str, str], name: str) -> str:
     """Return a field with line breaks as stored; browsers send CR LF."""
-    return form.get(name, "").replace("\r\n", "\n").strip()
+    return trimmed(form.get(name, "").replace("\r\n", "\n"))
 
 
 def typable(entered: str) -> str:
     """Remove characters that records cannot contain: control characters and lone surrogates."""
     whole_letters = entered.encode("utf-8", "ignore").decode()
-    return "".join(letter for letter in whole_letters if letter >= " " and letter != "\x7f").strip()
+    kept = "".join(letter for letter in whole_letters if letter >= " " and letter != "\x7f")
+    return trimmed(kept)
 
 
 def multiline(entered: str) -> str:

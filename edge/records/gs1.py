@@ -1,8 +1,8 @@
 """GS1 parsing: one identity for all encodings of the same item.
 
-An SGTIN, SSCC, GRAI or GIAI can be printed as an element string (plain, with a symbology identifier or in brackets), a
-Digital Link, an EPC URI or the EPC of an RFID tag. The identity is its element string in brackets. Codes without a
-serial number, such as a plain GTIN, identify a product and have no identity.
+An SGTIN, SSCC, GRAI, GIAI or the GLN of a location can be printed as an element string (plain, with a symbology
+identifier or in brackets), a Digital Link, an EPC URI or the EPC of an RFID tag. The identity is its element string in
+brackets. Codes without a serial number, such as a plain GTIN, identify a product and have no identity.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ SEPARATOR = "\x1d"  # FNC1, the end of a value of variable length
 LONGEST = 512  # characters of a code. Parsing takes quadratic time, in which no other thread runs
 
 _SYMBOLOGY = re.compile(r"^\](?:C1|e0|d2|Q3|J1)")  # symbology identifiers of GS1 element strings
-_PLAIN = re.compile(r"(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30})")
+_PLAIN = re.compile(r"(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30}|414\d{13}254[!-z]+)")
 _CHECKED = {"00": 18, "01": 14, "8003": 14}  # number of digits up to and including the check digit
 _MARKED = re.compile(
     r"^\](?:C1|e0|d2|Q3|J1)(?:(00|01|8003)(\d{14,18}))|^\((00|01|8003)\)(\d{8,18})|^(?i:https?)://.*?/(00|01|8003)/(\d{8,18})"
 )
-_LINK = re.compile(r"https?://[^/]+", re.IGNORECASE)
+_LINK = re.compile(r"(?:\][A-Z][0-9A-Z])?(https?://[^/]+)", re.IGNORECASE)
 _URN = re.compile(r"urn:epc:(?:id|tag):[a-z0-9-]+:", re.IGNORECASE)
 
-_EPC = re.compile(r"3[0134678][0-9A-F]{22,}")  # headers of the Tag Data Standard
+_EPC = re.compile(r"3[0-46-9][0-9A-F]{22,}")  # headers of the Tag Data Standard
 
 
 def identity(code: str) -> str | None:
@@ -102,7 +102,7 @@ def _identity_of_barcode(text: str) -> str | None:
     from edge.records import gs1_barcodes  # imported on first use, because its library delays startup by 0.1 s
 
     if link:
-        return gs1_barcodes.of_digital_link(link[0].lower() + text[link.end() :])
+        return gs1_barcodes.of_digital_link(link[1].lower() + text[link.end() :])
     if text.startswith("("):
         return gs1_barcodes.of_bracketed(text)
     return gs1_barcodes.of_message(message.lstrip(SEPARATOR))

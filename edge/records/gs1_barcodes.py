@@ -63,4 +63,8 @@ def _identity(elements: Iterable[GS1ElementString]) -> str | None:
         return f"(01){values['01'].zfill(14)}(21){values['21']}" if "21" in values else None
     if key == "8003":
         return f"(8003){values['8003']}" if len(values["8003"]) > _GRAI_LENGTH else None
-    return f"({key}){values[key]}" if key else None
+    if key:
+        return f"({key}){values[key]}"
+    if next(iter(values), "") != "414":
+        return None
+    return f"(414){values['414']}(254){values['254']}" if "254" in values else f"(414){values['414']}"

@@ -9,7 +9,7 @@ from epcpy.epc_schemes.base_scheme import GS1Element, TagEncodable
 from epcpy.utils.common import ConvertException
 from epcpy.utils.parsers import epc_pure_identity_to_gs1_element, hex_to_tag_encodable, tag_uri_to_tag_encodable
 
-_PREFIXES = ("(00)", "(01)", "(8003)", "(8004)")
+_PREFIXES = ("(00)", "(01)", "(8003)", "(8004)", "(414)")
 # Lengths in bits by binary header (Tag Data Standard); those that are not listed vary.
 _BITS = dict.fromkeys(("2C", "2D", "2E", "2F", "30", "31", "32", "33", "34", "35", "3C"), 96)
 _BITS |= {"36": 198, "37": 170, "38": 202, "39": 195, "3E": 174}
@@ -41,9 +41,9 @@ def _decoded(digits: str) -> TagEncodable:
 
 
 def _identity(epc: object) -> str | None:
-    """Return the element string of an EPC. EPCs of these schemes always include a serial number."""
+    """Return the element string of an EPC. EPCs of these schemes always name one item or location."""
     text = epc.gs1_element_string() if isinstance(epc, GS1Element) else ""
-    return text if text.startswith(_PREFIXES) else None
+    return text.removesuffix("(254)0") if text.startswith(_PREFIXES) else None
 
 
 def pure_identity(value: str) -> str | None:

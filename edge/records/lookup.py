@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from edge.database.connection import execute
 from edge.records import gs1
 from edge.records.tags import match_key
-from edge.validation.values import TAG_TYPES
+from edge.validation.values import TAG_TYPES, trimmed
 
 
 class RecordRef(NamedTuple):
@@ -44,7 +44,7 @@ def by_code(organization_id: int, code: str) -> RecordRef | None:
 
     The code is tried as a label link, a tag, an exact key, and a key in another case, in this order.
     """
-    code = code.strip()
+    code = trimmed(code)
     kind, key = label_key(code)
     if kind:
         return _by_key(kind, organization_id, key) or _by_key_in_any_case((kind,), organization_id, key)
@@ -74,7 +74,7 @@ def label_key(code: str) -> tuple[str, str]:
 
 def retired_asset(organization_id: int, code: str) -> RecordRef | None:
     """Return the most recently retired asset with this key or tag. Use only for codes without a live match."""
-    code = code.strip()
+    code = trimmed(code)
     kind, key = label_key(code)
     if kind == "location":
         return None

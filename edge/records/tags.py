@@ -21,6 +21,7 @@ _EDDYSTONE = re.compile(r"(?:eddy:)?([0-9a-f]{20})[-:_/., ]([0-9a-f]{12})", re.A
 _SYMBOLOGY = re.compile(r"^\][A-Za-z][0-9A-Za-z]")
 _BLE_SEPARATORS = str.maketrans("", "", ":- _/.")
 _HEX = re.compile(r"[0-9A-F]+")
+_GTIN, _GTIN_LENGTH = re.compile(r"[0-9]{8}|[0-9]{12,14}"), 14  # GTIN-8, UPC-A, EAN-13 and GTIN-14 of one product
 
 
 class NewTag(NamedTuple):
@@ -44,22 +45,32 @@ class PreparedTag(NamedTuple):
 
 
 def match_key(tag_type: str, value: str) -> str:
-    """Return the normalized value for reads without an exact match (contract: Tracking). "" never matches."""
+    """Return the normalized value for reads without an exact match (contract: Tracking). "" never matches.
+
+    The scan page has the same rule in `web/static/handhelds/matching.js`, tested with the same vectors.
+    """
+    value = values.trimmed(value)
     if tag_type == "ble":
         return _match_ble(value)
     if tag_type == "rfid":
         return _match_rfid(value)
-    return _SYMBOLOGY.sub("", value.strip())
+    code = _SYMBOLOGY.sub("", value)
+    return code.zfill(_GTIN_LENGTH) if _GTIN.fullmatch(code) and _is_checked(code) else code
+
+
+def _is_checked(digits: str) -> bool:
+    """Return True if the last digit is the check digit of GS1."""
+    return sum(int(digit) * (3 if at % 2 else 1) for at, digit in enumerate(reversed(digits))) % 10 == 0
 
 
 def _match_ble(value: str) -> str:
     """Normalize a BLE value. iBeacon triples keep their colons: 10:257 and 102:57 are different beacons."""
-    beacon = _BEACON.fullmatch(value.strip())
+    beacon = _BEACON.fullmatch(value)
     if beacon:
         return f"{beacon[1].replace('-', '').replace('_', '').lower()}:{int(beacon[2])}:{int(beacon[3])}"
-    if frame := _EDDYSTONE.fullmatch(value.strip()):
+    if frame := _EDDYSTONE.fullmatch(value):
         return f"{frame[1]}{frame[2]}".upper()
-    return value.upper().translate(_BLE_SEPARATORS).strip()
+    return values.trimmed(value.upper().translate(_BLE_SEPARATORS))
 
 
 def _match_rfid(value: str) -> str:

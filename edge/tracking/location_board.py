@@ -148,8 +148,9 @@ class LocationCodes(NamedTuple):
 
 MOST_CODES = 100_000  # of all locations: each can have 500 tags
 _CODES = f"""
-SELECT location_id, value FROM tag WHERE organization_id = ? AND location_id IS NOT NULL AND deleted_at IS NULL
-LIMIT {MOST_CODES}
+SELECT location_id, value FROM tag WHERE organization_id = ?1 AND location_id IS NOT NULL AND deleted_at IS NULL
+UNION SELECT location_id, gs1_key FROM tag WHERE organization_id = ?1 AND location_id IS NOT NULL AND deleted_at IS NULL
+AND gs1_key IS NOT NULL ORDER BY 1 LIMIT {MOST_CODES}
 """
 
 

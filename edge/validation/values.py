@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Any
 
 from edge.errors import Invalid
@@ -63,6 +64,31 @@ def description(field: str, value: str) -> str:
 
 def tag_value(field: str, value: str) -> str:
     return _text(field, value, MAX_TAG_VALUE)
+
+
+def typed_tag_value(field: str, value: str) -> str:
+    """Validate a tag value that a person enters, which has no characters that nobody sees and no reader sends."""
+    if any(map(_is_invisible, tag_value(field, value))):
+        message = _about(field, N_("%(field)s must not contain invisible characters"))
+        raise Invalid.one(field, "invalid_value", message)
+    return value
+
+
+def trimmed(text: str) -> str:
+    """Return a text without whitespace and invisible characters at its ends."""
+    bare = text.strip()
+    if bare.isascii():
+        return bare
+    start, end = 0, len(bare)
+    while start < end and (bare[start].isspace() or _is_invisible(bare[start])):
+        start += 1
+    while start < end and (bare[end - 1].isspace() or _is_invisible(bare[end - 1])):
+        end -= 1
+    return bare[start:end]
+
+
+def _is_invisible(letter: str) -> bool:
+    return letter != " " and unicodedata.category(letter) in ("Cf", "Zs")
 
 
 def tag_list(field: str, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:

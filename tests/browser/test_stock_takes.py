@@ -9,7 +9,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from edge import clock
+from edge.audit.actors import shell
 from edge.database.connection import execute, writing
+from edge.records import assets
 from edge.tracking import board, positions
 from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, outcome, scan
@@ -90,6 +92,25 @@ def test_a_location_is_checked_and_signed_off(scan_page: ScanPage, site: Site) -
         page.click("text=Download as CSV")
     assert "Pallet 4" in download.value.path().read_text("utf-8-sig")
     assert "checking" not in page.content()
+
+
+def test_what_the_server_did_not_match_is_shown_and_signed_as_unmatched(scan_page: ScanPage, site: Site) -> None:
+    """The copy on the device may be older than a tag that was detached in the office."""
+    see(site, site.docks[0].id, 1, 2)
+    page = scan_page(viewport=PHONE)
+    begin(page, "Dock 1")
+    asset = site.assets[0]
+    assets.detach_tag(shell(site.organization_id), asset.id, asset.tags[0].id)
+    scan(page, "BC-0001")
+    outcome(page, "unknown", "BC-0001")
+    expect(page.locator("#take")).to_contain_text("0 of 2 found")
+    page.click("#take")
+    expect(page.locator("#take-unknown li")).to_have_count(1)
+    expect(page.locator("#take-missing summary")).to_have_text("Missing: 2")
+    page.click("#sheet-close")
+    sign_off(page)
+    groups = execute("SELECT result, count(*) FROM stock_take_line GROUP BY result ORDER BY result").fetchall()
+    assert groups == [("missing", 2), ("unknown", 1)]
 
 
 def test_eighty_things_without_a_connection_and_with_two_reloads(

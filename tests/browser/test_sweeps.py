@@ -350,6 +350,22 @@ def test_what_was_just_seen_elsewhere_is_apart_and_moves_on_request(scan_page: S
     assert location_of(site, 0) == "Dock 1"
 
 
+def test_what_this_device_just_scanned_elsewhere_is_apart(scan_page: ScanPage, site: Site) -> None:
+    """The copy of the assets on the device learns of each saved scan at once."""
+    for number in range(4):
+        tag(site, number, epc(number))
+    page = scan_page(viewport=SMALL)
+    for number in (1, 2):
+        scan(page, f"BC-{number:04}")
+        outcome(page, "recorded", f"Pallet {number}")
+    scan(page, "RACK-A")
+    outcome(page, "location", "Rack A")
+    sweep(page, [epc(number) for number in range(4)])
+    counted(page, 4)
+    expect(page.locator("#sweep-elsewhere")).to_have_text("2 just seen elsewhere")
+    expect(page.locator("#sweep-names li")).to_have_text([f"Pallet {number} · Dock 1" for number in (1, 2)])
+
+
 def test_a_sweep_begins_by_a_button_and_is_discarded_by_one(scan_page: ScanPage, site: Site) -> None:
     tag(site, 0, epc(1))
     page = scan_page(viewport=SMALL)

@@ -45,7 +45,7 @@ def test_only_changes_are_sent(cast: Cast) -> None:
     assert len(rows(copy)) == 50
     assert refresh(cast.acme, copy) == 0
     first = made[0]
-    assert rows(copy)[first.id] == [first.id, first.external_key, "Pallet 0", None, None, None, ["BC-0"]]
+    assert rows(copy)[first.id] == [first.id, first.external_key, "Pallet 0", None, None, None, ["BC-0"], "c"]
 
     now = clock.now()
     see(cast.acme, first.id, dock, now)
@@ -53,7 +53,7 @@ def test_only_changes_are_sent(cast: Cast) -> None:
     assert rows(copy)[first.id][3] == dock
     tag = assets.attach_tag(shell(cast.acme), first.id, NewTag("rfid", "E2AA"))
     assert refresh(cast.acme, copy) == 1
-    assert rows(copy)[first.id][6] == ["BC-0", "E2AA"]
+    assert rows(copy)[first.id][6:] == [["BC-0", "E2AA"], "cr"]
     assets.detach_tag(shell(cast.acme), first.id, tag.id)
     assets.patch(shell(cast.acme), made[1].id, {"name": "Renamed"})
     assert 1 <= refresh(cast.acme, copy) <= 2
@@ -89,4 +89,4 @@ def test_a_copy_has_a_limited_number_of_codes(cast: Cast, monkeypatch: pytest.Mo
     copy: Copy = {}
     refresh(cast.acme, copy)
     assert set(rows(copy)) == {ids[3], ids[2]}, "those that were seen last"
-    assert rows(copy)[ids[3]][-1] == ["3-0", "3-1"]
+    assert rows(copy)[ids[3]][-2:] == [["3-0", "3-1"], "cc"]

@@ -46,7 +46,7 @@ def test_every_encoding_has_the_same_identity(identity: str, code: str) -> None:
             "4006381333931",
             "(01)09506000134352",
             "https://id.gs1.org/01/09506000134352",
-            "urn:epc:id:sgln:0614141.12345.400",
+            "]C1420123(414)0614141123452",
         ),
         *("E28011700000020A7B2C3D4E", "(8003)00614141123452", "ASSET-0001", "http://box.local/a/ASSET-0001"),
         *("urn:epc:tag:gid-96:1.2.3", "", "(", "()", "]C1", "\x1d", "http://[x", "30", "3" * 5000, "urn:epc:tag:"),
@@ -171,6 +171,7 @@ def test_scanned_codes_are_parsed_before_the_write_lock(cast: Cast, monkeypatch:
     monkeypatch.setattr(scans, "_submit_one", lambda _sender, scan, _at: gs1.identity(scan.code))
     scan = scans.Submitted("scan-gs1-0001", "(00)106141412345678908", 1, clock.now())
     scans.submit(shell(cast.acme), [scan], clock.now())
+    gs1.cached_identity.cache_clear()  # of the wrong answers
     assert parsed_in_transaction == [False]
 
 

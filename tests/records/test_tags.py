@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.records.tags import match_key
+from edge.audit.actors import shell
+from edge.database import migrate
+from edge.database.connection import execute
+from edge.errors import Invalid
+from edge.records import assets, locations, lookup
+from edge.records.tags import NewTag, match_key
+from edge.validation import values
+from tests.conftest import Cast
 
 UUID = "FDA50693-A4E2-4FB1-AFCF-C6EB07647825"
 
@@ -44,9 +55,56 @@ def test_an_rfid_value_that_is_no_hexadecimal_only_ignores_case() -> None:
     assert match_key("rfid", "pallet-07 x") == "PALLET-07 X"
 
 
-@pytest.mark.parametrize("value", ["4006381333931", " 4006381333931\r\n", "]E04006381333931", "\t]C14006381333931 "])
+@pytest.mark.parametrize("value", ["BC-71", " BC-71\r\n", "]E0BC-71", "\t]C1BC-71 "])
 def test_a_barcode_matches_without_whitespace_and_symbology_prefix(value: str) -> None:
-    assert match_key("barcode", value) == "4006381333931"
+    assert match_key("barcode", value) == "BC-71"
+
+
+# These tables are also those of the scan page: see `tests/browser/scripts/codes.test.mjs`.
+def vectors(name: str) -> list[list[Any]]:
+    table: list[list[Any]] = json.loads((Path(__file__).parent / name).read_text("utf-8"))
+    return table
+
+
+@pytest.mark.parametrize(("tag_type", "value", "key"), vectors("match-keys.json"))
+def test_every_notation_has_its_match_key(tag_type: str, value: str, key: str) -> None:
+    assert match_key(tag_type, value) == key
+
+
+@pytest.mark.parametrize(("tag_type", "value", "code", "is_match"), vectors("matching.json"))
+def test_a_code_matches_a_tag_or_not(cast: Cast, tag_type: str, value: str, code: str, is_match: bool) -> None:
+    assets.create(shell(cast.acme), name="Pallet", tags=[NewTag(tag_type, value)])
+    assert (lookup.by_code(cast.acme, code) is not None) is is_match
+
+
+def test_the_upgrade_computes_keys_by_the_new_rules(cast: Cast) -> None:
+    """Keys as an earlier release stored them become those of new tags."""
+    spellings = ("036000291452", "0036000291452", "]E096385074", "036000291453", "ABC")
+    codes = [NewTag("barcode", value) for value in spellings]
+    codes += [NewTag("rfid", value) for value in ("3000E2009A9040060AF000003060", "3074257BF7194E4000001A85")]
+    places = [NewTag("barcode", value) for value in ("(414)0614141123452(254)DOCK1", "]C14140614141123452", "(414)1")]
+    assets.create(shell(cast.acme), name="Pallet", tags=codes)
+    locations.create(shell(cast.acme), name="Dock", tags=places)
+    columns = "SELECT value, match_key, gs1_key FROM tag ORDER BY value"
+    right = execute(columns).fetchall()
+    execute(
+        "UPDATE tag SET match_key = replace(value, ']E0', '') "
+        "WHERE value GLOB '*[0-9]' AND tag_type = 'barcode' AND asset_id"
+    )
+    execute("UPDATE tag SET gs1_key = '(01)1(21)1' WHERE value LIKE '3000%'")
+    execute("UPDATE tag SET gs1_key = NULL WHERE location_id IS NOT NULL")
+    [(_, sql)] = [step for step in migrate.steps_after(0, migrate.newest_schema()) if step[0].endswith("_matching")]
+    for statement in sql.split(";\n")[:-1]:
+        execute(statement)
+    assert execute(columns).fetchall() == right
+
+
+@pytest.mark.parametrize("letter", ["\u200b", "\ufeff", "\u2060", "\u202a", "\u00a0", "\u2009"])
+def test_invisible_characters_are_refused_where_people_enter_tags(letter: str) -> None:
+    assert values.trimmed(f"{letter} BC-71{letter}") == "BC-71"
+    assert values.tag_value("value", f"BC{letter}71") == f"BC{letter}71", "the API keeps what it accepted"
+    with pytest.raises(Invalid, match="value must not contain invisible characters"):
+        values.typed_tag_value("value", f"BC{letter}71")
 
 
 def test_a_barcode_keeps_its_case_and_its_leading_zeros() -> None:

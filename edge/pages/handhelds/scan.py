@@ -69,6 +69,7 @@ FIRST_SCRIPTS = (
         "handhelds/handover.js",
         "handhelds/holds.js",
         "handhelds/locations.js",
+        "handhelds/matching.js",
     ),
     *("handhelds/sweeping.js", "handhelds/take.js", "handhelds/view.js", "handhelds/where.js"),
 )

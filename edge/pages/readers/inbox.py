@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.database.lists import Page
 from edge.errors import Conflict, EdgeError
-from edge.pages.forms import errors_of, values_of, whole
+from edge.pages.forms import errors_of, new_tag, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked
@@ -18,10 +18,8 @@ from edge.pages.translation import gettext
 from edge.people.people import Role
 from edge.readers import dead_letters, dismissals, unknown_tags
 from edge.records import assets, lookup
-from edge.records.tags import NewTag
 from edge.services import services
 from edge.texts import N_
-from edge.validation import bodies
 
 MOST_TOPICS = 200
 PER_PAGE = 50
@@ -76,7 +74,7 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
         if "dismiss" in form:
             dismissals.dismiss_tag(actor(), form.get("tag_type", ""), form.get("match_key", ""))
             return done("/readers/unknown-tags", "dismissed")
-        tag = NewTag(**values_of(bodies.TAG, {"tag_type": form.get("tag_type", ""), "value": form.get("value", "")}))
+        tag = new_tag({"tag_type": form.get("tag_type", ""), "value": form.get("value", "")})
         owner = lookup.by_code(current_session().organization_id, form.get("asset", ""))
         if owner is None or owner.kind != "asset":
             return _tags_page({"asset": gettext("No asset has this key or tag")}, tag.value), 400

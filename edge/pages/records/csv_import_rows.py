@@ -284,7 +284,7 @@ def _moment(name: str, cell: str, reading: Reading) -> str:
 
 
 def _tag(tag_type: str, value: str) -> NewTag:
-    return NewTag(tag_type, values.tag_value(tag_type, value))
+    return NewTag(tag_type, values.typed_tag_value(tag_type, value))
 
 
 def _tag_cells(line: Line) -> Iterator[tuple[str, str]]:

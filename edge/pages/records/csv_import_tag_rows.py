@@ -51,7 +51,7 @@ def _tag(tag_type: str, value: str) -> NewTag | None:
         return None
     if not tag_type or not value:
         raise Invalid.one("value", "required", N_("a tag needs tag_type and value"))
-    return NewTag(values.tag_type("tag_type", tag_type), values.tag_value("value", value))
+    return NewTag(values.tag_type("tag_type", tag_type), values.typed_tag_value("value", value))
 
 
 def _without_repeats(records: Sequence[NewRecord]) -> Iterator[NewRecord]:

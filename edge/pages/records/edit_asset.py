@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, EdgeError
 from edge.pages.double_submit import once
-from edge.pages.forms import Errors, Overtaken, errors_of, multiline, opened_with, save_merged, text, values_of
+from edge.pages.forms import Errors, Overtaken, errors_of, multiline, new_tag, opened_with, save_merged, text, values_of
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.records.kept_elsewhere import at_home
@@ -19,7 +19,6 @@ from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.records import assets, metadata_fields
 from edge.records.assets import AssetChanges, AssetRow
-from edge.records.tags import NewTag
 from edge.validation import bodies
 from edge.validation.values import TAG_TYPE_NAMES
 
@@ -41,7 +40,7 @@ def new_asset() -> AnyResponse | tuple[str, int]:
         entered["tags"] = [{"tag_type": request.form.get("tag_type", ""), "value": value}]
     try:
         values = values_of(bodies.ASSET_CREATE, entered)
-        values["tags"] = [NewTag(**tag) for tag in values.get("tags", [])]
+        values["tags"] = [new_tag(tag) for tag in values.get("tags", [])]
         asset = assets.create(actor(), **values)
     except EdgeError as error:
         return _form(None, request.form, errors_of(error)), 400
@@ -114,7 +113,7 @@ def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
     asset = assets.get(current_session().organization_id, asset_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
     try:
-        assets.attach_tag(actor(), asset_id, NewTag(**values_of(bodies.TAG, entered)))
+        assets.attach_tag(actor(), asset_id, new_tag(entered))
     except EdgeError as error:
         entered_values = asset._asdict() | _metadata(asset) | {"value": entered["value"]}
         return _form(asset, entered_values, errors_of(error)), 400

@@ -11,7 +11,17 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.epcis import places
 from edge.errors import Conflict, EdgeError
 from edge.pages.double_submit import once
-from edge.pages.forms import MOST_DIGITS, Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of
+from edge.pages.forms import (
+    MOST_DIGITS,
+    Errors,
+    Overtaken,
+    errors_of,
+    new_tag,
+    opened_with,
+    save_merged,
+    text,
+    values_of,
+)
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES
@@ -23,7 +33,6 @@ from edge.readers.antenna_kinds import kind_of_location
 from edge.records import locations
 from edge.records.location_tree import UNSET, Parent
 from edge.records.locations import LocationChanges, LocationRow
-from edge.records.tags import NewTag
 from edge.tracking import location_board
 from edge.validation import bodies
 from edge.validation.values import TAG_TYPE_NAMES
@@ -102,7 +111,7 @@ def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
     location = locations.get(current_session().organization_id, location_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
     try:
-        locations.attach_tag(actor(), location_id, NewTag(**values_of(bodies.TAG, entered)))
+        locations.attach_tag(actor(), location_id, new_tag(entered))
     except EdgeError as error:
         return _form(location, location._asdict() | {"value": entered["value"]}, errors_of(error)), 400
     return done(f"/locations/{location_id}/edit", "tagged")

@@ -1,6 +1,7 @@
 // Codes before anything is looked up: cleaned of what scanners add, and parsed if they are the link of a label.
 
 import { identity } from "./gs1.js";
+import { trimmed } from "./matching.js";
 
 const AIM = /^\][A-Za-z][0-9A-Za-z]/;
 const GS1 = /^\](C1|e0|d2|Q3|J1)/; // identifiers of an element string, whose parts are divided by a control character
@@ -9,8 +10,8 @@ const LINK = /^https?:\/\/[^/]*\/([al])\/([^/?#]+)/i;
 
 /** Without an AIM symbology identifier, unless only that says how to read the rest; without control characters and spaces. */
 export function cleaned(text) {
-  const code = text.replace(CONTROLS, "").trim();
-  const bare = code.replace(AIM, "").trim();
+  const code = trimmed(text.replace(CONTROLS, ""));
+  const bare = trimmed(code.replace(AIM, ""));
   const isElementString = GS1.test(code) && (code.includes("\u001d") || (identity(code) && !identity(bare)));
   return isElementString ? code : bare;
 }

@@ -3,6 +3,7 @@
 
 import { linkOf } from "./codes.js";
 import { identity } from "./gs1.js";
+import { CodeIndex, trimmed } from "./matching.js";
 import * as queue from "./queue.js";
 import { post } from "./sync.js";
 
@@ -11,14 +12,18 @@ const NO_DIGEST = "--------";
 const SHIFT = 12 * 3600; // seconds, as on the server: another scan within it is a repeat
 
 let buckets = []; // { no, digest, rows } by number
-const emptyIndex = () => ({ codes: new Map(), matching: new Map(), keys: new Map(), alike: new Map() });
+const emptyIndex = () => ({ codes: new CodeIndex(), keys: new Map(), alike: new Map() });
 
-let index = emptyIndex(); // code -> asset, rebuilt after a change
+let index = emptyIndex(); // code -> row, rebuilt after a change of codes
 let organization = null;
 const scanned = new Map(); // id of an asset -> where and when (seconds) this device scanned it last
 export let updatedAt = 0; // when the server was last asked, by this device's clock
 
-const asset = ([id, key, name, location, since, seen, codes]) => ({ id, key, name, location, since, seen, codes });
+const asset = (row) => {
+  if (!row) return undefined;
+  const [id, key, name, location, since, seen, codes] = row;
+  return { id, key, name, location, since, seen, codes };
+};
 
 export async function load() {
   const [kept, about, log] = await Promise.all([queue.loadAssets(), queue.load("copy"), queue.recent(Infinity)]);
@@ -53,16 +58,19 @@ export function* all() {
   for (const bucket of buckets) if (bucket) for (const row of bucket.rows) yield asset(row);
 }
 
-/** Return the asset of a code by the server's rules; undefined if unknown or ambiguous. */
-export function find(code) {
+/** Return the asset of a code, as it is now, by the server's rules; undefined if unknown or ambiguous. */
+export function find(text) {
+  const code = trimmed(text);
   const link = linkOf(code);
-  if (link) return link.kind === "asset" ? index.keys.get(link.key) || only(index.alike, link.key.toLowerCase()) : undefined;
-  return only(index.codes, code) || only(index.matching, bare(code)) || only(index.codes, identity(code)) || index.keys.get(code) || only(index.alike, code.toLowerCase());
+  if (link) return link.kind === "asset" ? asset(byKey(link.key)) : undefined;
+  return asset(index.codes.find(code, identity(code)) || byKey(code));
 }
+
+const byKey = (key) => index.keys.get(key) || index.alike.get(key.toLowerCase());
 
 /** Whether a code or key begins with the text and is longer. */
 export function isBegun(text) {
-  return [index.codes, index.keys].some((known) => {
+  return [index.codes.exact, index.keys].some((known) => {
     for (const one of known.keys()) if (one.length > text.length && one.startsWith(text)) return true;
     return false;
   });
@@ -107,25 +115,11 @@ export function move(id, location, seen) {
 
 function makeIndex() {
   index = emptyIndex();
-  for (const one of all()) {
-    index.keys.set(one.key, one);
-    enter(index.alike, one.key.toLowerCase(), one);
-    for (const code of one.codes) {
-      enter(index.codes, code, one);
-      enter(index.matching, bare(code), one);
-    }
+  for (const row of buckets.flatMap((bucket) => (bucket ? bucket.rows : []))) {
+    const [, key, , , , , codes, letters = ""] = row;
+    index.keys.set(key, row);
+    const alike = key.toLowerCase();
+    index.alike.set(alike, index.alike.has(alike) ? null : row); // null: several
+    codes.forEach((code, at) => index.codes.add(code, letters[at], row));
   }
-}
-
-function enter(map, key, one) {
-  const other = map.get(key);
-  map.set(key, other === undefined || (other && other.id === one.id) ? one : null); // null: several
-}
-
-const only = (map, key) => map.get(key) || undefined;
-
-/** The key by which tags that are not equal are compared: hexadecimal in any spelling. */
-function bare(code) {
-  const text = code.toUpperCase().replace(/[ :-]/g, "").replace(/^0X/, "");
-  return /^(..[:-]){5}..$/.test(code) || /^[0-9A-F]{16,}$/.test(text) ? text.replace(/^0+/, "") : code;
 }

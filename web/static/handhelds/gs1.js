@@ -1,10 +1,13 @@
 // GS1 codes without a connection: recognizes different spellings of one identifier, and codes that were misread. The rules
 // are those of `edge/records/gs1.py`; only the server reads EPCs in their binary form.
 
+import { hasCheckDigit } from "./matching.js";
+
 const GROUP = "\u001d"; // FNC1, which ends a value of variable length
 const SYMBOLOGY = /^\](?:C1|e0|d2|Q3|J1)/; // identifiers that announce an element string
-const PLAIN = /^(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30})$/;
+const PLAIN = /^(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30}|414\d{13}254[!-z]+)$/;
 const KEYS = ["00", "01", "8003", "8004"];
+const LOCATION = "414"; // GLN; it names a location only if it comes first
 const GRAI_LENGTH = 14; // a zero, and the number with its check digit; then the serial number
 
 // General Specifications: application identifiers of three and four digits by their first two, and elements of a fixed
@@ -19,7 +22,9 @@ export function identity(code) {
   const key = KEYS.find((one) => values.has(one));
   if (key === "01") return values.has("21") ? `(01)${values.get("01").padStart(14, "0")}(21)${values.get("21")}` : "";
   if (key === "8003") return values.get(key).length > GRAI_LENGTH ? `(8003)${values.get(key)}` : "";
-  return key ? `(${key})${values.get(key)}` : "";
+  if (key) return `(${key})${values.get(key)}`;
+  if (values.keys().next().value !== LOCATION) return "";
+  return `(414)${values.get(LOCATION)}${values.has("254") ? `(254)${values.get("254")}` : ""}`;
 }
 
 /** Whether a code claims to be GS1 and its check digit is wrong. */
@@ -32,13 +37,8 @@ export function hasWrongCheckDigit(code) {
 function isMisread(values) {
   return [["00", 18], ["01", 14], ["8003", GRAI_LENGTH]].some(([key, length]) => {
     const digits = (values.get(key) || "").slice(0, length);
-    return /^\d{8,}$/.test(digits) && !isChecked(digits.padStart(length, "0"));
+    return /^\d{8,}$/.test(digits) && !hasCheckDigit(digits.padStart(length, "0"));
   });
-}
-
-function isChecked(digits) {
-  const sum = Array.from(digits).reverse().reduce((total, digit, at) => total + digit * (at % 2 ? 3 : 1), 0);
-  return sum % 10 === 0;
 }
 
 function elements(text) {
@@ -67,8 +67,8 @@ function ofMessage(message) {
 }
 
 // Schemes of EPC URIs: the key they stand for, and how many digits company and number have together.
-const SCHEMES = { sgtin: ["01", 13], sscc: ["00", 17], grai: ["8003", 12], giai: ["8004", 0] };
-const URI = /^urn:epc:(?:id:(sgtin|sscc|grai|giai):|tag:(sgtin|sscc|grai|giai)-\d+:\d\.)/i;
+const SCHEMES = { sgtin: ["01", 13], sscc: ["00", 17], grai: ["8003", 12], giai: ["8004", 0], sgln: [LOCATION, 12] };
+const URI = /^urn:epc:(?:id:(sgtin|sscc|grai|giai|sgln):|tag:(sgtin|sscc|grai|giai|sgln)-\d+:\d\.)/i;
 
 function ofUri(text) {
   const start = URI.exec(text);
@@ -78,14 +78,15 @@ function ofUri(text) {
   const [key, length] = SCHEMES[scheme];
   const serial = decoded(more.join("."));
   if (scheme === "giai") return new Map([[key, company + decoded([number, ...more].join("."))]]);
-  const digits = scheme === "grai" ? company + number : number.slice(0, 1) + company + number.slice(1); // the indicator is first
+  const digits = ["grai", "sgln"].includes(scheme) ? company + number : number.slice(0, 1) + company + number.slice(1); // the indicator is first
   if (!/^\d+$/.test(digits) || digits.length !== length || (scheme !== "sscc" && !serial)) return null;
   const checked = withCheckDigit(digits);
-  if (scheme === "sscc") return new Map([[key, checked]]);
+  if (scheme === "sscc" || (scheme === "sgln" && serial === "0")) return new Map([[key, checked]]);
+  if (scheme === "sgln") return new Map([[key, checked], ["254", serial]]);
   return scheme === "grai" ? new Map([[key, `0${checked}${serial}`]]) : new Map([[key, checked], ["21", serial]]);
 }
 
-const withCheckDigit = (digits) => Array.from("0123456789", (last) => digits + last).find(isChecked);
+const withCheckDigit = (digits) => Array.from("0123456789", (last) => digits + last).find(hasCheckDigit);
 
 function decoded(text) {
   try {
@@ -97,7 +98,7 @@ function decoded(text) {
 
 function ofLink(text) {
   const segments = text.replace(/[?#].*$/, "").split("/").slice(3);
-  const start = segments.findIndex((part, at) => KEYS.includes(part) && (segments.length - at) % 2 === 0);
+  const start = segments.findIndex((part, at) => [...KEYS, LOCATION].includes(part) && (segments.length - at) % 2 === 0);
   if (start < 0) return null;
   const values = new Map();
   try {

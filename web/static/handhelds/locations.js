@@ -2,6 +2,7 @@
 
 import { stamp } from "./clock.js";
 import { linkOf } from "./codes.js";
+import { identity } from "./gs1.js";
 import * as queue from "./queue.js";
 import { ask } from "./sync.js";
 
@@ -73,7 +74,8 @@ export async function refresh() {
 export function find(code, thing) {
   const link = linkOf(code);
   if (link) return link.kind === "location" ? byKey(link.key) : undefined;
-  return known.find((one) => one.codes.includes(code) || one.key === code) || (thing ? undefined : byKey(code));
+  const names = [code, identity(code)];
+  return known.find((one) => one.codes.some((own) => names.includes(own)) || one.key === code) || (thing ? undefined : byKey(code));
 }
 
 /** Whether a code is that of a location and of no asset. */

@@ -90,9 +90,9 @@ function sweptResult({ state, codes, counts, locationName }) {
 /** Classify a stock-take scan immediately from local data. */
 function countedResult(entry) {
   const { asset, known, code } = entry;
-  const isCertain = asset || known;
-  if (!isCertain) {
-    const outcome = entry.state === "counted" ? "unknown" : "queued";
+  const isAnswered = entry.state === "counted"; // the server's answer wins
+  if (!asset && (isAnswered || !known)) {
+    const outcome = isAnswered ? "unknown" : "queued";
     return { outcome, thing: code, detail: "", state: t("Will be added to the unmatched tags when the stock-take is signed off") };
   }
   const outcome = (asset ? isExpected(asset.id) : entry.expected) ? "counted" : "surplus";

@@ -7,6 +7,7 @@ import { withBelow } from "./locations.js";
 import { newId } from "./catch.js";
 import * as holds from "./holds.js";
 import * as queue from "./queue.js";
+import { scanId } from "./sweeping.js";
 import { ask, flush, post, recount } from "./sync.js";
 
 const COUNTING = ["queued", "counted", "recorded", "again", "unknown"]; // an unclear scan counts when it has a location
@@ -97,17 +98,13 @@ async function act(what) {
 
 /** The four groups, by name: { here, elsewhere, missing, unknown } of { id, name, key, how, location, seen }. */
 export function groupsOf(log) {
-  const own = log.filter((entry) => entry.take === take.id);
-  const ownIds = new Set(own.map((entry) => entry.id));
-  const scans = [
-    ...own.filter((entry) => COUNTING.includes(entry.state)).flatMap((entry) => (entry.codes || [entry.code]).map((code) => [entry.asset && entry.asset.id, code])),
-    ...take.others.filter(([id]) => !ownIds.has(id)).map(([, code, asset]) => [asset, code]),
-  ];
   const scannedIds = new Set();
   const unknown = new Set();
-  for (const [asset, code] of scans) {
-    const id = asset || (copy.find(code) || {}).id;
-    if (id) scannedIds.add(id);
+  const own = log.filter((entry) => entry.take === take.id);
+  const undone = new Set(own.filter((entry) => !COUNTING.includes(entry.state)).map((entry) => entry.id));
+  const answers = take.others.filter(([id]) => !undone.has(id));
+  for (const [asset, code] of [...ownScans(own), ...answers.map(([, code, asset]) => [asset, code])]) {
+    if (asset) scannedIds.add(asset);
     else unknown.add(code);
   }
   const seen = new Map(take.seen.map(([asset, location, at, byPerson]) => [asset, { location, seen: at / 1000, how: byPerson ? "person" : "reader" }]));
@@ -118,6 +115,18 @@ export function groupsOf(log) {
   }
   for (const group of Object.values(groups)) group.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
   return groups;
+}
+
+/** The scans of this device: [asset, code]. The server's answer wins; without one the device's copy says what it is. */
+function* ownScans(own) {
+  const answered = new Set(take.others.map(([id]) => id));
+  for (const entry of own.filter(({ state }) => COUNTING.includes(state))) {
+    for (const [no, code] of (entry.codes || [entry.code]).entries()) {
+      if (answered.has(entry.codes ? scanId(entry.id, no) : entry.id)) continue;
+      if (entry.asset || (entry.state !== "queued" && !entry.codes)) yield [entry.asset && entry.asset.id, code];
+      else yield [(copy.find(code) || {}).id, code];
+    }
+  }
 }
 
 function judge(id, isFound, seen) {
