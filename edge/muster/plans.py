@@ -13,6 +13,7 @@ from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, execute_many
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import locations, lookup
+from edge.records.external_keys import chosen_keys, is_chosen
 from edge.texts import N_
 from edge.tracking import tracked_people
 from edge.validation import values
@@ -66,11 +67,11 @@ SELECT l.id, l.name FROM muster_plan_point p JOIN location l ON l.id = p.locatio
 WHERE p.plan_id = ? ORDER BY l.name, l.id
 """
 # Only people: the positions of other assets are no concern of a muster.
-_PEOPLE = """
+_PEOPLE = f"""
 SELECT a.id, a.external_key, a.name FROM tracked_person t JOIN asset a ON a.id = t.asset_id
 WHERE a.organization_id = :organization_id AND a.deleted_at IS NULL AND CASE :chosen
     WHEN 'all' THEN 1
-    WHEN 'key' THEN substr(a.external_key, 1, length(:chosen_value)) = :chosen_value
+    WHEN 'key' THEN {is_chosen("a.external_key", ":chosen_value")}
     WHEN 'metadata' THEN
         EXISTS (SELECT 1 FROM json_each(a.metadata) WHERE key = :chosen_name AND CAST(value AS TEXT) = :chosen_value)
     ELSE EXISTS (SELECT 1 FROM muster_plan_person WHERE plan_id = :id AND asset_id = a.id)
@@ -180,9 +181,11 @@ def _check(organization_id: int, entered: NewPlan) -> tuple[NewPlan, list[int]]:
         chosen_name=entered.chosen_name if entered.chosen is Chosen.METADATA else "",
         chosen_value=entered.chosen_value if entered.chosen in (Chosen.KEY, Chosen.METADATA) else "",
     )
+    if checked.chosen is Chosen.KEY:
+        checked = checked._replace(chosen_value=chosen_keys(checked.chosen_value))
     if checked.chosen is Chosen.METADATA and not checked.chosen_name:
         raise Invalid.one("chosen_name", "required", N_("Enter the name of the metadata"))
-    if checked.chosen in (Chosen.KEY, Chosen.METADATA) and not checked.chosen_value:
+    if checked.chosen in (Chosen.KEY, Chosen.METADATA) and checked.chosen_value in ("", "="):
         raise Invalid.one("chosen_value", "required", N_("Enter a value"))
     if max(len(checked.chosen_name), len(checked.chosen_value)) > values.MAX_TEXT:
         raise Invalid.one("chosen_value", "too_long", f"Enter at most {values.MAX_TEXT} characters")

@@ -78,6 +78,22 @@ def choose_key(series: KeySeries, organization_id: int, key: str | None) -> str:
     return key
 
 
+def is_chosen(key: str, chosen: str) -> str:
+    """Return the SQL condition that a key is chosen: begins with a text, or is one of the keys after a `=`.
+
+    Both arguments are SQL expressions. The second one comes from `chosen_keys`; keys contain neither `=` nor blanks.
+    """
+    return (
+        f"iif(substr({chosen}, 1, 1) = '=', instr(' ' || substr({chosen}, 2) || ' ', ' ' || {key} || ' ') > 0, "
+        f"substr({key}, 1, length({chosen})) = {chosen})"
+    )
+
+
+def chosen_keys(entered: str) -> str:
+    """Return an entered choice of keys in its stored form: a text, or `=` and keys separated by one blank."""
+    return "=" + " ".join(re.split(r"[\s,;=]+", entered.strip("=,; "))) if entered.startswith("=") else entered
+
+
 def check_window(valid_from: int, valid_to: int | None) -> None:
     """Raise Invalid if the window ends before it begins. Times are in microseconds."""
     if valid_to is not None and valid_to <= valid_from:

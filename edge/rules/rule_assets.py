@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from edge.database.connection import execute
+from edge.records.external_keys import is_chosen
 from edge.rules.rules import AssetKind, Rule
 from edge.validation import json_text
 
@@ -17,10 +18,10 @@ WITH RECURSIVE below (id) AS (
 )
 """
 # Never people: an alert would tell everyone where they are.
-_IS_MEANT = """
+_IS_MEANT = f"""
 a.organization_id = :organization_id AND a.id NOT IN (SELECT asset_id FROM tracked_person) AND CASE :asset_kind
     WHEN 'all' THEN 1
-    WHEN 'key' THEN substr(a.external_key, 1, length(:asset_value)) = :asset_value
+    WHEN 'key' THEN {is_chosen("a.external_key", ":asset_value")}
     ELSE EXISTS (SELECT 1 FROM json_each(a.metadata) WHERE key = :asset_name AND CAST(value AS TEXT) = :asset_value)
 END
 """

@@ -15,6 +15,7 @@ from edge.errors import Invalid, NotFound
 from edge.muster import musters, plans
 from edge.muster.musters import Obstacle
 from edge.records import locations
+from edge.records.external_keys import chosen_keys
 from edge.rules.channels import channels
 from edge.rules.outputs import outputs
 from edge.texts import N_, fill
@@ -181,13 +182,15 @@ def check(organization_id: int, entered: RuleFields) -> RuleFields:
         span=entered.span if kind in OF_SPAN else 0,
         number=entered.number if kind in OF_NUMBER or kind is Condition.BATTERY else 0,
     )
+    if asset_kind is AssetKind.KEY:
+        checked = checked._replace(asset_value=chosen_keys(checked.asset_value))
     _check_values(checked)
     _check_records(organization_id, checked)
     return checked
 
 
 def _check_values(entered: RuleFields) -> None:
-    if entered.asset_kind is not AssetKind.ALL and not entered.asset_value:
+    if entered.asset_kind is not AssetKind.ALL and entered.asset_value in ("", "="):
         raise Invalid.one("asset_value", "required", N_("Enter a value"))
     if entered.asset_kind is AssetKind.METADATA and not entered.asset_name:
         raise Invalid.one("asset_name", "required", N_("Enter the name of the metadata"))

@@ -26,6 +26,7 @@ _ASSET = {
     AssetKind.KEY: N_("an asset with a key that begins with %(value)s"),
     AssetKind.METADATA: N_("an asset with %(name)s %(value)s"),
 }
+_ASSET_OF_KEYS = N_("an asset with the key %(value)s")
 _MORE = {
     AssetKind.ALL: N_("%(place)s holds more than %(number)s assets"),
     AssetKind.KEY: N_("%(place)s holds more than %(number)s assets with a key that begins with %(value)s"),
@@ -36,6 +37,8 @@ _FEWER = {
     AssetKind.KEY: N_("%(place)s holds fewer than %(number)s assets with a key that begins with %(value)s"),
     AssetKind.METADATA: N_("%(place)s holds fewer than %(number)s assets with %(name)s %(value)s"),
 }
+_MORE_OF_KEYS = N_("%(place)s holds more than %(number)s of the assets %(value)s")
+_FEWER_OF_KEYS = N_("%(place)s holds fewer than %(number)s of the assets %(value)s")
 _PASSES = {
     "any": N_("%(asset)s passes %(place)s"),
     "in": N_("%(asset)s passes %(place)s (in)"),
@@ -56,16 +59,22 @@ def describe(fields: RuleFields, place: str) -> str:
 
     Pages can translate it, with its parts.
     """
+    value = fields.asset_value.removeprefix("=").replace(" ", ", ") if _has_keys(fields) else fields.asset_value
+    about = _ASSET_OF_KEYS if _has_keys(fields) else _ASSET[fields.asset_kind]
     condition = fill(
         _condition(fields),
-        asset=fill(_ASSET[fields.asset_kind], name=fields.asset_name, value=fields.asset_value),
+        asset=fill(about, name=fields.asset_name, value=value),
         place=place or fill(N_("a removed record")),
         number=fields.number,
         time=in_words(fields.span),
         name=fields.asset_name,
-        value=fields.asset_value,
+        value=value,
     )
     return fill(N_("When %(condition)s, %(hours)s"), condition=condition, hours=_hours(fields))
+
+
+def _has_keys(fields: RuleFields) -> bool:
+    return fields.asset_kind is AssetKind.KEY and fields.asset_value.startswith("=")
 
 
 def in_words(span: int) -> str:
@@ -86,9 +95,9 @@ def _condition(fields: RuleFields) -> str:
     if fields.kind is Condition.PASSES:
         return _PASSES[fields.direction]
     if fields.kind is Condition.MORE:
-        return _MORE[fields.asset_kind]
+        return _MORE_OF_KEYS if _has_keys(fields) else _MORE[fields.asset_kind]
     if fields.kind is Condition.FEWER:
-        return _FEWER[fields.asset_kind]
+        return _FEWER_OF_KEYS if _has_keys(fields) else _FEWER[fields.asset_kind]
     return _CONDITIONS[fields.kind]
 
 

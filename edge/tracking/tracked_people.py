@@ -16,6 +16,7 @@ from edge.audit.audit import Subject, acting, changed
 from edge.database.connection import execute
 from edge.errors import Invalid
 from edge.people.people import RANK, Role
+from edge.records.external_keys import chosen_keys
 from edge.texts import N_, fill
 from edge.validation import json_text, values
 
@@ -24,8 +25,9 @@ MUSTER_ROLES = (Role.OPERATOR, Role.EDITOR, Role.ADMINISTRATOR)
 
 
 class PeopleSetting(NamedTuple):
-    """Setting of an organization. `seen_by`: the least role that sees positions of people; `muster_by`: that runs
-    musters. `is_in_api`: API, events and streams contain positions of people; `is_on_walls`: walls show them.
+    """Setting of an organization. `key_prefix`: what `chosen_keys` returns. `seen_by`: the least role that sees
+    positions of people; `muster_by`: that runs musters. `is_in_api`: API, events and streams contain positions of
+    people; `is_on_walls`: walls show them.
     """
 
     key_prefix: str = ""
@@ -77,6 +79,7 @@ def setting(organization_id: int) -> PeopleSetting:
 
 def save(actor: Actor, entered: PeopleSetting) -> None:
     """Save the setting and find the people again. Raises Invalid."""
+    entered = entered._replace(key_prefix=chosen_keys(entered.key_prefix))
     _check(entered)
     with acting(actor) as act:
         before, organization_id = setting(actor.organization_id), actor.organization_id
@@ -102,6 +105,8 @@ INSERT INTO tracked_person (asset_id) SELECT asset_id FROM person_asset WHERE or
 
 
 def _check(entered: PeopleSetting) -> None:
+    if entered.key_prefix == "=":
+        raise Invalid.one("key_prefix", "required", N_("Enter a value"))
     if entered.metadata_value and not entered.metadata_name:
         raise Invalid.one("metadata_name", "required", N_("Enter the name of the metadata"))
     if entered.metadata_name and not entered.metadata_value:
