@@ -11,6 +11,7 @@ connections (120 MB), recent reads (64 MB), messages (56 MB), two password check
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,10 @@ MOST_OF_REQUEST = 32 * MB  # for the parsed values of one body
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # from glibc's malloc.h
 _VALUE = 128  # bytes; upper bound for one JSON value or form field as a Python object
 _MARKS = (b",", b":", b"{", b"[", b"&", b"=")
+_OF_FIELD = 280  # bytes; upper bound for one escaped character, name or value of a form while it is parsed
+_WIDE = 10  # bytes for each byte of a text in which one character takes four bytes
+_BELOW_LEAD = bytes(range(0xC0))  # all bytes that do not begin a character beyond ASCII
+_OF_FILE = re.compile(rb'\r\nContent-Disposition: form-data; name="[\w.-]+"; filename="', re.IGNORECASE)
 
 
 def return_freed_memory() -> None:
@@ -112,7 +117,28 @@ def marks_in(text: bytes) -> int:
 
 def cost_of(size: int, marks: int, most: int = MOST_OF_REQUEST) -> int:
     """Return the bytes that a parsed text takes. Raises TooLarge."""
-    cost = 3 * size + _VALUE * marks
+    return _checked(3 * size + _VALUE * marks, most)
+
+
+def cost_of_form(form: bytes) -> int:
+    """Return the bytes that a form takes while it is parsed, mostly for its escaped characters. Raises TooLarge."""
+    marks = sum(map(form.count, (b"%", b"&", b"="))) + len(form.translate(None, _BELOW_LEAD))
+    return _checked(_WIDE * len(form) + _OF_FIELD * marks)
+
+
+def cost_of_parts(body: bytes, boundary: bytes) -> int:
+    """Return the bytes that a form with files takes: lines of heads and texts take many times their size. Raises
+    TooLarge.
+    """
+    marks, texts, text_from = 0, 0, len(body)
+    for head in re.finditer(b"--" + re.escape(boundary) + rb"(?s:(.*?))(?:\r\n\r\n|\r\r|\n\n|\Z)", body):
+        texts += max(0, head.start() - text_from)
+        text_from = len(body) if _OF_FILE.match(head[1]) else head.end()
+        marks += sum(map(head[1].count, (b"\r", b"\n", b";")))
+    return 2 * len(body) + _checked(_WIDE * (texts + len(body) - text_from) + _OF_FIELD * marks)
+
+
+def _checked(cost: int, most: int = MOST_OF_REQUEST) -> int:
     if cost > most:
         raise TooLarge(N_("Too many values; split the file"))
     return cost

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from waitress.buffers import OverflowableBuffer
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.utilities import BadRequest
+from werkzeug.http import parse_options_header
 
 from edge.api import guard
-from edge.memory_budget import HELD, SMALL, cost_of, marks_in
+from edge.memory_budget import HELD, SMALL, WORK, cost_of, cost_of_form, cost_of_parts, marks_in
 from edge.pages import guard as pages_guard
 from edge.server import connections
 from edge.server.refusals import Overloaded
@@ -18,6 +20,7 @@ from edge.sync import batch_format
 # Largest body of any route. The excess is read and dropped, because the client must finish sending to see the refusal.
 MAX_BODY = max(guard.MAX_BODY, batch_format.MAX_BODY, pages_guard.MAX_UPLOAD)
 _PIECE = 256 * 1024
+FORM = "application/x-www-form-urlencoded"
 UNSUPPORTED = b"UNSUPPORTED"  # stands for a method in lower case: methods are case-sensitive, so it is answered 405
 _NOT_ASCII = "Percent-encode characters of the address that are not ASCII, such as %C3%BC for \u00fc in UTF-8"
 
@@ -55,16 +58,21 @@ class Body(OverflowableBuffer):  # type: ignore[misc, unused-ignore]
         super().close()
 
     def cost(self, media_type: str) -> int:
-        """Return the memory that the parsed body takes. Raises TooLarge."""
+        """Return the memory that the body takes while it is parsed. Raises TooLarge, or Unavailable if it is
+        not even there to find that out.
+        """
         if len(self) <= SMALL:
             return 0
-        if media_type.startswith("multipart/"):  # files have their own limits
-            return 2 * len(self)
-        marks, file = 0, self.getfile()
-        while piece := file.read(_PIECE):
-            marks += marks_in(piece)
-        file.seek(0)
-        return cost_of(len(self), marks)
+        kind, options = parse_options_header(media_type)
+        file = self.getfile()
+        try:
+            if (kind := kind.lower()) == FORM or kind.startswith("multipart/"):
+                with WORK.holding(2 * len(self), self.owner):
+                    body, boundary = file.read(), options.get("boundary", "").encode("latin-1", "replace")
+                    return cost_of_form(body) if kind == FORM else cost_of_parts(body, boundary)
+            return cost_of(len(self), sum(map(marks_in, iter(partial(file.read, _PIECE), b""))))
+        finally:
+            file.seek(0)
 
 
 class Parser(HTTPRequestParser):  # type: ignore[misc, unused-ignore]
