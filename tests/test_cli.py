@@ -16,6 +16,7 @@ from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, execute
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
+from edge.operations.doctor import machine
 from edge.people import organizations, people, second_factors
 from tests.commands.conftest import PASSWORD, Shell, bare, edge
 from tests.mosquitto import free_port
@@ -28,6 +29,27 @@ def test_without_a_site_every_command_says_how_to_create_one(bare: Shell) -> Non
         1,
         f"edge: There is no database in {bare._data_dir}. Create one: edge init --org NAME --email ADMIN\n",
     )
+
+
+def test_a_disk_that_is_not_mounted_is_named_and_no_empty_site_is_made_there(
+    bare: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Regression: the doctor proposed `edge init`, which began a new site on the disk of the system."""
+    fstab = tmp_path_factory.mktemp("etc") / "fstab"
+    fstab.write_text(f"# disks\nUUID=1 / ext4 defaults 0 1\nUUID=2 {bare._data_dir.parent} ext4 nofail 0 2\nnone\n")
+    monkeypatch.setattr(machine, "FSTAB", fstab)
+    said = f"is not mounted. Mount it: mount {bare._data_dir.parent}"
+    for words in (["asset", "list"], ["serve"], ["init", "--org", "Acme", "--email", "a@acme.test"]):
+        code, text = bare(*words)
+        assert (code, said in text) == (1, True)
+    code, text = bare("doctor")
+    assert code == 2
+    first, *others = [line for line in text.splitlines() if not line.startswith(" ")]
+    assert first.startswith("PROBLEM cause")
+    assert said in first
+    assert others[-1].startswith("PROBLEM unchecked")
+    assert not [line for line in others if "check failed" in line]
+    assert not (bare._data_dir / FILE_NAME).exists()
 
 
 def test_init_again_says_what_exists_and_changes_nothing(edge: Shell) -> None:

@@ -19,6 +19,7 @@ from edge.config.settings import Config, Value
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, open_database
 from edge.errors import Invalid, NotFound, SetupError
+from edge.operations.doctor.machine import Machine, missing_disk
 from edge.outbound import Network
 from edge.people import organizations, people
 from edge.people.passwords import MIN_LENGTH, check_length
@@ -64,10 +65,21 @@ def open_file(setup: Setup) -> None:
 
 
 def require_database(setup: Setup) -> None:
+    """Raise SetupError if there is no database, with the disk that is not mounted if there is one."""
     if not (setup.config.data_dir / FILE_NAME).exists():
+        require_disk(setup)
         raise SetupError(
             f"There is no database in {setup.config.data_dir}. Create one: edge init --org NAME --email ADMIN"
         )
+
+
+def require_disk(setup: Setup) -> None:
+    """Raise SetupError if the disk of the data is not mounted, or if the folder of an installed site is missing."""
+    folder = setup.config.data_dir
+    if disk := missing_disk(folder):
+        raise SetupError(f"{disk}, which holds {folder}, is not mounted. Mount it: mount {disk}")
+    if Machine().is_site and not folder.exists():
+        raise SetupError(f"{folder} does not exist. Mount its disk, or fix data_dir in {Machine().settings}")
 
 
 def for_organization(command: Callable[..., None]) -> Callable[..., None]:

@@ -22,7 +22,7 @@ from edge.ingest.sessions import Broker
 from edge.operations.doctor import doctor as examination
 from edge.operations.doctor import findings as last_findings
 from edge.operations.doctor import https
-from edge.operations.doctor.findings import Level, Subject
+from edge.operations.doctor.findings import Finding, Level, Subject, problem
 from edge.operations.doctor.machine import Machine
 from edge.operations.support_bundle import write_bundle
 from edge.readers import broker_files, broker_state
@@ -46,11 +46,10 @@ _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM
 @click.pass_obj
 def doctor(setup: Setup, as_json: bool, bundle: Path | None, is_published: bool) -> None:
     """Examine this site. The exit code is 0 when all is well, 1 for warnings, 2 for problems."""
-    open_file(setup)
-    examined = []
-    settings = _settings_in_force(setup)
-    subject = _subject(settings)
-    for item in examination.examine(subject, examination.SLOW if is_published else ()):
+    examined, cause = [], _cause(setup)
+    settings = setup.config if cause else _settings_in_force(setup)
+    subject = _subject(settings, is_open=cause is None)
+    for item in examination.examine(subject, examination.SLOW if is_published else (), cause):
         examined.append(item)
         if not as_json:
             _print(item)
@@ -60,13 +59,24 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, is_published: bool)
         texts = {
             "doctor.json": examination.as_json(examined),
             "settings.txt": _settings(shown(setup)),
-            "sync.txt": _sync(),
+            "sync.txt": cause.text if cause else _sync(),
         }
         write_bundle(bundle, texts)
         click.echo(f"Wrote {bundle}", err=True)
-    if is_published:
+    if is_published and not cause:
         _publish(setup.config, examination.as_json(examined), https.first_end(subject))
     sys.exit(examination.exit_code(examined))
+
+
+def _cause(setup: Setup) -> Finding | None:
+    """Open the database. Returns why that failed, from which other faults follow, or None."""
+    try:
+        open_file(setup)
+    except (EdgeError, OSError) as error:
+        return problem(
+            str(error), f"then, if it is not enough: ls -la {setup.config.data_dir}; journalctl -u edge -n 20"
+        )
+    return None
 
 
 def _publish(config: Config, findings: str, certificate_ends_at: int | None) -> None:
@@ -109,10 +119,12 @@ def _settings_in_force(setup: Setup) -> Config:
         return setup.config
 
 
-def _subject(config: Config) -> Subject:
+def _subject(config: Config, *, is_open: bool) -> Subject:
     @cache  # two checks use the answer, and an unreachable broker takes long
     def ask_broker() -> Mapping[str, str]:
-        return broker_probe.ask(_own_broker(config), [*BROKER_TOPICS, *_bridge_topics(config.data_dir)])
+        return broker_probe.ask(
+            _own_broker(config), [*BROKER_TOPICS, *(_bridge_topics(config.data_dir) if is_open else ())]
+        )
 
     return Subject(
         version=__version__,

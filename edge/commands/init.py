@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from edge.commands.context import Setup, ask_new_password, shell
+from edge.commands.context import Setup, ask_new_password, require_disk, shell
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, all_or_none
 from edge.operations.doctor.machine import Machine
@@ -26,6 +26,7 @@ def init(setup: Setup, org: str, email: str, is_hub: bool) -> None:
 
     The password is asked for twice, or read as one line from standard input.
     """
+    require_disk(setup)
     setup.config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with hold(setup.config.data_dir):
         migrate.migrate(setup.config.data_dir)

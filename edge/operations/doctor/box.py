@@ -39,10 +39,15 @@ PROGRAM_YEAR = 2026  # a clock before that has not been set
 
 def permissions(subject: Subject) -> Finding:
     database = subject.data_dir / FILE_NAME
+    modes = {path.name: path.stat().st_mode for path in (subject.data_dir, database)}
+    if os.statvfs(subject.data_dir).f_flag & os.ST_RDONLY:
+        return problem(
+            f"the disk with {subject.data_dir} is read-only",
+            "dmesg | tail says why; if the disk is well: mount -o remount,rw, else replace it and restore a backup",
+        )
     if not os.access(subject.data_dir, os.W_OK) or not os.access(database, os.W_OK):
         return problem(f"{database} cannot be written by this user", f"chown -R edge:edge {subject.data_dir}")
-    others = [path.name for path in (subject.data_dir, database) if path.stat().st_mode & 0o007]
-    if others:
+    if others := [name for name, mode in modes.items() if mode & 0o007]:
         return warning(
             f"other users of this box can read {', '.join(others)}", f"chmod o-rwx {subject.data_dir} {database}"
         )

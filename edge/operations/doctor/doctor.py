@@ -67,6 +67,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
 }
 
 # These read the whole database and the newest backup; the hourly timer leaves them out.
+_FAILED = "check failed:"
 SLOW = {"database", "backup-sound"}
 
 
@@ -75,10 +76,20 @@ class Examined(NamedTuple):
     finding: Finding
 
 
-def examine(subject: Subject, without: Collection[str] = ()) -> Iterator[Examined]:
+def examine(subject: Subject, without: Collection[str] = (), cause: Finding | None = None) -> Iterator[Examined]:
+    """Yield the finding of each check. With a `cause`, that comes first, and checks that fail by it share one line."""
+    if cause:
+        yield Examined("cause", cause)
+    failed = []
     for name, check in CHECKS.items():
         if name not in without:
-            yield Examined(name, _run_check(check, subject))
+            finding = _run_check(check, subject)
+            if cause and finding.text.startswith(_FAILED):
+                failed.append(name)
+            else:
+                yield Examined(name, finding)
+    if failed:
+        yield Examined("unchecked", problem(f"not checked because of the cause: {', '.join(failed)}", "fix that first"))
 
 
 def exit_code(examined: list[Examined]) -> int:
@@ -98,8 +109,8 @@ def _run_check(check: Callable[[Subject], Finding], subject: Subject) -> Finding
     try:
         return check(subject)
     except EdgeError as error:
-        return problem(f"check failed: {error}", "fix the other findings first")
+        return problem(f"{_FAILED} {error}", "fix the other findings first")
     except Exception as error:  # noqa: BLE001  any error is reported as the finding
         return problem(
-            f"check failed: {error!r}", "if the cause is unclear, send a support bundle: edge doctor --bundle FILE"
+            f"{_FAILED} {error!r}", "if the cause is unclear, send a support bundle: edge doctor --bundle FILE"
         )

@@ -60,5 +60,19 @@ class Machine(NamedTuple):
         return next((line.partition("=")[2].strip() for line in lines if line.startswith("host-name=")), None)
 
 
+FSTAB = Path("/etc/fstab")
+
+
+def missing_disk(folder: Path) -> str:
+    """Return the mount point in /etc/fstab that holds a folder and is not mounted, or an empty string."""
+    try:
+        lines = [line.split() for line in FSTAB.read_text("utf-8", "replace").splitlines()]
+    except OSError:
+        return ""
+    points = [Path(words[1].replace("\\040", " ")) for words in lines if len(words) > 1 and words[0][0] != "#"]
+    holding = [point for point in points if point.is_absolute() and folder.absolute().is_relative_to(point)]
+    return next((str(point) for point in holding if not point.is_mount()), "")
+
+
 NOWHERE = Path("/nonexistent")
 NO_SITE = Machine(run, *[NOWHERE] * 8)

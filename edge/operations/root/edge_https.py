@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from edge.operations.root import certificates, https_settings
-from edge.operations.root.box_names import addresses, first_address, hostname, names_of_box
+from edge.operations.root.box_names import addresses, first_address, host_name_of_avahi, hostname, names_of_box
 from edge.operations.root.certificates import AUTHORITY
 from edge.operations.root.https_settings import CHOSEN, Chosen, chosen
 from edge.operations.root.places import EDGE, ROOT_COMMANDS, TOML, UNITS, VENV
@@ -187,10 +187,11 @@ def warning_of(uncovered: list[str]) -> str:
     if not uncovered:
         return ""
     names = ", ".join(name.partition(":")[2] for name in uncovered)
+    name = host_name_of_avahi() or hostname()
     return (
         f"HTTPS does not work at {names}: the authority of this box covers the names and local addresses it had "
-        "when it was made. All other names have a valid certificate. To cover these, too: "
-        f"sudo rm {AUTHORITY}, sudo edge-https on --as-before, and install the new authority on every device\n"
+        f"when it was made. Use https://{name}.local, which devices trust as before. All other names have a valid "
+        "certificate, which is renewed by itself; after a change at once: sudo edge-https renew\n"
     )
 
 

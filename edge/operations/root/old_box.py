@@ -28,7 +28,7 @@ class Names(NamedTuple):
 def names_in(text: str) -> Names:
     values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     host, name = values.get("HOSTNAME", ""), network_name(values.get("NETWORK_NAME", ""))
-    is_host = is_network_name(host.partition(".")[0]) and re.fullmatch(r"[A-Za-z0-9.-]+", host)
+    is_host = is_network_name(host.partition(".")[0].lower()) and re.fullmatch(r"[A-Za-z0-9.-]+", host)
     return Names(
         host if is_host else "", name if is_network_name(name) else "", tuple(values.get("ADDRESSES", "").split())
     )

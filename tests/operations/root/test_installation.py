@@ -33,6 +33,7 @@ def test_odd_names_in_the_file_are_not_taken() -> None:
     assert names_in("HOSTNAME=a b; reboot\nNETWORK_NAME=$(reboot)\nADDRESSES=\n") == Names("", "", ())
     assert names_in("HOSTNAME=box1.$(reboot)\n").hostname == ""
     assert names_in("HOSTNAME=box1.example.com\n").hostname == "box1.example.com"
+    assert names_in("HOSTNAME=Box1\n").hostname == "Box1"
     assert names_in("no names\n") == Names("", "", ())
 
 
