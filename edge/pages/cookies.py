@@ -42,6 +42,8 @@ def delete(response: Response, name: str) -> None:
 def write_who(response: Response, ref: str, person_id: int, organization_id: int) -> None:
     """Set the cookie that identifies the session to scripts. It outlives the session for offline work."""
     value = f"{ref}.{person_id}.{organization_id}"
+    if request.is_secure and WHO in request.cookies:  # from before HTTPS; it may name another person
+        response.delete_cookie(WHO, samesite="Lax")
     if request.cookies.get(_full_name(WHO)) != value:
         write(response, WHO, value, LONGEST_SECONDS)
 

@@ -51,6 +51,11 @@ def test_a_session_that_was_planted_without_encryption_does_not_count(app: Flask
     assert victim.get("/account", base_url=SECURE).status_code == 303
 
 
+def test_the_cookie_that_names_the_person_without_encryption_is_deleted(app: Flask, ada: PersonRow) -> None:
+    client = sign_in(app, SECURE, (cookies.WHO, "earlier.7.1"))
+    assert {name for name in names(client) if name.endswith(cookies.WHO)} == {f"__Host-{cookies.WHO}"}
+
+
 def test_a_device_enrolled_before_stays_enrolled_and_gets_the_new_name(app: Flask, ada: PersonRow, cast: Cast) -> None:
     enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), "Gun 1")[1])
     assert enrolled

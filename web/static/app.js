@@ -147,7 +147,9 @@ document.addEventListener("input", async (event) => {
   const answer = await fetch(`${field.dataset.suggest}?q=${encodeURIComponent(asked)}`, { headers: { Accept: "application/json" } }).catch(() => null);
   if (!answer?.ok || field.value !== asked) return;
   const options = (await answer.json()).assets.map(([key, name]) => new Option(name, key));
-  document.getElementById(field.getAttribute("list")).replaceChildren(...options);
+  const list = document.getElementById(field.getAttribute("list"));
+  list.textContent = "";
+  list.append(...options);
 });
 
 // The picture of the first label follows the chosen code and paper.

@@ -80,7 +80,7 @@ let offsetOfSite = null;
 function offset() {
   const now = Number(document.body.dataset.now);
   if (!now) return 0;
-  offsetOfSite ??= now - Date.now();
+  if (offsetOfSite === null) offsetOfSite = now - Date.now();
   return offsetOfSite;
 }
 

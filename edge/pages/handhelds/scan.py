@@ -189,9 +189,9 @@ def scan_batch() -> Response:
     items = body.get("items")
     if not isinstance(items, list) or not 1 <= len(items) <= MAX_BATCH:
         abort(400, f"1 to {MAX_BATCH} items")
-    items = [one for item in items for one in _undos(item)]
-    if len(items) >= MAX_BATCH + MAX_UNDONE:
+    if sum(len(item["undone"]) for item in items if _is_undo_of_sweep(item)) > MAX_UNDONE:  # before they are built
         abort(400, f"at most {MAX_UNDONE} scans of sweeps to undo")
+    items = [one for item in items for one in _undos(item)]
     received_at = clock.now()
     correction = _correction(body.get("sent_at"), received_at)
     ended: set[str] = set()  # choices ended by the label of another location
@@ -265,14 +265,18 @@ def _asset_name(name: str) -> str:
     return name
 
 
+def _is_undo_of_sweep(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("undone"), list)
+
+
 def _undos(item: Any) -> list[Any]:
     """Return an undo for each scan of a sweep that the item undoes; any other item unchanged.
 
     `undone`: numbers of the scans. The ids of scans and undos follow from the id of the sweep.
     """
-    if not isinstance(item, dict) or not isinstance(item.get("undone"), list):
+    if not _is_undo_of_sweep(item) or not SCAN_ID.fullmatch(str(item.get("sweep"))):
         return [item]
-    sweep, numbers = str(item.get("sweep")), item["undone"]
+    sweep, numbers = item["sweep"], item["undone"]
     rest = {name: item[name] for name in ("at", "session", "stock_take") if name in item}
     return [rest | {"id": f"{sweep}-u{no}", "undo": f"{sweep}-s{no}"} for no in numbers if type(no) is int and no >= 0]
 

@@ -5,6 +5,7 @@ export const stored = new Map();
 
 const element = { dataset: { testCode: "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)" } };
 globalThis.document = { getElementById: (id) => (id === "station" ? element : null), documentElement: { lang: "en" } };
+globalThis.location = { protocol: "http:" };
 globalThis.localStorage = {
   getItem: (name) => (stored.has(name) ? stored.get(name) : null),
   setItem: (name, value) => stored.set(name, String(value)),

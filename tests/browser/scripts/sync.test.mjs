@@ -18,6 +18,7 @@ Object.assign(globalThis, { window: globalThis, addEventListener: listen });
 globalThis.setInterval = () => 0; // what is sent by timer is sent by `flush`
 
 const queue = await import("../../../web/static/handhelds/queue.js");
+const clock = await import("../../../web/static/handhelds/clock.js");
 const { ask, flush, link, post, start } = await import("../../../web/static/handhelds/sync.js");
 
 const DEADLINE = 15000;
@@ -261,6 +262,24 @@ test("what is queued after something was sent is later, even if the clock was se
   await scan("2", { at: Date.now() - 60000 });
   await flush();
   assert.equal(times()[1], times()[0] + 1);
+});
+
+test("a device clock that was put right does not delay the scans after the next one", async (context) => {
+  const real = Date.now;
+  let ahead = -600000;
+  context.mock.method(Date, "now", () => real() + ahead);
+  const answers = (path, body) => { const [status, answer] = recorded(path, body); return [status, { ...answer, now: real() }]; };
+  server = answers;
+  await flush();
+  ahead = 0;
+  await scan("1", clock.stamp({}));
+  server = (path, body) => (path === "/scan/batch" ? [500, {}] : answers(path, body)); // the answer that would say so is lost
+  await flush();
+  server = answers;
+  await flush();
+  await scan("2", clock.stamp({}));
+  await flush();
+  assert.ok(Math.abs(times().pop() - real()) < 300000, "it was made now");
 });
 
 test("scans are sent with the site's time, as the answers show it", async () => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -174,6 +175,19 @@ def test_one_item_undoes_many_scans_of_a_sweep(sign_in_as: SignIn, cast: Cast, s
     assert send(stranger, undo | {"undone": [1]})[0]["result"] == "refused"
     too_many = {"items": [undo | {"undone": list(range(1, 601))}]}
     assert browser.send("/scan/batch", too_many).status_code == 400
+
+
+def test_an_undo_is_limited_before_its_scans_are_built(sign_in_as: SignIn, site: Site) -> None:
+    """The id of a sweep is repeated for each of its scans: a long one must not be multiplied."""
+    browser, numbers = sign_in_as(Role.OPERATOR), list(range(5000))
+    for sweep, undone in (("s" * 400_000, [1] * 20), ("sweep-number-1", numbers), ("s" * 100_000, numbers)):
+        body = {"items": [{"id": "undo-number-1", "sweep": sweep, "undone": undone}]}
+        tracemalloc.start()
+        answer = browser.send("/scan/batch", body)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert answer.status_code == 400 or [one["result"] for one in answer.json["results"]] == ["refused"]  # type: ignore[index]
+        assert peak < 8_000_000
 
 
 def test_undo_restores_position_and_history_and_keeps_both_in_the_audit(

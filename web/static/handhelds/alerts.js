@@ -3,6 +3,7 @@
 
 import * as queue from "./queue.js";
 import { signedIn } from "./session.js";
+import { fill } from "./sheets.js";
 import { $ } from "./show.js";
 import { ask } from "./sync.js";
 import { t } from "./texts.js";
@@ -44,7 +45,7 @@ function draw() {
   const isShown = Boolean(by && kept && kept.organization === by.organization && kept.total);
   $("alerts").hidden = !isShown;
   if (!isShown) return;
-  $("alert-list").replaceChildren(...kept.newest.map(([sentence, at]) => {
+  fill($("alert-list"), kept.newest.map(([sentence, at]) => {
     const line = document.createElement("li");
     line.textContent = `${clockTime(at)} ${sentence}`;
     return line;

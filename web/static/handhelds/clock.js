@@ -14,7 +14,7 @@ const MOST_ERAS = 20;
 let eras = [];
 let current = { id: newId() };
 let base = Date.now() - performance.now();
-let sent = { no: 0, time: 0 }; // the last item of the queue that was sent, and its time by the site's clock
+let sent = { no: 0, time: 0 }; // the last item of the queue that was sent, `made` when, and its time by the site's clock
 
 export async function load() {
   const kept = await queue.load("clock");
@@ -48,8 +48,12 @@ export function note(asked, answered, now) {
   }
   current = { ...current, low, high, at: answered };
   eras = [...eras.filter(({ id }) => id !== current.id), current].slice(-MOST_ERAS);
+  sent = { ...sent, time: Math.min(sent.time, now, ...timesOf(sent.made)) };
   save();
 }
+
+/** What was sent was made before this answer. A time that was ahead of the site's, under a clock not yet known, is corrected. */
+const timesOf = (made) => (made && eras.some(({ id }) => id === made.era) ? [Math.round(siteTime(made))] : []);
 
 const save = () => queue.cache("clock", { eras, sent });
 
@@ -86,6 +90,6 @@ export function siteTimes(items) {
 export async function noteSent(items, times) {
   const last = items[items.length - 1];
   if (last.no <= sent.no) return;
-  sent = { no: last.no, time: times.get(last.id) };
+  sent = { no: last.no, time: times.get(last.id), made: { at: last.at, era: last.era } };
   await save();
 }

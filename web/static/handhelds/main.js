@@ -89,7 +89,7 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
 
 /** True if the last scan is repeated, as by a sled, which reads the same tag again and again. */
 function isRepeat(code, at) {
-  if (code !== lastCode.code || at - lastCode.at >= SAME_SCAN) return false;
+  if (code !== lastCode.code || Math.abs(at - lastCode.at) >= SAME_SCAN) return false; // the clock may have been set back
   if (isEpc(code)) lastCode.at = at;
   return true;
 }
@@ -369,7 +369,7 @@ function opens(id, open) {
 function wire() {
   guardBack(say);
   const onLocation = (location) => inLine(() => chooseLocation(location));
-  $("undo").addEventListener("click", () => inLine(undoLast));
+  $("undo").addEventListener("click", ({ detail }) => detail > 1 || inLine(undoLast)); // a double tap is one
   opens("find", ({ openFind }) => openFind());
   opens("camera", ({ toggleCamera }) => toggleCamera());
   opens("jobs", ({ openJobs }) => openJobs());

@@ -37,6 +37,7 @@ function openAs(version) {
     };
     request.onsuccess = () => {
       request.result.onversionchange = () => { request.result.close(); opened = null; }; // another tab is newer
+      request.result.onclose = () => { opened = null; }; // by the browser, for example to free storage
       resolve(request.result);
     };
     request.onerror = () => reject(request.error);

@@ -2,8 +2,8 @@
 
 import { ago, clockTime } from "../times.js";
 import { siteNow } from "./clock.js";
+import { waitingWithoutHttps } from "./session.js";
 import { fill, part } from "./sheets.js";
-
 import { isExpected } from "./take.js";
 import { t, tn } from "./texts.js";
 
@@ -180,7 +180,8 @@ export function showLoading(loading) {
 export function showLink({ state, waiting: scans, parcels, held, me }) {
   const waiting = scans + parcels;
   const line = $("link");
-  const shown = waiting && state === "ok" ? (waiting > held.length ? "sending" : "held") : state;
+  const elsewhere = waitingWithoutHttps();
+  const shown = state !== "ok" ? state : waiting > held.length ? "sending" : waiting || elsewhere ? "held" : state;
   line.dataset.state = $("station").dataset.link = shown;
   const kept = tn("{count} kept", "{count} kept", waiting);
   if (state === "signed-out") {
@@ -189,7 +190,7 @@ export function showLink({ state, waiting: scans, parcels, held, me }) {
     fill(line, [again, waiting ? ` · ${kept}` : ""]);
   } else {
     line.textContent = {
-      ok: shown === "sending" ? t("Sending · {kept}", { kept }) : held.some((item) => item.held.whose) ? kept : waiting ? t("{kept} without a location", { kept }) : t("All saved"),
+      ok: shown === "sending" ? t("Sending · {kept}", { kept }) : held.some((item) => item.held.whose) ? kept : waiting ? t("{kept} without a location", { kept }) : elsewhere ? t("Not sent at http://{host}/scan: {kept}", { host: location.host, kept: tn("{count} kept", "{count} kept", elsewhere) }) : t("All saved"),
       offline: waiting ? t("Offline · {kept}", { kept }) : t("Offline · scans will be kept"),
       trouble: waiting ? t("The server has a problem · {kept}", { kept }) : t("The server has a problem · scans will be kept"),
       full: t("Device full · {kept}", { kept }),

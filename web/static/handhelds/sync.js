@@ -4,6 +4,7 @@
 import * as clock from "./clock.js";
 import * as holds from "./holds.js";
 import * as queue from "./queue.js";
+import { noteWaiting } from "./session.js";
 import { t } from "./texts.js";
 
 const BATCH = 100; // as many as the server takes
@@ -121,6 +122,7 @@ async function report(results, kept = null) {
   link.held = all.filter((item) => item.held);
   link.parcels = (await queue.parcels()).length;
   link.waiting = all.reduce((sum, item) => sum + queue.sizeOf(item), 0);
+  noteWaiting(link.waiting + link.parcels);
   await tell(results);
 }
 

@@ -21,7 +21,7 @@ function play() {
 
   function show() {
     const moment = since + (until - since) * (slider.value / slider.max);
-    const step = steps.findLast(([at]) => at <= moment);
+    const step = steps.filter(([at]) => at <= moment).pop();
     walker.toggleAttribute("hidden", !step);
     if (step) {
       walker.setAttribute("cx", step[1]);
