@@ -25,5 +25,5 @@ def fragment(template: str, content: object, **values: Any) -> Response:
     else:
         response = make_response(render_template(template, **values))
     response.set_etag(version)
-    response.headers["Cache-Control"] = "no-cache"
+    response.headers["Cache-Control"] = "private, no-cache"
     return response

@@ -61,8 +61,10 @@ def link(secret: str, account: str) -> str:
     return f"otpauth://totp/{label}?{urlencode({'secret': secret, 'issuer': _ISSUER})}"
 
 
-def confirm(actor: Actor, code: str) -> list[str] | None:
+def confirm(actor: Actor, code: str, keep_session: bytes = b"") -> list[str] | None:
     """Activate the actor's pending second factor and return its recovery codes, or None for a wrong code.
+
+    The person's other sessions and their tokens end; `keep_session` is the hash of the token of this one.
 
     Raises Conflict if no setup is pending.
     """
@@ -73,7 +75,7 @@ def confirm(actor: Actor, code: str) -> list[str] | None:
     if step is None:
         return None
     codes = [_new_recovery_code() for _ in range(RECOVERY_CODES)]
-    second_factors.confirm(actor, step, [_hash(one) for one in codes])
+    second_factors.confirm(actor, step, [_hash(one) for one in codes], keep_session)
     return codes
 
 

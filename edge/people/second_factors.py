@@ -55,8 +55,10 @@ def begin(actor: Actor, secret: bytes) -> None:
         act.note("person.second_factor_begun", _subject(actor))
 
 
-def confirm(actor: Actor, step: int, code_hashes: list[bytes]) -> None:
+def confirm(actor: Actor, step: int, code_hashes: list[bytes], keep_session: bytes = b"") -> None:
     """Activate the actor's pending second factor. `step` is the time step of its first code.
+
+    The person's sessions end, except one with the token hash `keep_session`.
 
     Raises Conflict if no setup is pending.
     """
@@ -69,6 +71,7 @@ def confirm(actor: Actor, step: int, code_hashes: list[bytes]) -> None:
         )
         execute("DELETE FROM recovery_code WHERE person_id = ?", (actor.person_id,))
         execute_many("INSERT INTO recovery_code VALUES (?, ?)", ((actor.person_id, one) for one in code_hashes))
+        execute("DELETE FROM web_session WHERE person_id = ? AND token_hash <> ?", (actor.person_id, keep_session))
         act.note("person.second_factor_added", _subject(actor))
 
 

@@ -206,7 +206,7 @@ def _match_password(compared: list[PersonRow], password: str) -> PersonRow | Non
 
 
 def _attempts(person: PersonRow, client: str, proof: str) -> Attempts:
-    browser = known_browsers.limit_key(proof, person.id)
+    browser = known_browsers.limit_key(proof, person)
     return Attempts(browser, None) if browser else Attempts(f"account:{person.id} {client}", client)
 
 
@@ -304,7 +304,7 @@ def _on_device(organization_id: int, badge: str, person_id: int) -> PersonRow | 
 
 def _begin_with_proof(person: PersonRow, hours: int) -> SignIn:
     sign_in = _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
-    return sign_in._replace(proof=known_browsers.new_proof(person.id))
+    return sign_in._replace(proof=known_browsers.new_proof(person))
 
 
 def _begin(actor: Actor, person: PersonRow, hours: int) -> SignIn:

@@ -18,6 +18,7 @@ from edge.texts import N_, fill
 from edge.validation.topics import below, check_prefix, is_below, matches, overlap
 
 _PROPOSED_LENGTH = 40
+RESERVED = "edge"  # prefix of the topics on which edge publishes, such as edge/doctor and edge/ping
 
 
 class Owner(NamedTuple):
@@ -55,9 +56,10 @@ def check_owned(organization_id: int, topic_filter: str) -> None:
 
 def propose(name: str) -> str | None:
     """Return a free prefix for a new organization of that name, or None for the first organization."""
-    taken = [owner.prefix for owner in owners()]
-    if not taken:
+    known = owners()
+    if not known:
         return None
+    taken = [RESERVED, *(owner.prefix for owner in known)]
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower())[:_PROPOSED_LENGTH].strip("-") or "organization"
     proposed, number = plain, 1
     while any(prefix is not None and _is_overlapping(prefix, proposed) for prefix in taken):
@@ -69,6 +71,8 @@ def propose(name: str) -> str | None:
 def check_free(organization_id: int, prefix: str) -> None:
     """Raise Invalid for a malformed prefix, Conflict if it overlaps topics of others or excludes an own reader."""
     check_prefix(prefix)
+    if _is_overlapping(prefix, RESERVED):
+        raise Conflict(f"the prefix {prefix} overlaps {RESERVED}/, the topics of edge itself; choose another one")
     for owner in owners():
         if (
             owner.organization_id != organization_id

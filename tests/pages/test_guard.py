@@ -195,3 +195,9 @@ def test_the_navigation_shows_the_present_page(sign_in_as: SignIn) -> None:
         "/plans",
     ):
         assert browser.get(path).text.count('aria-current="page"') >= 1, path
+
+
+@pytest.mark.parametrize("path", ["/board/rows", "/home/now", "/scan/locations"])
+def test_polled_content_is_not_stored_for_others(sign_in_as: SignIn, path: str) -> None:
+    first = sign_in_as(Role.OPERATOR).get(path)
+    assert (first.status_code, first.headers["Cache-Control"]) == (200, "private, no-cache")

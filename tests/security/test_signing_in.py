@@ -57,15 +57,22 @@ def test_a_browser_that_was_signed_in_before_is_locked_out_by_no_neighbour(ada: 
 
 
 def test_a_proof_gives_attempts_and_nothing_else(ada: PersonRow, cast: Cast) -> None:
-    proof = known_browsers.new_proof(ada.id)
+    proof = known_browsers.new_proof(ada)
     answers = [attempt("wrong", proof=proof) for _ in range(11)]
     assert [answer.wait_seconds > 0 for answer in answers if isinstance(answer, Refused)] == [False] * 10 + [True]
     forged = proof[:-1] + ("0" if proof[-1] != "0" else "1")
     other = people.add_person(shell(cast.acme), "Bob", Role.VIEWER, email="bob@acme.example")
     for worthless in (forged, "", "x", f"{ada.id}..", "\ud800", proof * 100):
-        assert known_browsers.limit_key(worthless, ada.id) is None
-    assert known_browsers.limit_key(proof, other.id) is None
-    assert known_browsers.limit_key(proof, None) is None
+        assert known_browsers.limit_key(worthless, ada) is None
+    assert known_browsers.limit_key(proof, other) is None
+
+
+def test_a_proof_ends_with_the_password(ada: PersonRow) -> None:
+    proof = known_browsers.new_proof(ada)
+    assert known_browsers.limit_key(proof, ada._replace(name="Ada B", role=Role.EDITOR))
+    changed = people.update_person(shell(ada.organization_id), ada.id, password_hash="another hash")
+    assert known_browsers.limit_key(proof, changed) is None
+    assert known_browsers.limit_key(known_browsers.new_proof(changed), changed)
 
 
 def test_the_browser_gets_its_proof_with_the_session(app: Flask, ada: PersonRow) -> None:
@@ -78,7 +85,7 @@ def test_the_browser_gets_its_proof_with_the_session(app: Flask, ada: PersonRow)
     known = browser.client.get_cookie("edge_known")
     assert known
     assert known.http_only
-    assert known_browsers.limit_key(known.value, ada.id)
+    assert known_browsers.limit_key(known.value, ada)
 
 
 @pytest.mark.parametrize("network", ["2001:db8:1:2:", "10.1.2."])
@@ -385,13 +392,13 @@ class TestOneEmailInTwoOrganizations:
             return stored == f"hash of {given}"
 
         monkeypatch.setattr(passwords, "matches", compare)
-        proof = known_browsers.new_proof(own.id) if is_known_browser else ""
+        proof = known_browsers.new_proof(own) if is_known_browser else ""
         for number in range(60):
             sessions.sign_in(self.EMAIL, f"guess {number}", address="10.0.0.1", hours=1, proof=proof)
             if number % 9 == 8:
                 sessions.sign_in(self.EMAIL, "her other password", address="10.0.0.1", hours=1, proof=proof)
         assert len(tried) <= 11
-        own_browser = known_browsers.new_proof(target.id)
+        own_browser = known_browsers.new_proof(target)
         begun = sessions.sign_in(self.EMAIL, "her first password", address="10.0.0.1", hours=1, proof=own_browser)
         assert isinstance(begun, SignIn)
         elsewhere = sessions.sign_in(self.EMAIL, "her first password", address="10.0.9.1", hours=1)

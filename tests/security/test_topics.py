@@ -86,6 +86,18 @@ def test_a_prefix_is_proposed_that_is_free(cast: Cast) -> None:
     assert organizations.get_organization(cast.acme).topic_prefix is None
 
 
+@pytest.mark.parametrize("name", ["Edge", "edge", "E.D.G.E"])
+def test_the_topics_of_edge_belong_to_no_organization(cast: Cast, name: str) -> None:
+    """Its readers could publish the result of the doctor."""
+    prefix = organizations.add_organization(shell(), name).topic_prefix
+    assert prefix == ("e-d-g-e" if "." in name else "edge-2")
+    for reserved in ("edge", "edge/doctor"):
+        with pytest.raises(Conflict, match="the topics of edge itself"):
+            topic_owners.set_prefix(shell(cast.acme), reserved)
+        with pytest.raises(Conflict, match="the topics of edge itself"):
+            organizations.add_organization(shell(), f"Third {reserved}", reserved)
+
+
 @pytest.mark.parametrize("prefix", ["", "a/", "/a", "a//b", "+", "a/#", "$SYS", "a\n"])
 def test_invalid_prefixes(cast: Cast, prefix: str) -> None:
     with pytest.raises(Invalid):

@@ -150,7 +150,7 @@ def scan_locations() -> Response:
     else:
         response = jsonify([[*row[:5], *row.codes] for row in rows])
     response.set_etag(version)
-    response.headers["Cache-Control"] = "no-cache"
+    response.headers["Cache-Control"] = "private, no-cache"
     return response
 
 

@@ -6,14 +6,14 @@ from flask import abort, make_response, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict
-from edge.pages import record_links
+from edge.pages import cookies, record_links
 from edge.pages.double_submit import once
 from edge.pages.guard import actor, address, current_session, has_role, pages, require_role
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import people, second_factor, second_factors, sign_in
 from edge.people.people import PersonRow, Role
-from edge.people.secrets import new_token
+from edge.people.secrets import hash_secret, new_token
 from edge.texts import N_
 
 WRONG_PASSWORD = N_("Current password is wrong")
@@ -48,7 +48,7 @@ def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
 def confirm_second_factor() -> str | AnyResponse | tuple[str, int]:
     """Enable the second factor after the first valid code, and show the recovery codes once."""
     try:
-        codes = second_factor.confirm(actor(), request.form.get("code", ""))
+        codes = second_factor.confirm(actor(), request.form.get("code", ""), hash_secret(cookies.session_token()))
     except Conflict:
         return done("/account/second-factor", "second-factor-too-late")
     if codes is None:

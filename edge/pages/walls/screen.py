@@ -149,7 +149,7 @@ def screen_now(wall: Wall) -> Response:
     version = version_of(text)
     response = Response(status=304) if request.if_none_match.contains(version) else make_response(text)
     response.set_etag(version)
-    response.headers["Cache-Control"] = "no-cache"
+    response.headers["Cache-Control"] = "private, no-cache"
     return response
 
 

@@ -12,11 +12,13 @@ from werkzeug.test import TestResponse
 from edge import clock
 from edge.audit import actors, trail
 from edge.audit.actors import shell
+from edge.database.connection import execute
 from edge.database.instance import data_dir_file
 from edge.pages import cookies
-from edge.people import enrollment, people, second_factor, second_factors, sign_in
+from edge.people import enrollment, people, second_factor, second_factors, sign_in, tokens
 from edge.people import sessions as session_store
 from edge.people.people import PersonRow, Role
+from edge.people.secrets import hash_secret
 from edge.people.sign_in import csrf_token
 from tests.application import change
 from tests.conftest import Cast
@@ -68,7 +70,8 @@ def time(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def setup(ada: PersonRow, time: list[int]) -> tuple[Phone, list[str]]:
     """Set up a second factor for Ada, and move on by one step so the code of the setup has expired."""
     phone = Phone(second_factor.begin(actor_of(ada)))
-    codes = second_factor.confirm(actor_of(ada), phone.code(time[0]))
+    here = execute("SELECT token_hash FROM web_session").fetchone()  # of a test that is signed in already
+    codes = second_factor.confirm(actor_of(ada), phone.code(time[0]), here[0] if here else b"")
     assert codes
     time[0] += STEP
     return phone, codes
@@ -100,6 +103,26 @@ def test_a_code_after_the_password_signs_in_and_redirects(app: Flask, phone: Pho
     answer = door.code(phone.code(time[0]), next="/keys")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/keys")
     assert door.is_open()
+
+
+def test_the_setup_ends_the_other_sessions_and_their_tokens(app: Flask, ada: PersonRow, time: list[int]) -> None:
+    here, elsewhere = Door(app), Door(app)
+    for door in (here, elsewhere):
+        door.password()
+        cookie = door.browser.client.get_cookie(cookies.SESSION)
+        assert cookie
+        door.browser.token = cookie.value
+    session = session_store.find_session(hash_secret(elsewhere.browser.token))
+    assert session
+    token = tokens.session_token("production", session, elsewhere.browser.token)
+    assert tokens.principal("production", token)
+    shown = here.browser.post("/account/second-factor", {"present": PASSWORD, "once": "1"}).text
+    match = re.search("[A-Z2-7]{32}", shown)
+    assert match
+    here.browser.post("/account/second-factor/confirm", {"code": Phone(match[0]).code(time[0]), "once": "2"})
+    assert second_factors.find(ada.organization_id, ada.id)
+    assert (here.is_open(), elsewhere.is_open()) == (True, False)
+    assert tokens.principal("production", token) is None
 
 
 def test_the_form_suits_phones_and_password_managers(app: Flask, phone: Phone) -> None:
