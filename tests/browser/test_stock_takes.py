@@ -221,6 +221,31 @@ def test_a_silent_device_is_named_unless_it_set_the_stock_take_aside(scan_page: 
     sign_off(one)
 
 
+def test_a_device_that_has_not_reported_since_the_last_scan_may_have_unsent_ones(
+    scan_page: ScanPage, site: Site
+) -> None:
+    see(site, site.docks[0].id, 1, 2)
+    one = scan_page("olga", viewport=PHONE)
+    begin(one, "Dock 1")
+    other = scan_page("otto", viewport=PHONE, expected=OFFLINE)
+    other.click("#jobs")
+    other.click("text=Start a stock-take")
+    other.click(".choice-button:has-text('started by olga')")
+    wait_for("SELECT count(*) FROM stock_take_device", (2,))
+    other.context.set_offline(True)
+    scan(other, "BC-0001")
+    outcome(other, "counted", "Pallet 1")
+    scan(one, "BC-0002")
+    outcome(one, "counted", "Pallet 2")
+    expect(one.locator("#link")).to_have_text("All saved")
+    one.click("#take")
+    one.click("text=Sign off …")
+    expect(one.locator("#other-devices")).to_contain_text("otto: may have unsent scans, last contact: ")
+    other.context.set_offline(False)
+    expect(one.locator("#other-devices")).to_have_text("otto: everything sent", timeout=30_000)
+    expect(one.locator("#sheet-body")).to_contain_text("Here: 2")
+
+
 def test_a_check_ends_the_carrier_mode(scan_page: ScanPage, site: Site) -> None:
     page = scan_page(viewport=PHONE)
     page.click("#jobs")

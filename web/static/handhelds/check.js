@@ -192,6 +192,18 @@ async function confirm() {
   if (take && sheet.name === "take") openSignOff(groupsOf(await queue.recent(Infinity)), await otherDevices(), isCurrent);
 }
 
+let asking = 0;
+
+/** Show when the other devices have sent everything. */
+async function confirmAgain() {
+  if (sheet.name !== "sign-off" || !take) return;
+  const isCurrent = await isCaughtUp();
+  if (sheet.name !== "sign-off" || !take) return;
+  const devices = await otherDevices();
+  if (!isCurrent || devices.some(mayHold)) asking = setTimeout(confirmAgain, ASK_AGAIN);
+  else openSignOff(groupsOf(await queue.recent(Infinity)), devices, isCurrent);
+}
+
 /** Fetch the state of other devices. Returns false without a connection or after a timeout. */
 async function isCaughtUp() {
   if (link.state !== "ok") return false;
@@ -209,6 +221,8 @@ function openSignOff(groups, devices, isCurrent) {
   const list = countsOf(groups);
   const person = link.me ? link.me.name : "";
   const isSafe = isCurrent && devices.every((one) => !mayHold(one));
+  clearTimeout(asking);
+  if (!isSafe) asking = setTimeout(confirmAgain, ASK_AGAIN);
   openSheet("sign-off", t("Sign off the stock-take at {location}?", { location: name }), list,
     message(t("Signing off records the scans and keeps the result.")),
     ...(unclear ? [message(tn("{count} scan without a clear location is not counted", "{count} scans without a clear location are not counted", unclear))] : []),
@@ -230,8 +244,8 @@ async function signOff(groups, devices) {
   openSheet("signed-off", t("Signed off"), countsOf(groups), anchor(`/stock-takes/${id}`, t("Open the report")));
 }
 
-/** A connected device reports every 10 s; a silent one may have unsent scans. */
-const mayHold = ({ unsent, reported }) => unsent > 0 || siteNow() - reported > SILENT;
+/** A connected device reports every 10 s; one that is silent, or has not reported since the last scan, may have unsent scans. */
+const mayHold = ({ unsent, reported, isBehind }) => unsent > 0 || isBehind || siteNow() - reported > SILENT;
 
 function devicesPart(devices, isCurrent) {
   const stale = isCurrent ? [] : [message(t("No connection. Other devices may have unsent scans."))];

@@ -1,7 +1,7 @@
 // A stock-take on this device: expected and scanned assets of a location. Its scans are in the log
 // and the queue like all others; signing off, cancelling and marking as lost go through the queue, too.
 
-import { stamp } from "./clock.js";
+import { siteTime, stamp } from "./clock.js";
 import * as copy from "./copy.js";
 import { withBelow } from "./locations.js";
 import { newId } from "./catch.js";
@@ -136,9 +136,18 @@ function judge(id, isFound, seen) {
   return [inScope(seen.location) ? "here" : "elsewhere", seen];
 }
 
-/** Other devices that have it open or have scans of it: { name, unsent, since, reported }. */
+/** When the last scan of the stock-take was made, in ms of the site's clock; 0 without one. */
+async function lastScanAt() {
+  const own = (await queue.recent(Infinity)).filter((entry) => entry.take === take.id);
+  return Math.max(0, ...own.slice(0, 1).map(siteTime), ...take.others.slice(-1).map(([, , , at]) => at));
+}
+
+/**
+ * Other devices that have it open or have scans of it: { name, unsent, since, reported, isBehind }. One that is behind has not
+ * reported since the last scan: it may hold more.
+ */
 export async function otherDevices() {
-  const own = await holds.ownId();
+  const [own, last] = [await holds.ownId(), await lastScanAt()];
   return (take.devices || []).filter(([id, , isOpen, unsent]) => id !== own && (isOpen || unsent))
-    .map(([, name, , unsent, since, reported]) => ({ name, unsent, since, reported }));
+    .map(([, name, , unsent, since, reported]) => ({ name, unsent, since, reported, isBehind: reported < last }));
 }
