@@ -20,6 +20,7 @@ _CHECKED = {"00": 18, "01": 14, "8003": 14}  # number of digits up to and includ
 _MARKED = re.compile(
     r"^\](?:C1|e0|d2|Q3|J1)(?:(00|01|8003)(\d{14,18}))|^\((00|01|8003)\)(\d{8,18})|^(?i:https?)://.*?/(00|01|8003)/(\d{8,18})"
 )
+_WRITTEN_SEPARATOR = re.compile(r"<GS>|\{GS\}|\^\]|[|~]")  # of scanners that write it as other characters
 _LINK = re.compile(r"(?:\][A-Z][0-9A-Z])?(https?://[^/]+)", re.IGNORECASE)
 _URN = re.compile(r"urn:epc:(?:id|tag):[a-z0-9-]+:", re.IGNORECASE)
 
@@ -95,6 +96,7 @@ def has_wrong_check_digit(code: str) -> bool:
 
 def _identity_of_barcode(text: str) -> str | None:
     link = _LINK.match(text)
+    text = text if link else _WRITTEN_SEPARATOR.sub(SEPARATOR, text)
     message = _SYMBOLOGY.sub("", text)
     is_message = message != text or SEPARATOR in text or _PLAIN.fullmatch(text)
     if not (link or is_message or text.startswith("(")):

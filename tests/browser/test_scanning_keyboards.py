@@ -8,8 +8,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.pages.handhelds.scan import TEST_CODE
+from edge.records import assets
+from edge.records.tags import NewTag
 from tests.browser.conftest import PHONE, Site, outcome, scan
 
 pytestmark = pytest.mark.browser
@@ -125,6 +128,60 @@ def test_a_paste_is_a_scan(scan_page: ScanPage) -> None:
     page.keyboard.press("Control+V")
     outcome(page, "recorded", "Pallet 2")
     expect(page.locator("#count-total")).to_have_text("2")
+
+
+NUMBERS = """([text, isInserted]) => {
+  const catcher = document.getElementById("catcher");
+  const press = (type, key, code, altKey) =>
+    catcher.dispatchEvent(new KeyboardEvent(type, { key, code, altKey, bubbles: true, cancelable: true }));
+  for (const letter of text) {
+    press("keydown", "Alt", "AltLeft", true);
+    for (const digit of String(letter.charCodeAt(0)).padStart(4, "0")) press("keydown", digit, `Numpad${digit}`, true);
+    press("keyup", "Alt", "AltLeft", false);
+    if (!isInserted || letter < " ") continue;
+    catcher.value += letter;
+    catcher.dispatchEvent(new InputEvent("input", { inputType: "insertText", data: letter, bubbles: true }));
+  }
+  press("keydown", "Enter", "Enter", false);
+}"""
+
+
+def numbers(page: Page, text: str, *, is_inserted: bool) -> None:
+    """A scanner in ALT mode. Windows inserts the characters, other systems do not."""
+    page.evaluate(NUMBERS, [text, is_inserted])
+
+
+def marked(site: Site) -> None:
+    tag = NewTag("barcode", "(01)09506000134352(21)ABC")
+    assets.attach_tag(shell(site.organization_id), site.assets[0].id, tag)
+
+
+@pytest.mark.parametrize("is_inserted", [True, False])
+def test_a_scanner_in_alt_mode(scan_page: ScanPage, site: Site, is_inserted: bool) -> None:
+    marked(site)
+    page = scan_page()
+    numbers(page, "BC-0002", is_inserted=is_inserted)
+    outcome(page, "recorded", "Pallet 2")
+    numbers(page, "]C1010950600013435210LOT\x1d21ABC", is_inserted=is_inserted)
+    outcome(page, "recorded", "Pallet 1")
+
+
+@pytest.mark.parametrize("is_in_field", [False, True])
+@pytest.mark.parametrize("separator", ["Control+]", "F8", "<GS>", "{GS}", "^]", "|", "~"])
+def test_every_separator_of_a_gs1_code(scan_page: ScanPage, site: Site, separator: str, is_in_field: bool) -> None:
+    marked(site)
+    page = scan_page()
+    if is_in_field:
+        page.click("#location")
+        page.focus("#asked")
+    page.keyboard.type("]C1010950600013435210LOT")
+    if separator in ("Control+]", "F8"):
+        page.keyboard.press(separator)
+    else:
+        page.keyboard.type(separator)
+    page.keyboard.type("21ABC")
+    page.keyboard.press("Enter")
+    outcome(page, "recorded", "Pallet 1")
 
 
 def german(page: Page, text: str) -> None:

@@ -474,6 +474,8 @@ def test_steps_of_the_other_jobs_on_the_floor(scan_page: ScanPage, site: Site) -
     steps.tap("button:has-text('Move 20 assets')")
     wait_for(lambda: location_of(site, 7) == "Rack B", 60)
     assert steps.done() == 4
+    steps.scan("RACK-B")  # where the assets have just been moved
+    assert steps.done() == 1
     steps.tap("#jobs")
     steps.tap("text=Put onto a carrier")
     steps.scan("BC-0100")

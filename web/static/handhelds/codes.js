@@ -1,6 +1,6 @@
 // Codes before anything is looked up: cleaned of what scanners add, and parsed if they are the link of a label.
 
-import { identity } from "./gs1.js";
+import { identity, separated } from "./gs1.js";
 import { trimmed } from "./matching.js";
 
 const AIM = /^\][A-Za-z][0-9A-Za-z]/;
@@ -10,7 +10,7 @@ const LINK = /^https?:\/\/[^/]*\/([al])\/([^/?#]+)/i;
 
 /** Without an AIM symbology identifier, unless only that says how to read the rest; without control characters and spaces. */
 export function cleaned(text) {
-  const code = trimmed(text.replace(CONTROLS, ""));
+  const code = separated(trimmed(text.replace(CONTROLS, "")));
   const bare = trimmed(code.replace(AIM, ""));
   const isElementString = GS1.test(code) && (code.includes("\u001d") || (identity(code) && !identity(bare)));
   return isElementString ? code : bare;

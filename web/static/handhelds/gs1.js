@@ -4,6 +4,7 @@
 import { hasCheckDigit } from "./matching.js";
 
 const GROUP = "\u001d"; // FNC1, which ends a value of variable length
+const WRITTEN = /<GS>|\{GS\}|\^\]|[|~]/g; // what scanners write for it
 const SYMBOLOGY = /^\](?:C1|e0|d2|Q3|J1)/; // identifiers that announce an element string
 const PLAIN = /^(?:00\d{18}|01\d{14}21[!-z]{1,20}|80030\d{13}[!-z]{1,16}|8004[!-z]{4,30}|414\d{13}254[!-z]+)$/;
 const KEYS = ["00", "01", "8003", "8004"];
@@ -25,6 +26,12 @@ export function identity(code) {
   if (key) return `(${key})${values.get(key)}`;
   if (values.keys().next().value !== LOCATION) return "";
   return `(414)${values.get(LOCATION)}${values.has("254") ? `(254)${values.get("254")}` : ""}`;
+}
+
+/** The code with its separators, if it is a GS1 code whose scanner writes them as other characters. */
+export function separated(code) {
+  const written = code.replace(WRITTEN, GROUP);
+  return written !== code && identity(written) ? written : code;
 }
 
 /** Whether a code claims to be GS1 and its check digit is wrong. */

@@ -8,6 +8,7 @@ import { cleaned } from "./codes.js";
 import { bare, current, learn, usCharacter } from "./profile.js";
 
 const GROUP = "\u001d"; // divides the parts of a GS1 code; keyboards send it as Ctrl+]
+const NOT_INSERTED = 30; // ms after a number: the system inserts its character at once
 const ENDS = ["Enter", "Tab", "\r", "\n"];
 
 let catcher;
@@ -17,6 +18,8 @@ let isKnown = () => false;
 let fieldTimer = 0;
 let lastKey = "";
 let moment = 0; // of the last key or text, by the clock of the browser: a page that hung gets them late
+let alt = ""; // digits that came while Alt was held: a scanner that types characters by their numbers
+let numbered = ""; // their character, until the system inserts it or shows that it does not
 let seen = ""; // content of the catcher already passed on as codes
 const typing = burst();
 const codes = assembly({
@@ -31,6 +34,7 @@ const codes = assembly({
 export function listen(field, onCode, onRaw) {
   [catcher, take, showRaw] = [field, onCode, onRaw];
   document.addEventListener("keydown", onKey, true);
+  document.addEventListener("keyup", onAltUp, true);
   // The key that ended a code must not press the button that happens to have the focus.
   document.addEventListener("keyup", (event) => {
     if (!codes.isEmpty() && event.key === " " && !isField(event.target)) event.preventDefault();
@@ -54,8 +58,13 @@ export function knowBy(test) {
 
 function onKey(event) {
   [lastKey, moment] = [event.key, event.timeStamp];
+  if (event.altKey && !event.ctrlKey && /^Numpad\d$/.test(event.code)) {
+    [lastKey, alt] = ["Alt", alt + event.code[6]];
+    return;
+  }
+  takeNumbered();
   if (isField(event.target)) return onFieldKey(event);
-  const isGroup = event.ctrlKey && (event.key === "]" || event.code === "BracketRight");
+  const isGroup = isSeparator(event);
   if (event.metaKey || (event.ctrlKey && !event.altKey && !isGroup)) return;
   if (ENDS.includes(event.key)) {
     onEndKey(event);
@@ -69,6 +78,25 @@ function onKey(event) {
   } // anything else is no text, or comes as text to the field ("Unidentified", "Process")
 }
 
+/** FNC1: Ctrl+], or F8 within a code. */
+const isSeparator = (event) => (event.ctrlKey ? event.key === "]" || event.code === "BracketRight" : event.key === "F8" && (!codes.isEmpty() || isField(event.target)));
+
+/** The system inserts the character now, if it does so at all. */
+function onAltUp(event) {
+  if (event.key !== "Alt" || !alt) return;
+  [numbered, alt] = [String.fromCharCode(Number(alt) % 256), ""];
+  if (!isField(event.target)) setTimeout(takeNumbered, NOT_INSERTED);
+  else if (numbered !== GROUP) numbered = "";
+}
+
+/** Take the character of a number, which the system has not inserted. */
+function takeNumbered() {
+  const character = numbered;
+  numbered = "";
+  if (character && isField(document.activeElement)) typing.key(document.activeElement, character, character, moment);
+  else if (character) addKey(character, character, moment);
+}
+
 /** A person's Enter presses the focused button, and Tab goes on; unless it ends a code, or is the LF after a CR. */
 function onEndKey(event) {
   if (!codes.isEmpty()) showRaw(event.key, false);
@@ -78,13 +106,18 @@ function onEndKey(event) {
 function add(event, character, usual, shown, isText) {
   event.preventDefault();
   showRaw(shown, isText);
-  codes.key(character, usual, event.timeStamp);
+  addKey(character, usual, event.timeStamp);
+}
+
+function addKey(character, usual, at) {
+  codes.key(character, usual, at);
   if (seen) catcher.value = seen = ""; // what was inserted before this key is part of the code now
 }
 
 function onInserted(event) {
   const content = catcher.value;
   if (content === seen) return;
+  numbered = "";
   moment = event.timeStamp;
   showRaw(content.startsWith(seen) ? content.slice(seen.length) : content, true);
   const lines = content.split(/[\r\n\t]+/);
@@ -116,6 +149,8 @@ function onFieldKey(event) {
     event.preventDefault();
     event.stopPropagation();
     takeOut(field, burst);
+  } else if (isSeparator(event)) {
+    typing.key(field, GROUP, GROUP, event.timeStamp);
   } else if (event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.isComposing) {
     typing.key(field, event.key, usCharacter(event) || event.key, event.timeStamp);
     if (typing.isGoingOn(field)) fieldTimer = setTimeout(onSilentField, LONG_PAUSE, field);
