@@ -26,20 +26,29 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def is_vouched(data_dir: Path) -> bool:
-    """True if NTP or `edge trust-clock` has confirmed the system clock."""
-    if SYNCHRONISED.exists():
-        return True
+def is_vouched(data_dir: Path, later_scan: int = 0) -> bool:
+    """True if NTP or `edge trust-clock` has confirmed the system clock.
+
+    `later_scan`: time of a scan that the clock is behind, 0 if there is none. Only `edge trust-clock` decides that the
+    scan was recorded by a clock that was ahead.
+    """
+    if later_scan:
+        return later_scan <= _number_in(data_dir / "clock-was-ahead")
+    confirmed = _number_in(data_dir / "clock-confirmed")
+    return SYNCHRONISED.exists() or (confirmed > 0 and 0 <= now() - confirmed <= 400 * DAY)
+
+
+def confirm(data_dir: Path, newest_scan: int) -> None:
+    """Record that a person has checked the system clock, also against scans up to `newest_scan`."""
+    for name, value in (("clock-confirmed", now()), ("clock-was-ahead", newest_scan)):
+        (data_dir / name).write_text(str(value), "ascii")
+
+
+def _number_in(file: Path) -> int:
     try:
-        confirmed = int((data_dir / "clock-confirmed").read_text("ascii"))
-    except (FileNotFoundError, ValueError):
-        return False
-    return 0 <= now() - confirmed <= 400 * DAY
-
-
-def confirm(data_dir: Path) -> None:
-    """Record that a person has checked the system clock."""
-    (data_dir / "clock-confirmed").write_text(str(now()), "ascii")
+        return int(file.read_text("ascii"))
+    except (OSError, ValueError):
+        return 0
 
 
 def to_micros(moment: datetime) -> int:

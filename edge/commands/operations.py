@@ -17,6 +17,7 @@ from edge.operations import encryption
 from edge.operations import restore_drill as drill
 from edge.operations.files import hold
 from edge.operations.snapshots import CopySummary
+from edge.tracking.deletion import newest_scan
 
 
 @click.command()
@@ -75,10 +76,18 @@ def restore(setup: Setup, file: Path | None, at: str | None, is_confirmed: bool,
 @click.command("trust-clock")
 @click.pass_obj
 def trust_clock(setup: Setup) -> None:
-    """Confirm this box's clock if it is correct but far ahead of the recorded times, as after a long time off."""
-    require_database(setup)
-    clock.confirm(setup.config.data_dir)
-    click.echo(f"It is {clock.rfc3339(clock.now())}. The clock is now trusted.")
+    """Confirm this box's clock: it is correct, and far ahead of the recorded times, or was ahead and is behind them.
+
+    Reads then have their time of receipt again.
+    """
+    open_site(setup)
+    now, newest = clock.now(), newest_scan() or 0
+    clock.confirm(setup.config.data_dir, newest)
+    click.echo(f"It is {clock.rfc3339(now)}. The clock is now trusted.")
+    if newest > now:
+        click.echo(
+            f"Scans up to {clock.rfc3339(newest)} were recorded by a clock that was ahead, and stay as they are."
+        )
 
 
 @click.command("restore-drill")

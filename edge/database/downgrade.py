@@ -26,9 +26,30 @@ _CONSEQUENCES = {
 }
 
 
+class NewerValue(NamedTuple):
+    """Value of an enumeration that releases with a schema before `since` do not know, and what they use instead.
+
+    Without such a value the row is left out, as the rows of a newer table are.
+    """
+
+    table: str
+    column: str
+    value: str
+    since: int
+    instead: str | None = None
+
+
+NEWER_VALUES = (
+    NewerValue("event", "kind", "asset.passed", 22),
+    NewerValue("event", "kind", "asset.measured", 22),
+    NewerValue("event", "kind", "asset.history", 52),
+    NewerValue("upstream_record", "trouble_kind", "blocked", 52, "waits"),
+)
+
+
 class Downgraded(NamedTuple):
     schema_before: int
-    dropped: dict[str, int]  # rows of each dropped table
+    dropped: dict[str, int]  # rows of each dropped table, and of each value that the earlier release does not know
 
     @property
     def warnings(self) -> list[str]:
@@ -79,6 +100,7 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
         elif item.kind == "index" and item not in required:
             connection.execute(f'DROP INDEX "{item.name}"')
     dropped = dict(_drop_tables(connection, present, {item.name for item in allowed}))
+    dropped |= _leave_out_values(connection, number)
     for item in sorted(required - present):
         if item.kind == "table":
             _rebuild(connection, item)
@@ -104,6 +126,17 @@ def _drop_tables(
             if exists:
                 yield item.name, _count(connection, item.name)
                 connection.execute(f'DROP TABLE "{item.name}"')
+
+
+def _leave_out_values(connection: sqlite3.Connection, number: int) -> dict[str, int]:
+    """Replace or delete values that releases of schema `number` do not know. Returns the number of rows of each."""
+    counts = {}
+    for table, column, value, since, instead in NEWER_VALUES:
+        if number < since and _columns(connection, table):
+            change = f'DELETE FROM "{table}"' if instead is None else f'UPDATE "{table}" SET "{column}" = :instead'
+            done = connection.execute(f'{change} WHERE "{column}" = :value', {"value": value, "instead": instead})
+            counts[f"{table} {value}"] = done.rowcount
+    return counts
 
 
 def _rebuild(connection: sqlite3.Connection, required: SchemaObject) -> None:

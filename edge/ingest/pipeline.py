@@ -63,7 +63,7 @@ class Pipeline:
         *,
         window: Window | None = None,
         is_smoothing: bool = True,
-        is_vouched: Callable[[], bool] = lambda: True,
+        is_vouched: Callable[[int], bool] = lambda later_scan: not later_scan,
     ) -> None:
         """Load the state from the database.
 

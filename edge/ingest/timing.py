@@ -61,12 +61,12 @@ class Timekeeper:
         newest_scan: int,
         replay_days: int,
         known: Mapping[int, Known],
-        is_vouched: Callable[[], bool] = lambda: True,
+        is_vouched: Callable[[int], bool] = lambda later_scan: not later_scan,
     ) -> None:
         """Start from stored values.
 
         `newest_scan`: microseconds since the epoch. `known`: clocks by reader ID. `is_vouched`: returns True if NTP or
-        an administrator confirms a clock that is far ahead of the newest scan.
+        an administrator confirms a clock that is far ahead of the newest scan (0), or behind this one.
         """
         self._newest = newest_scan
         self._is_vouched = is_vouched
@@ -128,8 +128,9 @@ class Timekeeper:
         return self._newest + self._since_newest if self._contradicts_history(site_time) else site_time
 
     def _contradicts_history(self, site_time: int) -> bool:
-        is_behind = site_time < self._newest - FUTURE
-        return is_behind or (0 < self._newest < site_time - AHEAD and not self._is_vouched())
+        if site_time < self._newest - FUTURE:
+            return not self._is_vouched(self._newest)
+        return 0 < self._newest < site_time - AHEAD and not self._is_vouched(0)
 
     def observe(
         self, source: Source, times: Sequence[int | None], received_at: int, size: int = 0, is_known: bool = False

@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
@@ -164,7 +165,7 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
         _bounds(config),
         window=Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None,
         is_smoothing=config.smoothing == "auto",
-        is_vouched=lambda: clock.is_vouched(config.data_dir),
+        is_vouched=partial(clock.is_vouched, config.data_dir),
     )
     live.follow(lambda changed: pipeline.use_gap(changed.sighting_gap))
     subscriber = Subscriber(

@@ -77,6 +77,20 @@ def test_times_are_untrusted_but_increase_while_the_box_is_behind() -> None:
     assert timekeeper.is_trusted
 
 
+def test_a_person_may_confirm_a_box_behind_a_scan_of_a_clock_that_was_ahead() -> None:
+    """Regression: reads without times were recorded hours late until the clock had passed that scan."""
+    confirmed = [0]
+    timekeeper = Timekeeper(NOW, 7, {}, lambda later_scan: later_scan <= confirmed[0])
+    box = NOW - 3 * HOUR
+    assert timekeeper.receive(box) == NOW
+    confirmed[0] = NOW
+    assert timekeeper.receive(box + SECOND) == box + SECOND
+    assert timekeeper.is_trusted
+    assert stamp(timekeeper, None, box + SECOND) == Stamp(box + SECOND, Quality.RECEIVED)
+    timekeeper.recorded(NOW + HOUR)
+    assert timekeeper.receive(box) == NOW + HOUR, "a later scan needs its own confirmation"
+
+
 def test_a_reader_slightly_ahead_does_not_make_the_box_look_behind() -> None:
     timekeeper = keeper()
     timekeeper.recorded(NOW + 9 * SECOND)
@@ -86,7 +100,7 @@ def test_a_reader_slightly_ahead_does_not_make_the_box_look_behind() -> None:
 
 def test_a_clock_years_ahead_needs_confirmation() -> None:
     vouched = [False]
-    timekeeper = Timekeeper(NOW, 7, {}, lambda: vouched[0])
+    timekeeper = Timekeeper(NOW, 7, {}, lambda _: vouched[0])
     ahead = NOW + 9 * 365 * DAY
     assert timekeeper.receive(ahead) == NOW
     assert stamp(timekeeper, None, NOW).quality is Quality.UNTRUSTED
@@ -99,7 +113,7 @@ def test_a_clock_years_ahead_needs_confirmation() -> None:
 
 
 def test_jumps_of_an_untrusted_clock_change_nothing() -> None:
-    timekeeper = Timekeeper(NOW, 7, {}, lambda: False)
+    timekeeper = Timekeeper(NOW, 7, {}, lambda _: False)
     moments = [0, SECOND, 40 * 365 * DAY, 90 * 365 * DAY, 90 * 365 * DAY + SECOND, 0, 2 * SECOND]
     times = [timekeeper.receive(moment) for moment in moments]
     assert times == sorted(times)
@@ -108,7 +122,7 @@ def test_jumps_of_an_untrusted_clock_change_nothing() -> None:
 
 @pytest.mark.parametrize("ahead", [DAY, 399 * DAY])
 def test_the_clock_is_trusted_after_months_without_a_scan(ahead: int) -> None:
-    assert Timekeeper(NOW, 7, {}, lambda: False).receive(NOW + ahead) == NOW + ahead
+    assert Timekeeper(NOW, 7, {}, lambda _: False).receive(NOW + ahead) == NOW + ahead
 
 
 def jump(timekeeper: Timekeeper, *sources: Source) -> int:

@@ -131,7 +131,14 @@ def clock_correct(subject: Subject) -> Finding:
     if clock.to_datetime(now).year < PROGRAM_YEAR:
         return problem(f"this box's clock shows {clock.rfc3339(now)}", advice)
     if newest is not None and newest > now + clock.SECOND * 60:
-        return problem(f"this box's clock is behind the newest scan of {clock.rfc3339(newest)}", advice)
+        if clock.is_vouched(subject.data_dir, newest):
+            return ok(
+                f"{clock.rfc3339(now)}, confirmed; scans until {clock.rfc3339(newest)} are of a clock that was ahead"
+            )
+        return problem(
+            f"this box's clock, {clock.rfc3339(now)}, is behind the newest scan of {clock.rfc3339(newest)}",
+            f"if it is correct, it was ahead before: sudo edge trust-clock. If not: {advice}",
+        )
     counted = CountedTime(subject.data_dir, lambda: False)
     if clock.to_datetime(now - counted.days_ahead() * clock.DAY).year < PROGRAM_YEAR and not clock.is_vouched(
         subject.data_dir

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from edge import clock
 from edge.audit.actors import shell
+from edge.cli import cli
 from edge.database.connection import execute, writing
 from edge.errors import Unavailable
 from edge.formats.registry import proposed_filter, recognize
@@ -178,6 +180,12 @@ def test_a_clock_behind_the_newest_scan(subject: Subject) -> None:
     assert finding_of(subject, "clock")[0] is Level.OK
     add_asset([Stay(NOW + clock.HOUR, 0)])
     assert finding_of(subject, "clock")[0] is Level.PROBLEM
+    assert "sudo edge trust-clock" in doctor.CHECKS["clock"](subject).advice
+    said = CliRunner().invoke(cli, [f"--set=data_dir={subject.data_dir}", "trust-clock"], catch_exceptions=False).output
+    assert "were recorded by a clock that was ahead" in said
+    assert finding_of(subject, "clock")[0] is Level.OK
+    assert clock.is_vouched(subject.data_dir, NOW + clock.HOUR)
+    assert not clock.is_vouched(subject.data_dir, NOW + 2 * clock.HOUR)
 
 
 def test_whether_the_service_runs(subject: Subject) -> None:
