@@ -55,7 +55,9 @@ class DoorReads:
         version = doors_version()
         if version != self._version:
             self._antennas = all_antennas()
-            self._organizations = {one.door_id: one.organization_id for each in self._antennas.values() for one in each}
+            self._organizations = dict(
+                execute("SELECT id, organization_id FROM door WHERE deleted_at IS NULL AND site_no IS NULL")
+            )
             self._last.clear()
             self._version = version
 
@@ -69,13 +71,17 @@ class DoorReads:
         """Return True if there are no doors."""
         return not self._antennas
 
-    def note(self, reader_id: int, port: int | None, asset_id: int, observed_at: int, rssi: float | None) -> None:
-        """Collect a read if its antenna belongs to doors."""
+    def of(self, reader_id: int, port: int | None) -> Sequence[Readable]:
+        """Return the doors to which an antenna belongs."""
         antennas = self._antennas
-        doors = antennas.get((reader_id, port or 0)) or antennas.get((reader_id, None))
-        for door in doors or ():
-            tenths = NO_RSSI if rssi is None else max(-30_000, min(30_000, round(rssi * 10)))
-            self._new.append(NewRead(asset_id, observed_at, door.door_id, door.side, tenths))
+        return antennas.get((reader_id, port or 0)) or antennas.get((reader_id, None)) or ()
+
+    def note(self, doors: Sequence[Readable], asset_id: int, observed_at: int, rssi: float | None) -> None:
+        """Collect a read by an antenna of these doors, without those that have been removed since."""
+        for door in doors:
+            if door.door_id in self._organizations:
+                tenths = NO_RSSI if rssi is None else max(-30_000, min(30_000, round(rssi * 10)))
+                self._new.append(NewRead(asset_id, observed_at, door.door_id, door.side, tenths))
 
     def record(self) -> None:
         """Store the collected reads and decide. Within the caller's transaction."""

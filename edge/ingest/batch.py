@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from edge import metrics
 from edge.clock import SECOND
@@ -11,7 +12,8 @@ from edge.database.bounds import Bounds
 from edge.doors.passages import DoorReads
 from edge.formats.reads import Kind, Parsed, Read
 from edge.formats.sensor_values import SensorValues
-from edge.ingest.messages import Earlier, Opened
+from edge.ingest.messages import Earlier, Opened, Place
+from edge.ingest.replay import WAITING_READS
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
 from edge.readers import (
@@ -97,11 +99,14 @@ class Batch:
             elif opened.message.held_as:
                 self._offsets[line.route.reader_id] = self._offset_of(opened)
             if opened.bucket is None:
-                opened.outcomes = [
-                    self._classify(opened, line, read, stamp)
-                    for read, stamp in zip(parsed.reads, opened.stamps, strict=True)
-                ]
-                self._note_signs(opened, line, parsed)
+                if opened.earlier and len(opened.earlier.reads) == len(parsed.reads) > 0:
+                    opened.outcomes = list(self._classify_again(opened, line, parsed, opened.earlier))
+                else:
+                    opened.outcomes = [
+                        self._classify(opened, line, read, stamp)
+                        for read, stamp in zip(parsed.reads, opened.stamps, strict=True)
+                    ]
+                    self._note_signs(opened, line, parsed)
             elif opened.bucket is not Bucket.HELD:  # reads of a held message are counted when it is released
                 opened.outcomes = [opened.bucket] * len(parsed.reads)
         elif opened.bucket in SET_ASIDE:
@@ -168,7 +173,6 @@ class Batch:
             if opened.line and live_reads.is_watched(reader_id):
                 self._live += self._live_reads(opened, buckets)
             if opened.earlier:
-                buckets = _keep_recorded(buckets, opened.earlier)
                 self._reverse(opened.earlier, ledger.hour_of(opened.message.received_at))
             reads += [(reader_id, hour, bucket) for bucket in buckets]
             opened.buckets = buckets
@@ -274,10 +278,24 @@ class Batch:
     def _standing_of(self, opened: Opened) -> int | None:
         return self._timekeeper.stands_at(opened.line.clock_of(opened.message.topic)) if opened.line else None
 
-    def _classify(self, opened: Opened, line: Line, read: Read, stamp: Stamp) -> Bucket | int:
-        """Return the bucket of a read, or the index of its new scan."""
+    def _classify_again(self, opened: Opened, line: Line, parsed: Parsed, earlier: Earlier) -> Iterator[Bucket | int]:
+        """Yield the outcomes of a replayed message. Only reads that were waiting are judged again."""
+        before = zip_longest(earlier.reads, earlier.places)
+        for read, stamp, (bucket, place) in zip(parsed.reads, opened.stamps, before, strict=True):
+            yield self._classify(opened, line, read, stamp, bucket, place) if bucket in WAITING_READS else bucket
+
+    def _classify(
+        self,
+        opened: Opened,
+        line: Line,
+        read: Read,
+        stamp: Stamp,
+        before: Bucket | None = None,
+        place: Place | None = None,
+    ) -> Bucket | int:
+        """Return the bucket of a read, or the index of its new scan. `before`, `place`: its earlier outcome."""
         route = line.route
-        placement, asset, bucket = judge(route, read, self._matcher)
+        placement, asset, bucket = judge(route, read, self._matcher, place.placement if place else None)
         if read.sensors and isinstance(asset, int):
             self._note_values(route, read.sensors, asset, stamp)
         owner = owner_at(route.owners, stamp.observed_at) if route.owners else None
@@ -286,9 +304,10 @@ class Batch:
             times = (stamp.observed_at, opened.received_at, read.rssi)
             sled_read = SledRead(route.organization_id, route.reader_id, asset, read.value, *times)
             return sled_scans.record(sled_read, owner, self._gap, is_again=opened.earlier is not None)
-        if self._doors is not None and isinstance(asset, int):
+        if self._doors is not None and isinstance(asset, int) and before is not Bucket.NO_LOCATION:
             strength = None if read.rssi is None else read.rssi + placement.rssi_offset
-            self._doors.note(route.reader_id, read.antenna, asset, stamp.observed_at, strength)
+            doors = place.doors if place else self._doors.of(route.reader_id, read.antenna)
+            self._doors.note(doors, asset, stamp.observed_at, strength)
         if bucket is None and isinstance(asset, int) and placement.location_id is not None:
             self._scans.append(
                 Scan(
@@ -340,9 +359,14 @@ class Batch:
         return Bucket.AMBIGUOUS_TAG if reason is NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
 
 
-def judge(route: Route, read: Read, matcher: TagMatcher) -> tuple[Placement, int | NoAsset | None, Bucket | None]:
-    """Return the placement, the asset (None: not looked up) and the bucket of a read (None: it counts as a scan)."""
-    placement = route.antennas.get(read.antenna or NO_PORT, route.placement)
+def judge(
+    route: Route, read: Read, matcher: TagMatcher, earlier: Placement | None = None
+) -> tuple[Placement, int | NoAsset | None, Bucket | None]:
+    """Return the placement, the asset (None: not looked up) and the bucket of a read (None: it counts as a scan).
+
+    `earlier`: the placement when it was read, if it is processed again.
+    """
+    placement = earlier or route.placement_of(read.antenna)
     if not placement.is_enabled or _is_weak(read, placement):
         return placement, None, Bucket.FILTERED
     asset = matcher.match(route.organization_id, read.tag_type, read.value, read.aliases)
@@ -368,16 +392,6 @@ def _by_bucket(tallies: Counter[Tally]) -> Counter[tuple[int, str]]:
         if tally.bucket is not Bucket.HELD:
             numbers[tally.reader_id, tally.bucket] += number
     return numbers
-
-
-def _keep_recorded(buckets: list[Bucket], earlier: Earlier) -> list[Bucket]:
-    """Return the buckets with each repeat of a read that this message recorded counted as recorded."""
-    if len(buckets) != len(earlier.reads):
-        return buckets
-    return [
-        before if (now, before) == (Bucket.REPEAT, Bucket.RECORDED) else now
-        for now, before in zip(buckets, earlier.reads, strict=True)
-    ]
 
 
 def _bucket_of(opened: Opened) -> Bucket:

@@ -10,19 +10,32 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from edge.doors.doors import Readable
 from edge.formats.reads import Parsed
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp
 from edge.readers.ledger import Bucket
+from edge.readers.readers import Placement
+
+
+class Place(NamedTuple):
+    """Setup of an antenna when it read an unmatched tag."""
+
+    placement: Placement
+    doors: Sequence[Readable]
 
 
 class Earlier(NamedTuple):
-    """Earlier outcome of a message that is processed again: its ledger entries and times."""
+    """Earlier outcome of a message that is processed again: its ledger entries and times.
+
+    `places`: for each read, the setup of its antenna at that time; None if its asset was known, or without a location.
+    """
 
     reader_id: int
     bucket: Bucket
     reads: list[Bucket]
     stamps: list[Stamp]
+    places: Sequence[Place | None] = ()
 
 
 class HeldAs(NamedTuple):

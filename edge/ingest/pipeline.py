@@ -23,13 +23,13 @@ from edge.ingest.by_source import Source
 from edge.ingest.held_messages import Held, NewHeld
 from edge.ingest.messages import Earlier, HeldAs, Message, Opened
 from edge.ingest.receipts import Receipts, digest_of
-from edge.ingest.replay import Entry, Replays, entries_of, packs_of
+from edge.ingest.replay import COUNTED_READS, Entry, Replays, entries_of, packs_of
 from edge.ingest.routing import Line, Router
 from edge.ingest.timing import Timekeeper, times_of
 from edge.readers import dead_letters, sled_scans
 from edge.readers.clocks import READER, known_clocks
 from edge.readers.kept_messages import Pack, Window
-from edge.readers.ledger import Bucket
+from edge.readers.ledger import NO_READER, Bucket
 from edge.readers.matching import TagMatcher
 from edge.readers.reader_messages import Keeper, ReaderMessage
 from edge.records import gs1
@@ -152,7 +152,7 @@ class Pipeline:
                 batch.add(item)
             batch.write(self._recent)
             if self._window:
-                self._window.keep(packs_of(opened))
+                self._window.keep(packs_of(opened, self._doors))
             self._keeper.keep(_samples_for_trial(opened))
             dead_letters.discard([message.dead_letter_id for message in messages if message.dead_letter_id])
             held_messages.discard([message.held_as.no for message in messages if message.held_as])
@@ -242,18 +242,29 @@ class Pipeline:
 
     def _replay(self, no: int, pack: Pack, window: Window) -> None:
         self._refresh()
-        opened = [self._open_again(entry) for entry in entries_of(pack)]
+        entries = entries_of(pack)
+        if pack.reader_id != NO_READER and not all(self._is_of(pack.organization_id, entry) for entry in entries):
+            return  # the reader has been removed, or its topic changed
+        opened = [one for entry in entries if (one := self._open_again(entry))]
         self._matcher.prepare(_identities(opened))
         batch = Batch(self._matcher, self.timekeeper, self._bounds, self._doors, self._gap)
         for item in opened:
             batch.add(item)
         batch.write(self._recent)
         window.remove(no, pack)
-        window.keep(packs_of(opened))
+        window.keep(packs_of(opened, self._doors))
 
-    def _open_again(self, entry: Entry) -> Opened:
-        """Parse a kept message again with its earlier times, which makes recorded reads repeats."""
+    def _is_of(self, organization_id: int | None, entry: Entry) -> bool:
+        line = self._router.find(entry.message.topic)
+        return line is not None and line.route.organization_id == organization_id
+
+    def _open_again(self, entry: Entry) -> Opened | None:
+        """Parse a kept message again, with its earlier times.
+
+        Returns None if some of its reads had counted and the format has changed, so that they cannot be recognized.
+        """
         message, earlier = entry
+        has_counted = not COUNTED_READS.isdisjoint(earlier.reads)
         line = self._router.find(message.topic)
         opened = Opened(message, b"", message.received_at, line, earlier)
         if line is None:
@@ -263,9 +274,11 @@ class Pipeline:
             opened.parsed = _parse(line, message, "")
         except Malformed as error:
             opened.bucket, opened.reason = Bucket.MALFORMED, str(error)
-            return opened
+            return None if has_counted else opened
         opened.stamps = earlier.stamps
         if len(earlier.stamps) != len(opened.parsed.reads):
+            if has_counted:
+                return None
             setting = line.route.clock_setting
             times = times_of(opened.parsed.reads, setting)
             opened.stamps = self.timekeeper.stamp(line.clock_of(message.topic), times, message.received_at, setting)

@@ -1,17 +1,21 @@
 """Replay kept messages when their missing tag or reader is set up.
 
-A replay moves the message to another bucket of the ledger, in the hour of its receipt.
+Reads that had counted stay as they are. The others count with the setup of their antenna when they were read. A replay
+moves the message to another bucket of the ledger, in the hour of its receipt.
 """
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import msgpack
 
-from edge.ingest.messages import Earlier, Message, Opened
+from edge.database.connection import execute
+from edge.doors.passages import DoorReads
+from edge.ingest.messages import Earlier, Message, Opened, Place
 from edge.ingest.timing import Stamp
 from edge.people.topic_owners import owner_finder
 from edge.readers import kept_messages
@@ -21,8 +25,9 @@ from edge.records.tags import match_key
 from edge.tracking.stays import Quality
 
 _FAST = 1  # zlib level
-_WAITING_READS = frozenset((Bucket.NO_LOCATION, Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
+WAITING_READS = frozenset((Bucket.NO_LOCATION, Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
 _WAITING_MESSAGES = frozenset((Bucket.UNKNOWN_TOPIC, Bucket.IGNORED))
+COUNTED_READS = frozenset((Bucket.RECORDED, Bucket.REPEAT))
 _NO_TAG = frozenset((Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
 
 
@@ -33,12 +38,24 @@ class Entry(NamedTuple):
     earlier: Earlier
 
 
-def packs_of(opened: Sequence[Opened]) -> Iterator[Pack]:
+class _Packed(NamedTuple):
+    """A kept message in its stored form."""
+
+    topic: str
+    payload: bytes
+    received_at: int
+    bucket: Bucket
+    reads: list[Bucket]
+    stamps: list[tuple[int, Quality]]
+    places: list[Place | None] = []  # noqa: RUF012  never changed; missing in packs of earlier releases
+
+
+def packs_of(opened: Sequence[Opened], doors: DoorReads) -> Iterator[Pack]:
     """Yield a pack for each reader with the messages of a batch that may count later."""
     waiting: dict[Source, list[Opened]] = {}
     owner_of: Callable[[str], int | None] | None = None
     for item in opened:
-        is_waiting = item.bucket in _WAITING_MESSAGES or not _WAITING_READS.isdisjoint(item.buckets)
+        is_waiting = item.bucket in _WAITING_MESSAGES or not WAITING_READS.isdisjoint(item.buckets)
         if is_waiting and not item.message.size:
             if item.line:
                 source: Source = (item.line.route.organization_id, item.line.route.reader_id)
@@ -49,23 +66,32 @@ def packs_of(opened: Sequence[Opened]) -> Iterator[Pack]:
     for (organization_id, reader_id), items in waiting.items():
         tags = {tag for item in items for tag in _unknown_tags(item)}
         hashes = b"".join(kept_messages.hash_of(organization_id or 0, *tag) for tag in sorted(tags))
-        yield Pack(organization_id, reader_id, items[-1].received_at, hashes, _packed(items))
+        yield Pack(organization_id, reader_id, items[-1].received_at, hashes, _packed(items, doors))
 
 
 def entries_of(pack: Pack) -> list[Entry]:
     """Unpack the messages of a pack."""
+    packed = msgpack.decode(zlib.decompress(pack.data), type=list[_Packed])
+    locations = {place.placement.location_id for one in packed for place in one.places if place}
+    live = {row[0] for row in execute(_LIVE, (pack.organization_id, json.dumps(sorted(filter(None, locations)))))}
     return [
         Entry(
-            Message(topic, payload, received_at),
+            Message(one.topic, one.payload, one.received_at),
             Earlier(
                 pack.reader_id,
-                Bucket(bucket),
-                [Bucket(read) for read in reads],
-                [Stamp(observed_at, Quality(quality)) for observed_at, quality in stamps],
+                one.bucket,
+                one.reads,
+                [Stamp(*stamp) for stamp in one.stamps],
+                [place if place and place.placement.location_id in live else None for place in one.places],
             ),
         )
-        for topic, payload, received_at, bucket, reads, stamps in msgpack.decode(zlib.decompress(pack.data))
+        for one in packed
     ]
+
+
+_LIVE = """
+SELECT id FROM location WHERE organization_id = ? AND deleted_at IS NULL AND id IN (SELECT value FROM json_each(?))
+"""
 
 
 class Replays:
@@ -117,15 +143,30 @@ def _unknown_tags(item: Opened) -> Iterator[tuple[str, str]]:
                 yield read.tag_type, match_key(read.tag_type, value)
 
 
-def _packed(items: Sequence[Opened]) -> bytes:
+def _places(item: Opened, doors: DoorReads) -> Iterator[Place | None]:
+    """Yield the setup with which each read that lacks only its tag counts later."""
+    earlier = item.earlier.places if item.earlier and len(item.earlier.places) == len(item.buckets) else None
+    for index, bucket in enumerate(item.buckets):
+        if item.line is None or item.parsed is None or bucket not in _NO_TAG:
+            yield None
+        elif earlier and earlier[index]:
+            yield earlier[index]
+        else:
+            route, antenna = item.line.route, item.parsed.reads[index].antenna
+            placement = route.placement_of(antenna)
+            yield Place(placement, doors.of(route.reader_id, antenna)) if placement.location_id else None
+
+
+def _packed(items: Sequence[Opened], doors: DoorReads) -> bytes:
     entries = [
-        (
+        _Packed(
             item.message.topic,
             item.message.payload,
             item.received_at,
-            item.bucket,
-            item.buckets,
-            [(stamp.observed_at, int(stamp.quality)) for stamp in item.stamps],
+            Bucket(item.bucket),
+            list(item.buckets),
+            [(stamp.observed_at, stamp.quality) for stamp in item.stamps],
+            list(_places(item, doors)),
         )
         for item in items
     ]

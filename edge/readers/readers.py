@@ -99,6 +99,9 @@ class Route(Struct, frozen=True):
     antennas: Mapping[int, Placement]
     owners: Sequence[Owner] = ()
 
+    def placement_of(self, antenna: int | None) -> Placement:
+        return self.antennas.get(antenna or 0, self.placement)
+
 
 def add_reader(
     actor: Actor,

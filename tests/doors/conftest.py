@@ -33,5 +33,5 @@ def read(site: SiteBox, reads: list[GateRead]) -> None:
         at_door = DoorReads()
         at_door.refresh()
         for one in reads:
-            at_door.note(site.reader_id, one.port, site.pallet, EPOCH + round(one.at * SECOND), one.rssi)
+            at_door.note(at_door.of(site.reader_id, one.port), site.pallet, EPOCH + round(one.at * SECOND), one.rssi)
         at_door.record()

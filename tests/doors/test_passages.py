@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,15 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edge import clock
+from edge.clock import HOUR
 from edge.database import connection
 from edge.database.connection import database, execute
 from edge.doors import doors, passages
-from edge.doors.passage_rule import Direction
+from edge.doors.doors import DoorAntenna
+from edge.doors.passage_rule import Direction, Side
+from edge.ingest.pipeline import Pipeline
+from edge.readers.kept_messages import Window
 from edge.records import assets
 from edge.records.tags import NewTag
 from edge.tracking import rssi_offsets
 from tests.conftest import Cast
-from tests.doors.site import Gate, GateRead, new_pipeline, passing, turning_back
+from tests.doors.site import GAP, Gate, GateRead, new_pipeline, passing, turning_back
 
 
 @pytest.fixture(autouse=True)
@@ -104,11 +109,6 @@ def test_a_replay_of_the_same_reads_changes_nothing(gate: Gate) -> None:
 
 
 def test_reads_before_the_tag_was_attached_are_replayed(gate: Gate) -> None:
-    from edge.clock import HOUR
-    from edge.ingest.pipeline import Pipeline
-    from edge.readers.kept_messages import Window
-    from tests.doors.site import GAP
-
     gate.epcs[0] = "30BAD0"
     pipeline = Pipeline(GAP, 7, window=Window(1 << 20, HOUR))
     gate.receive(passing(0), pipeline)
@@ -117,6 +117,35 @@ def test_reads_before_the_tag_was_attached_are_replayed(gate: Gate) -> None:
     while pipeline.catch_up():
         pass
     assert [direction for _, direction, _ in gate.passages()] == ["OUT"]
+
+
+def swap_sides(gate: Gate) -> None:
+    sides = [DoorAntenna(Side.INNER, gate.reader, 2), DoorAntenna(Side.OUTER, gate.reader, 1)]
+    doors.set_antennas(gate.actor, gate.door, sides)
+
+
+def give_to_another_door(gate: Gate) -> None:
+    doors.set_antennas(gate.actor, gate.door, [])
+    gate.add_door("Ramp", 1, 2)
+
+
+@pytest.mark.parametrize("change", [swap_sides, give_to_another_door])
+def test_a_replay_uses_the_doors_of_the_time_of_the_reads(gate: Gate, change: Callable[[Gate], None]) -> None:
+    """Neither reads that had counted nor those of a tag attached later pass doors that had other antennas then."""
+    unknown = [NewTag("rfid", "30BAD0"), NewTag("rfid", "30BAD1")]
+    gate.epcs += [tag.value for tag in unknown]
+    pipeline = Pipeline(GAP, 7, window=Window(1 << 20, HOUR))
+    reads = passing(0) + passing(0, asset=2) + passing(0, asset=3)
+    gate.receive(sorted(reads), pipeline, size=12)
+    before = execute("SELECT * FROM passage").fetchall()
+    change(gate)
+    for number, tag in enumerate(unknown):
+        gate.assets.append(assets.create(gate.actor, name=f"Late {number}", tags=[tag]).id)
+        while pipeline.catch_up():
+            pass
+        assert execute("SELECT * FROM passage WHERE asset_id = ?", (gate.assets[0],)).fetchall() == before
+    assert {one for _, one in execute("SELECT DISTINCT asset_id, door_id FROM passage")} == {gate.door}
+    assert sorted(one[:2] for one in gate.passages()) == [(0, "OUT"), (2, "OUT"), (3, "OUT")]
 
 
 def test_without_doors_a_batch_runs_one_more_statement(cast: Cast) -> None:

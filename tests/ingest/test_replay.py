@@ -14,9 +14,9 @@ from edge.ingest.pipeline import Pipeline
 from edge.readers import dead_letters, kept_messages, readers, unknown_tags
 from edge.readers.kept_messages import Pack, Window
 from edge.readers.readers import Placement
-from edge.records import assets
+from edge.records import assets, locations
 from edge.records.tags import NewTag
-from tests.ingest.site import AISLE, DOCK, GAP, Site, buckets, csl, everything_recorded, message, seen
+from tests.ingest.site import AISLE, DOCK, GAP, Site, buckets, csl, everything_recorded, location_of, message, seen
 
 MEGABYTE = 1 << 20
 MINUTE = 60 * SECOND
@@ -215,3 +215,84 @@ def test_a_replay_continues_after_the_disk_was_full(site: Site, monkeypatch: pyt
             catch_up(pipeline)
     catch_up(pipeline)
     assert stays(asset) == 1
+
+
+def moves(asset_id: int) -> list[int]:
+    """Return the locations of the rows of history, oldest first."""
+    sql = (
+        "SELECT s.location_id FROM history h JOIN position p ON p.no = h.position_no "
+        "JOIN source s ON s.no = h.source_no WHERE p.asset_id = ? ORDER BY h.observed_at, h.seq"
+    )
+    return [location_id for (location_id,) in execute(sql, (asset_id,))]
+
+
+def reader_at(site: Site, location_id: int) -> None:
+    readers.change_reader(shell(site.organization_id), site.dock_reader, {"location_id": location_id})
+
+
+@pytest.mark.parametrize("is_smoothing", [True, False])
+def test_a_read_that_had_counted_stays_where_it_was_read(site: Site, *, is_smoothing: bool) -> None:
+    pipeline = Pipeline(GAP, 7, window=Window(MEGABYTE, HOUR), is_smoothing=is_smoothing)
+    for minute in range(20, 10, -1):
+        tags = [seen(site.epcs[0], at=moment(minute)), seen(UNKNOWN, at=moment(minute))]
+        pipeline.handle([message(csl(*tags), mid=minute)])
+    before = moves(site.assets[0])
+    reader_at(site, site.aisle)
+    late = attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert moves(site.assets[0]) == before
+    assert set(moves(late)) == {site.dock}
+    assert location_of(late) == site.dock
+    assert buckets() == {"recorded": (10, 20)}
+
+
+def test_a_tag_that_moved_to_another_asset_leaves_its_earlier_reads(site: Site) -> None:
+    pipeline, actor = line(), shell(site.organization_id)
+    pipeline.handle([message(csl(seen(site.epcs[0], at=moment(5)), seen(UNKNOWN, at=moment(5))), mid=1)])
+    (tag,) = assets.get(site.organization_id, site.assets[0]).tags
+    assets.detach_tag(actor, site.assets[0], tag.id)
+    other = attach(site, site.epcs[0])
+    attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert (stays(site.assets[0]), stays(other)) == (1, 0)
+
+
+def test_reads_without_a_location_count_where_the_antenna_is_placed_and_others_where_it_was(site: Site) -> None:
+    pipeline = line()
+    pipeline.handle([message(csl(seen(UNKNOWN, at=moment(5))), mid=1)])
+    reader_at(site, site.aisle)
+    attach(site, "30BAD1")
+    catch_up(pipeline)
+    locations.delete(shell(site.organization_id), site.dock)
+    late = attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert moves(late) == [site.aisle]
+
+
+def test_messages_of_a_removed_reader_wait_for_a_reader_of_the_topic(site: Site) -> None:
+    pipeline, actor = line(), shell(site.organization_id)
+    pipeline.handle([message(csl(seen(site.epcs[0], at=moment(5)), seen(UNKNOWN, at=moment(5))), mid=1)])
+    before = buckets()
+    readers.remove_reader(actor, site.dock_reader)
+    late = attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert (stays(site.assets[0]), stays(late), buckets()) == (1, 0, before)
+    readers.add_reader(actor, name="new", topic=DOCK, format="csl", location_id=site.aisle, clock_setting="reader")
+    assets.create(actor, name="Later", tags=[NewTag("rfid", "30BAD2")])
+    catch_up(pipeline)
+    assert moves(site.assets[0]) == [site.dock]
+
+
+@pytest.mark.parametrize(
+    "mapping", ['{"tag_path": "x"}', '{"list_path": "tags", "tag_path": "epc", "rssi_path": "rssi"}']
+)
+def test_a_message_in_another_format_keeps_the_reads_that_had_counted(site: Site, mapping: str) -> None:
+    pipeline, actor = line(), shell(site.organization_id)
+    pipeline.handle([message(csl(seen(site.epcs[0], at=moment(5)), seen(UNKNOWN, at=moment(5))), mid=1)])
+    before = moves(site.assets[0])
+    readers.change_reader(actor, site.dock_reader, {"format": "mapping", "mapping": mapping, "location_id": site.aisle})
+    attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert moves(site.assets[0]) == before
+    assert sum(reads for _, reads in buckets().values()) == 2
+    assert dead_letters.list_letters(site.organization_id, 100) == []
