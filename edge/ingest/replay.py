@@ -163,11 +163,12 @@ def _packed(items: Sequence[Opened], doors: DoorReads) -> bytes:
             item.message.topic,
             item.message.payload,
             item.received_at,
-            Bucket(item.bucket),
+            item.bucket,
             list(item.buckets),
             [(stamp.observed_at, stamp.quality) for stamp in item.stamps],
             list(_places(item, doors)),
         )
         for item in items
+        if item.bucket
     ]
     return zlib.compress(msgpack.encode(entries), _FAST)

@@ -89,11 +89,15 @@ class HeldBack:
         self._stored.update(row.asset_id for row in rows)
         self._unstored.difference_update(waiting)
 
-    def begin(self, newest: Mapping[int, int]) -> None:
-        """Restore the held reads after a restart. `newest` is the second of the last read of each asset."""
-        for asset_id, location_id, seen_at in last_seen(newest):
-            if newest[asset_id] > seen_at // SECOND:
-                self.put(asset_id, Held(newest[asset_id], newest[asset_id], location_id))
+    def begin(self, assets: Mapping[int, Recent]) -> None:
+        """Restore the held reads after a restart.
+
+        A portal's read is also held if the current location read the asset in the same second.
+        """
+        for asset_id, location_id, seen_at in last_seen(assets):
+            newest = assets[asset_id].newest
+            if newest > seen_at // SECOND or not assets[asset_id].is_newest_only(location_id):
+                self.put(asset_id, Held(newest, newest, location_id))
 
     def load_others(self) -> Iterator[HeldRead]:
         """Yield stored reads that are not in memory: from before a restart, or left by an undone scan."""

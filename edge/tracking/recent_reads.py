@@ -78,7 +78,7 @@ class RecentReads:
             self.signs = load_signs()
             self._assets = load(None, 0)
             self.held = HeldBack()
-            self.held.begin({asset_id: one.newest for asset_id, one in self._assets.items()})
+            self.held.begin(self._assets)
             self._dropped.clear()
             self._uncounted = self._counted_every
             self._is_stale = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Thread
 
 import msgspec
@@ -11,8 +12,12 @@ from edge import clock
 from edge.audit.actors import shell
 from edge.clock import SECOND
 from edge.database.connection import close_database, execute, writing
+from edge.errors import Unavailable
+from edge.ingest.pipeline import Pipeline
+from edge.readers.antenna_kinds import set_reader_kind
 from edge.tracking import carriers, positions, recent_reads
 from edge.tracking.recent_reads import READ, RecentReads
+from edge.tracking.signal_strength import AntennaKind
 from edge.tracking.stays import Quality, Scan
 from tests.ingest.site import AISLE, DOCK, GAP, Site, csl, location_of, message, pipeline, seen
 
@@ -128,3 +133,59 @@ def test_a_stored_read_says_since_when_no_other_one_is_missing(site: Site) -> No
         read[6] for (reads,) in execute("SELECT reads FROM recent_read ORDER BY no") for read in READ.iter_unpack(reads)
     ]
     assert stored[1:] == [at // SECOND + 1, at // SECOND + 16]
+
+
+def reload_after_restart(line: Pipeline, _site: Site) -> Pipeline:
+    return pipeline()
+
+
+def reload_after_failed_commit(line: Pipeline, _site: Site) -> Pipeline:
+    def fail(*_: object) -> None:
+        raise Unavailable("The disk is full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edge.ingest.batch.record", fail)
+        with pytest.raises(Unavailable):
+            line.handle([message(b"", "site/other")])
+    return line
+
+
+def reload_after_correction(line: Pipeline, _site: Site) -> Pipeline:
+    with writing():
+        execute("UPDATE version SET recent_reads = recent_reads + 1")
+    return line
+
+
+def no_reload(line: Pipeline, _site: Site) -> Pipeline:
+    return line
+
+
+@pytest.mark.parametrize(
+    "reload", [no_reload, reload_after_restart, reload_after_failed_commit, reload_after_correction]
+)
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_a_portals_read_counts_if_memory_is_reloaded_before_it_is_decided(
+    site: Site, reload: Callable[[Pipeline, Site], Pipeline], steps: int
+) -> None:
+    """The current location reads the asset in the same second and in the following ones."""
+    set_reader_kind(shell(site.organization_id), site.dock_reader, "dock", AntennaKind.PORTAL)
+    line, at = pipeline(), (clock.now() - 600 * SECOND) // SECOND * SECOND
+    for second in range(5):
+        line.handle([message(at_aisle(site.epcs[0], at + second * SECOND), AISLE)])
+    line.handle([message(csl(seen(site.epcs[0], at + 4 * SECOND + SECOND // 2)))])
+    for second in range(5, 5 + steps):
+        line.handle([message(at_aisle(site.epcs[0], at + second * SECOND), AISLE)])
+    assert location_of(site.assets[0]) == site.aisle
+    line = reload(line, site)
+    line.handle([message(at_aisle(site.epcs[1], at + 20 * SECOND), AISLE)])
+    while line.catch_up():
+        pass
+    places = [
+        location_id
+        for (location_id,) in execute(
+            "SELECT s.location_id FROM history h JOIN position p ON p.no = h.position_no "
+            "JOIN source s ON s.no = h.source_no WHERE p.asset_id = ? ORDER BY h.observed_at, h.seq",
+            (site.assets[0],),
+        )
+    ]
+    assert places[:2] == [site.aisle, site.dock]
