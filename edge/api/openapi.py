@@ -17,7 +17,13 @@ ABOUT = """Assets, locations and tags of a warehouse, with current and past loca
 
 Send `Authorization: Bearer <token>` with a token of `POST /api/v1/oauth/token`, and a `User-Agent` that names your
 application. `HEAD` is answered wherever `GET` is, `OPTIONS` everywhere. Enumerations marked `x-extensible-enum` may
-grow; ignore fields you do not know."""
+grow; ignore fields you do not know. Times in responses are in UTC with three digits of the second."""
+_TAGS = {
+    "Access": "Tokens and the organization of a token",
+    "Assets": "What is tracked, with its tags",
+    "Locations": "The tree of places where assets can be, with their tags",
+    "Tracking": "Current and past locations of assets",
+}
 
 _REASONS = {
     400: "The request is invalid; see `fields`",
@@ -32,6 +38,7 @@ _REASONS = {
     500: "The server failed",
     503: "The server cannot write at the moment; retry after `Retry-After`",
 }
+_ANY = 0  # stands for the response `default`
 _COMMON_HEADERS = (
     *("X-Request-ID", "RateLimit-Policy"),
     *("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
@@ -91,14 +98,23 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
         paths.setdefault(PREFIX + operation.path, {})[operation.method.lower()] = _operation(operation, bodies)
     return {
         "openapi": "3.0.3",
-        "info": {"title": "Asset and location tracking", "version": version, "description": ABOUT},
+        "info": {
+            "title": "Asset and location tracking",
+            "version": version,
+            "description": ABOUT,
+            "contact": {"name": "Administrators of this server"},
+        },
         "servers": [{"url": "/"}],
+        "tags": [{"name": name, "description": about} for name, about in _TAGS.items()],
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
             "schemas": {**SCHEMAS, **{f"{name}Answer": schema for name, schema in ANSWERS.items()}, **bodies},
-            "responses": {_name(status): _refusal(status) for status in (403, *_REASONS)},
+            "responses": {
+                **{_name(status): _refusal(status) for status in (403, *_REASONS)},
+                "Default": _refusal(_ANY),
+            },
             "headers": {
                 name: {"description": about, "schema": schema, "required": name not in _OPTIONAL_HEADERS}
                 for name, (about, schema) in _HEADERS.items()
@@ -111,6 +127,7 @@ def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any
     operation_object: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
+        "description": operation.description or f"{operation.summary}.",
         "tags": [operation.tag],
         "x-required-scopes": [operation.scope] if operation.scope else [],
         "parameters": [_path_parameter(name) for name in operation.path_names]
@@ -123,9 +140,11 @@ def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any
         content = {operation.media_types[0]: {"schema": ref(operation.body.name)}}
         if operation.is_form_allowed:
             content[FORM] = {"schema": _form(operation.body, bodies)}
-        operation_object["requestBody"] = {"required": True, "content": content}
-    if operation.description:
-        operation_object["description"] = operation.description
+        operation_object["requestBody"] = {
+            "description": f"As `{operation.media_types[0]}` by default",
+            "required": True,
+            "content": content,
+        }
     if operation.is_open:
         operation_object["security"] = []
     if operation.sunset:
@@ -159,7 +178,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     refusals = {
         str(status): {"$ref": f"#/components/responses/{_name(status)}"} for status in sorted(error_statuses(operation))
     }
-    return {str(operation.status): success} | refusals
+    return {str(operation.status): success, **refusals, "default": {"$ref": "#/components/responses/Default"}}
 
 
 def _name(status: int) -> str:
@@ -178,7 +197,11 @@ def _refusal(status: int) -> dict[str, Any]:
     headers = _headers(*_COMPRESSION_HEADERS, *_HEADERS_OF_STATUS.get(status, ()))
     if status == 409:
         headers["Retry-After"] = _WAIT
-    return {"description": _REASONS[status], "headers": headers, "content": content}
+    return {
+        "description": _REASONS.get(status, "Any other error; see `type` and `detail`"),
+        "headers": headers,
+        "content": content,
+    }
 
 
 def _headers(*own: str) -> dict[str, Any]:

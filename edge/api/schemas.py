@@ -23,6 +23,10 @@ def nullable(schema: Schema) -> Schema:
     return {**schema, "nullable": True}
 
 
+def set_by_server(schema: Schema) -> Schema:
+    return {**schema, "readOnly": True}
+
+
 def text(**bounds: Any) -> Schema:
     return {"type": "string", **bounds}
 
@@ -89,21 +93,17 @@ def open_enumeration(*known: str) -> Schema:
 
 ID: Schema = {"type": "integer", **ID_SCHEMA}
 KEY = text(**KEY_SCHEMA)
-TIME = text(
-    format="date-time",
-    pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
-    example="2026-03-02T08:15:30.412Z",
-)
+TIME = text(format="date-time", example="2026-03-02T08:15:30.412Z")
 SECONDS = number(0, values.MAX_INT64)
 
-_IDENTITY = {"id": ID, "external_key": KEY, "name": text(**NAME_SCHEMA)}
+_IDENTITY = {"id": set_by_server(ID), "external_key": KEY, "name": text(**NAME_SCHEMA)}
 _TEXTS = {"description": nullable(text(**DESCRIPTION_SCHEMA)), "is_active": {"type": "boolean"}}
 _TIMES = {
     "valid_from": TIME,
     "valid_to": nullable(TIME),
-    "created_at": TIME,
-    "updated_at": TIME,
-    "deleted_at": nullable(TIME),
+    "created_at": set_by_server(TIME),
+    "updated_at": set_by_server(TIME),
+    "deleted_at": set_by_server(nullable(TIME)),
 }
 _METADATA = {"metadata": {"type": "object", "additionalProperties": True}}
 _PARENT = {"parent_id": nullable(ID), "parent_external_key": nullable(KEY)}

@@ -37,9 +37,8 @@ FIELDS_OF_FORMS = (
 )
 
 KEY_PATTERN = "^[A-Za-z0-9-]+$"
-_WHITE = r"\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _CONTROL = r"\u0000-\u001f\u007f"
-_INK = rf"[^{_CONTROL}{_WHITE}]"
+_INK = rf"[^{_CONTROL}\s\u0085]"  # in JavaScript the last one is no white space
 NAME_PATTERN = rf"^{_INK}(?:[^{_CONTROL}]*{_INK})?$"
 TEXT_PATTERN = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$"
 PRINTABLE_PATTERN = rf"^[^{_CONTROL}]*$"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import yaml
 from flask import Flask
 from jsonschema import Draft4Validator
@@ -158,6 +159,60 @@ def test_documented_defaults_of_a_create_body_are_those_of_the_service(acme: Api
         assert defaults[name].items() <= acme.make(path).items()
         begins = DOCUMENT["components"]["schemas"][name]["properties"]["valid_from"]
         assert begins["description"] == "The time of the request if absent"
+
+
+def test_every_operation_has_a_default_response_with_the_envelope() -> None:
+    """contract: Additions"""
+    for methods in DOCUMENT["paths"].values():
+        for operation in methods.values():
+            refusal = resolve(operation["responses"]["default"])
+            assert refusal["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorAnswer")
+
+
+def test_fields_that_the_server_sets_are_read_only_in_records() -> None:
+    """contract: Additions"""
+    read_only = {
+        (name, field)
+        for name, schema in SCHEMAS.items()
+        for field, inner in schema.get("properties", {}).items()
+        if inner.get("readOnly")
+    }
+    assert read_only == {(name, field) for name in ("Asset", "Location") for field in bodies.SERVER_MANAGED}
+
+
+def test_code_generators_and_linters_understand_the_document() -> None:
+    """Line terminators in a pattern break TypeScript, and a pattern of a time breaks a client in Python."""
+    as_text = json_text.text(DOCUMENT)
+    assert [code for code in ("u000a", "u000d", "u2028", "u2029") if code in as_text] == []
+    assert {"pattern"} & set(SCHEMAS["Asset"]["properties"]["created_at"]) == set()
+    operations = [one for methods in DOCUMENT["paths"].values() for one in methods.values()]
+    assert all(one["description"] for one in operations)
+    assert {name for one in operations for name in one["tags"]} == {tag["name"] for tag in DOCUMENT["tags"]}
+    assert all(tag["description"] for tag in DOCUMENT["tags"])
+    assert DOCUMENT["info"]["contact"]
+    token = DOCUMENT["paths"]["/api/v1/oauth/token"]["post"]["requestBody"]
+    assert next(iter(token["content"])) == "application/json"
+    assert token["description"] == "As `application/json` by default"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_valid"),
+    [
+        *(("a", True), ("a b", True), ("\u5009", True), ("\u200b", True)),
+        *(
+            (" a", False),
+            ("a\u0085", False),
+            ("\u00a0a", False),
+            ("a\u2028", False),
+            ("a\u3000", False),
+            ("a\tb", False),
+        ),
+    ],
+)
+def test_the_pattern_of_a_name_is_the_rule_of_the_service(acme: Api, name: str, is_valid: bool) -> None:
+    pattern = SCHEMAS["Asset"]["properties"]["name"]["pattern"]
+    assert bool(re.search(pattern, name)) is is_valid
+    assert acme.post("/assets", {"name": name}).status_code == (201 if is_valid else 400)
 
 
 def test_every_operation_declares_405_with_the_envelope() -> None:

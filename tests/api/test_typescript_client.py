@@ -33,7 +33,7 @@ INSTALL = [
     "--fetch-retry-mintimeout=1000",  # without a registry npm gives up within seconds
 ]
 # without the first option, fields with a default would be required
-GENERATE = ("--default-non-nullable", "false", "--read-write-markers", "-o", "schema.ts")
+GENERATE = ("--default-non-nullable", "false", "-o", "schema.ts")
 
 
 @pytest.mark.node
