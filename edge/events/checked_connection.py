@@ -1,4 +1,8 @@
-"""HTTP connection to a host that an administrator entered: its address is checked, see `edge.outbound`."""
+"""HTTP connection to a host that somebody entered: its address is checked, see `edge.outbound`.
+
+One deadline covers a whole request, so a partner that trickles bytes cannot block a thread. An answer is read only as
+far as the memory budget has room.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,24 @@ import contextlib
 import http.client
 import socket
 import ssl
+import threading
+from collections.abc import Mapping
 
+from edge.memory_budget import WORK
 from edge.outbound import Network, connect
 
 ANSWER_SECONDS = 20.0
+_PIECE = 64 * 1024  # many small chunks in one call would take many times their size
 
 
 class CheckedConnection(http.client.HTTPConnection):
     """A connection to the checked IP address; the host name is used for the certificate and the `Host` header."""
 
-    def __init__(self, host: str, port: int, network: Network, tls: ssl.SSLContext | None) -> None:
-        super().__init__(host, port, timeout=ANSWER_SECONDS)
+    def __init__(
+        self, host: str, port: int, network: Network, tls: ssl.SSLContext | None, seconds: float | None = None
+    ) -> None:
+        """Prepare the connection. `seconds`: of one wait for the partner, otherwise ANSWER_SECONDS."""
+        super().__init__(host, port, timeout=seconds or ANSWER_SECONDS)
         self.default_port = 443 if tls else 80  # omitted from `Host`
         self._network = network
         self._encryption = tls
@@ -25,13 +36,40 @@ class CheckedConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = connect(self.host, self.port, self._network, is_encrypted=self._encryption is not None)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sock.settimeout(ANSWER_SECONDS)
+        self.sock.settimeout(self.timeout)
         if self._encryption:
             encrypted = self._encryption.wrap_socket(
                 self.sock, server_hostname=self.host, do_handshake_on_connect=False
             )
             self.sock = encrypted  # lets `cut` end the connection during the handshake
             encrypted.do_handshake()
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        most: int,
+        seconds: float,
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """Send a request and return the answer with at most `most` bytes of its content.
+
+        Raises TimeoutError after `seconds` in all, OSError, HTTPException or NotAllowed.
+        """
+        deadline = threading.Timer(seconds, self.cut)
+        deadline.daemon = True
+        deadline.start()
+        try:
+            self.request(method, path, body, headers)
+            answer = self.getresponse()
+            return answer, _content(answer, most)
+        except (OSError, http.client.HTTPException) as error:
+            if self.is_cut:
+                raise TimeoutError from error
+            raise
+        finally:
+            deadline.cancel()
 
     def cut(self) -> None:
         """Shut the connection down at the deadline, so that a blocked read or write fails."""
@@ -41,3 +79,17 @@ class CheckedConnection(http.client.HTTPConnection):
                 socket.socket.shutdown(
                     self.sock, socket.SHUT_RDWR
                 )  # the plain socket, since another thread is reading the TLS one
+
+
+def _content(answer: http.client.HTTPResponse, most: int) -> bytes:
+    """Return at most `most` bytes. Raises OSError if the memory budget has no room for them."""
+    room = 2 * min(most, most if answer.length is None else answer.length)  # while it is copied
+    if not WORK.take(room):
+        raise OSError("this box is busy; its memory is in use")
+    try:
+        content = bytearray()
+        while piece := answer.read(min(_PIECE, most - len(content))):
+            content += piece
+        return bytes(content)
+    finally:
+        WORK.give_back(room)

@@ -23,6 +23,7 @@ from edge.texts import N_
 
 ANSWER_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30
+MAX_PACKET = 1152 * 1024  # bytes; the largest message of a reader, and its topic
 _UNSUPPORTED_VERSION = 0x84
 _FAILURE = 0x80  # this and higher reason codes are failures
 
@@ -158,7 +159,20 @@ class _Session:
             self._news.notify_all()
 
 
-class _Client(Client):
+class BoundedClient(Client):
+    """A paho client that takes no packet larger than `MAX_PACKET`; paho reserves memory for what the broker announces.
+
+    Decision record: this overrides a private paho method. The minor version of paho is pinned, see
+    `ingest.mqtt_framing`.
+    """
+
+    def _sock_recv(self, bufsize: int) -> bytes:
+        if bufsize > MAX_PACKET:
+            raise ConnectionAbortedError("the broker sent a packet that is too large")
+        return super()._sock_recv(bufsize)
+
+
+class _Client(BoundedClient):
     """A paho client that connects to the checked IP address; the host name is used for the certificate only.
 
     Decision record: this overrides a private paho method, because paho resolves the name again after our check. The

@@ -11,7 +11,6 @@ import contextlib
 import hmac
 import http.client
 import ssl
-import threading
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -72,19 +71,7 @@ class Poster:
         if self._connection is None:
             self._connection = CheckedConnection(self._host, self._port, self._network, self._tls)
         connection = self._connection
-        deadline = threading.Timer(ANSWER_SECONDS, connection.cut)
-        deadline.daemon = True
-        deadline.start()
-        try:
-            connection.request("POST", self._path, body, headers)
-            answer = connection.getresponse()
-            answer.read(MAX_ANSWER)
-        except (OSError, http.client.HTTPException) as error:
-            if connection.is_cut:
-                raise TimeoutError from error
-            raise
-        finally:
-            deadline.cancel()
+        answer, _ = connection.exchange("POST", self._path, body, headers, MAX_ANSWER, ANSWER_SECONDS)
         if connection.is_cut or not answer.isclosed() or answer.will_close:
             self.close()
         return _outcome(answer.status, answer.getheader("Retry-After"))

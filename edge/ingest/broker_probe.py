@@ -13,6 +13,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge.errors import Unavailable
+from edge.events.mqtt import BoundedClient
 from edge.ingest.sessions import Broker
 
 SECONDS = 5.0
@@ -137,7 +138,7 @@ def _client_at(socket: str, client_id: str, name: str | None, *, is_clean: bool)
     """Return a client of the broker on a Unix socket. Its session is kept unless it is clean."""
     if not Path(socket).is_socket():
         raise Unavailable(f"No broker listens on {socket}")
-    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=is_clean, transport="unix")
+    client = BoundedClient(CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=is_clean, transport="unix")
     client.username_pw_set(name)
     return client
 
@@ -145,7 +146,7 @@ def _client_at(socket: str, client_id: str, name: str | None, *, is_clean: bool)
 def _client_of(broker: Broker) -> mqtt.Client:
     """Return a client with the credentials and TLS settings of the broker."""
     url = urlsplit(broker.url)
-    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    client = BoundedClient(CallbackAPIVersion.VERSION2)
     if url.username:
         client.username_pw_set(url.username, broker.password)
     if url.scheme == "mqtts":

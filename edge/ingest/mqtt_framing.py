@@ -11,9 +11,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from edge.events.mqtt import MAX_PACKET
 
 READ_BYTES = 262_144
+_BEGINNING = 131_072  # bytes; the longest topic and enough of the payload
 GOODBYE_SECONDS = 1.0
 PUBLISH = 0x30
 PUBACK = b"\x40\x02"
@@ -29,6 +32,7 @@ class Delivery(Struct, frozen=True, gc=False):
     qos: int
     is_retained: bool
     is_redelivered: bool
+    dropped: int = 0  # bytes at the end of a payload that is larger than a packet may be
 
 
 class Wire:
@@ -40,6 +44,7 @@ class Wire:
         self._for_paho = bytearray()
         self._unsent = bytearray()
         self._has_ended = False
+        self._excess = 0  # bytes that will arrive of a packet whose beginning was delivered
 
     # Called by paho ----------------------------------------------------------------------------------------------
 
@@ -111,10 +116,16 @@ class Wire:
 
     def _deliveries(self) -> Iterator[Delivery]:
         """Parse the complete packets. Yields messages and keeps other packets for paho."""
-        if not _frame(self._received, 0):
+        excess = min(self._excess, len(self._received))
+        del self._received[:excess]
+        self._excess -= excess
+        frame = _frame(self._received, 0)
+        if not frame or frame[1] > len(self._received):
+            if frame and frame[1] > MAX_PACKET and len(self._received) >= _BEGINNING:
+                yield self._beginning(*frame)
             return
         buffer, start = bytes(self._received), 0  # slicing bytes takes half the time of slicing a bytearray
-        while frame := _frame(buffer, start):
+        while (frame := _frame(buffer, start)) and frame[1] <= len(buffer):
             body, end = frame
             if buffer[start] & 0xF0 == PUBLISH:
                 yield _delivery(buffer, buffer[start], body, end)
@@ -123,15 +134,23 @@ class Wire:
             start = end
         del self._received[:start]
 
+    def _beginning(self, body: int, end: int) -> Delivery:
+        """Return what has arrived of a large message, and drop its rest. Raises ConnectionError for other packets."""
+        buffer = bytes(self._received)
+        if buffer[0] & 0xF0 != PUBLISH:
+            raise ConnectionError("the broker sent a packet that is too large")
+        self._excess = end - len(buffer)
+        self._received.clear()
+        return structs.replace(_delivery(buffer, buffer[0], body, len(buffer)), dropped=self._excess)
+
 
 def _frame(buffer: bytes | bytearray, start: int) -> tuple[int, int] | None:
-    """Return the bounds of the body of the packet at `start`, or None while it is incomplete."""
+    """Return the bounds of the body of the packet at `start`, or None while its length is incomplete."""
     length = shift = 0
     for at, byte in enumerate(buffer[start + 1 : start + 5], start=start + 1):
         length |= (byte & 0x7F) << shift
         if byte < 0x80:
-            end = at + 1 + length
-            return (at + 1, end) if end <= len(buffer) else None
+            return at + 1, at + 1 + length
         shift += 7
     if len(buffer) >= start + 5:
         raise ConnectionError("the broker sent a packet with an impossible length")

@@ -9,12 +9,12 @@ import threading
 from typing import Any
 from urllib.parse import urlsplit
 
-import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge.events.delivery import Outcome, Result
+from edge.events.mqtt import BoundedClient
 from edge.ingest.sessions import Broker
 
 ANSWER_SECONDS = 3.0
@@ -84,7 +84,7 @@ class _Session:
 
     def __init__(self, broker: Broker, version: MQTTProtocolVersion) -> None:
         self._url = url = urlsplit(broker.url)
-        self._client = client = mqtt.Client(
+        self._client = client = BoundedClient(
             CallbackAPIVersion.VERSION2, broker.client_id, protocol=version, reconnect_on_failure=False
         )
         if url.username:

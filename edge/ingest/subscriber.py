@@ -369,7 +369,7 @@ class Subscriber:
             if delivery.qos:  # some brokers raise it to the QoS of the subscription
                 self._writer.put_done(delivery.mid, connection)
             return
-        size = len(delivery.payload)
+        size = len(delivery.payload) + delivery.dropped
         payload = delivery.payload if size <= LARGEST_PAYLOAD else delivery.payload[:KEPT_OF_LARGER]
         self._writer.put(
             Message(

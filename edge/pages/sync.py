@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from flask import render_template, request
@@ -9,6 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import Conflict, EdgeError, Invalid, Unavailable
+from edge.outbound import Network
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, message_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
@@ -38,6 +40,7 @@ MODES = {
     "recovering": N_("recovering"),
 }
 PREVIEW_SECONDS = 15.0  # for a page; the shell compares all
+_comparing = threading.Lock()  # one at a time: another machine decides how long it takes
 _previews = Buckets(burst=10, per_second=1 / 6)
 
 
@@ -115,9 +118,14 @@ def _compare(organization_id: int) -> Preview:
     if not _previews.take(str(organization_id)).allowed:
         raise Unavailable(N_("too many comparisons; try again in a minute"), 60)
     code = join.read(request.form.get("join_code", ""))
-    if not code.url.startswith("https://"):  # a page must not reach other programs on this machine
+    if not code.url.startswith("https://"):
         raise Invalid.one("join_code", "invalid_value", N_("the hub's address must begin with https://"))
-    return enrollment.compare(organization_id, code, PREVIEW_SECONDS)
+    if not _comparing.acquire(blocking=False):
+        raise Unavailable(N_("too many comparisons; try again in a minute"), 60)
+    try:
+        return enrollment.compare(organization_id, code, PREVIEW_SECONDS, Network.PRIVATE)
+    finally:
+        _comparing.release()
 
 
 def _check_may_compare() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from edge import __version__
-from edge.errors import SetupError
+from edge.errors import SetupError, TooLarge, Unavailable
+from edge.memory_budget import MB, WORK, cost_of, marks_in
+from edge.outbound import Network, NotAllowed
 from edge.sync import batch_format
-from edge.sync.hub_connection import HubConnection
+from edge.sync.hub_connection import MAX_ANSWER, REQUEST_SECONDS, HubConnection
 from edge.sync.sender import BatchRefused, HistoryWaits, LinkError, SecondBox, Stopped
 from edge.validation import json_text
 
@@ -27,6 +30,10 @@ _ANSWERS = {
     "digests": set(),
     "recover": {"batch", "after", "last_track"},
 }
+MAX_SMALL_ANSWER = 2 * MB  # a token, credentials, or the clashes of one page
+MAX_ERROR = 64 * 1024
+MOST_MEMORY = 88 * MB  # of a parsed answer
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -36,11 +43,20 @@ class HubClient:
     A lost answer to a refresh would revoke the whole token chain.
     """
 
-    def __init__(self, url: str, client_id: str, secret: str, authority_file: Path | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        client_id: str,
+        secret: str,
+        authority_file: Path | None,
+        network: Network = Network.LOOPBACK,
+        seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        """Prepare a connection. `network`: the farthest that may be reached; `seconds`: of one request in all."""
         check_address(url)
         self._url = url.rstrip("/")
         self._credentials = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
-        self._connection = HubConnection(self._url, authority_file)
+        self._connection = HubConnection(self._url, authority_file, network, seconds)
         self._token = ""
         self.sent = self.received = 0  # bytes
 
@@ -97,10 +113,15 @@ class HubClient:
 
     def _send(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any, bytes]:
         try:
-            answer = self._connection.post(path, body, {"User-Agent": f"edge-site/{__version__}", **headers})
+            answer = self._connection.post(
+                path,
+                body,
+                {"User-Agent": f"edge-site/{__version__}", **headers},
+                MAX_ANSWER if path.removeprefix("/sync/v1/") in _ANSWERS else MAX_SMALL_ANSWER,
+            )
         except SSLError as error:
             raise LinkError(f"The hub's certificate was rejected: {_why_not_accepted(error)}") from error
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, NotAllowed) as error:
             raise LinkError(f"The hub at {self._url} cannot be reached: {_short(error)}") from error
         self.sent += len(body)
         self.received += len(answer.content)
@@ -134,7 +155,7 @@ def _seconds(text: str | None) -> float:
 def _detail(content: bytes) -> str:
     """Return the hub's error detail, or the start of a proxy's response."""
     try:
-        error = json_text.decode(content)["error"]
+        error = json_text.decode(content[:MAX_ERROR])["error"]
         return str(error["detail"] if isinstance(error, dict) else error)
     except (json_text.NotJson, KeyError, TypeError):
         return content[:200].decode(errors="replace")
@@ -143,12 +164,22 @@ def _detail(content: bytes) -> str:
 def _json(content: bytes, required: set[str]) -> Any:
     """Return the answer if it has the required keys. Captive portals and proxies answer with 200, too."""
     try:
-        answer = json_text.decode(content)
+        with WORK.holding(_cost_of(content)):
+            answer = json_text.decode(content)
     except json_text.NotJson:
         answer = None
+    except (TooLarge, Unavailable) as error:
+        raise LinkError(f"An answer of the hub takes too much memory: {error}") from error
     if not isinstance(answer, dict) or required - set(answer):
         raise LinkError("Another program, perhaps a proxy, responds at the hub's address")
     return answer
+
+
+def _cost_of(content: bytes) -> int:
+    """Return the bytes that the parsed answer takes. Texts have no values, though many of their characters."""
+    if len(content) >= MAX_ANSWER:
+        raise TooLarge("more than the hub may send")
+    return cost_of(len(content), marks_in(_TEXT.sub(b"", content)), MOST_MEMORY)
 
 
 def _why_not_accepted(error: SSLError) -> str:

@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 60.0
-MAX_ANSWER = 64 * 1024 * 1024
+from edge.events.checked_connection import CheckedConnection
+from edge.memory_budget import MB
+from edge.outbound import Network
+
+ANSWER_SECONDS = 60.0  # of one wait for the hub
+REQUEST_SECONDS = 300.0  # in all, also for a hub that sends single bytes
+MAX_ANSWER = 24 * MB  # a hub keeps its answers within that, see `api.sync`
 
 
 class Answer(NamedTuple):
@@ -27,15 +31,27 @@ class Answer(NamedTuple):
 class HubConnection:
     """Connects on the first request, and again after the hub has closed an idle connection."""
 
-    def __init__(self, url: str, authority_file: Path | None) -> None:
+    def __init__(
+        self,
+        url: str,
+        authority_file: Path | None,
+        network: Network = Network.LOOPBACK,
+        seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        """Prepare a connection. `network`: the farthest that may be reached; `seconds`: of one request in all."""
         self._url = url
         self._authority_file = authority_file
-        self._connection: http.client.HTTPConnection | None = None
+        self._network = network
+        self._seconds = seconds
+        self._connection: CheckedConnection | None = None
 
-    def post(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
-        """Return the answer. Raises OSError, http.client.HTTPException, or ValueError for an impossible address."""
+    def post(self, path: str, body: bytes, headers: dict[str, str], most: int = MAX_ANSWER) -> Answer:
+        """Return the answer with at most `most` bytes.
+
+        Raises OSError, http.client.HTTPException, NotAllowed, or ValueError for an impossible address.
+        """
         try:
-            return self._post(path, body, headers)
+            return self._post(path, body, headers, most)
         except (OSError, http.client.HTTPException, ValueError):
             self.close()
             raise
@@ -45,35 +61,25 @@ class HubConnection:
             self._connection.close()
             self._connection = None
 
-    def _post(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+    def _post(self, path: str, body: bytes, headers: dict[str, str], most: int) -> Answer:
         if self._connection and _is_closed_by_peer(self._connection):
             self.close()
-        connection = self._connection = self._connection or self._connect()
-        connection.request("POST", urlsplit(self._url).path.rstrip("/") + path, body, headers)
-        answer = connection.getresponse()
-        content = answer.read(MAX_ANSWER)
-        if answer.length and len(content) < MAX_ANSWER:
+        connection = self._connection = self._connection or self._new_connection()
+        path = urlsplit(self._url).path.rstrip("/") + path
+        answer, content = connection.exchange("POST", path, body, headers, most, self._seconds)
+        if connection.is_cut:
+            raise TimeoutError
+        if answer.length and len(content) < most:
             raise http.client.IncompleteRead(content, answer.length)
         if answer.will_close or not answer.isclosed():
             self.close()
         return Answer(answer.status, answer.headers, content)
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _new_connection(self) -> CheckedConnection:
         address = urlsplit(self._url)
-        host = address.hostname or ""  # without the brackets of an IPv6 address, so the port must not be None
-        if address.scheme == "https":
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, address.port or 443, timeout=CONNECT_SECONDS, context=self._trust()
-            )
-        else:
-            connection = http.client.HTTPConnection(host, address.port or 80, timeout=CONNECT_SECONDS)
-        try:
-            connection.connect()
-        except OSError:
-            connection.close()  # TLS may have failed on an open socket
-            raise
-        connection.sock.settimeout(ANSWER_SECONDS)
-        return connection
+        tls = self._trust() if address.scheme == "https" else None
+        port = address.port or (443 if tls else 80)
+        return CheckedConnection(address.hostname or "", port, self._network, tls, min(ANSWER_SECONDS, self._seconds))
 
     def _trust(self) -> ssl.SSLContext:
         try:

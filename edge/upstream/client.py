@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import ssl
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -243,23 +242,12 @@ class Client:
                 self._tls if is_encrypted else None,
             )
         connection = self._connection
-        deadline = threading.Timer(ANSWER_SECONDS, connection.cut)
-        deadline.daemon = True
-        deadline.start()
-        try:
-            connection.request(method, address.path + path, content, headers)
-            answer = connection.getresponse()
-            received = answer.read(answers.MAX_ANSWER)
-            if connection.is_cut:
-                raise TimeoutError
-            if answer.length and len(received) < answers.MAX_ANSWER:  # `read` reports no end before its time
-                raise http.client.IncompleteRead(b"", answer.length)
-        except (OSError, http.client.HTTPException) as error:
-            if connection.is_cut:
-                raise TimeoutError from error
-            raise
-        finally:
-            deadline.cancel()
+        path = address.path + path
+        answer, received = connection.exchange(method, path, content, headers, answers.MAX_ANSWER, ANSWER_SECONDS)
+        if connection.is_cut:
+            raise TimeoutError
+        if answer.length and len(received) < answers.MAX_ANSWER:  # `read` reports no end before its time
+            raise http.client.IncompleteRead(b"", answer.length)
         if connection.is_cut or answer.will_close or not answer.isclosed():
             self.close()
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, received)

@@ -8,7 +8,7 @@ import pytest
 
 from edge import clock
 from edge.database.instance import data_dir_file
-from edge.events import delivery, destinations, progress, retry_schedule, webhook
+from edge.events import checked_connection, delivery, destinations, progress, retry_schedule, webhook
 from edge.events.delivery import Result
 from edge.events.webhook import Poster
 from edge.events.worker import EventsWorker
@@ -281,7 +281,7 @@ def test_an_answer_in_the_last_moment_does_not_fail_the_next_event(
     """The connection was shut down after the complete answer, so it cannot be used again."""
     poster = Poster(receiver.url, Network.LOOPBACK, TLS)
     with monkeypatch.context() as patched:
-        patched.setattr(webhook.threading, "Timer", _FiresAtTheEnd)
+        patched.setattr(checked_connection.threading, "Timer", _FiresAtTheEnd)
         assert poster.post(b"{}", {"webhook-id": "1"}).result is Result.DELIVERED
     assert poster.post(b"{}", {"webhook-id": "2"}).result is Result.DELIVERED
     poster.close()

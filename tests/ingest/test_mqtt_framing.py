@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge.events.mqtt import MAX_PACKET
 from edge.ingest.mqtt_framing import Delivery, Wire
 from tests.ingest.packets import packet, publish
 
@@ -130,3 +131,30 @@ def test_close_waits_until_the_broker_has_read_everything() -> None:
         assert broker.recv(100) == b""
     closing.join(5)
     assert wire.fileno() == -1
+
+
+@pytest.mark.parametrize("piece", [1_000, 65_536, 300_000])
+def test_of_a_message_that_is_too_large_the_beginning_is_kept_and_the_next_ones_arrive(piece: int) -> None:
+    """Memory for a packet of 256 MB, which a broker may announce, would end the service."""
+    size = MAX_PACKET + 500_000
+    large, small = (
+        publish(Delivery(topic, payload, mid, 1, False, False))
+        for topic, payload, mid in ((b"a/b", b"{" * size, 7), (b"a/c", b"{}", 8))
+    )
+    stream = large + small
+    wire = Wire(Pipe([stream[at : at + piece] for at in range(0, len(stream), piece)]))  # type: ignore[arg-type]
+    most, taken = 0, []
+    for _ in range(len(stream) // min(piece, 65_536) + 2):
+        taken += wire.take()
+        most = max(most, len(wire._received))
+    first, second = taken
+    assert (first.topic, first.mid, len(first.payload) + first.dropped) == (b"a/b", 7, size)
+    assert set(first.payload) == {ord("{")}
+    assert (second.topic, second.payload, second.mid, second.dropped) == (b"a/c", b"{}", 8, 0)
+    assert most < 500_000
+
+
+def test_other_packets_that_are_too_large_end_the_connection() -> None:
+    wire = Wire(Pipe([packet(0x20, bytes(MAX_PACKET + 1))[:200_000]]))  # type: ignore[arg-type]
+    with pytest.raises(ConnectionError, match="too large"):
+        wire.take()

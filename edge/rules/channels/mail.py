@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
+from typing import Any, BinaryIO
 
 from edge import clock, outbound
 from edge.events.delivery import Outcome, Result
@@ -24,6 +25,7 @@ from edge.rules.channels.settings import MailSettings, Security
 
 ANSWER_SECONDS = 30.0
 MAX_DETAIL = 300
+MAX_ANSWER = 16 * 1024  # bytes of one answer, which smtplib would read without end
 _PERMANENT = 500  # reply codes from here on are not temporary
 
 Refused = Mapping[str, tuple[int, bytes]]
@@ -95,6 +97,7 @@ class _Connection(smtplib.SMTP):
         self._network = network
         self._encryption = tls
         self._raw: socket.socket | None = None
+        self.file: Any = None
         self.is_cut = False
 
     def open(self) -> None:
@@ -113,6 +116,14 @@ class _Connection(smtplib.SMTP):
             return self._encryption.wrap_socket(raw, server_hostname=host)
         return raw
 
+    def getreply(self) -> tuple[int, bytes]:
+        """Return an answer of at most `MAX_ANSWER` bytes. Raises SMTPServerDisconnected for a longer one."""
+        if self.file is None and self.sock:
+            self.file = _Lines(self.sock.makefile("rb"))
+        if self.file:
+            self.file.left = MAX_ANSWER
+        return super().getreply()
+
     def cut(self) -> None:
         """Shut the connection down at the deadline, so that a blocked read or write fails."""
         self.is_cut = True
@@ -130,6 +141,24 @@ class _Connection(smtplib.SMTP):
         self.close()
         if self._raw:
             self._raw.close()
+
+
+class _Lines:
+    """The lines of an answer, within `left` bytes."""
+
+    left = MAX_ANSWER
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.close = file.close
+
+    def readline(self, size: int) -> bytes:
+        """Return the next line. Raises OSError if the answer is too long."""
+        line = self._file.readline(min(size, self.left))
+        self.left -= len(line)
+        if not self.left:
+            raise OSError("the answer is too long")
+        return line
 
 
 def _own_name() -> str:
