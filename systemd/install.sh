@@ -111,13 +111,7 @@ open_bundle() {
   scratch=$(mktemp -d)
   # shellcheck disable=SC2064  # expand now
   trap "rm -rf '$scratch'" EXIT
-  tar --extract --file "$bundle" --directory "$scratch" --no-same-owner 2>/dev/null ||
-    fail "$bundle cannot be unpacked, and nothing was changed: copy it here again"
-  (cd "$scratch" && sha256sum --check --quiet --strict SHA256SUMS >/dev/null 2>&1) ||
-    fail "$bundle is damaged, and nothing was changed: copy it here again, and compare its checksum with the one that make-bundle.sh printed"
-  [[ -z $(cd "$scratch" && find . -type f ! -path ./SHA256SUMS ! -path ./SHA256SUMS.minisig | sort | comm -23 - <(sed 's/^[0-9a-f]*  //' SHA256SUMS | sort)) ]] ||
-    fail "$bundle holds files without a checksum, and nothing was changed: get it again from the publisher"
-  check_publisher
+  unpack_bundle
   cmp -s "$scratch/requirements.txt" "$here/requirements.txt" ||
     fail "$bundle was made for another release than this checkout, and nothing was changed: use the edge folder that is in it"
   local wheel target
@@ -139,18 +133,30 @@ open_bundle() {
   echo "whole, $(find "$scratch/wheels" "$scratch/packages" -type f | wc -l) files"
 }
 
-# Verify that the publisher signed the checksums. A bare Debian gets the tools for it from the bundle. Without them the
-# check is skipped with a warning, unless a publisher is known.
-check_publisher() {
+# Let edge-verify unpack it, which accepts only files with a checksum that the publisher signed. A bare Debian gets the
+# tools for it from the bundle. Without them only the checksums are compared, with a warning, unless a publisher is known.
+unpack_bundle() {
   local known=${publisher:-$settings/publisher.pub} tool
   for tool in python3 openssl; do
     command -v "$tool" >/dev/null && continue
     [[ ! -f $known ]] || fail "$tool, which verifies the signature of $bundle, is not installed, and nothing was changed: apt-get install $tool"
     echo "WARNING: the publisher of the bundle is not verified because $tool is not installed yet" >&2
+    compare_checksums
     return
   done
-  "$here/edge-verify" --first --unsigned ${publisher:+--publisher "$publisher"} --unpacked "$scratch" || fail "nothing was changed"
+  "$here/edge-verify" --first --unsigned ${publisher:+--publisher "$publisher"} --unpack "$scratch" "$bundle" || fail "nothing was changed"
   if [[ ! -f $known && -f $scratch/publisher.pub ]]; then publisher=$scratch/publisher.pub; fi
+}
+
+compare_checksums() {
+  [[ $(tar --list --verbose --file "$bundle" 2>/dev/null | grep -cv '^[-d]') = 0 ]] ||
+    fail "$bundle holds links, which no bundle has, and nothing was changed: get it again from the publisher"
+  tar --extract --file "$bundle" --directory "$scratch" --no-same-owner 2>/dev/null ||
+    fail "$bundle cannot be unpacked, and nothing was changed: copy it here again"
+  (cd "$scratch" && sha256sum --check --quiet --strict SHA256SUMS >/dev/null 2>&1) ||
+    fail "$bundle is damaged, and nothing was changed: copy it here again, and compare its checksum with the one that make-bundle.sh printed"
+  [[ -z $(cd "$scratch" && find . -type f ! -path ./SHA256SUMS ! -path ./SHA256SUMS.minisig | sort | comm -23 - <(sed 's/^[0-9a-f]*  //' SHA256SUMS | sort)) ]] ||
+    fail "$bundle holds files without a checksum, and nothing was changed: get it again from the publisher"
 }
 
 # Read known names only; nothing in the file is executed.

@@ -21,7 +21,7 @@ CHECKOUT = "var/lib/checkout"
 # records a read as soon as it may. A release with the file `broken` does not start.
 FUNCTIONS = r"""
 data=/var/lib/edge
-[[ ! -e /etc/edge ]] || data=/mnt/edge
+[[ ! -e /etc/edge/edge.toml ]] || data=/mnt/edge
 take_in() { [[ -e $data/upgrade-pending || ! -e $data/running ]] || tee -a $data/edge.db <<<$RANDOM >>/var/lib/taken; }
 start() {
   ls $data/backups >>/var/lib/backups-at-start
@@ -63,7 +63,7 @@ PROGRAMS = ("systemctl", "setsid", "setpriv", "systemd-run", "python3", "timeout
 INTERRUPTED = Path(__file__).with_name("interrupted.py")
 EDGE = """#!/bin/sh
 case $1 in
-  backup) [ -e /etc/edge ] && data=/mnt/edge || data=/var/lib/edge
+  backup) [ -e /etc/edge/edge.toml ] && data=/mnt/edge || data=/var/lib/edge
     touch $data/backups/new.db.gz; echo "Wrote $data/backups/new.db.gz now" ;;
   config) echo "http.listen = 0.0.0.0:8080" ;;
 esac
@@ -79,7 +79,7 @@ case $1 in
     [ ! -e /var/lib/worse ] || { echo "edge: reader dock has 0 messages" >&2; exit 1; } ;;
   downgrade-database)
     [ ! -e /var/lib/one-way ] || exit 1
-    [ -e /etc/edge ] && data=/mnt/edge || data=/var/lib/edge
+    [ -e /etc/edge/edge.toml ] && data=/mnt/edge || data=/var/lib/edge
     sed -i "1s/.*/$2/" $data/edge.db
     echo "left out: extra" ;;
 esac
