@@ -21,7 +21,12 @@ from edge.validation import json_text
 LONGEST_PATTERN = 200
 _ESCAPED = re.compile(r"\\(?![1-9]).", re.DOTALL)
 _REFUSED = re.compile(r"\(\?(?!:)|\\[1-9]|\)[*+?{]")  # look-around and flags, back-references, repeated groups
-_REPEATED = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
+_REPEATED = re.compile(r"[*+]|\{[0-9]*,[0-9]*\}")
+# A fixed number of characters, or digits up to another character that must follow: only one length can match.
+_OF_ONE_LENGTH = re.compile(
+    r"\{[0-9]+\}|(?<!\\)(?:\\d|\[0-9\])(?:[*+]|\{[0-9]*,[0-9]*\})"
+    r"(?=\)?(?:\\[^\w]|[A-Za-z _:;,/=@<>~%&'\"!#-])(?![?*{]))"
+)
 _DOUBLING = re.compile(r"[?|]")
 
 
@@ -97,10 +102,11 @@ def cost_of_match(text: str, pattern: str) -> int:
 
     Each repetition may try all lengths of the text, each option and alternative two ways, from each character of it.
     """
+    pattern, of_one_length = _OF_ONE_LENGTH.subn("", pattern)
     bare_pattern = _ESCAPED.sub("x", pattern)
     repeated, doubling = len(_REPEATED.findall(bare_pattern)), len(_DOUBLING.findall(bare_pattern))
     length: int = len(text) + 1
-    return int(min(float(length) ** (repeated + 1) * 2.0**doubling, 1e12))
+    return int(min(float(length) ** (repeated + 1 + bool(of_one_length)) * 2.0**doubling, 1e12))
 
 
 @lru_cache(maxsize=256)

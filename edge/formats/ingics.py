@@ -1,7 +1,7 @@
 """INGICS iGS01 to iGS05: lines such as `$GPRP,C30A114E7F21,E1C8BC3DFF84,-58,0201061AFF4C00…,1772439330`.
 
 A line has kind, tag, gateway, RSSI, raw advertisement, and optionally the time in seconds. Some settings wrap the lines
-in JSON: `{"data": ["$GPRP,…"]}`. `$HBRP` is the heartbeat.
+in JSON: `{"data": ["$GPRP,…"]}`. `$HBRP` is the heartbeat, `$GPSR` the position of the gateway itself.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import re
 
 from edge.formats import ble
 from edge.formats.fields import SECOND, Fields, Unreadable, describe
-from edge.formats.framing import IGNORED, as_text, bare, each, gather
+from edge.formats.framing import as_text, bare, each, gather
 from edge.formats.optional import instant
-from edge.formats.reads import Parsed, Read
+from edge.formats.reads import Kind, Parsed, Read
 
 _REPORT = re.compile(
     r"\$[0-9A-Z]{4},([0-9A-Fa-f]{12}),[0-9A-Fa-f]{12},(-?[0-9]{1,3}),([0-9A-Fa-f]*)(?:,([0-9.]{1,20}))?"
 )
-_HEARTBEAT = "$HBRP"
+_OWN_STATUS = ("$HBRP", "$GPSR")
+_NO_LINES_NOTE = "no lines such as $GPRP,…: on the gateway's page choose the raw format, or use a mapping for its JSON"
 
 
 def parse(_topic: str, payload: bytes) -> Parsed:
@@ -33,19 +34,18 @@ def is_typical(_topic: str, message: Fields) -> bool:
 
 
 def _wrapped(message: Fields) -> Parsed:
-    return gather(message["data"], _line) if is_typical("", message) or _is_heartbeat(message) else IGNORED
-
-
-def _is_heartbeat(message: Fields) -> bool:
     lines = message.get("data")
-    return isinstance(lines, list) and any(isinstance(line, str) and line.startswith(_HEARTBEAT) for line in lines)
+    if isinstance(lines, list) and any(isinstance(line, str) and line.startswith("$") for line in lines):
+        return gather(lines, _line)
+    is_decoded = "rssi" in message and any(map(ble.mac, message.values()))
+    return Parsed(Kind.IGNORED, note=_NO_LINES_NOTE if is_decoded else None)
 
 
 def _line(line: object) -> Read | None:
     if not isinstance(line, str):
         raise Unreadable(f"{describe(line)} where a line should be")
     stripped = line.strip()
-    if not stripped or stripped.startswith(_HEARTBEAT):
+    if not stripped or stripped.startswith(_OWN_STATUS):
         return None
     report = _REPORT.fullmatch(stripped)
     if report is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from base64 import b64decode
 from collections.abc import Iterable
 from datetime import datetime
@@ -38,6 +39,7 @@ from edge.validation.values import TAG_TYPES
 
 _MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND, "ns": MICROSECOND / 1000}
 _WORD = 4  # hex digits of the PC word, and of the CRC
+_UTC = re.compile(r"\b(?:UTC|GMT)\b|(?<=[0-9 ])Z\b")
 _OURS = range(1_262_304_000 * SECOND, 4_102_444_800 * SECOND)  # 2010 to 2099: unambiguous among the units of time
 
 
@@ -258,10 +260,12 @@ def _time(sent: object, unit: str) -> int | WallTime | None:
 
 
 def _formatted_time(sent: object, written: str) -> int | WallTime | None:
-    """Parse a time in a format of strptime. Without a zone it is local time."""
+    """Parse a time in a format of strptime. Without a zone it is local time. Names of zones are UTC, GMT and Z."""
     stamp = text(sent, "time")
     if stamp is None:
         return None
+    if "%Z" in written:  # strptime reads names of zones, and forgets them
+        stamp, written = _UTC.sub("+0000", stamp), written.replace("%Z", "%z")
     try:
         return of_clock(datetime.strptime(stamp, written))
     except ValueError:

@@ -16,7 +16,7 @@ ENCODINGS: Final = ("text", "base64")
 STRIPPABLE: Final = ("pc", "crc")
 
 _COMPANY = re.compile(r"(?:0x)?([0-9A-Fa-f]{4})(?:\[([0-9]{1,3}):([0-9]{1,3})\])?")
-_TIME_CODES = frozenset("YymdHIMSfpzjbB%")  # of strptime that do not depend on anything else
+_TIME_CODES = frozenset("YymdHIMSfpzZjbBaA%")  # of strptime that do not depend on anything else
 _TIME_ADVICE = f"{', '.join(TIME_UNITS)}, or a format such as %d.%m.%Y %H:%M:%S"
 _MOST_LISTS = 4
 _MOST_NAMES = 50

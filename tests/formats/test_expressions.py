@@ -79,6 +79,9 @@ def test_any_error_of_an_expression_is_an_expression_fault(expression, value):
         ("(?=a)a", "a"),
         (r"\\\\*" * 9 + "x", "\\" * 400),
         ("x{1,65000}" * 4, "x" * 400),
+        (r"\d+\u0663" * 9 + "x", "\u0663" * 400),
+        (r"\d+-?" * 9 + "x", "1" * 400),
+        (r"\d+[1-]" * 9 + "x", "1" * 400),
         ("(", "a"),
         ("a" * 300, "a"),
     ],
@@ -89,6 +92,21 @@ def test_a_slow_pattern_is_refused_in_time(pattern, text):
     with pytest.raises(ExpressionFault):
         Evaluator(len(text)).search(expression, text)
     assert time.process_time() - began < 0.1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "result"),
+    [
+        (
+            r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})",
+            "read at 2026-03-02T08:15:30.412345+01:00 ok",
+            "2026-03-02T08:15:30",
+        ),
+        (r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):", "read at 2026-03-02T08:15:30.412345+01:00 ok", "2026"),
+    ],
+)
+def test_a_pattern_of_a_date_is_little_work(pattern, text, result):
+    assert search(f"match(text, '{pattern}')", {"text": text}, size=len(text)) == result
 
 
 def test_all_patterns_of_a_message_share_its_steps():

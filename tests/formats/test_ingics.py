@@ -48,6 +48,19 @@ def test_other_messages_are_rejected(payload):
         ingics(payload)
 
 
+def test_the_position_of_the_gateway_is_a_status():
+    line = "$GPSR,E1C8BC3DFF84,E1C8BC3DFF84,-127,260302,081530.00,5230.0,N,01324.0,E,0.1,0.9"
+    assert ingics(line) == Parsed(Kind.STATUS)
+    assert ingics(f"{line}\r\n{ONE}") == Parsed(Kind.READS, (SEEN,))
+    assert ingics(f'{{"data": ["{line}"]}}') == Parsed(Kind.STATUS)
+
+
+def test_decoded_json_is_ignored_with_advice():
+    parsed = ingics('{"gateway": "E1C8BC3DFF84", "mac": "C30A114E7F21", "rssi": -58}')
+    assert parsed.kind is Kind.IGNORED
+    assert "choose the raw format" in parsed.note
+
+
 def test_the_format_is_recognized():
     assert recognize("some/topic", ONE.encode()) == Guess("ingics")
     assert recognize("some/topic", f'{{"data": ["{ONE}"]}}'.encode()) == Guess("ingics")

@@ -56,6 +56,14 @@ def test_access_points_report_rssi_by_their_transport_profile(rssi):
     assert [read.rssi for read in parse(mapping, message).reads] == [-66.0]
 
 
+def test_access_points_forward_advertisements_as_they_are():
+    mapping = examples()["aruba"].mapping
+    raw = b64encode(bytes.fromhex(ADVERT)).decode()
+    entry = {"mac": MAC, "frameType": "adv_ind", "data": raw, "rssi": -61, "addrType": "random"}
+    message = {"reporter": {"name": "ap-1"}, "reported": [], "bleData": [entry]}
+    assert parse(mapping, message).reads == (Read("ble", MAC, (BEACON,), None, -61.0, antenna_name="ap-1"),)
+
+
 @pytest.mark.parametrize(
     ("settings", "message", "read"),
     [
