@@ -76,4 +76,4 @@ def explained(name: str, schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     meaning = MEANINGS[name]
     example = {} if meaning.example is None else {"example": meaning.example}
-    return {**schema, "description": meaning.text, **example}
+    return {**example, **schema, "description": meaning.text}

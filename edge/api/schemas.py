@@ -95,6 +95,7 @@ ID: Schema = {"type": "integer", **ID_SCHEMA}
 KEY = text(**KEY_SCHEMA)
 TIME = text(format="date-time", example="2026-03-02T08:15:30.412Z")
 SECONDS = number(0, values.MAX_INT64)
+TAGS = {kind: f"{kind.title()}Tag" for kind in values.TAG_TYPES}  # schemas by type
 
 _IDENTITY = {"id": set_by_server(ID), "external_key": KEY, "name": text(**NAME_SCHEMA)}
 _TEXTS = {"description": nullable(text(**DESCRIPTION_SCHEMA)), "is_active": {"type": "boolean"}}
@@ -122,12 +123,20 @@ _PARAMS: Schema = {
 }
 
 SCHEMAS: dict[str, Schema] = {
-    "Tag": record(
-        "Identifier read by a reader or scanner",
-        id=ID,
-        tag_type=open_enumeration(*values.TAG_TYPES),
-        value=text(**TAG_VALUE_SCHEMA),
-    ),
+    "Tag": {
+        "description": "Identifier read by a reader or scanner",
+        "oneOf": [ref(name) for name in TAGS.values()],
+        "discriminator": {"propertyName": "tag_type", "mapping": {kind: ref(TAGS[kind])["$ref"] for kind in TAGS}},
+    },
+    **{
+        name: record(
+            f"Identifier of the type `{kind}`",
+            id=ID,
+            tag_type={**open_enumeration(kind), "example": kind},
+            value=text(**TAG_VALUE_SCHEMA),
+        )
+        for kind, name in TAGS.items()
+    },
     "Asset": record("A tracked object", **_IDENTITY, **_TEXTS, **_METADATA, **_TIMES, tags=many("Tag")),
     "Location": record("A place where assets can be", **_IDENTITY, **_TEXTS, **_PARENT, **_TIMES, tags=many("Tag")),
     "AssetLocationItem": record(

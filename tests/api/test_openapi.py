@@ -12,7 +12,7 @@ from openapi_spec_validator import validate
 
 from edge.api.field_meanings import MEANINGS
 from edge.api.operations import OPERATIONS
-from edge.api.schemas import ANSWERS, SCHEMAS
+from edge.api.schemas import ANSWERS, SCHEMAS, TAGS
 from edge.api.serializers import asset, asset_location, location, stay, tag
 from edge.people.api_keys import SCOPES
 from edge.records.assets import AssetRow
@@ -60,7 +60,7 @@ def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
     rows = {
         "Asset": asset(AssetRow(1, "", "", None, True, "{}", 0, None, 0, 0, None)),
         "Location": location(LocationRow(1, "", "", None, True, None, None, 0, None, 0, 0, None)),
-        "Tag": tag(TagRow(1, "", "")),
+        **{name: tag(TagRow(1, "", "")) for name in TAGS.values()},
         "AssetLocationItem": asset_location(AssetLocationRow(1, "", None, None, None, 0, 0)),
         "AssetHistoryItem": stay(StayRow(0, 1, "", None)),
     }
@@ -72,7 +72,7 @@ def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
 def test_every_field_of_an_answer_has_a_meaning_and_each_example_is_valid() -> None:
     described = set()
     for schema in (*SCHEMAS.values(), *ANSWERS.values()):
-        for name, field in schema["properties"].items():
+        for name, field in schema.get("properties", {}).items():
             if "$ref" in field or name == "data":
                 continue
             described.add(name)
@@ -133,10 +133,14 @@ def test_open_enumerations_are_marked() -> None:
     marked = [
         (name, field)
         for name, schema in SCHEMAS.items()
-        for field, inner in schema["properties"].items()
+        for field, inner in schema.get("properties", {}).items()
         if inner.get("x-extensible-enum") is True
     ]
-    assert marked == [("Tag", "tag_type"), ("FieldError", "code"), ("ErrorEnvelope", "type")]
+    assert marked == [
+        *((name, "tag_type") for name in TAGS.values()),
+        ("FieldError", "code"),
+        ("ErrorEnvelope", "type"),
+    ]
 
 
 def test_documented_defaults_of_a_create_body_are_those_of_the_service(acme: Api) -> None:
@@ -178,6 +182,19 @@ def test_fields_that_the_server_sets_are_read_only_in_records() -> None:
         if inner.get("readOnly")
     }
     assert read_only == {(name, field) for name in ("Asset", "Location") for field in bodies.SERVER_MANAGED}
+
+
+def test_a_tag_is_a_union_with_its_type_as_discriminator() -> None:
+    """contract: Additions"""
+    tag = SCHEMAS["Tag"]
+    assert tag["discriminator"]["propertyName"] == "tag_type"
+    assert [one["$ref"] for one in tag["oneOf"]] == list(tag["discriminator"]["mapping"].values())
+    kinds = {kind: resolve({"$ref": target}) for kind, target in tag["discriminator"]["mapping"].items()}
+    assert {kind: shape["properties"]["tag_type"]["enum"] for kind, shape in kinds.items()} == {
+        "rfid": ["rfid"],
+        "ble": ["ble"],
+        "barcode": ["barcode"],
+    }
 
 
 def test_code_generators_and_linters_understand_the_document() -> None:

@@ -34,7 +34,7 @@ TABLES = {
     "Identifiers": ("id", "external_key", "tag natural key", "tag value"),
     "Asset": tuple(SCHEMAS["Asset"]["properties"]),
     "Location": ("parent_id", "parent_external_key"),
-    "Tag": tuple(SCHEMAS["Tag"]["properties"]),
+    "Tag": tuple(SCHEMAS["RfidTag"]["properties"]),
     "Tracking rows": ("AssetLocationItem", "AssetHistoryItem", "Organization"),
     "Transitions": ("create", "PATCH", "rename", "delete asset", "delete location", "delete refused"),
     "Endpoints": ("Authentication", "Assets", "Locations", "Tracking report"),
