@@ -145,6 +145,7 @@ def _subject(config: Config, *, is_open: bool) -> Subject:
         tls_port=config.mqtt_tls_port,
         machine=Machine(),
         record_limits=config.record_limits,
+        time_zone=config.time_zone,
         history_url=config.hub_history,
     )
 

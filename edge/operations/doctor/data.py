@@ -21,6 +21,7 @@ from edge.validation import times
 LATE = timedelta(hours=36)
 LOST = timedelta(days=7)
 BEHIND = 10  # transactions of Litestream, one a second during changes
+LARGE_LOG = 200 << 20  # bytes; usual are a few MB
 NEAR = 0.8  # of a maximum
 DRILL_LATE = 40 * clock.DAY
 
@@ -33,6 +34,18 @@ def database(subject: Subject) -> Finding:
         )
     size = (subject.data_dir / FILE_NAME).stat().st_size
     return ok(f"checked completely, no damage, {size >> 10} KB")
+
+
+def write_ahead_log(subject: Subject) -> Finding:
+    """Check that the log of the database shrinks again: each read searches all of it."""
+    file = subject.data_dir / f"{FILE_NAME}-wal"
+    size = file.stat().st_size if file.exists() else 0
+    if size > LARGE_LOG:
+        return warning(
+            f"{file.name} has {size >> 20} MB, because something reads the database without an end",
+            "systemctl restart edge; if it grows again, find the other program: fuser -v " + str(file),
+        )
+    return ok(f"{size >> 10} KB")
 
 
 def schema(_: Subject) -> Finding:

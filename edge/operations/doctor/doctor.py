@@ -7,7 +7,19 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from edge.errors import EdgeError
-from edge.operations.doctor import box, channels, data, events, https, outputs, readers, sync, units, upstream
+from edge.operations.doctor import (
+    box,
+    channels,
+    data,
+    events,
+    https,
+    outputs,
+    readers,
+    surroundings,
+    sync,
+    units,
+    upstream,
+)
 from edge.operations.doctor.findings import Finding, Level, Subject, problem
 
 # The names are stable: monitoring may rely on them.
@@ -19,6 +31,8 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "memory": box.memory,
     "clock": box.clock_correct,
     "clock-kept": box.clock_synchronized,
+    "time-zone": surroundings.time_zone,
+    "journal": surroundings.journal,
     "service": box.service,
     "units": units.units,
     "restarts": units.restarts,
@@ -26,11 +40,13 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "settings": units.settings_in_force,
     "pages": box.pages,
     "https": https.https,
+    "http-listen": surroundings.http_behind_https,
     "certificates": https.certificates,
     "name": units.name_in_network,
     "public-url": box.public_url,
     "version": box.version,
     "database": data.database,
+    "write-ahead-log": data.write_ahead_log,
     "schema": data.schema,
     "records": data.records,
     "record-limits": data.record_limits,
@@ -43,6 +59,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "history": data.history,
     "warnings": data.warnings,
     "broker": readers.broker,
+    "broker-reachable": surroundings.broker_reachable,
     "broker-tls": https.mqtts,
     "broker-accounts": readers.broker_accounts,
     "broker-limits": readers.broker_limits,

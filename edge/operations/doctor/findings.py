@@ -56,6 +56,7 @@ class Subject(NamedTuple):
     tls_port: int = 0  # of the broker, for readers with TLS; 0: none
     machine: Machine = NO_SITE
     record_limits: Mapping[str, int] = MappingProxyType({})  # maximum number of records of an organization by kind
+    time_zone: str = ""  # of the pages; empty: that of the box
     history_url: str = ""  # of PostgreSQL, if it has the history of a hub
 
 

@@ -37,6 +37,8 @@ class Machine(NamedTuple):
     devices: Path = Path("/sys/dev/block")
     file_systems: Path = Path("/sys/fs/ext4")
     control_groups: Path = Path("/sys/fs/cgroup")
+    localtime: Path = Path("/etc/localtime")
+    systemd: Path = Path("/etc/systemd")
 
     @property
     def is_site(self) -> bool:
@@ -75,4 +77,4 @@ def missing_disk(folder: Path) -> str:
 
 
 NOWHERE = Path("/nonexistent")
-NO_SITE = Machine(run, *[NOWHERE] * 8)
+NO_SITE = Machine(run, *[NOWHERE] * 10)

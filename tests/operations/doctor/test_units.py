@@ -14,7 +14,7 @@ from edge.errors import Unavailable
 from edge.operations.doctor.doctor import CHECKS
 from edge.operations.doctor.findings import Level, Subject
 from edge.operations.doctor.machine import Machine, run
-from tests.operations.doctor.test_doctor import finding_of, subject
+from tests.operations.doctor.test_doctor import finding_of, subject, with_message
 
 __all__ = ["subject"]
 
@@ -29,6 +29,7 @@ class Site:
         self.folder = folder
         self.units: dict[str, dict[str, str]] = {}
         self.name = "hall7.local"
+        self.listening = ["127.0.0.1:8080", "0.0.0.0:1883"]
         for name in ("edge.toml", "Caddyfile", "mosquitto/conf.d/edge.conf", "avahi/services/edge.service"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).touch()
@@ -49,10 +50,14 @@ class Site:
             folder / "mosquitto",
             folder / "avahi",
             control_groups=folder / "groups",
+            localtime=folder / "zoneinfo/Europe/Berlin",
+            systemd=folder / "systemd",
         )
         self.subject = subject._replace(machine=machine, accounts_dir=accounts)
 
     def _answer(self, command: Sequence[str]) -> str:
+        if command[0] == "ss":
+            return "".join(f"LISTEN 0 100 {address} 0.0.0.0:*\n" for address in self.listening)
         if command[0] == "busctl":
             if not self.name:
                 raise Unavailable("busctl does not respond")
@@ -205,3 +210,59 @@ def test_a_program_of_the_system_that_fails_or_does_not_exist() -> None:
     for command in (["false"], ["/nonexistent/program"]):
         with pytest.raises(Unavailable, match="does not respond"):
             run(command)
+
+
+@pytest.mark.parametrize(
+    ("listening", "level"),
+    [
+        (["0.0.0.0:1883", "127.0.0.1:8080"], Level.OK),
+        (["127.0.0.1:1883", "[::1]:1883", "0.0.0.0:8080"], Level.PROBLEM),
+        (["127.0.0.1:1883", "*:8883"], Level.OK),  # with TLS
+        ([], Level.OK),  # the check of the broker reports it
+    ],
+)
+def test_a_broker_that_no_reader_can_reach(computer: Site, listening: list[str], level: Level) -> None:
+    computer.listening = ["127.0.0.1:1883"]
+    assert computer.finding_of("broker-reachable")[0] is Level.OK, "there is no reader"
+    with_message("dock")
+    computer.listening = listening
+    computer.subject = computer.subject._replace(tls_port=8883)
+    assert computer.finding_of("broker-reachable")[0] is level
+
+
+@pytest.mark.parametrize(
+    ("listen", "level"), [("127.0.0.1:8080", Level.OK), ("0.0.0.0:8080", Level.WARNING), ("[::]:8080", Level.WARNING)]
+)
+def test_plain_http_for_everybody_with_https_on(computer: Site, listen: str, level: Level) -> None:
+    computer.subject = computer.subject._replace(http_listen=listen)
+    assert computer.finding_of("http-listen")[0] is level
+    (computer.folder / "Caddyfile").unlink()
+    assert computer.finding_of("http-listen")[0] is Level.OK
+
+
+@pytest.mark.parametrize("zone", ["Etc/UTC", "UTC", ""])
+def test_a_box_without_a_time_zone(computer: Site, zone: str) -> None:
+    assert computer.finding_of("time-zone") == (Level.OK, "Europe/Berlin")
+    path = computer.folder / ("zoneinfo" if zone else "localtime") / zone
+    computer.subject = computer.subject._replace(machine=computer.subject.machine._replace(localtime=path))
+    assert computer.finding_of("time-zone")[0] is Level.WARNING
+    computer.subject = computer.subject._replace(time_zone="UTC")
+    assert computer.finding_of("time-zone") == (Level.OK, "UTC")
+
+
+def test_a_journal_that_is_off(computer: Site) -> None:
+    assert computer.finding_of("journal")[0] is Level.OK
+    folder = computer.folder / "systemd/journald.conf.d"
+    folder.mkdir(parents=True)
+    (folder.parent / "journald.conf").write_text("[Journal]\n#Storage=none\n")
+    assert computer.finding_of("journal")[0] is Level.OK
+    (folder / "small.conf").write_text("[Journal]\nStorage=none\n")
+    assert computer.finding_of("journal")[0] is Level.WARNING
+
+
+def test_a_log_of_the_database_that_does_not_shrink(computer: Site) -> None:
+    assert computer.finding_of("write-ahead-log")[0] is Level.OK
+    with (computer.subject.data_dir / "edge.db-wal").open("ab") as wal:
+        wal.truncate(605 << 20)
+    level, text = computer.finding_of("write-ahead-log")
+    assert (level, "605 MB" in text) == (Level.WARNING, True)

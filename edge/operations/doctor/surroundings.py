@@ -1,0 +1,69 @@
+"""Checks of the system around edge: who can reach its ports, its time zone, and whether its journal is kept."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from edge.errors import Unavailable
+from edge.operations import stats
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+from edge.operations.doctor.https import https_port
+from edge.rate_limits import is_loopback
+
+
+def broker_reachable(subject: Subject) -> Finding:
+    """Check that the broker of this box listens for readers, and not on loopback only."""
+    url = urlsplit(subject.broker_url)
+    if not subject.machine.is_site or not is_loopback(subject.broker_url) or not stats.reader_figures():
+        return ok("no readers at a broker of this box")
+    try:
+        lines = [line.split() for line in subject.machine.run(["ss", "-Hltn"]).splitlines()]
+    except Unavailable:
+        return ok("unknown: ss does not respond")
+    ports = {str(url.port or 1883), str(subject.tls_port)}
+    listening = [words[3] for words in lines if len(words) > 3 and words[3].rpartition(":")[2] in ports]
+    if listening and all(is_loopback(f"mqtt://{address}") for address in listening):
+        return problem(
+            f"readers cannot reach the broker, which listens on {', '.join(listening)} only",
+            "remove the address from `listener` in /etc/mosquitto/conf.d, then: systemctl restart mosquitto",
+        )
+    return ok("the broker listens for readers; a firewall must let them through: nft list ruleset")
+
+
+def http_behind_https(subject: Subject) -> Finding:
+    """Check that with HTTPS other devices cannot use plain HTTP at the service itself."""
+    if https_port(subject) is None or is_loopback(f"http://{subject.http_listen}"):
+        return ok("other devices use HTTPS, or HTTPS is off")
+    return warning(
+        f"with HTTPS on, the service also answers other devices in clear on {subject.http_listen}",
+        'set http.listen = "127.0.0.1:PORT" in /etc/edge/edge.toml, then: sudo edge-https on --as-before',
+    )
+
+
+def time_zone(subject: Subject) -> Finding:
+    """Check that the pages show local times."""
+    if not subject.machine.is_site or subject.time_zone:
+        return ok(subject.time_zone or "not installed by systemd/install.sh")
+    name = str(subject.machine.localtime.resolve()).partition("/zoneinfo/")[2]
+    if name in ("", "UTC", "Etc/UTC"):
+        return warning(
+            "no time zone is set, so the pages show UTC",
+            'timedatectl set-timezone Europe/Berlin; systemctl restart edge. If UTC is right: pages.time_zone = "UTC"',
+        )
+    return ok(name)
+
+
+def journal(subject: Subject) -> Finding:
+    """Check that journald keeps messages: without them no fault can be explained."""
+    folder = subject.machine.systemd
+    storage = ""
+    for file in (folder / "journald.conf", *sorted(folder.glob("journald.conf.d/*.conf"))):
+        if file.is_file():
+            lines = [line.strip() for line in file.read_text("utf-8", "replace").splitlines()]
+            storage = next((line for line in reversed(lines) if line.startswith("Storage=")), storage)
+    if storage == "Storage=none":
+        return warning(
+            "the journal is off, so no fault can be explained",
+            f"remove Storage=none from {folder}/journald.conf, then: systemctl restart systemd-journald",
+        )
+    return ok("the journal is kept")
