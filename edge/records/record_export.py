@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from edge.database.connection import execute
 from edge.records import tags
 from edge.records.tags import TagRow
 
 _PAGE = 500  # records per query
+_PAGE_BYTES = 256 * 1024  # after which a page ends: one record can have 150 KB
 
 
 class Record(NamedTuple):
@@ -67,9 +68,21 @@ def tag_rows(organization_id: int) -> Iterator[tuple[str, str, str, str]]:
 
 def _assets(organization_id: int) -> Iterator[Record]:
     last = ""
-    while page := execute(_ASSETS, (organization_id, last, _PAGE)).fetchall():
+    while page := _bounded_page(execute(_ASSETS, (organization_id, last, _PAGE))):
         yield from (_record(row) for row in page)
         last = page[-1][1]
+
+
+def _bounded_page(cursor: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Return the next rows, none of them read before the ones above it were counted."""
+    page: list[Sequence[Any]] = []
+    size = 0
+    for row in cursor:
+        page.append(row)
+        size += sum(len(cell) for cell in row if isinstance(cell, str))
+        if size > _PAGE_BYTES:
+            break
+    return page
 
 
 def _locations(organization_id: int) -> Iterator[Record]:

@@ -18,6 +18,7 @@ from edge.validation.packed_texts import pack
 MOST_ROWS = 50_000
 MOST_OF_ROW = 200_000  # characters
 SEPARATORS = (",", ";", "\t", "|")
+CHUNK = 64 * 1024  # characters that are written together
 MOST_NAMES, LONGEST_NAME = 5, 40  # of unknown columns in an error message
 _SEPARATOR_LINE = re.compile(r"""["']?sep=([,;\t|])["']?\r?\n""", re.IGNORECASE)
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
@@ -183,9 +184,9 @@ def write_rows(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator:
     writer = csv.writer(part, delimiter=separator)
     part.write(MARK)
     writer.writerow([_harmless(name, separator) for name in heading])
-    for number, row in enumerate(rows, 1):
+    for row in rows:
         writer.writerow([_harmless(cell, separator) for cell in row])
-        if number % 500 == 0:
+        if part.tell() > CHUNK:
             yield part.getvalue()
             part.seek(0)
             part.truncate()
