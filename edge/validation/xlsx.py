@@ -7,10 +7,12 @@ sizes of its parts, numbers of rows, cells and texts. Formulas are not evaluated
 from __future__ import annotations
 
 import io
+import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, time
 from importlib.util import find_spec
@@ -32,8 +34,16 @@ MOST_VALUES = 1_000_000  # cells with a value, in a sheet
 MOST_CHARACTERS = 16 * 1024 * 1024  # of all cells
 MOST_ROW_NUMBER = 60_000  # including blank rows
 MOST_ROWS = 300_000  # in the file, also with one number
-MOST_ELEMENTS = 50_000  # of a part, a row or a text: the library takes up to 700 bytes for each
+MOST_KEPT = 35_000_000  # bytes that the library takes for the elements of a part
+MOST_OF_ROW = 8_000_000  # bytes that it takes for those of a row or a text, with their texts
+MOST_OF_TOKEN = 1024 * 1024  # bytes of a tag or comment, which the parser holds as a whole
+MOST_NAMES = 2_000  # different names of elements and attributes, which it holds until the end
 MOST_DEPTH = 100
+_OF_ELEMENT, _OF_ATTRIBUTE, _LONGEST_NAME = 700, 64, 1_000
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_ROW, _TEXT, _STRICT = f"{_MAIN} row", f"{_MAIN} si", "http://purl.oclc.org/ooxml/spreadsheetml/"
+_STYLES, _OF_DATES = "xl/styles.xml", (f"{{{_MAIN}}}numFmts", f"{{{_MAIN}}}cellXfs")
+_MOST_OF = ("row", "c", "v", "si")  # elements that have a limit of their own
 _LONGEST_CELL = 33_000  # characters; Excel allows 32,767
 _SIGNATURE = b"PK\x03\x04"
 _BLOCK = 65_536
@@ -43,6 +53,7 @@ _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, SyntaxError, LookupError, ValueError, TypeError),
     *(AttributeError, ArithmeticError, OSError, RuntimeError, EOFError),
 )
+_ESCAPED = re.compile(r"_x(005[Ff]|00[01][0-9A-Fa-f])_")  # how Excel writes control characters, and "_" before x
 _ERRORS = ("#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NULL!", "#NUM!")
 
 
@@ -71,7 +82,8 @@ def table_of(data: bytes, most: int) -> RawTable:
         _check(data)
         return _first_sheet(data, most)
     except (*_DAMAGED, ExpatError) as error:
-        raise _unusable(fill(N_("The file is not an Excel workbook: %(reason)s"), reason=str(error)[:100])) from None
+        message = N_("The file is damaged or no Excel workbook. Save it again in Excel, or save the table as CSV")
+        raise _unusable(message) from error
 
 
 def _check(data: bytes) -> None:
@@ -80,6 +92,7 @@ def _check(data: bytes) -> None:
 
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
+        _check_names({member.filename for member in members})
         if len(members) > MOST_PARTS or sum(member.file_size for member in members) > MOST_EXPANDED:
             raise _too_large(fill(N_("its parts")))
         if len({member.filename for member in members}) < len(members):
@@ -99,57 +112,114 @@ def _check(data: bytes) -> None:
                         _check_part(stream, False, False)
 
 
+def _check_names(names: Collection[str]) -> None:
+    """Say what another kind of ZIP file is."""
+    if "content.xml" in names and "mimetype" in names:
+        raise _unusable(N_("The file is an OpenDocument file. Save the table as Excel workbook (.xlsx) or CSV"))
+    if "[Content_Types].xml" not in names:
+        raise _unusable(N_("The file is a ZIP file, not an Excel workbook. Choose the file of the table"))
+
+
 def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> None:
-    """Count rows, cells of a row, texts and elements. Entities are refused, because they can expand.
-
-    The library keeps all elements of a part until its end, in a sheet those of a row, in the texts those of a text.
-    """
+    """Count what the library would build from a part, before it does. Entities are refused, because they can expand."""
     from xml.parsers.expat import ParserCreate
-
-    cells = filled = texts = rows = elements = depth = 0
-
-    def end(_: str) -> None:
-        nonlocal depth
-        depth -= 1
-
-    def begin(name: str, values: dict[str, str]) -> None:
-        nonlocal cells, filled, texts, rows, elements, depth
-        name = name.rpartition(":")[2]
-        depth += 1
-        if name == "Override":
-            _check_kind(values.get("PartName", "").lower(), values.get("ContentType", "").lower())
-        elements = 0 if (is_sheet and name == "row") or (is_texts and name == "si") else elements + 1
-        if elements > MOST_ELEMENTS or depth > MOST_DEPTH:
-            raise _too_large(fill(N_("the number of its elements")))
-        if name == "row":
-            rows += 1
-            if rows > MOST_ROWS:
-                raise _too_large(fill(N_("the number of its rows")))
-        if name == "c":
-            cells += 1
-            if cells > MOST_CELLS:
-                raise _too_large(fill(N_("a row with more than %(number)s cells"), number=MOST_CELLS))
-        elif name == "row":
-            cells = 0
-        elif name in ("v", "is"):
-            filled += 1
-            if filled > MOST_VALUES:
-                raise _too_large(fill(N_("more than %(number)s cells with a value"), number=Count(MOST_VALUES)))
-        elif name == "si":
-            texts += 1
-            if texts > MOST_TEXTS:
-                raise _too_large(fill(N_("the number of different texts")))
 
     def refuse(*_: Any) -> None:
         raise _unusable(N_("The file is not an Excel workbook: it declares a document type"))
 
-    parser = ParserCreate()
-    parser.StartElementHandler = begin
-    parser.EndElementHandler = end
+    parser = ParserCreate(namespace_separator=" ")
+    part = _Part(is_sheet, is_texts)
+    parser.StartElementHandler, parser.EndElementHandler = part.begin, part.end
+    parser.CharacterDataHandler, parser.StartNamespaceDeclHandler = part.text, part.declare
     parser.StartDoctypeDeclHandler = refuse
+    size = 0
     while block := stream.read(_BLOCK):
         parser.Parse(block)
+        size += len(block)
+        if size - parser.CurrentByteIndex > MOST_OF_TOKEN or len(parser.intern) > MOST_NAMES:
+            raise _too_large(fill(N_("the length of a tag")))
     parser.Parse(b"", True)
+
+
+class _Part:
+    """What the library keeps of a part, in bytes: all elements, but in a sheet those of one row, in the texts those of
+    one text. Rows and texts elsewhere than Excel has them free nothing.
+    """
+
+    def __init__(self, is_sheet: bool, is_texts: bool) -> None:
+        self._unit, self._depth_of_unit = (_ROW, 3) if is_sheet else (_TEXT, 2)
+        self._has_units, self._is_in_unit = is_sheet or is_texts, False
+        self._kept = self._of_unit = self._texts_kept = self._depth = 0
+        self._prefixes: set[str] = set()
+        self._numbers = Counter[str]()
+
+    def begin(self, name: str, values: dict[str, str]) -> None:
+        """Count an element with its attributes."""
+        namespace, _, local = name.rpartition(" ")
+        self._depth += 1
+        if namespace.startswith(_STRICT):
+            raise _unusable(N_("The file is a Strict Open XML workbook. Save it as Excel workbook (.xlsx)"))
+        if local == "Override":
+            _check_kind(values.get("PartName", "").lower(), values.get("ContentType", "").lower())
+        cost = len(name) + sum(_OF_ATTRIBUTE + len(key) + _size(value) for key, value in values.items())
+        if self._has_units and self._depth == self._depth_of_unit and name == self._unit:
+            self._is_in_unit, self._of_unit, self._numbers["c"] = True, 0, 0
+            self._keep(cost - len(name))  # the library keeps the attributes of rows
+        else:
+            self._count(_OF_ELEMENT + cost)
+        self._numbers["v" if local == "is" else local] += local in _MOST_OF or local == "is"
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        numbers = self._numbers
+        if self._depth > MOST_DEPTH:
+            raise _too_large(fill(N_("the number of its elements")))
+        if numbers["row"] > MOST_ROWS:
+            raise _too_large(fill(N_("the number of its rows")))
+        if numbers["c"] > MOST_CELLS:
+            raise _too_large(fill(N_("a row with more than %(number)s cells"), number=MOST_CELLS))
+        if numbers["v"] > MOST_VALUES:
+            raise _too_large(fill(N_("more than %(number)s cells with a value"), number=Count(MOST_VALUES)))
+        if numbers["si"] > MOST_TEXTS:
+            raise _too_large(fill(N_("the number of different texts")))
+
+    def end(self, _: str) -> None:
+        """End an element."""
+        if self._is_in_unit and self._depth == self._depth_of_unit:
+            self._is_in_unit = False
+        self._depth -= 1
+
+    def text(self, characters: str) -> None:
+        """Count a piece of text, and all texts of the part of shared texts."""
+        self._count(_size(characters))
+        if self._unit == _TEXT and self._has_units:
+            self._texts_kept += _size(characters)
+            if self._texts_kept > MOST_OF_TEXTS:
+                raise _too_large(fill(N_("its texts")))
+
+    def declare(self, prefix: str | None, uri: str | None) -> None:
+        """Count a namespace: the parser keeps its prefix."""
+        self._prefixes.add(prefix or "")
+        if len(self._prefixes) > MOST_NAMES or len(prefix or "") + len(uri or "") > _LONGEST_NAME:
+            raise _too_large(fill(N_("the number of its elements")))
+
+    def _count(self, cost: int) -> None:
+        if not self._is_in_unit:
+            self._keep(cost)
+            return
+        self._of_unit += cost
+        if self._of_unit > MOST_OF_ROW:
+            raise _too_large(fill(N_("the size of a row")))
+
+    def _keep(self, cost: int) -> None:
+        self._kept += cost
+        if self._kept > MOST_KEPT:
+            raise _too_large(fill(N_("the number of its elements")))
+
+
+def _size(text: str) -> int:
+    """Return the most bytes that a text takes: with one wide character, all are wide."""
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 def _check_kind(part: str, kind: str) -> None:
@@ -163,8 +233,8 @@ def _first_sheet(data: bytes, most: int) -> RawTable:
     import openpyxl
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about styles and extensions, which are not read
-        workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+        warnings.simplefilter("ignore")  # about extensions, which are not read, and the styles that replace others
+        workbook = openpyxl.load_workbook(_with_plain_styles(data), read_only=True, data_only=True, keep_links=False)
         try:
             if not workbook.worksheets:
                 raise _unusable(N_("The workbook has no sheet"))
@@ -172,6 +242,26 @@ def _first_sheet(data: bytes, most: int) -> RawTable:
             return _table(enumerate(lines, 1), most)
         finally:
             workbook.close()
+
+
+def _with_plain_styles(data: bytes) -> IO[bytes]:
+    """Return the workbook with only the styles that tell a date from a number: the library refuses some others."""
+    from xml.etree import ElementTree
+
+    file = io.BytesIO(data)
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive:
+        if _STYLES in archive.namelist():
+            styles = ElementTree.fromstring(archive.read(_STYLES))  # noqa: S314  checked: no entities, small
+            for part in list(styles):
+                if part.tag not in _OF_DATES:
+                    styles.remove(part)
+            for style in styles.iterfind(f"{{{_MAIN}}}cellXfs/*"):
+                number_format = style.get("numFmtId", "0")
+                style.clear()
+                style.set("numFmtId", number_format)
+            archive.writestr(_STYLES, ElementTree.tostring(styles))
+    file.seek(0)
+    return file
 
 
 def _table(lines: Iterator[tuple[int, Sequence[Any]]], most: int) -> RawTable:
@@ -215,7 +305,7 @@ def _text(value: Any) -> str:
         return value.isoformat(" ", "seconds").removesuffix(" 00:00:00")
     if isinstance(value, time):
         return value.isoformat("seconds")
-    return str(value)[:_LONGEST_CELL].strip()
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), str(value)[:_LONGEST_CELL]).replace("\r\n", "\n").strip()
 
 
 def write(heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> IO[bytes]:

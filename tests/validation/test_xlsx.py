@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 import zipfile
 from collections.abc import Callable
@@ -60,6 +61,121 @@ def test_cells_become_text() -> None:
         (4, "K-2", "B", "2026-03-02", "no", "12.5"),
         (5, "K-3", "", "", "", "3.07425e+23"),
     ]
+
+
+STRICT = b'<workbook xmlns="http://purl.oclc.org/ooxml/spreadsheetml/main"/>'
+MAIN = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+OTHER_ROW, OTHER_TEXT = b'<o:row xmlns:o="o"/>', b'<o:si xmlns:o="o"/>'
+
+
+def texts(content: bytes) -> bytes:
+    return with_part("xl/sharedStrings.xml", b'<sst xmlns="' + MAIN + b'">' + content + b"</sst>")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(
+            lambda: with_part(SHEET, sheet(b"<row>" + (b"<x/>" * 9_000 + OTHER_ROW) * 20 + b"</row>")),
+            id="rows of another namespace",
+        ),
+        pytest.param(
+            lambda: with_part(SHEET, sheet(b"<row>" + (b"<x/>" * 9_000 + b"<row/>") * 20 + b"</row>")),
+            id="rows in a row",
+        ),
+        pytest.param(
+            lambda: with_part(SHEET, sheet((b"<x/>" * 9_000 + b"<row/>") * 20)),
+            id="elements between rows",
+        ),
+        pytest.param(
+            lambda: texts(b"<si>" + (b"<r/>" * 9_000 + OTHER_TEXT) * 20 + b"</si>"),
+            id="shared texts of another namespace",
+        ),
+        pytest.param(
+            lambda: texts((b"<o:r xmlns:o='o'/>" * 9_000 + b"<si/>") * 20),
+            id="elements between shared texts",
+        ),
+        pytest.param(
+            lambda: with_part(SHEET, sheet(b'<row><c t="str"><v>' + b"x" * 110_000_000 + b"</v></c></row>")),
+            id="one cell of 110 MB",
+        ),
+        pytest.param(
+            lambda: with_part(SHEET, sheet(b'<row><c t="' + b"x" * 20_000_000 + b'"/></row>')),
+            id="one attribute of 20 MB",
+        ),
+        pytest.param(
+            lambda: with_part(SHEET, sheet(b"<row><!--" + b"x" * 20_000_000 + b"--></row>")),
+            id="one comment of 20 MB",
+        ),
+        pytest.param(
+            lambda: with_part(SHEET, sheet((b'<row r="1" a="' + b"x" * 500 + b'"/>') * 100_000)),
+            id="attributes of rows",
+        ),
+        pytest.param(
+            lambda: with_part(SHEET, sheet(b"".join(b"<row><x%d/></row>" % n for n in range(50_000)))),
+            id="many different names",
+        ),
+        pytest.param(
+            lambda: texts(b"<si><t>" + "\U0001f4e6".encode() * 1_000 + b"</t></si>" + b"<si><t>ab</t></si>" * 700_000),
+            id="too many texts",
+        ),
+        pytest.param(
+            lambda: texts(("<si><t>" + "\U0001f4e6" + "x" * 9_000 + "</t></si>").encode() * 1_000),
+            id="texts that are wide for one character",
+        ),
+    ],
+)
+def test_what_the_library_would_build_is_counted_in_bytes(make: Callable[[], bytes]) -> None:
+    """Regression: files of 27 to 109 KB took more memory than the service has."""
+    with pytest.raises(Invalid, match="too large"):
+        xlsx.table_of(make(), 50_000)
+
+
+def test_a_file_as_large_as_people_have_is_read() -> None:
+    long = "\u00e4" * 2_000
+    rows = [[f"K-{number}", long, number, datetime(2026, 3, 2), "=1+1"] for number in range(3_000)]
+    assert len(xlsx.table_of(workbook(["key", "text", "number", "day", "sum"], *rows), 50_000).rows) == 3_000
+
+
+def test_styles_that_the_library_refuses_are_not_needed() -> None:
+    data = workbook(["name", "when"], ["A", datetime(2026, 3, 2)])
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        styles = archive.read("xl/styles.xml")
+    styles = re.sub(rb"<fills.*?</fills>", b"<fills><fill/></fills>", styles, flags=re.DOTALL)
+    broken = with_part("xl/styles.xml", styles, data)
+    [row] = xlsx.table_of(broken, 10).rows
+    assert row.cells == ("A", "2026-03-02")
+
+
+def test_escaped_control_characters_are_read() -> None:
+    rows = b"<row><c t='inlineStr'><is><t>name</t></is></c></row>" + b"".join(
+        b"<row><c t='inlineStr'><is><t>" + text + b"</t></is></c></row>"
+        for text in (b"one_x000D_\ntwo", b"one_x0009_two", b"one_x005F_x000D_two")
+    )
+    cells = [row.cells[0] for row in xlsx.table_of(with_part(SHEET, sheet(rows)), 10).rows]
+    assert cells == ["one\ntwo", "one\ttwo", "one_x000D_two"]
+
+
+def of_parts(*names: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, "<x/>")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: of_parts("mimetype", "content.xml"), "an OpenDocument file"),
+        (lambda: of_parts("photo.jpg"), "a ZIP file"),
+        (lambda: with_part("xl/workbook.xml", STRICT), "a Strict Open XML workbook"),
+        (lambda: with_part("xl/workbook.xml", b"<workbook"), "damaged or no Excel workbook"),
+    ],
+)
+def test_other_files_are_named(make: Callable[[], bytes], reason: str) -> None:
+    with pytest.raises(Invalid, match=reason):
+        xlsx.table_of(make(), 10)
 
 
 def test_formulas_are_not_evaluated_and_errors_are_faults() -> None:

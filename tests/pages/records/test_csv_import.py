@@ -634,7 +634,7 @@ def test_an_excel_file_with_other_columns_and_errors(sign_in_as: SignIn, cast: C
     assert list(errors.heading) == ["error", "external_key", "name"]
     assert errors.rows[0].cells[1:] == ("bad key", "Two")
     broken = browser.get(send(browser, b"PK\x03\x04 broken")).text
-    assert "not an Excel workbook" in broken
+    assert "no Excel workbook" in broken
 
 
 def test_a_check_and_its_file_of_errors_are_in_the_language_of_the_browser(sign_in_as: SignIn, site: Site) -> None:
