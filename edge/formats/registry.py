@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from edge.errors import Invalid
 from edge.formats import (
@@ -50,67 +50,42 @@ class Format(NamedTuple):
     tag_level: int | None = None
 
 
+class _Module(Protocol):
+    """A module of a format."""
+
+    def parse(self, topic: str, payload: bytes, /) -> Parsed: ...
+
+    def is_typical(self, topic: str, message: Fields, /) -> bool: ...
+
+
+def _format(name: str, module: _Module, title: str, topic: str, tag_level: int | None = None) -> Format:
+    return Format(name, title, topic, careful(module.parse), module.is_typical, tag_level)
+
+
 FORMATS: dict[str, Format] = {
-    format_.name: format_._replace(parse=careful(format_.parse))
+    format_.name: format_
     for format_ in (
-        Format("csl", "CSL CS463, CS203X", "site/reader/reads", csl.parse, csl.is_typical),
-        Format(
-            "zebra", "Zebra FX7500, FX9600, FXR60, FXR90, ATR7000", "zebra/reader/data", zebra.parse, zebra.is_typical
-        ),
-        Format(
-            "zebra_sled",
-            "Zebra RFD40, RFD90 sled",
-            "site/DATA/clients/data1event/serial",
-            zebra_sled.parse,
-            zebra_sled.is_typical,
-        ),
-        Format("impinj", "Impinj R700, R720", "impinj/reader/events", impinj.parse, impinj.is_typical),
-        Format(
-            "smartreader",
-            "Impinj with SmartReader",
-            "smartreader/reader/tagEvents",
-            smartreader.parse,
-            smartreader.is_typical,
-        ),
-        Format("gl_s10", "GL.iNet GL-S10", "GL-IoT/dataTopic/C4DEE2310A42", gl_s10.parse, gl_s10.is_typical),
-        Format(
-            "moko", "MOKO MK107, MKGW-mini 03, MKGW3, MKGW4", "/MKGW3/40915a1c77e3/send", moko.parse, moko.is_typical
-        ),
-        Format(
-            "ruuvi",
-            "Ruuvi Gateway",
-            "ruuvi/C4:1F:7A:30:5D:92/C3:0A:11:4E:7F:21",
-            ruuvi.parse,
-            ruuvi.is_typical,
-            tag_level=-1,
-        ),
-        Format(
-            "espresense",
-            "ESPresense",
-            "espresense/devices/c30a114e7f21/dock",
-            espresense.parse,
-            espresense.is_typical,
-            tag_level=-2,
-        ),
-        Format("minew", "Minew G1, MG3, MG4", "/gw/ac233fc0a7d1/status", minew.parse, minew.is_typical),
-        Format(
+        _format("csl", csl, "CSL CS463, CS203X", "site/reader/reads"),
+        _format("zebra", zebra, "Zebra FX7500, FX9600, FXR60, FXR90, ATR7000", "zebra/reader/data"),
+        _format("zebra_sled", zebra_sled, "Zebra RFD40, RFD90 sled", "site/DATA/clients/data1event/serial"),
+        _format("impinj", impinj, "Impinj R700, R720", "impinj/reader/events"),
+        _format("smartreader", smartreader, "Impinj with SmartReader", "smartreader/reader/tagEvents"),
+        _format("gl_s10", gl_s10, "GL.iNet GL-S10", "GL-IoT/dataTopic/C4DEE2310A42"),
+        _format("moko", moko, "MOKO MK107, MKGW-mini 03, MKGW3, MKGW4", "/MKGW3/40915a1c77e3/send"),
+        _format("ruuvi", ruuvi, "Ruuvi Gateway", "ruuvi/C4:1F:7A:30:5D:92/C3:0A:11:4E:7F:21", -1),
+        _format("espresense", espresense, "ESPresense", "espresense/devices/c30a114e7f21/dock", -2),
+        _format("minew", minew, "Minew G1, MG3, MG4", "/gw/ac233fc0a7d1/status"),
+        _format(
             "openmqttgateway",
+            openmqttgateway,
             "OpenMQTTGateway, Theengs gateway",
             "home/gateway/BTtoMQTT/C30A114E7F21",
-            openmqttgateway.parse,
-            openmqttgateway.is_typical,
-            tag_level=-1,
+            -1,
         ),
-        Format("ingics", "INGICS iGS01 to iGS05", "ingics/gateway/report", ingics.parse, ingics.is_typical),
-        Format("kkm", "KKM gateways", "kbeacon/publish/68B9D3DFE78C", kkm.parse, kkm.is_typical),
-        Format(
-            "april_brother",
-            "April Brother AB gateway V4",
-            "gateway",
-            april_brother.parse,
-            april_brother.is_typical,
-        ),
-        Format("edge", N_("Plain format for your own gateway"), "site/gateway/reads", edge.parse, edge.is_typical),
+        _format("ingics", ingics, "INGICS iGS01 to iGS05", "ingics/gateway/report"),
+        _format("kkm", kkm, "KKM gateways", "kbeacon/publish/68B9D3DFE78C"),
+        _format("april_brother", april_brother, "April Brother AB gateway V4", "gateway"),
+        _format("edge", edge, N_("Plain format for your own gateway"), "site/gateway/reads"),
     )
 }
 

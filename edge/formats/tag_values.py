@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from edge.formats import ble, tag_uri
 from edge.formats.fields import Unreadable, describe, text
-from edge.validation.values import MAX_TEXT
+from edge.validation.values import MAX_TEXT, trimmed
 
 _HEX = re.compile(rf"[0-9A-Fa-f]{{1,{MAX_TEXT}}}")
 _SEPARATORS = str.maketrans("", "", " -:._")
@@ -43,7 +43,7 @@ def _epc(sent: str) -> str:
         return sent
     if sent.strip().lower().startswith("urn:"):
         return _of_uri(sent.strip())
-    joined = sent.strip().translate(_SEPARATORS).removeprefix("0x").removeprefix("0X")
+    joined = trimmed(sent).translate(_SEPARATORS).removeprefix("0x").removeprefix("0X")
     if _HEX.fullmatch(joined):
         return joined
     if len(joined) > MAX_TEXT:

@@ -43,6 +43,8 @@ def parse(body: bytes) -> Any:
         raise Unreadable("The body is not UTF-8") from error
     if not text:
         raise Unreadable("The body is empty")
+    if text.startswith("\ufeff"):
+        raise Unreadable("The body begins with a byte order mark: send UTF-8 without one")
     try:
         value = _decoder.decode(text)
     except RecursionError as error:

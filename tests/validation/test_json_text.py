@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from edge.errors import Unreadable
 from edge.texts import fill
-from edge.validation import json_text
+from edge.validation import json_text, strict_json
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,8 @@ def test_a_text_with_values_is_plain_text() -> None:
     assert json_text.text([fill("at most %(number)s", number=5)]) == '["at most 5"]'
     with pytest.raises(TypeError):
         json_text.text([object()])
+
+
+def test_a_body_with_a_byte_order_mark_is_refused_with_the_reason() -> None:
+    with pytest.raises(Unreadable, match="The body begins with a byte order mark: send UTF-8 without one"):
+        strict_json.parse(b'\xef\xbb\xbf{"name": "x"}')

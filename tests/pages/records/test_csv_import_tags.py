@@ -65,6 +65,17 @@ def test_tags_are_attached_and_others_stay(sign_in_as: SignIn, cast: Cast) -> No
     execute("INSERT INTO trigram (trigram, rank) VALUES ('integrity-check', 1)")  # raises if text and index differ
 
 
+def test_invisible_characters_in_tags_are_refused(sign_in_as: SignIn, cast: Cast) -> None:
+    asset = make(cast, "A", "AA01")
+    browser = sign_in_as(Role.EDITOR)
+    checked = browser.get(send(browser, HEADING + ",A,barcode,BC\u200b71\n".encode(), "tag")).text
+    assert "value must not contain invisible characters" in checked
+    entered = {"tag_type": "barcode", "value": "BC\u206071"}
+    assert browser.post(f"/assets/{asset}/tags", data=entered).status_code == 400
+    browser.post(f"/assets/{asset}/tags", data={"tag_type": "barcode", "value": "\ufeffBC-71\u200b"})
+    assert codes_of(cast, "A") == ["AA01", "BC-71"]
+
+
 def test_tags_that_are_not_listed_are_detached(sign_in_as: SignIn, cast: Cast) -> None:
     box = make(cast, "A", "AA01", "AA02", "AA03")
     make(cast, "B", "BB01")
