@@ -18,7 +18,8 @@ from edge.people import people
 from edge.people.people import Role
 from edge.readers import unknown_tags
 from edge.readers.unknown_tags import Sighting
-from edge.records import assets, locations
+from edge.records import assets, csv_import, csv_import_tags, locations
+from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
 from edge.tracking import positions, report, tracked_people
 from edge.tracking.report import AssetLocationFilter
@@ -131,7 +132,23 @@ def test_pages_and_tokens_refuse_it_below_the_role(
     assert renamed.status_code == (403 if is_refused else 200)
 
 
-def test_an_import_and_a_restored_asset_do_not_get_a_persons_tag(site: Site) -> None:
+def test_imports_uncover_nobody(site: Site) -> None:
+    editor, administrator = person_of(site, Role.EDITOR), person_of(site, Role.ADMINISTRATOR)
+    tracked_people.save(shell(site.id), BY_METADATA)
+    no_kind = [NewRecord(2, "PERSON-1", {}, properties={"kind": None})]
+    with pytest.raises(Forbidden):
+        csv_import.write_records(editor, "asset", no_kind)
+    assets.detach_tag(shell(site.id), site.mara, site.badge)
+    with_badge = NewRecord(2, "PALLET-1", {}, [BADGE])
+    with pytest.raises(Forbidden):
+        csv_import.write_records(editor, "asset", [with_badge])
+    with pytest.raises(Forbidden):
+        csv_import_tags.write_tags(editor, [with_badge._replace(values={"kind": "asset"})])
+    assert csv_import.write_records(administrator, "asset", [*no_kind, with_badge._replace(line=3)])
+    assert site.reported() == []
+
+
+def test_a_restored_asset_does_not_get_a_persons_tag(site: Site) -> None:
     editor = person_of(site, Role.EDITOR)
     assets.delete(shell(site.id), site.mara)
     former = assets.create(shell(site.id), name="Former", tags=[NewTag("rfid", "30AA0009")])
