@@ -34,8 +34,13 @@ def is_vouched(data_dir: Path, later_scan: int = 0) -> bool:
     """
     if later_scan:
         return later_scan <= _number_in(data_dir / "clock-was-ahead")
-    confirmed = _number_in(data_dir / "clock-confirmed")
+    confirmed = confirmed_at(data_dir)
     return SYNCHRONISED.exists() or (confirmed > 0 and 0 <= now() - confirmed <= 400 * DAY)
+
+
+def confirmed_at(data_dir: Path) -> int:
+    """Return when `edge trust-clock` last confirmed the system clock, by that clock; 0 if never."""
+    return _number_in(data_dir / "clock-confirmed")
 
 
 def confirm(data_dir: Path, newest_scan: int) -> None:

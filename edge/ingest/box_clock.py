@@ -9,8 +9,10 @@ box.
 * A jump ahead cannot be a delay, so a second reader decides immediately. Late messages may have been buffered, for
   example during an outage of the broker, so one of the readers must stay late by the same amount for some seconds.
 * Until then, messages are held for at most `HOLD`, and only while other readers are active.
+* If readers change by quarters of an hour while times of receipt continue, their zone has changed: all change to winter
+  time together.
 * A box behind the newest scan also contradicts the history, so a single reader decides.
-* The box's clock is trusted again as soon as one message agrees with it.
+* The box's clock is trusted again as soon as one message agrees with it, or a person confirms it.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ HOLD = 10 * SECOND
 ACTIVE = 60 * SECOND
 GAP = 600 * SECOND  # between two messages at the box: a quiet hour, or a jump
 REMEMBERED = 120 * SECOND  # how long a jump of one reader waits for a second reader
+ZONE_STEP = HOUR // 4  # differences of zones are multiples of it
+FARTHEST_ZONE = 26 * HOUR  # most that two zones differ
 
 
 class _Jump(Struct):
@@ -87,13 +91,18 @@ class BoxClock:
         self._was_doubted_at: int | None = None  # start of the last doubt, which expired without a reader in time
         self._has_jumps = False
         self._last_at = 0
+        self._leapt_at = self._leap = 0  # last leap of the times of receipt; after a start its size is unknown: 0
+        self._trusted_until = 0
         self._spans: list[_Span] = []
         self._forget_spans_at = 0
 
     def pass_time(self, at: int) -> None:
         """Note the time of receipt of any message. A long gap or a step back puts the clock in doubt."""
-        if self._last_at and not -EARLY <= at - self._last_at <= GAP and self._is_active(self._last_at):
-            self._doubt(at)
+        step = at - self._last_at
+        if not -EARLY <= step <= GAP:
+            self._leapt_at, self._leap = at, step if self._last_at else 0
+            if self._last_at and self._is_active(self._last_at):
+                self._doubt(at)
         if self._spans and not at <= self._forget_spans_at <= at + HOUR:
             self._spans.clear()
         self._last_at = at
@@ -120,12 +129,27 @@ class BoxClock:
             return 0
         if not witness.is_credible or not (witness.jump or is_sudden or difference > 0):
             return 0  # a steadily growing delay comes from the network or a busy box
+        if sample.received_at < self._trusted_until or self._is_zone(difference, sample.received_at):
+            return 0
         self._accuse(witness, difference, sample.received_at)
         if self._is_active(sample.received_at, except_for=witness):
             self._doubt(sample.received_at)
         agreeing = list(self._agreeing(difference))
         is_proved = difference > 0 or any(witness.jump and witness.jump.is_steady for witness in agreeing)
         return self._move(agreeing) if is_proved and self._has_quorum(agreeing) else 0
+
+    def _is_zone(self, difference: int, at: int) -> bool:
+        """Return True if a reader changed by a difference of zones, and the times of receipt did not leap as much."""
+        beyond = (difference + LATE) % ZONE_STEP - LATE
+        if beyond > EARLY or not ZONE_STEP - LATE <= abs(difference) <= FARTHEST_ZONE:
+            return False
+        has_leapt = not self._leap or -LATE <= self._leap + difference <= GAP
+        return not (has_leapt and at - self._leapt_at <= REMEMBERED)
+
+    def trust(self, at: int) -> None:
+        """Use the box's clock as it is, because a person has confirmed it. Readers that differ from it were set."""
+        self._shift_by(self.shift, at)
+        self._trusted_until = at + GAP
 
     def observe_with_history(self, sample: Sample, offset: int | None, newest_scan: int) -> int:
         """Like `observe`, for a box that contradicts the newest scan: a reader that continues from there is right."""

@@ -64,11 +64,13 @@ class Pipeline:
         window: Window | None = None,
         is_smoothing: bool = True,
         is_vouched: Callable[[int], bool] = lambda later_scan: not later_scan,
+        confirmed_at: Callable[[], int] = lambda: 0,
     ) -> None:
         """Load the state from the database.
 
         `gap`: microseconds, see `tracking.positions.record`. `window`: store for messages that may be replayed later;
-        None discards them. `is_smoothing`: False records every read as a position. `is_vouched`: see Timekeeper.
+        None discards them. `is_smoothing`: False records every read as a position. `is_vouched`, `confirmed_at`: see
+        Timekeeper.
         """
         self._gap = gap
         self._bounds = bounds
@@ -81,7 +83,7 @@ class Pipeline:
         self._replays = Replays()
         self._keeper = Keeper()
         self._recent_version = 0  # version of the recent reads in memory
-        self.timekeeper = Timekeeper(report.newest_scan(), replay_days, known_clocks(), is_vouched)
+        self.timekeeper = Timekeeper(report.newest_scan(), replay_days, known_clocks(), is_vouched, confirmed_at)
         self._recorded_at = 0  # time of receipt of the newest scan
         self._held: set[Source] = set()  # clocks with messages on hold
         self._restore_held()

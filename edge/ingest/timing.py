@@ -62,11 +62,13 @@ class Timekeeper:
         replay_days: int,
         known: Mapping[int, Known],
         is_vouched: Callable[[int], bool] = lambda later_scan: not later_scan,
+        confirmed_at: Callable[[], int] = lambda: 0,
     ) -> None:
         """Start from stored values.
 
         `newest_scan`: microseconds since the epoch. `known`: clocks by reader ID. `is_vouched`: returns True if NTP or
         an administrator confirms a clock that is far ahead of the newest scan (0), or behind this one.
+        `confirmed_at`: returns when an administrator last confirmed it, by that clock.
         """
         self._newest = newest_scan
         self._is_vouched = is_vouched
@@ -74,6 +76,8 @@ class Timekeeper:
         self._known = known
         self._clocks: BySource[ReaderClock] = BySource()
         self._box = BoxClock(len(known))
+        self._confirmed_at = confirmed_at
+        self._blamed_at = 0  # by the box's clock, when it was last found to be wrong
         self._raw = 0  # time of receipt of the last message, even if it is impossible
         self._untrusted_at: int | None = None  # last time of the clock while it is not trusted
         self._since_newest = 0  # time that has passed since the newest scan, while the clock is not trusted
@@ -110,6 +114,8 @@ class Timekeeper:
 
         While the clock is not trusted, time continues from the newest scan instead.
         """
+        if self._box.shift and self._confirmed_at() > self._blamed_at:
+            self._box.trust(box_time)
         self._raw = box_time = box_time - self._box.shift
         if not self._contradicts_history(box_time):
             self._untrusted_at = None
@@ -170,6 +176,7 @@ class Timekeeper:
                 self._box.observe_with_history(sample, reader.offset, self._newest)
         change = before - self._box.shift
         if change:
+            self._blamed_at = sample.received_at + before
             self._untrusted_at = None
             self._raw = sample.received_at + change
             self._newest = min(self._newest, self._raw)

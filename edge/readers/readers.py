@@ -284,15 +284,16 @@ def readers_version() -> int:
 def routes() -> list[Route]:
     """Return the live readers of all organizations. For ingest only."""
     kinds, offsets, owners = all_kinds(), all_offsets(), all_owners()
-    antennas: dict[int, dict[int, Placement]] = {}
-    for reader_id, port, location_id, min_rssi, is_enabled in execute(_ANTENNAS):
-        antennas.setdefault(reader_id, {})[port] = Placement(location_id, min_rssi, bool(is_enabled))
+    antennas: dict[int, dict[int, tuple[Placement, bool]]] = {}
+    for reader_id, port, location_id, min_rssi, is_enabled, has_location in execute(_ANTENNAS):
+        own_settings = Placement(location_id, min_rssi, bool(is_enabled))
+        antennas.setdefault(reader_id, {})[port] = own_settings, bool(has_location)
     all_routes = []
     for reader_id, owner, topic, status_topic, name, mapping, clock_setting, *placement in execute(_READERS):
         location_id, min_rssi, is_enabled = placement
         kind, offset = kinds.of(reader_id, None, location_id), offsets.of(reader_id, None)
         whole = Placement(location_id, min_rssi, bool(is_enabled), kind, offset)
-        own = {port: _inherit(placement, whole) for port, placement in antennas.get(reader_id, {}).items()}
+        own = {port: _inherit(*settings, whole) for port, settings in antennas.get(reader_id, {}).items()}
         named = {port for named_id, port in (*kinds.antennas, *offsets.antennas) if named_id == reader_id}
         own |= dict.fromkeys(named - set(own), whole)
         own = {
@@ -304,14 +305,19 @@ def routes() -> list[Route]:
     return all_routes
 
 
-def _inherit(antenna: Placement, whole: Placement) -> Placement:
-    """Return the antenna's settings, with defaults from its reader. A disabled reader disables all its antennas."""
+def _inherit(antenna: Placement, has_location: bool, whole: Placement) -> Placement:
+    """Return the antenna's settings, with defaults from its reader. A disabled reader disables all its antennas.
+
+    `has_location`: the antenna has a location of its own, which may have been deleted.
+    """
     min_rssi = whole.min_rssi if antenna.min_rssi is None else antenna.min_rssi
-    return Placement(antenna.location_id or whole.location_id, min_rssi, antenna.is_enabled and whole.is_enabled)
+    location_id = antenna.location_id if has_location else whole.location_id
+    return Placement(location_id, min_rssi, antenna.is_enabled and whole.is_enabled)
 
 
 _ANTENNAS = """
-SELECT antenna.reader_id, antenna.port, location.id, antenna.min_rssi, antenna.is_enabled
+SELECT antenna.reader_id, antenna.port, location.id, antenna.min_rssi, antenna.is_enabled,
+       antenna.location_id IS NOT NULL
 FROM antenna LEFT JOIN location ON location.id = antenna.location_id AND location.deleted_at IS NULL
 """
 _READERS = """

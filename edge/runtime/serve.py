@@ -166,6 +166,7 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
         window=Window(config.raw_mb << 20, config.raw_hours * HOUR) if config.raw_mb else None,
         is_smoothing=config.smoothing == "auto",
         is_vouched=partial(clock.is_vouched, config.data_dir),
+        confirmed_at=partial(clock.confirmed_at, config.data_dir),
     )
     live.follow(lambda changed: pipeline.use_gap(changed.sighting_gap))
     subscriber = Subscriber(

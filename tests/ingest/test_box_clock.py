@@ -11,6 +11,7 @@ from edge.audit.actors import shell
 from edge.clock import DAY, HOUR, SECOND
 from edge.database.connection import execute
 from edge.ingest.messages import Message
+from edge.ingest.pipeline import Pipeline
 from edge.readers import readers
 from edge.runtime.readiness import check_clock
 from tests.conftest import Cast
@@ -189,3 +190,45 @@ def test_a_growing_delay_does_not_shift_the_box(world: BoxWorld) -> None:
             world.catch_up(second + min(60, (second - 100) / 3) + 0.3 * place)
             world.send_one(topic, 0, second + 0.3 * place)
             assert world.pipeline.timekeeper.box_ahead == 0
+
+
+def zone_world(world: BoxWorld, by: int, ends: int, every: float = 1.0) -> None:
+    """Send the reads of both readers, whose clocks change by that many seconds after 200 seconds."""
+    for number in range(round(ends / every)):
+        second = number * every
+        for place, topic in enumerate((DOCK, GATE)):
+            at = second + 0.3 * place
+            world.catch_up(at)
+            world.send_one(topic, at, ahead=by if at >= 200 else 0)
+    for second in range(ends, ends + 20):
+        world.catch_up(second)
+
+
+@pytest.mark.parametrize("by", [-3600, 3600, 1800, -7200])
+def test_readers_that_change_their_zone_together_do_not_accuse_the_box(world: BoxWorld, by: int) -> None:
+    zone_world(world, by, ends=260)
+    assert world.pipeline.timekeeper.box_ahead == 0
+    assert max(history()) < 262
+    expected = each_read(260)
+    assert all(abs(at - read_at) < 0.2 for at, read_at in zip(history(), expected, strict=True))
+
+
+def test_a_person_who_confirms_the_clock_ends_the_doubt_of_the_readers(world: BoxWorld) -> None:
+    """Both readers were set by 3,700 seconds at once, which looks like a jump of the box."""
+    confirmed = [0]
+    world.pipeline = Pipeline(
+        0,
+        7,
+        is_smoothing=False,
+        is_vouched=lambda later_scan: confirmed[0] > 0 or not later_scan,
+        confirmed_at=lambda: confirmed[0],
+    )
+    zone_world(world, 3700, ends=230)
+    assert world.pipeline.timekeeper.box_ahead == -3700 * SECOND
+    confirmed[0] = world.now
+    for number in range(30):
+        at = 260.0 + number
+        world.catch_up(at)
+        world.send_one(DOCK, at, ahead=3700)
+        world.send_one(GATE, at, ahead=3700)
+    assert world.pipeline.timekeeper.box_ahead == 0

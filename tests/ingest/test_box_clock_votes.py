@@ -57,7 +57,7 @@ def test_each_message_in_time_keeps_a_reader_active() -> None:
     clock = Clock(DOCK, GATE)
     for second in (50, 100, 150):
         clock.receive(GATE, second)
-    clock.receive(DOCK, 160, late=3600)
+    clock.receive(DOCK, 160, late=3700)
     assert clock.is_doubted(160)
 
 

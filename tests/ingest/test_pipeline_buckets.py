@@ -10,13 +10,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from edge.audit.actors import shell
 from edge.clock import SECOND
 from edge.formats.reads import Malformed
 from edge.formats.registry import parser_of
 from edge.ingest import batch
 from edge.ingest.messages import Message
+from edge.readers import readers
 from edge.readers.ledger import Bucket, Tally
-from tests.ingest.site import AISLE, DOCK, Site, buckets, csl, everything_recorded, message, pipeline, seen
+from edge.readers.readers import Placement
+from edge.records import locations
+from tests.ingest.site import (
+    AISLE,
+    DOCK,
+    Site,
+    buckets,
+    csl,
+    everything_recorded,
+    location_of,
+    message,
+    pipeline,
+    seen,
+)
 
 one_read = st.builds(
     seen,
@@ -87,3 +102,17 @@ def test_a_discarded_empty_message_counts_as_malformed(site: Site, monkeypatch: 
     monkeypatch.setattr(batch.ledger, "add", lambda *counts: (rest.extend(counts[2]), add(*counts))[1])
     pipeline().handle([message(b""), replace(message(b"cut"), size=10**6)])
     assert [tally.bucket for tally in rest] == [Bucket.MALFORMED, Bucket.TOO_LARGE]
+
+
+def test_reads_of_an_antenna_whose_location_was_deleted_have_no_location(site: Site) -> None:
+    """They never count at the location of the reader."""
+    actor = shell(site.organization_id)
+    gone = locations.create(actor, name="Gone").id
+    readers.set_antenna(actor, site.dock_reader, 4, Placement(gone, None, True))
+    line = pipeline()
+    line.handle([message(csl(seen(site.epcs[0], port=1)), mid=1)])
+    locations.delete(actor, gone)
+    line.handle([message(csl(seen(site.epcs[1], port=4), seen(site.epcs[2], port=1)), mid=2)])
+    assert buckets() == {"recorded": (2, 2), "no_location": (0, 1)}
+    assert location_of(site.assets[1]) is None
+    assert location_of(site.assets[2]) == site.dock
