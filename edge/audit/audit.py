@@ -21,6 +21,7 @@ from edge.validation import json_text
 
 Result = TypeVar("Result")
 
+MOST_REPEATS = 50  # entries of one actor about one action on one record within an hour; further ones are merged
 MAX_VALUE_CHARS = 1000  # characters; longer values are cut, since metadata may be 64 KiB
 
 INSERT_ENTRY = (
@@ -28,6 +29,10 @@ INSERT_ENTRY = (
     "subject_id, subject_name, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
+_REPEATS = (
+    "SELECT count(*), max(no) FROM audit WHERE subject_id = ? AND subject_kind = ? AND at > ? AND action = ? "
+    "AND actor_kind = ? AND actor_id IS ? AND organization_id IS ?"
+)
 _CREATING_ACTIONS = ("created", "attached")
 
 _thread = threading.local()
@@ -57,32 +62,37 @@ class Act:
         self.organization_id = actor.organization_id
 
     def note(self, action: str, subject: Subject, detail: Mapping[str, Any] | None = None) -> None:
-        """Record an action such as `asset.created` (`kind.participle`).
+        """Record an action such as `asset.created` (`kind.participle`). After many repeats, count it instead.
 
         `detail` must not contain a secret or its hash.
         """
-        self.note_all([Entry(action, subject, detail or {})])
+        entry = Entry(action, subject, detail or {})
+        may_merge = self.actor.kind in quotas.LIMITED and action.partition(".")[2] not in _CREATING_ACTIONS
+        if not (may_merge and self._merge(entry, MOST_REPEATS)):
+            self.note_all([entry])
 
     def note_all(self, entries: Iterable[Entry]) -> None:
-        """Record several actions with one statement."""
-        added_bytes = 0
+        """Record several actions with one statement. Raises OverQuota, Conflict."""
+        added_bytes = changed_bytes = 0
         created: Counter[str] = Counter()
 
         def rows() -> Iterator[tuple[Any, ...]]:
-            nonlocal added_bytes
+            nonlocal added_bytes, changed_bytes
             for entry in entries:
                 row = self.row(entry)
                 kind, _, participle = entry.action.partition(".")
                 if participle in _CREATING_ACTIONS:
                     added_bytes += quotas.ROW_BYTES + len(row[-1])
+                else:
+                    changed_bytes += quotas.ENTRY_BYTES + len(row[-1])
                 if participle in (*_CREATING_ACTIONS, "restored"):
                     created[kind] += 1
                 yield row
 
         execute_many(INSERT_ENTRY, rows())
         _thread.notes = _notes() + 1
-        if added_bytes:
-            quotas.charge(self.actor, added_bytes)
+        quotas.charge(self.actor, added_bytes)
+        quotas.charge_changes(self.actor, changed_bytes)
         for kind, number in created.items():
             quotas.check_cap(self.actor, kind, added=number)
 
@@ -110,18 +120,22 @@ class Act:
 
     def count(self, action: str, subject: Subject, detail: Mapping[str, Any]) -> None:
         """Like `note`, but merges repeated events within one hour into one entry with an `attempts` counter."""
-        row = execute(
-            "SELECT no, detail FROM audit WHERE subject_id = ? AND at > ? AND action = ? AND organization_id IS ? "
-            "ORDER BY at DESC LIMIT 1",
-            (str(subject.id), clock.now() - clock.HOUR, action, self.organization_id or None),
-        ).fetchone()
-        if row is None:
-            self.note(action, subject, {**detail, "attempts": 1})
-            return
-        attempts = json_text.decode(row[1])["attempts"] + 1
-        detail_json = json_text.text(shortened({**detail, "attempts": attempts}))
-        execute("UPDATE audit SET detail = ? WHERE no = ?", (detail_json, row[0]))
+        if not self._merge(Entry(action, subject, detail), 1):
+            self.note_all([Entry(action, subject, {**detail, "attempts": 1})])
+
+    def _merge(self, entry: Entry, most: int) -> bool:
+        """Count a repeat in the newest entry of this actor if the last hour has `most` of them. Raises OverQuota."""
+        organization, at, kind, actor_id, _, _, action, *subject, _, _ = self.row(entry)
+        same = (*reversed(subject), at - clock.HOUR, action, kind, actor_id, organization)
+        number, no = execute(_REPEATS, same).fetchone()
+        if number < most:
+            return False
+        newest = json_text.decode(execute("SELECT detail FROM audit WHERE no = ?", (no,)).fetchone()[0])
+        counted = entry._replace(detail={**entry.detail, "attempts": newest.get("attempts", 1) + 1})
+        execute("UPDATE audit SET detail = ? WHERE no = ?", (self.row(counted)[-1], no))
+        quotas.charge_changes(self.actor, quotas.ENTRY_BYTES)
         _thread.notes = _notes() + 1
+        return True
 
 
 @contextmanager

@@ -23,8 +23,9 @@ DISK_NEARLY_FULL = N_(
 )
 MB = 1024 * 1024
 ROW_BYTES = 500  # bytes of a small record with its indexes and audit entry
+ENTRY_BYTES = 250  # bytes of an audit entry with its indexes, without its detail
 LINE_BYTES = 100  # bytes of one row of a stock-take or expected list
-_LIMITED = (ActorKind.PERSON, ActorKind.API_KEY)
+LIMITED = (ActorKind.PERSON, ActorKind.API_KEY)
 _of_caller = Buckets(burst=200 * MB, per_second=20 * MB / 3600)
 _of_key = Buckets(burst=1000 * MB, per_second=100 * MB / 3600)  # a program may import all records with their metadata
 _of_organization = Buckets(burst=2000 * MB, per_second=200 * MB / 3600)
@@ -173,12 +174,25 @@ def charge(actor: Actor, size: int, *, is_scan: bool = False) -> None:
 
     Raises OverQuota, or Unavailable if the disk is nearly full. A scan is exempt from the disk check.
     """
-    if actor.kind not in _LIMITED or size == 0:
+    if actor.kind not in LIMITED or size == 0:
         return
     if not is_scan:
         _check_disk()
+    _take(actor, size, f"{actor.kind} {actor.sender_id or actor.id}", str(actor.organization_id))
+
+
+def charge_changes(actor: Actor, size: int) -> None:
+    """Count `size` bytes of audit entries of changes, apart from what the actor adds. Raises OverQuota.
+
+    Also possible on a nearly full disk: somebody must sign in to free space.
+    """
+    if actor.kind in LIMITED and size:
+        caller = f"changes of {actor.kind} {actor.sender_id or actor.id}"
+        _take(actor, size, caller, f"changes in {actor.organization_id}")
+
+
+def _take(actor: Actor, size: int, caller: str, organization: str) -> None:
     of_sender = _of_key if actor.kind == ActorKind.API_KEY else _of_caller
-    caller, organization = f"{actor.kind} {actor.sender_id or actor.id}", str(actor.organization_id)
     budget = of_sender.take(caller, size)
     if not budget.allowed:
         raise OverQuota(budget.retry_after)
@@ -193,7 +207,7 @@ def check_cap(actor: Actor, kind: str, more: int = 0, added: int = 1) -> None:
 
     `more`: records that will be added; `added`: records added since the last call.
     """
-    if kind in CAPS and actor.kind in _LIMITED:
+    if kind in CAPS and actor.kind in LIMITED:
         check_number(actor.organization_id, kind, more, added)
 
 

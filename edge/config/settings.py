@@ -227,7 +227,9 @@ class Config:
         "retention.audit_lines",
         1_000_000,
         types.whole(1_000, 100_000_000),
-        N_("maximum number of entries in the audit trail; the oldest are deleted first"),
+        N_(
+            "maximum number of entries in the audit trail; the author of most entries of the last week loses the oldest"
+        ),
     )
     dead_letters: int = _setting(
         "retention.dead_letters",

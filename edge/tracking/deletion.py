@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -280,21 +279,27 @@ _NEWEST_AUDIT = """
 
 
 def drop_audit_over(keep: int, limit: int = ROWS) -> int:
-    """Keep `keep` lines. The organization with the most loses its oldest, so that none can erase those of others."""
+    """Keep `keep` lines. The author of the most entries of the last week loses the oldest, so that nobody can erase those of
+    others.
+    """
     first, last = execute("SELECT ifnull(min(no), 0), ifnull(max(no), -1) FROM audit").fetchone()
     if last - first < keep:  # without counting
         return 0
-    counts = execute("SELECT organization_id, count(*) FROM audit GROUP BY organization_id").fetchall()
-    excess = sum(number for _, number in counts) - keep
+    counts = execute(_AUDIT_OF_ACTORS, (clock.now() - 7 * clock.DAY,)).fetchall()
+    excess = sum(row[-1] for row in counts) - keep
     if excess <= 0:
         return 0
-    crowded, _ = max(counts, key=itemgetter(1))
+    *actor, _, _ = max(counts, key=lambda row: row[-2:])
     with writing():
-        return execute(_DROP_AUDIT_OVER, (crowded, min(excess, limit))).rowcount
+        return execute(_DROP_AUDIT_OVER, (*actor, min(excess, limit))).rowcount
 
 
+_AUDIT_OF_ACTORS = """
+    SELECT organization_id, actor_kind, actor_id, sum(at > ?), count(*) FROM audit GROUP BY 1, 2, 3
+"""
 _DROP_AUDIT_OVER = """
-    DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE organization_id IS ? ORDER BY at, no LIMIT ?)
+    DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE organization_id IS ? AND actor_kind = ? AND actor_id IS ?
+                                   ORDER BY at, no LIMIT ?)
 """
 
 
