@@ -279,8 +279,8 @@ _NEWEST_AUDIT = """
 
 
 def drop_audit_over(keep: int, limit: int = ROWS) -> int:
-    """Keep `keep` lines. The author of the most entries of the last week loses the oldest, so that nobody can erase those of
-    others.
+    """Keep `keep` lines. The author of the most entries of the last week loses the oldest, so that nobody can
+    erase those of others.
     """
     first, last = execute("SELECT ifnull(min(no), 0), ifnull(max(no), -1) FROM audit").fetchone()
     if last - first < keep:  # without counting

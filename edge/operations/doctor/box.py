@@ -34,6 +34,7 @@ LEAP_DAYS = 4
 FEWEST_FILES = 1000
 SLOW_WRITE = 2.0  # seconds
 ANSWER_SECONDS = 10.0
+MAX_ANSWER = 1024 * 1024  # bytes
 PROGRAM_YEAR = 2026  # a clock before that has not been set
 
 
@@ -243,9 +244,9 @@ def _ask(subject: Subject, path: str) -> dict[str, Any]:
     host = "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104  where it listens, not where we do
     try:
         with _open(f"http://{host}:{port}{path}", subject) as response:
-            answer: dict[str, Any] = json.load(response)
+            answer: dict[str, Any] = json.loads(response.read(MAX_ANSWER))
     except urllib.error.HTTPError as error:  # 503 has the same body
-        answer = json.load(error)
+        answer = json.loads(error.read(MAX_ANSWER))
     return answer
 
 
