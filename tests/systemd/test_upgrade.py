@@ -415,6 +415,26 @@ def test_an_upgrade_ends_the_probation_of_the_one_before(computer: Computer) -> 
     assert len(computer.releases()) == 2
 
 
+@pytest.mark.parametrize("at", ["done = result(*unit", "if not is_check:"])
+def test_the_release_of_a_killed_upgrade_is_removed_at_the_next_start(computer: Computer, at: str) -> None:
+    """Regression: each left 770 MB."""
+    computer.upgrade("4", at=at)
+    assert len(computer.releases()) == 2
+    computer.boot()
+    assert computer.releases() == ["old"]
+    assert computer.state() == OLD
+
+
+def test_a_start_during_the_probation_and_after_it_keeps_the_previous_release(computer: Computer) -> None:
+    computer.upgrade("3")
+    computer.boot()
+    assert len(computer.releases()) == 2
+    computer.watch(is_worse=False)
+    computer.boot()
+    assert len(computer.releases()) == 2
+    assert "Back to" in computer.back()
+
+
 def test_two_releases_of_one_second_have_folders_of_their_own(computer: Computer) -> None:
     stopped = "NOW=20260101T000000Z"
     computer.upgrade("3", during=stopped)

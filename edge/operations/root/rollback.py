@@ -19,6 +19,7 @@ from edge.operations.root.places import (
     PREVIOUS,
     PROBATION,
     PROGRAM,
+    RELEASES,
     STATE,
     VENV,
     Previous,
@@ -63,6 +64,12 @@ def return_to_old(release: Path | None = None, *, at_boot: bool = False) -> None
         shutil.rmtree(left, ignore_errors=True)
 
 
+def remove_releases_except(*kept: Path) -> None:
+    for other in RELEASES.iterdir():
+        if other not in kept:
+            shutil.rmtree(other, ignore_errors=True)
+
+
 def _put_in_place(old: Path, failed: Path) -> None:
     """On a full disk the failed release makes room; the site must not stay down."""
     if point_to(old):
@@ -82,6 +89,14 @@ def resume() -> None:
         go_back("the upgrade was interrupted", at_boot=True)
     as_edge("rm", "-f", COPY, COPY_NEW)
     as_edge("rm", "-f", PENDING)
+    if VENV.is_symlink() and RELEASES.is_dir():
+        _remove_unused_releases()
+
+
+def _remove_unused_releases() -> None:
+    """Remove releases of upgrades that were killed before the switch; each has hundreds of megabytes."""
+    used = [VENV.readlink(), *(noted(file).release for file in (PROBATION, PREVIOUS) if file.is_file())]
+    remove_releases_except(*used)
 
 
 def back() -> None:

@@ -15,7 +15,6 @@ from edge.operations.root.places import (
     PROBATION,
     PROGRAM,
     READS,
-    RELEASES,
     STATE,
     VENV,
     Previous,
@@ -25,7 +24,7 @@ from edge.operations.root.places import (
     warn,
 )
 from edge.operations.root.programs import AS_EDGE, as_edge, fail, ignore_signals, result, works
-from edge.operations.root.rollback import go_back
+from edge.operations.root.rollback import go_back, remove_releases_except
 from edge.operations.root.service import PAGES, address, reason, save_reads, unanswered
 from edge.operations.root.tried_release import Trial, Tried
 
@@ -57,7 +56,7 @@ def switch(tried: Tried) -> None:
             )
         go_back(f"it was not ready after {_READY_SECONDS} s: {reason()}", release)
     _put_on_probation(release, previous, trial)
-    _remove_releases_except(release, previous.release)
+    remove_releases_except(release, previous.release)
 
 
 def _prepare(tried: Tried, previous: Previous) -> None:
@@ -109,12 +108,6 @@ def enable(*units: str) -> None:
     missing = [unit for unit in units if not works("systemctl", "is-enabled", "--quiet", unit)]
     if missing:
         works("systemctl", "enable", "--quiet", *missing)
-
-
-def _remove_releases_except(*kept: Path) -> None:
-    for other in RELEASES.iterdir():
-        if other not in kept:
-            shutil.rmtree(other, ignore_errors=True)
 
 
 def _abandon(tried: Tried, why: str) -> NoReturn:
