@@ -103,6 +103,11 @@ class TrialRead(NamedTuple):
     location_id: int | None
     bucket: str
 
+    @property
+    def lacks_zone(self) -> bool:
+        """True if the reader's time is not used because nothing says in which zone it is."""
+        return self.observed_at is None and isinstance(self.read.observed_at, WallTime)
+
 
 class Trial(NamedTuple):
     """Outcome of a test: the bucket of the message and its reads. `remarks`: problems with optional fields."""

@@ -47,6 +47,14 @@ def test_the_bucket_of_a_message_without_reads_or_location(
     assert try_out(site.organization_id, Attempt("t", payload, format_name)).bucket == bucket
 
 
+def test_a_time_without_a_zone_is_named_as_the_reason(site: Site) -> None:
+    entries = b'{"tags":[{"epc":"30AA","time":"2026/03/02 08:15:30"},{"epc":"30BB"}]}'
+    reads = try_out(site.organization_id, Attempt("t", entries, "csl")).reads
+    assert [(one.observed_at, one.lacks_zone) for one in reads] == [(None, True), (None, False)]
+    zoned = Attempt("t", entries, "csl", clock_setting="Europe/Berlin")
+    assert [one.lacks_zone for one in try_out(site.organization_id, zoned).reads] == [False, False]
+
+
 def test_nothing_of_another_organization_is_visible(site: Site, cast: Cast) -> None:
     attempt = Attempt(DOCK, csl(seen(site.epcs[0])), "csl", reader_id=site.dock_reader)
     (one,) = try_out(cast.rival, attempt).reads

@@ -222,7 +222,9 @@ def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
                 one.read.antenna_name or one.read.antenna or "",
                 key_of(organization_id, one.location_id),
                 "" if one.read.rssi is None else f"{one.read.rssi:g}",
-                "of receipt" if one.observed_at is None else clock.rfc3339(one.observed_at),
+                ("of receipt: no zone" if one.lacks_zone else "of receipt")
+                if one.observed_at is None
+                else clock.rfc3339(one.observed_at),
                 one.bucket,
             )
             for one in trial.reads
