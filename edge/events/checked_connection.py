@@ -12,6 +12,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from edge.memory_budget import WORK
 from edge.outbound import Network, connect
@@ -23,14 +24,17 @@ _PIECE = 64 * 1024  # many small chunks in one call would take many times their 
 class CheckedConnection(http.client.HTTPConnection):
     """A connection to the checked IP address; the host name is used for the certificate and the `Host` header."""
 
-    def __init__(
-        self, host: str, port: int, network: Network, tls: ssl.SSLContext | None, seconds: float | None = None
-    ) -> None:
-        """Prepare the connection. `seconds`: of one wait for the partner, otherwise ANSWER_SECONDS."""
-        super().__init__(host, port, timeout=seconds or ANSWER_SECONDS)
-        self.default_port = 443 if tls else 80  # omitted from `Host`
+    def __init__(self, url: str, network: Network, tls: ssl.SSLContext, seconds: float | None = None) -> None:
+        """Prepare a connection to the host of a URL, without TLS unless it is https.
+
+        `network`: the farthest that may be reached; `seconds`: of one wait for the partner, otherwise ANSWER_SECONDS.
+        """
+        address = urlsplit(url)
+        self._encryption = tls if address.scheme == "https" else None
+        self.default_port = 443 if self._encryption else 80  # omitted from `Host`
+        # `hostname` has no brackets around an IPv6 address, so the port must not be None.
+        super().__init__(address.hostname or "", address.port or self.default_port, timeout=seconds or ANSWER_SECONDS)
         self._network = network
-        self._encryption = tls
         self.is_cut = False
 
     def connect(self) -> None:

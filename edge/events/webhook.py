@@ -41,12 +41,10 @@ class Poster:
 
     def __init__(self, url: str, network: Network, tls: ssl.SSLContext) -> None:
         address = urlsplit(url)
-        is_encrypted = address.scheme == "https"
-        self._host = address.hostname or ""
-        self._port = address.port or (443 if is_encrypted else 80)
+        self._url = url
         self._path = (address.path or "/") + (f"?{address.query}" if address.query else "")
         self._network = network
-        self._tls = tls if is_encrypted else None
+        self._tls = tls
         self._connection: CheckedConnection | None = None
 
     def post(self, body: bytes, headers: dict[str, str]) -> Outcome:
@@ -69,7 +67,7 @@ class Poster:
 
     def _post(self, body: bytes, headers: dict[str, str]) -> Outcome:
         if self._connection is None:
-            self._connection = CheckedConnection(self._host, self._port, self._network, self._tls)
+            self._connection = CheckedConnection(self._url, self._network, self._tls)
         connection = self._connection
         answer, _ = connection.exchange("POST", self._path, body, headers, MAX_ANSWER, ANSWER_SECONDS)
         if connection.is_cut or not answer.isclosed() or answer.will_close:

@@ -76,10 +76,8 @@ class HubConnection:
         return Answer(answer.status, answer.headers, content)
 
     def _new_connection(self) -> CheckedConnection:
-        address = urlsplit(self._url)
-        tls = self._trust() if address.scheme == "https" else None
-        port = address.port or (443 if tls else 80)
-        return CheckedConnection(address.hostname or "", port, self._network, tls, min(ANSWER_SECONDS, self._seconds))
+        seconds = min(ANSWER_SECONDS, self._seconds)
+        return CheckedConnection(self._url, self._network, self._trust(), seconds)
 
     def _trust(self) -> ssl.SSLContext:
         try:

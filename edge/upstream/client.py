@@ -232,17 +232,10 @@ class Client:
 
     def _exchanged(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> Answer:
         self.requests += 1
-        address = urlsplit(self._access.url)
         if self._connection is None:
-            is_encrypted = address.scheme == "https"
-            self._connection = CheckedConnection(
-                address.hostname or "",
-                address.port or (443 if is_encrypted else 80),
-                self._access.network,
-                self._tls if is_encrypted else None,
-            )
+            self._connection = CheckedConnection(self._access.url, self._access.network, self._tls)
         connection = self._connection
-        path = address.path + path
+        path = urlsplit(self._access.url).path + path
         answer, received = connection.exchange(method, path, content, headers, answers.MAX_ANSWER, ANSWER_SECONDS)
         if connection.is_cut:
             raise TimeoutError
