@@ -29,7 +29,7 @@ from edge.records.external_keys import (
     next_update,
     update,
 )
-from edge.records.kept_elsewhere import check_home
+from edge.records.kept_elsewhere import changing, check_home
 from edge.records.listing import ListQuery, Source, read_page, view
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, TagRow, from_json, is_taken, match_key
@@ -206,9 +206,7 @@ def patch(
 
     Raises NotFound, Conflict if the asset's home is another box, Forbidden if it is a person and would not be one.
     """
-    with acting(actor) as act:
-        current = get(actor.organization_id, asset_id)
-        check_home(asset_id)
+    with changing(actor, asset_id, get) as (act, current):
         if check:
             check(current)
         values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
@@ -226,9 +224,7 @@ def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
 
     Raises NotFound, Conflict if the key is taken, Forbidden if the asset is a person and would not be one.
     """
-    with acting(actor) as act:
-        current = get(actor.organization_id, asset_id)
-        check_home(asset_id)
+    with changing(actor, asset_id, get) as (act, current):
         if external_key == current.external_key:
             return current
         key = choose_key(ASSET_KEYS, actor.organization_id, external_key)
@@ -255,9 +251,7 @@ def edit(
 
 def delete(actor: Actor, asset_id: int) -> None:
     """Soft-delete an asset and its tags. The key and the tags become available again. Raises NotFound, Conflict."""
-    with acting(actor) as act:
-        current = get(actor.organization_id, asset_id)
-        check_home(asset_id)
+    with changing(actor, asset_id, get) as (act, current):
         deleted_at = next_update(current.updated_at)
         update("asset", asset_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
         tags.remove_all("asset", asset_id, deleted_at)
@@ -267,9 +261,7 @@ def delete(actor: Actor, asset_id: int) -> None:
 
 def attach_tag(actor: Actor, asset_id: int, tag: NewTag) -> TagRow:
     """Attach a tag. Raises NotFound, and Conflict if a live record has the tag."""
-    with acting(actor) as act:
-        current = get(actor.organization_id, asset_id)
-        check_home(asset_id)
+    with changing(actor, asset_id, get) as (act, current):
         added = tagging.attach(act, subject_of(current), "asset", asset_id, tag)
         _index(actor.organization_id, current._replace(tags=[*current.tags, added]))
     return added
@@ -277,9 +269,7 @@ def attach_tag(actor: Actor, asset_id: int, tag: NewTag) -> TagRow:
 
 def detach_tag(actor: Actor, asset_id: int, tag_id: int) -> None:
     """Detach a tag. Raises NotFound if the asset does not have it."""
-    with acting(actor) as act:
-        current = get(actor.organization_id, asset_id)
-        check_home(asset_id)
+    with changing(actor, asset_id, get) as (act, current):
         tagging.detach(act, subject_of(current), "asset", asset_id, tag_id)
         _index(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
 

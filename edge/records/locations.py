@@ -28,7 +28,7 @@ from edge.records.external_keys import (
     next_update,
     update,
 )
-from edge.records.kept_elsewhere import check_home
+from edge.records.kept_elsewhere import changing
 from edge.records.listing import ListQuery, Source, read_page, view
 from edge.records.location_tree import NO_PARENT, Parent, resolve
 from edge.records.tagging import tag_text
@@ -219,9 +219,7 @@ def patch(
 
     Raises NotFound, Invalid for an unknown parent, Conflict for a cycle or if the home is another box.
     """
-    with acting(actor) as act:
-        current = get(actor.organization_id, location_id)
-        check_home(location_id)
+    with changing(actor, location_id, get) as (act, current):
         if check:
             check(current)
         values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
@@ -240,9 +238,7 @@ def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationR
 
     Raises NotFound, and Conflict if the key is taken.
     """
-    with acting(actor) as act:
-        current = get(actor.organization_id, location_id)
-        check_home(location_id)
+    with changing(actor, location_id, get) as (act, current):
         if external_key == current.external_key:
             return current, 0
         key = choose_key(LOCATION_KEYS, actor.organization_id, external_key)
@@ -273,9 +269,7 @@ def delete(actor: Actor, location_id: int) -> None:
     Raises NotFound, and Conflict if it has live descendants, or a receiver of `location_deleting` refuses: it has
     assets or pending moves.
     """
-    with acting(actor) as act:
-        current = get(actor.organization_id, location_id)
-        check_home(location_id)
+    with changing(actor, location_id, get) as (act, current):
         descendants = location_tree.count_descendants(location_id)
         if descendants:
             message = N_("location has %(number)s live descendant location(s)")
@@ -292,9 +286,7 @@ def delete(actor: Actor, location_id: int) -> None:
 
 def attach_tag(actor: Actor, location_id: int, tag: NewTag) -> TagRow:
     """Attach a tag. Raises NotFound, and Conflict if a live record has the tag."""
-    with acting(actor) as act:
-        current = get(actor.organization_id, location_id)
-        check_home(location_id)
+    with changing(actor, location_id, get) as (act, current):
         added = tagging.attach(act, _subject(current), "location", location_id, tag)
         _index(actor.organization_id, current._replace(tags=[*current.tags, added]))
     return added
@@ -302,9 +294,7 @@ def attach_tag(actor: Actor, location_id: int, tag: NewTag) -> TagRow:
 
 def detach_tag(actor: Actor, location_id: int, tag_id: int) -> None:
     """Detach a tag. Raises NotFound if the location does not have it."""
-    with acting(actor) as act:
-        current = get(actor.organization_id, location_id)
-        check_home(location_id)
+    with changing(actor, location_id, get) as (act, current):
         tagging.detach(act, _subject(current), "location", location_id, tag_id)
         _index(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
 
