@@ -219,8 +219,14 @@ def scan_page(enter: Callable[..., Page]) -> Callable[..., Page]:
     return make
 
 
+# Keys that follow the load of the scan page at once may be the rest of a code, and are refused.
+ACCEPTS = """() => !document.getElementById("catcher")
+  || performance.now() - Number(document.body.dataset.listening || Infinity) > 300"""
+
+
 def scan(page: Page, code: str, end: str = "Enter", delay: float = 5) -> None:
-    """As a hardware scanner does it: keys, 5 ms apart."""
+    """As a hardware scanner does it: keys, 5 ms apart. Not at once after the page was loaded: see `assembly.js`."""
+    page.wait_for_function(ACCEPTS)
     page.keyboard.type(code, delay=delay)
     if end:
         page.keyboard.press(end)

@@ -346,6 +346,31 @@ def test_a_badge_on_the_scan_page_switches_the_person_and_is_not_stored(
     assert execute("SELECT value FROM unknown_tag").fetchall() == [("NOBODY-KNOWS",)]
 
 
+def test_what_follows_a_badge_belongs_to_its_owner(open_context: Callable[..., BrowserContext], site: Site) -> None:
+    page = with_badges(open_context, site)
+    asked: list[Route] = []
+    page.route("**/scan/badge", lambda route: asked.append(route))
+    scan(page, "BADGE-78")
+    scan(page, "RACK-A")
+    scan(page, "BC-0001")
+    page.wait_for_function("() => JSON.parse(localStorage.getItem('edge-caught')).length === 2")
+    signed_in: list[Route] = []
+    page.route("**/sign-in?next=/scan", lambda route: signed_in.append(route))
+    with page.expect_request("**/sign-in?next=/scan"):
+        asked[0].continue_()
+    page.keyboard.type("BC-0002", delay=5)  # the page that is left still takes it
+    page.keyboard.press("Enter")
+    signed_in[0].continue_()
+    expect(page.locator("#who")).to_contain_text("Paul")
+    expect(page.locator(".station[data-outcome=recorded] #thing")).to_have_text("Pallet 2")
+    expect(page.locator("#link")).to_have_text("All saved")
+    made = execute(
+        "SELECT scan.code, person.name, location.name FROM handheld_scan scan JOIN person ON person.id = person_id "
+        "JOIN location ON location.id = location_id ORDER BY scan.observed_at"
+    )
+    assert made.fetchall() == [("BC-0001", "Paul", "Rack A"), ("BC-0002", "Paul", "Rack A")]
+
+
 def test_without_an_answer_about_a_badge_the_scans_after_it_wait_only_seconds(
     open_context: Callable[..., BrowserContext], site: Site
 ) -> None:

@@ -13,7 +13,7 @@ from edge.database.connection import execute
 from edge.pages.handhelds.scan import TEST_CODE
 from edge.records import assets
 from edge.records.tags import NewTag
-from tests.browser.conftest import PHONE, Site, outcome, scan
+from tests.browser.conftest import ACCEPTS, PHONE, Site, outcome, scan
 
 pytestmark = pytest.mark.browser
 
@@ -64,7 +64,7 @@ def test_keys_and_inserted_text_keep_their_order(scan_page: ScanPage) -> None:
 def test_a_stall_does_not_divide_the_first_code_after_a_reload(scan_page: ScanPage, site: Site, stall: int) -> None:
     page = scan_page()
     page.reload(wait_until="commit")
-    page.wait_for_selector("body[data-listening]")
+    page.wait_for_function(ACCEPTS)
     for first, rest in (("RAC", "K-A"), ("BC-0", "002")):
         page.keyboard.type(first)
         page.wait_for_timeout(stall)  # the scanner hangs

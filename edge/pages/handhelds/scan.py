@@ -303,7 +303,7 @@ def _handle(item: Any, correction: int, received_at: int, ended: set[str]) -> An
     scan = _submitted(scan_id, item, moment)
     if scan is None:
         return Answer(scan_id, Result.REFUSED, N_("This scan is incomplete"))
-    if scanned_badges.is_badge(scan.code):
+    if scanned_badges.owner_of(scan.code) is not None:
         return Answer(scan_id, Result.BADGE if scanned_badges.may_answer() else Result.UNKNOWN)
     if SCAN_ID.fullmatch(str(item.get("stock_take"))):
         answer = stock_takes.scan(sender, str(item["stock_take"]), scan, received_at)

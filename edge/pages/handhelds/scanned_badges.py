@@ -27,7 +27,7 @@ def marks() -> dict[str, Any]:
 @pages.post("/scan/badge")
 @require_role(Role.OPERATOR)
 def scan_badge() -> Response:
-    """Answer whether the code is the badge of a person in the organization."""
+    """Answer whether the code is the badge of a person in the organization, and of whom."""
     code = json_object().get("code")
     if not isinstance(code, str):
         abort(400, "code: the code that was scanned")
@@ -35,17 +35,18 @@ def scan_badge() -> Response:
         response = jsonify(error="Too many unknown codes")
         response.status_code = 429
         return response
-    return jsonify(badge=is_badge(code))
+    owner = owner_of(code)
+    return jsonify(badge=owner is not None, person=owner)
 
 
-def is_badge(code: str) -> bool:
-    """True for the badge of somebody who may sign in; never for a code that names an asset or a location."""
+def owner_of(code: str) -> int | None:
+    """Return the person with this badge who may sign in; None for a code that names an asset or a location."""
     organization_id = current_session().organization_id
     person = people.find_by_badge(organization_id, passwords.hash_badge(code))
     if person is None or lookup.by_code(organization_id, code) is not None:
-        return False
+        return None
     people.set_badge_mark(person, passwords.badge_mark(code))
-    return True
+    return person.id
 
 
 def may_answer() -> bool:

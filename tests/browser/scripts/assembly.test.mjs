@@ -5,7 +5,7 @@ import { beforeEach, test } from "node:test";
 
 import { assembly } from "../../../web/static/handhelds/assembly.js";
 
-let now, due, codes, parts, known, sendsEnter, made;
+let now, due, codes, parts, known, sendsEnter, slowest, made;
 
 /** Timers that run when the test lets time pass; `late` is how long the page hangs. */
 const timers = {
@@ -26,7 +26,7 @@ function pass(ms, late = 0) {
 }
 
 beforeEach(() => {
-  [now, due, codes, parts, known, sendsEnter] = [1000, null, [], [], [], false];
+  [now, due, codes, parts, known, sendsEnter, slowest] = [1000, null, [], [], [], false, 0];
   made = assembly({
     onCode: (text) => codes.push(text),
     onPart: (text) => parts.push(text),
@@ -34,6 +34,9 @@ beforeEach(() => {
     isWhole: (text) => known.includes(text) && !known.some((one) => one !== text && one.startsWith(text)),
     sendsEnter: () => sendsEnter,
     learnEnter: (does) => { sendsEnter = does; },
+    slowest: () => slowest,
+    learnSlowest: (gap) => { slowest = gap; },
+    since: 0,
     clock: { now: () => now },
     timers,
   });
@@ -47,6 +50,35 @@ function type(text, gap = 5) {
 }
 
 const enter = () => made.end(now);
+
+for (const gap of [5, 40, 140, 290]) {
+  test(`keys that follow the load of the page as they follow each other, ${gap} ms, are the rest of a code`, () => {
+    now = 0; // the key before this one went to the page before
+    type("0021", gap);
+    enter();
+    assert.deepEqual([codes, parts], [[], ["0021"]]);
+    type("BC-0021", gap);
+    enter();
+    assert.deepEqual(codes, ["BC-0021"]);
+  });
+}
+
+test("the rest of a code counts for none also if only silence ends it", () => {
+  [now, known] = [0, ["0021"]];
+  type("0021");
+  pass(2000);
+  assert.deepEqual([codes, parts], [[], ["0021"]]);
+});
+
+test("a code that begins after a pause is whole; how long it must be follows from the slowest keys of the scanner", () => {
+  now = 310;
+  type("BC-0021", 60);
+  enter();
+  assert.deepEqual([codes, slowest], [["BC-0021"], 60]);
+  type("AB", 200); // a person
+  enter();
+  assert.equal(slowest, 60);
+});
 
 test("keys and inserted texts keep their order", () => {
   type("T:");

@@ -59,7 +59,7 @@ def test_a_device_asks_before_it_stores_a_code(sign_in_as: SignIn, otto: people.
     browser = sign_in_as(Role.OPERATOR)
     assert browser.get("/scan/state").json["badges"]["marks"] == []
     answers = [browser.send("/scan/badge", {"code": code}).json for code in (BADGE, "NOBODY-KNOWS")]
-    assert answers == [{"badge": True}, {"badge": False}]
+    assert answers == [{"badge": True, "person": otto.id}, {"badge": False, "person": None}]
     assert browser.get("/scan/state").json["badges"] == {
         "salt": passwords.badge_mark_salt(),
         "marks": [passwords.badge_mark(BADGE)],
@@ -71,7 +71,7 @@ def test_a_device_asks_before_it_stores_a_code(sign_in_as: SignIn, otto: people.
 def test_a_badge_of_another_organization_is_not_a_badge_here(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     people.add_person(shell(cast.rival), "Spy", Role.OPERATOR, badge_hash=passwords.hash_badge(BADGE))
     browser = sign_in_as(Role.OPERATOR)
-    assert browser.send("/scan/badge", {"code": BADGE}).json == {"badge": False}
+    assert browser.send("/scan/badge", {"code": BADGE}).json == {"badge": False, "person": None}
     assert send(browser, item("1", BADGE, site.dock.id))[0]["result"] == "unknown"
 
 

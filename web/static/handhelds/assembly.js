@@ -4,7 +4,8 @@
 
 export const SHORTEST = 4; // of a code that only silence ended: less is a person who hit a key
 export const LONG_PAUSE = 1500; // ms without a key: the scanner has ended, however slow the handheld
-const PAUSE = 300; // ms, after a code that the device knows
+const PAUSE = 300; // ms, after a code that the device knows; no scanner is slower between two keys
+const SHORTEST_PAUSE = 150; // ms
 const LATE = 50; // ms: a timer that is later than this says that the page hung; keys may wait to be delivered
 const MOST_DELAYS = 20;
 const REST = 200; // ms after a code: some scanners end it with two keys
@@ -13,9 +14,14 @@ const REST_WITHIN = 30000; // ms: the rest of a code that hung may still come
 /**
  * `onCode(text, usual)`: a code as typed, and as on a US keyboard. `onPart(text, usual)`: it did not arrive whole.
  * `onEmpty()`: nothing is begun. `isWhole(text, usual)`: whether the device knows it, and nothing longer that begins with
- * it. `sendsEnter()` and `learnEnter(is)`: what is known of this scanner.
+ * it. `sendsEnter()` and `learnEnter(is)`, `slowest()` and `learnSlowest(gap)`: what is known of this scanner; the longest time
+ * between two of its keys in ms, 0 if unknown. A code that begins too soon after `since`, when the page began to listen, may
+ * be the rest of one: its first keys would have gone to the page before.
  */
-export function assembly({ onCode, onPart, onEmpty, isWhole, sendsEnter, learnEnter, clock = performance, timers = window }) {
+export function assembly({
+  onCode, onPart, onEmpty, isWhole, sendsEnter, learnEnter, slowest, learnSlowest, clock = performance, timers = window, since = clock.now(),
+}) {
+  let [isFirst, isTail, gap] = [true, false, 0];
   let [text, usual, inserted] = ["", "", ""]; // `inserted` may still be changed by an input method
   let part = { text: "", at: -Infinity };
   let ended = { at: -Infinity, bySilence: false };
@@ -50,11 +56,15 @@ export function assembly({ onCode, onPart, onEmpty, isWhole, sendsEnter, learnEn
     const silence = now - at + 1; // timers are rounded
     const isLong = silence >= LONG_PAUSE;
     if (!isLong && (silence < PAUSE || sendsEnter())) return false;
-    const code = whole();
+    const [code, isRest] = [whole(), isTail];
     const isKnown = code[0].length >= SHORTEST && isWhole(...code);
     if (!isLong && !isKnown) return false;
     clear();
     if (code[0].length < SHORTEST) return true;
+    if (isRest) {
+      onPart(...code);
+      return true;
+    }
     if (!sendsEnter() || isKnown || code[0] === part.text) {
       if (ended.bySilence || code[0] === part.text) learnEnter(false); // twice in a row
       part = { text: "", at: -Infinity };
@@ -69,9 +79,13 @@ export function assembly({ onCode, onPart, onEmpty, isWhole, sendsEnter, learnEn
 
   function began(moment) {
     endIfSilent(moment);
+    if (!isEmpty()) gap = Math.max(gap, moment - at);
+    else [isTail, isFirst, gap] = [isFirst && moment - since < pauseAfterLoad(), false, 0];
     [at, delays] = [moment, 0];
     wait(moment + (sendsEnter() ? LONG_PAUSE : PAUSE));
   }
+
+  const pauseAfterLoad = () => (slowest() ? Math.max(SHORTEST_PAUSE, 2 * slowest()) : PAUSE);
 
   return {
     isEmpty,
@@ -97,7 +111,8 @@ export function assembly({ onCode, onPart, onEmpty, isWhole, sendsEnter, learnEn
         return isOfCode;
       }
       const code = whole();
-      const isRest = part.text && moment - part.at < REST_WITHIN && !code[0].startsWith(part.text);
+      const isRest = isTail || (part.text && moment - part.at < REST_WITHIN && !code[0].startsWith(part.text));
+      if (code[0].length >= SHORTEST && gap > slowest() && gap < PAUSE) learnSlowest(Math.ceil(gap));
       clear();
       part = { text: "", at: -Infinity };
       ended = { at: moment, bySilence: false };

@@ -13,14 +13,16 @@ let handle = null;
 let isKept = (code, raw) => !mayBeBadge(code) && !mayBeBadge(raw ? raw.typed : ""); // a badge is stored nowhere
 let showRaw = () => {};
 let divert = () => false;
+let awaited = null; // the person whose badge was scanned, until the sign-in is answered
 
 listen(document.getElementById("catcher"), take, (name, isText) => showRaw(name, isText));
 document.body.dataset.listening = String(Math.round(performance.now()));
 
 /** A code came, by a scanner or by the camera; `raw` is the text before cleaning. */
 export function take(code, raw) {
-  const one = { id: newId(), code, raw, at: Date.now(), by: signedIn() }; // not when it is processed
-  if (divert(one, raw)) return;
+  const by = awaited === null ? signedIn() : null;
+  const one = { id: newId(), code, raw, at: Date.now(), by, awaited }; // not when it is processed
+  if (awaited === null && divert(one, raw)) return;
   if (isKept(code, raw) && !enrolmentOf(code)) {
     pending.push(one);
     write();
@@ -41,6 +43,13 @@ export function divertTo(takes) {
 export function handOver(onCode, isScan, onRaw) {
   [handle, isKept, showRaw] = [onCode, isScan, onRaw];
   return [...pending];
+}
+
+/** What was caught since `at` is this person's, once signed in. Null: from now on it is again whoever is signed in. */
+export function expectSignIn(person, at) {
+  awaited = person;
+  for (const one of pending) if (person !== null && one.at >= at) Object.assign(one, { by: null, awaited });
+  write();
 }
 
 export function forget(id) {

@@ -5,7 +5,7 @@ import { enrolmentOf, linkOf, looksLikeLocation } from "./codes.js";
 import * as carrier from "./carrier.js";
 import * as clock from "./clock.js";
 import { stamp } from "./clock.js";
-import { divertTo, forget, handOver, newId } from "./catch.js";
+import { divertTo, expectSignIn, forget, handOver, newId } from "./catch.js";
 import * as copy from "./copy.js";
 import * as expected from "./expected.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
@@ -29,6 +29,7 @@ const PREFIXED = /^\][A-Za-z]\d/; // the scanner adds the kind of code
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
 const LOADED_WITHIN = 5000; // ms: scans do not wait longer for the modules of what opens over the page
 const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting longer for the server's answer
+const SIGN_IN_WITHIN = 15000; // ms
 const BADGE_PATIENCE = 3000; // ms: the scans after it wait for the answer, since it may end the session
 const WORST_FIRST = ["refused", "unclear", "location", "unknown", "surplus", "again", "recorded", "undone", "counted", "done"];
 const NEEDS_ATTENTION = ["refused", "unknown", "location", "unclear", "undone"];
@@ -45,7 +46,7 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
   hush();
   if (enrolmentOf(code)) return openEnrolment(code);
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
-  if (mayBeOneOf(code, raw) && !(await isNoBadge(mayBeBadge(code) ? code : raw.typed.trim()))) return;
+  if (mayBeOneOf(code, raw) && !(await isNoBadge(mayBeBadge(code) ? code : raw.typed.trim(), at))) return;
   if (raw && raw.isPart) {
     signal("refused");
     return showResult({ outcome: "refused", thing: code, detail: t("Incomplete code. Scan it again"), state: "" });
@@ -101,15 +102,18 @@ function mayBeOneOf(code, raw) {
 }
 
 /** Ask the server. A badge signs in its owner, as on the sign-in page. */
-async function isNoBadge(badge) {
+async function isNoBadge(badge, at) {
   const refuse = (detail) => {
     signal("refused");
     showResult({ outcome: "refused", thing: t("This may be a badge"), detail, state: "" });
     return false;
   };
   const late = new Promise((_, reject) => { setTimeout(reject, BADGE_PATIENCE, { state: "offline" }); });
+  let person;
   try {
-    if (!(await Promise.race([post("/scan/badge", { code: badge }), late])).badge) return true;
+    const answer = await Promise.race([post("/scan/badge", { code: badge }), late]);
+    if (!answer.badge) return true;
+    ({ person } = answer);
   } catch (error) {
     if (!error.state) throw error;
     const isTooOften = error.status === 429;
@@ -124,7 +128,10 @@ async function isNoBadge(badge) {
     form.append(field);
   }
   document.body.append(form);
+  expectSignIn(person, at);
   form.submit();
+  await new Promise((resolve) => { setTimeout(resolve, SIGN_IN_WITHIN); }); // the next page takes what waits
+  expectSignIn(null);
   return false;
 }
 
@@ -443,9 +450,16 @@ async function passOn() {
 }
 
 async function workOn(one) {
-  if (sweep.takes(one, one.raw)) return; // its module was loaded while the code waited in the line
-  await onCode(one);
+  const by = one.awaited ? ownerOf(one) : one.by;
+  if ((by || !one.awaited) && sweep.takes({ ...one, by }, one.raw)) return; // its module was loaded while the code waited
+  await onCode({ ...one, by });
   forget(one.id);
+}
+
+/** Who scanned what followed a badge: its owner, if that is who signed in. */
+function ownerOf({ awaited }) {
+  const by = signedIn();
+  return by && by.person === awaited ? by : null;
 }
 
 /** Tags that follow each other too fast for a person begin a sweep, unless an open sheet waits for one. */
@@ -469,6 +483,7 @@ async function openSweep(begin = () => {}) {
   for (const one of ones) if (!sweep.takes(one, one.raw)) inLine(() => workOn(one));
 }
 
+let asking = 0; // codes of which the server says whether they are badges: what follows them waits for the answer
 let attached = null;
 
 /** Load the module of sweeps, once. From then on it takes the tags of a sweep before anything else. */
@@ -484,14 +499,20 @@ async function attach() {
   const { sweep: loaded, divert } = await useTools();
   await loaded.load(); // the sweep of a page that was closed
   sweep = loaded;
-  divertTo(divert);
+  divertTo((one, raw) => !asking && divert(one, raw));
 }
 
 /** A code as it arrives, or one that arrived before the page was loaded. */
 function receive(one) {
   if (!isLoaded) return inLine(() => { if (isLoaded) receive(one); }); // otherwise it stays stored until the next reload
   if (early) early.push(one);
-  else if (!sweep.takes(one, one.raw)) watch(one, one.raw && one.raw.moment);
+  else if (asking || one.awaited) inLine(() => workOn(one));
+  else if (!sweep.takes(one, one.raw)) {
+    const isAsked = !isEpc(one.code) && mayBeOneOf(one.code, one.raw);
+    asking += isAsked;
+    watch(one, one.raw && one.raw.moment);
+    if (isAsked) inLine(() => { asking -= 1; });
+  }
 }
 
 async function begin() {

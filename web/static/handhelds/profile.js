@@ -4,7 +4,8 @@
 
 export const TEST_CODE = document.getElementById("station").dataset.testCode;
 const KEPT = "edge-scanner";
-const NOTHING = { prefix: "", suffix: "", layout: "", end: "" }; // `end` is "enter" once a code has ended with one
+// `end` is "enter" once a code has ended with one, `slowest` the longest time between two keys in ms, 0 if unknown.
+const NOTHING = { prefix: "", suffix: "", layout: "", end: "", slowest: 0 };
 
 let profile = read();
 

@@ -28,6 +28,8 @@ const codes = assembly({
   onEmpty: () => { if (seen) catcher.value = seen = ""; },
   isWhole: (text, usual) => isKnown(cleaned(bare(text, usual))),
   sendsEnter: () => current().end === "enter",
+  slowest: () => current().slowest,
+  learnSlowest: (slowest) => learn({ slowest }),
   learnEnter: (does) => { if (does !== (current().end === "enter")) learn({ end: does ? "enter" : "" }); },
 });
 
