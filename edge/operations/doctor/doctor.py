@@ -7,19 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from edge.errors import EdgeError
-from edge.operations.doctor import (
-    box,
-    channels,
-    data,
-    events,
-    https,
-    outputs,
-    readers,
-    surroundings,
-    sync,
-    units,
-    upstream,
-)
+from edge.operations.doctor import box, data, https, outgoing, readers, surroundings, sync, units, upstream
 from edge.operations.doctor.findings import Finding, Level, Subject, problem
 
 # The names are stable: monitoring may rely on them.
@@ -73,9 +61,9 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "reader-formats": readers.formats,
     "reader-mappings": readers.mappings,
     "dead-letters": readers.dead_letters,
-    "events": events.events_delivered,
-    "channels": channels.channels_send,
-    "outputs": outputs.outputs_switch,
+    "events": outgoing.events_delivered,
+    "channels": outgoing.channels_send,
+    "outputs": outgoing.outputs_switch,
     "hub": sync.upstream,
     "sites": sync.downstream,
     "upstream": upstream.upstream_equal,
