@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import cast
 
 from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, without_tags
-from edge.memory_budget import WORK
+from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, reserve_until, without_tags
 from edge.records import assets
 from edge.records.assets import AssetChanges, AssetFields, AssetFilter
 from edge.validation import bodies, query
 
 TAG, READ, WRITE = "Assets", "assets:read", "assets:write"
-_METADATA_COPIES = 2  # held in memory at once: in the rows and in the response
 ONE, TAGS = "/assets/{asset_id}", "/assets/{asset_id}/tags"
 
 
@@ -28,8 +27,9 @@ def list_assets(call: Call) -> Response:
         include_deleted=call.query.get("include_deleted", False),
         q=call.query.get("q", ""),
     )
-    page = assets.list_page(call.organization_id, filters, **list_arguments(call.query, assets.DEFAULT_SORT))
-    with WORK.holding(_METADATA_COPIES * sum(len(row.metadata) for row in page.rows)):
+    with ExitStack() as held:
+        arguments = list_arguments(call.query, assets.DEFAULT_SORT)
+        page = assets.list_page(call.organization_id, filters, **arguments, reserve=reserve_until(held))
         return responses.page(serializers.asset, page.rows, page.total_count, call.query)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, cast
 
 from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, without_tags
+from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, reserve_until, without_tags
 from edge.database.lists import Page
 from edge.records import locations
 from edge.records.location_tree import UNSET, Parent
@@ -31,8 +32,10 @@ def list_locations(call: Call) -> Response:
         include_deleted=call.query.get("include_deleted", False),
         q=call.query.get("q", ""),
     )
-    page = locations.list_page(call.organization_id, filters, **list_arguments(call.query, locations.DEFAULT_SORT))
-    return _page(call, page)
+    with ExitStack() as held:
+        arguments = list_arguments(call.query, locations.DEFAULT_SORT)
+        page = locations.list_page(call.organization_id, filters, **arguments, reserve=reserve_until(held))
+        return _page(call, page)
 
 
 @operation(

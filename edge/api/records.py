@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from edge.database.lists import SortTerm
 from edge.errors import NotFound
+from edge.memory_budget import WORK
+from edge.records.listing import Reserve
 from edge.records.tags import NewTag
 from edge.validation.body import Body, judge
 from edge.validation.query import DEFAULT_LIMIT
@@ -20,6 +23,11 @@ def list_arguments(query: Mapping[str, Any], default: Sequence[SortTerm] | None 
     if default is None:
         return page
     return {**page, "sort": [SortTerm(*term) for term in query.get("sort", ())] or default}
+
+
+def reserve_until(held: ExitStack) -> Reserve:
+    """Return a function that takes bytes from the memory budget until the stack is closed. It raises Unavailable."""
+    return lambda size: held.enter_context(WORK.holding(size))
 
 
 def new_tags(body: Mapping[str, Any]) -> list[NewTag]:

@@ -100,7 +100,7 @@ def _build(file: Path, fresh: Path) -> None:
             _check_room(archive, fresh.parent)
             scratch.mkdir(mode=0o700)
             migrate.migrate(scratch)
-            portable_records.set_id_sequence(bytes.fromhex(manifest["ids"]["key"]), int(manifest["ids"]["count"]))
+            portable_records.set_id_sequence(bytes.fromhex(manifest["ids"]["key"]), manifest["ids"]["count"])
             portable_records.add(_records(archive, manifest))
             portable_records.finish()
         close_database()
@@ -127,7 +127,8 @@ def _manifest(archive: zipfile.ZipFile, file: Path) -> dict[str, Any]:
             manifest = json_text.decode(text.read(_LONGEST_MANIFEST))
         number = manifest["format"]
         files, key = manifest["files"], bytes.fromhex(manifest["ids"]["key"])
-        is_ours = manifest["kind"] == KIND and type(number) is int and len(key) == _KEY_BYTES
+        is_ours = manifest["kind"] == KIND and type(number) is type(manifest["ids"]["count"]) is int
+        is_ours = is_ours and len(key) == _KEY_BYTES
         is_ours = is_ours and isinstance(files, dict) and all(isinstance(about, dict) for about in files.values())
     except (KeyError, TypeError, ValueError) as error:
         raise SetupError(f"{file.name} is not an export. Create one: edge export") from error

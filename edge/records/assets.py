@@ -30,7 +30,7 @@ from edge.records.external_keys import (
     update,
 )
 from edge.records.kept_elsewhere import changing, check_home
-from edge.records.listing import ListQuery, Source, read_page, view
+from edge.records.listing import ListQuery, Reserve, Source, read_page, uncounted, view
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, TagRow, from_json, is_taken, match_key
 from edge.texts import N_, fill
@@ -98,6 +98,8 @@ _COLUMNS = [f"a.{column}" for column in AssetRow._fields if column != "tags"]
 _LONG_METADATA = 4096  # characters; lists fetch longer metadata in a second query
 # Parsing 200 assets with 64 KB each as one JSON text would block all other threads for 30 to 60 ms.
 _SHORT_METADATA = f"iif(length(a.metadata) > {_LONG_METADATA}, NULL, a.metadata)"
+# As a row and in an answer. With one character beyond ASCII, each may take four bytes.
+_SIZE_IN_MEMORY = "ifnull(sum(length(metadata) * iif(length(CAST(metadata AS BLOB)) > length(metadata), 6, 3)), 0)"
 _LIST_SOURCE = Source(
     [_SHORT_METADATA if column == "a.metadata" else column for column in _COLUMNS],
     "asset a",
@@ -169,30 +171,32 @@ def list_page(
     limit: int,
     offset: int = 0,
     sort: Sequence[SortTerm] = DEFAULT_SORT,
+    reserve: Reserve = uncounted,
 ) -> Page[AssetRow]:
     """Return a page of the live assets within their window, including deleted ones if the filter asks for them."""
     query = ListQuery(organization_id, "a.organization_id", include_deleted=filters.include_deleted)
     query.active("a", filters.is_active)
     query.any_of("a.external_key", filters.external_keys)
 
-    def read() -> Page[AssetRow]:
+    def read(reserve: Reserve) -> Page[AssetRow]:
         match = search.match("asset", organization_id, filters.q) if filters.q else None
-        rows, total = read_page(_LIST_SOURCE, query, match, order_by(sort, SORTABLE, "a.id"), limit, offset)
+        rows, total = read_page(_LIST_SOURCE, query, match, order_by(sort, SORTABLE, "a.id"), limit, offset, reserve)
         return Page([AssetRow._make(row) for row in rows], total)
 
     with view(query, filters.q):
-        page = read()
+        page = read(reserve)
     if all(row.metadata is not None for row in page.rows):
         return page
     with reading():  # read again: rows and metadata must come from the same snapshot
-        page = read()
-        return page._replace(rows=_with_long_metadata(organization_id, page.rows))
+        page = read(uncounted)
+        return page._replace(rows=_with_long_metadata(organization_id, page.rows, reserve))
 
 
-def _with_long_metadata(organization_id: int, rows: Sequence[AssetRow]) -> list[AssetRow]:
-    ids = [row.id for row in rows if row.metadata is None]
-    sql = "SELECT id, metadata FROM asset WHERE +organization_id = ? AND id IN (SELECT value FROM json_each(?))"
-    metadata_by_id = dict(execute(sql, (organization_id, json.dumps(ids))))
+def _with_long_metadata(organization_id: int, rows: Sequence[AssetRow], reserve: Reserve) -> list[AssetRow]:
+    values = organization_id, json.dumps([row.id for row in rows if row.metadata is None])
+    chosen = "FROM asset WHERE +organization_id = ? AND id IN (SELECT value FROM json_each(?))"
+    reserve(execute(f"SELECT {_SIZE_IN_MEMORY} {chosen}", values).fetchone()[0])
+    metadata_by_id = dict(execute(f"SELECT id, metadata {chosen}", values))
     return [row if row.metadata is not None else row._replace(metadata=metadata_by_id[row.id]) for row in rows]
 
 

@@ -34,6 +34,15 @@ class Source(NamedTuple):
     tagged: Owner | None = None
 
 
+# Is given the bytes of what is read next, before it is built, and keeps them reserved or raises Unavailable.
+Reserve = Callable[[int], object]
+_OF_CHARACTER, _OF_TAG = 4, 500  # bytes, as a row and in an answer
+
+
+def uncounted(_: int) -> None:
+    """Reserve nothing: for callers outside of requests, and for few rows."""
+
+
 class ListQuery:
     """SQL conditions of one list, with the values of their parameters."""
 
@@ -62,7 +71,13 @@ def view(query: ListQuery, q: str) -> AbstractContextManager[None]:
 
 
 def read_page(
-    source: Source, query: ListQuery, match: Match | None, order: str, limit: int, offset: int
+    source: Source,
+    query: ListQuery,
+    match: Match | None,
+    order: str,
+    limit: int,
+    offset: int,
+    reserve: Reserve = uncounted,
 ) -> tuple[list[Sequence[Any]], int]:
     """Return the rows of one page, and the number of rows in the whole list."""
     tables, conditions, values = source.tables, " AND ".join(query.conditions), query.values
@@ -76,18 +91,19 @@ def read_page(
         values |= match.values
     shown = f"{conditions} AND {visible(source.windowed, include_deleted=query.include_deleted)}"
     page = f"FROM {tables} WHERE {shown} ORDER BY {order} LIMIT :limit OFFSET :offset"
-    version, rows = _read_rows(source, page, {**values, "limit": limit, "offset": offset})
+    version, rows = _read_rows(source, page, {**values, "limit": limit, "offset": offset}, reserve)
     if query.is_narrow or (match and match.ids is not None):
         return rows, execute(f"SELECT count(*) FROM {tables} WHERE {shown}", values).fetchone()[0]
     windowed = source.windowed
-    if match and source.tables.startswith(match.kind):  # a plain list can be counted in the index table
+    is_plain = len(query.conditions) == 1 + (query.is_active is not None)
+    if match and is_plain and source.tables.startswith(match.kind):  # a plain list can be counted in the index table
         tables, windowed, conditions = "searchable s", "s", match.condition
         if query.is_active is not None:
             conditions += " AND s.is_active = :is_active"
     return rows, count_list(tables, windowed, conditions, values, version, include_deleted=query.include_deleted)
 
 
-def _read_rows(source: Source, page: str, values: dict[str, Any]) -> tuple[int, list[Sequence[Any]]]:
+def _read_rows(source: Source, page: str, values: dict[str, Any], reserve: Reserve) -> tuple[int, list[Sequence[Any]]]:
     """Read the rows as one JSON text, with the version of the records.
 
     sqlite3 releases the GIL for each fetched row; with many parallel requests that costs more than the query.
@@ -98,6 +114,7 @@ def _read_rows(source: Source, page: str, values: dict[str, Any]) -> tuple[int, 
         names.append(tags_as_json(source.tagged, "c0"))
     sql = f"SELECT {VERSION}, json_group_array(json_array({', '.join(names)})) FROM (SELECT {columns} {page})"
     version, text = execute(sql, values).fetchone()
+    reserve(_OF_CHARACTER * len(text) + _OF_TAG * text.count("["))
     return version, _tagged_rows(text, len(source.columns)) if source.tagged else json_text.decode(text)
 
 

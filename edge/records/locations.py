@@ -29,7 +29,7 @@ from edge.records.external_keys import (
     update,
 )
 from edge.records.kept_elsewhere import changing
-from edge.records.listing import ListQuery, Source, read_page, view
+from edge.records.listing import ListQuery, Reserve, Source, read_page, uncounted, view
 from edge.records.location_tree import NO_PARENT, Parent, resolve
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, TagRow, from_json
@@ -168,6 +168,7 @@ def list_page(
     limit: int,
     offset: int = 0,
     sort: Sequence[SortTerm] = DEFAULT_SORT,
+    reserve: Reserve = uncounted,
 ) -> Page[LocationRow]:
     """Return a page of the live locations within their window, including deleted ones if the filter asks for them."""
     query = ListQuery(organization_id, "l.organization_id", include_deleted=filters.include_deleted)
@@ -177,7 +178,7 @@ def list_page(
     query.any_of("p.external_key", filters.parent_external_keys)
     with view(query, filters.q):
         match = search.match("location", organization_id, filters.q) if filters.q else None
-        rows, total = read_page(_LIST_SOURCE, query, match, order_by(sort, SORTABLE, "l.id"), limit, offset)
+        rows, total = read_page(_LIST_SOURCE, query, match, order_by(sort, SORTABLE, "l.id"), limit, offset, reserve)
     return Page([LocationRow._make(row) for row in rows], total)
 
 

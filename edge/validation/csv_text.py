@@ -7,7 +7,9 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from edge.errors import Invalid
@@ -20,7 +22,9 @@ MOST_OF_ROW = 200_000  # characters
 SEPARATORS = (",", ";", "\t", "|")
 CHUNK = 64 * 1024  # characters that are written together
 MOST_NAMES, LONGEST_NAME = 5, 40  # of unknown columns in an error message
-_SEPARATOR_LINE = re.compile(r"""["']?sep=([,;\t|])["']?\r?\n""", re.IGNORECASE)
+_MOST_JUDGED = 1_000  # rows
+_SEPARATOR_LINE = re.compile(r"""["']?sep=([,;\t|])["']?(?:\r\n?|\n)""", re.IGNORECASE)
+_TEXT_FORMULA = re.compile(r'="([^"]*)"')  # by which programs keep the zeros of a code from Excel
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _BEGINS_FORMULA = "=+@\uff1d\uff0b\uff0d\uff20-"  # also in full width
 _FORMULA = (*_BEGINS_FORMULA, "\t", "\r")
@@ -63,11 +67,20 @@ def decode(data: bytes) -> str:
 
 
 def separator_of(text: str) -> str:
-    """Return the separator declared in the first line (`sep=;`, from Excel), else the most frequent in the heading."""
-    if named := _named_separator(text):
-        return named
-    heading = text.partition("\n")[0]
-    return max(SEPARATORS, key=heading.count)
+    """Return the separator declared in the first line (`sep=;`, from Excel), else the one that divides the most rows
+    into as many cells as the heading, then the most frequent in the heading.
+    """
+    return _named_separator(text) or max(SEPARATORS, key=partial(_rows_divided, text))
+
+
+def _rows_divided(text: str, separator: str) -> tuple[int, int]:
+    source, cells, divided = _Source(text), 0, 0
+    with suppress(csv.Error, Invalid):  # said by the reading, if this is the separator
+        for row in islice(csv.reader(source, delimiter=separator), _MOST_JUDGED):
+            source.begin_row()
+            cells = cells or len(row)
+            divided += len(row) == cells > 1
+    return divided, cells
 
 
 def _named_separator(text: str) -> str:
@@ -206,7 +219,9 @@ def _harmless(cell: Any, separator: str) -> Any:
 
 
 def _plain(cell: str, separator: str) -> str:
-    """Undo `_harmless`."""
+    """Undo `_harmless`, and return the text of a formula that is only a text."""
+    if formula := _TEXT_FORMULA.fullmatch(cell):
+        return formula[1]
     cell = _escaped(separator).sub(r"\1", cell)
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell
 

@@ -338,6 +338,10 @@ def _huge_count(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
     manifest["ids"]["count"] = 10**30
 
 
+def _text_as_count(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
+    manifest["ids"]["count"] = "1e9"
+
+
 def _true_as_format(_: dict[str, bytes], manifest: dict[str, Any]) -> None:
     manifest["format"] = True
 
@@ -355,6 +359,7 @@ def _odd_files(files: dict[str, bytes], manifest: dict[str, Any]) -> None:
     ("change", "said"),
     [
         *((_huge_number, "is damaged"), (_huge_count, "is damaged"), (_true_as_format, "is not an export")),
+        (_text_as_count, "is not an export"),
         *((_short_key, "is not an export"), (_odd_files, "is not an export")),
         (_newer, "format 99, from edge .* Install that version or a newer one"),
         (_unknown_field, "unknown fields of asset: nickname"),

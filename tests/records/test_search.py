@@ -10,7 +10,7 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.records import assets, search
 from edge.records.assets import AssetFilter
-from edge.records.listing import VERSION, count_list
+from edge.records.listing import VERSION, ListQuery, Source, count_list, read_page
 from edge.records.tags import NewTag
 from tests.conftest import Cast
 
@@ -50,3 +50,14 @@ def test_a_count_is_kept_until_a_write_or_the_edge_of_a_window(cast: Cast) -> No
     assert [count(now) for now in (99, 100, 149, 150, 199, 200, 120)] == [0, 1, 1, 2, 2, 1, 1]
     assets.create(shell(cast.acme), name="z", valid_from=1)
     assert count(120) == 2
+
+
+def test_the_count_of_many_matches_heeds_every_condition(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "FEW", 2)
+    made = [assets.create(shell(cast.acme), name=f"Crate {number}") for number in range(5)]
+    query = ListQuery(cast.acme, "a.organization_id", include_deleted=False)
+    query.conditions.append("a.id = :one")
+    query.values["one"] = made[0].id
+    source = Source(["a.id"], "asset a", "a", "a.id")
+    rows, count = read_page(source, query, search.match("asset", cast.acme, "Crate"), "a.id", 10, 0)
+    assert (len(rows), count) == (1, 1)

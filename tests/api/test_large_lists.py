@@ -1,0 +1,58 @@
+"""Lists of large records take their memory from the budget before they are built."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from edge.audit.actors import shell
+from edge.memory_budget import MB, WORK
+from edge.records import assets, locations
+from edge.records.tags import NewTag
+from tests.api.conftest import Api
+
+
+@contextmanager
+def left(size: int) -> Iterator[None]:
+    """Leave some bytes of the budget."""
+    with WORK.holding(128 * MB - size):
+        yield
+    assert WORK.used == 0
+
+
+@pytest.mark.parametrize("letter", ["x", "\U0001f4e6"])
+def test_metadata_counts_before_it_is_read(acme: Api, letter: str) -> None:
+    text = letter + "x" * 60_000
+    for number in range(60):
+        assets.create(shell(acme.organization_id), name=f"Large {number}", metadata='{"note": "' + text + '"}')
+    assert acme.get("/assets?limit=200").status_code == 200
+    with left(4 * MB):
+        tracemalloc.start()
+        try:
+            refused = acme.get("/assets?limit=200")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert refused.status_code == 503
+        assert int(refused.headers["Retry-After"]) > 0
+        assert acme.get("/assets?limit=2").status_code == 200
+    assert peak < 3 * MB
+    assert acme.get("/assets?limit=200").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["assets", "locations"])
+def test_tags_count_before_they_are_built(acme: Api, path: str) -> None:
+    for number in range(20):
+        tags = [NewTag("barcode", f"{number}-{one}") for one in range(400)]
+        if path == "assets":
+            assets.create(shell(acme.organization_id), name=f"Large {number}", tags=tags)
+        else:
+            locations.create(shell(acme.organization_id), name=f"Large {number}", tags=tags)
+    assert acme.get(f"/{path}?limit=200").status_code == 200
+    with left(2 * MB):
+        assert acme.get(f"/{path}?limit=200").status_code == 503
+        assert acme.get(f"/{path}?limit=2").status_code == 200
+    assert acme.get(f"/{path}?limit=200").status_code == 200
