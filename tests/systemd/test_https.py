@@ -147,7 +147,7 @@ def test_names_that_the_authority_does_not_cover_are_left_out_and_reported(compu
     assert computer.warning is not None
     for text in (said, computer.warning):
         assert "HTTPS does not work at newbox, 203.0.113.9" in text
-        assert "sudo edge-https on --as-before" in text
+        assert "sudo edge-https renew" in text
     assert computer() == "", "it is reported once, and no certificate is made again"
 
 
