@@ -1,4 +1,4 @@
-"""The board, history and ledger as streamed CSV files, with the filters of their pages."""
+"""The board, history and ledger as streamed CSV or Excel files, with the filters of their pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.doors import passage_report
-from edge.pages.csv_download import csv_file, table_file, times
+from edge.pages.csv_download import table_file, times
 from edge.pages.dates import local, requested_days
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role
@@ -68,9 +68,9 @@ def export_board() -> Response:
     shown = exports.board_rows(organization_id, query) if chosen is None else chosen
     columns, zone = columns_of_file(), services().zone
     if columns is None:
-        return csv_file("assets.csv", exports.BOARD_HEADING, (exports.board_cells(row, zone) for row in shown))
+        return table_file("assets.csv", exports.BOARD_HEADING, (exports.board_cells(row, zone) for row in shown))
     rows = exports.chosen_cells(organization_id, shown, columns, zone)
-    return csv_file("assets.csv", exports.chosen_heading(columns), rows)
+    return table_file("assets.csv", exports.chosen_heading(columns), rows)
 
 
 @pages.get("/export/records/<kind>.csv")
@@ -117,7 +117,7 @@ def export_past() -> Response:
         (row.external_key, row.name, row.location_key, row.location_name, *times(row.arrived_at, row.last_seen_at))
         for row in exports.past_rows(current_session().organization_id, query)
     )
-    return csv_file(f"assets-{local(query.at).replace(':', '')}.csv", heading, rows)
+    return table_file(f"assets-{local(query.at).replace(':', '')}.csv", heading, rows)
 
 
 @pages.get("/export/history.csv")
@@ -137,7 +137,7 @@ def export_history() -> Response:
             location_id=request.args.get("location", type=whole),
         )
     )
-    return csv_file("history.csv", (*heading, *seen_by), rows)
+    return table_file("history.csv", (*heading, *seen_by), rows)
 
 
 @pages.get("/export/passages.csv")
@@ -158,7 +158,7 @@ def export_passages() -> Response:
             request.args.get("asset", type=whole),
         )
     )
-    return csv_file("passages.csv", heading, rows)
+    return table_file("passages.csv", heading, rows)
 
 
 @pages.get("/export/ledger.csv")
@@ -169,4 +169,4 @@ def export_ledger() -> Response:
         (row.reader_name, *times(row.hour * clock.HOUR), row.bucket, row.messages, row.reads)
         for row in ledger.export_rows(current_session().organization_id, since=days.since, until=days.until)
     )
-    return csv_file("ledger.csv", ("reader", "hour", "bucket", "messages", "reads"), rows)
+    return table_file("ledger.csv", ("reader", "hour", "bucket", "messages", "reads"), rows)

@@ -122,3 +122,11 @@ def test_large_records_are_exported_in_small_pieces(sign_in_as: SignIn, cast: Ca
     assert peak < 8 * 1024 * 1024
     if (kind, separator) == ("asset", "comma"):
         assert sum(pieces) > 200 * 62_000
+
+
+@pytest.mark.parametrize("name", ["board", "history", "location", "passages", "ledger"])
+def test_an_excel_file_is_one_for_every_table(sign_in_as: SignIn, site: Site, name: str) -> None:
+    answer = sign_in_as(Role.ADMINISTRATOR).get(f"/export/download?table={name}&separator=xlsx", follow_redirects=True)
+    assert answer.status_code == 200
+    assert answer.data.startswith(b"PK")
+    assert ".xlsx" in answer.headers["Content-Disposition"]
