@@ -31,7 +31,7 @@ A move begins with the first read at the new location after the last one at the 
 decide. So held reads count at their own time.
 
 The result depends only on the reads and their times, not on their order of arrival, and duplicates change nothing.
-Readers move an asset at most once a second.
+Readers move an asset at most once a second, except direct antennas: the first and the last read of a second count.
 """
 
 from __future__ import annotations
@@ -126,14 +126,14 @@ def decide(
         if one.location_id == here:
             staying = one
             continue
-        if one.weight >= PORTAL and _is_stronger(one, certain) and is_certain(detections, index, here):
+        if PORTAL <= one.weight < Weight.DIRECT and _is_stronger(one, certain) and is_certain(detections, index, here):
             certain = one
         if _is_stronger(one, challenger):
             challenger = one
     if here is None:
         return Decision(certain or challenger or detections[end - 1], Rule.FIRST)
     if certain:
-        return Decision(certain, Rule.DIRECT if certain.weight == Weight.DIRECT else Rule.PORTAL)
+        return Decision(certain, Rule.PORTAL)
     if challenger is None or (staying and challenger.strength - staying.strength <= MARGIN):
         return None
     collected, needed = lead(detections, end, here, challenger.location_id, since, readers, stayed)

@@ -1,9 +1,9 @@
-"""The portal rule: when one read of a portal or of a direct antenna is a move.
+"""The portal rule: when one read of a portal is a move.
 
 Assets pass a portal and do not stay at it: a read there after `PASSED_AFTER` seconds of silence is a move. The decision
 waits `STRAY_WINDOW` seconds to exclude strays: reads that are more than `WEAKER_BY` below those at the present location
-or at another portal at about the same time. Every read of a direct antenna, and every barcode, is a move at once.
-`decision_rule` compares all other reads.
+or at another portal at about the same time. A read of a direct antenna, and of a barcode, is a move at once (see
+`retrace`). `decision_rule` compares all other reads.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ PORTAL = int(Weight.RFID_PORTAL)
 
 
 def is_certain(detections: Sequence[Detection], index: int, here: int | None) -> bool:
-    """Return True if a read of a portal or of a direct antenna is a move."""
+    """Return True if a read of a portal is a move."""
     one = detections[index]
-    if one.weight == Weight.DIRECT:
-        return True
     if is_stray(detections, index, here):
         return False
     looks, second = 0, one.second

@@ -23,7 +23,7 @@ from edge.tracking.decision_rule import (
 )
 from edge.tracking.portal_rule import STRAY_WINDOW, is_undecided
 from edge.tracking.reader_outages import ReaderOutages
-from edge.tracking.signal_strength import Detection
+from edge.tracking.signal_strength import Detection, Weight
 
 FOREVER = 2**40  # seconds; as `horizon`: no more reads will come
 # Rules that decide by reads after the begin of the stay.
@@ -131,9 +131,9 @@ def retrace(
             held = Held(second, second + STRAY_WINDOW, detections[begin].location_id)
             by_people = _by_people(waiting, FOREVER, seen)  # not affected by the read
             return Traced(steps + by_people, by_people[-1].observed_at if by_people else seen, held)
-        elif step := _step(detections, begin, end, now, gap, readers):
-            steps.append(step)
-            location_id, since, stayed = step.location_id, step.since, _as_in_history(step)
+        elif made := _steps(detections, begin, end, now, gap, readers):
+            steps += made
+            location_id, since, stayed = made[-1].location_id, made[-1].since, _as_in_history(made[-1])
         seen = max([one.last_at for one in detections[begin:end] if one.location_id == location_id] + _known(seen))
         begin = end
     step, held = _settled(detections, begin, State(location_id, since, seen, stayed), horizon, readers)
@@ -217,13 +217,34 @@ def _next_second(detections: Sequence[Detection], begin: int, waiting: Sequence[
     return min(seconds)
 
 
-def _step(
+def _steps(
     detections: Sequence[Detection], begin: int, end: int, state: State, gap: int, readers: ReaderOutages
-) -> Step | None:
+) -> list[Step]:
+    """Return the rows of one second. Only direct antennas move an asset more than once."""
+    direct = [one for one in detections[begin:end] if one.weight == Weight.DIRECT]
+    is_free = state.location_id is None or detections[begin].second > state.since
+    if is_free and any(one.location_id != state.location_id for one in direct):
+        return _direct_steps(direct, state, gap)
     decision = decide(detections, end, state.location_id, state.since, readers, state.stayed)
     if decision:
-        return _moved(detections, end, decision, state)
+        return [_moved(detections, end, decision, state)]
     for one in detections[begin:end]:
         if one.location_id == state.location_id and state.seen_at is not None and one.first_at - state.seen_at > gap:
-            return Step(one.first_at, one.location_id, Rule.AGAIN, state.seen_at, one)
-    return None
+            return [Step(one.first_at, one.location_id, Rule.AGAIN, state.seen_at, one)]
+    return []
+
+
+def _direct_steps(direct: Sequence[Detection], state: State, gap: int) -> list[Step]:
+    """Return the rows of the direct antennas that read the asset in one second, by their first and last reads."""
+    strongest: dict[int, Detection] = {}
+    for one in sorted(direct, key=lambda one: (one.strength, -one.location_id)):
+        strongest |= {one.first_at: one, one.last_at: one}
+    steps: list[Step] = []
+    here, seen = state.location_id, state.seen_at
+    for at, one in sorted(strongest.items()):
+        is_move = one.location_id != here
+        if is_move or (seen is not None and at - seen > gap):
+            rule = Rule.FIRST if here is None else Rule.DIRECT if is_move else Rule.AGAIN
+            steps.append(Step(at, one.location_id, rule, seen, one, decided_in=one.second))
+        here, seen = one.location_id, at
+    return steps

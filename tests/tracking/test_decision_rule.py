@@ -249,6 +249,25 @@ def test_every_read_of_a_direct_antenna_counts(site: Site) -> None:
     assert (5, B) in site.moves(tell(site, reads))
 
 
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_two_moves_by_direct_antennas_in_one_second_are_two_rows(site: Site, order: tuple[int, ...]) -> None:
+    """For any order of arrival, and also if they are the first reads of the asset."""
+    reads = [Read(at, place, None, Weight.DIRECT) for at, place in ((50, A), (602, B), (604, A), (607, C))]
+    asset = tell(site, [reads[number] for number in order], [1, 2, 3])
+    assert [(row.tenths, row.place) for row in site.history(asset)] == [(50, A), (602, B), (604, A), (607, C)]
+    first = tell(site, [reads[number] for number in order if number], [1, 2])
+    assert [(row.tenths, row.place) for row in site.history(first)] == [(602, B), (604, A), (607, C)]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_direct_antenna_that_reads_again_in_the_same_second_has_the_asset_back(
+    site: Site, order: tuple[int, ...]
+) -> None:
+    reads = [Read(at, place, -50, Weight.DIRECT) for at, place in ((600, A), (602, B), (604, A))]
+    asset = tell(site, [Read(50, A, -50, Weight.DIRECT), *(reads[number] for number in order)], [1, 2, 3])
+    assert [(row.tenths, row.place) for row in site.history(asset)] == [(50, A), (602, B), (604, A)]
+
+
 def test_a_persons_scan_counts_at_once_and_holds_for_half_a_minute(site: Site) -> None:
     reads = sorted([*every(0, 60, 0.5, A, -60), Read(203, C, None, None)], key=lambda read: read.tenths)
     history = site.history(tell(site, reads))
