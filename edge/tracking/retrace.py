@@ -21,7 +21,7 @@ from edge.tracking.decision_rule import (
     last_at,
     settles,
 )
-from edge.tracking.portal_rule import STRAY_WINDOW, is_undecided
+from edge.tracking.portal_rule import PORTAL, STRAY_WINDOW, is_certain, is_undecided
 from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.signal_strength import Detection, Weight
 
@@ -224,6 +224,9 @@ def _steps(
     direct = [one for one in detections[begin:end] if one.weight == Weight.DIRECT]
     is_free = state.location_id is None or detections[begin].second > state.since
     if is_free and any(one.location_id != state.location_id for one in direct):
+        here = state.location_id
+        passed = [index for index in range(begin, end) if PORTAL <= detections[index].weight < Weight.DIRECT]
+        direct += [detections[index] for index in passed if is_certain(detections, index, here)]
         return _direct_steps(direct, state, gap)
     decision = decide(detections, end, state.location_id, state.since, readers, state.stayed)
     if decision:
@@ -235,16 +238,17 @@ def _steps(
 
 
 def _direct_steps(direct: Sequence[Detection], state: State, gap: int) -> list[Step]:
-    """Return the rows of the direct antennas that read the asset in one second, by their first and last reads."""
+    """Return the rows of one second by the first and last read of each direct antenna, and the first of portals."""
     strongest: dict[int, Detection] = {}
     for one in sorted(direct, key=lambda one: (one.strength, -one.location_id)):
-        strongest |= {one.first_at: one, one.last_at: one}
+        strongest |= {one.first_at: one, one.last_at if one.weight == Weight.DIRECT else one.first_at: one}
     steps: list[Step] = []
     here, seen = state.location_id, state.seen_at
     for at, one in sorted(strongest.items()):
         is_move = one.location_id != here
         if is_move or (seen is not None and at - seen > gap):
-            rule = Rule.FIRST if here is None else Rule.DIRECT if is_move else Rule.AGAIN
+            moved = Rule.DIRECT if one.weight == Weight.DIRECT else Rule.PORTAL
+            rule = Rule.FIRST if here is None else moved if is_move else Rule.AGAIN
             steps.append(Step(at, one.location_id, rule, seen, one, decided_in=one.second))
         here, seen = one.location_id, at
     return steps
