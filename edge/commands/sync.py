@@ -99,22 +99,6 @@ def remove_site(actor: Actor, code: str) -> None:
     click.echo(f"Removed {code}.")
 
 
-@sync.command("merge-sites")
-@click.argument("code")
-@click.argument("into")
-@click.confirmation_option(prompt="Merge the sites? This cannot be undone")
-@for_actor
-def merge_sites(actor: Actor, code: str, into: str) -> None:
-    """Merge the site CODE into the site INTO (on the hub). If interrupted, run the same command again.
-
-    The records of CODE become the hub's, and its locations move below INTO. Records of a box that joined as both sites
-    are united with their history.
-    """
-    other = sites.find_by_code(actor.organization_id, into)
-    site_lifecycle.merge(actor, sites.find_by_code(actor.organization_id, code).no, other.no)
-    click.echo(f"Merged {code} into {into}.")
-
-
 @sync.command("merge-conflicts")
 @click.argument("code")
 @for_actor

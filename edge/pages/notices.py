@@ -52,7 +52,6 @@ NOTICES = {
     "device-revoked": N_("Device revoked and signed out."),
     "site-removed": N_("Site removed. Its data now belongs to this hub, until the site is added again."),
     "site-retired": N_("Site retired. Its history stays, read-only."),
-    "sites-merged": N_("Sites merged."),
     "merged": N_("Matching assets merged. They now belong to this hub."),
     "same": N_("Assets merged. The asset has the tags of both and belongs to this hub."),
     "renamed": N_("Renamed. The conflict is resolved."),

@@ -196,33 +196,9 @@ def retire_site(site_no: int) -> AnyResponse:
     return done("/sync", "site-retired")
 
 
-@pages.post("/sync/sites/<int:site_no>/merge-into")
-@require_role(Role.ADMINISTRATOR)
-def merge_site(site_no: int) -> AnyResponse | tuple[str, int]:
-    """Merge a site into another one, after its code was typed."""
-    site = sites.get_site(current_session().organization_id, site_no)
-    if request.form.get("confirm", "").strip() != site.code:
-        return _site_page(site_no, {"confirm": gettext("Enter %(code)s to confirm") % {"code": site.code}}), 400
-    try:
-        site_lifecycle.merge(actor(), site_no, whole(request.form.get("into", "")))
-    except ValueError:
-        return _site_page(site_no, {"into": gettext("Choose a site")}), 400
-    except Conflict as error:
-        return _site_page(site_no, {"into": message_of(error)}), 409
-    return done("/sync", "sites-merged")
-
-
 def _site_page(site_no: int, errors: dict[str, str]) -> str:
-    organization_id = current_session().organization_id
-    site = sites.get_site(organization_id, site_no)
-    others = [(other.no, f"{other.name} ({other.code})") for other in sites.list_sites(organization_id)]
-    return render_template(
-        "sync/edit-site.html",
-        site=site,
-        others=[other for other in others if other[0] != site.no],
-        errors=errors,
-        values=request.form,
-    )
+    site = sites.get_site(current_session().organization_id, site_no)
+    return render_template("sync/edit-site.html", site=site, errors=errors, values=request.form)
 
 
 @pages.post("/sync/sites/<int:site_no>/merge")

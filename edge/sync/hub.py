@@ -34,6 +34,7 @@ from edge.sync.store import digests as compare
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.digests import Days, Digest, Scope
 from edge.sync.store.exchange import Cursor
+from edge.sync.store.passage_digests import FOREVER, Times
 from edge.sync.store.site_copies import CopyPage
 from edge.sync.store.sites import Site
 from edge.tracking import returned_copies
@@ -242,19 +243,21 @@ def _copies(site: Site, content: Any, ranges: list[int]) -> dict[str, Any]:
 def _passages(scope: Scope, content: Any, buckets: list[int]) -> dict[str, Any]:
     """Return digests of the site's passages by bucket, or the sums of single passages in some buckets.
 
-    Older passages than `since` are not compared: the retention of one of the two may have dropped them.
+    Older passages than `since` are not compared: the retention of one of the two may have dropped them. Those after
+    `until` were set aside as too far in the future. Sites of earlier releases do not know it, and compare them, too.
     """
     try:
         first, since = max(_number(content["first"]), 0), _number(content["since"])
+        until = min(_number(content["until"]), incoming.newest_time()) if "until" in content else FOREVER
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is invalid: {error!r:.200}") from error
-    since = max(since, sites.hub_horizon())
+    times = Times(max(since, sites.hub_horizon()), until)
     with reading():
         if not buckets:
-            page = passage_digests.by_bucket(scope, since, min(first, _LAST_BUCKET))
-            return {"passages": _pairs(page.by_bucket), "following": page.following, "since": since}
+            page = passage_digests.by_bucket(scope, times, min(first, _LAST_BUCKET))
+            return {"passages": _pairs(page.by_bucket), "following": page.following, **times._asdict()}
         chosen = [bucket for bucket in buckets if 0 <= bucket <= _LAST_BUCKET][:MAX_BUCKETS]
-        return {"buckets": chosen, "passages": list(passage_digests.in_buckets(scope, since, chosen).items())}
+        return {"buckets": chosen, "passages": list(passage_digests.in_buckets(scope, times, chosen).items())}
 
 
 _LAST_BUCKET = 2**40
@@ -344,7 +347,6 @@ def _status(site: Site) -> dict[str, Any]:
         "has_rival": sites.has_rival(site),
         "hub_id": sites.hub_id(),
         "code": site.code,
-        "merged_at": sites.merged_at(site.no),
     }
 
 

@@ -186,11 +186,6 @@ class Sender:
     def _note_answer(self, answer: Any) -> None:
         self._hub_masters = answer["masters"]
         now = clock.now()
-        if (merged_at := answer.get("merged_at")) is not None:  # the hub kept records of two sites as they were
-            here = _target()
-            if (here.verified_at or 0) < now - answer["time"] + merged_at:
-                # A full comparison that somebody asked for stays one. Fetch all assets again, too.
-                hub_link.update(is_verify_requested=max(here.is_verify_requested, 1), hub_epoch=None)
         hub_link.update(
             clock_offset=answer["time"] - now,
             last_contact_at=now,

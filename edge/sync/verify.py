@@ -15,6 +15,7 @@ from edge.sync.sender import Call, fetch_assets
 from edge.sync.store import change_feed, copy_digests, digests, hub_link, passage_digests, record_digests
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
+from edge.sync.store.passage_digests import FOREVER, Times
 from edge.sync.store.record_digests import RecordDigest
 from edge.texts import N_
 from edge.tracking import copies
@@ -200,28 +201,31 @@ def _compare_copies(here: Target, call: Call, *, is_full: bool = False) -> list[
 
 
 def _compare_passages(here: Target, call: Call) -> list[PassageDifference]:
-    """Compare the passages of this site. Those that only the hub has are not reported: it may keep them longer."""
-    scope, since = Scope(here.organization_id, None), here.horizon
+    """Compare the passages of this site, without those that are still too far in the future for the hub.
+
+    Those that only the hub has are not reported: it may keep them longer.
+    """
+    scope, times = Scope(here.organization_id, None), Times(here.horizon, FOREVER)
     question = {"range": NO_DAYS, "days": [], "of": "passages"}
     differing_buckets: list[int] = []
     first: int | None = 0
     while first is not None and len(differing_buckets) < MAX_PASSAGE_BUCKETS:
-        answer = call("digests", batch_format.pack({**question, "first": first, "since": since}))
+        answer = call("digests", batch_format.pack({**question, "first": first, **times._asdict()}))
         if answer.get("passages") is None or here.restored_from is not None:  # a hub of an earlier release has none
             return []
-        since = max(since, int(answer["since"]))
+        times = Times(max(times.since, int(answer["since"])), min(times.until, int(answer.get("until", FOREVER))))
         with reading():
-            ours = passage_digests.by_bucket(scope, since, first)
+            ours = passage_digests.by_bucket(scope, times, first)
         theirs = _digests(answer["passages"])
         differing_buckets += sorted(set(digests.differing(ours.by_bucket, theirs)) & set(ours.by_bucket))
         first = ours.following
     numbers: set[int] = set()
     buckets = differing_buckets[:MAX_PASSAGE_BUCKETS]
     while buckets:
-        answer = call("digests", batch_format.pack({**question, "first": 0, "since": since, "buckets": buckets}))
+        answer = call("digests", batch_format.pack({**question, "first": 0, **times._asdict(), "buckets": buckets}))
         answered = {*map(int, answer["buckets"]), buckets[0]}
         with reading():
-            ours_in_them = passage_digests.in_buckets(scope, since, answered)
+            ours_in_them = passage_digests.in_buckets(scope, times, answered)
         theirs_in_them = {int(no): int(value) for no, value in answer["passages"]}
         numbers |= {no for no, value in ours_in_them.items() if theirs_in_them.get(no) != value}
         buckets = [bucket for bucket in buckets if bucket not in answered]

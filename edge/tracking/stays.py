@@ -215,15 +215,6 @@ def move_to_asset(organization_id: int, from_asset_id: int, to_asset_id: int, *,
     )
 
 
-def move_to_location(organization_id: int, from_location_id: int, to_location_id: int) -> None:
-    """Move history and positions to another location. Origins that the other location already has stay."""
-    for statement in (
-        "UPDATE OR IGNORE source SET location_id = ? WHERE location_id = ? AND organization_id = ?",
-        "UPDATE track SET location_id = ? WHERE location_id = ? AND organization_id = ?",
-    ):
-        execute(statement, (to_location_id, from_location_id, organization_id))
-
-
 def assets_of(track_numbers: Collection[int]) -> set[int]:
     rows = execute(
         "SELECT asset_id FROM track WHERE no IN (SELECT value FROM json_each(?))", (json.dumps(list(track_numbers)),)

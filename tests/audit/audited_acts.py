@@ -82,7 +82,6 @@ from tests.audit.stage import (
     end_muster,
     hear_a_topic,
     keep_theirs,
-    merge_sites,
     park,
     refresh_twice,
     scan_with_sled,
@@ -190,8 +189,8 @@ NOT_AUDITED = {
         "change_feed.stop", "change_feed.trim", "incoming.take", "mirrors.adopt", "mirrors.apply_in_steps",
         "mirrors.retry_conflicts", "mirrors.retry_in_steps", "site_quotas.charge", "site_quotas.charging",
         "site_quotas.check",
-        "mirrors.give", "mirrors.take_back", "former_hubs.remember",
-        "former_hubs.return_to", "change_feed.add_homes", "merged_copies.drop_repeated_rows", "stays.move_to_location",
+        "mirrors.take_back", "former_hubs.remember",
+        "former_hubs.return_to", "change_feed.add_homes",
         "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",
         "change_feed.add_asset", "passage_copies.recover",
         "sites.admit", "epochs.check_not_behind", "epochs.hub_state", "epochs.skip_ids", "recovered_history.join",
@@ -701,7 +700,6 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "site_lifecycle.rename": (
         lambda on: site_lifecycle.rename(on.ada, add_site(on).no, code="SOUTH", name="South"), "site.renamed", "South",
     ),
-    "site_lifecycle.merge": (lambda on: merge_sites(on), "site.merged", "North"),
     "recovered_history.begin": (
         lambda on: (hub_link.begin(on.ada, HUB), recovered_history.begin(on.ada)), "hub.recovery_begun", "Hub",
     ),

@@ -31,7 +31,7 @@ from edge.rules.channels import channels
 from edge.rules.channels.channels import ChannelKind, NewChannel, Schedule
 from edge.rules.outputs import outputs
 from edge.rules.outputs.forms import checked
-from edge.sync.store import site_lifecycle, sites
+from edge.sync.store import sites
 from edge.sync.store.change_feed import Kind
 from edge.tracking import floor_plans, tracked_people
 from edge.tracking.tracked_people import PeopleSetting
@@ -106,11 +106,6 @@ def hear_a_topic() -> None:
 
 def see_an_unknown_tag(on: Stage) -> None:
     unknown_tags.record([Sighting(on.ada.organization_id, "rfid", "E2", on.reader.id, "E2", "unmatched", 1, None)])
-
-
-def merge_sites(on: Stage) -> None:
-    into = sites.add_site(on.ada, "EAST", "East", b"other code")
-    site_lifecycle.merge(on.ada, add_site(on).no, into.no)
 
 
 def add_site(on: Stage) -> sites.Site:

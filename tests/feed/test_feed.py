@@ -30,7 +30,7 @@ from edge.readers import readers
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.sync.store import change_feed, epochs, outgoing
-from edge.tracking import deletion, stays, tracked_people
+from edge.tracking import deletion, tracked_people
 from edge.tracking.positions import record
 from edge.tracking.stays import Quality, Scan
 from edge.tracking.tracked_people import PeopleSetting
@@ -438,19 +438,6 @@ def triggers() -> int:
     sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND sql LIKE '%INTO change %'"
     sql += " AND name NOT LIKE '%for_hub'"
     return int(execute(sql).fetchone()[0])
-
-
-def test_stays_follow_a_location_that_became_another(box: Box) -> None:
-    day, mirror = Day(box.organization_id, 1), Mirror(box)
-    for _ in range(5):
-        day.scan()
-    other = locations.create(day.actor, name="Other").id
-    mirror.follow()
-    with writing():
-        for place in day.places:
-            stays.move_to_location(box.organization_id, place, other)
-    mirror.follow()
-    assert_equal(mirror)
 
 
 @pytest.mark.parametrize("is_copied", [True, False])

@@ -158,9 +158,10 @@ def test_a_hub_warns_of_a_nearly_full_disk_because_its_sites_wait(app: Flask, si
     assert "Disk of this hub: only 3 MB are free" in browser.get("/sync").text
 
 
-def test_a_site_is_renamed_retired_and_merged(sign_in_as: SignIn, cast: Cast) -> None:
+def test_a_site_is_renamed_and_retired(sign_in_as: SignIn, cast: Cast) -> None:
     browser = sign_in_as(Role.ADMINISTRATOR)
-    ber, ham = (sites.add_site(shell(cast.acme), code, code, code.encode()).no for code in ("BER", "HAM"))
+    ber = sites.add_site(shell(cast.acme), "BER", "BER", b"BER").no
+    sites.add_site(shell(cast.acme), "HAM", "HAM", b"HAM")
     form = f"/sync/sites/{ber}/edit"
     assert "A site HAM already exists" in browser.post(form, {"code": "HAM", "name": "Berlin"}).text
     assert browser.post(form, {"code": "", "name": "Berlin"}).status_code == 400
@@ -168,13 +169,6 @@ def test_a_site_is_renamed_retired_and_merged(sign_in_as: SignIn, cast: Cast) ->
     assert 'value="BLN"' in browser.get(form).text
     assert browser.post(f"/sync/sites/{ber}/retire").status_code == 303
     assert "retired" in browser.get("/sync").text
-    merge = f"/sync/sites/{ber}/merge-into"
-    assert "Enter BLN to confirm" in browser.post(merge, {"into": str(ham), "confirm": "BER"}).text
-    assert "into itself" in browser.post(merge, {"into": str(ber), "confirm": "BLN"}).text
-    assert "Choose a site" in browser.post(merge, {"into": "x", "confirm": "BLN"}).text
-    assert browser.post(merge, {"into": str(ham), "confirm": "BLN"}).status_code == 303
-    assert [site.code for site in sites.list_sites(cast.acme)] == ["HAM"]
-    assert browser.get(form).status_code == 404
 
 
 def test_the_preview_of_a_join_is_shown_and_keys_are_prefixed(

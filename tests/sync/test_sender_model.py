@@ -217,11 +217,10 @@ class Mishaps:
 
 
 class Moves:
-    """Sites leave, return, are renamed, retired, removed, and join as another site that is merged with the first."""
+    """Sites leave, return, are renamed, retired and removed."""
 
     def __init__(self, hub: Hub, chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hub, self.chance, self.monkeypatch = hub, chance, monkeypatch
-        self.earlier: dict[int, list[int]] = {}  # numbers of the sites that a box was before, by its present one
         self.made = 0
 
     def step(self, life: Life) -> None:
@@ -229,7 +228,7 @@ class Moves:
         if not site.rows("SELECT 1 FROM target"):
             self.bring_back(site)
             return
-        moves = [self.leave, self.retire, self.remove, self.rename, self.join_as_another, self.merge]
+        moves = [self.leave, self.retire, self.remove, self.rename]
         self.chance.choice(moves)(site)
 
     def leave(self, site: SiteBox) -> None:
@@ -254,30 +253,6 @@ class Moves:
 
         self._killed(rename)
         site.name = code
-
-    def join_as_another(self, site: SiteBox) -> None:
-        """Join as a new site by mistake: all records clash with those of the site that the box was before."""
-        site.leave()
-        before = site.site_no
-        site.name = self._new_code()
-        site.site_no = self.hub.add_site(site.name)
-        self.earlier[site.site_no] = [*self.earlier.pop(before, []), before]
-        site.join()
-
-    def merge(self, site: SiteBox) -> None:
-        """Merge the sites that the box was before. First it sends all its records as the present one."""
-        if site.site_no not in self.earlier:
-            return
-        link, site.spoil = site.spoil, lambda send: send()
-        site.settle(500)
-        for before in reversed(self.earlier.pop(site.site_no)):
-
-            def merge(before: int = before) -> None:
-                with self.hub.in_use():
-                    site_lifecycle.merge(self.hub.actor, before, site.site_no)
-
-            self._killed(merge)
-        site.spoil = link
 
     def bring_back(self, site: SiteBox) -> None:
         with self.hub.in_use(), suppress(Conflict):
@@ -400,8 +375,6 @@ def live(
         if with_moves and not life.site.rows("SELECT 1 FROM target"):
             moves.bring_back(life.site)
         bring_to_rest(life.site)
-    for life in lives:
-        moves.merge(life.site)
     for _ in range(2):  # data of one site reaches the others
         for life in lives:
             life.site.settle()
@@ -431,9 +404,7 @@ def test_in_the_end_the_hub_has_every_row_of_every_site(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_sites_that_leave_return_and_merge_lose_nothing(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sites_that_leave_and_return_lose_nothing(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     live(tmp_path, seed, monkeypatch, with_moves=True)
 
 

@@ -1,4 +1,4 @@
-"""Sites are renamed, retired, removed, merged, and return; a kill at any step loses nothing."""
+"""Sites are renamed, retired, removed, and return; a kill at any step loses nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edge.audit.actors import shell
-from edge.database.connection import execute, writing
+from edge.database.connection import execute
 from edge.errors import Conflict, Invalid, NotFound, Unreadable
 from edge.people import organizations
 from edge.people.secrets import hash_secret
@@ -16,9 +16,9 @@ from edge.sync import hub as hub_answers
 from edge.sync.store import hub_link, incoming, site_lifecycle, sites
 from edge.sync.store.exchange import AssetRecord, Batch
 from edge.sync.store.hub_link import HubAccess
-from edge.tracking import board, report
+from edge.tracking import report
 from tests.sync.company import Company
-from tests.sync.world import EPOCH, HOUR, SiteBox, assert_equal, kill_at_each_commit
+from tests.sync.world import EPOCH, HOUR, SiteBox
 
 
 @pytest.fixture
@@ -171,93 +171,6 @@ def test_a_removed_site_returns_with_records_the_hub_has_not_changed(company: Co
     assert hub.rows("SELECT name FROM asset WHERE external_key = 'B-2' AND deleted_at IS NULL") == [("Changed again",)]
 
 
-# Merging --------------------------------------------------------------------------------------------------------------
-
-
-def test_two_sites_of_one_box_become_one(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The box left and joined as a new site, so all its records clash with its own old ones."""
-    hub, ber = company.hub, company.ber
-    monkeypatch.setattr(site_lifecycle, "PAIRS", 2)
-    before, ids, old_no = histories(company), company.ids(), ber.site_no
-    rejoin_as(ber, "NEW", is_new=True)
-    ber.scan(company.own[0], 2, EPOCH + 60 * HOUR)
-    with ber.in_use():
-        assets.patch(ber.actor, company.own[1], {"name": "Renamed as the new site"})
-    for site in (ber, company.ham):
-        site.settle()
-    assert hub.rows("SELECT count(*) FROM conflict") == [(3,)]
-
-    def merge() -> None:
-        with hub.in_use():
-            site_lifecycle.merge(hub.actor, old_no, ber.site_no)
-
-    kill_at_each_commit(monkeypatch, merge)
-    company.assert_settled()
-    after = histories(company)
-    expected = {key: [(at, place.replace("BER-", "NEW-")) for at, place in rows] for key, rows in before.items()}
-    expected["B-0"].insert(0, after["B-0"][0])
-    assert after == expected
-    assert hub.rows("SELECT code FROM site WHERE removed_at IS NULL ORDER BY 1") == [("HAM",), ("NEW",)]
-    kept = {key: number for number, key in company.ids()["hub"]}
-    for number, key in ids["hub"]:
-        if str(key).startswith(("B-", "H-", "HAM")):
-            assert kept[key] == number, key
-    assert company.ids()["HAM"] == ids["HAM"]
-    assert hub.rows("SELECT name FROM asset WHERE external_key = 'B-1' AND deleted_at IS NULL") == [
-        ("Renamed as the new site",)
-    ]
-
-
-def test_of_two_merged_sites_the_hub_owns_the_records_of_the_first(
-    company: Company, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hub, ber, ham = company.hub, company.ber, company.ham
-    before, ids = histories(company), company.ids()
-
-    def merge() -> None:
-        with hub.in_use():
-            site_lifecycle.merge(hub.actor, ber.site_no, ham.site_no)
-
-    kill_at_each_commit(monkeypatch, merge)
-    merge()  # once more, as after a kill before the answer
-    for _ in range(2):
-        ham.settle()
-    assert histories(company) == before
-    assert company.ids() == ids
-    assert ham.rows("SELECT DISTINCT home FROM mirror") == [("The hub",)]
-    with hub.in_use():
-        place = locations.get(hub.organization_id, lookup.location_by_key(hub.organization_id, "BER").id)
-        assert place.parent_id == company.site(ham).location_id
-        acts = [row[0] for row in execute("SELECT action FROM audit WHERE action GLOB 'site.merge*' ORDER BY no")]
-        assert acts == ["site.merge_begun", "site.merged"]
-        assert board.whereabouts(hub.organization_id, lookup.asset_by_key(hub.organization_id, "B-0").id)
-        with pytest.raises(NotFound):
-            sites.find_by_code(hub.organization_id, "BER")
-    assert_equal(ham)
-
-
-def test_a_site_with_conflicts_or_of_another_merge_is_not_merged(company: Company) -> None:
-    hub = company.hub
-    company.ham.add_asset("B-9")
-    company.ber.add_asset("B-9")
-    company.settle()
-    [(peer,)] = hub.rows("SELECT peer FROM conflict")
-    other = company.ber.site_no + company.ham.site_no - peer
-    third = hub.add_site("THIRD")
-    with hub.in_use():
-        with pytest.raises(Conflict, match="has 1 conflicts; resolve them first"):
-            site_lifecycle.merge(hub.actor, peer, other)
-        with pytest.raises(Conflict, match="into itself"):
-            site_lifecycle.merge(hub.actor, peer, peer)
-        with writing():
-            execute("UPDATE site SET merged_into = ? WHERE no = ?", (third, other))
-        for pair in ((other, peer), (peer, other)):
-            with pytest.raises(Conflict):
-                site_lifecycle.merge(hub.actor, *pair)
-        with pytest.raises(Conflict, match="is being merged"):
-            sites.renew_code(hub.actor, other, b"hash")
-
-
 # A hostile site -------------------------------------------------------------------------------------------------------
 
 
@@ -308,16 +221,6 @@ def test_a_returning_site_gets_no_records_of_another_one(company: Company, step:
         "SELECT DISTINCT home FROM asset a JOIN mirror ON record_id = a.id WHERE a.id IN "
         f"({', '.join(str(row[0]) for row in names)})"
     ) == [("BER",)]
-
-
-def test_a_merge_unites_nothing_with_records_that_another_box_has_forged(company: Company) -> None:
-    hub = company.hub
-    names = hub.rows("SELECT id, name FROM asset WHERE external_key GLOB 'B-*' ORDER BY 1")
-    forge(company, with_ids=True)
-    with hub.in_use():
-        site_lifecycle.merge(hub.actor, company.ber.site_no, company.ham.site_no)
-    kept = "SELECT a.id, a.name FROM asset a WHERE external_key GLOB 'B-*' AND deleted_at IS NULL "
-    assert hub.rows(kept + "AND id NOT IN (SELECT record_id FROM mirror) ORDER BY 1") == names
 
 
 def test_a_site_gets_assets_of_its_organization_in_bounded_answers(

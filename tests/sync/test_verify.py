@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from edge import clock
-from edge.database.connection import FILE_NAME
+from edge.database.connection import FILE_NAME, execute, writing
 from edge.database.triggers import DIGESTS
+from edge.doors import doors
 from edge.sync import batch_format, hub, verify
 from edge.sync.store import digests, hub_link
 from edge.tracking import copies
@@ -197,3 +198,34 @@ def test_a_manually_changed_row_is_detected_and_repaired(ber: SiteBox, damage: s
     assert sum(sent) < 5000
     assert hub_dump(ber) == site_dump(ber)
     assert ask(ber) == []
+
+
+def test_a_passage_of_the_future_is_compared_only_when_the_hub_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: the hub set it aside each time, and each comparison reported and sent it again."""
+    now = EPOCH + 100 * HOUR
+    monkeypatch.setattr(clock, "now", lambda: now)
+    site = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
+    pallet = site.add_asset("P-1")
+    site.scan(pallet, 0, EPOCH)
+    with site.in_use():
+        door = doors.add_door(site.actor, "Gate", site.docks[0])
+        with writing():
+            for at, decided_at in ((now, now), (now + 30 * HOUR, now + 30 * HOUR), (now, now + 30 * HOUR)):
+                execute(
+                    "INSERT INTO passage (organization_id, door_id, asset_id, at, direction, confidence, inner_reads, "
+                    "outer_reads, since, until, decided_at) VALUES (?, ?, ?, ?, 2, 900, 5, 6, ?, ?, ?)",
+                    (site.organization_id, door, pallet, at, at, at, decided_at),
+                )
+    site.join()
+    site.sync()
+    held = "SELECT count(*) FROM passage"
+    assert site.hub.rows(held) == [(1,)]
+    assert site.rows("SELECT what FROM set_aside") == [("passages",)]
+    assert [ask(site), ask(site)] == [[], []]
+    now += 30 * HOUR
+    assert len(ask(site)) == 2
+    site.sync()
+    assert site.hub.rows(held) == [(3,)]
+    assert ask(site) == []

@@ -26,7 +26,6 @@ SEAM = {
             "past",
             "flows",
             "copies",
-            "merged_copies",
             "returned_copies",
             "changed_stays",
         ),

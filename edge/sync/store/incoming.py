@@ -39,6 +39,7 @@ from edge.sync.store.exchange import (
     TrackState,
 )
 from edge.sync.store.known_records import NotKnown
+from edge.sync.store.passage_digests import FOREVER
 from edge.texts import N_
 from edge.tracking import copies, history_engine
 from edge.tracking.stays import ScanSource, number_of
@@ -230,15 +231,18 @@ def _without_refused(batch: Batch, here: _Here) -> tuple[Batch, dict[str, str]]:
     return _without_tracks(batch, left_out)._replace(passages=passages), reasons
 
 
+def newest_time() -> int:
+    """Return the newest time (µs) that is taken from sites. A hub with a clock that was never set cannot know."""
+    now = clock.now()
+    return now + MOST_AHEAD if now >= clock.EARLIEST else FOREVER
+
+
 def _without_future(batch: Batch) -> tuple[Batch, dict[str, str]]:
     """Return the batch without positions, stays and passages of the future, and the reasons by part.
 
-    Such a position would stay the newest of its asset. A hub with a clock that was never set cannot know.
+    Such a position would stay the newest of its asset.
     """
-    now = clock.now()
-    if now < clock.EARLIEST:
-        return batch, {}
-    latest = now + MOST_AHEAD
+    latest = newest_time()
     ahead = {state.no for state in batch.tracks if max(state.last_seen_at, state.row_at) > latest}
     ahead |= {
         patch.track for patch in batch.patches for stay in patch.stays if stay.observed_at + stay.seen_for > latest

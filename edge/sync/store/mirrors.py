@@ -104,16 +104,6 @@ def retry_conflicts(peer: Peer, first: int = 0) -> None:
         pass
 
 
-def give(peer: Peer, record: Record, local_id: int) -> None:
-    """Make an existing record the peer's own, as it is there. Its former one must be retired. Call in a transaction."""
-    execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
-    execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
-    _link(peer.no, record.ref, local_id, record.created_at)
-    _set_home(peer, local_id, record)
-    if checked := _checked(peer, record, []):
-        _take(peer, checked, [])
-
-
 def _make_way(peer: Peer, record: Record) -> None:
     """Free all keys and tags that a batch changes before assigning them, since they may move between its records."""
     local = _known(peer, record)

@@ -15,12 +15,21 @@ from edge.validation import json_text
 
 BUCKET_BITS = 10  # passages in a bucket: 1,024
 BUCKETS_AT_ONCE = 256  # about 0.3 s at a small box
+FOREVER = 2**62  # µs
 
 _PRIME = 2**31 - 1
 _COLUMNS = ("at", "direction", "confidence", "inner_reads", "outer_reads", "since", "until", "decided_at", "revision")
 # Weighted sums stay far below 2^63, where SQLite would continue with inexact numbers.
 _WEIGHTED = " + ".join(f"({name} % {_PRIME}) * {weight}" for weight, name in enumerate(_COLUMNS, start=3))
 _VALUE = f"(({_WEIGHTED}) % {_PRIME})"
+_IN_PERIOD = "at >= ? AND max(at, decided_at) <= ?"
+
+
+class Times(NamedTuple):
+    """The passages to compare: at or after `since`, and neither at nor decided after `until` (µs)."""
+
+    since: int
+    until: int
 
 
 class BucketPage(NamedTuple):
@@ -30,28 +39,29 @@ class BucketPage(NamedTuple):
     following: int | None
 
 
-def by_bucket(scope: Scope, since: int, first: int) -> BucketPage:
-    """Return the digests of the buckets from `first` on, of passages at or after a time (µs)."""
+def by_bucket(scope: Scope, times: Times, first: int) -> BucketPage:
+    """Return the digests of the buckets from `first` on, of passages in a period."""
     number, of_box = _source(scope)
     begin, end = first << BUCKET_BITS, (first + BUCKETS_AT_ONCE) << BUCKET_BITS
     rows = execute(
         f"SELECT {number} >> {BUCKET_BITS}, count(*), sum({_VALUE} * (1 + {number} % 8191)) FROM passage "
-        f"WHERE {of_box} AND {number} >= ? AND {number} < ? AND at >= ? GROUP BY 1",
-        (*_values(scope), begin, end, since),
+        f"WHERE {of_box} AND {number} >= ? AND {number} < ? AND {_IN_PERIOD} GROUP BY 1",
+        (*_values(scope), begin, end, *times),
     )
     digests = {bucket: (count, total) for bucket, count, total in rows}
     newest = execute(f"SELECT max({number}) FROM passage WHERE {of_box}", _values(scope)).fetchone()[0] or 0
     return BucketPage(digests, first + BUCKETS_AT_ONCE if newest >= end else None)
 
 
-def in_buckets(scope: Scope, since: int, buckets: Iterable[int]) -> dict[int, int]:
+def in_buckets(scope: Scope, times: Times, buckets: Iterable[int]) -> dict[int, int]:
     """Return the sums of single passages by the site's number."""
     number, of_box = _source(scope)
     sums: dict[int, int] = {}
     for bucket in buckets:
         rows = execute(
-            f"SELECT {number}, {_VALUE} FROM passage WHERE {of_box} AND {number} >= ? AND {number} < ? AND at >= ?",
-            (*_values(scope), bucket << BUCKET_BITS, (bucket + 1) << BUCKET_BITS, since),
+            f"SELECT {number}, {_VALUE} FROM passage "
+            f"WHERE {of_box} AND {number} >= ? AND {number} < ? AND {_IN_PERIOD}",
+            (*_values(scope), bucket << BUCKET_BITS, (bucket + 1) << BUCKET_BITS, *times),
         )
         sums |= dict(rows.fetchall())
     return sums

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from edge.database.connection import execute
 from edge.doors.passage_copies import SentDoor, SentPassage
-from edge.errors import Conflict, NotFound
+from edge.errors import Conflict
 from edge.memory_budget import MB
 from edge.sync.store import outgoing
 from edge.sync.store.change_feed import Kind
@@ -88,22 +88,6 @@ def _fitting(peer: Peer, found: Sequence[tuple[int, int]]) -> int:
     sizes = _sizes_in_conflicts(peer.no, Kind.ASSET, [ref for _, ref in found])
     totals = accumulate(sizes.get(ref, 0) for _, ref in found[:most])
     return max(1, sum(total <= MOST_OF_ASSETS for total in totals))
-
-
-def record(peer: Peer, remote_id: int) -> Any:
-    """Return one record as the site last sent it. Raises NotFound."""
-    kept = execute(
-        "SELECT kind, record FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, remote_id)
-    ).fetchone()
-    if kept:
-        return (AssetRecord if kept[0] == Kind.ASSET else LocationRecord)._make(json.loads(kept[1]))
-    row = execute(_ASSET.format("link.remote_id") + "AND link.remote_id = ?2", (peer.no, remote_id)).fetchone()
-    if row:
-        return _as_at_site(AssetRecord, row)
-    row = execute(_LOCATIONS, (peer.no, len(peer.code) + 2, remote_id)).fetchone()
-    if row is None:
-        raise NotFound("the site has no such record")
-    return _as_at_site(LocationRecord, row)
 
 
 def tracks(peer: Peer, after: int) -> CopyPage:

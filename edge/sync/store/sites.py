@@ -139,22 +139,10 @@ def _is_deleted(location_id: int) -> bool:
     return execute("SELECT 1 FROM location WHERE id = ? AND deleted_at IS NULL", (location_id,)).fetchone() is None
 
 
-def merged_at(site_no: int) -> int | None:
-    """Return when a site was last merged into this one, which should compare its records then."""
-    moment: int | None = execute("SELECT max(removed_at) FROM site WHERE merged_into = ?", (site_no,)).fetchone()[0]
-    return moment
-
-
 def former_codes(site: Site) -> list[str]:
     """Return the codes that the site had before it was renamed, oldest first."""
     codes: list[str] = json.loads(site.former_codes)
     return codes
-
-
-def is_merged(organization_id: int, site_no: int, into_no: int) -> bool:
-    """Return True if the site was merged into the other one."""
-    sql = "SELECT 1 FROM site WHERE organization_id = ? AND no = ? AND merged_into = ? AND removed_at IS NOT NULL"
-    return execute(sql, (organization_id, site_no, into_no)).fetchone() is not None
 
 
 def make_hub(actor: Actor) -> None:
@@ -189,8 +177,6 @@ def renew_code(actor: Actor, site_no: int, join_hash: bytes) -> Site:
     """Create a new one-time code for a new machine of the site. Raises NotFound."""
     with acting(actor) as act:
         site = get_site(actor.organization_id, site_no)
-        if site.merged_into is not None:
-            raise Conflict(fill(N_("%(site)s is being merged into another site"), site=site.code))
         execute(
             "UPDATE site SET join_hash = ?, join_until = ? WHERE no = ?",
             (join_hash, clock.now() + JOIN_DAYS * clock.DAY, site.no),

@@ -186,7 +186,7 @@ def _moment(reported: int | None) -> int | None:
 
 def _trouble_of(site: Site, clock_offset: int) -> str:
     if site.retired_at is not None:
-        return N_("the merge was interrupted; merge the sites again") if site.merged_into is not None else ""
+        return ""
     if sites.has_rival(site) and (site.last_contact_at or 0) > (site.rival_at or 0):
         return RIVAL_AT_HUB
     if site.last_error:

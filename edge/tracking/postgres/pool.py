@@ -51,7 +51,10 @@ AWAY = N_("The history is in PostgreSQL, which cannot be reached now. Positions 
 TOO_SLOW = N_("The history is in PostgreSQL, which took too long. Choose a shorter period")
 BUSY = N_("The history is in PostgreSQL, which is busy. Try again")
 UNCONFIRMED = N_("The history is in PostgreSQL, whose standby has not confirmed it. Try again")
-REPLACED = N_("The history is in PostgreSQL, and another machine writes there as this hub. Positions are current")
+REPLACED = N_(
+    "The history is in PostgreSQL, and another machine writes there as this hub. On the right machine, run: edge hub "
+    "take-over. Positions are current"
+)
 UNUSABLE = N_("The history is in PostgreSQL, which cannot be used now: see edge doctor. Positions are current")
 FULL = N_("The history is in PostgreSQL, which has no disk space, memory or connections left. Positions are current")
 

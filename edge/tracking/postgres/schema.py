@@ -113,9 +113,14 @@ SELECT name, to_regclass(name) IS NULL FROM unnest(%s::text[]) AS n(name) WHERE 
 ORDER BY 1
 """
 
+_DETACHED = """
+SELECT name FROM unnest(%s::text[]) AS n(name) WHERE NOT EXISTS (
+    SELECT 1 FROM pg_inherits WHERE inhparent = to_regclass('stay') AND inhrelid = to_regclass(name))
+"""
+
 
 def check_usable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-    """Raise SetupError if a table is missing, or the role may not use it."""
+    """Raise SetupError if a table is missing, a partition detached, or the role may not use one."""
     faults = connection.execute(_FAULTS, (list(_NAMES),)).fetchall()
     missing = [name for name, is_missing in faults if is_missing and not name.startswith("stay_")] or [
         name for name, is_missing in faults if is_missing
@@ -124,6 +129,13 @@ def check_usable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         raise SetupError(
             f"Tables are missing in PostgreSQL, or their schema is not visible: {', '.join(missing)}. Restore the "
             "database, or give the hub an empty one and restart edge: sites then send their stays again"
+        )
+    detached = [name for (name,) in connection.execute(_DETACHED, (list(_NAMES[-PARTITIONS:]),))]
+    if detached:
+        number = detached[0].removeprefix("stay_")
+        raise SetupError(
+            f"Partitions of the stays are detached in PostgreSQL: {', '.join(detached)}. Attach each: ALTER TABLE stay "
+            f"ATTACH PARTITION {detached[0]} FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number})"
         )
     if faults:
         raise SetupError(

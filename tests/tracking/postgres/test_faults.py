@@ -111,14 +111,34 @@ def test_a_fault_is_logged_once_with_its_remedy_and_its_end(
     assert reason in finding(hub.history).text
 
 
+def test_a_detached_partition_is_named_with_the_statement_that_attaches_it(hub: Hub) -> None:
+    """Only sites with stays in that partition were refused; doctor said "ok, 15 partitions"."""
+    write()
+    with closing(psycopg.connect(hub.history.replace("limited@", "edge@"))) as connection:
+        [(partition,)] = connection.execute(
+            "SELECT DISTINCT tableoid::regclass::text FROM stay WHERE track = 1"
+        ).fetchall()
+    alter(hub.history, f"ALTER TABLE stay DETACH PARTITION {partition}")
+    found = finding(hub.history)
+    assert found.level == "problem"
+    assert f"Partitions of the stays are detached in PostgreSQL: {partition}. Attach each: " in found.text
+    assert attempt(3, write, history_engine.check_reachable) == 6
+    shown = readiness.check_history()
+    assert not shown.ok
+    remedy = shown.detail.partition("Attach each: ")[2].partition(")")[0]
+    assert remedy.startswith(f"ALTER TABLE stay ATTACH PARTITION {partition} FOR VALUES")
+    alter(hub.history, f"{remedy})")
+    assert attempt(3, write, history_engine.check_reachable) == 0
+    assert readiness.check_history().ok
+
+
 def test_a_fault_that_comes_and_goes_does_not_fill_the_log(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
     """The check of tables does not find it, so statements that read work, and those that write do not."""
-    for number in range(16):
-        alter(hub.history, f"ALTER TABLE stay DETACH PARTITION stay_{number}")
+    alter(hub.history, "ALTER TABLE stay ADD CONSTRAINT none CHECK (track < 0) NOT VALID")
     assert attempt(20, write, history_engine.check_reachable) == 20
     faults = [line for line in lines(caplog) if "cannot be used" in line]
     assert len(faults) == 1
-    assert "no partition of relation" in faults[0]
+    assert "violates check constraint" in faults[0]
     assert len(lines(caplog)) == 2
 
 
