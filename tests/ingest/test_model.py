@@ -1,0 +1,135 @@
+"""Every read counts: ingest gives the history of a plain model for late reads, restarts, moved readers and replays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from edge import clock
+from edge.audit.actors import shell
+from edge.clock import HOUR, SECOND
+from edge.database.connection import execute
+from edge.ingest.pipeline import Pipeline
+from edge.readers import readers
+from edge.readers.kept_messages import Window
+from edge.records import assets
+from edge.records.tags import NewTag
+from tests.ingest.site import GAP, Site, csl, message, seen
+
+LASTS = 800  # seconds; reads are kept for 900
+LATE = 600  # seconds that a message may be late
+
+
+class Model:
+    """The reads of one sequence as a list, from which each history is computed anew."""
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[str, int, int]] = []  # EPC, time, location of the antenna when it was read
+
+    def history(self, epc: str) -> list[tuple[int, int]]:
+        """Return (begin, location) of each stay, by the contract."""
+        rows: list[tuple[int, int]] = []
+        last = 0
+        for at, place in sorted((at, place) for one, at, place in self.reads if one == epc):
+            if not rows or rows[-1][1] != place or at - last > GAP:
+                rows.append((at, place))
+            last = at
+        return rows
+
+
+class Sequence:
+    """Random reads of five tags, of which two are attached later, by a reader that moves."""
+
+    def __init__(self, site: Site, seed: int, *, late: int) -> None:
+        self.random, self.site, self.late = Random(seed), site, late
+        self.actor, self.model = shell(site.organization_id), Model()
+        self.epcs = [f"30AB{seed:016X}{number:04X}" for number in range(5)]
+        self.assets: dict[str, int] = {}
+        for epc in self.epcs[:3]:
+            self.attach(epc)
+        self.place = site.dock
+        self.begin = (clock.now() // SECOND - 200_000 + seed % 100 * 1_000) * SECOND  # one sequence after the other
+        self.pipeline = self.restarted()
+
+    def restarted(self) -> Pipeline:
+        return Pipeline(GAP, 7, window=Window(1 << 20, HOUR), is_smoothing=False)
+
+    def attach(self, epc: str) -> None:
+        self.assets[epc] = assets.create(self.actor, name="Pallet", tags=[NewTag("rfid", epc)]).id
+
+    def catch_up(self) -> None:
+        while self.pipeline.catch_up():
+            pass
+
+    def move(self) -> None:
+        self.place = self.site.aisle if self.place == self.site.dock else self.site.dock
+        readers.change_reader(self.actor, self.site.dock_reader, {"location_id": self.place})
+
+    def message_until(self, until: int) -> Iterator[tuple[str, int]]:
+        for epc in self.random.sample(self.epcs, self.random.randint(1, 4)):
+            earliest = max(0, until - (self.late if self.random.random() < 0.3 else 2))
+            at = self.begin + earliest * SECOND + self.random.randrange((until - earliest) * SECOND + 1)
+            yield epc, at // 1000 * 1000  # the format has milliseconds
+
+    def send(self, until: int) -> None:
+        batch = []
+        for _ in range(self.random.randint(1, 3)):
+            reads = sorted(self.message_until(until), key=lambda read: read[1])
+            known = {(epc, at) for epc, at, _ in self.model.reads}
+            reads = [read for read in reads if read not in known]  # of one instant, the first read counts
+            self.model.reads += [(epc, at, self.place) for epc, at in reads]
+            tags = [seen(epc, at=at) for epc, at in reads]
+            batch.append(message(csl(*tags), received_at=self.begin + until * SECOND + len(batch)))
+        self.pipeline.handle(batch)
+
+    def run(self) -> None:
+        for until in range(10, LASTS, 20):
+            chance = self.random.random()
+            if chance < 0.12:
+                self.move()
+            elif chance < 0.2:
+                self.pipeline = self.restarted()
+            elif chance < 0.25 and len(self.assets) < len(self.epcs):
+                self.attach(self.epcs[len(self.assets)])
+            if self.random.random() < 0.5:
+                self.catch_up()
+            self.send(until)
+        for epc in self.epcs[len(self.assets) :]:
+            self.attach(epc)
+        self.catch_up()
+        if self.place != self.site.dock:
+            self.move()
+
+    def differences(self) -> list[str]:
+        return [epc for epc in self.epcs if self.stored(self.assets[epc]) != self.model.history(epc)]
+
+    def stored(self, asset_id: int) -> list[tuple[int, int]]:
+        sql = (
+            "SELECT h.observed_at, s.location_id FROM history h JOIN position p ON p.no = h.position_no "
+            "JOIN source s ON s.no = h.source_no WHERE p.asset_id = ? ORDER BY h.observed_at, h.seq"
+        )
+        return execute(sql, (asset_id,)).fetchall()
+
+
+def differing(site: Site, first: int, count: int, late: int) -> list[tuple[int, list[str]]]:
+    found = []
+    for seed in range(first, first + count):
+        sequence = Sequence(site, seed, late=late)
+        sequence.run()
+        if differences := sequence.differences():
+            found.append((seed, differences))
+    return found
+
+
+@pytest.mark.parametrize("late", [2, LATE])
+def test_ingest_gives_the_history_of_the_model(site: Site, late: int) -> None:
+    assert differing(site, 0, 6, late) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("late", [2, LATE])
+@pytest.mark.parametrize("first", range(1000, 1300, 50))
+def test_ingest_gives_the_history_of_the_model_for_many_sequences(site: Site, first: int, late: int) -> None:
+    assert differing(site, first, 50, late) == []
