@@ -231,7 +231,7 @@ def _come_back(position: Position, stay: StayRow, again: CountedRead | None, fol
 
 def _join(position: Position, row: StayRow | None, following: StayRow | None, gap: int) -> None:
     """Delete a row that is neither a move nor a new sighting, because the asset was seen there shortly before."""
-    if row is None or following is None or not gap or following.by_person or row.by_person:
+    if row is None or following is None or not gap or following.by_person:
         return
     if following.location_id == row.location_id and following.observed_at - row.ended_at <= gap:
         _delete(position, following)

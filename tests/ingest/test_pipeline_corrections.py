@@ -19,6 +19,8 @@ from edge.readers.location_corrections import Correction, Preview, correct, prev
 from edge.readers.readers import Placement
 from edge.records import locations
 from edge.tracking import carriers, late_reads
+from edge.tracking.positions import record_by_person
+from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
 from tests.ingest.site import GAP, Site, csl, location_of, message, pipeline, seen
 
@@ -65,6 +67,24 @@ def test_stays_at_the_wrong_location_are_joined_at_the_right_one(site: Site) -> 
     assert preview(site.organization_id, correction) == Preview(0, 0, 0)
     line = recent(site.organization_id, 1)[0]
     assert "history_corrected" in str(line)
+
+
+def test_a_stay_that_begins_with_a_persons_scan_is_joined_with_the_corrected_one(site: Site) -> None:
+    yard, start = begin(site)
+    where = (site.organization_id, site.assets[0], site.dock, None, None)
+    record_by_person(Scan(*where, start, start, Quality.HANDHELD))
+    line = pipeline()
+    for second in range(60, 90):
+        at = start + second * SECOND
+        line.handle([message(csl(seen(site.epcs[0], at, 2)), received_at=at)])
+    assert [location for _, location in rows()] == [site.dock, yard]
+    correct(shell(site.organization_id), Correction(site.dock_reader, 2, yard, site.dock, start, clock.now()), GAP)
+    assert rows() == [(start, site.dock)]
+    assert execute("SELECT dwell_started_at, last_seen_at, history_rows FROM track").fetchone() == (
+        start,
+        start + 89 * SECOND,
+        1,
+    )
 
 
 @pytest.mark.parametrize("bound", [1, location_corrections.READ_BYTES])
