@@ -94,6 +94,7 @@ class Client:
         self._token = ""
         self._token_ends = 0.0  # of the monotonic clock
         self.requests = 0
+        self.writes = 0  # successful ones
 
     def organization(self) -> Record:
         """Return the organization of the credentials, with its scopes."""
@@ -192,6 +193,7 @@ class Client:
             return self._sent(method, path, body)
         if not answer.is_success:
             raise answers.error_of(answer, [self._token, self._access.secret])
+        self.writes += method != "GET"
         return answer
 
     def _exchange(self) -> None:

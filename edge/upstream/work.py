@@ -46,6 +46,7 @@ class Work:
         self._too_large: set[int] = set()
         self._key_ids: dict[int, int] = {}  # ids there of records that have the new key of another one
         self._holders: dict[int, int] = {}  # which record of this box has the new key of another one there
+        self._written = 0  # records that were changed there
         self._has_broken = False  # the connection, during the write of a record
         sent = {one for one in {*ids, *self._here} if one not in self._here or self._here[one].is_sent}
         self._ids = [one for one in sent if one in set(ids) or self._is_new(one)]
@@ -101,7 +102,6 @@ class Work:
         is_new = batch is not None and (self._row.failures or batch.seq is not None or batch.walk_id is not None)
         if not (kept or gone or is_new):
             return
-        written = len(gone) + sum(one.trouble is None for one in kept)
         with writing():
             if upstreams.find(self._row.organization_id) is None:
                 return  # removed in the meantime
@@ -109,9 +109,9 @@ class Work:
             counterparts.forget(self._row.no, gone)
             if any(one.kind is Kind.LOCATION and one.trouble is None for one in kept):
                 counterparts.retry_kind(self._row.no, TroubleKind.WAITS)
-            if written:
+            if gone or any(one.trouble is None for one in kept):
                 counterparts.retry_kind(self._row.no, TroubleKind.BLOCKED)
-            upstreams.add_written(self._row.no, written)
+            upstreams.add_written(self._row.no, self._written)
             if batch is not None:
                 upstreams.move(self._row.no, seq=batch.seq, walk_id=batch.walk_id)
 
@@ -214,7 +214,7 @@ class Work:
         kind = self._kind(record_id)
         if kind is None:
             return  # of another organization, or created and deleted in between
-        stored = self._stored(kind, record_id)
+        stored, before = self._stored(kind, record_id), self._client.writes
         try:
             left: Counterpart | None
             if record_id in self._too_large:
@@ -227,6 +227,7 @@ class Work:
             if not self._may_set_aside(error, record_id):
                 raise
             left = stored._replace(trouble=Trouble(TroubleKind.REFUSED, str(error)))
+        self._written += self._client.writes > before
         if left is None:
             self._now.pop(record_id, None)
         else:

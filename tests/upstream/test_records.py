@@ -135,3 +135,21 @@ def test_copies_of_a_hub_are_left_to_the_hub(sender: Sender) -> None:
     upstreams.retry(sender.actor)
     sender.settle()
     assert sender.there("OWN") == ("OWN", sender.service.rows("SELECT id FROM asset")[0][0])
+
+
+def test_records_that_are_equal_already_do_not_count_as_written(sender: Sender) -> None:
+    """After the service was removed and added again, the page said that all records had been written again."""
+    place = locations.create(sender.actor, name="Dock", tags=[NewTag("barcode", "D 1")])
+    asset = assets.create(sender.actor, name="Pallet", metadata='{"a": 1.0}', tags=[NewTag("rfid", "E1")])
+    locations.create(sender.actor, name="Gate", parent=Parent(place.id, UNSET))
+    sender.settle()
+    assert sender.row.written == 3
+    upstreams.remove(sender.actor)
+    sender.add_service()
+    requests = sender.client.writes
+    sender.settle()
+    assert (sender.row.written, sender.client.writes) == (0, requests)
+    assets.patch(sender.actor, asset.id, {"name": "Box"})
+    sender.settle()
+    assert (sender.row.written, sender.client.writes) == (1, requests + 1)
+    sender.assert_equal()

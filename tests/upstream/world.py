@@ -52,10 +52,13 @@ class Sender:
 
     def __init__(self, box: Box, service: Service, clock: Clock) -> None:
         self.box, self.service, self.actor, self.clock = box, service, box.actor, clock
-        access = service.access
+        self.add_service()
+        self.client: Client = service.client()
+
+    def add_service(self) -> None:
+        access = self.service.access
         sealed = secrets.seal(access.secret)
         upstreams.add(self.actor, NewUpstream(access.url, Network.LOOPBACK, access.client_id, sealed))
-        self.client: Client = service.client()
 
     @property
     def row(self) -> Upstream:
