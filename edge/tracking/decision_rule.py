@@ -145,7 +145,11 @@ def decide(
 
 
 def _is_stronger(one: Detection, other: Detection | None) -> bool:
-    return other is None or (one.strength, -one.location_id) > (other.strength, -other.location_id)
+    return other is None or (one.strength, -one.micros, -one.location_id) > (
+        other.strength,
+        -other.micros,
+        -other.location_id,
+    )
 
 
 def held_back(detections: Sequence[Detection], end: int, here: int | None, since: int) -> Detection | None:

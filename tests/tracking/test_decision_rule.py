@@ -268,6 +268,12 @@ def test_a_direct_antenna_that_reads_again_in_the_same_second_has_the_asset_back
     assert [(row.tenths, row.place) for row in site.history(asset)] == [(50, A), (602, B), (604, A)]
 
 
+@pytest.mark.parametrize(("first", "second"), [(A, B), (B, A)])
+def test_of_equal_reads_in_one_second_the_earlier_counts(site: Site, first: int, second: int) -> None:
+    """Not the one with the lower id, which is random at each site."""
+    assert site.moves(tell(site, [Read(52, second, None), Read(50, first, None)])) == [(5, first)]
+
+
 def test_a_persons_scan_counts_at_once_and_holds_for_half_a_minute(site: Site) -> None:
     reads = sorted([*every(0, 60, 0.5, A, -60), Read(203, C, None, None)], key=lambda read: read.tenths)
     history = site.history(tell(site, reads))
