@@ -26,8 +26,10 @@ class Line:
         self._app, self._hub, self._site = app, hub, site
         self.spoil: Callable[[Send], Send] = lambda send: send
 
-    def post(self, path: str, body: bytes, headers: dict[str, str]) -> Any:
-        return self.spoil(self._post)(path, body, headers)
+    def post(self, path: str, body: bytes, headers: dict[str, str], most: int) -> Any:
+        answer = self.spoil(self._post)(path, body, headers)
+        assert len(answer.content) < most
+        return answer
 
     def _post(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
         close_database()
