@@ -248,7 +248,7 @@ def _passages(scope: Scope, content: Any, buckets: list[int]) -> dict[str, Any]:
     """
     try:
         first, since = max(_number(content["first"]), 0), _number(content["since"])
-        until = min(_number(content["until"]), incoming.newest_time()) if "until" in content else FOREVER
+        until = min(_number(content["until"]), incoming.newest_time(clock.now())) if "until" in content else FOREVER
     except (KeyError, TypeError, ValueError) as error:
         raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     times = Times(max(since, sites.hub_horizon()), until)

@@ -12,7 +12,7 @@ from edge import clock
 from edge.database.connection import reading, writing
 from edge.sync import batch_format
 from edge.sync.sender import Call, fetch_assets
-from edge.sync.store import change_feed, copy_digests, digests, hub_link, passage_digests, record_digests
+from edge.sync.store import change_feed, copy_digests, digests, hub_link, incoming, passage_digests, record_digests
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
 from edge.sync.store.passage_digests import FOREVER, Times
@@ -125,11 +125,13 @@ def _compare_part(here: Target, call: Call, days: Days, *, is_full: bool = False
 def _differing_tracks(here: Target, scope: Scope, theirs_by_day: Any) -> list[Difference]:
     differences = []
     changed: set[int] = set()
+    latest = incoming.newest_time(clock.now() + (here.clock_offset or 0))
     for day, *theirs in theirs_by_day:
         with reading():
             ours = digests.by_track(scope, day)
             changed |= change_feed.tracks_after(here.acked_seq)  # since the comparison began
             tracks = set(digests.differing(ours, _digests(theirs))) - changed
+            tracks -= copies.seen_after(tracks, latest)  # the hub does not take them yet
             names = copies.asset_keys(tracks)
         digests.check(scope, day, ours)
         differences += [Difference(day, track, names.get(track, f"track {track}")) for track in sorted(tracks)]

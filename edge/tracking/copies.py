@@ -90,6 +90,12 @@ _DELETE_BEFORE = """
 # Comparison ------------------------------------------------------------------------------------------------------
 
 
+def seen_after(tracks: Collection[int], at: int) -> set[int]:
+    """Return those of the tracks that were last seen after a time (µs)."""
+    sql = "SELECT no FROM track WHERE no IN (SELECT value FROM json_each(?)) AND last_seen_at > ?"
+    return {no for (no,) in execute(sql, (json.dumps(sorted(tracks)), at))}
+
+
 def asset_keys(tracks: Iterable[int]) -> dict[int, str]:
     """Return the asset's external key of each track."""
     rows = execute(

@@ -229,3 +229,22 @@ def test_a_passage_of_the_future_is_compared_only_when_the_hub_takes_it(
     site.sync()
     assert site.hub.rows(held) == [(3,)]
     assert ask(site) == []
+
+
+def test_a_position_of_the_future_is_compared_only_when_the_hub_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = EPOCH + 100 * HOUR
+    monkeypatch.setattr(clock, "now", lambda: now)
+    site = SiteBox(tmp_path / "ber", "BER", Hub(tmp_path / "hub", "hub"))
+    pallet = site.add_asset("P-1")
+    site.scan(pallet, 0, EPOCH)
+    site.scan(pallet, 1, now + 30 * HOUR)
+    site.join()
+    site.sync()
+    assert [ask(site), ask(site)] == [[], []]
+    now += 30 * HOUR
+    assert len(ask(site)) == 2
+    site.sync()
+    assert ask(site) == []
+    assert hub_dump(site) == site_dump(site)

@@ -231,9 +231,8 @@ def _without_refused(batch: Batch, here: _Here) -> tuple[Batch, dict[str, str]]:
     return _without_tracks(batch, left_out)._replace(passages=passages), reasons
 
 
-def newest_time() -> int:
-    """Return the newest time (µs) that is taken from sites. A hub with a clock that was never set cannot know."""
-    now = clock.now()
+def newest_time(now: int) -> int:
+    """Return the newest time (µs) that a hub takes at its time. One with a clock that was never set cannot know."""
     return now + MOST_AHEAD if now >= clock.EARLIEST else FOREVER
 
 
@@ -242,7 +241,7 @@ def _without_future(batch: Batch) -> tuple[Batch, dict[str, str]]:
 
     Such a position would stay the newest of its asset.
     """
-    latest = newest_time()
+    latest = newest_time(clock.now())
     ahead = {state.no for state in batch.tracks if max(state.last_seen_at, state.row_at) > latest}
     ahead |= {
         patch.track for patch in batch.patches for stay in patch.stays if stay.observed_at + stay.seen_for > latest
