@@ -20,6 +20,7 @@ from edge.database import connection, migrate
 from edge.database.connection import close_database
 from edge.database.instance import signing_key
 from edge.people import organizations
+from tests import chance
 from tests.databases import Files, copy_files, files_of, make_database
 from tests.tracking.postgres import server
 
@@ -89,6 +90,23 @@ def _write_without_fsync() -> None:
 
 
 _write_without_fsync()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def chance_of_session() -> Iterator[None]:
+    """Fixtures of the session are older than each test."""
+    with chance.of("session", chance.SESSION):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def chance_of_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A failed test shows the seed, which repeats its random values and times."""
+    is_real = any(request.node.get_closest_marker(marker) for marker in ("slow", "real_time"))
+    with chance.of(request.node.nodeid, is_real_time=is_real):
+        request.node.add_report_section("setup", "seed", f"EDGE_TEST_SEED={chance.SEED}")
+        yield
+
 
 PROGRAMS = {
     "mosquitto": ("mosquitto",),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -24,10 +27,26 @@ max_inflight_messages 2000
 """
 
 
+# Below the range from which the system takes ports by itself: a connection of somebody else never has one of them.
+PORTS = range(20_000, 32_000)
+_reserved = (Path(tempfile.gettempdir()) / f"edge-test-ports-{os.getuid()}").open("ab")
+
+
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    """Return a port of 127.0.0.1 that no other process with these tests gets until this one ends."""
+    for port in PORTS:
+        if port in _mine:
+            continue
+        with suppress(OSError), socket.socket() as probe:
+            fcntl.lockf(_reserved, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+            _mine.add(port)
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no port is free")
+
+
+_mine: set[int] = set()
 
 
 class Mosquitto:

@@ -145,6 +145,7 @@ def send(url: str, trusted: ssl.SSLContext) -> Outcome:
         return webhook.send(MESSAGE)
 
 
+@pytest.mark.real_time
 def test_over_tls_it_arrives_where_the_certificate_is_trusted_only(
     receiver: Receiver, encrypted: tuple[str, Path]
 ) -> None:

@@ -248,8 +248,11 @@ class EventsWorker:
                 self._turns.done(row)
         close_database()
 
-    def _deliver(self, row: Destination) -> Destination | None:
-        """Deliver for about one second. Returns the updated destination if it needs another turn."""
+    def _deliver(self, queued: Destination) -> Destination | None:
+        """Deliver for about one second. Returns the destination if it needs another turn."""
+        row = destinations.find_enabled(queued.no)  # it may have been queued before its last delivery was recorded
+        if row is None:
+            return None
         sender = self._sender(row)
         if row.is_test_requested:
             _, attempt = attempt_to_send(sender, self._test_message(row))
@@ -261,8 +264,7 @@ class EventsWorker:
         one = Round(row_now, sender, self._stopping, self._make_body, is_note_due=is_note_due)
         has_more = one.run()
         self._passed[row.no] = _Passed(one.seq, time.monotonic() if is_note_due else passed.noted_at)
-        next_row = destinations.find_enabled(row.no) if has_more else None
-        return None if self._stopping.is_set() else next_row
+        return row if has_more and not self._stopping.is_set() else None
 
     def _make_body(self, row: Destination, event: Event, kind: str) -> bytes | None:
         if row.body_format is BodyFormat.EPCIS:

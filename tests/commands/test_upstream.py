@@ -139,6 +139,7 @@ def test_the_values_of_the_service_can_be_kept(service: Service, edge: Shell) ->
     assert service.rows("SELECT name FROM asset") == [("Theirs",)]
 
 
+@pytest.mark.real_time
 def test_an_authority_of_ones_own(edge: Shell, tmp_path: Path) -> None:
     made, other = tls.make(tmp_path / "tls"), tls.make(tmp_path / "other")
     with StrictService(tls=(made.file, made.key)).running() as service:

@@ -239,6 +239,21 @@ def running(site: Site) -> Iterator[Callable[[], None]]:
     worker.stop()
 
 
+def test_a_destination_queued_before_its_test_was_recorded_sends_no_second_test(
+    site: Site, running: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with receiving() as receiver:
+        row = add(site, receiver.url)
+        destinations.request_test(site.actor, row.no)
+        before = destinations.enabled()
+        monkeypatch.setattr(destinations, "enabled", lambda: before)
+        running()
+        receiver.wait_for(1)
+        site.see(0, 0, 1)
+        second = receiver.wait_for(2)[1]
+    assert len(events_in(second.event)) == 1
+
+
 def test_the_service_sends_documents_and_a_test_without_events(site: Site, running: Callable[[], None]) -> None:
     with receiving() as receiver:
         row = add(site, receiver.url)

@@ -8,6 +8,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from edge.events.log import KINDS
 from edge.people import secrets
 from tests.events.conftest import Warehouse, deliver, make_events
@@ -18,6 +20,7 @@ from tests.service import wait_for
 CHAPTER = (FOLDER / "events.md").read_text("utf-8")
 
 
+@pytest.mark.real_time
 def test_the_receiver_of_the_manual_verifies_and_drops_repeats(warehouse: Warehouse, tmp_path: Path) -> None:
     port = free_port()
     row = warehouse.add_webhook(f"http://127.0.0.1:{port}/")

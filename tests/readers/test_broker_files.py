@@ -1,5 +1,4 @@
 import shutil
-import socket
 import subprocess
 from base64 import b64decode
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from edge.people.organizations import add_organization, list_organizations
 from edge.readers.broker_accounts import SESSIONS, assign_sessions, list_accounts, set_account
 from edge.readers.broker_files import OwnAccount, hash_for_broker, new_hash, shares_of, write_files
 from edge.readers.readers import add_reader, change_reader, remove_reader
+from tests.mosquitto import free_port
 from tests.operations.conftest import fresh_site
 
 OWN = OwnAccount("edge", "own password")
@@ -182,9 +182,7 @@ def broker(site: Path) -> Iterator[int]:
     """Start mosquitto with our files; `dock` may publish under site/dock/#."""
     set_account(*reader("dock", "site/dock/#"), password_hash=new_hash("dock password"))
     write_files(site / "broker", OWN)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    port = free_port()
     site.joinpath("conf").write_text(
         f"listener {port} 127.0.0.1\nallow_anonymous false\nuser root\n"
         f"password_file {site}/broker/passwd\nacl_file {site}/broker/acl\n"

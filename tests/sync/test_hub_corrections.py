@@ -9,11 +9,11 @@ import pytest
 
 from edge import clock
 from edge.readers.location_corrections import Correction, correct
+from tests.chance import began
 from tests.events.receiver import receiving
 from tests.sync.test_hub_events import Company
 from tests.sync.world import GAP, HOUR, SECOND, assert_equal
 
-BEGAN = clock.now() - HOUR
 PLACES = """
 SELECT l.external_key FROM history h JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
 """
@@ -29,10 +29,10 @@ def test_a_correction_at_a_site_reaches_the_hub(company: Company) -> None:
     ber = company.ber
     pallet = ber.add_asset("P-1", "AA01")
     for number in range(6):
-        ber.scan(pallet, 1 + number % 2, BEGAN + number * 60 * SECOND)
+        ber.scan(pallet, 1 + number % 2, (began() - HOUR) + number * 60 * SECOND)
     ber.sync()
     assert company.new_events()[-1] == ("asset.moved", "BER-DOCK-2", "BER-DOCK-1")
-    correction = Correction(ber.reader_id, None, ber.docks[2], ber.docks[0], BEGAN, clock.now())
+    correction = Correction(ber.reader_id, None, ber.docks[2], ber.docks[0], (began() - HOUR), clock.now())
     with ber.in_use():
         assert correct(ber.actor, correction, GAP).rows == 3
     ber.sync()
@@ -46,17 +46,17 @@ def test_joined_stays_are_joined_at_the_hub(company: Company) -> None:
     ber = company.ber
     pallet = ber.add_asset("P-1", "AA01")
     for number in range(6):
-        ber.scan(pallet, 1 + number % 2, BEGAN + number * 60 * SECOND)
+        ber.scan(pallet, 1 + number % 2, (began() - HOUR) + number * 60 * SECOND)
     ber.sync()
-    ber.scan(pallet, 1, BEGAN + 360 * SECOND)
-    correction = Correction(ber.reader_id, None, ber.docks[2], ber.docks[1], BEGAN, clock.now())
+    ber.scan(pallet, 1, (began() - HOUR) + 360 * SECOND)
+    correction = Correction(ber.reader_id, None, ber.docks[2], ber.docks[1], (began() - HOUR), clock.now())
     with ber.in_use():
         assert correct(ber.actor, correction, GAP).rows == 3
-    ber.scan(pallet, 1, BEGAN + 420 * SECOND)
+    ber.scan(pallet, 1, (began() - HOUR) + 420 * SECOND)
     ber.sync()
     assert_equal(ber)
     assert company.hub.rows(f"{PLACES} ORDER BY h.observed_at") == [("BER-DOCK-1",)]
-    ber.scan(pallet, 0, BEGAN + 480 * SECOND)
+    ber.scan(pallet, 0, (began() - HOUR) + 480 * SECOND)
     ber.sync()
     assert_equal(ber)
     assert company.hub.rows(f"{PLACES} ORDER BY h.observed_at") == [("BER-DOCK-1",), ("BER-DOCK-0",)]

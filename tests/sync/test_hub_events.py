@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from edge import clock
 from edge.events import destinations, detection
 from edge.events.destinations import DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
 from edge.outbound import Network
 from edge.people import secrets
 from edge.people.secrets import new_webhook_secret
+from tests.chance import began
 from tests.events.conftest import SILENCE, deliver, make_events
 from tests.events.receiver import Receiver, receiving
 from tests.sync.world import HOUR, SECOND, Hub, SiteBox
-
-BEGAN = clock.now() - HOUR
 
 
 class Company:
@@ -66,15 +64,15 @@ def company(tmp_path: Path) -> Iterator[Company]:
 def test_a_webhook_of_the_hub_follows_an_asset_across_sites(company: Company) -> None:
     ber, ham = company.ber, company.ham
     pallet = ber.add_asset("P-1", "AA01")
-    ber.scan(pallet, 1, BEGAN)
+    ber.scan(pallet, 1, (began() - HOUR))
     ber.sync()
     assert company.new_events() == [("asset.created", None, None), ("asset.arrived", "BER-DOCK-1", None)]
-    ber.scan(pallet, 2, BEGAN + 60 * SECOND)
+    ber.scan(pallet, 2, (began() - HOUR) + 60 * SECOND)
     ber.sync()
     assert company.new_events() == [("asset.moved", "BER-DOCK-2", "BER-DOCK-1")]
     ham.fetch()
     [(there,)] = ham.rows("SELECT id FROM asset WHERE external_key = 'P-1'")
-    ham.scan(there, 0, BEGAN + 600 * SECOND)
+    ham.scan(there, 0, (began() - HOUR) + 600 * SECOND)
     ham.sync()
     assert company.new_events() == [("asset.moved", "HAM-DOCK-0", "BER-DOCK-2")]
 
@@ -82,14 +80,14 @@ def test_a_webhook_of_the_hub_follows_an_asset_across_sites(company: Company) ->
 def test_late_reads_make_no_event_and_batches_keep_their_order(company: Company) -> None:
     ber = company.ber
     pallet = ber.add_asset("P-1")
-    ber.scan(pallet, 1, BEGAN + 100 * SECOND)
+    ber.scan(pallet, 1, (began() - HOUR) + 100 * SECOND)
     ber.sync()
     company.new_events()
-    ber.scan(pallet, 2, BEGAN)  # read earlier, received later
+    ber.scan(pallet, 2, (began() - HOUR))  # read earlier, received later
     ber.sync()
     assert company.new_events() == []
-    ber.scan(pallet, 2, BEGAN + 1000 * SECOND)
-    ber.scan(pallet, 0, BEGAN + 1060 * SECOND)
+    ber.scan(pallet, 2, (began() - HOUR) + 1000 * SECOND)
+    ber.scan(pallet, 0, (began() - HOUR) + 1060 * SECOND)
     ber.sync()
     assert company.new_events() == [
         ("asset.moved", "BER-DOCK-2", "BER-DOCK-1"),

@@ -19,6 +19,8 @@ from tests.upstream.strict_records import Problem
 from tests.upstream.strict_service import SECRET, Answer, Fault, Handler, StrictService, envelope
 from tests.upstream.strict_world import StrictSender, strict_sender
 
+pytestmark = pytest.mark.real_time  # OpenSSL compares certificates with the time of the machine
+
 
 def encrypted(made: Certificate) -> StrictService:
     return StrictService(tls=(made.file, made.key))

@@ -29,9 +29,8 @@ from edge.readers.readers import add_reader
 from edge.records import assets
 from edge.tracking import deletion
 from edge.validation.field_counts import FieldCount
+from tests.chance import began
 from tests.operations.history import Stay, add_asset
-
-NOW = clock.now()
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def finding_of(subject: Subject, name: str) -> tuple[Level, str]:
 
 def with_message(name: str, *, hours_ago: float = 0.0, **given: int) -> int:
     reader = add_reader(shell(list_organizations()[0].id), name=name, topic=f"site/{name}", format="edge")
-    at = NOW - int(hours_ago * clock.HOUR)
+    at = began() - int(hours_ago * clock.HOUR)
     state = {"read_at": at, "clock_offset": 0, "qos": 1, "note": None, "is_offline": False, **given}
     with writing():
         status.record_readers([status.ReaderStatus(reader.id, at, **state)])  # type: ignore[arg-type]
@@ -178,7 +177,7 @@ def test_a_port_held_by_closed_connections_is_not_in_use(subject: Subject, monke
 
 def test_a_clock_behind_the_newest_scan(subject: Subject) -> None:
     assert finding_of(subject, "clock")[0] is Level.OK
-    add_asset([Stay(NOW + clock.HOUR, 0)])
+    add_asset([Stay(began() + clock.HOUR, 0)])
     assert finding_of(subject, "clock")[0] is Level.PROBLEM
     assert "sudo edge trust-clock" in doctor.CHECKS["clock"](subject).advice
     said = CliRunner().invoke(cli, [f"--set=data_dir={subject.data_dir}", "trust-clock"], catch_exceptions=False).output
@@ -195,6 +194,7 @@ def test_whether_the_service_runs(subject: Subject) -> None:
         assert finding_of(subject, "service")[0] is Level.OK
 
 
+@pytest.mark.real_time
 def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
     """The service runs but takes no input."""
     with hold(subject.data_dir):
@@ -242,7 +242,7 @@ def test_nobody_can_administer(subject: Subject) -> None:
 def test_backups_missing_recent_and_late(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     assert finding_of(subject, "backup")[0] is Level.PROBLEM
     for days, level in ((10, Level.PROBLEM), (3, Level.WARNING), (0, Level.OK)):
-        monkeypatch.setattr(clock, "now", lambda days=days: NOW - days * clock.DAY)
+        monkeypatch.setattr(clock, "now", lambda days=days: began() - days * clock.DAY)
         make_backup(subject.data_dir, subject.backup_dir, Rotation(9, 9))
         assert finding_of(subject, "backup")[0] is level
 
@@ -347,7 +347,7 @@ def test_a_queue_that_is_short_for_the_site(subject: Subject) -> None:
     (subject.broker_settings / "conf.d" / "edge.conf").write_text(
         "persistence true\nqueue_qos0_messages true\nmax_queued_messages 1000000\n"
     )
-    tally = ledger.Tally(1, ledger.hour_of(NOW), ledger.Bucket.RECORDED)
+    tally = ledger.Tally(1, ledger.hour_of(began()), ledger.Bucket.RECORDED)
     for messages, finding in ((500_000, "about 2 days at today's rate"), (1_500_000, "about 12 hours at today's rate")):
         with writing():
             ledger.add({tally: messages}, {})
@@ -363,7 +363,7 @@ def test_the_queue_of_the_busiest_session_counts(subject: Subject) -> None:
     readers_of_sessions(0, 1)
     with writing():
         for reader_id, messages in ((1, 900_000), (2, 4_000_000)):
-            ledger.add({ledger.Tally(reader_id, ledger.hour_of(NOW), ledger.Bucket.RECORDED): messages}, {})
+            ledger.add({ledger.Tally(reader_id, ledger.hour_of(began()), ledger.Bucket.RECORDED): messages}, {})
     level, text = finding_of(subject, "broker-limits")
     assert level is Level.WARNING
     assert "2,000,000 messages, 1,000,000 for each" in text
@@ -426,32 +426,36 @@ def off() -> None:
 def unplaced() -> None:
     reader_id = with_message("unplaced")
     with writing():
-        status.record_antennas({(reader_id, 2): NOW})
+        status.record_antennas({(reader_id, 2): began()})
 
 
 def unassigned() -> None:
     with writing():
-        unassigned_topics.record([unassigned_topics.Unassigned("who/knows", NOW, b"{}")])
+        unassigned_topics.record([unassigned_topics.Unassigned("who/knows", began(), b"{}")])
 
 
 def topic_for_each_tag() -> None:
     message = b'{"id":"C3:0A:11:4E:7F:21","rssi":-74,"brand":"GENERIC","model_id":"IBEACON","mfid":"4c00"}'
     topics = [f"home/dock/BTtoMQTT/C30A114E7F{number:02X}" for number in range(30)]
     with writing():
-        unassigned_topics.record([unassigned_topics.Unassigned(topic, NOW, message) for topic in topics])
+        unassigned_topics.record([unassigned_topics.Unassigned(topic, began(), message) for topic in topics])
 
 
 def unreadable() -> None:
     with writing():
         dead_letters.add(
-            [dead_letters.NewDeadLetter(list_organizations()[0].id, with_message("odd"), "t", b"?", 1, "not JSON", NOW)]
+            [
+                dead_letters.NewDeadLetter(
+                    list_organizations()[0].id, with_message("odd"), "t", b"?", 1, "not JSON", began()
+                )
+            ]
         )
 
 
 def wrong_format() -> None:
     zebra = b'{"type":"SIMPLE","data":{"idHex":"30aa"}}'
     with writing():
-        ignored_messages.record([IgnoredMessage(with_message("mistaken"), "t", zebra, len(zebra), None, NOW)])
+        ignored_messages.record([IgnoredMessage(with_message("mistaken"), "t", zebra, len(zebra), None, began())])
 
 
 @pytest.mark.parametrize(
@@ -484,15 +488,16 @@ def test_a_reader_with_recent_messages_is_not_silent(subject: Subject) -> None:
 
 def test_a_reader_whose_messages_could_not_be_read_has_power_and_network(subject: Subject) -> None:
     reader_id = add_reader(shell(list_organizations()[0].id), name="binary", topic="binary", format="moko").id
+    company = list_organizations()[0].id
     with writing():
-        dead_letters.add([dead_letters.NewDeadLetter(list_organizations()[0].id, reader_id, "t", b"?", 1, "no", NOW)])
+        dead_letters.add([dead_letters.NewDeadLetter(company, reader_id, "t", b"?", 1, "no", began())])
     assert finding_of(subject, "readers")[0] is Level.OK
 
 
 def test_a_reader_with_messages_of_another_format_has_power_and_network(subject: Subject) -> None:
     reader_id = add_reader(shell(list_organizations()[0].id), name="mistaken", topic="mistaken", format="csl").id
     with writing():
-        ignored_messages.record([IgnoredMessage(reader_id, "mistaken", b"{}", 2, None, NOW)])
+        ignored_messages.record([IgnoredMessage(reader_id, "mistaken", b"{}", 2, None, began())])
     assert finding_of(subject, "readers")[0] is Level.OK
 
 

@@ -39,9 +39,6 @@ def test_a_box_without_sync_has_no_findings(subject: Subject) -> None:
     assert not [name for name in figures(subject) if "sync" in name or "edge_site" in name]
 
 
-HOURS_AGO = clock.now() - 5 * clock.HOUR
-
-
 @pytest.mark.parametrize(
     ("values", "level", "text"),
     [
@@ -51,7 +48,6 @@ HOURS_AGO = clock.now() - 5 * clock.HOUR
         ({"recovering": '["assets", [0]]'}, Level.WARNING, "being recovered"),
         ({"restored_from": 1}, Level.WARNING, "the hub may have newer data"),
         ({"clock_offset": -90 * clock.SECOND}, Level.WARNING, "90 s apart"),
-        ({"last_commit_at": HOURS_AGO, "last_error": "no route"}, Level.WARNING, "no route"),
     ],
 )
 def test_a_site(subject: Subject, joined: Path, values: dict[str, object], level: Level, text: str) -> None:
@@ -61,6 +57,14 @@ def test_a_site(subject: Subject, joined: Path, values: dict[str, object], level
     finding = finding_of(subject, "hub")
     assert finding[0] == level
     assert text in finding[1]
+
+
+def test_a_site_whose_hub_does_not_answer(subject: Subject, joined: Path) -> None:
+    change_feed.add_range(1, 0, 0)
+    hub_link.update(last_commit_at=clock.now() - 5 * clock.HOUR, last_error="no route")
+    finding = finding_of(subject, "hub")
+    assert finding[0] == Level.WARNING
+    assert "no route" in finding[1]
 
 
 def test_a_site_without_its_key(subject: Subject, joined: Path) -> None:

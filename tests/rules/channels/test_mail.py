@@ -70,6 +70,7 @@ def test_a_mail_reaches_all_recipients(server: MailServerOfTest) -> None:
     assert one.parsed.get_content().strip() == OUTGOING.text
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("security", [Security.STARTTLS, Security.TLS])
 def test_the_password_is_sent_encrypted_only(
     security: Security, encrypting: ssl.SSLContext, trusting: ssl.SSLContext
