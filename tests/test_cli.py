@@ -243,7 +243,6 @@ def test_a_name_that_commands_a_terminal_is_shown_instead(edge: Shell) -> None:
     assert "Forklift \\x9b2J" in edge.ok("asset", "list")
 
 
-@pytest.mark.real_time
 def test_the_shell_turns_a_second_factor_off(edge: Shell) -> None:
     assert edge("user", "remove-second-factor", "boss@acme.test")[0] == 1
     person = people.list_people(organizations.find_organization(None).id)[0]

@@ -16,6 +16,7 @@ NAMES = {
     "broker-accounts": N_("Broker accounts"),
     "broker-dropped": N_("Messages dropped by the broker"),
     "broker-limits": N_("Broker queue"),
+    "broker-reachable": N_("Broker address"),
     "broker-retained": N_("Retained messages"),
     "broker-tls": N_("Broker with TLS"),
     "bulk_changes": N_("Changes of many assets"),
@@ -32,11 +33,13 @@ NAMES = {
     "history": N_("History"),
     "history-database": N_("Database of the history"),
     "housekeeping": N_("Housekeeping"),
+    "http-listen": N_("HTTP without encryption"),
     "https": N_("HTTPS"),
     "hub": N_("Connection to the hub"),
     "ingest": N_("Recording of reads"),
     "inodes": N_("Files on the disk"),
     "integrity": N_("Database check"),
+    "journal": N_("System log"),
     "memory": N_("Memory"),
     "name": N_("Network name"),
     "outputs": N_("Outputs"),
@@ -58,6 +61,7 @@ NAMES = {
     "settings": N_("Settings"),
     "sites": N_("Sites"),
     "sync": N_("Sync"),
+    "time-zone": N_("Time zone"),
     "topics": N_("Topics without a reader"),
     "units": N_("System services"),
     "upgrade": N_("Upgrade"),
@@ -65,6 +69,7 @@ NAMES = {
     "upstream-bridge": N_("Bridge to another broker"),
     "version": N_("Version"),
     "warnings": N_("Warnings"),
+    "write-ahead-log": N_("Write-ahead log"),
 }
 
 

@@ -107,8 +107,8 @@ SECTIONS = {
     "/walls/<int:wall_id>": "walls#revoke",
     "/w/<code>": "walls#the-screen",
     "/sync": "sites#status",
-    "/sync/sites/<int:site_no>/edit": "sites#leaving-renaming-retiring-merging",
-    "/sync/sites/<int:site_no>/remove": "sites#leaving-renaming-retiring-merging",
+    "/sync/sites/<int:site_no>/edit": "sites#leaving-renaming-retiring",
+    "/sync/sites/<int:site_no>/remove": "sites#leaving-renaming-retiring",
 }
 OTHERWISE = "troubleshooting#symptoms"
 

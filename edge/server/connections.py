@@ -100,5 +100,8 @@ def _slowest_of_greediest(channels: list[Any], newcomer: Any) -> Any:
     coming = [one for one in channels if one.request and not one.requests and one.listener is None]
     heads = [one for one in coming if not one.request.headers_finished]
     bodies = [one for one in coming if of_network[one.network] > of_network[newcomer.network] + 1]
-    order = lambda one: (-of_network[one.network], one.waiting_since)  # noqa: E731
+
+    def order(one: Any) -> tuple[int, float]:
+        return -of_network[one.network], one.waiting_since
+
     return min(heads, key=order, default=None) or min(bodies, key=order, default=None)

@@ -183,8 +183,8 @@ def test_a_clock_behind_the_newest_scan(subject: Subject) -> None:
     said = CliRunner().invoke(cli, [f"--set=data_dir={subject.data_dir}", "trust-clock"], catch_exceptions=False).output
     assert "were recorded by a clock that was ahead" in said
     assert finding_of(subject, "clock")[0] is Level.OK
-    assert clock.is_vouched(subject.data_dir, NOW + clock.HOUR)
-    assert not clock.is_vouched(subject.data_dir, NOW + 2 * clock.HOUR)
+    assert clock.is_vouched(subject.data_dir, began() + clock.HOUR)
+    assert not clock.is_vouched(subject.data_dir, began() + 2 * clock.HOUR)
 
 
 def test_whether_the_service_runs(subject: Subject) -> None:

@@ -14,6 +14,7 @@ from edge.rules.channels import mail
 from edge.rules.channels.compose import Outgoing
 from edge.rules.channels.mail import MailServer
 from edge.rules.channels.settings import MailSettings, Security
+from tests import chance
 from tests.rules.channels.mail_server import MailServerOfTest, mail_server
 from tests.sync import tls
 
@@ -23,7 +24,8 @@ PLAIN = ssl.create_default_context()
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tls.Certificate:
-    return tls.make(tmp_path_factory.mktemp("tls"))
+    with chance.of("certificate", is_real_time=True):
+        return tls.make(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
