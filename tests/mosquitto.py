@@ -29,7 +29,8 @@ max_inflight_messages 2000
 
 # Below the range from which the system takes ports by itself: a connection of somebody else never has one of them.
 PORTS = range(20_000, 32_000)
-_reserved = (Path(tempfile.gettempdir()) / f"edge-test-ports-{os.getuid()}").open("ab")
+_reserved = os.open(Path(tempfile.gettempdir()) / f"edge-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT, 0o600)
+_mine: set[int] = set()
 
 
 def free_port() -> int:
@@ -44,9 +45,6 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise RuntimeError("no port is free")
-
-
-_mine: set[int] = set()
 
 
 class Mosquitto:
