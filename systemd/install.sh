@@ -217,6 +217,8 @@ open_disaster_file() {
   find_data "$restored/settings"
   [[ -d $data || $data = "$home" ]] ||
     fail "the old box had its data in $data, which this computer does not have, and nothing was changed: mount a disk there and make the folder"
+  [[ ! -f $data/edge.db ]] ||
+    fail "$data already has a database, and nothing was changed: use it without --restore, or move it away first"
   echo "whole, with $(find "$restored" -type f | wc -l) files"
 }
 
