@@ -93,7 +93,7 @@ def check_route(installed: Guard) -> Response | None:
     is_preflight = method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in environ
     if not is_preflight and path.startswith("/api/") and _is_blocked(installed, environ.get("HTTP_USER_AGENT", "")):
         return Response(BLOCKED, 403, content_type="text/plain; charset=utf-8")
-    if method == "OPTIONS" and path.startswith(PREFIX):
+    if method == "OPTIONS" and path.startswith(f"{PREFIX}/"):
         return responses.nothing()
     if _has_odd_slashes(environ.get("REQUEST_URI", path)):
         raise NotFound

@@ -34,6 +34,8 @@ _REPEATS = (
     "AND actor_kind = ? AND actor_id IS ? AND organization_id IS ?"
 )
 _CREATING_ACTIONS = ("created", "attached")
+# Toggled without a trace elsewhere in the record. Other repeats are not merged: each says what was there before.
+_TOGGLING_ACTIONS = {"asset.marked_lost", "asset.unmarked_lost", "asset.lent", "asset.returned"}
 
 _thread = threading.local()
 
@@ -62,13 +64,13 @@ class Act:
         self.organization_id = actor.organization_id
 
     def note(self, action: str, subject: Subject, detail: Mapping[str, Any] | None = None) -> None:
-        """Record an action such as `asset.created` (`kind.participle`). After many repeats, count it instead.
+        """Record an action such as `asset.created` (`kind.participle`). After many toggles, count them instead.
 
         `detail` must not contain a secret or its hash.
         """
         entry = Entry(action, subject, detail or {})
-        may_merge = self.actor.kind in quotas.LIMITED and action.partition(".")[2] not in _CREATING_ACTIONS
-        if not (may_merge and self._merge(entry, MOST_REPEATS)):
+        is_toggle = action in _TOGGLING_ACTIONS or entry.detail.keys() == {"language"}
+        if not (is_toggle and self.actor.kind in quotas.LIMITED and self._merge(entry, MOST_REPEATS)):
             self.note_all([entry])
 
     def note_all(self, entries: Iterable[Entry]) -> None:
