@@ -93,9 +93,10 @@ _write_without_fsync()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def chance_of_session() -> Iterator[None]:
-    """Fixtures of the session are older than each test."""
-    with chance.of("session", chance.SESSION):
+def chance_of_session(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What fixtures of the session or a module make is older than each test, or of the same time as slow tests."""
+    is_real = any(item.get_closest_marker("slow") for item in request.session.items)
+    with chance.of("session", chance.SESSION, is_real_time=is_real):
         yield
 
 

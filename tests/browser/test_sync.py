@@ -58,7 +58,7 @@ def test_before_joining_the_clashes_are_shown_and_their_keys_prefixed(
         clashes = [[record[0], record[1], "key", record[2], "Theirs", "BER", False] for record in found]
         return {"code": "HAM", "hub_name": "Head office", "hub_id": "", "clashes": clashes}
 
-    def compare(organization_id: int, _: join.JoinCode, seconds: float) -> preview.Preview:
+    def compare(organization_id: int, _: join.JoinCode, seconds: float, *_network: object) -> preview.Preview:
         return preview.compare(organization_id, ask, seconds)
 
     monkeypatch.setattr("edge.sync.enrollment.compare", compare)

@@ -69,9 +69,9 @@ def epc_of(tag: int) -> str:
 
 
 def numbered(reads: int) -> Iterator[bytes]:
-    """Yield the payloads. Read N has tag N % TAGS, and N // TAGS as signal strength in tenths of a dBm."""
+    """Yield the payloads. Read N has tag N % TAGS, and N // TAGS + 1 as signal strength in tenths of a dBm."""
     for number in range(reads):
-        tag = {"epc": epc_of(number % TAGS), "antennaPort": 1, "rssi": -(number // TAGS) / 10}
+        tag = {"epc": epc_of(number % TAGS), "antennaPort": 1, "rssi": -(number // TAGS + 1) / 10}
         time_of_reader = {"timeStampOfRead": clock.now()} if number % 2 else {}
         yield msgspec.json.encode({"tags": [{**tag, **time_of_reader}]})
 
@@ -127,7 +127,7 @@ def kill_at_random(service: Service, kills: int, chance: random.Random, is_hit: 
 
 def count(ledger_reader: LedgerReader, reads: int, hits: int) -> Outcome:
     counts = Counter(
-        -rssi * TAGS + int(name.split()[1])
+        (-rssi - 1) * TAGS + int(name.split()[1])
         for name, rssi in ledger_reader.all(
             "SELECT a.name, h.rssi FROM history h JOIN position p ON p.no = h.position_no "
             "JOIN asset a ON a.id = p.asset_id"
