@@ -79,7 +79,7 @@ def test_a_code_matches_a_tag_or_not(cast: Cast, tag_type: str, value: str, code
 
 def test_the_upgrade_computes_keys_by_the_new_rules(cast: Cast) -> None:
     """Keys as an earlier release stored them become those of new tags."""
-    spellings = ("036000291452", "0036000291452", "]E096385074", "036000291453", "ABC")
+    spellings = ("036000291452", "0036000291452", "]E096385074", "036000291453", "ABC", "\u200bBC-71")
     codes = [NewTag("barcode", value) for value in spellings]
     codes += [NewTag("rfid", value) for value in ("3000E2009A9040060AF000003060", "3074257BF7194E4000001A85")]
     places = [NewTag("barcode", value) for value in ("(414)0614141123452(254)DOCK1", "]C14140614141123452", "(414)1")]
@@ -93,10 +93,15 @@ def test_the_upgrade_computes_keys_by_the_new_rules(cast: Cast) -> None:
     )
     execute("UPDATE tag SET gs1_key = '(01)1(21)1' WHERE value LIKE '3000%'")
     execute("UPDATE tag SET gs1_key = NULL WHERE location_id IS NOT NULL")
+    execute("UPDATE tag SET match_key = value WHERE value LIKE '%BC-71'")
+    for subject in ("barcode:036000291452", "barcode:036000291453", "rfid:3000E2009A90"):
+        execute("INSERT INTO dismissal VALUES (?, 'tag', ?, '', 0)", (cast.acme, subject))
     [(_, sql)] = [step for step in migrate.steps_after(0, migrate.newest_schema()) if step[0].endswith("_matching")]
     for statement in sql.split(";\n")[:-1]:
         execute(statement)
     assert execute(columns).fetchall() == right
+    dismissed = {subject for (subject,) in execute("SELECT subject FROM dismissal")}
+    assert dismissed == {"barcode:00036000291452", "barcode:036000291453", "rfid:3000E2009A90"}
 
 
 @pytest.mark.parametrize("letter", ["\u200b", "\ufeff", "\u2060", "\u202a", "\u00a0", "\u2009"])
