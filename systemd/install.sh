@@ -39,16 +39,18 @@ main() {
   done
   [[ $EUID -eq 0 ]] || fail "run it as root: sudo $0"
   cd / # import and run nothing from the caller's folder
-  find_data "$settings"
+  find_data "$settings/edge.toml"
   if [[ -n $uninstall ]]; then
     uninstall "$purge"
     return
   fi
+  require_data
   [[ -f $checkout/pyproject.toml || -f $checkout/pyvenv.cfg ]] || fail "run it from a checkout: pyproject.toml is not in $checkout"
   read_answers "$answers"
   check_machine "$check"
   if [[ -n $bundle ]]; then open_bundle; fi
   [[ -z $check ]] || return 0
+  ask
   install_packages
   build_program
   if [[ -n $disaster ]]; then open_disaster_file; fi
@@ -76,8 +78,14 @@ as_edge() { setsid --wait setpriv --reuid=edge --regid=edge --clear-groups --no-
 
 # The folder of the database: data_dir of the settings, which may be on another disk.
 find_data() {
-  [[ ! -f $1/edge.toml ]] || data=$(sed -nE "s/^ *data_dir *= *[\"']([^\"']+)[\"'].*/\\1/p" "$1/edge.toml")
-  data=${data:-$home}
+  if [[ -f $1 ]]; then data=$(installation data-folder "$1") || exit 1; fi
+}
+
+# Never start an empty site where one was: its disk may not be mounted.
+require_data() {
+  [[ -f $settings/edge.toml && ! -f $settings/unfinished && -z $disaster && ! -f $data/edge.db ]] || return 0
+  fail "this computer has the settings of a site, but its database is not in $data, and nothing was changed: mount its disk, \
+fix data_dir in $settings/edge.toml, or put a backup back: edge restore. For a new site: $0 --uninstall --purge"
 }
 
 # A step in tested Python, once it is installed: edge/operations/root/installation.py of this checkout or package.
@@ -188,6 +196,31 @@ read_answers() {
   done <"$1"
 }
 
+# Ask everything first: the rest takes some minutes and needs nobody.
+ask() {
+  [[ -t 0 && -z $disaster && -z $organization && ! -f $data/edge.db ]] || return 0
+  echo "Five answers, then everything is installed, which takes a few minutes."
+  if [[ ! -f $settings/edge.toml || -f $settings/unfinished ]]; then ask_name; fi
+  local again='' least=12
+  while [[ -z $organization ]]; do read -rp "Name of the organization: " organization; done
+  while [[ $email != ?*@?* ]]; do read -rp "Email address of its first administrator: " email; done
+  while [[ ${#password} -lt $least || $password != "$again" ]]; do
+    read -rsp "Password (at least $least characters): " password; echo
+    read -rsp "The same password again: " again; echo
+    if [[ ${#password} -lt $least ]]; then echo "It is too short"; elif [[ $password != "$again" ]]; then echo "The two differ"; fi
+  done
+}
+
+ask_name() {
+  local proposal
+  proposal=$(proposed_name)
+  while [[ -z $network_name ]]; do
+    read -rp "Name of this box in its network, which no other box there has [$proposal]: " network_name
+    network_name=$(name_of "${network_name:-$proposal}")
+    is_name "$network_name" || { echo "Not a name: letters a to z, digits, hyphens"; network_name=''; }
+  done
+}
+
 install_packages() {
   say "Packages of Debian"
   local package needed=(python3 mosquitto ca-certificates avahi-daemon) missing=()
@@ -197,6 +230,7 @@ install_packages() {
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
   done
   if [[ ${#missing[@]} -gt 0 ]]; then
+    echo "installing ${missing[*]}, about a minute"
     "${apt[@]}" update -qq || fail "cannot download Debian's package lists, and nothing was changed. Check the network, or use --offline FILE"
     DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   fi
@@ -214,7 +248,7 @@ open_disaster_file() {
   trap "rm -rf '$restored' '$scratch'" EXIT
   "$first/bin/edge" disaster-unpack "$disaster" "$restored" --identity "$identity" >/dev/null ||
     fail "nothing of it was used"
-  find_data "$restored/settings"
+  find_data "$restored/settings/edge.toml"
   [[ -d $data || $data = "$home" ]] ||
     fail "the old box had its data in $data, which this computer does not have, and nothing was changed: mount a disk there and make the folder"
   [[ ! -f $data/edge.db ]] ||
@@ -262,6 +296,7 @@ make_user() {
 build_program() {
   if [[ -f $data/edge.db && -f $units/edge.service ]] && "$program/venv/bin/edge" --version >/dev/null 2>&1; then return; fi
   say "Program"
+  echo "installing edge and its libraries, about a minute"
   first=$("$here/edge-upgrade" --build "$checkout")
   echo "$first"
 }
@@ -304,16 +339,14 @@ write_settings() {
 
 # Keep a host name that is already set in avahi. Two boxes must not share one name.
 choose_name() {
-  local proposal
-  proposal=$(sed -n 's/^host-name=//p' /etc/avahi/avahi-daemon.conf)
-  proposal=${proposal:-edge-$(head -c 4 /etc/machine-id)}
-  while [[ -z $network_name && -t 0 && -z $organization ]]; do
-    read -rp "Name of this box in its network, which no other box there has [$proposal]: " network_name
-    network_name=$(name_of "${network_name:-$proposal}")
-    is_name "$network_name" || { echo "Not a name: letters a to z, digits, hyphens"; network_name=''; }
-  done
-  network_name=$(name_of "${network_name:-$proposal}")
+  network_name=$(name_of "${network_name:-$(proposed_name)}")
   "$here/edge-mdns" name "$network_name"
+}
+
+proposed_name() {
+  local name=''
+  if [[ -f /etc/avahi/avahi-daemon.conf ]]; then name=$(sed -n 's/^host-name=//p' /etc/avahi/avahi-daemon.conf); fi
+  echo "${name:-edge-$(head -c 4 /etc/machine-id)}"
 }
 
 # Names in a network have no case.
@@ -327,6 +360,7 @@ make_site() {
     echo "the database in $data is kept"
     return
   fi
+  # Not asked at the start if an interrupted installation left an empty database.
   if [[ -z $organization ]]; then read -rp "Name of the organization: " organization; fi
   if [[ -z $email ]]; then read -rp "Email address of its first administrator: " email; fi
   systemctl stop edge.service 2>/dev/null || true # runs if an earlier installation was interrupted before this step
@@ -372,7 +406,8 @@ run_service() {
 
 uninstall() {
   say "Removing edge"
-  local name
+  local name had_database=''
+  [[ ! -f $data/edge.db ]] || had_database=yes
   # The choice of HTTPS and the address on labels are settings, and settings are kept.
   for name in https.conf edge.toml; do [[ ! -f $settings/$name ]] || cp -p "$settings/$name" "$settings/$name.kept"; done
   [[ ! -x /usr/local/sbin/edge-https ]] || /usr/local/sbin/edge-https off >/dev/null || true
@@ -395,7 +430,9 @@ uninstall() {
     if [[ -d $data && $data != "$home" ]]; then find "$data" -xdev -depth -user edge -delete 2>/dev/null || true; fi
     rm -rf "${home:?}" "${settings:?}"
     userdel edge 2>/dev/null || true
-    if [[ -e $data/edge.db ]]; then
+    if [[ -z $had_database ]]; then
+      echo "removed the program and its settings; no database was in $data, so one on a disk that is not mounted is kept"
+    elif [[ -e $data/edge.db ]]; then
       echo "removed the program and its settings; the database in $data could not be removed"
     else
       echo "removed the program, its settings, the database and its backups"

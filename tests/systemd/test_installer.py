@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edge.operations.root.installed_files import SCRIPTS
+from edge.people.passwords import MIN_LENGTH
 
 SYSTEMD = Path(__file__).parents[2] / "systemd"
 INSTALLER = SYSTEMD / "install.sh"
@@ -60,9 +61,8 @@ def test_the_name_that_avahi_has_is_proposed_in_any_case(tmp_path: Path) -> None
     (tmp_path / "edge-mdns").chmod(0o755)
     (tmp_path / "avahi-daemon.conf").write_text("[server]\nhost-name=Hall7\n")
     script = INSTALLER.read_text().replace("/etc/avahi/avahi-daemon.conf", f"{tmp_path}/avahi-daemon.conf")
-    function = re.search(r"^choose_name\(\).*?^}", script, re.M | re.S)
-    assert function
-    said = run("name_of is_name", f"network_name= organization=Acme here={tmp_path}; {function[0]}; choose_name")
+    functions = "\n".join(re.findall(r"^(?:choose|proposed)_name\(\).*?^}", script, re.M | re.S))
+    said = run("name_of is_name", f"network_name= here={tmp_path}; {functions}\nchoose_name")
     assert said == "name hall7\n"
 
 
@@ -145,3 +145,63 @@ def test_mosquitto_settings_of_edge_do_not_block_an_upgrade(tmp_path: Path) -> N
     assert run("", check) == "ok\n"
     (tmp_path / "conf.d/mine.conf").write_text("listener 1884\n")
     assert "mine.conf: listener 1884" in run("", check)
+
+
+DATA = f"checkout={SYSTEMD.parent} here={SYSTEMD} home=/var/lib/edge data=/var/lib/edge disaster=; "
+
+
+@pytest.mark.parametrize(
+    ("toml", "folder"),
+    [
+        ('data_dir = "/mnt/ssd/edge"\n', "/mnt/ssd/edge"),
+        ('\ufeffdata_dir = "/mnt/ssd/edge"\n', "/mnt/ssd/edge"),
+        ("\tdata_dir\t=\t'/mnt/my ssd/edge' # tabs\n", "/mnt/my ssd/edge"),
+        ("[http]\n", "/var/lib/edge"),
+        (None, "/var/lib/edge"),
+    ],
+)
+def test_the_installer_reads_the_folder_of_the_database_as_the_service_does(
+    tmp_path: Path, toml: str | None, folder: str
+) -> None:
+    """Regression: with a byte order mark or a tab, the database of another folder was taken for the site's."""
+    if toml is not None:
+        (tmp_path / "edge.toml").write_text(toml, "utf-8")
+    said = run("find_data installation", f"{DATA} find_data {tmp_path}/edge.toml; echo $data")
+    assert said == f"{folder}\n"
+
+
+def test_broken_settings_stop_the_installer(tmp_path: Path) -> None:
+    (tmp_path / "edge.toml").write_text('data_dir = "/mnt', "utf-8")
+    said = run("find_data installation", f"{DATA} find_data {tmp_path}/edge.toml; echo went on")
+    assert "cannot be read" in said
+    assert "went on" not in said
+
+
+@pytest.mark.parametrize(
+    ("files", "is_refused"),
+    [(["edge.toml"], True), (["edge.toml", "edge.db"], False), (["edge.toml", "unfinished"], False), ([], False)],
+)
+def test_no_empty_site_is_started_where_one_was(tmp_path: Path, files: list[str], is_refused: bool) -> None:
+    """Regression: with the disk of the data not mounted, the installer asked for a new organization."""
+    for name in files:
+        (tmp_path / name).touch()
+    said = run("require_data", f"{DATA} settings={tmp_path} data={tmp_path}; require_data; echo went on")
+    assert ("mount its disk" in said, "went on" in said) == (is_refused, not is_refused)
+
+
+def test_the_installer_asks_before_it_installs_anything() -> None:
+    """Regression: the first question came after a minute without a word."""
+    main = INSTALLER.read_text().partition("main() {")[2].partition("\n}")[0]
+    steps = [line.split()[0] for line in main.splitlines() if line.split()]
+    assert steps.index("ask") < steps.index("install_packages") < steps.index("build_program")
+    assert f"least={MIN_LENGTH}\n" in INSTALLER.read_text()
+
+
+def test_a_purge_with_the_disk_of_the_data_away_does_not_claim_the_database(tmp_path: Path) -> None:
+    function = re.search(r"^uninstall\(\).*?^}", INSTALLER.read_text(), re.M | re.S)
+    assert function
+    names = "systemctl() { :; }; userdel() { :; }; say() { :; }; rm() { :; }; rmdir() { :; }; "
+    folders = f"here={tmp_path} units={tmp_path} program={tmp_path} home={tmp_path}/home settings={tmp_path}/settings"
+    said = run("", f"{names}{folders} data={tmp_path}/mnt; {function[0]}; uninstall yes")
+    assert "no database was in" in said
+    assert "removed the program, its settings, the database" not in said

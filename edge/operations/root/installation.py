@@ -1,5 +1,6 @@
 """Steps of install.sh once Python is installed: `installation STEP ARGUMENT...`.
 
+data-folder FILE                          prints the folder of the database, from a settings file
 public-url NAME HTTP_PORT [HTTPS_PORT]    prints the address on labels
 take-names FOLDER                         takes the names of the box whose settings are in the folder
 broker                                    sets mosquitto up
@@ -15,7 +16,7 @@ from pathlib import Path
 from edge.operations.root import local_broker, old_box
 from edge.operations.root.box_names import addresses
 from edge.operations.root.https_settings import CHOSEN, chosen
-from edge.operations.root.places import EDGE, TOML, VENV
+from edge.operations.root.places import EDGE, TOML, VENV, data_folder
 from edge.operations.root.programs import begin, fail, read, say, works
 from edge.operations.root.summary import Box, addresses_of, next_steps
 
@@ -32,6 +33,8 @@ def main() -> None:
 
 def _act(words: list[str], scripts: Path) -> None:
     match words:
+        case ["data-folder", file]:
+            say(_data_folder(Path(file)))
         case ["public-url", name, http_port, *https_port]:
             say(public_url(name, http_port, *https_port))
         case ["take-names", folder]:
@@ -44,6 +47,13 @@ def _act(words: list[str], scripts: Path) -> None:
             _summarize(old_box.read_names(Path(folder), TOML).missing(addresses()))
         case _:
             fail(f"not a step: {' '.join(words)}")
+
+
+def _data_folder(toml: Path) -> Path:
+    try:
+        return data_folder(toml)
+    except ValueError as error:
+        fail(f"{toml} cannot be read ({error}), and nothing was changed: fix it, or move it away")
 
 
 def public_url(name: str, http_port: str, https_port: str = "") -> str:

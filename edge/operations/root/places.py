@@ -39,7 +39,7 @@ PENDING = DATA / "upgrade-pending"  # while it exists, the service takes no read
 READS = DATA / "probation.json"  # messages of each reader before the switch
 
 
-_BACKUP = re.compile(r"/[\w.+:@/-]+\.gz(\.age)?")
+_BACKUP = re.compile(r"/[\w .+:@/-]+\.gz(\.age)?")
 
 
 class Previous(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import NoReturn
@@ -129,7 +130,7 @@ def _downgrade(previous: Previous) -> None:
         _give_up_back(
             "the previous release cannot read the current database, and nothing was changed. To go back and lose "
             f"everything recorded since the upgrade: systemctl stop edge; edge-upgrade --use {previous.release}; "
-            f"edge restore {previous.backup}; systemctl start edge"
+            f"edge restore {shlex.quote(previous.backup)}; systemctl start edge"
         )
     say(f"  {left}")
 

@@ -34,7 +34,7 @@ _SANDBOX = (
     "MemoryMax=512M",
     "NoNewPrivileges=yes",
     "ProtectSystem=strict",
-    f"ReadWritePaths={DATA}",
+    f'ReadWritePaths="{DATA}"',
     "PrivateTmp=yes",
     "ProtectHome=yes",
     "MemoryDenyWriteExecute=yes",
@@ -152,10 +152,12 @@ def _check_room(folder: Path, needed: int) -> None:
 
 def _back_up(*, is_watched: bool) -> str:
     """Make a backup that rotation keeps until the probation ends. Those of killed upgrades are unpinned."""
-    wrote = re.search(r"^Wrote ([^ \n]*) ", read(EDGE, "backup") or "", re.MULTILINE)
-    if not wrote or not is_backup(wrote[1]):
+    wrote = re.search(r"^Wrote (.*?\.gz(?:\.age)?) ", read(EDGE, "backup") or "", re.MULTILINE)
+    if not wrote:
         fail("the backup failed, so the installed release was not changed")
     backup = wrote[1]
+    if not is_backup(backup):
+        fail(f"an upgrade does not accept the path of the backup, and nothing was changed: {last_line(backup)}")
     if not is_watched:
         as_edge("find", Path(backup).parent, "-maxdepth", "1", "-name", "*.pinned", "-delete")
     if not pin(backup):

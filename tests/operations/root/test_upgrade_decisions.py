@@ -125,10 +125,19 @@ def test_a_path_that_the_service_prints_is_not_used_unless_it_is_a_plain_backup(
     """Regression: a line break in the path named another release, which root would have installed at a rollback."""
     monkeypatch.setattr(tried_release, "read", lambda *_: printed)
     monkeypatch.setattr(tried_release, "as_edge", lambda *_: pytest.fail("used"))
-    with pytest.raises(SystemExit, match="the backup failed"):
+    with pytest.raises(SystemExit, match=r"not changed|nothing was changed"):
         tried_release._back_up(is_watched=False)
-    assert places.is_backup("/mnt/daten für edge/backups/edge-1.db.gz") is False
+    assert places.is_backup("/mnt/daten;edge/backups/edge-1.db.gz") is False
     assert places.is_backup("/mnt/usb/edge/backups/edge-20260101T000000Z.db.gz")
+
+
+def test_a_backup_in_a_folder_with_spaces_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: an upgrade said that the backup had failed."""
+    path = "/mnt/daten für edge/backups/edge-1.db.gz"
+    monkeypatch.setattr(tried_release, "read", lambda *_: f"Wrote {path} (12 KB): 3 assets. Read back and verified.\n")
+    monkeypatch.setattr(tried_release, "as_edge", lambda *_: True)
+    monkeypatch.setattr(tried_release, "pin", lambda backup: backup == path)
+    assert tried_release._back_up(is_watched=False) == path
 
 
 def test_a_rollback_never_installs_a_release_outside_the_folder_of_root(tmp_path: Path) -> None:
