@@ -10,6 +10,9 @@ import socket
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from edge.errors import Invalid
+from edge.texts import N_, fill
+
 CONNECT_SECONDS = 5.0
 _PRIVATE = tuple(
     ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
@@ -40,6 +43,18 @@ Address = IPv4Address | IPv6Address
 
 class NotAllowed(Exception):
     """Carries a message for the administrator."""
+
+
+def check_host(field: str, host: str, network: Network) -> None:
+    """Raise Invalid on `field` for an address that `connect` would refuse. Names are accepted, except `localhost`."""
+    is_localhost = host.lower().rstrip(".").rpartition(".")[2] == "localhost"
+    try:
+        addresses = _resolve("127.0.0.1" if is_localhost else host, _ANY_PORT, socket.AI_NUMERICHOST)
+    except OSError:  # a name
+        return
+    judged = [(address, _network_from_here(address)) for address in addresses]
+    if not any(kind in _ALLOWED[network] for _, kind in judged):
+        raise Invalid.one(field, "invalid_value", _refusal(host, judged))
 
 
 def connect(host: str, port: int, network: Network, *, is_encrypted: bool) -> socket.socket:
@@ -109,9 +124,9 @@ def _embedded(address: Address) -> IPv4Address | None:
     return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
 
 
-def _resolve(host: str, port: int) -> list[Address]:
+def _resolve(host: str, port: int, flags: int = 0) -> list[Address]:
     try:
-        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     except (socket.gaierror, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OSError(f"{host} cannot be resolved: {reason}") from error
@@ -121,10 +136,12 @@ def _resolve(host: str, port: int) -> list[Address]:
 
 def _refusal(host: str, judged: list[tuple[Address, Network | None]]) -> str:
     address, kind = judged[0]
+    message = N_("%(host)s is %(address)s, a link-local or reserved address")
     if kind is Network.PRIVATE:
-        return f"{host} is {address} in a private network, which is not allowed for this destination"
-    if kind is Network.LOOPBACK:
-        return (
-            f"{host} is this box itself, which is allowed only for destinations added in its shell (--network loopback)"
+        message = N_("%(host)s is %(address)s in a private network, which is not allowed for this destination")
+    elif kind is Network.LOOPBACK:
+        message = N_(
+            "%(host)s is this box itself, which is allowed only for destinations added in its shell "
+            "(--network loopback)"
         )
-    return f"{host} is {address}, a link-local or reserved address"
+    return fill(message, host=host, address=address)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from edge import clock
 from edge.audit.actors import Actor
@@ -17,7 +18,7 @@ from edge.errors import Conflict, Invalid, NotFound
 from edge.events import log
 from edge.events.log import EventKind, Filter
 from edge.events.progress import MOST_ATTEMPTS, Attempt
-from edge.outbound import Network
+from edge.outbound import Network, check_host
 from edge.texts import N_, fill
 
 MOST = 20  # per organization
@@ -97,11 +98,13 @@ _SELECT = f"SELECT {', '.join(Destination._fields[:-1])}, is_test_wanted FROM ev
 def add(actor: Actor, new: NewDestination) -> Destination:
     """Add a destination that receives events from now on.
 
-    Raises Conflict if the name is taken or there are too many destinations, Invalid if the location does not exist or
-    the body cannot contain a kind of event.
+    Raises Conflict if the name is taken or there are too many destinations, Invalid if the location does not exist,
+    the address is not allowed, or the body cannot contain a kind of event.
     """
     organization_id = actor.organization_id
     _check_body(new)
+    if new.url:  # the live stream has none
+        check_host("url", urlsplit(new.url).hostname or "", new.network)
     with acting(actor) as act:
         if new.event_filter.location_id is not None and not _has_location(
             organization_id, new.event_filter.location_id

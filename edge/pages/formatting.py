@@ -120,13 +120,14 @@ def rate(number: float) -> str:
 
 
 def size(octets: int) -> str:
-    """Format as `1.5 GB`."""
+    """Format as `1.5 GB`, in French as `1,5 Go`."""
     value, unit = float(octets), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if value < 1000:
             break
         value, unit = value / 1000, larger
-    return localized(f"{value:.0f} {unit}" if unit in ("B", "kB") else f"{value:.1f} {unit}")
+    shown = localized(f"{value:.0f}" if unit in ("B", "kB") else f"{value:.1f}")
+    return f"{shown} {unit.replace('B', 'o') if language() == 'fr' else unit}"
 
 
 def clock_offset(micros: int) -> str:

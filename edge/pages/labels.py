@@ -18,6 +18,7 @@ from edge.labels.label_content import Code, Label, check_fit, needs_east_asian_f
 from edge.labels.papers import DEFAULT_PAPER, PAPERS
 from edge.labels.printers import LabelPrinter
 from edge.labels.zpl import DOTS_PER_MM, labels_zpl
+from edge.outbound import check_host
 from edge.pages import label_documents, record_links
 from edge.pages.forms import Errors, errors_of, message_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
@@ -291,6 +292,7 @@ def _entered_printer() -> LabelPrinter | None:
     if not (is_host and host.isascii() and port.isascii() and port.isdigit()):
         raise Invalid.one("address", "invalid_value", N_("Enter an address like 192.168.1.50 or 192.168.1.50:9100"))
     printer.check_port(int(port[:6]), services().config.printer_ports)
+    check_host("address", host, printer.NETWORK)
     dots = form.get("dots_per_mm", "")
     if form.get("paper") not in PAPERS or dots not in map(str, DOTS_PER_MM):
         raise Invalid.one("paper", "invalid_value", N_("Choose one from the list"))

@@ -279,17 +279,28 @@ def _count_moves(moves: Moves, rows: Iterable[Row], location_of: Mapping[int, in
 
 
 class ExportRow(NamedTuple):
-    """One stay of an asset; `until` is when it was last seen there."""
+    """One stay of an asset, with the reader that saw it arrive.
+
+    `left_at` is when it was seen elsewhere, None if not before the `end` of the period or of the asset.
+    """
 
     asset_key: str
     asset_name: str
     location_key: str
     location_name: str
     since: int
-    until: int
+    seen_until: int
+    left_at: int | None
+    end: int
     reader_name: str | None
     port: int | str | None  # a number, or the name of the antenna
     site_name: str | None  # on a hub
+    sightings: int = 1
+
+    @property
+    def duration(self) -> int:
+        """Microseconds until it left, or until the end."""
+        return min(self.left_at or self.end, self.end) - self.since
 
 
 # The tracks of each asset, in the order of the file. Each track is read in its stored order, because sorting would hold
@@ -299,10 +310,18 @@ SELECT json_group_array(t.no) FROM track t JOIN asset a ON a.id = t.asset_id
 WHERE t.organization_id = :organization_id AND {is_shown("t")} AND (:asset_id IS NULL OR t.asset_id = :asset_id)
 GROUP BY a.external_key ORDER BY a.external_key
 """
+# When an asset was seen next, anywhere, before the end of the period.
+_NEXT = f"""(
+    SELECT min((
+        SELECT observed_at FROM history n WHERE n.position_no = o.no AND (n.observed_at, n.seq) > (h.observed_at, h.seq)
+            AND n.observed_at < :until ORDER BY n.observed_at, n.seq LIMIT 1))
+    FROM track o WHERE o.asset_id = t.asset_id AND {is_shown("o")})
+"""
 _IDS_BELOW = f"{BELOW} SELECT json_group_array(id) FROM below"
 _EXPORT = f"""
 SELECT h.observed_at, h.seq, a.external_key, a.name, l.external_key, l.name, h.observed_at,
-       iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
+       min(iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for), :until),
+       {_NEXT}, min(ifnull(a.deleted_at, :until), :until),
        ifnull(r.name, n.name), {antenna_names.SHOWN}, site.name
 FROM track t
 JOIN asset a ON a.id = t.asset_id
@@ -331,9 +350,10 @@ def _ids_below(organization_id: int, location_id: int) -> str:
 def export_rows(
     organization_id: int, *, since: int, until: int, asset_id: int | None = None, location_id: int | None = None
 ) -> Iterator[ExportRow]:
-    """Yield the stays that began in a period, asset by asset, oldest first.
+    """Yield the stays that began in a period, asset by asset, oldest first. `until` is not in the future.
 
     For one asset, or one location with its descendants, this includes the stay in progress when the period begins.
+    Consecutive rows at one location are one stay, as in `past.stays`.
     """
     below = None if location_id is None else _ids_below(organization_id, location_id)
     values = {
@@ -347,5 +367,18 @@ def export_rows(
         chosen = json_text.decode(numbers)
         with _lent_tracks(chosen, since, until):
             tracks = [stream(_EXPORT, {**values, "track": track}) for track in chosen]
-            for row in merge(*tracks, key=itemgetter(0, 1)):
-                yield ExportRow(*row[2:])
+            yield from _whole_stays(ExportRow(*row[2:]) for row in merge(*tracks, key=itemgetter(0, 1)))
+
+
+def _whole_stays(rows: Iterator[ExportRow]) -> Iterator[ExportRow]:
+    """Join the rows of one asset that follow each other at the same location."""
+    stay = next(rows, None)
+    for row in rows:
+        if stay and (row.location_key, row.since) == (stay.location_key, stay.left_at):
+            seen_until = max(stay.seen_until, row.seen_until)
+            stay = stay._replace(seen_until=seen_until, left_at=row.left_at, sightings=stay.sightings + 1)
+        elif stay:
+            yield stay
+            stay = row
+    if stay:
+        yield stay

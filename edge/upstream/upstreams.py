@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, writing
 from edge.errors import Conflict, NotFound
-from edge.outbound import Network
+from edge.outbound import Network, check_host
 from edge.sync.store import change_feed
 from edge.upstream import counterparts
 
@@ -64,7 +65,11 @@ _SELECT = f"SELECT {', '.join(Upstream._fields)} FROM upstream "
 
 
 def add(actor: Actor, new: NewUpstream) -> Upstream:
-    """Add the service and begin to copy all records to it. Raises Conflict if there is one."""
+    """Add the service and begin to copy all records to it.
+
+    Raises Invalid for an address that is not allowed, and Conflict if there is a service already.
+    """
+    check_host("url", urlsplit(new.url).hostname or "", new.network)
     with acting(actor) as act:
         if find(actor.organization_id):
             raise Conflict("There is an upstream already. Remove it first: edge upstream remove")

@@ -43,7 +43,7 @@ def test_numbers_are_grouped_and_whole_ones_have_no_decimals(number: float, text
         ("en", "1,234,567.5", "1.5 GB", "+3.2 s", "2 d 4 h"),
         ("de", "1.234.567,5", "1,5 GB", "+3,2 s", "2 T 4 h"),
         ("es", "1.234.567,5", "1,5 GB", "+3,2 s", "2 d 4 h"),
-        ("fr", "1\u202f234\u202f567,5", "1,5 GB", "+3,2 s", "2 j 4 h"),
+        ("fr", "1\u202f234\u202f567,5", "1,5 Go", "+3,2 s", "2 j 4 h"),
         ("pl", "1\u00a0234\u00a0567,5", "1,5 GB", "+3,2 s", "2 d 4 h"),
     ],
 )

@@ -351,14 +351,16 @@ def test_a_printer_that_cannot_be_is_refused(sign_in_as: SignIn, entered: dict[s
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254", "0.0.0.0"])  # noqa: S104 - the subject
 def test_no_label_goes_to_this_box_or_a_link_local_address(
-    sign_in_as: SignIn, host: str, monkeypatch: pytest.MonkeyPatch
+    sign_in_as: SignIn, cast: Cast, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: object, **__: object) -> socket.socket:
         raise AssertionError("connected")
 
     monkeypatch.setattr(socket, "create_connection", never)
     browser = sign_in_as(Role.ADMINISTRATOR)
-    browser.post("/labels/printer", {"address": f"{host}:9100", "paper": "roll-102x51", "dots_per_mm": "8"})
+    entered = {"address": f"{host}:9100", "paper": "roll-102x51", "dots_per_mm": "8"}
+    assert browser.post("/labels/printer", entered).status_code == 400
+    printers.set_printer(shell(cast.acme), LabelPrinter(f"{host}:9100", "roll-102x51", 8))  # of an earlier release
     answer = browser.post("/labels/printer/test")
     assert answer.status_code == 503
     assert "Enter the printer" in answer.text

@@ -124,20 +124,23 @@ def export_past() -> Response:
 @require_role(Role.VIEWER)
 def export_history() -> Response:
     days = requested_days(DAYS)
-    heading = ("asset_key", "asset", "location_key", "location", "from", "seen_until", "seconds")
+    stay = ("asset_key", "asset", "location_key", "location", "from", "left", "seen_until", "seconds", "sightings")
     seen_by = ("reader", "antenna", "site")
     history_engine.check_reachable()  # before the answer begins
     rows = (
-        (*row[:4], *times(row.since, row.until), (row.until - row.since) // clock.SECOND, *row[6:])
+        (
+            *(*row[:4], *times(row.since, row.left_at, row.seen_until), row.duration // clock.SECOND),
+            *(row.sightings, row.reader_name, row.port, row.site_name),
+        )
         for row in flows.export_rows(
             current_session().organization_id,
             since=days.since,
-            until=days.until,
+            until=days.edges()[-1],
             asset_id=request.args.get("asset", type=whole),
             location_id=request.args.get("location", type=whole),
         )
     )
-    return table_file("history.csv", (*heading, *seen_by), rows)
+    return table_file("history.csv", (*stay, *seen_by), rows)
 
 
 @pages.get("/export/passages.csv")

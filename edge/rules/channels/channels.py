@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting, changed
 from edge.database.connection import execute
 from edge.errors import Conflict, NotFound
-from edge.outbound import Network
+from edge.outbound import Network, check_host
 from edge.texts import N_, fill
 from edge.validation import json_text
 
@@ -88,7 +89,10 @@ _SELECT = f"SELECT {', '.join(Channel._fields)} FROM channel"
 
 
 def add(actor: Actor, new: NewChannel) -> Channel:
-    """Add a channel. Raises Conflict if the name is taken or there are too many channels."""
+    """Add a channel. Raises Invalid for an address that is not allowed, and Conflict if the name is taken or there are
+    too many channels.
+    """
+    _check_host(new)
     with acting(actor) as act:
         _check_name(actor.organization_id, new.name, None)
         no = execute(
@@ -105,7 +109,8 @@ def add(actor: Actor, new: NewChannel) -> Channel:
 
 
 def change(actor: Actor, no: int, new: NewChannel) -> Channel:
-    """Change a channel; its kind stays. Waiting messages are tried again at once. Raises NotFound and Conflict."""
+    """Change a channel; its kind stays. Waiting messages are tried again at once. Raises NotFound, and as `add`."""
+    _check_host(new)
     with acting(actor) as act:
         before = get(actor.organization_id, no)
         _check_name(actor.organization_id, new.name, no)
@@ -211,6 +216,12 @@ def _channel(row: tuple[Any, ...]) -> Channel:
         is_test_requested=bool(channel.is_test_requested),
         is_test_ok=None if channel.is_test_ok is None else bool(channel.is_test_ok),
     )
+
+
+def _check_host(new: NewChannel) -> None:
+    field = "host" if new.kind is ChannelKind.EMAIL else "url"
+    host = new.settings.get("host") or urlsplit(new.settings["url"]).hostname
+    check_host(field, host or "", new.network)
 
 
 def _check_name(organization_id: int, name: str, no: int | None) -> None:

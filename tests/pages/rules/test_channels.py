@@ -129,8 +129,21 @@ def test_permission_for_this_box_is_kept_for_the_same_port_only(sign_in_as: Sign
     form = {**EMAIL, "host": "127.0.0.1", "port": "25", "security": "none", "user": "", "password": "", "private": "on"}
     assert browser.post(path, form).status_code == 303
     assert only(cast).network is Network.LOOPBACK
-    assert browser.post(path, {**form, "port": "6379"}).status_code == 303
-    assert only(cast).network is Network.PRIVATE
+    assert browser.post(path, {**form, "port": "6379"}).status_code == 400
+    assert only(cast).settings["port"] == 25
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "LocalHost.", "::1", "2130706433", "169.254.169.254", "10.0.0.5"])
+@pytest.mark.parametrize("kind", ["email", "ntfy", "webhook"])
+def test_an_address_that_is_never_allowed_is_refused_when_it_is_entered(
+    sign_in_as: SignIn, cast: Cast, host: str, kind: str
+) -> None:
+    url = f"https://[{host}]/dock-alerts" if ":" in host else f"https://{host}/dock-alerts"
+    form = {**EMAIL, "host": host, "kind": kind, "url": url, "form": "slack"}
+    answer = sign_in_as(Role.ADMINISTRATOR).post("/channels/new", form)
+    assert answer.status_code == 400
+    assert any(words in answer.text for words in ("this box itself", "link-local", "in a private network"))
+    assert channels.list_channels(cast.acme) == []
 
 
 def test_a_channel_is_tested_disabled_enabled_and_removed(sign_in_as: SignIn, cast: Cast) -> None:

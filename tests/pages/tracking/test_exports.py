@@ -74,8 +74,29 @@ def test_history_by_days_has_the_duration_of_each_stay(sign_in_as: SignIn, cast:
     assert [row["location"] for row in table(browser, "/export/history.csv")] == ["Dock 1"]
     assert {row["site"] for row in table(browser, "/export/history.csv")} == {""}
     day = clock.rfc3339(start)[:10]
-    rows = table(browser, f"/export/history.csv?from={day}&to={day}&asset={site.cage.id}")
-    assert [(row["asset_key"], row["location"], row["seconds"]) for row in rows] == [("ASSET-0002", "Rack A", "0")]
+    [row] = table(browser, f"/export/history.csv?from={day}&to={day}&asset={site.cage.id}")
+    assert (row["asset_key"], row["location"], row["left"]) == ("ASSET-0002", "Rack A", "")
+    midnight = (start // clock.DAY + 1) * clock.DAY  # the end of the file
+    assert row["seconds"] == str((midnight - start) // clock.SECOND)
+
+
+def test_a_stay_lasts_in_the_file_as_long_as_on_the_page(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
+    """Until the asset is seen elsewhere; sightings at one location that follow each other are one stay."""
+    start = clock.now() - 2 * clock.HOUR
+    moves = ((site.rack, 0), (site.rack, 9), (site.dock, 22), (site.rack, 60), (site.rack, 60 + 3600))
+    for location, seconds in moves:
+        see(cast.acme, site.cage.id, location.id, start + seconds * clock.SECOND)
+    browser = sign_in_as(Role.VIEWER)
+    for filters in (f"asset={site.cage.id}", "", f"location={site.rack.id}"):
+        rows = table(browser, f"/export/history.csv?{filters}")
+        seconds = [(row["location"], row["seconds"]) for row in rows][: 1 if filters.startswith("loc") else 2]
+        assert seconds == [("Rack A", "22"), ("Dock 1", "38")][: len(seconds)]
+        assert (rows[-1]["location"], rows[-1]["left"], rows[-1]["sightings"]) == ("Rack A", "", "2")
+        assert rows[0]["left"] > rows[0]["seen_until"] > rows[0]["from"]
+    page = browser.get(f"/assets/{site.cage.id}/history").text
+    stayed = re.findall(r'nowrap number">([^<]*)</td><td class="right number wide-only">', page)
+    assert stayed[::-1][:2] == ["22 s", "38 s"]
+    assert "Export stays" in page
 
 
 @pytest.mark.parametrize("days", ["from=nonsense", "to=2026-13-01", "from=0000-00-00", "to=9999-12-31"])
