@@ -15,7 +15,10 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import ForwardRef
+
+from werkzeug import Request
 
 from edge.errors import TooLarge, Unavailable
 from edge.texts import N_
@@ -30,7 +33,9 @@ _MARKS = (b",", b":", b"{", b"[", b"&", b"=")
 _OF_FIELD = 280  # bytes; upper bound for one escaped character, name or value of a form while it is parsed
 _WIDE = 10  # bytes for each byte of a text in which one character takes four bytes
 _BELOW_LEAD = bytes(range(0xC0))  # all bytes that do not begin a character beyond ASCII
-_OF_FILE = re.compile(rb'\r\nContent-Disposition: form-data; name="[\w.-]+"; filename="', re.IGNORECASE)
+# After a boundary: only spaces until the end of the line, as in werkzeug, and the head of a part.
+_HEAD = rb"(?=--|[^\S\r\n]*[\r\n])(?s:(.*?))(?:\r\n\r\n|\r\r|\n\n|\Z)"
+_OF_FILE = re.compile(rb'\r\nContent-Disposition: form-data; name="[\w.-]+"; filename="[^"\\\r\n]*"', re.IGNORECASE)
 
 
 def return_freed_memory() -> None:
@@ -131,7 +136,11 @@ def cost_of_parts(body: bytes, boundary: bytes) -> int:
     TooLarge.
     """
     marks, texts, text_from = 0, 0, len(body)
-    for head in re.finditer(b"--" + re.escape(boundary) + rb"(?s:(.*?))(?:\r\n\r\n|\r\r|\n\n|\Z)", body):
+    line = b"--" + re.escape(boundary)
+    first = re.search(line + _HEAD, body)  # may be anywhere, the others begin a line
+    others = re.compile(line + b"(?<=[\r\n]" + line + b")" + _HEAD)
+    heads = chain([first], others.finditer(body, first.end())) if first else ()
+    for head in islice(heads, Request.max_form_parts):  # werkzeug refuses more
         texts += max(0, head.start() - text_from)
         text_from = len(body) if _OF_FILE.match(head[1]) else head.end()
         marks += sum(map(head[1].count, (b"\r", b"\n", b";")))

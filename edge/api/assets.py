@@ -29,7 +29,7 @@ def list_assets(call: Call) -> Response:
     )
     with ExitStack() as held:
         arguments = list_arguments(call.query, assets.DEFAULT_SORT)
-        page = assets.list_page(call.organization_id, filters, **arguments, reserve=reserve_until(held))
+        page = assets.list_page(call.organization_id, filters, **arguments, reserve=reserve_until(held, call.principal))
         return responses.page(serializers.asset, page.rows, page.total_count, call.query)
 
 

@@ -63,7 +63,7 @@ def _events(principal: Principal) -> Response:
         if len(request.args.getlist(name)) > 1:
             raise Problem.parameter(f"Send {name[:100]} once; divide values by |")
     _check_versions()
-    with WORK.holding(_MEMORY):
+    with WORK.holding(_MEMORY, principal.subject):
         names = Names(principal.organization_id, _base(), as_urn=_format() == "Always_EPC_URN")
         wish, filters = epcis_filters.parse(request.args.to_dict(), names), _filters()
         made, token = _page(principal, wish, filters, names)

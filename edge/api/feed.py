@@ -45,7 +45,7 @@ def _changes(principal: Principal) -> Response:
     bearer.check_names(_PARAMETERS)
     if request.method == "HEAD":
         return Response(content_type="application/x-ndjson")
-    with WORK.holding(_PAGE_MEMORY):
+    with WORK.holding(_PAGE_MEMORY, principal.subject):
         try:
             return _response(_page(principal))
         except Gone as error:

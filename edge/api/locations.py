@@ -34,7 +34,9 @@ def list_locations(call: Call) -> Response:
     )
     with ExitStack() as held:
         arguments = list_arguments(call.query, locations.DEFAULT_SORT)
-        page = locations.list_page(call.organization_id, filters, **arguments, reserve=reserve_until(held))
+        page = locations.list_page(
+            call.organization_id, filters, **arguments, reserve=reserve_until(held, call.principal)
+        )
         return _page(call, page)
 
 
@@ -85,22 +87,19 @@ def rename_location(call: Call) -> Response:
 @operation("GET", f"{ONE}/ancestors", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
 def list_ancestors(call: Call) -> Response:
     """List the ancestors of a location, root first"""
-    page = locations.list_ancestors(call.organization_id, call.path["location_id"], **list_arguments(call.query))
-    return _page(call, page)
+    return _tree_page(call, locations.list_ancestors)
 
 
 @operation("GET", f"{ONE}/children", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
 def list_children(call: Call) -> Response:
     """List the direct sub-locations by name"""
-    page = locations.list_children(call.organization_id, call.path["location_id"], **list_arguments(call.query))
-    return _page(call, page)
+    return _tree_page(call, locations.list_children)
 
 
 @operation("GET", f"{ONE}/descendants", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
 def list_descendants(call: Call) -> Response:
     """List all sub-locations, depth first, siblings by name"""
-    page = locations.list_descendants(call.organization_id, call.path["location_id"], **list_arguments(call.query))
-    return _page(call, page)
+    return _tree_page(call, locations.list_descendants)
 
 
 @operation("POST", TAGS, tag=TAG, scope=WRITE, body=bodies.TAG, status=201, answer="Tag", errors=(409,))
@@ -120,6 +119,13 @@ def detach_location_tag(call: Call) -> Response:
 
 def _page(call: Call, page: Page[LocationRow]) -> Response:
     return responses.page(serializers.location, page.rows, page.total_count, call.query)
+
+
+def _tree_page(call: Call, read: Callable[..., Page[LocationRow]]) -> Response:
+    with ExitStack() as held:
+        arguments = list_arguments(call.query)
+        reserve = reserve_until(held, call.principal)
+        return _page(call, read(call.organization_id, call.path["location_id"], **arguments, reserve=reserve))
 
 
 def parent_of(body: Mapping[str, Any]) -> Parent:

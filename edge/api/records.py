@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from edge.database.lists import SortTerm
 from edge.errors import NotFound
 from edge.memory_budget import WORK
+from edge.people.tokens import Principal
 from edge.records.listing import Reserve
 from edge.records.tags import NewTag
 from edge.validation.body import Body, judge
@@ -25,9 +26,9 @@ def list_arguments(query: Mapping[str, Any], default: Sequence[SortTerm] | None 
     return {**page, "sort": [SortTerm(*term) for term in query.get("sort", ())] or default}
 
 
-def reserve_until(held: ExitStack) -> Reserve:
+def reserve_until(held: ExitStack, principal: Principal) -> Reserve:
     """Return a function that takes bytes from the memory budget until the stack is closed. It raises Unavailable."""
-    return lambda size: held.enter_context(WORK.holding(size))
+    return lambda size: held.enter_context(WORK.holding(size, principal.subject))
 
 
 def new_tags(body: Mapping[str, Any]) -> list[NewTag]:

@@ -35,7 +35,8 @@ _REPEATS = (
 )
 _CREATING_ACTIONS = ("created", "attached")
 # Toggled without a trace elsewhere in the record. Other repeats are not merged: each says what was there before.
-_TOGGLING_ACTIONS = {"asset.marked_lost", "asset.unmarked_lost", "asset.lent", "asset.returned"}
+_SESSION_ACTIONS = {"person.signed_in", "person.signed_out"}
+_TOGGLING_ACTIONS = {"asset.marked_lost", "asset.unmarked_lost", "asset.lent", "asset.returned", *_SESSION_ACTIONS}
 
 _thread = threading.local()
 
@@ -85,7 +86,7 @@ class Act:
                 kind, _, participle = entry.action.partition(".")
                 if participle in _CREATING_ACTIONS:
                     added_bytes += quotas.ROW_BYTES + len(row[-1])
-                else:
+                elif entry.action not in _SESSION_ACTIONS:  # an organization without quota can still sign in
                     changed_bytes += quotas.ENTRY_BYTES + len(row[-1])
                 if participle in (*_CREATING_ACTIONS, "restored"):
                     created[kind] += 1
@@ -135,7 +136,8 @@ class Act:
         newest = json_text.decode(execute("SELECT detail FROM audit WHERE no = ?", (no,)).fetchone()[0])
         counted = entry._replace(detail={**entry.detail, "attempts": newest.get("attempts", 1) + 1})
         execute("UPDATE audit SET detail = ? WHERE no = ?", (self.row(counted)[-1], no))
-        quotas.charge_changes(self.actor, quotas.ENTRY_BYTES)
+        if action not in _SESSION_ACTIONS:
+            quotas.charge_changes(self.actor, quotas.ENTRY_BYTES)
         _thread.notes = _notes() + 1
         return True
 

@@ -100,7 +100,7 @@ def records(scope: Scope, table: str, ids: Iterable[int]) -> list[Line]:
         row: dict[str, Any] = dict(zip(columns, values, strict=True))
         row.update({name: moment(row[name]) for name in _TIMES}, is_active=bool(row["is_active"]))
         if "metadata" in row:
-            row["metadata"] = json_text.Raw(row["metadata"].encode())
+            row["metadata"] = json_text.raw_or_none(row["metadata"])
         lines += [put(table, row), delete("tag", **{f"{table}_id": row["id"]}), *tags.get(row["id"], ())]
     return lines
 

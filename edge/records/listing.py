@@ -91,7 +91,7 @@ def read_page(
         values |= match.values
     shown = f"{conditions} AND {visible(source.windowed, include_deleted=query.include_deleted)}"
     page = f"FROM {tables} WHERE {shown} ORDER BY {order} LIMIT :limit OFFSET :offset"
-    version, rows = _read_rows(source, page, {**values, "limit": limit, "offset": offset}, reserve)
+    version, rows = read_rows(source, page, {**values, "limit": limit, "offset": offset}, reserve)
     if query.is_narrow or (match and match.ids is not None):
         return rows, execute(f"SELECT count(*) FROM {tables} WHERE {shown}", values).fetchone()[0]
     windowed = source.windowed
@@ -103,7 +103,7 @@ def read_page(
     return rows, count_list(tables, windowed, conditions, values, version, include_deleted=query.include_deleted)
 
 
-def _read_rows(source: Source, page: str, values: dict[str, Any], reserve: Reserve) -> tuple[int, list[Sequence[Any]]]:
+def read_rows(source: Source, page: str, values: dict[str, Any], reserve: Reserve) -> tuple[int, list[Sequence[Any]]]:
     """Read the rows as one JSON text, with the version of the records.
 
     sqlite3 releases the GIL for each fetched row; with many parallel requests that costs more than the query.

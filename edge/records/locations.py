@@ -29,11 +29,12 @@ from edge.records.external_keys import (
     update,
 )
 from edge.records.kept_elsewhere import changing
-from edge.records.listing import ListQuery, Reserve, Source, read_page, uncounted, view
+from edge.records.listing import ListQuery, Reserve, Source, read_page, read_rows, uncounted, view
 from edge.records.location_tree import NO_PARENT, Parent, resolve
 from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, TagRow, from_json
 from edge.texts import N_, fill
+from edge.validation import json_text
 
 # Sent with `location_id` in the transaction that deletes the location. A receiver refuses by raising Conflict.
 location_deleting = Signal()
@@ -182,31 +183,35 @@ def list_page(
     return Page([LocationRow._make(row) for row in rows], total)
 
 
-def list_ancestors(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
+def list_ancestors(
+    organization_id: int, location_id: int, *, limit: int, offset: int = 0, reserve: Reserve = uncounted
+) -> Page[LocationRow]:
     """Return the ancestors, root first. Windows are ignored to keep paths complete. Raises NotFound, Corrupt."""
     with reading():
         get(organization_id, location_id)
         chain = location_tree.ancestors(location_id)[::-1]
-        return Page(_by_ids(chain[offset : offset + limit]), len(chain))
+        return Page(_by_ids(chain[offset : offset + limit], reserve), len(chain))
 
 
-def list_children(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
+def list_children(
+    organization_id: int, location_id: int, *, limit: int, offset: int = 0, reserve: Reserve = uncounted
+) -> Page[LocationRow]:
     """Return the direct sub-locations by name. Raises NotFound, Corrupt."""
-    by_name = (SortTerm("name"),)
+    filters, by_name = LocationFilter(parent_ids=(location_id,)), (SortTerm("name"),)
     with reading():
         get(organization_id, location_id)
         location_tree.ancestors(location_id)  # raises Corrupt if there is a cycle
-        return list_page(
-            organization_id, LocationFilter(parent_ids=(location_id,)), limit=limit, offset=offset, sort=by_name
-        )
+        return list_page(organization_id, filters, limit=limit, offset=offset, sort=by_name, reserve=reserve)
 
 
-def list_descendants(organization_id: int, location_id: int, *, limit: int, offset: int = 0) -> Page[LocationRow]:
+def list_descendants(
+    organization_id: int, location_id: int, *, limit: int, offset: int = 0, reserve: Reserve = uncounted
+) -> Page[LocationRow]:
     """Return all sub-locations, depth first, siblings by name. Raises NotFound, Corrupt."""
     with reading():
         get(organization_id, location_id)
         shown = location_tree.visible_descendants(location_id, clock.now())
-        return Page(_by_ids(shown[offset : offset + limit]), len(shown))
+        return Page(_by_ids(shown[offset : offset + limit], reserve), len(shown))
 
 
 def patch(
@@ -317,10 +322,11 @@ def _audit_fields(row: LocationRow) -> dict[str, Any]:
     }
 
 
-def _by_ids(ids: Sequence[int]) -> list[LocationRow]:
+def _by_ids(ids: Sequence[int], reserve: Reserve) -> list[LocationRow]:
     """Return locations in the order of `ids`."""
-    rows = {row[0]: _row(row) for row in execute(f"{_SELECT} WHERE l.id IN ({', '.join('?' * len(ids))})", ids)}
-    return [rows[location_id] for location_id in ids]
+    page = f"FROM json_each(:shown) shown CROSS JOIN {_FROM} WHERE l.id = shown.value ORDER BY shown.key"
+    _, rows = read_rows(_LIST_SOURCE, page, {"shown": json_text.text(ids)}, reserve)
+    return [LocationRow._make(row) for row in rows]
 
 
 def _row(columns: Sequence[Any]) -> LocationRow:

@@ -95,13 +95,17 @@ def _longest_idle(channels: list[Any], newcomer: Any) -> Any:
 
 
 def _slowest_of_greediest(channels: list[Any], newcomer: Any) -> Any:
-    """Return the connection that has sent an incomplete head for the longest time, otherwise an incomplete body."""
+    """Return the connection whose request has arrived for the longest time, of the address with the most connections.
+
+    An incomplete head goes first, and only in favor of an address with fewer connections; a body in favor of one with
+    fewer after its newcomer. So three addresses with slow requests never displace a fourth.
+    """
     of_network = Counter(one.network for one in channels)
+    own = of_network[newcomer.network]
     coming = [one for one in channels if one.request and not one.requests and one.listener is None]
-    heads = [one for one in coming if not one.request.headers_finished]
-    bodies = [one for one in coming if of_network[one.network] > of_network[newcomer.network] + 1]
-
-    def order(one: Any) -> tuple[int, float]:
-        return -of_network[one.network], one.waiting_since
-
-    return min(heads, key=order, default=None) or min(bodies, key=order, default=None)
+    greedier = [one for one in coming if of_network[one.network] > own + one.request.headers_finished]
+    return min(
+        greedier,
+        key=lambda one: (-of_network[one.network], one.request.headers_finished, one.waiting_since),
+        default=None,
+    )

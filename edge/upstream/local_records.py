@@ -80,13 +80,14 @@ def _read(organization_id: int, kind: Kind, ids: Collection[int]) -> list[LocalR
         tags.setdefault(record_id, []).append((tag_type, value))
     records = []
     for record_id, key, name, description, is_active, valid_from, valid_to, deleted_at, is_sent, last in rows:
+        metadata = json_text.raw_or_none(last) if kind is Kind.ASSET else None
         fields = {
             "name": name,
             "description": description,
             "is_active": bool(is_active),
             "valid_from": clock.rfc3339(valid_from),
             "valid_to": None if valid_to is None else clock.rfc3339(valid_to),
-            **({"metadata": json_text.Raw(last.encode())} if kind is Kind.ASSET else {}),
+            **({"metadata": metadata} if metadata is not None else {}),
         }
         parent_id = last if kind is Kind.LOCATION else None
         is_in_effect = valid_from <= now and (valid_to is None or valid_to > now)

@@ -51,6 +51,17 @@ def decoder(kind: Any) -> Callable[[bytes | str], Any]:
     return decode_typed
 
 
+_raw = decoder(Raw)
+
+
+def raw_or_none(content: str) -> Raw | None:
+    """Return a stored JSON text to take over as it is, or None if it is damaged."""
+    try:
+        return _raw(content)  # type: ignore[no-any-return]
+    except NotJson:
+        return None
+
+
 def decode(content: bytes | str) -> Any:
     """Return the value of a JSON text. Integers may have any size. Raises NotJson."""
     try:

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from edge.audit.actors import shell
-from edge.memory_budget import MB, WORK
+from edge.memory_budget import MB, WORK, Budget
 from edge.records import assets, locations
+from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
 from tests.api.conftest import Api
 
@@ -56,3 +57,25 @@ def test_tags_count_before_they_are_built(acme: Api, path: str) -> None:
         assert acme.get(f"/{path}?limit=200").status_code == 503
         assert acme.get(f"/{path}?limit=2").status_code == 200
     assert acme.get(f"/{path}?limit=200").status_code == 200
+
+
+def test_parts_of_a_location_count_before_they_are_built(acme: Api) -> None:
+    tags = [NewTag("barcode", str(one)) for one in range(400)]
+    own = [NewTag("barcode", f"own {tag.value}") for tag in tags]
+    actor = shell(acme.organization_id)
+    top = locations.create(actor, name="Top", tags=tags)
+    hall = locations.create(actor, name="Hall", parent=Parent(top.id, UNSET), tags=own)
+    room = locations.create(actor, name="Room", parent=Parent(hall.id, UNSET))
+    lists = [f"/locations/{top.id}/children", f"/locations/{top.id}/descendants", f"/locations/{room.id}/ancestors"]
+    assert [acme.get(path).status_code for path in lists] == [200] * 3
+    with left(MB // 10):
+        assert [acme.get(path).status_code for path in lists] == [503] * 3
+        assert acme.get(f"/locations/{room.id}/descendants").status_code == 200
+
+
+def test_lists_of_one_account_leave_memory_to_others(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    assets.create(shell(acme.organization_id), name="Large", metadata='{"note": "' + "x" * 60_000 + '"}')
+    monkeypatch.setattr("edge.api.records.WORK", Budget(100 * MB, most_of_owner=1))
+    assert acme.get("/assets").status_code == 503
+    monkeypatch.setattr("edge.api.records.WORK", Budget(100 * MB))
+    assert acme.get("/assets").status_code == 200

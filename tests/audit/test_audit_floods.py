@@ -13,7 +13,7 @@ from edge.audit.actors import Actor, shell
 from edge.audit.audit import MOST_REPEATS
 from edge.database.connection import execute
 from edge.errors import OverQuota
-from edge.people import people
+from edge.people import people, sessions
 from edge.people.people import Role
 from edge.rate_limits import Buckets
 from edge.records import assets, loans
@@ -112,3 +112,15 @@ def test_a_flood_of_one_person_erases_no_entries_of_others(olga: Actor, cast: Ca
     total = execute("SELECT count(*) FROM audit").fetchone()[0]
     assert list(iter(lambda: deletion.drop_audit_over(total - 10, limit=4), 0)) == [4, 4, 2]
     assert (len(entries_of(ada)), len(entries_of(olga))) == (30, 10)
+
+
+def test_an_organization_without_quota_can_sign_in_and_out(olga: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their entries are merged instead, so that nobody fills the audit with them either."""
+    monkeypatch.setattr(quotas, "_of_caller", Buckets(1, 1e-9))
+    monkeypatch.setattr(quotas, "_of_organization", Buckets(1, 1e-9))
+    for number in range(3 * MOST_REPEATS):
+        sessions.add_session(olga, b"%d" % number, clock.now() + clock.HOUR)
+        sessions.end_session(olga, b"%d" % number)
+    found = entries_of(olga)
+    assert len(found) == 2 * MOST_REPEATS
+    assert sum(number for _, number in found) == 6 * MOST_REPEATS

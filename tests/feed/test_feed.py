@@ -463,3 +463,12 @@ def test_a_page_has_few_records_with_many_tags(box: Box, monkeypatch: pytest.Mon
     assert max(numbers) < 100
     assert len(mirror.rows("tag")) == sum(numbers) == 160
     assert mirror.rows("tag") == truth(box.organization_id, "tag")
+
+
+@pytest.mark.parametrize("damaged", ['{"a": ', "{} x", ""])
+def test_damaged_metadata_is_null(box: Box, damaged: str) -> None:
+    asset = assets.create(shell(box.organization_id), name="Pallet", metadata='{"a":1}')
+    execute("UPDATE asset SET metadata = ? WHERE id = ?", (damaged, asset.id))
+    mirror = Mirror(box)
+    mirror.follow()
+    assert mirror.db.execute("SELECT name, metadata FROM asset").fetchall() == [("Pallet", None)]

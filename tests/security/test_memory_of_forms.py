@@ -35,15 +35,21 @@ FORMS = {
 }
 LINE = b"\r\n".join(f"{name}:{name}".encode() for name in NAMES[:500])
 FILE = b'--X\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n'
+TEXT = b'--X\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
+WIDE = b"x" * SIZE + "😀".encode()
 FILES = {
     "heads": (FILE + LINE + b"\r\n\r\nv\r\n") * 20,
     "heads of single characters": (FILE + b"\r".join([b"a"] * 3000) + b"\r\n\r\nv\r\n") * 15,
     "parameters": (FILE[:-2] + b";a=b" * 1000 + b"\r\n\r\nv\r\n") * 20,
     "many files": (FILE + b"\r\nv\r\n") * 990,
-    "one emoji": b'--X\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + b"x" * SIZE + "😀".encode(),
-    "a text named like a file": b'--X\r\nContent-Disposition: form-data; name="filename="\r\n\r\n'
-    + b"x" * SIZE
-    + "😀".encode(),
+    "one emoji": TEXT + WIDE,
+    "a text named like a file": b'--X\r\nContent-Disposition: form-data; name="filename="\r\n\r\n' + WIDE,
+    "an unclosed name of a file": TEXT[:-4] + b'; filename="x\r\n\r\n' + WIDE,
+    "an escaped end of a name": TEXT[:-4] + b'; filename="x\\"\r\n\r\n' + WIDE,
+    "a boundary inside of a line": TEXT + b"x" + FILE + b"\r\n" + WIDE,
+    "a boundary after a space": TEXT + b" " + FILE + b"\r\n" + WIDE,
+    "a line that begins like a boundary": TEXT + b"x\r\n--Xy" + WIDE,
+    "a first boundary inside of a line": b"x" + TEXT + WIDE,
     "one file": FILE + b"\r\n" + b"x\n" * SIZE,
 }
 CASES = [(FORM, name, body) for name, body in FORMS.items()] + [

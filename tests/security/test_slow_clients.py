@@ -143,6 +143,14 @@ def test_an_address_with_most_of_the_places_leaves_some_to_others() -> None:
     assert connection_to_close([*others, *(channel(requests=(1,)) for _ in heads), newcomer], newcomer, "") is newcomer
 
 
+def test_addresses_with_slow_bodies_do_not_displace_a_head_that_comes_slowly() -> None:
+    greedy = [channel(float(no), network=f"b{no % 3}", request=part()) for no in range(MOST - 1)]
+    slow = channel(-1.0, network="a", request=part(headers_finished=False))
+    for network in ("b0", "b1", "c"):
+        newcomer = channel(999.0, network=network)
+        assert connection_to_close([slow, *greedy, newcomer], newcomer, "") is not slow
+
+
 def test_a_streamed_response_is_not_idle() -> None:
     """It has no request any more, and waits for a long time."""
     streams = [channel(float(number), network="a", listener=object()) for number in range(MOST_OF_ADDRESS)]

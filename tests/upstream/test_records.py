@@ -9,7 +9,8 @@ from edge.people import organizations
 from edge.records import assets, locations
 from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
-from edge.upstream import upstreams
+from edge.upstream import local_records, upstreams
+from tests.conftest import Cast
 from tests.upstream.world import Sender
 
 
@@ -153,3 +154,11 @@ def test_records_that_are_equal_already_do_not_count_as_written(sender: Sender) 
     sender.settle()
     assert (sender.row.written, sender.client.writes) == (1, requests + 1)
     sender.assert_equal()
+
+
+def test_damaged_metadata_is_not_sent(cast: Cast) -> None:
+    row = assets.create(shell(cast.acme), name="Pallet", metadata='{"a":1}')
+    execute("UPDATE asset SET metadata = '{' WHERE id = ?", (row.id,))
+    fields = local_records.read(cast.acme, [row.id])[row.id].fields
+    assert fields["name"] == "Pallet"
+    assert "metadata" not in fields
