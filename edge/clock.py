@@ -18,12 +18,20 @@ SET_BACK = HOUR  # a clock may be set back this far without interrupting work in
 # Created by systemd-timesyncd after the first answer of a time server.
 SYNCHRONISED = Path("/run/systemd/timesync/synchronized")
 
+# Written by `edge trust-clock`: when it confirmed the clock, and until when a clock that was ahead has recorded scans.
+CONFIRMED, WAS_AHEAD = "clock-confirmed", "clock-was-ahead"
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def now() -> int:
     """Return the system time."""
     return time.time_ns() // 1000
+
+
+def elapsed() -> int:
+    """Return microseconds since boot. Steps of the system clock do not change them."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
 def is_vouched(data_dir: Path, later_scan: int = 0) -> bool:
@@ -33,20 +41,14 @@ def is_vouched(data_dir: Path, later_scan: int = 0) -> bool:
     scan was recorded by a clock that was ahead.
     """
     if later_scan:
-        return later_scan <= _number_in(data_dir / "clock-was-ahead")
+        return later_scan <= _number_in(data_dir / WAS_AHEAD)
     confirmed = confirmed_at(data_dir)
     return SYNCHRONISED.exists() or (confirmed > 0 and 0 <= now() - confirmed <= 400 * DAY)
 
 
 def confirmed_at(data_dir: Path) -> int:
     """Return when `edge trust-clock` last confirmed the system clock, by that clock; 0 if never."""
-    return _number_in(data_dir / "clock-confirmed")
-
-
-def confirm(data_dir: Path, newest_scan: int) -> None:
-    """Record that a person has checked the system clock, also against scans up to `newest_scan`."""
-    for name, value in (("clock-confirmed", now()), ("clock-was-ahead", newest_scan)):
-        (data_dir / name).write_text(str(value), "ascii")
+    return _number_in(data_dir / CONFIRMED)
 
 
 def _number_in(file: Path) -> int:

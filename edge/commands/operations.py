@@ -13,7 +13,7 @@ from edge.commands.context import Setup, open_file, open_site, require_database,
 from edge.config.settings import Config
 from edge.errors import SetupError
 from edge.operations import backup as backups
-from edge.operations import encryption
+from edge.operations import counted_time, encryption
 from edge.operations import restore_drill as drill
 from edge.operations.files import hold
 from edge.operations.snapshots import CopySummary
@@ -82,7 +82,7 @@ def trust_clock(setup: Setup) -> None:
     """
     open_site(setup)
     now, newest = clock.now(), newest_scan() or 0
-    clock.confirm(setup.config.data_dir, newest)
+    counted_time.confirm(setup.config.data_dir, newest)
     click.echo(f"It is {clock.rfc3339(now)}. The clock is now trusted.")
     if newest > now:
         click.echo(

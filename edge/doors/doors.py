@@ -49,7 +49,7 @@ class Door(NamedTuple):
 
 
 class Readable(NamedTuple):
-    """A door of one antenna, for ingest."""
+    """A door of one antenna, for ingest. Part of the stored form of kept messages, so its fields stay."""
 
     door_id: int
     side: int

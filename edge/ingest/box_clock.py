@@ -9,8 +9,8 @@ box.
 * A jump ahead cannot be a delay, so a second reader decides immediately. Late messages may have been buffered, for
   example during an outage of the broker, so one of the readers must stay late by the same amount for some seconds.
 * Until then, messages are held for at most `HOLD`, and only while other readers are active.
-* If readers change by quarters of an hour while times of receipt continue, their zone has changed: all change to winter
-  time together.
+* If readers change by quarters of an hour and the box's clock was not set by as much, their zone has changed: all
+  change to winter time together. The time since boot shows each step of the box's clock while the service runs.
 * A box behind the newest scan also contradicts the history, so a single reader decides.
 * The box's clock is trusted again as soon as one message agrees with it, or a person confirms it.
 """
@@ -22,8 +22,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from edge.clock import HOUR, NOTICEABLE, SECOND
-from edge.ingest.by_source import BySource, Source
-from edge.ingest.sample import Sample
+from edge.ingest.sources import BySource, Sample, Source
 
 EARLY = 3 * SECOND  # ahead of the fastest message: not explained by the network
 LATE = 30 * SECOND  # maximum time that gateways collect reads
@@ -62,6 +61,7 @@ class _Witness(Struct):
     confirmed_at: int | None = None
     difference: int = 0
     jump: _Jump | None = None
+    lead: int | None = None  # of the times of receipt over the time since boot, when last confirmed
 
     @property
     def is_credible(self) -> bool:
@@ -91,18 +91,19 @@ class BoxClock:
         self._was_doubted_at: int | None = None  # start of the last doubt, which expired without a reader in time
         self._has_jumps = False
         self._last_at = 0
-        self._leapt_at = self._leap = 0  # last leap of the times of receipt; after a start its size is unknown: 0
-        self._trusted_until = 0
+        self._elapsed = self._lead = 0  # time since boot, and the lead of the times of receipt over it
+        self._trusted_until = 0  # in time since boot
         self._spans: list[_Span] = []
         self._forget_spans_at = 0
 
-    def pass_time(self, at: int) -> None:
-        """Note the time of receipt of any message. A long gap or a step back puts the clock in doubt."""
-        step = at - self._last_at
-        if not -EARLY <= step <= GAP:
-            self._leapt_at, self._leap = at, step if self._last_at else 0
-            if self._last_at and self._is_active(self._last_at):
-                self._doubt(at)
+    def pass_time(self, at: int, elapsed: int) -> None:
+        """Note the time of receipt of any message. A long gap or a step back puts the clock in doubt.
+
+        `elapsed`: microseconds since boot.
+        """
+        self._elapsed, self._lead = elapsed, at - elapsed
+        if self._last_at and not -EARLY <= at - self._last_at <= GAP and self._is_active(self._last_at):
+            self._doubt(at)
         if self._spans and not at <= self._forget_spans_at <= at + HOUR:
             self._spans.clear()
         self._last_at = at
@@ -129,7 +130,7 @@ class BoxClock:
             return 0
         if not witness.is_credible or not (witness.jump or is_sudden or difference > 0):
             return 0  # a steadily growing delay comes from the network or a busy box
-        if sample.received_at < self._trusted_until or self._is_zone(difference, sample.received_at):
+        if self._elapsed < self._trusted_until or self._is_zone(witness):
             return 0
         self._accuse(witness, difference, sample.received_at)
         if self._is_active(sample.received_at, except_for=witness):
@@ -138,18 +139,18 @@ class BoxClock:
         is_proved = difference > 0 or any(witness.jump and witness.jump.is_steady for witness in agreeing)
         return self._move(agreeing) if is_proved and self._has_quorum(agreeing) else 0
 
-    def _is_zone(self, difference: int, at: int) -> bool:
-        """Return True if a reader changed by a difference of zones, and the times of receipt did not leap as much."""
+    def _is_zone(self, witness: _Witness) -> bool:
+        """Return True if a reader changed by a difference of zones, and the box's clock was not set by as much."""
+        difference = witness.difference
         beyond = (difference + LATE) % ZONE_STEP - LATE
-        if beyond > EARLY or not ZONE_STEP - LATE <= abs(difference) <= FARTHEST_ZONE:
+        if beyond > EARLY or not ZONE_STEP - LATE <= abs(difference) <= FARTHEST_ZONE or witness.lead is None:
             return False
-        has_leapt = not self._leap or -LATE <= self._leap + difference <= GAP
-        return not (has_leapt and at - self._leapt_at <= REMEMBERED)
+        return abs(self._lead - witness.lead + difference) > ZONE_STEP // 2
 
-    def trust(self, at: int) -> None:
+    def trust(self, at: int, elapsed: int) -> None:
         """Use the box's clock as it is, because a person has confirmed it. Readers that differ from it were set."""
         self._shift_by(self.shift, at)
-        self._trusted_until = at + GAP
+        self._trusted_until = elapsed + GAP
 
     def observe_with_history(self, sample: Sample, offset: int | None, newest_scan: int) -> int:
         """Like `observe`, for a box that contradicts the newest scan: a reader that continues from there is right."""
@@ -197,7 +198,7 @@ class BoxClock:
         self._doubted_at = self._was_doubted_at = None
         self._is_fresh = False
         witness.confirmed_from = witness.confirmed_from or at
-        witness.confirmed_at = at
+        witness.confirmed_at, witness.lead = at, self._lead
         if self._has_jumps:
             self._forget_jumps()
 

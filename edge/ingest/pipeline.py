@@ -19,12 +19,12 @@ from edge.errors import Unavailable
 from edge.formats.reads import Malformed, Parsed
 from edge.ingest import held_messages
 from edge.ingest.batch import Batch
-from edge.ingest.by_source import Source
 from edge.ingest.held_messages import Held, NewHeld
 from edge.ingest.messages import Earlier, HeldAs, Message, Opened
 from edge.ingest.receipts import Receipts, digest_of
-from edge.ingest.replay import COUNTED_READS, Entry, Replays, entries_of, packs_of
+from edge.ingest.replay import COUNTED_READS, Entry, Replays, divide, packs_of
 from edge.ingest.routing import Line, Router
+from edge.ingest.sources import Source
 from edge.ingest.timing import Timekeeper, times_of
 from edge.readers import dead_letters, sled_scans
 from edge.readers.clocks import READER, known_clocks
@@ -244,9 +244,15 @@ class Pipeline:
 
     def _replay(self, no: int, pack: Pack, window: Window) -> None:
         self._refresh()
-        entries = entries_of(pack)
-        if pack.reader_id != NO_READER and not all(self._is_of(pack.organization_id, entry) for entry in entries):
-            return  # the reader has been removed, or its topic changed
+
+        def is_due(topic: str) -> bool:
+            line = self._router.find(topic)
+            is_its_reader = line is not None and line.route.organization_id == pack.organization_id
+            return is_its_reader or pack.reader_id == NO_READER  # otherwise it was removed, or its topic changed
+
+        entries, rest = divide(pack, is_due)
+        if not entries:
+            return
         opened = [one for entry in entries if (one := self._open_again(entry))]
         self._matcher.prepare(_identities(opened))
         batch = Batch(self._matcher, self.timekeeper, self._bounds, self._doors, self._gap)
@@ -254,11 +260,7 @@ class Pipeline:
             batch.add(item)
         batch.write(self._recent)
         window.remove(no, pack)
-        window.keep(packs_of(opened, self._doors))
-
-    def _is_of(self, organization_id: int | None, entry: Entry) -> bool:
-        line = self._router.find(entry.message.topic)
-        return line is not None and line.route.organization_id == organization_id
+        window.keep([*packs_of(opened, self._doors), *([rest] if rest else [])])
 
     def _open_again(self, entry: Entry) -> Opened | None:
         """Parse a kept message again, with its earlier times.

@@ -25,7 +25,7 @@ from __future__ import annotations
 from math import inf
 
 from edge.clock import NOTICEABLE, SECOND
-from edge.ingest.sample import Sample
+from edge.ingest.sources import Sample
 from edge.ingest.standstill import MOST_HELD, MOST_HELD_BYTES, Standstill
 
 TOLERANCE = SECOND  # error of the offset that is not corrected

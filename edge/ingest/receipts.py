@@ -1,11 +1,14 @@
-"""Digests of recently committed messages, to detect repeats by the broker (after a lost PUBACK) and by readers."""
+"""Digests of recently committed messages, to detect repeats by the broker (after a lost PUBACK) and by readers.
+
+They are kept in memory, and on disk for a restart.
+"""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 from struct import Struct
 
-from edge.ingest import stored_receipts
+from edge.database.connection import execute
 
 DIGEST_BYTES = 16
 PACKET_IDS = 65_536
@@ -28,7 +31,7 @@ class Receipts:
         self._was_recorded = bytearray()
         self._recorded: set[bytes] = set()
         self._count = 0
-        for number, entries in stored_receipts.load():
+        for number, entries in execute("SELECT number, entries FROM receipt ORDER BY number").fetchall():
             self.add(_unpacked(entries))
             self._count = number
 
@@ -40,10 +43,14 @@ class Receipts:
         return digest in self._recorded
 
     def keep(self, committed: list[Receipt]) -> None:
+        """Store receipts in the caller's transaction, and delete those that a redelivery can no longer need."""
         if committed:
-            stored_receipts.keep(self._count + len(committed), _packed(committed))
+            number = self._count + len(committed)
+            execute("INSERT INTO receipt (number, entries) VALUES (?, ?)", (number, _packed(committed)))
+            execute("DELETE FROM receipt WHERE number < ?", (number - PACKET_IDS,))
 
     def add(self, committed: list[Receipt]) -> None:
+        """Note receipts in memory after the commit."""
         self._count += len(committed)
         digests, was_recorded, recorded = self._digests, self._was_recorded, self._recorded
         for session, mid, digest, is_recorded in committed:

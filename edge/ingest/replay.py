@@ -69,9 +69,15 @@ def packs_of(opened: Sequence[Opened], doors: DoorReads) -> Iterator[Pack]:
         yield Pack(organization_id, reader_id, items[-1].received_at, hashes, _packed(items, doors))
 
 
-def entries_of(pack: Pack) -> list[Entry]:
-    """Unpack the messages of a pack."""
+def divide(pack: Pack, is_due: Callable[[str], bool]) -> tuple[list[Entry], Pack | None]:
+    """Return the messages of a pack whose topics are due, and a pack of the others, which stay as they are."""
     packed = msgpack.decode(zlib.decompress(pack.data), type=list[_Packed])
+    others = [one for one in packed if not is_due(one.topic)]
+    due = [one for one in packed if is_due(one.topic)]
+    return _entries(pack, due), pack._replace(data=_compressed(others)) if others else None
+
+
+def _entries(pack: Pack, packed: Sequence[_Packed]) -> list[Entry]:
     locations = {place.placement.location_id for one in packed for place in one.places if place}
     live = {row[0] for row in execute(_LIVE, (pack.organization_id, json.dumps(sorted(filter(None, locations)))))}
     return [
@@ -171,4 +177,8 @@ def _packed(items: Sequence[Opened], doors: DoorReads) -> bytes:
         for item in items
         if item.bucket
     ]
+    return _compressed(entries)
+
+
+def _compressed(entries: Sequence[_Packed]) -> bytes:
     return zlib.compress(msgpack.encode(entries), _FAST)

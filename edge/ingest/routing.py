@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from edge.formats.reads import Malformed, Parsed, Parser, Read
 from edge.formats.registry import CUSTOM, parser_of
 from edge.formats.status import parse_status
-from edge.ingest.by_source import LONGEST_TOPIC, Source
+from edge.ingest.sources import LONGEST_TOPIC, Source
 from edge.readers.readers import Route, readers_version, routes
 from edge.tracking.antenna_names import port_of, ports_by_name
 from edge.validation.topics import has_wildcard, matches

@@ -11,7 +11,7 @@ Such messages are held until one of these cases applies:
 from __future__ import annotations
 
 from edge.clock import SECOND
-from edge.ingest.sample import Sample
+from edge.ingest.sources import Sample
 
 AT_ONCE = SECOND  # maximum time between messages of the same moment
 PROOF = 3  # messages after the first

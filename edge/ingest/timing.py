@@ -10,9 +10,8 @@ from edge import clock
 from edge.clock import DAY, EARLIEST, HOUR, SECOND
 from edge.formats.reads import Read, WallTime
 from edge.ingest.box_clock import EARLY, BoxClock
-from edge.ingest.by_source import BySource, Source
 from edge.ingest.reader_clock import ReaderClock
-from edge.ingest.sample import Sample
+from edge.ingest.sources import BySource, Sample, Source
 from edge.readers.clocks import NOT_ZONES, READER, RECEIPT, Known
 from edge.tracking.stays import Quality
 
@@ -77,7 +76,7 @@ class Timekeeper:
         self._clocks: BySource[ReaderClock] = BySource()
         self._box = BoxClock(len(known))
         self._confirmed_at = confirmed_at
-        self._blamed_at = 0  # by the box's clock, when it was last found to be wrong
+        self._confirmed_before = 0  # value of `confirmed_at` when the box's clock was last found to be wrong
         self._raw = 0  # time of receipt of the last message, even if it is impossible
         self._untrusted_at: int | None = None  # last time of the clock while it is not trusted
         self._since_newest = 0  # time that has passed since the newest scan, while the clock is not trusted
@@ -114,12 +113,12 @@ class Timekeeper:
 
         While the clock is not trusted, time continues from the newest scan instead.
         """
-        if self._box.shift and self._confirmed_at() > self._blamed_at:
-            self._box.trust(box_time)
+        if self._box.shift and self._confirmed_at() != self._confirmed_before:
+            self._box.trust(box_time, clock.elapsed())
         self._raw = box_time = box_time - self._box.shift
         if not self._contradicts_history(box_time):
             self._untrusted_at = None
-            self._box.pass_time(box_time)
+            self._box.pass_time(box_time, clock.elapsed())
             return box_time
         if self._untrusted_at is None:
             self._since_newest = 0
@@ -176,7 +175,7 @@ class Timekeeper:
                 self._box.observe_with_history(sample, reader.offset, self._newest)
         change = before - self._box.shift
         if change:
-            self._blamed_at = sample.received_at + before
+            self._confirmed_before = self._confirmed_at()
             self._untrusted_at = None
             self._raw = sample.received_at + change
             self._newest = min(self._newest, self._raw)

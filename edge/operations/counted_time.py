@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "counted-time"
 OFF = 4 * clock.DAY  # a box may be off for this long without confirmation of its clock
+MEANWHILE = 600 * clock.SECOND  # scans recorded while a person confirms the clock continue after the newest one
 
 
 class CountedTime:
@@ -57,3 +58,10 @@ class CountedTime:
             return int(self._file.read_text("ascii"))
         except (FileNotFoundError, ValueError):
             return clock.now()
+
+
+def confirm(data_dir: Path, newest_scan: int) -> None:
+    """Record that a person has checked the system clock, also against later scans up to `newest_scan`."""
+    now = clock.now()
+    replace_text(data_dir / clock.WAS_AHEAD, str(newest_scan + MEANWHILE if newest_scan > now else 0))
+    replace_text(data_dir / clock.CONFIRMED, str(now))

@@ -9,7 +9,7 @@ import pytest
 
 from edge import clock
 from edge.audit.actors import shell
-from edge.clock import SECOND
+from edge.clock import DAY, SECOND
 from edge.database.connection import execute
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
@@ -48,7 +48,9 @@ class World:
         self.organization_id = organization_id
         self.gap = gap
         self.now = START
+        self.stepped = 0  # by how much the box's clock was set since boot
         monkeypatch.setattr(clock, "now", lambda: self.now)
+        monkeypatch.setattr(clock, "elapsed", lambda: self.now - self.stepped - START + DAY)
         self.names = {}
         self.readers = {}
         for name, topic in (("dock", DOCK), ("gate", GATE)):

@@ -40,7 +40,8 @@ class BoxWorld(World):
         self.pipeline.handle([Message(topic, csl(read), self.now + SECOND // 10)])
 
     def catch_up(self, at: float) -> None:
-        self.now = START + round(at * SECOND) + self.jump(at)
+        self.stepped = self.jump(at)
+        self.now = START + round(at * SECOND) + self.stepped
         while self.pipeline.catch_up():
             pass
 
@@ -232,3 +233,36 @@ def test_a_person_who_confirms_the_clock_ends_the_doubt_of_the_readers(world: Bo
         world.send_one(DOCK, at, ahead=3700)
         world.send_one(GATE, at, ahead=3700)
     assert world.pipeline.timekeeper.box_ahead == 0
+
+
+def run_after_a_quiet_time(world: BoxWorld, jump: int, quiet: int, zone: int = 0) -> None:
+    """Send reads for 200 s, then nothing for `quiet` seconds, then reads again; clocks are set in the quiet time."""
+    begins = 200 + quiet
+    world.jump = lambda at: jump * SECOND if at >= begins - 60 else 0
+    world.run(0, 200)
+    for number in range(120):
+        for place, topic in enumerate((DOCK, GATE)):
+            at = begins + number * 0.5 + 0.3 * place
+            world.catch_up(at)
+            world.send_one(topic, at, ahead=zone)
+    for second in range(begins + 60, begins + 140):
+        world.catch_up(second)
+
+
+@pytest.mark.parametrize(("jump", "quiet"), [(3600, 8 * 3600), (-900, 1200), (-3600, 1800), (900, 7200)])
+def test_a_box_that_is_set_by_quarter_hours_in_a_quiet_time_is_no_change_of_zone(
+    world: BoxWorld, jump: int, quiet: int
+) -> None:
+    run_after_a_quiet_time(world, jump, quiet)
+    assert world.pipeline.timekeeper.box_ahead == pytest.approx(jump * SECOND, abs=SECOND)
+    assert max(history()) < 200 + quiet + 62
+
+
+@pytest.mark.parametrize(("zone", "quiet"), [(3600, 8 * 3600), (-3600, 1200), (-3600, 900)])
+def test_readers_that_change_their_zone_in_a_quiet_time_do_not_accuse_the_box(
+    world: BoxWorld, zone: int, quiet: int
+) -> None:
+    run_after_a_quiet_time(world, 0, quiet, zone)
+    assert world.pipeline.timekeeper.box_ahead == 0
+    assert max(history()) < 200 + quiet + 62
+    assert min(at for at in history() if at > 200) > 200 + quiet - 1

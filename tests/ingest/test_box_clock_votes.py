@@ -6,8 +6,7 @@ import pytest
 
 from edge.clock import HOUR, SECOND
 from edge.ingest.box_clock import ACTIVE, GAP, HOLD, REMEMBERED, BoxClock
-from edge.ingest.by_source import Source
-from edge.ingest.sample import Sample
+from edge.ingest.sources import Sample, Source
 
 START = 1_772_439_330 * SECOND
 DOCK, GATE, YARD = (Source(number, organization_id=1) for number in (1, 2, 3))
@@ -22,10 +21,18 @@ class Clock:
             self.receive(source, 0)
 
     def receive(self, source: Source, second: float, late: float = 0, offset: int | None = 0) -> int:
-        """Receive a message whose newest read is `late` seconds old by the box's clock. Returns the change."""
-        at = START + round(second * SECOND)
-        self.box.pass_time(at)
+        """Receive a message whose newest read is `late` seconds old, as after a step of the box's clock by as much.
+
+        Returns the change.
+        """
+        at = self.pass_time(second, late)
         return self.box.observe(source, Sample(at, -round(late * SECOND)), offset)
+
+    def pass_time(self, second: float, set_by: float = 0) -> int:
+        """Return the time of a message at this second by the box's clock, which was set by so many seconds."""
+        at = START + round(second * SECOND)
+        self.box.pass_time(at, at - round(set_by * SECOND))
+        return at
 
     def is_doubted(self, second: float) -> bool:
         return self.box.is_doubted(START + round(second * SECOND))
@@ -164,14 +171,14 @@ def test_an_unknown_offset_says_nothing() -> None:
 )
 def test_a_gap_or_a_step_back_is_doubted(next_second: float, is_doubted: bool) -> None:
     clock = Clock(DOCK, GATE)
-    clock.box.pass_time(START + next_second * SECOND)
+    clock.pass_time(next_second)
     assert clock.is_doubted(next_second) is is_doubted
 
 
 def test_a_gap_after_a_quiet_minute_is_not_doubted() -> None:
     clock = Clock(DOCK, GATE)
-    clock.box.pass_time(START + 120 * SECOND)
-    clock.box.pass_time(START + HOUR)
+    clock.pass_time(120)
+    clock.pass_time(3600)
     assert not clock.is_doubted(3600)
 
 
@@ -196,7 +203,7 @@ def test_corrections_of_held_messages_are_forgotten_after_the_hold() -> None:
     clock.receive(DOCK, 3, late=-3600)
     clock.receive(GATE, 5, late=-3600)
     for second, change in ((3600 + 20, HOUR), (3600 + 5 + 21, 0)):
-        clock.box.pass_time(START + second * SECOND)
+        clock.pass_time(second)
         assert clock.box.recall(START + 4 * SECOND) == START + 4 * SECOND + change
 
 
@@ -239,3 +246,17 @@ def test_known_readers_may_follow_the_first_message_after_a_start() -> None:
         clock.box = BoxClock(known_readers)
         clock.receive(DOCK, 0, late=3600)
         assert clock.is_doubted(0) is is_doubted
+
+
+@pytest.mark.parametrize("set_by", [3 * 3600, -3600, 0])
+def test_readers_do_not_move_a_box_that_a_person_has_just_confirmed(set_by: int) -> None:
+    """The ten minutes of a confirmation pass, whatever the clock shows."""
+    clock = Clock(DOCK, GATE)
+    clock.box.trust(START, START)
+    for after, is_moved in ((GAP // SECOND - 30, False), (GAP // SECOND + 30, True)):
+        begun = START + (set_by + after) * SECOND
+        for number in range(12):
+            at = begun + number * SECOND
+            clock.box.pass_time(at, START + (after + number) * SECOND)
+            clock.box.observe((DOCK, GATE)[number % 2], Sample(at, 3700 * SECOND), 0)
+        assert bool(clock.box.shift) is is_moved

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge.ingest import subscriber
-from edge.ingest.pace import Pace
+from edge.ingest.writer import Pace
 
 
 def window_at(rate: float, seconds: float = 5.0, begun: float = 1_000.0) -> float:

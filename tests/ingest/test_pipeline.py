@@ -13,8 +13,8 @@ from edge.database.connection import execute
 from edge.errors import Unavailable
 from edge.ingest import batch as batch_module
 from edge.ingest import pipeline as pipeline_module
-from edge.ingest import stored_receipts
 from edge.ingest.pipeline import Pipeline
+from edge.ingest.receipts import Receipts
 from edge.readers import dead_letters, ignored_messages, readers, unassigned_topics, unknown_tags
 from edge.readers.readers import Placement
 from edge.records import assets, locations
@@ -154,7 +154,7 @@ def test_a_batch_counts_later_if_the_disk_is_full(site: Site, monkeypatch: pytes
     line = pipeline()
     batch = [message(csl(seen(site.epcs[0])), mid=7)]
     with monkeypatch.context() as patch:
-        patch.setattr(stored_receipts, "keep", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
+        patch.setattr(Receipts, "keep", lambda *_: (_ for _ in ()).throw(Unavailable("full")))
         with pytest.raises(Unavailable):
             line.handle(batch)
     assert buckets() == {}

@@ -17,7 +17,7 @@ from edge.database.connection import close_database, execute
 from edge.ingest import reader_clock
 from edge.ingest.messages import Message
 from edge.ingest.reader_clock import ReaderClock, _Minute
-from edge.ingest.sample import Sample
+from edge.ingest.sources import Sample
 from edge.people import organizations
 from edge.readers import live_reads, readers
 from edge.readers.status import statuses

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -296,3 +299,48 @@ def test_a_message_in_another_format_keeps_the_reads_that_had_counted(site: Site
     assert moves(site.assets[0]) == before
     assert sum(reads for _, reads in buckets().values()) == 2
     assert dead_letters.list_letters(site.organization_id, 100) == []
+
+
+def test_a_kept_message_without_a_reader_leaves_others_of_its_batch(site: Site) -> None:
+    """A reader with a wildcard is narrowed to one of its devices; later one for the other device follows."""
+    pipeline, actor = line(), shell(site.organization_id)
+    wide = readers.add_reader(actor, name="wide", topic="site/wide/+", format="csl", location_id=site.aisle)
+    sent = {"site/wide/1": UNKNOWN, "site/wide/2": "30BAD1"}
+    pipeline.handle([message(csl(seen(tag)), topic, mid=no) for no, (topic, tag) in enumerate(sent.items())])
+    readers.change_reader(actor, wide.id, {"topic": "site/wide/1"})
+    catch_up(pipeline)
+    first = attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert stays(first) == 1
+    readers.add_reader(actor, name="second", topic="site/wide/2", format="csl", location_id=site.aisle)
+    second = attach(site, "30BAD1")
+    catch_up(pipeline)
+    assert (stays(first), stays(second)) == (1, 1)
+    assert buckets() == {"recorded": (2, 2)}
+
+
+FROZEN = {
+    "2026-11-27": "",
+    "2026-11-28": "",
+}
+
+
+@pytest.mark.parametrize("has_places", [False, True])
+def test_messages_that_earlier_releases_kept_are_still_replayed(site: Site, *, has_places: bool) -> None:
+    """The stored form is an array of each message; releases until 2026-11-27 wrote no places."""
+    at = moment(5)
+    payload = csl(seen(site.epcs[0], at=at), seen(UNKNOWN, at=at))
+    kept: list[Any] = [DOCK, payload, at, "recorded", ["recorded", "unmatched_tag"], [[at, 0], [at, 0]]]
+    if has_places:
+        place = {"location_id": site.dock, "min_rssi": None, "is_enabled": True, "kind": "zone", "rssi_offset": 0.0}
+        kept.append([None, [place, [[1, 0, site.organization_id]]]])
+    pipeline = line()
+    pipeline.handle([message(payload, mid=1, received_at=at)])
+    data = zlib.compress(msgspec.msgpack.encode([kept]))
+    assert execute("UPDATE raw_message SET data = ?", (data,)).rowcount == 1
+    reader_at(site, site.aisle)
+    late = attach(site, UNKNOWN)
+    catch_up(pipeline)
+    assert moves(late) == [site.dock if has_places else site.aisle]
+    assert moves(site.assets[0]) == [site.dock]
+    assert buckets() == {"recorded": (1, 2)}

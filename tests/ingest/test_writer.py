@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from edge.errors import Unavailable
-from edge.ingest import pace
 from edge.ingest import writer as module
+from edge.ingest import writer as writer_module
 from edge.ingest.messages import Message
 from edge.ingest.writer import Writer
 from tests.ingest.packets import FakeBroker
@@ -47,8 +47,8 @@ class Commits:
 
 @pytest.fixture(autouse=True)
 def _for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "QUIET_SECONDS", 2 * SOON)
-    monkeypatch.setattr(pace, "BUSY_SECONDS", 2 * SOON)
+    monkeypatch.setattr(writer_module, "QUIET_SECONDS", 2 * SOON)
+    monkeypatch.setattr(writer_module, "BUSY_SECONDS", 2 * SOON)
 
 
 @pytest.fixture
@@ -150,8 +150,8 @@ def test_a_few_messages_are_committed_when_the_time_to_gather_is_over(
     commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check a batch below the minimum size without a pause signal."""
-    monkeypatch.setattr(pace, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(pace, "BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(writer_module, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(writer_module, "BUSY_SECONDS", 0.0)
     commits.put(3)
     wait_for(lambda: commits.sizes == [1, 3], SOON)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from edge.database.bounds import Bounds
 from edge.database.connection import execute
 from edge.operations import backup, integrity, metrics
 from edge.operations.backup import Rotation, list_backups, make_backup
-from edge.operations.counted_time import CountedTime
+from edge.operations.counted_time import MEANWHILE, CountedTime, confirm
 from edge.operations.retention import Limits, sweep
 from edge.people import api_keys, organizations, people, sessions, tokens
 from edge.people.secrets import hash_secret, new_client_secret, new_token
@@ -149,3 +150,22 @@ def test_a_backup_of_the_future_is_not_taken_for_the_newest(box: Box, site: Path
         if metric.samples
     }
     assert times["edge_backup_timestamp_seconds"] == right.backup.made_at.timestamp()
+
+
+def test_a_confirmation_counts_for_scans_recorded_meanwhile_and_for_no_later_ones(box: Box, site: Path) -> None:
+    newest = NOW + 3 * clock.HOUR
+    confirm(site, newest)
+    assert clock.is_vouched(site, newest + MEANWHILE)
+    assert not clock.is_vouched(site, newest + MEANWHILE + 1)
+    confirm(site, NOW - 1)
+    assert not clock.is_vouched(site, NOW), "no scan was ahead"
+    assert clock.confirmed_at(site) == NOW
+
+
+def test_a_confirmation_replaces_the_earlier_one_at_once(box: Box, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = NOW + 3 * clock.HOUR
+    confirm(site, newest)
+    seen = []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append((clock.is_vouched(site, newest), clock.confirmed_at(site))))
+    confirm(site, newest)
+    assert seen == [(True, NOW)] * 2

@@ -45,7 +45,7 @@ MODULES = (
     "edge/handhelds/scans.py",
     "edge/handhelds/stock_takes.py",
     "edge/ingest/held_messages.py",
-    "edge/ingest/stored_receipts.py",
+    "edge/ingest/receipts.py",
     "edge/readers/kept_messages.py",
     "edge/readers/matching.py",
     "edge/sync/store/change_feed.py",

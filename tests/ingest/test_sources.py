@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from edge.ingest import by_source
-from edge.ingest.by_source import BySource, Source
+from edge.ingest import sources
+from edge.ingest.sources import BySource, Source
 
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_source, "MOST", 6)
-    monkeypatch.setattr(by_source, "MOST_OF_READER", 4)
+    monkeypatch.setattr(sources, "MOST", 6)
+    monkeypatch.setattr(sources, "MOST_OF_READER", 4)
 
 
 def test_a_reader_with_a_wildcard_evicts_only_its_own_values() -> None:

@@ -1,10 +1,15 @@
-"""Bounded cache of values by clock. A reader with a wildcard has many clocks; it can evict only its own."""
+"""Clocks of readers: which one a message has, a measurement by one message, and a bounded cache of values by clock.
+
+A reader with a wildcard has many clocks; it can evict only its own.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import ItemsView, ValuesView
 from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 MOST = 10_000
 MOST_OF_READER = 1_000
@@ -19,6 +24,18 @@ class Source(NamedTuple):
     reader_id: int
     topic: str = ""
     organization_id: int = 0
+
+
+class Sample(Struct, frozen=True, gc=False):
+    """Time of receipt of a message, and how far its newest read is ahead of it, in microseconds."""
+
+    received_at: int
+    ahead: int
+
+    @property
+    def newest(self) -> int:
+        """Time of the newest read, by the reader's clock."""
+        return self.received_at + self.ahead
 
 
 class BySource(Generic[Value]):
