@@ -171,6 +171,8 @@ def _values(parameters: Mapping[str, str], name: str) -> set[str] | None:
 
 def _moment(parameters: Mapping[str, str], name: str) -> int:
     moment = times.parse(parameters[name])
+    if times.has_lost_plus(parameters[name]):
+        raise Problem.parameter(f"{name} is a time with an offset: {times.LOST_PLUS}")
     if moment is None:
         raise Problem.parameter(f"{name} is a time such as 2026-03-02T08:15:30.412Z")
     return moment

@@ -11,7 +11,7 @@ import re
 from edge.formats import ble, payloads
 from edge.formats.fields import Fields, Unreadable, describe
 from edge.formats.framing import IGNORED, gather, together
-from edge.formats.reads import Malformed, Parsed, Read
+from edge.formats.reads import Malformed, Parsed, PartialRead, Read
 
 _HEAD_DIGITS = 16  # kind, MAC and RSSI, two hex digits for each byte
 _HEAD = re.compile(f"[0-9A-Fa-f]{{{_HEAD_DIGITS}}}")
@@ -34,7 +34,7 @@ def _message(message: Fields) -> Parsed:
     return gather(devices, _read) if isinstance(devices, list) else IGNORED
 
 
-def _read(device: object) -> Read:
+def _read(device: object) -> Read | PartialRead:
     if not isinstance(device, str) or not _HEAD.match(device):
         raise Unreadable(f"{describe(device)} is not an advertisement with MAC and strength")
     strength = int.from_bytes(bytes.fromhex(device[14:_HEAD_DIGITS]), signed=True)

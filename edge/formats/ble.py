@@ -11,8 +11,8 @@ from base64 import b64decode
 from collections.abc import Iterator
 
 from edge.formats.fields import Unreadable, describe, number
-from edge.formats.optional import rssi
-from edge.formats.reads import Read, WallTime
+from edge.formats.optional import LeftOut, read_of, rssi
+from edge.formats.reads import PartialRead, Read, WallTime
 from edge.formats.sensor_values import SensorValues, of_structures
 
 Identities = tuple[str, ...]
@@ -38,9 +38,9 @@ def sighting(
     address: object,
     others: Identities,
     strength: object,
-    observed_at: int | WallTime | None,
+    observed_at: int | WallTime | LeftOut | None,
     sensors: SensorValues | None = None,
-) -> Read:
+) -> Read | PartialRead:
     """Return the read of one advertisement. Its value is the MAC, or without a MAC the first other identity.
 
     Raises Unreadable without any identity, or for a malformed MAC.
@@ -49,11 +49,11 @@ def sighting(
         if not others:
             raise Unreadable("neither a MAC nor a beacon identity")
         value, *rest = others
-        return Read("ble", value, tuple(rest), None, rssi(strength, "ble"), observed_at, None, sensors)
+        return read_of("ble", value, tuple(rest), None, rssi(strength, "ble"), observed_at, None, sensors)
     known = mac(address)
     if known is None:
         raise Unreadable(f"{describe(address)} is not a MAC")
-    return Read("ble", known, others, None, rssi(strength, "ble"), observed_at, None, sensors)
+    return read_of("ble", known, others, None, rssi(strength, "ble"), observed_at, None, sensors)
 
 
 def mac(sent: object) -> str | None:

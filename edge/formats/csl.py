@@ -20,8 +20,8 @@ from edge.formats.fields import (
     plausible,
 )
 from edge.formats.framing import IGNORED, bare, collect, each
-from edge.formats.optional import instant, optional, rssi
-from edge.formats.reads import Kind, Malformed, Parsed, Read, WallTime
+from edge.formats.optional import LeftOut, instant, optional, read_of, rssi
+from edge.formats.reads import Kind, Malformed, Parsed, PartialRead, Read, WallTime
 from edge.formats.tag_values import epc, tid
 
 # Fields of heartbeat, power-up and error messages. They may also stand in an entry of `tags`.
@@ -71,11 +71,11 @@ def _message(message: Fields) -> Parsed:
     return IGNORED if _STATUS_FIELDS.isdisjoint(message) else Parsed(Kind.STATUS, note=_note(message))
 
 
-def _read(tag: Fields, zone: object) -> Read | None:
+def _read(tag: Fields, zone: object) -> Read | PartialRead | None:
     value = first(tag, "epc", "EPC")
     if value is None and not _STATUS_FIELDS.isdisjoint(tag):
         return None
-    return Read(
+    return read_of(
         "rfid",
         epc(value),
         tid(tag.get("tidBank")),
@@ -91,7 +91,7 @@ def _port(sent: object) -> int:
 
 
 @optional
-def _time(stamp: object, zone: object) -> int | WallTime | None:
+def _time(stamp: object, zone: object) -> int | WallTime | LeftOut | None:
     """Parse microseconds in UTC (the zone is ignored), or local time such as `2026/03/02 02:15:30.412`."""
     if not isinstance(stamp, str) or not ("/" in stamp or ":" in stamp):
         return instant(stamp, MICROSECOND)

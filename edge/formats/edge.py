@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from edge.formats.fields import MILLISECOND, Fields, Unreadable, describe, first, instant
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each, single
-from edge.formats.optional import optional, port_or_name, rssi
-from edge.formats.reads import Malformed, Parsed, Read
+from edge.formats.optional import LeftOut, optional, port_or_name, read_of, rssi
+from edge.formats.reads import Malformed, Parsed, PartialRead, Read
 from edge.formats.sensor_values import SensorValues, of_numbers
 from edge.formats.tag_values import value
 from edge.validation.values import TAG_TYPES
@@ -54,16 +54,17 @@ def _status(status: object) -> Parsed:
     raise Malformed(f'status is {describe(status)}: write "online" or "offline"')
 
 
-def _read(read: Fields) -> Read:
+def _read(read: Fields) -> Read | PartialRead:
     tag_type = first(read, "type") or "rfid"
     tag_type = tag_type.strip().lower() if isinstance(tag_type, str) else tag_type
     if tag_type not in TAG_TYPES:
         raise Unreadable(f"type is {describe(tag_type)}: write one of {', '.join(TAG_TYPES)}")
     if "tag" not in read:
         raise Unreadable("tag is missing")
-    port, name = port_or_name(read.get("antenna")) or (None, None)
+    antenna = port_or_name(read.get("antenna"))
+    port, name = (antenna, None) if isinstance(antenna, LeftOut) else antenna
     strength, time = rssi(read.get("rssi"), tag_type), _time(read.get("time"))
-    return Read(tag_type, value(tag_type, read["tag"]), (), port, strength, time, name, _sensors(read))
+    return read_of(tag_type, value(tag_type, read["tag"]), (), port, strength, time, name, _sensors(read))
 
 
 def _sensors(read: Fields) -> SensorValues | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edge.formats import ble
 from edge.formats.fields import Fields, first, text
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, bare, each, single
-from edge.formats.reads import Parsed, Read
+from edge.formats.reads import Parsed, PartialRead, Read
 
 _WILL = {b"online": STATUS, b"offline": OFFLINE}
 
@@ -30,7 +30,7 @@ def _device(device: Fields) -> Parsed:
     return single(device, _read) if "id" in device or "mac" in device else IGNORED
 
 
-def _read(device: Fields) -> Read:
+def _read(device: Fields) -> Read | PartialRead:
     """Parse a device. Its ID has a prefix (`iBeacon:`, `eddy:`, `known:`, `irk:`, ...) or is the MAC.
 
     Unlike the MAC of a phone or a watch, the ID is stable.

@@ -109,10 +109,11 @@ def antenna(value: object) -> int | None:
 def port_or_name(value: object, reader: str | None = None) -> tuple[int | None, str | None]:
     """Return the port and name of an antenna, at most one of them. The name is `antenna` or `reader/antenna`.
 
+    Text with a whole number, such as `2` or `2.0`, is a port. Any other text is a name.
     `reader`: name of the reader if several share a topic. Raises Unreadable.
     """
     label = text(value, "antenna") if isinstance(value, str) else None
-    is_name = label is not None and not label.lstrip("+-").isdecimal()
+    is_name = label is not None and not (_NUMBER.fullmatch(label) and float(label).is_integer())
     port = None if is_name else antenna(value)
     shown = label if is_name else str(port) if port and reader else None
     name = "/".join(label for label in (reader, shown) if label)

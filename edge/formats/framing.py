@@ -14,8 +14,7 @@ from math import isfinite
 from typing import Any
 
 from edge.formats.fields import Fields, Unreadable, describe
-from edge.formats.optional import noting
-from edge.formats.reads import Kind, Malformed, Parsed, Parser, Read
+from edge.formats.reads import Kind, Malformed, Parsed, Parser, PartialRead, Read
 from edge.validation import json_text
 from edge.validation.field_counts import FieldCount, add_counts
 
@@ -51,7 +50,7 @@ def careful(parse: Parser) -> Parser:
     @wraps(parse)
     def parsed(topic: str, payload: bytes) -> Parsed:
         try:
-            return noting(lambda: parse(topic, payload))
+            return parse(topic, payload)
         except Malformed:
             raise
         except Unreadable as reason:
@@ -122,16 +121,18 @@ def bare(payload: bytes) -> bytes:
     return payload.removeprefix(_BYTE_ORDER_MARK).strip(b" \t\r\n\0")
 
 
-def collect(entries: Iterable[object], read: Callable[[Fields], Read | None]) -> Parsed:
+def collect(entries: Iterable[object], read: Callable[[Fields], Read | PartialRead | None]) -> Parsed:
     """Parse a list of objects. Entries for which `read` returns None are not reads; unreadable ones are counted."""
     return gather(entries, read, only_objects=True)
 
 
-def gather(entries: Iterable[Any], read: Callable[[Any], Read | None], *, only_objects: bool = False) -> Parsed:
+def gather(
+    entries: Iterable[Any], read: Callable[[Any], Read | PartialRead | None], *, only_objects: bool = False
+) -> Parsed:
     """Parse a list of entries like `collect`; they need not be objects unless `only_objects`."""
     reads: list[Read] = []
     skipped = 0
-    note = None
+    note = left_out = None
     for position, entry in enumerate(entries, start=1):
         check_number(position)
         if only_objects and not isinstance(entry, dict):
@@ -144,17 +145,23 @@ def gather(entries: Iterable[Any], read: Callable[[Any], Read | None], *, only_o
             skipped += 1
             note = note or f"entry {position}: {reason}"
         else:
+            if isinstance(parsed_read, PartialRead):
+                left_out = left_out or f"{parsed_read.left_out}: left out"
+                parsed_read = parsed_read.read
             if parsed_read is not None:
                 reads.append(parsed_read)
-    return Parsed(Kind.READS, tuple(reads), skipped, note) if reads or skipped else STATUS
+    return Parsed(Kind.READS, tuple(reads), skipped, note or left_out) if reads or skipped else STATUS
 
 
-def single(entry: Fields, read: Callable[[Fields], Read]) -> Parsed:
+def single(entry: Fields, read: Callable[[Fields], Read | PartialRead]) -> Parsed:
     """Parse an object with exactly one read."""
     try:
-        return Parsed(Kind.READS, (read(entry),))
+        parsed_read = read(entry)
     except Unreadable as reason:
         return Parsed(Kind.READS, skipped=1, note=str(reason))
+    if isinstance(parsed_read, PartialRead):
+        return Parsed(Kind.READS, (parsed_read.read,), note=f"{parsed_read.left_out}: left out")
+    return Parsed(Kind.READS, (parsed_read,))
 
 
 def together(results: list[Parsed], strays: int = 0) -> Parsed:

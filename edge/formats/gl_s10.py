@@ -6,7 +6,7 @@ from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields
 from edge.formats.framing import IGNORED, STATUS, collect, each, single
 from edge.formats.optional import instant
-from edge.formats.reads import Parsed, Read
+from edge.formats.reads import Parsed, PartialRead, Read
 
 
 def parse(_topic: str, payload: bytes) -> Parsed:
@@ -27,6 +27,6 @@ def _message(message: Fields) -> Parsed:
     return STATUS if "jsonrpc" in message and "method" not in message else IGNORED
 
 
-def _read(scan: Fields) -> Read:
+def _read(scan: Fields) -> Read | PartialRead:
     others = ble.advertised(scan.get("ad"), scan.get("adv_data"), scan.get("scan_resp"))
     return ble.sighting(scan.get("mac"), others, scan.get("rssi"), instant(scan.get("ts"), MILLISECOND))

@@ -20,8 +20,8 @@ from edge.formats.fields import (
     rssi,
 )
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, bare, each, single
-from edge.formats.optional import antenna, instant, optional
-from edge.formats.reads import Kind, Parsed, Read
+from edge.formats.optional import antenna, instant, optional, read_of
+from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.tag_values import epc, tid
 
 _EVENTS = frozenset(
@@ -63,11 +63,11 @@ def _event(event: Fields) -> Parsed:
     return STATUS if isinstance(event.get("eventType"), str) else IGNORED
 
 
-def _tag(event: Fields) -> Read:
+def _tag(event: Fields) -> Read | PartialRead:
     tag = event.get("tagInventoryEvent")
     if not isinstance(tag, dict):
         raise Unreadable(f"tagInventoryEvent is {describe(tag)}, not an object")
-    return Read(
+    return read_of(
         "rfid",
         _epc(tag),
         _tid(tag),

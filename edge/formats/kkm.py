@@ -9,7 +9,7 @@ from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields, first, one_line
 from edge.formats.framing import IGNORED, STATUS, collect, each
 from edge.formats.optional import instant
-from edge.formats.reads import Kind, Parsed, Read
+from edge.formats.reads import Kind, Parsed, PartialRead, Read
 
 _SCANS = "advData"
 
@@ -33,7 +33,7 @@ def _message(message: Fields) -> Parsed:
     return STATUS if name == "alive" else Parsed(Kind.STATUS, note=name)
 
 
-def _read(scan: Fields) -> Read:
+def _read(scan: Fields) -> Read | PartialRead:
     decoded = ble.ibeacon(
         scan.get("uuid"), first(scan, "majorID", "majorId", "major"), first(scan, "minorID", "minorId", "minor")
     ) + ble.eddystone(scan.get("nid"), scan.get("sid"))

@@ -32,12 +32,13 @@ from edge.formats.framing import careful, gather, together, within_limit
 from edge.formats.mapping_settings import Mapping
 from edge.formats.optional_fields import OptionalFields
 from edge.formats.paths import Path, Scope
-from edge.formats.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
+from edge.formats.reads import UNREADABLE_ANTENNA, Kind, Malformed, Parsed, Parser, Read, WallTime
 from edge.formats.sensor_values import SensorValues, of_numbers
 from edge.validation import json_text
 from edge.validation.values import TAG_TYPES
 
 _MICROSECONDS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND, "ns": MICROSECOND / 1000}
+_UNREADABLE_READER = ""
 _WORD = 4  # hex digits of the PC word, and of the CRC
 _UTC = re.compile(r"\b(?:UTC|GMT)\b|(?<=[0-9 ])Z\b")
 _OURS = range(1_262_304_000 * SECOND, 4_102_444_800 * SECOND)  # 2010 to 2099: unambiguous among the units of time
@@ -151,9 +152,12 @@ def _read(mapping: Mapping, scope: Scope, fields: OptionalFields) -> Read | None
             raise Unreadable("no complete iBeacon or Eddystone UID at the mapped path, and no tag")
         raise Unreadable(_nothing_there(mapping, "entry", scope.entry))
     value, others = _identities(mapping, tag_type, tag, beacons)
-    reader = fields.read("reader_path", mapping.reader_path, scope, _reader)
-    port_and_name = fields.read("antenna_path", mapping.antenna_path, scope, partial(port_or_name, reader=reader))
-    port, name = port_and_name or (None, reader)
+    reader = fields.read("reader_path", mapping.reader_path, scope, _reader, _UNREADABLE_READER)
+    unreadable = (UNREADABLE_ANTENNA, reader or None)
+    named = partial(port_or_name, reader=reader)
+    port, name = fields.read("antenna_path", mapping.antenna_path, scope, named, unreadable) or (None, reader)
+    if reader == _UNREADABLE_READER:
+        port, name = unreadable
     strength = fields.read("rssi_path", mapping.rssi_path, scope, partial(rssi, tag_type=tag_type))
     time = fields.read("time_path", mapping.time_path, scope, partial(_time, unit=mapping.time_unit))
     return Read(tag_type, value, others, port, strength, time, name, _sensors(mapping, scope, fields))

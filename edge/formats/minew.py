@@ -6,7 +6,7 @@ from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields
 from edge.formats.framing import IGNORED, collect, documents
 from edge.formats.optional import instant
-from edge.formats.reads import Kind, Parsed, Read
+from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.sensor_values import SensorValues, of_numbers
 
 _BINARY_HEADS = (b"\xbb\x00", b"\xbb\x01", b"\xbb\x02")
@@ -30,7 +30,7 @@ def is_typical(_topic: str, entry: Fields) -> bool:
     return "mac" in entry and not entry.keys().isdisjoint(typical)
 
 
-def _read(scan: Fields) -> Read | None:
+def _read(scan: Fields) -> Read | PartialRead | None:
     if scan.get("type") == "Gateway" or "gateway" in scan:
         return None
     decoded = ble.ibeacon(scan.get("ibeaconUuid"), scan.get("ibeaconMajor"), scan.get("ibeaconMinor"))

@@ -12,7 +12,7 @@ from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields, Unreadable, describe, first, instant, iso, micros, plausible
 from edge.formats.framing import IGNORED, STATUS, collect, each
 from edge.formats.optional import optional
-from edge.formats.reads import Kind, Parsed, Read, WallTime
+from edge.formats.reads import Kind, Parsed, PartialRead, Read, WallTime
 
 _SCANS = ("3004", "3070")
 _STATUS = ("3003", "3004")
@@ -42,7 +42,7 @@ def _message(message: Fields) -> Parsed:
     return STATUS if number in _STATUS and isinstance(data, dict) else IGNORED
 
 
-def _read(entry: Fields) -> Read:
+def _read(entry: Fields) -> Read | PartialRead:
     scan = entry.get("value", entry)
     if not isinstance(scan, dict):
         raise Unreadable(f"value is {describe(scan)}, not an object")

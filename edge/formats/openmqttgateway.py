@@ -8,7 +8,7 @@ from __future__ import annotations
 from edge.formats import ble
 from edge.formats.fields import Fields, first
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, bare, each, single
-from edge.formats.reads import Parsed, Read
+from edge.formats.reads import Parsed, PartialRead, Read
 from edge.formats.sensor_values import of_numbers
 
 _WILL = {b"online": STATUS, b"offline": OFFLINE}
@@ -36,7 +36,7 @@ def _message(device: Fields) -> Parsed:
     return STATUS if first(device, "rssi") is None else single(device, _read)
 
 
-def _read(device: Fields) -> Read:
+def _read(device: Fields) -> Read | PartialRead:
     """Parse a device. `id` is the MAC, or depending on a setting the iBeacon's UUID, with the MAC in `mac`."""
     name = str(device["id"])
     address = first(device, "mac") or ble.mac(name)

@@ -20,16 +20,24 @@ class OptionalFields:
     def __init__(self) -> None:
         self.counts: dict[str, FieldCount] = {}
 
-    def read(self, key: str, path: Path | None, scope: Scope, read: Callable[[Any], Value]) -> Value | None:
-        """Return the field at a path; None without a path, if the field is missing, or if it is unreadable."""
+    def read(
+        self,
+        key: str,
+        path: Path | None,
+        scope: Scope,
+        read: Callable[[Any], Value],
+        if_unreadable: Any = None,
+    ) -> Value | None:
+        """Return the field at a path; None without a path or if the field is missing."""
         if path is None:
             return None
+        value: Value | None = if_unreadable
         try:
             sent = path.find(scope)
             value = None if sent is None else read(sent)
         except Unreadable as reason:
             self._count(key, FieldCount(1, 0, 1, str(reason)[:_LONGEST_EXAMPLE]))
-            return None
+            return value
         self._count(key, FieldCount(1, int(sent is None)))
         return value
 

@@ -28,13 +28,17 @@ class WallTime(NamedTuple):
     micros: int
 
 
+UNREADABLE_ANTENNA = 0  # instead of a port: the field was sent, but is no number and no name
+
+
 class Read(Struct, frozen=True, gc=False):
     """A read of one tag by one reader.
 
     `value`: as sent by the reader. `aliases`: other identities of the same advertisement, such as the iBeacon in
-    addition to the MAC; any registered one matches. `antenna`: port from 1, None if unknown or if `antenna_name` is
-    set. `rssi`: in dBm, None if unknown. `observed_at`: the reader's time in microseconds since the epoch, a `WallTime`
-    without a zone, None without a time. `sensors`: None without sensor values.
+    addition to the MAC; any registered one matches. `antenna`: port from 1, None if it was not sent or if
+    `antenna_name` is set, or UNREADABLE_ANTENNA. `rssi`: in dBm, None if unknown. `observed_at`: the reader's time in
+    microseconds since the epoch, a `WallTime` without a zone, None without a time. `sensors`: None without sensor
+    values.
     """
 
     tag_type: str
@@ -45,6 +49,13 @@ class Read(Struct, frozen=True, gc=False):
     observed_at: int | WallTime | None = None
     antenna_name: str | None = None
     sensors: SensorValues | None = None
+
+
+class PartialRead(NamedTuple):
+    """A read without an optional field that was unreadable. `left_out`: the reason."""
+
+    read: Read
+    left_out: str
 
 
 class Parsed(Struct, frozen=True, gc=False, eq=False):

@@ -33,6 +33,7 @@ from edge.texts import N_, fill
 from edge.validation import json_text
 
 CUSTOM = "mapping"  # the format that an installer describes, see formats.mapping
+WITH_NAMES = (CUSTOM, "edge")  # formats whose antennas may have names
 
 
 class Format(NamedTuple):

@@ -6,7 +6,7 @@ from edge.formats import ble
 from edge.formats.fields import SECOND, Fields
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, each, single
 from edge.formats.optional import instant
-from edge.formats.reads import Parsed, Read
+from edge.formats.reads import Parsed, PartialRead, Read
 
 
 def parse(topic: str, payload: bytes) -> Parsed:
@@ -29,7 +29,7 @@ def _message(address: str, scan: Fields) -> Parsed:
     return single(scan, lambda scan: _read(address, scan))
 
 
-def _read(address: str, scan: Fields) -> Read:
+def _read(address: str, scan: Fields) -> Read | PartialRead:
     """Parse an advertisement. `ts` is in seconds; a gateway without a set clock sends a counter `cnt` instead."""
     others = ble.advertised(scan.get("data"))
     return ble.sighting(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from edge.formats.fields import MICROSECOND, Fields, one_line
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each
-from edge.formats.optional import antenna, instant, rssi
-from edge.formats.reads import Kind, Parsed, Read
+from edge.formats.optional import antenna, instant, read_of, rssi
+from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.tag_values import epc, tid
 
 _HEARTBEAT_EPC = "*****"
@@ -35,11 +35,11 @@ def _message(message: Fields) -> Parsed:
     return IGNORED if {"readerName", "reader_name"}.isdisjoint(message) else STATUS
 
 
-def _read(tag: Fields) -> Read | None:
+def _read(tag: Fields) -> Read | PartialRead | None:
     value = tag.get("epc")
     if value == _HEARTBEAT_EPC or tag.get("isHeartBeat") is True or tag.get("isInventoryStatus") is True:
         return None
-    return Read(
+    return read_of(
         "rfid",
         epc(value),
         tid(tag.get("tid")),

@@ -10,8 +10,8 @@ import re
 from edge.formats import ble
 from edge.formats.fields import MILLISECOND, Fields, first, one_line
 from edge.formats.framing import IGNORED, STATUS, each, single
-from edge.formats.optional import antenna, instant, rssi
-from edge.formats.reads import Kind, Parsed, Read
+from edge.formats.optional import antenna, instant, read_of, rssi
+from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.tag_values import epc, tid
 
 _TAG_EVENTS = frozenset(
@@ -56,13 +56,13 @@ def _event(event: Fields) -> Parsed:
     return STATUS if "response" in event else IGNORED
 
 
-def _tag(event: Fields) -> Read:
+def _tag(event: Fields) -> Read | PartialRead:
     data = event["data"]
     value = epc(data.get("idHex"))
     others = tid(data.get("TID"))
     if data.get("format") == "fastID":
         value, others = _split(value, data.get("PC"))
-    return Read(
+    return read_of(
         "rfid",
         value,
         others,
@@ -82,7 +82,7 @@ def _split(joined: str, pc: object) -> tuple[str, tuple[str, ...]]:
     return joined[:digits], (joined, *tid(joined[digits:]))
 
 
-def _advertisement(event: Fields) -> Read:
+def _advertisement(event: Fields) -> Read | PartialRead:
     data = event["data"]
     return ble.sighting(
         data.get("Address"), _beacon(data), data.get("RSSI"), instant(event.get("timestamp"), MILLISECOND)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from edge.formats.fields import MILLISECOND, Fields, Unreadable, one_line, text
 from edge.formats.framing import IGNORED, OFFLINE, STATUS, collect, each, together
-from edge.formats.optional import instant, rssi
-from edge.formats.reads import Kind, Parsed, Read
+from edge.formats.optional import instant, read_of, rssi
+from edge.formats.reads import Kind, Parsed, PartialRead, Read
 from edge.formats.tag_values import epc
 
 
@@ -34,15 +34,15 @@ def _message(message: Fields) -> Parsed:
     return together(lists) if lists else _event(message, scans)
 
 
-def _tag(tag: Fields, time: object) -> Read:
-    return Read("rfid", epc(tag.get("EPCid")), (), None, rssi(tag.get("peakRssi")), instant(time, MILLISECOND))
+def _tag(tag: Fields, time: object) -> Read | PartialRead:
+    return read_of("rfid", epc(tag.get("EPCid")), (), None, rssi(tag.get("peakRssi")), instant(time, MILLISECOND))
 
 
-def _barcode(code: Fields, time: object) -> Read:
+def _barcode(code: Fields, time: object) -> Read | PartialRead:
     value = text(code.get("decodedBarcode"), "barcode")
     if value is None:
         raise Unreadable("the barcode is missing")
-    return Read("barcode", value, observed_at=instant(time, MILLISECOND))
+    return read_of("barcode", value, observed_at=instant(time, MILLISECOND))
 
 
 def _event(message: Fields, data: Fields) -> Parsed:

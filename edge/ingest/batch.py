@@ -315,7 +315,7 @@ class Batch:
                     asset,
                     placement.location_id,
                     route.reader_id,
-                    read.antenna,
+                    read.antenna or None,
                     stamp.observed_at,
                     opened.received_at,
                     stamp.quality,

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import threading
 
+from amqtt.adapters import StreamReaderAdapter, StreamWriterAdapter
 from amqtt.broker import Broker
 from amqtt.errors import BrokerError
 
@@ -14,6 +15,9 @@ from edge.errors import SetupError
 
 START_SECONDS = 10.0
 STOP_SECONDS = 2.0
+_MQTT_3_1, _MQTT_3_1_1 = b"\x00\x06MQIsdp\x03", b"\x00\x04MQTT\x04"  # name and level
+_LENGTH_BYTES = 2
+_LOG = logging.getLogger(__name__)
 
 
 class EmbeddedBroker:
@@ -42,7 +46,7 @@ class EmbeddedBroker:
         try:
             asyncio.run_coroutine_threadsafe(self._broker.shutdown(), self._loop).result(STOP_SECONDS)
         except TimeoutError:
-            logging.getLogger(__name__).warning("The embedded broker did not close within %s seconds", STOP_SECONDS)
+            _LOG.warning("The embedded broker did not close within %s seconds", STOP_SECONDS)
         with contextlib.suppress(TimeoutError):  # a task ignores that it is canceled
             asyncio.run_coroutine_threadsafe(_cancel_tasks(), self._loop).result(STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -51,7 +55,7 @@ class EmbeddedBroker:
             self._loop.close()
 
     async def _start(self) -> None:
-        self._broker = Broker(
+        self._broker = _Broker(
             {
                 "listeners": {"default": {"type": "tcp", "bind": self._listen}},
                 "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
@@ -59,6 +63,34 @@ class EmbeddedBroker:
             loop=self._loop,
         )
         await self._broker.start()
+
+
+class _Broker(Broker):  # type: ignore[misc, unused-ignore]
+    async def stream_connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener_name: str
+    ) -> None:
+        await self._client_connected(listener_name, _Reader(reader), StreamWriterAdapter(writer))
+
+
+class _Reader(StreamReaderAdapter):  # type: ignore[misc, unused-ignore]
+    """Bytes of a client. MQTT 3.1 becomes 3.1.1, which differs in name and level only; amqtt refuses other versions."""
+
+    _is_known = False
+    _rest = b""
+
+    async def read(self, n: int = -1) -> bytes:
+        if self._rest:
+            data, self._rest = self._rest[:n], self._rest[n:]
+            return data
+        data = await super().read(n)
+        if not self._is_known and len(data) == _LENGTH_BYTES:  # of the name, the first text in CONNECT
+            self._is_known = True
+            protocol = data + await super().read(int.from_bytes(data) + 1)
+            if protocol not in (_MQTT_3_1, _MQTT_3_1_1):
+                _LOG.warning("A client was refused: set MQTT 3.1.1 on the device, not version %s", protocol[-1])
+            protocol = _MQTT_3_1_1 if protocol == _MQTT_3_1 else protocol
+            data, self._rest = protocol[:_LENGTH_BYTES], protocol[_LENGTH_BYTES:]
+        return data
 
 
 async def _cancel_tasks() -> None:

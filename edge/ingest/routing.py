@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from edge.formats.reads import Malformed, Parsed, Parser, Read
-from edge.formats.registry import CUSTOM, parser_of
+from edge.formats.reads import UNREADABLE_ANTENNA, Malformed, Parsed, Parser, Read
+from edge.formats.registry import WITH_NAMES, parser_of
 from edge.formats.status import parse_status
 from edge.ingest.sources import LONGEST_TOPIC, Source
 from edge.readers.readers import Route, readers_version, routes
@@ -30,13 +30,13 @@ class Line(Struct, frozen=True):
 
     def numbered(self, parsed: Parsed) -> Parsed:
         """Return `parsed` with a port for each named antenna. Stores ports of new names in the caller's transaction."""
-        if self.route.format != CUSTOM or all(read.antenna_name is None for read in parsed.reads):
+        if self.route.format not in WITH_NAMES or all(read.antenna_name is None for read in parsed.reads):
             return parsed
         return replace(parsed, reads=tuple(self._numbered(read) for read in parsed.reads))
 
     def _numbered(self, read: Read) -> Read:
         name = read.antenna_name
-        if name is None:
+        if name is None or read.antenna == UNREADABLE_ANTENNA:
             return read
         port = self.ports.get(name) or port_of(self.route.reader_id, name)
         if port:

@@ -56,13 +56,17 @@ def _route(organization_id: int, attempt: Attempt) -> Route:
         attempt.clock_setting,
         whole,
         antennas,
+        has_places=bool(known) and known[0].has_places,
     )
 
 
 def _numbered(reader_id: int, reads: Sequence[Read]) -> list[Read]:
     """Return the reads with the ports of known antenna names."""
     ports = {name: port for port, name in names_of(reader_id).items()}
-    return [replace(read, antenna=ports.get(read.antenna_name)) if read.antenna_name else read for read in reads]
+    return [
+        replace(read, antenna=ports.get(read.antenna_name)) if read.antenna_name and read.antenna is None else read
+        for read in reads
+    ]
 
 
 def _judged(route: Route, parsed: Parsed) -> Trial:

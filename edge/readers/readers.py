@@ -15,6 +15,7 @@ from edge.database.connection import execute
 from edge.database.ids import new_id
 from edge.database.models import Antenna, Location, Reader, rows
 from edge.errors import Conflict, Invalid, NotFound
+from edge.formats.reads import UNREADABLE_ANTENNA
 from edge.people.topic_owners import check_owned
 from edge.readers import kept_messages, output_topics, unassigned_topics
 from edge.readers.antenna_kinds import all_kinds
@@ -86,7 +87,10 @@ class Placement(Struct, frozen=True):
 
 
 class Route(Struct, frozen=True):
-    """A reader for ingest. A deleted location is None. `antennas`: placement by port. `owners`: of a sled."""
+    """A reader for ingest. A deleted location is None. `antennas`: placement by port. `owners`: of a sled.
+
+    `has_places`: some of its antennas have locations of their own.
+    """
 
     reader_id: int
     organization_id: int
@@ -98,8 +102,12 @@ class Route(Struct, frozen=True):
     placement: Placement
     antennas: Mapping[int, Placement]
     owners: Sequence[Owner] = ()
+    has_places: bool = False
 
     def placement_of(self, antenna: int | None) -> Placement:
+        """Return the settings for reads by an antenna. An unreadable one may be any of those with a location."""
+        if antenna == UNREADABLE_ANTENNA and self.has_places:
+            return replace(self.placement, location_id=None)
         return self.antennas.get(antenna or 0, self.placement)
 
 
@@ -294,6 +302,7 @@ def routes() -> list[Route]:
         kind, offset = kinds.of(reader_id, None, location_id), offsets.of(reader_id, None)
         whole = Placement(location_id, min_rssi, bool(is_enabled), kind, offset)
         own = {port: _inherit(*settings, whole) for port, settings in antennas.get(reader_id, {}).items()}
+        has_places = any(has_location for _, has_location in antennas.get(reader_id, {}).values())
         named = {port for named_id, port in (*kinds.antennas, *offsets.antennas) if named_id == reader_id}
         own |= dict.fromkeys(named - set(own), whole)
         own = {
@@ -301,7 +310,7 @@ def routes() -> list[Route]:
             for port, one in own.items()
         }
         settings = (topic, status_topic, name, mapping, clock_setting)
-        all_routes.append(Route(reader_id, owner, *settings, whole, own, owners.get(reader_id, ())))
+        all_routes.append(Route(reader_id, owner, *settings, whole, own, owners.get(reader_id, ()), has_places))
     return all_routes
 
 

@@ -10,6 +10,8 @@ from edge import clock
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
+_LOST_PLUS = re.compile(r":\d\d(\.\d+)? \d\d:\d\d$", re.ASCII)
+LOST_PLUS = "in a query, write the + of its offset as %2B"
 _LONGEST = 255  # characters; longer texts are rejected
 _CYCLE_YEARS, _CYCLE = 400, timedelta(days=146_097)  # the calendar repeats after this time
 FIRST = clock.to_micros(datetime.min.replace(tzinfo=UTC))
@@ -49,6 +51,11 @@ def problem(text: str) -> str:
     if len(text) > _LONGEST or not _RFC3339.fullmatch(text):
         return ""
     return ": this day or time does not exist, or is outside the years 0001 to 9999 in UTC"
+
+
+def has_lost_plus(text: str) -> bool:
+    """Return True for a timestamp from a query with an unescaped +, which arrives as a space."""
+    return bool(_LOST_PLUS.search(text)) and parse(text.replace(" ", "+")) is not None
 
 
 def is_sentinel(micros: int) -> bool:

@@ -424,6 +424,12 @@ def test_wrong_parameters_have_the_problem_of_the_standard(box: Box, filters: di
     assert answer.json["type"] == "epcisException:QueryParameterException"
 
 
+def test_a_time_with_an_unescaped_plus_gets_a_hint(box: Box) -> None:
+    answer = ask(box, GE_eventTime="2026-03-02T08:15:30 01:00")
+    assert answer.status_code == 400
+    assert "write the + of its offset as %2B" in answer.json["detail"]
+
+
 def test_a_token_is_for_its_filters(box: Box, site: Site) -> None:
     site.see(0, 0, 1)
     site.see(0, 1, 2)

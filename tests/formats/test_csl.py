@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from edge.formats import csl
-from edge.formats.reads import Kind, Malformed, Parsed, Read, WallTime
+from edge.formats.reads import UNREADABLE_ANTENNA, Kind, Malformed, Parsed, Read, WallTime
 from tests.formats.reader_samples import EPC, MOMENT, OTHER_EPC
 
 
@@ -50,7 +50,7 @@ def test_an_absent_antenna_or_zero_is_port_one(parse, sent, port):
 def test_an_invalid_antenna_is_left_out(parse, sent):
     parsed = parse("csl", {"tags": [tag(), tag(antennaPort=sent), tag(epc=OTHER_EPC)]})
     assert [read.value for read in parsed.reads] == [EPC, EPC, OTHER_EPC]
-    assert parsed.reads[1].antenna is None
+    assert parsed.reads[1].antenna == UNREADABLE_ANTENNA, "it is not the first port"
     assert (parsed.skipped, parsed.note[:7], parsed.note[-8:]) == (0, "antenna", "left out")
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edge.formats.reads import Kind, Malformed, Parsed, Read
+from edge.formats.reads import UNREADABLE_ANTENNA, Kind, Malformed, Parsed, Read
 from tests.formats.reader_samples import EPC, MAC, MOMENT, OTHER_EPC
 
 
@@ -73,13 +73,19 @@ def test_a_bad_read_is_skipped_with_a_reason_and_the_others_are_kept(parse, entr
 )
 def test_a_bad_optional_field_is_left_out_with_a_reason(parse, field, sent, reason):
     parsed = parse("edge", {"reads": [{"tag": EPC}, {"tag": OTHER_EPC, field: sent}]})
-    assert parsed == Parsed(Kind.READS, (Read("rfid", EPC), Read("rfid", OTHER_EPC)), note=f"{reason}: left out")
+    rest = Read("rfid", OTHER_EPC, antenna=UNREADABLE_ANTENNA if field == "antenna" else None)
+    assert parsed == Parsed(Kind.READS, (Read("rfid", EPC), rest), note=f"{reason}: left out")
     assert parse("edge", {"tag": EPC}).note is None
 
 
 @pytest.mark.parametrize("sent", ["north door", "2-left", "#3", "1.5"])
 def test_an_antenna_may_have_a_name(parse, sent):
     assert parse("edge", {"tag": EPC, "antenna": sent}).reads == (Read("rfid", EPC, antenna_name=sent),)
+
+
+@pytest.mark.parametrize("sent", ["1", "1.0", "+1", 1.0, 1, " 1 "])
+def test_a_whole_number_is_a_port(parse, sent):
+    assert parse("edge", {"tag": EPC, "antenna": sent}).reads == (Read("rfid", EPC, antenna=1),)
 
 
 def test_of_several_bad_reads_the_first_is_explained(parse):

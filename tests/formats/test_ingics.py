@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from edge.formats.reads import Guess, Kind, Malformed, Parsed, Read
@@ -55,7 +56,17 @@ def test_the_position_of_the_gateway_is_a_status():
     assert ingics(f'{{"data": ["{line}"]}}') == Parsed(Kind.STATUS)
 
 
-def test_decoded_json_is_ignored_with_advice():
+def test_decoded_json_is_read():
+    """The message format "JSON string (decoded)", as in the maker's guide for ThingsBoard."""
+    seen = {"ts": 1772439330, "gw": "E1C8BC3DFF84", "tag": "C30A114E7F21", "rssi": -58, "type": "Unknown"}
+    own = {"ts": 1772439330, "gw": "E1C8BC3DFF84", "tag": "E1C8BC3DFF84", "rssi": -127, "type": "HBRP"}
+    parsed = ingics(msgspec.json.encode({"data": [{**seen, "raw_data": ADVERT}, own, {**seen, "tag": "x"}]}))
+    assert (parsed.reads, parsed.skipped, parsed.note) == ((SEEN,), 1, 'entry 3: "x" is not a MAC')
+    assert ingics(msgspec.json.encode({"data": [own]})) == Parsed(Kind.STATUS)
+    assert recognize("some/topic", msgspec.json.encode({"data": [seen]})) == Guess("ingics")
+
+
+def test_other_json_is_ignored_with_advice():
     parsed = ingics('{"gateway": "E1C8BC3DFF84", "mac": "C30A114E7F21", "rssi": -58}')
     assert parsed.kind is Kind.IGNORED
     assert "choose the raw format" in parsed.note

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from edge import formats
-from edge.formats.reads import Kind, Malformed, Parsed, Parser, Read, WallTime
+from edge.formats.reads import UNREADABLE_ANTENNA, Kind, Malformed, Parsed, Parser, Read, WallTime
 from edge.formats.registry import FORMATS, parser_of, recognize
 from edge.validation.values import TAG_TYPES
 from tests.formats.reader_samples import ADVERT, EPC, MAC, MAPPED, MOMENT, SAMPLES, UUID
@@ -367,7 +367,7 @@ def is_well_formed_read(read: Read) -> bool:
         and read.tag_type in TAG_TYPES
         and all(type(value) is str and 0 < len(value) <= 255 for value in (read.value, *read.aliases))
         and read.value not in read.aliases
-        and (read.antenna is None or (type(read.antenna) is int and 1 <= read.antenna <= 65_535))
+        and (read.antenna is None or (type(read.antenna) is int and UNREADABLE_ANTENNA <= read.antenna <= 65_535))
         and (read.rssi is None or (type(read.rssi) is float and isfinite(read.rssi)))
         and (time is None or (type(time) is int and 0 <= time < 2**63))
     )

@@ -74,6 +74,24 @@ def test_stopping_the_embedded_broker_disconnects_its_clients() -> None:
         assert client.recv(1) == b""
 
 
+def test_the_embedded_broker_takes_mqtt_3_1_and_names_the_remedy_of_other_versions(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    embedded = EmbeddedBroker(f"127.0.0.1:{(port := free_port())}")
+    embedded.start()
+    for connect, answer in (
+        ("100f00064d51497364700302003c0001", "20020000"),
+        ("100e00044d5154540502003c000001", "20020001"),
+    ):
+        with socket.create_connection(("127.0.0.1", port), SOON) as client:
+            client.sendall(bytes.fromhex(connect) + b"x")
+            assert client.recv(4) == bytes.fromhex(answer)
+    embedded.stop()
+    assert [record.getMessage() for record in caplog.records if "refused" in record.message] == [
+        "A client was refused: set MQTT 3.1.1 on the device, not version 5"
+    ]
+
+
 def test_stopping_the_embedded_broker_closes_its_port() -> None:
     embedded = EmbeddedBroker(f"127.0.0.1:{(port := free_port())}")
     embedded.start()

@@ -74,6 +74,44 @@ def test_named_antennas_have_their_own_locations_and_kinds(cast: Cast, asset: in
     assert try_out(cast.acme, attempt).reads[0].location_id == south
 
 
+def test_antennas_of_the_plain_format_have_names_too(cast: Cast, asset: int) -> None:
+    hall, north = (locations.create(shell(cast.acme), name=name).id for name in ("Hall", "North"))
+    reader = add(cast, format="edge", mapping=None, location_id=hall)
+    port = antenna_names.port_from(reader.id, "north door")
+    readers.set_antenna(shell(cast.acme), reader.id, port, Placement(north, None, True))
+    send(Pipeline(GAP, 7, is_smoothing=False), {"tag": "30AA", "antenna": "north door"})
+    assert place_of(asset) == "North"
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping", "tag", "unreadable"),
+    [
+        ("edge", None, "tag", {"antenna": -1}),
+        ("mapping", MAPPING, "epc", {"antenna": -1}),
+        ("mapping", MAPPING, "epc", {"antenna": -1, "reader": "hall"}),
+        ("mapping", MAPPING, "epc", {"antenna": 2, "reader": "x" * 101}),
+    ],
+)
+def test_an_unreadable_antenna_counts_at_the_reader_only_if_all_antennas_do(
+    cast: Cast, asset: int, name: str, mapping: str | None, tag: str, unreadable: dict[str, Any]
+) -> None:
+    """It could be an antenna somewhere else."""
+    hall, north = (locations.create(shell(cast.acme), name=name).id for name in ("Hall", "North"))
+    reader = add(cast, format=name, mapping=mapping, location_id=hall)
+    pipeline = Pipeline(GAP, 7, is_smoothing=False)
+    message = {tag: "30AA", **unreadable}
+    attempt = Attempt(TOPIC, msgspec.json.encode(message), name, mapping, hall, reader_id=reader.id)
+    send(pipeline, message)
+    assert place_of(asset) == "Hall"
+    assert [move.port for move in report.moves(cast.acme, asset)] == [None]
+    assert try_out(cast.acme, attempt).reads[0].location_id == hall
+    readers.set_antenna(shell(cast.acme), reader.id, 2, Placement(north, None, True))
+    send(pipeline, {tag: "30AA", "antenna": 2})
+    send(pipeline, message)
+    assert place_of(asset) == "North"
+    assert try_out(cast.acme, attempt).bucket == "no_location"
+
+
 def test_readers_that_share_a_topic_are_distinguished(cast: Cast, asset: int) -> None:
     reader = add(cast)
     pipeline = Pipeline(GAP, 7, is_smoothing=False)
