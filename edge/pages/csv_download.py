@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from flask import Response, abort, request, send_file, stream_with_context
 
+from edge.errors import Invalid
+from edge.pages.forms import message_of
 from edge.pages.guard import until_received
 from edge.pages.translation import gettext
 from edge.services import services
@@ -18,22 +21,27 @@ XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
 
-def csv_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
-    """Return a CSV file with the separator given in the query."""
-    separator = SEPARATORS.get(request.args.get("separator", ""), ",")
-    chunks = stream_with_context(csv_text.write_rows(heading, rows, separator))
+def table_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
+    """Return a CSV file with the separator in the query, or an Excel file for `separator=xlsx`.
+
+    `name` is that of the CSV file.
+    """
+    chosen = request.args.get("separator", "")
+    if chosen == XLSX:
+        return _workbook(name, heading, rows)
+    chunks = stream_with_context(csv_text.write_rows(heading, rows, SEPARATORS.get(chosen, ",")))
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return until_received(Response(chunks, mimetype="text/csv", headers=headers))
 
 
-def table_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
-    """Return an Excel file if the query has `separator=xlsx`, else CSV. `name` is that of the CSV file."""
-    if request.args.get("separator") != XLSX:
-        return csv_file(name, heading, rows)
+def _workbook(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
     if not xlsx.is_available():
         command = f"pip install '{xlsx.EXTRA}'"
         abort(400, gettext("Excel files need an extra on the box: {command}").format(command=command))
-    file = xlsx.write(heading, _at_most(rows))
+    try:
+        file = xlsx.write(heading, _at_most(rows))
+    except Invalid as error:
+        abort(400, message_of(error))
     return send_file(file, XLSX_TYPE, as_attachment=True, download_name=f"{name.removesuffix('.csv')}.xlsx")
 
 
@@ -44,8 +52,7 @@ def _at_most(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
         yield row
 
 
-def times(*moments: int | None) -> Iterator[str]:
-    """Format times in the time zone of the site, with the offset from UTC."""
+def times(*moments: int | None) -> Iterator[datetime | None]:
+    """Return times in the time zone of the site, in seconds."""
     zone = services().zone
-    for moment in moments:
-        yield local_time(moment, zone)
+    return (local_time(moment, zone) for moment in moments)

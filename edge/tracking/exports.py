@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from itertools import islice
+from typing import Any
 
 from edge import clock
 from edge.database.connection import stream
@@ -36,7 +37,7 @@ def chosen_heading(columns: Collection[str]) -> tuple[str, ...]:
 
 def chosen_cells(
     organization_id: int, rows: Iterable[BoardRow], columns: Collection[str], zone: tzinfo
-) -> Iterator[list[str | None]]:
+) -> Iterator[list[Any]]:
     """Yield the cells of assets, in the order of `chosen_heading`."""
     heading, rest = chosen_heading(columns), iter(rows)
     while some := list(islice(rest, _AT_ONCE)):
@@ -48,12 +49,12 @@ def chosen_cells(
             yield [cells[name] for name in heading]
 
 
-def _loan_cells(loan: Loan | None, zone: tzinfo) -> dict[str, str]:
-    day = clock.to_datetime(loan.last_moment).astimezone(zone).date() if loan and loan.last_moment is not None else ""
-    return {"borrower": loan.borrower if loan else "", "due": str(day)}
+def _loan_cells(loan: Loan | None, zone: tzinfo) -> dict[str, Any]:
+    last = local_time(loan.last_moment, zone) if loan else None
+    return {"borrower": loan.borrower if loan else "", "due": last and last.date()}
 
 
-def board_cells(row: BoardRow, zone: tzinfo) -> tuple[str | None, ...]:
+def board_cells(row: BoardRow, zone: tzinfo) -> tuple[Any, ...]:
     """Return the cells of an asset, in the order of BOARD_HEADING."""
     return (
         *(row.external_key, row.name, "yes" if row.is_active else "no"),
@@ -62,9 +63,9 @@ def board_cells(row: BoardRow, zone: tzinfo) -> tuple[str | None, ...]:
     )
 
 
-def local_time(moment: int | None, zone: tzinfo) -> str:
-    """Format a time with the offset from UTC, or nothing."""
-    return clock.to_datetime(moment).astimezone(zone).isoformat(" ", "seconds") if moment is not None else ""
+def local_time(moment: int | None, zone: tzinfo) -> datetime | None:
+    """Return a time in a time zone, in seconds."""
+    return clock.to_datetime(moment).astimezone(zone).replace(microsecond=0) if moment is not None else None
 
 
 def board_rows(organization_id: int, filters: BoardFilter) -> Iterator[BoardRow]:

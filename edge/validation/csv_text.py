@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -207,15 +208,22 @@ def write_rows(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator:
 
 
 def _harmless(cell: Any, separator: str) -> Any:
-    """Return a cell with an apostrophe before a formula, which makes it a text.
+    """Return a cell as text, with an apostrophe before a formula, which makes it a text.
 
     A spreadsheet that expects another separator divides the cell there and at the ends of its lines, whether it is
     quoted or not. So a formula may also follow one of these.
     """
+    if isinstance(cell, datetime):
+        return time_text(cell)
     if not isinstance(cell, str):
         return cell
     cell = "'" + cell if cell.lstrip("'").startswith(_FORMULA) else cell
     return _divided(separator).sub(r"\1'", cell)
+
+
+def time_text(moment: datetime) -> str:
+    """Return a time as an import reads it: in seconds, or in milliseconds if it has a fraction."""
+    return moment.isoformat(" ", "milliseconds" if moment.microsecond else "seconds")
 
 
 def _plain(cell: str, separator: str) -> str:

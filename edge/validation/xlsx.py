@@ -12,16 +12,18 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, time
+from datetime import date, datetime, time
 from importlib.util import find_spec
+from itertools import chain
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 from edge.errors import Invalid
 from edge.texts import N_, Count, fill
-from edge.validation.csv_text import RawRow, RawTable, too_many_rows
+from edge.validation.csv_text import RawRow, RawTable, time_text, too_many_rows
+from edge.validation.packed_texts import pack
 
 EXTRA = "edge[xlsx]"
 MOST_EXPANDED = 128 * 1024 * 1024  # bytes of all parts
@@ -44,7 +46,9 @@ _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _ROW, _TEXT, _STRICT = f"{_MAIN} row", f"{_MAIN} si", "http://purl.oclc.org/ooxml/spreadsheetml/"
 _STYLES, _OF_DATES = "xl/styles.xml", (f"{{{_MAIN}}}numFmts", f"{{{_MAIN}}}cellXfs")
 _MOST_OF = ("row", "c", "v", "si")  # elements that have a limit of their own
-_LONGEST_CELL = 33_000  # characters; Excel allows 32,767
+MOST_OF_CELL = 32_767  # characters; Excel drops those beyond
+_AS_TEXT = "@"  # keeps leading zeros when a cell is edited
+_DATES = {"days": "yyyy-mm-dd", "seconds": "yyyy-mm-dd hh:mm:ss", "milliseconds": "yyyy-mm-dd hh:mm:ss.000"}
 _SIGNATURE = b"PK\x03\x04"
 _BLOCK = 65_536
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # LZMA may ask for gigabytes
@@ -282,15 +286,23 @@ def _table(lines: Iterator[tuple[int, Sequence[Any]]], most: int) -> RawTable:
         characters += sum(map(len, cells))
         if characters > MOST_CHARACTERS:
             raise _too_large(fill(N_("its texts")))
-        rows.append(RawRow(number, tuple(cells[: len(heading)]), _fault(number, cells, len(heading))))
+        rows.append(RawRow(number, tuple(cells[: len(heading)]), pack(_fault(number, cells, heading))))
     return RawTable(heading, rows)
 
 
-def _fault(number: int, cells: Sequence[str], columns: int) -> str:
-    if len(cells) > columns:
-        return f"Line {number} has {len(cells)} cells but the header has {columns}"
-    error = next((cell for cell in cells if cell in _ERRORS), "")
-    return f"a cell has the error {error}" if error else ""
+def _fault(number: int, cells: Sequence[str], heading: Sequence[str]) -> str:
+    if len(cells) > len(heading):
+        message = N_("Line %(line)s has %(cells)s cells but the header has %(columns)s")
+        return fill(message, line=number, cells=len(cells), columns=len(heading))
+    for name, cell in zip(heading, cells, strict=False):
+        if cell in _ERRORS:
+            return fill(N_("a cell has the error %(error)s"), error=cell)
+        if len(cell) >= MOST_OF_CELL:
+            message = N_(
+                "%(column)s has %(number)s characters or more, where Excel ends a text without notice. Use a CSV file"
+            )
+            return fill(message, column=name, number=Count(MOST_OF_CELL))
+    return ""
 
 
 def _text(value: Any) -> str:
@@ -302,14 +314,17 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     if isinstance(value, datetime):
-        return value.isoformat(" ", "seconds").removesuffix(" 00:00:00")
+        return time_text(value).removesuffix(" 00:00:00")
     if isinstance(value, time):
         return value.isoformat("seconds")
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), str(value)[:_LONGEST_CELL]).replace("\r\n", "\n").strip()
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), str(value)).replace("\r\n", "\n").strip()
 
 
 def write(heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> IO[bytes]:
-    """Return a workbook with one sheet of text in a temporary file, at its beginning. Nothing in it is a formula."""
+    """Return a workbook with one sheet in a temporary file, at its beginning. Nothing in it is a formula.
+
+    Its heading stays in place and has a filter. Raises Invalid for a text that is too long for a cell.
+    """
     import xlsxwriter
 
     file = TemporaryFile()  # noqa: SIM115  the caller closes it
@@ -322,11 +337,15 @@ def write(heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> IO[bytes]:
     try:
         with xlsxwriter.Workbook(file, options) as workbook:
             sheet = workbook.add_worksheet()
-            as_text = workbook.add_format({"num_format": "@"})  # keeps leading zeros when a cell is edited
-            sheet.set_column(0, max(len(heading) - 1, 0), 18, as_text)
-            _write_row(sheet, 0, heading, as_text)
-            for number, row in enumerate(rows, 1):
-                _write_row(sheet, number, row, as_text)
+            formats = {name: workbook.add_format({"num_format": name}) for name in (_AS_TEXT, *_DATES.values())}
+            last = max(len(heading) - 1, 0)
+            sheet.set_column(0, last, 18, formats[_AS_TEXT])
+            number = 0
+            for number, row in enumerate(chain([heading], rows)):
+                for column, cell in enumerate(row):
+                    _write_cell(sheet, number, column, cell, formats)
+            sheet.freeze_panes(1, 0)
+            sheet.autofilter(0, 0, number, last)
     except BaseException:
         file.close()
         raise
@@ -334,10 +353,29 @@ def write(heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> IO[bytes]:
     return file
 
 
-def _write_row(sheet: Any, number: int, row: Sequence[Any], as_text: Any) -> None:
-    for column, cell in enumerate(row):
-        if cell not in ("", None):
-            sheet.write_string(number, column, str(cell)[:32_767], as_text)
+def _write_cell(sheet: Any, row: int, column: int, value: Any, formats: Mapping[str, Any]) -> None:
+    """Write a time as a date of Excel, which has no time zone, unless it would be another time when it is read."""
+    if isinstance(value, datetime) and _is_exact(value):
+        kind = "milliseconds" if value.microsecond else "seconds"
+        sheet.write_datetime(row, column, value.replace(tzinfo=None), formats[_DATES[kind]])
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        sheet.write_datetime(row, column, value, formats[_DATES["days"]])
+    elif isinstance(value, int | float):
+        sheet.write_number(row, column, value)
+    elif value not in ("", None):
+        text = time_text(value) if isinstance(value, datetime) else str(value)
+        if len(text) > MOST_OF_CELL:
+            message = N_(
+                "Row %(row)s, column %(column)s has more than %(number)s characters, too many for Excel. Choose CSV"
+            )
+            message = fill(message, row=row + 1, column=column + 1, number=Count(MOST_OF_CELL))
+            raise Invalid.one("file", "too_large", message)
+        sheet.write_string(row, column, text, formats[_AS_TEXT])
+
+
+def _is_exact(moment: datetime) -> bool:
+    """True if a time occurs once on its day, and Excel has that day."""
+    return moment.year > 1900 and moment.utcoffset() == moment.replace(fold=1 - moment.fold).utcoffset()
 
 
 def _too_large(part: str) -> Invalid:

@@ -7,13 +7,15 @@ import re
 import time
 import zipfile
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
 
 import openpyxl
 import pytest
 
 from edge.errors import Invalid
 from edge.validation import xlsx
+from edge.validation.packed_texts import unpack
 
 SHEET = "xl/worksheets/sheet1.xml"
 
@@ -184,14 +186,15 @@ def test_formulas_are_not_evaluated_and_errors_are_faults() -> None:
         b'<row><c t="e"><v>#N/A</v></c></row><row><c><f>WEBSERVICE("http://x")</f></c></row>'
     )
     table = xlsx.table_of(with_part(SHEET, sheet(rows)), 10)
-    assert [(row.cells, row.fault) for row in table.rows] == [(("2",), ""), (("#N/A",), "a cell has the error #N/A")]
+    faults = [(row.cells, unpack(row.fault)) for row in table.rows]
+    assert faults == [(("2",), ""), (("#N/A",), "a cell has the error #N/A")]
 
 
 def test_more_rows_and_cells_than_the_heading_are_reported() -> None:
     with pytest.raises(Invalid, match="more than 2 rows"):
         xlsx.table_of(workbook(["name"], ["A"], ["B"], ["C"]), 2)
     [row] = xlsx.table_of(workbook(["name"], ["A", "B"]), 2).rows
-    assert row.fault == "Line 2 has 2 cells but the header has 1"
+    assert unpack(row.fault) == "Line 2 has 2 cells but the header has 1"
 
 
 @pytest.mark.parametrize(
@@ -270,6 +273,39 @@ def test_what_is_written_is_text() -> None:
         assert [(cell.value, cell.data_type) for (cell,) in book.active.iter_rows()][:4] == [
             ("name", "s"), ("=1+1", "s"), ("007", "s"), ("http://x", "s"),
         ]  # fmt: skip
+
+
+def test_times_and_numbers_are_real_and_the_heading_stays_in_view() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    times = [
+        datetime(2026, 3, 2, 14, tzinfo=zone),
+        datetime(2026, 3, 2, 14, 0, 0, 123000, tzinfo=zone),
+        datetime(2026, 10, 25, 2, 30, tzinfo=zone),  # occurs twice: Excel has no zone
+        datetime(1899, 5, 1, tzinfo=zone),  # Excel has no such day
+    ]
+    with xlsx.write(["day", "time", "number"], [[date(2026, 3, 2), time, 7.5] for time in times]) as file:
+        data = file.read()
+    sheet = openpyxl.load_workbook(io.BytesIO(data)).active
+    assert (sheet.freeze_panes, sheet.auto_filter.ref) == ("A2", "A1:C5")
+    written = [sheet.cell(row, 2) for row in range(2, 6)]
+    assert [cell.is_date for cell in written] == [True, True, False, False]
+    assert (sheet["A2"].is_date, sheet["C2"].value, sheet["B2"].value) == (True, 7.5, datetime(2026, 3, 2, 14))
+    assert [row.cells[1] for row in xlsx.table_of(data, 9).rows] == [
+        "2026-03-02 14:00:00", "2026-03-02 14:00:00.123", "2026-10-25 02:30:00+02:00", str(times[3]),
+    ]  # fmt: skip
+
+
+def test_a_text_that_excel_would_cut_is_refused() -> None:
+    with xlsx.write(["name"], [["x" * xlsx.MOST_OF_CELL]]) as file:
+        [cut] = xlsx.table_of(file.read(), 9).rows  # Excel may have cut it: it drops all after that without notice
+    assert unpack(cut.fault).startswith("name has 32,767 characters or more")
+    with pytest.raises(Invalid, match="Row 3, column 2 has more than 32,767 characters"):
+        xlsx.write(["key", "name"], [["A", "a"], ["B", "x" * (xlsx.MOST_OF_CELL + 1)]])
+    long = with_part(
+        SHEET, sheet(b'<row><c t="str"><v>n</v></c></row><row><c t="str"><v>%s</v></c></row>' % (b"x" * 40_000))
+    )
+    [row] = xlsx.table_of(long, 9).rows
+    assert (len(row.cells[0]), bool(row.fault)) == (40_000, True)
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

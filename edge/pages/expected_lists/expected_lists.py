@@ -13,7 +13,7 @@ from edge.errors import Conflict, EdgeError, Invalid
 from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import MOST_ITEMS, State
 from edge.memory_budget import WORK
-from edge.pages.csv_download import csv_file, times
+from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
@@ -102,7 +102,7 @@ def expected_list_csv(list_id: int) -> Response:
         for line in _state(list_id).lines
     )
     heading = ("result", "external_key", "name", "how", "time", "expected_on")
-    return csv_file(f"expected-list-{list_id}.csv", heading, rows)
+    return table_file(f"expected-list-{list_id}.csv", heading, rows)
 
 
 @pages.post("/expected-lists/<int:list_id>/start")

@@ -6,7 +6,7 @@ from flask import Response, abort, jsonify, render_template
 
 from edge import clock
 from edge.handhelds import stock_takes
-from edge.pages.csv_download import csv_file, times
+from edge.pages.csv_download import table_file, times
 from edge.pages.dates import local
 from edge.pages.forms import json_object
 from edge.pages.guard import current_session, pages, require_role
@@ -90,7 +90,7 @@ def stock_take_csv(stock_take_id: str) -> Response:
         )
         for line in lines
     )
-    return csv_file(f"stock-take-{local(take.started_at)[:10]}.csv", heading, rows)
+    return table_file(f"stock-take-{local(take.started_at)[:10]}.csv", heading, rows)
 
 
 def _finished(stock_take_id: str) -> stock_takes.StockTake:

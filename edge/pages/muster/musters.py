@@ -18,7 +18,7 @@ from edge.muster import musters, plans
 from edge.muster.musters import State
 from edge.muster.plans import Chosen, NewPlan
 from edge.muster.whereabouts import Person, PointReader
-from edge.pages.csv_download import csv_file, times
+from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, search_text, text, whole
 from edge.pages.guard import actor, current_or_none, current_session, pages, require_role
@@ -208,7 +208,7 @@ def muster_csv(muster_id: int) -> Response:
         for one in _state(muster_id).people
     )
     heading = ("result", "external_key", "name", "how", "last_place", "last_seen", "ticked_by", "ticked_at")
-    return csv_file(f"muster-{muster_id}.csv", heading, rows)
+    return table_file(f"muster-{muster_id}.csv", heading, rows)
 
 
 @pages.get("/musters/<int:muster_id>/people/<int:asset_id>")

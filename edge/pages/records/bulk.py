@@ -15,7 +15,7 @@ from edge.bulk import bulk_jobs, imports
 from edge.bulk.asset_changes import Action, BulkChange, Fault
 from edge.bulk.bulk_jobs import MAX_ASSETS, BulkJob, Refused
 from edge.errors import EdgeError, Invalid
-from edge.pages.csv_download import csv_file
+from edge.pages.csv_download import table_file
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, text, values_of, whole
 from edge.pages.guard import actor, current_session, pages, require_role
@@ -108,7 +108,7 @@ def unchanged_assets(job_id: str) -> Response:
         failed = [(row.reason, row.record.cells or {}) for row in imports.rows(job, is_faulty=True) if row.record]
         return errors_file(list(failed[0][1]) if failed else [], failed)
     rows = [(*fault[1:-1], translated(fault.reason)) for fault in bulk_jobs.failures(job, MAX_ASSETS)]
-    return csv_file("unchanged-assets.csv", ("external_key", "name", "reason"), rows)
+    return table_file("unchanged-assets.csv", ("external_key", "name", "reason"), rows)
 
 
 @pages.get("/bulk/<job_id>/results.csv")
@@ -118,7 +118,7 @@ def imported_rows(job_id: str) -> Response:
     rows = [
         (row.line, row.external_key, row.result or "", translated(row.reason)) for row in imports.rows(_job(job_id))
     ]
-    return csv_file("import-results.csv", ("line", "external_key", "result", "reason"), rows)
+    return table_file("import-results.csv", ("line", "external_key", "result", "reason"), rows)
 
 
 def _job(job_id: str) -> BulkJob:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
 from urllib.parse import urlencode
 
 from flask import Response, abort, redirect, render_template, request
@@ -20,6 +22,7 @@ from edge.pages.tracking.past import past_filter
 from edge.people.people import Role
 from edge.readers import ledger, reader_table
 from edge.records import record_export
+from edge.records.external_keys import MILLISECOND
 from edge.services import services
 from edge.tracking import board, exports, flows, history_engine
 from edge.validation import xlsx
@@ -91,7 +94,7 @@ def export_readers() -> Response:
     return table_file("readers.csv", reader_table.COLUMNS, reader_table.rows(current_session().organization_id))
 
 
-def _cells(record: record_export.Record) -> dict[str, str]:
+def _cells(record: record_export.Record) -> dict[str, Any]:
     """Return the cells of a record by column, as an import understands them."""
     tags = {kind: BETWEEN_TAGS.join(tag.value for tag in record.tags if tag.tag_type == kind) for kind in TAG_TYPES}
     moments = {name: _exact_time(getattr(record, name)) for name in ("valid_from", "valid_to")}
@@ -100,11 +103,9 @@ def _cells(record: record_export.Record) -> dict[str, str]:
     return own | moments | tags | {"is_active": "yes" if record.is_active else "no", "metadata": metadata}
 
 
-def _exact_time(moment: int | None) -> str:
-    if moment is None:
-        return ""
-    precision = "seconds" if moment % clock.SECOND == 0 else "milliseconds"
-    return clock.to_datetime(moment).astimezone(services().zone).isoformat(" ", precision)
+def _exact_time(moment: int | None) -> datetime | None:
+    """Return a time in the time zone of the site, in milliseconds as the API has it."""
+    return None if moment is None else clock.to_datetime(moment - moment % MILLISECOND).astimezone(services().zone)
 
 
 @pages.get("/export/past.csv")
