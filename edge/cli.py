@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from edge import __version__
-from edge.errors import Damaged, EdgeError
+from edge.errors import Damaged, EdgeError, SetupError
 from edge.manual import generated
 from edge.terminal import PrintableStream
 
@@ -74,7 +74,13 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands)
-@click.option("--config", "file", type=click.Path(path_type=Path), envvar="EDGE_CONFIG", help="Settings file (TOML).")
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(readable=False, path_type=Path),
+    envvar="EDGE_CONFIG",
+    help="Settings file (TOML).",
+)
 @click.option("--set", "flags", multiple=True, metavar="NAME=VALUE", help="Set one setting; repeatable.")
 @click.version_option(__version__)
 @click.pass_context
@@ -83,7 +89,12 @@ def cli(context: click.Context, file: Path | None, flags: tuple[str, ...]) -> No
     from edge.commands.context import Setup
     from edge.config import settings
 
-    context.obj = Setup(*settings.from_process(file, flags))
+    try:
+        context.obj = Setup(*settings.from_process(file, flags))
+    except SetupError as error:
+        if context.invoked_subcommand != "doctor":
+            raise
+        context.obj = Setup(*settings.load(None, {}), str(error))
 
 
 def _commands_for_manual() -> str:

@@ -282,8 +282,13 @@ put_data_back() {
 }
 
 make_user() {
-  id -u edge >/dev/null 2>&1 ||
-    useradd --system --user-group --home-dir "$home" --no-create-home --shell /usr/sbin/nologin edge
+  if ! id -u edge >/dev/null 2>&1; then
+    local uid='' group=(--user-group)
+    if [[ -d $home ]]; then uid=$(stat -c %u "$home"); fi # a lost account gets its number back, which owns the data
+    if [[ -n $uid ]] && getent passwd "$uid" >/dev/null; then uid=''; fi
+    if getent group edge >/dev/null; then group=(--gid edge); fi
+    useradd --system ${uid:+--uid "$uid"} "${group[@]}" --home-dir "$home" --no-create-home --shell /usr/sbin/nologin edge
+  fi
   [[ ! -L $home ]] || fail "$home is a link; put a folder there, or mount a disk at that place"
   install -d -o edge -g edge -m 0750 "$home"
   # The service owns this folder, so root creates nothing in it: a link could redirect it.

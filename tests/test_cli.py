@@ -8,15 +8,18 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from edge import cli
 from edge.audit import actors, trail
 from edge.clock import now
 from edge.database import migrate
 from edge.database.connection import FILE_NAME, close_database, execute
+from edge.errors import SetupError
 from edge.ingest.messages import Message
 from edge.ingest.pipeline import Pipeline
 from edge.operations.doctor import machine
+from edge.operations.doctor.doctor import WITHOUT_SETTINGS
 from edge.people import organizations, people, second_factors
 from tests.commands.conftest import PASSWORD, Shell, bare, edge
 from tests.mosquitto import free_port
@@ -50,6 +53,32 @@ def test_a_disk_that_is_not_mounted_is_named_and_no_empty_site_is_made_there(
     assert others[-1].startswith("PROBLEM unchecked")
     assert not [line for line in others if "check failed" in line]
     assert not (bare._data_dir / FILE_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read"),
+        (b"data_dir = '/mnt", "is not valid TOML"),
+        (b"[http]\nlisten = 7\n", "http.listen"),
+        (b"\xff\xfe", "cannot be read"),
+    ],
+)
+def test_the_doctor_survives_broken_settings_and_names_them_first(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "edge.toml"
+    if content is not None:
+        file.write_bytes(content)
+    done = CliRunner().invoke(cli.cli, ["--config", str(file), "doctor"])
+    assert done.exit_code == 2
+    first, *others = [line for line in done.output.splitlines() if not line.startswith(" ")]
+    assert first.startswith("PROBLEM settings")
+    assert said in first
+    assert others[-1].startswith("PROBLEM unchecked")
+    assert {line.split()[1] for line in others[:-1]} <= WITHOUT_SETTINGS
+    with pytest.raises(SetupError):
+        CliRunner().invoke(cli.cli, ["--config", str(file), "org", "list"], catch_exceptions=False)
 
 
 def test_init_again_says_what_exists_and_changes_nothing(edge: Shell) -> None:

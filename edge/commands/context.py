@@ -45,6 +45,7 @@ class Setup(NamedTuple):
 
     config: Config
     shown: list[Value]
+    fault: str = ""  # for the doctor: why these are the default settings
 
 
 def open_site(setup: Setup) -> None:

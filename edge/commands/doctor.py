@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -11,7 +12,7 @@ import click
 
 from edge import __version__
 from edge.commands.config import shown
-from edge.commands.context import Setup, in_force, open_file
+from edge.commands.context import Setup, in_force, open_file, require_database
 from edge.commands.sync import state_rows
 from edge.config.settings import Config, Value, read_secret
 from edge.database import migrate
@@ -22,7 +23,8 @@ from edge.ingest.sessions import Broker
 from edge.operations.doctor import doctor as examination
 from edge.operations.doctor import findings as last_findings
 from edge.operations.doctor import https
-from edge.operations.doctor.findings import Finding, Level, Subject, problem
+from edge.operations.doctor.box import permissions
+from edge.operations.doctor.findings import Level, Subject, problem
 from edge.operations.doctor.machine import Machine
 from edge.operations.support_bundle import write_bundle
 from edge.readers import broker_files, broker_state
@@ -46,10 +48,12 @@ _SIGNS = {Level.OK: "ok     ", Level.WARNING: "WARNING", Level.PROBLEM: "PROBLEM
 @click.pass_obj
 def doctor(setup: Setup, as_json: bool, bundle: Path | None, is_published: bool) -> None:
     """Examine this site. The exit code is 0 when all is well, 1 for warnings, 2 for problems."""
-    examined, cause = [], _cause(setup)
-    settings = setup.config if cause else _settings_in_force(setup)
-    subject = _subject(settings, is_open=cause is None)
-    for item in examination.examine(subject, examination.SLOW if is_published else (), cause):
+    subject = _subject(setup.config, is_open=False)
+    examined, cause = [], _cause(setup, subject)
+    if not cause:
+        subject = _subject(_settings_in_force(setup), is_open=True)
+    possible = examination.WITHOUT_SETTINGS if setup.fault else examination.CHECKS
+    for item in examination.examine(subject, examination.SLOW if is_published else (), cause, possible):
         examined.append(item)
         if not as_json:
             _print(item)
@@ -58,8 +62,8 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, is_published: bool)
     if bundle:
         texts = {
             "doctor.json": examination.as_json(examined),
-            "settings.txt": _settings(shown(setup)),
-            "sync.txt": cause.text if cause else _sync(),
+            "settings.txt": setup.fault or _settings(shown(setup)),
+            "sync.txt": cause.finding.text if cause else _sync(),
         }
         write_bundle(bundle, texts)
         click.echo(f"Wrote {bundle}", err=True)
@@ -68,15 +72,29 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, is_published: bool)
     sys.exit(examination.exit_code(examined))
 
 
-def _cause(setup: Setup) -> Finding | None:
+def _cause(setup: Setup, subject: Subject) -> examination.Examined | None:
     """Open the database. Returns why that failed, from which other faults follow, or None."""
+    if setup.fault:
+        return examination.Examined("settings", problem(setup.fault, _remedy_of_settings(subject.machine.settings)))
+    advice = f"then, if it is not enough: ls -la {subject.data_dir}; journalctl -u edge -n 20"
+    finding = None
     try:
+        require_database(setup)
+        finding = permissions(subject)
         open_file(setup)
+        migrate.present_schema()
     except (EdgeError, OSError) as error:
-        return problem(
-            str(error), f"then, if it is not enough: ls -la {setup.config.data_dir}; journalctl -u edge -n 20"
-        )
-    return None
+        if finding is None or finding.level is not Level.PROBLEM:
+            return examination.Examined("cause", problem(str(error), advice))
+    return examination.Examined("permissions", finding) if finding and finding.level is Level.PROBLEM else None
+
+
+def _remedy_of_settings(file: Path) -> str:
+    if not file.exists():
+        return f"put {file} back from a copy; without one, systemd/install.sh writes one with the usual ports"
+    if not os.access(file, os.R_OK):
+        return f"sudo chown root:edge {file}; sudo chmod 640 {file}; sudo systemctl restart edge"
+    return "edge config says the same after each change; then: sudo systemctl restart edge"
 
 
 def _publish(config: Config, findings: str, certificate_ends_at: int | None) -> None:

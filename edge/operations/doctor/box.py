@@ -44,7 +44,8 @@ def permissions(subject: Subject) -> Finding:
     if os.statvfs(subject.data_dir).f_flag & os.ST_RDONLY:
         return problem(
             f"the disk with {subject.data_dir} is read-only",
-            "dmesg | tail says why; if the disk is well: mount -o remount,rw, else replace it and restore a backup",
+            "dmesg | tail says why; if the disk is well: mount -o remount,rw "
+            f'"$(findmnt -no TARGET -T {subject.data_dir})", else replace it and restore a backup',
         )
     if not os.access(subject.data_dir, os.W_OK) or not os.access(database, os.W_OK):
         return problem(f"{database} cannot be written by this user", f"chown -R edge:edge {subject.data_dir}")
@@ -88,6 +89,8 @@ def disk_errors(subject: Subject) -> Finding:
     try:
         seconds = _seconds_to_write(subject.data_dir)
     except OSError as error:
+        if error.errno == errno.EROFS:
+            return problem(f"{subject.data_dir} cannot be written: {error.strerror}", "see the finding of permissions")
         if error.errno == errno.ENOSPC:
             return problem(f"{subject.data_dir} cannot be written: {error.strerror}", "free disk space: df -h; df -i")
         return problem(f"{subject.data_dir} cannot be written: {error.strerror}", advice)

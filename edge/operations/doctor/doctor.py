@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from edge.errors import EdgeError
+from edge.errors import EdgeError, SetupError
 from edge.operations.doctor import box, data, https, outgoing, readers, surroundings, sync, units, upstream
-from edge.operations.doctor.findings import Finding, Level, Subject, problem
+from edge.operations.doctor.findings import Finding, Level, Subject, problem, some
 
 # The names are stable: monitoring may rely on them.
 CHECKS: dict[str, Callable[[Subject], Finding]] = {
@@ -72,8 +72,8 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
 }
 
 # These read the whole database and the newest backup; the hourly timer leaves them out.
-_FAILED = "check failed:"
 SLOW = {"database", "backup-sound"}
+WITHOUT_SETTINGS = {"memory", "clock-kept", "journal", "units", "restarts", "upgrade", "name"}
 
 
 class Examined(NamedTuple):
@@ -81,20 +81,30 @@ class Examined(NamedTuple):
     finding: Finding
 
 
-def examine(subject: Subject, without: Collection[str] = (), cause: Finding | None = None) -> Iterator[Examined]:
-    """Yield the finding of each check. With a `cause`, that comes first, and checks that fail by it share one line."""
+def examine(
+    subject: Subject, without: Collection[str] = (), cause: Examined | None = None, possible: Collection[str] = CHECKS
+) -> Iterator[Examined]:
+    """Yield the finding of each check. A `cause` comes first, and checks that fail by one cause share one line.
+
+    `possible`: the checks that can run in spite of the cause.
+    """
     if cause:
-        yield Examined("cause", cause)
-    failed = []
+        yield cause
+    failed: dict[str, list[str]] = {}
     for name, check in CHECKS.items():
-        if name not in without:
-            finding = _run_check(check, subject)
-            if cause and finding.text.startswith(_FAILED):
-                failed.append(name)
-            else:
-                yield Examined(name, finding)
+        if name in without or (cause and name == cause.name):
+            continue
+        result = _run_check(check, subject) if name in possible else SetupError()
+        if isinstance(result, Finding):
+            yield Examined(name, result)
+        elif cause or isinstance(result, EdgeError):
+            failed.setdefault("the cause above" if cause else str(result), []).append(name)
+        else:
+            advice = "if the cause is unclear, send a support bundle: edge doctor --bundle FILE"
+            yield Examined(name, problem(f"check failed: {result!r}", advice))
     if failed:
-        yield Examined("unchecked", problem(f"not checked because of the cause: {', '.join(failed)}", "fix that first"))
+        text = "; ".join(f"{some(names)}, because of {why}" for why, names in failed.items())
+        yield Examined("unchecked", problem(f"not checked: {text}", "fix that first"))
 
 
 def exit_code(examined: list[Examined]) -> int:
@@ -109,13 +119,9 @@ def as_json(examined: list[Examined]) -> str:
     return json.dumps({"status": worst, "checks": checks}, indent=2, ensure_ascii=False)
 
 
-def _run_check(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
-    """Run a check. One that fails to run becomes a problem and does not hide the others."""
+def _run_check(check: Callable[[Subject], Finding], subject: Subject) -> Finding | Exception:
+    """Run a check. One that breaks does not hide the others."""
     try:
         return check(subject)
-    except EdgeError as error:
-        return problem(f"{_FAILED} {error}", "fix the other findings first")
-    except Exception as error:  # noqa: BLE001  any error is reported as the finding
-        return problem(
-            f"{_FAILED} {error!r}", "if the cause is unclear, send a support bundle: edge doctor --bundle FILE"
-        )
+    except Exception as error:  # noqa: BLE001  any error is reported
+        return error

@@ -39,6 +39,7 @@ class Machine(NamedTuple):
     control_groups: Path = Path("/sys/fs/cgroup")
     localtime: Path = Path("/etc/localtime")
     systemd: Path = Path("/etc/systemd")
+    packaged_units: Path = Path("/usr/lib/systemd/system")
 
     @property
     def is_site(self) -> bool:
@@ -77,4 +78,4 @@ def missing_disk(folder: Path) -> str:
 
 
 NOWHERE = Path("/nonexistent")
-NO_SITE = Machine(run, *[NOWHERE] * 10)
+NO_SITE = Machine(run, *[NOWHERE] * 11)

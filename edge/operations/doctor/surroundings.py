@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from edge import clock
 from edge.errors import Unavailable
 from edge.operations import stats
-from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
 from edge.operations.doctor.https import https_port
+from edge.operations.doctor.readers import SILENT
 from edge.rate_limits import is_loopback
 
 
 def broker_reachable(subject: Subject) -> Finding:
-    """Check that the broker of this box listens for readers, and not on loopback only."""
+    """Check that the broker of this box listens for readers, and not on loopback only.
+
+    Readers with a message within a day are on this box or reach its broker in another way, such as a bridge.
+    """
     url = urlsplit(subject.broker_url)
-    if not subject.machine.is_site or not is_loopback(subject.broker_url) or not stats.reader_figures():
+    since = clock.now() - SILENT
+    silent = [row.name for row in stats.reader_figures() if row.is_enabled and (row.last_received_at or 0) < since]
+    if not subject.machine.is_site or not is_loopback(subject.broker_url):
         return ok("no readers at a broker of this box")
     try:
         lines = [line.split() for line in subject.machine.run(["ss", "-Hltn"]).splitlines()]
@@ -23,8 +30,10 @@ def broker_reachable(subject: Subject) -> Finding:
     ports = {str(url.port or 1883), str(subject.tls_port)}
     listening = [words[3] for words in lines if len(words) > 3 and words[3].rpartition(":")[2] in ports]
     if listening and all(is_loopback(f"mqtt://{address}") for address in listening):
+        if not silent:
+            return ok(f"the broker listens on {', '.join(listening)} only, and every reader sends from this box")
         return problem(
-            f"readers cannot reach the broker, which listens on {', '.join(listening)} only",
+            f"the broker listens on {', '.join(listening)} only, so readers cannot reach it: {some(silent)}",
             "remove the address from `listener` in /etc/mosquitto/conf.d, then: systemctl restart mosquitto",
         )
     return ok("the broker listens for readers; a firewall must let them through: nft list ruleset")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from edge.errors import Unavailable
-from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
 from edge.operations.doctor.https import https_port
 
 MANY_RESTARTS = 3
@@ -16,6 +17,8 @@ UPGRADE_SECONDS = 20 * 60
 _PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,Result,NRestarts,ControlGroup,MemoryHigh,ActiveEnterTimestamp"
 _JOBS = ("edge-backup", "edge-drill", "edge-doctor", "edge-accounts", "edge-upgrade")
 _WAITING = ("edge-backup.timer", "edge-drill.timer", "edge-doctor.timer", "edge-accounts.path")
+
+_NOT_INSTALLED = "is not installed: its package was removed"
 
 Unit = dict[str, str]
 
@@ -31,15 +34,18 @@ def units(subject: Subject) -> Finding:
     faults = dict(_faults(subject, shown))
     if not faults:
         return ok(f"{len(shown)} units are ok")
-    return problem("; ".join(f"{name} {fault}" for name, fault in faults.items()), _remedy(next(iter(faults))))
+    return problem("; ".join(f"{name} {fault}" for name, fault in faults.items()), _remedy(*next(iter(faults.items()))))
 
 
-def _remedy(name: str) -> str:
-    if name == "edge-upgrade.service":  # nothing is left to start
+def _remedy(name: str, fault: str) -> str:
+    if name == "edge-upgrade.service":  # nothing is left to start, and it may have failed long ago
         return (
-            f"an upgrade was rolled back; journalctl -u {name} -n 20 says why. "
-            f"Upgrade again, or: systemctl reset-failed {name}"
+            f"journalctl -u {name} -n 20 says when and why, and whether a release was rolled back; "
+            f"then: systemctl reset-failed {name}"
         )
+    if fault == _NOT_INSTALLED:
+        package = name.partition(".")[0]
+        return f"apt-get install {package}; systemctl unmask {name}; systemctl enable --now {name}"
     return (
         f"systemctl reset-failed {name}; systemctl unmask {name}; systemctl enable --now {name}; "
         f"if it fails: journalctl -u {name} -n 20"
@@ -115,11 +121,19 @@ _RESTART_AVAHI = "systemctl restart avahi-daemon; systemctl status avahi-daemon"
 
 
 def upgrade(subject: Subject) -> Finding:
-    """Check for an interrupted upgrade: it leaves a file, and the box rolls back at its next start."""
-    state = subject.machine.program / "upgrade"
+    """Check for an interrupted upgrade: it leaves a file, or only a release that nothing uses.
+
+    With the file, the box rolls back at its next start.
+    """
+    program = subject.machine.program
     try:
-        seconds = time.time() - state.stat().st_mtime
+        seconds = time.time() - (program / "upgrade").stat().st_mtime
     except FileNotFoundError:
+        if unused := list(_unused_releases(program)):
+            return warning(
+                f"a killed upgrade left {some(unused)} in {program / 'releases'}",
+                "systemctl start edge-upgrade removes it",
+            )
         return ok("no upgrade is running")
     if seconds < UPGRADE_SECONDS:
         return ok("an upgrade is running")
@@ -127,6 +141,17 @@ def upgrade(subject: Subject) -> Finding:
         f"an upgrade started {seconds / 3600:.1f} hours ago and did not finish",
         "systemctl start edge-upgrade, which restores the previous release; then upgrade again",
     )
+
+
+def _unused_releases(program: Path) -> Iterator[str]:
+    """Yield the releases of upgrades that were killed before the switch. An upgrade may still build a young one."""
+    used = {(program / "venv").resolve().name}
+    for note in (program / "probation", program / "previous"):
+        if note.is_file():
+            used.add(note.read_text("utf-8").partition("OLD=")[2].partition("\n")[0].rpartition("/")[2])
+    for release in sorted((program / "releases").glob("*")):
+        if release.name not in used and time.time() - release.stat().st_mtime > UPGRADE_SECONDS:
+            yield release.name
 
 
 def _shown(subject: Subject, names: list[str]) -> dict[str, Unit]:
@@ -160,8 +185,11 @@ def _jobs(subject: Subject) -> Iterator[str]:
 def _faults(subject: Subject, shown: dict[str, Unit]) -> Iterator[tuple[str, str]]:
     jobs = set(_jobs(subject))
     for name, unit in shown.items():
-        if unit.get("LoadState") == "masked":
-            yield name, "is masked"
+        if unit.get("LoadState") == "masked":  # Debian masks the units of a package when it removes it
+            is_installed = name.startswith("edge") or (subject.machine.packaged_units / name).is_file()
+            yield name, "is masked" if is_installed else _NOT_INSTALLED
+        elif unit.get("LoadState") == "not-found" and not name.startswith("edge"):
+            yield name, _NOT_INSTALLED
         elif unit.get("LoadState") != "loaded":
             yield name, "is missing; run systemd/install.sh again"
         elif unit.get("ActiveState") == "failed" or (name in jobs and unit.get("Result") not in ("success", None)):

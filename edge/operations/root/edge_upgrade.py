@@ -26,7 +26,7 @@ from edge.operations.root.installed_files import flush, install_units, point_to
 from edge.operations.root.places import PENDING, PROBATION, SETTINGS_FAULT, STATE, TOML, VENV, unpin
 from edge.operations.root.programs import alone, as_edge, begin, fail, say, works
 from edge.operations.root.releases import build
-from edge.operations.root.rollback import back, resume
+from edge.operations.root.rollback import back, remove_unused_releases, resume
 from edge.operations.root.switch import switch
 from edge.operations.root.tried_release import accept_publisher, forecast, opened, try_release
 from edge.operations.root.watch import end_probation, version, watch, watch_seconds
@@ -100,6 +100,7 @@ def _upgrade_to(checkout: Path, *, is_check: bool) -> None:
     if PROBATION.is_file() and not is_check:
         works("systemctl", "stop", "edge-probation")
         end_probation()
+    remove_unused_releases()
     tried = try_release(checkout, is_check=is_check, is_watched=PROBATION.is_file())
     if is_check:
         shutil.rmtree(tried.release)

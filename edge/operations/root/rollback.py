@@ -90,12 +90,13 @@ def resume() -> None:
         go_back("the upgrade was interrupted", at_boot=True)
     as_edge("rm", "-f", COPY, COPY_NEW)
     as_edge("rm", "-f", PENDING)
-    if VENV.is_symlink() and RELEASES.is_dir():
-        _remove_unused_releases()
+    remove_unused_releases()
 
 
-def _remove_unused_releases() -> None:
+def remove_unused_releases() -> None:
     """Remove releases of upgrades that were killed before the switch; each has hundreds of megabytes."""
+    if not (VENV.is_symlink() and RELEASES.is_dir()):
+        return
     used = [VENV.readlink(), *(noted(file).release for file in (PROBATION, PREVIOUS) if file.is_file())]
     remove_releases_except(*used)
 

@@ -13,11 +13,11 @@ from edge import clock
 from edge.audit.actors import shell
 from edge.cli import cli
 from edge.database.connection import execute, writing
-from edge.errors import Unavailable
+from edge.errors import SetupError, Unavailable
 from edge.formats.registry import proposed_filter, recognize
 from edge.operations.backup import Rotation, list_backups, make_backup
 from edge.operations.doctor import box, doctor
-from edge.operations.doctor.findings import Level, Subject, ok
+from edge.operations.doctor.findings import Level, Subject, ok, problem
 from edge.operations.files import hold
 from edge.operations.upgrade.pending_upgrade import FILE_NAME
 from edge.people.organizations import list_organizations
@@ -98,6 +98,35 @@ def test_a_check_that_breaks_does_not_hide_the_others(subject: Subject, monkeypa
     assert examined["disk"].level is Level.PROBLEM
     assert "no such thing" in examined["disk"].text
     assert examined["schema"].level is Level.OK
+
+
+def test_a_cause_comes_first_and_its_consequences_share_one_line(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_: Subject) -> None:
+        raise SetupError("The database file cannot be opened")
+
+    def unwritable(_: Subject) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name, check in (("schema", closed), ("records", closed), ("service", unwritable)):
+        monkeypatch.setitem(doctor.CHECKS, name, check)
+    cause = doctor.Examined("permissions", problem("the disk is read-only", "remount it"))
+    items = list(doctor.examine(subject, (), cause))
+    assert items[0] == cause
+    assert [item.name for item in items].count("permissions") == 1
+    assert items[-1].finding.text == "not checked: service, schema, records, because of the cause above"
+    assert not [item for item in items if "check failed" in item.finding.text]
+    items = list(doctor.examine(subject))
+    assert "schema, records, because of The database file cannot be opened" in items[-1].finding.text
+    assert {item.name: item.finding for item in items}["service"].text.startswith("check failed")
+
+
+def test_without_settings_only_what_does_not_need_them_is_checked(subject: Subject) -> None:
+    cause = doctor.Examined("settings", problem("The settings file cannot be read", "fix it"))
+    items = list(doctor.examine(subject, (), cause, doctor.WITHOUT_SETTINGS))
+    assert {item.name for item in items} == {"settings", "unchecked", *doctor.WITHOUT_SETTINGS}
+    assert items[-1].finding.text.startswith("not checked: permissions, disk, inodes")
 
 
 def test_others_who_can_read_the_database(subject: Subject) -> None:

@@ -52,6 +52,7 @@ class Site:
             control_groups=folder / "groups",
             localtime=folder / "zoneinfo/Europe/Berlin",
             systemd=folder / "systemd",
+            packaged_units=folder / "packaged",
         )
         self.subject = subject._replace(machine=machine, accounts_dir=accounts)
 
@@ -95,7 +96,9 @@ def test_a_computer_without_an_installation_has_nothing_to_check(subject: Subjec
     [
         ("caddy.service", {"ActiveState": "inactive"}, "caddy.service is not running"),
         ("caddy.service", {"UnitFileState": "disabled"}, "caddy.service does not start at boot"),
-        ("mosquitto.service", {"LoadState": "masked"}, "mosquitto.service is masked"),
+        ("edge-drill.timer", {"LoadState": "masked"}, "edge-drill.timer is masked"),
+        ("mosquitto.service", {"LoadState": "masked"}, "mosquitto.service is not installed: its package was removed"),
+        ("caddy.service", {"LoadState": "not-found"}, "caddy.service is not installed"),
         ("edge-backup.timer", {"ActiveState": "inactive"}, "edge-backup.timer is not running"),
         ("edge-https.timer", {"LoadState": "not-found"}, "edge-https.timer is missing"),
         ("edge-accounts.path", {"ActiveState": "failed"}, "edge-accounts.path has failed"),
@@ -115,6 +118,22 @@ def test_the_remedy_for_a_failed_job_ends_its_failure(computer: Site, unit: str)
     """Regression: systemd skips edge-upgrade if nothing is left to do, and then it keeps the failure of before."""
     computer.units[unit] = {"ActiveState": "failed", "Result": "exit-code"}
     assert f"systemctl reset-failed {unit}" in CHECKS["units"](computer.subject).advice
+
+
+def test_a_removed_package_is_not_masked_by_a_person(computer: Site) -> None:
+    """Debian masks the units of a package when it removes it."""
+    computer.units["caddy.service"] = {"LoadState": "masked"}
+    assert CHECKS["units"](computer.subject).advice.startswith("apt-get install caddy; systemctl unmask caddy.service")
+    (computer.folder / "packaged").mkdir()
+    (computer.folder / "packaged/caddy.service").touch()
+    assert "caddy.service is masked" in computer.finding_of("units")[1]
+
+
+def test_an_old_failure_is_not_reported_as_a_rollback(computer: Site) -> None:
+    computer.units["edge-upgrade.service"] = {"ActiveState": "failed", "Result": "exit-code"}
+    finding = CHECKS["units"](computer.subject)
+    assert "was rolled back" not in finding.text
+    assert "says when and why, and whether a release was rolled back" in finding.advice
 
 
 def test_jobs_are_done_and_not_running(computer: Site) -> None:
@@ -182,6 +201,18 @@ def test_an_upgrade_that_did_not_end(computer: Site, hours: float, level: Level)
     assert computer.finding_of("upgrade")[0] is level
 
 
+@pytest.mark.parametrize(("hours", "level"), [(0.1, Level.OK), (2, Level.WARNING)])
+def test_releases_of_killed_upgrades(computer: Site, hours: float, level: Level) -> None:
+    """Regression: a killed upgrade left 777 MB that nothing mentioned."""
+    (computer.folder / "previous").write_text(f"OLD={computer.folder}/releases/second\nBACKUP=\n")
+    at = time.time() - hours * 3600
+    for name in ("first", "second"):
+        (computer.folder / "releases" / name).mkdir(parents=True)
+        os.utime(computer.folder / "releases" / name, (at, at))
+    found, text = computer.finding_of("upgrade")
+    assert (found, "left first in" in text) == (level, level is not Level.OK)
+
+
 @pytest.mark.parametrize("name", ["passwd", "acl"])
 def test_accounts_that_are_not_those_of_edge(computer: Site, name: str) -> None:
     used = computer.folder / "mosquitto" / f"edge.{name}"
@@ -224,7 +255,9 @@ def test_a_program_of_the_system_that_fails_or_does_not_exist() -> None:
 def test_a_broker_that_no_reader_can_reach(computer: Site, listening: list[str], level: Level) -> None:
     computer.listening = ["127.0.0.1:1883"]
     assert computer.finding_of("broker-reachable")[0] is Level.OK, "there is no reader"
-    with_message("dock")
+    with_message("gateway")
+    assert computer.finding_of("broker-reachable")[0] is Level.OK, "the only reader sends from this box"
+    with_message("dock", hours_ago=25)
     computer.listening = listening
     computer.subject = computer.subject._replace(tls_port=8883)
     assert computer.finding_of("broker-reachable")[0] is level
