@@ -18,7 +18,13 @@ test("with HTTPS the person is the one who signed in with HTTPS, in any order of
   }
 });
 
+test("with HTTPS nobody is signed in by a cookie from before it", () => {
+  document.cookie = OTHER;
+  assert.equal(signedIn(), null);
+});
+
 test("without HTTPS the cookie has no prefix, and a name that only ends alike is another cookie", () => {
+  location.protocol = "http:";
   document.cookie = `not_${OWN}; ${OTHER}`;
   assert.equal(signedIn().person, 7);
   document.cookie = "my-edge_who=old.7.9";

@@ -5,7 +5,7 @@
 import { mayBeBadge } from "./badges.js";
 import { enrolmentOf } from "./codes.js";
 import { listen } from "./scanner.js";
-import { signedIn } from "./session.js";
+import { moment, signedIn } from "./session.js";
 
 const KEPT = "edge-caught";
 let pending = read();
@@ -21,7 +21,7 @@ document.body.dataset.listening = String(Math.round(performance.now()));
 /** A code came, by a scanner or by the camera; `raw` is the text before cleaning. */
 export function take(code, raw) {
   const by = awaited === null ? signedIn() : null;
-  const one = { id: newId(), code, raw, at: Date.now(), by, awaited }; // not when it is processed
+  const one = { id: newId(), code, raw, at: Date.now(), era: moment(), by, awaited }; // not when it is processed
   if (awaited === null && divert(one, raw)) return;
   if (isKept(code, raw) && !enrolmentOf(code)) {
     pending.push(one);

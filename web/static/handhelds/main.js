@@ -42,7 +42,7 @@ const attended = new Set(); // sweeps of which a problem was signalled
 const signalled = new Map(); // id -> outcome by the device's copy, of scans that the server has not answered yet
 let line = Promise.resolve(); // codes are processed one at a time, in the order they were scanned
 
-async function onCode({ id, code, raw, at, by = signedIn() }) {
+async function onCode({ id, code, raw, at, era, by = signedIn() }) {
   hush();
   if (enrolmentOf(code)) return openEnrolment(code);
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
@@ -67,8 +67,8 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
   lastCode = { code, at };
   const thing = copy.find(code);
   const location = locations.find(code, thing);
-  if (location && thing && !linkOf(code) && locations.choice.location) return whichOne(id, code, stamp(by, at), location, thing);
-  if (location) return chooseLocation(location, id, stamp(by, at));
+  if (location && thing && !linkOf(code) && locations.choice.location) return whichOne(id, code, stamp(by, { at, era }), location, thing);
+  if (location) return chooseLocation(location, id, stamp(by, { at, era }));
   if (looksLikeLocation(code)) {
     await loseLocation(code);
     refreshLocations().catch(report); // it may be newer than this page
@@ -85,7 +85,7 @@ async function onCode({ id, code, raw, at, by = signedIn() }) {
     return showResult({ outcome: "refused", thing: t("Scan a location first"), detail: t("{code} was not recorded", { code }), state: "" });
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
-  await keep(id, code, stamp(by, at), thing);
+  await keep(id, code, stamp(by, { at, era }), thing);
 }
 
 /** True if the last scan is repeated, as by a sled, which reads the same tag again and again. */

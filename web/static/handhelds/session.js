@@ -1,12 +1,12 @@
-// Who is signed in on this device: { session, person, organization }, or null. The server says so in a cookie for scripts, so
-// it is known at every moment, also without a connection and after the session has expired. With HTTPS the name has a prefix:
-// a cookie of the page without HTTPS may name another person. What waits there is in a storage that this page cannot read.
+// Who and when. Who is signed in on this device: { session, person, organization }, or null. The server says so in a cookie for
+// scripts, so it is known at every moment, also without a connection and after the session has expired. With HTTPS its name has
+// a prefix: a cookie without it may name another person. What waits on the page without HTTPS is in a storage of its own.
 
 const WAITING = "edge_waiting"; // number of scans that wait in the storage of the page without HTTPS
 const valueOf = (name) => (new RegExp(`(?:^|; )${name}=([^;]+)`).exec(document.cookie) || [])[1];
 
 export function signedIn() {
-  const text = valueOf("__Host-edge_who") || valueOf("edge_who");
+  const text = valueOf(location.protocol === "https:" ? "__Host-edge_who" : "edge_who");
   if (!text) return null;
   const [session, person, organization] = text.split(".");
   return { session, person: Number(person), organization: Number(organization) };
@@ -20,3 +20,6 @@ export function noteWaiting(count) {
 
 /** Number of scans that wait on this device in the storage of the page without HTTPS. */
 export const waitingWithoutHttps = () => (location.protocol === "https:" && Number(valueOf(WAITING))) || 0;
+
+/** The count of ms since this page was loaded, which no clock changes; `load` names the page. */
+export const moment = () => ({ load: performance.timeOrigin || performance.timing.navigationStart, tick: performance.now() });

@@ -87,7 +87,7 @@ async function know() {
 }
 
 /** Take a code into the sweep; false if it is not for it. `raw` is how it was typed. */
-export function takes({ id, code, at, by }, raw) {
+export function takes({ id, code, at, era, by }, raw) {
   if (!current || !raw || raw.isPart) return false;
   const known = copy.find(code);
   if (!isEpc(code) && !known) return false;
@@ -103,7 +103,7 @@ export function takes({ id, code, at, by }, raw) {
     isFull = true;
     later();
   } else {
-    enter({ code: key, caught: id, ...stamp(by || current.by, at) });
+    enter({ code: key, caught: id, ...stamp(by || current.by, { at, era }) });
     later();
   }
   return true;

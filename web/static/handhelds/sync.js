@@ -43,7 +43,7 @@ export function flush() {
 
 async function run() {
   try {
-    if (!link.me || link.state !== "ok") await greet();
+    if (!link.me || link.state !== "ok" || !clock.isKnown()) await greet();
     let kept = null; // what waits after the last batch: thousands of tags are not read again for each
     while (link.state === "ok") {
       const waiting = kept || await queue.waiting();
@@ -145,10 +145,10 @@ export async function ask(path, options = {}) {
 
 async function exchange(path, options) {
   const offline = () => { throw failure("offline", t("No connection")); };
-  const asked = Date.now();
+  const asked = clock.reading();
   const answer = await fetch(path, { cache: "no-store", ...options,
     headers: { Accept: "application/json", ...options.headers } }).catch(offline);
-  const answered = Date.now();
+  const answered = clock.reading();
   if (answer.status === 401) throw failure("signed-out", t("Sign in again"));
   if (answer.status === 304) return null;
   const text = await answer.text().catch(offline);
