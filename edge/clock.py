@@ -69,7 +69,7 @@ def to_datetime(micros: int) -> datetime:
 
 @lru_cache(maxsize=8_192)
 def rfc3339(micros: int) -> str:
-    """Return UTC with three digits, truncated, such as `2026-03-02T08:15:30.412Z` (spec: Timestamps 1).
+    """Return UTC with three digits, truncated, such as `2026-03-02T08:15:30.412Z` (interface: Timestamps 1).
 
     Cached, because lists show the same times repeatedly.
     """

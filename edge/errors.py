@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 
 class FieldError(NamedTuple):
-    """An error in one field (spec: Validation field codes)."""
+    """An error in one field (interface: Code)."""
 
     field: str
     code: str

@@ -1,4 +1,4 @@
-"""Assets and their tags (spec: Assets)."""
+"""Assets and their tags (interface: Endpoints Assets)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gzip compression of API responses (contract: Additions, gzip)."""
+"""Gzip compression of API responses (interface: Additions)."""
 
 from __future__ import annotations
 

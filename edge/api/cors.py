@@ -1,4 +1,4 @@
-"""CORS headers of the API, the same on every response (spec: What the service does 9).
+"""CORS headers of the API, the same on every response (interface: Service 9).
 
 Responses that the server sends before the application sees the request have them too.
 """

@@ -1,4 +1,4 @@
-"""Routes of the OpenAPI document (spec: What the service does 7)."""
+"""Routes of the OpenAPI document (interface: Service 7)."""
 
 from __future__ import annotations
 

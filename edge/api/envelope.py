@@ -1,4 +1,4 @@
-"""The error envelope (spec: Errors) and its mapping from exceptions."""
+"""The error envelope (interface: Errors) and its mapping from exceptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Kind(NamedTuple):
-    """HTTP status and title of an error type (spec: Errors)."""
+    """HTTP status and title of an error type (interface: Errors)."""
 
     status: int
     title: str

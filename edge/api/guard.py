@@ -1,4 +1,4 @@
-"""The checks of every API request (contract: Authentication, order of answers).
+"""The checks of every API request (interface: Order of answers).
 
 Their order: User-Agent, path, method, token, scope, rate limit, media type, query and path parameters, body.
 """
@@ -152,7 +152,7 @@ def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
 
 
 def _has_token_elsewhere(environ: WSGIEnvironment) -> bool:
-    """True if a common token header is present or any header holds an access token (spec: Authentication 5)."""
+    """True if a common token header is present or any header holds an access token (interface: Authentication 5)."""
     if any(name in request.headers for name in OTHER_TOKEN_HEADERS):
         return True
     return any(name.startswith("HTTP_") and _TOKEN.fullmatch(value) for name, value in environ.items())
@@ -210,7 +210,7 @@ def _read_body(max_size: int) -> bytes:
 
 
 def _is_blocked(installed: Guard, user_agent: str) -> bool:
-    """True if the User-Agent is missing, blank or a library's default (spec: What the service does 8).
+    """True if the User-Agent is missing, blank or a library's default (interface: Service 8).
 
     A default names only blocked products and comments, such as `Python/3.11 aiohttp/3.9`. One product of the
     application's own makes it acceptable.

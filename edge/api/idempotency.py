@@ -1,4 +1,4 @@
-"""Idempotency keys: a repeated create returns the stored response (contract: Additions)."""
+"""Idempotency keys: a repeated create returns the stored response (interface: Additions)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_key(key: str) -> str:
 
 
 def request_hash(path: str, body: bytes) -> bytes:
-    """Return a hash that detects the reuse of a key for another request (contract: Additions)."""
+    """Return a hash that detects the reuse of a key for another request (interface: Additions)."""
     return hashlib.sha256(path.encode() + b"\0" + body).digest()
 
 

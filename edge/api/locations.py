@@ -1,4 +1,4 @@
-"""Locations, their tree and their tags (spec: Locations)."""
+"""Locations, their tree and their tags (interface: Endpoints Locations)."""
 
 from __future__ import annotations
 

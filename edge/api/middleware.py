@@ -87,7 +87,7 @@ def response_headers(fixed: Headers, context: RequestContext) -> list[tuple[str,
 
 
 def request_id(given: str | None) -> str:
-    """Return the client's request id if it is acceptable, else a new ULID (spec: Conventions)."""
+    """Return the client's request id if it is acceptable, else a new ULID (interface: Conventions)."""
     if given and len(given) <= 128 and given.isascii() and given.isprintable():
         return given
     # Request ids are not secret, so a pseudo-random generator is enough.

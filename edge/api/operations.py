@@ -113,7 +113,7 @@ def operation(
     The first paragraph of its docstring becomes the summary in the OpenAPI document, the second the description.
     `is_open` operations need no token, `is_api_key_only` ones refuse session tokens, `is_form_allowed` ones also
     accept a form as the body. `max_body`: bytes, if less than usual. An operation with `sunset` announces it
-    and answers 410 afterwards (spec: Versioning 5).
+    and answers 410 afterwards (interface: Versioning 5).
     """
 
     def declare(handler: Callable[[Call], Response]) -> Callable[[Call], Response]:

@@ -56,9 +56,9 @@ def apply_patch(
 ) -> Row:
     """Apply a PATCH. `get` reads the record; `patch` writes the changes after calling a check in its transaction.
 
-    The body is validated against the record (spec: PATCH rule 3) before the transaction, because a large body would
-    block other writers. If the record changed in between, validation runs again. Raises Invalid for errors of the
-    body, then NotFound (contract: Authentication, order of answers).
+    The body is validated against the record (interface: Write operations 3) before the transaction, because a large
+    body would block other writers. If the record changed in between, validation runs again. Raises Invalid for errors
+    of the body, then NotFound (interface: Order of answers).
     """
     while True:
         seen, missing = _read(get)

@@ -1,4 +1,4 @@
-"""Success bodies: `{data}` and the list envelope (spec: Conventions 1)."""
+"""Success bodies: `{data}` and the list envelope (interface: Conventions 1)."""
 
 from __future__ import annotations
 

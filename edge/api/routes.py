@@ -61,7 +61,7 @@ def _view(checks: Guard, operation: Operation) -> Callable[..., Response]:
 def _deprecated(
     view: Callable[..., Response], sunset: datetime | None, field_sunset: datetime | None
 ) -> Callable[..., Response]:
-    """Wrap a view of an operation that is deprecated or returns a deprecated field (spec: Versioning 5).
+    """Wrap a view of an operation that is deprecated or returns a deprecated field (interface: Versioning 5).
 
     After `sunset` it answers 410. `field_sunset` is only announced.
     """

@@ -64,7 +64,7 @@ def page(item: str) -> Schema:
 
 
 def ending(schema: Schema, sunset: datetime) -> Schema:
-    """Mark a field as deprecated. Operations that return it announce the sunset (spec: Versioning 5)."""
+    """Mark a field as deprecated. Operations that return it announce the sunset (interface: Versioning 5)."""
     return {**schema, "deprecated": True, "x-sunset": sunset.isoformat()}
 
 
@@ -87,7 +87,7 @@ def _sunsets(schema: Any) -> Iterator[str]:
 
 
 def open_enumeration(*known: str) -> Schema:
-    """Return the schema of an enumeration that may grow (spec: Versioning)."""
+    """Return the schema of an enumeration that may grow (interface: Versioning)."""
     return {"type": "string", "enum": list(known), "x-extensible-enum": True}
 
 

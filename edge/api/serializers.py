@@ -1,4 +1,4 @@
-"""JSON representation of database rows (spec: Resources and their fields)."""
+"""JSON representation of database rows (interface: Fields)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def tag(row: TagRow) -> Tag:
 
 
 def asset_location(row: AssetLocationRow) -> AssetLocation:
-    """Return one row of the report (spec: AssetLocationItem)."""
+    """Return one row of the report (interface: Tracking rows AssetLocationItem)."""
     asset_id, asset_key, location_id, location_key, deleted, last_seen, dwell_started = row
     return AssetLocation(
         asset_id,
@@ -124,7 +124,7 @@ def asset_location(row: AssetLocationRow) -> AssetLocation:
 
 
 def stay(row: StayRow) -> Stay:
-    """Return one row of the history (spec: AssetHistoryItem)."""
+    """Return one row of the history (interface: Tracking rows AssetHistoryItem)."""
     return Stay(instant(row.observed_at), row.location_id, row.location_external_key, row.duration_seconds)
 
 

@@ -1,4 +1,4 @@
-"""The token endpoint and `GET /orgs/me` (spec: Authentication and identity)."""
+"""The token endpoint and `GET /orgs/me` (interface: Authentication)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Current locations and history of assets (spec: Tracking report, history)."""
+"""Current locations and history of assets (interface: Endpoints)."""
 
 from __future__ import annotations
 

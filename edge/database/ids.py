@@ -1,4 +1,4 @@
-"""Public ids: a counter passed through a keyed permutation of 1..2^53-1 (spec: Identifiers).
+"""Public ids: a counter passed through a keyed permutation of 1..2^53-1 (interface: Identifiers).
 
 One counter makes them unique over all types; it never goes back, so ids are never reused. A random key per database
 makes them opaque. A permutation cannot collide, so no lookup is needed.

@@ -92,7 +92,7 @@ def count_rows(path: Path, tables: list[str]) -> dict[str, int]:
 
 
 def move_ids_forward(path: Path, present: Path) -> None:
-    """Ensure that ids assigned after this copy was made are never assigned again (spec: Identifiers).
+    """Ensure that ids assigned after this copy was made are never assigned again (interface: Identifiers).
 
     If `present` is a readable database of the same instance, the count continues from there. The copy also gets a new
     sync epoch.

@@ -1,4 +1,4 @@
-"""API keys. They are created and revoked in the web app only (spec: Authentication 1)."""
+"""API keys. They are created and revoked in the web app only (interface: Authentication 1)."""
 
 from __future__ import annotations
 

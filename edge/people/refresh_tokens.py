@@ -1,4 +1,4 @@
-"""Rotation of refresh tokens (spec: Authentication 3, 4).
+"""Rotation of refresh tokens (interface: Authentication 3, 4).
 
 A token family is one exchange of a client secret and all refreshes that follow.
 """
@@ -59,8 +59,8 @@ def start_family(api_key_id: str, secret_hash: bytes, refresh_hash: bytes) -> Gr
 def rotate(spent_hash: bytes, refresh_hash: bytes, client: tuple[str, bytes] | None = None) -> Grant | None:
     """Spend a refresh token and store the next one. Returns None for an invalid token.
 
-    Reuse of a spent token revokes the whole family (spec: Authentication 4). `client` is the key id and the hash of the
-    secret; if they do not belong to the token, nothing changes.
+    Reuse of a spent token revokes the whole family (interface: Authentication 4). `client` is the key id and the hash
+    of the secret; if they do not belong to the token, nothing changes.
     """
     with writing():
         now = clock.now()

@@ -1,8 +1,8 @@
 """Hashed and sealed secrets.
 
-Issued secrets and tokens are shown once and stored as a hash (spec: Authentication 1). Webhook keys, broker passwords
-and authenticator secrets are needed in plain text, so they are sealed: encrypted with age. The key is a file in the
-data directory that backups leave out, so a backup or a copy of the database reveals none of them.
+Issued secrets and tokens are shown once and stored as a hash (interface: Authentication 1). Webhook keys, broker
+passwords and authenticator secrets are needed in plain text, so they are sealed: encrypted with age. The key is a file
+in the data directory that backups leave out, so a backup or a copy of the database reveals none of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Access tokens and principals (spec: Authentication 2-8; contract: Authentication).
+"""Access tokens and principals (interface: Authentication; Authentication).
 
 A token proves that this installation issued it, for which subject and until when. Every request checks in the database
 that its API key, token family or session is still valid.
@@ -48,7 +48,7 @@ def refresh(environment: str, spent_token: str, client: tuple[str, str] | None =
     """Exchange a refresh token for a new pair. Returns None for an invalid token; reuse revokes its family.
 
     `client` is the id and secret if the client sent them; None is returned if they are wrong or of another client
-    (spec: Authentication 4).
+    (interface: Authentication 4).
     """
     refresh_token = new_token()
     holder = (client[0], hash_secret(client[1])) if client else None

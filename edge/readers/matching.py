@@ -1,4 +1,4 @@
-"""Match tag values of reads to assets (contract: Tracking, matching)."""
+"""Match tag values of reads to assets (interface: Tracking)."""
 
 from __future__ import annotations
 

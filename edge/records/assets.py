@@ -130,7 +130,7 @@ def create(
     valid_to: int | None = None,
     tags: Sequence[NewTag] = (),
 ) -> AssetRow:
-    """Create an asset. Without `external_key`, a key is generated (spec: external_key auto-mint).
+    """Create an asset. Without `external_key`, a key is generated (interface: Auto-mint).
 
     Raises Conflict if the key or a tag is taken, Invalid for a bad window.
     """

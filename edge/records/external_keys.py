@@ -12,11 +12,11 @@ from edge.errors import Conflict, Invalid
 from edge.texts import N_, fill
 
 MILLISECOND = 1000
-MAX_KEY_DIGITS = 18  # keys with more digits do not count for auto-mint (contract: Keys and filters)
+MAX_KEY_DIGITS = 18  # keys with more digits do not count for auto-mint (interface: Keys and filters)
 
 
 class KeySeries(NamedTuple):
-    """A namespace of generated keys (spec: external_key auto-mint)."""
+    """A namespace of generated keys (interface: Auto-mint)."""
 
     table: str
     prefix: str
@@ -34,7 +34,7 @@ def moment() -> int:
 
 
 def next_update(updated_at: int) -> int:
-    """Return the next `updated_at`: now, but always later than the last one (contract: Bodies)."""
+    """Return the next `updated_at`: now, but always later than the last one (interface: Bodies)."""
     return max(moment(), updated_at + MILLISECOND)
 
 
@@ -125,7 +125,7 @@ def effective(alias: str) -> str:
 
 
 def visible(alias: str, *, include_deleted: bool) -> str:
-    """Return the SQL condition of every list: live and within the window, or deleted if included (contract: Lists)."""
+    """Return the SQL condition of every list: live and within the window, or deleted if included (interface: Lists)."""
     if include_deleted:
         return f"({alias}.deleted_at IS NOT NULL OR {effective(alias)})"
     return f"{alias}.deleted_at IS NULL AND {effective(alias)}"

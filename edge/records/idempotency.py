@@ -1,4 +1,4 @@
-"""Stored responses of create requests with an idempotency key (contract: Additions, Idempotency-Key)."""
+"""Stored responses of create requests with an idempotency key (interface: Additions)."""
 
 from __future__ import annotations
 

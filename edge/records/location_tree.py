@@ -94,7 +94,7 @@ NO_PARENT = Parent(UNSET, UNSET)
 
 
 def resolve(organization_id: int, parent: Parent) -> int | None:
-    """Return the id of the parent, or None for no parent (spec: Location parentage).
+    """Return the id of the parent, or None for no parent (interface: Write operations 2).
 
     Raises Invalid if a field names no live location or both fields name different ones.
     """

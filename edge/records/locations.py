@@ -49,7 +49,7 @@ DEFAULT_SORT = (SortTerm("external_key"),)
 
 
 class LocationRow(NamedTuple):
-    """A location with its live tags. A soft-deleted parent is shown as None (spec: Location).
+    """A location with its live tags. A soft-deleted parent is shown as None (interface: Location).
 
     Times are microseconds since the epoch, UTC.
     """
@@ -121,7 +121,7 @@ def create(
     valid_to: int | None = None,
     tags: Sequence[NewTag] = (),
 ) -> LocationRow:
-    """Create a location. Without `external_key`, a key is generated (spec: external_key auto-mint).
+    """Create a location. Without `external_key`, a key is generated (interface: Auto-mint).
 
     Raises Conflict if the key or a tag is taken, Invalid for a bad parent or window.
     """

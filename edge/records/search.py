@@ -1,4 +1,4 @@
-"""Case-insensitive substring search, the `q` of lists (contract: Lists).
+"""Case-insensitive substring search, the `q` of lists (interface: Lists).
 
 Texts are case-folded when they are written. A trigram index answers queries with few matches. Queries that are shorter
 than a trigram or have many matches scan the folded texts.

@@ -45,7 +45,7 @@ class PreparedTag(NamedTuple):
 
 
 def match_key(tag_type: str, value: str) -> str:
-    """Return the normalized value for reads without an exact match (contract: Tracking). "" never matches.
+    """Return the normalized value for reads without an exact match (interface: Tracking). "" never matches.
 
     The scan page has the same rule in `web/static/handhelds/matching.js`, tested with the same vectors.
     """
@@ -138,7 +138,7 @@ def remove(owner: Owner, owner_id: int, tag_id: int, deleted_at: int) -> NewTag:
 
 
 def remove_all(owner: Owner, owner_id: int, deleted_at: int) -> None:
-    """Soft-delete all tags of an owner that is deleted (spec: States)."""
+    """Soft-delete all tags of an owner that is deleted (interface: States)."""
     execute(
         f"UPDATE tag SET deleted_at = ? WHERE {owner}_id = ? AND deleted_at IS NULL",
         (deleted_at, owner_id),

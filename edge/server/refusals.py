@@ -22,7 +22,7 @@ class Overloaded(Error):  # type: ignore[misc, unused-ignore]
 
 
 class Refusal(ErrorTask):  # type: ignore[misc, unused-ignore]
-    """Uses the envelope of the API unless the request is clearly for another path (contract: Requests, limits)."""
+    """Uses the envelope of the API unless the request is clearly for another path (interface: Requests)."""
 
     def execute(self) -> None:
         request: Any = self.request

@@ -1,7 +1,7 @@
 """Recording of scans: updates the current position and the history of assets.
 
 A scan is one sighting of one asset at one location. History stores stays instead of sightings: a row for every move,
-for every scan by a person, and for every time a fixed reader reads the asset again after `gap` (contract: Tracking).
+for every scan by a person, and for every time a fixed reader reads the asset again after `gap` (interface: Tracking).
 Rows are ordered by time of observation. Nearly every scan is the newest of its asset and at its current location, and
 needs no query. `decision_rule` decides the moves, for whole batches; a read that arrives too late for that goes to
 `insert_late`.

@@ -1,4 +1,4 @@
-"""Current locations and history of assets (spec: Tracking rows; contract: Tracking)."""
+"""Current locations and history of assets (interface: Tracking rows; Tracking)."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _within(tracks: Sequence[int], since: int | None, until: int | None) -> str:
 
 
 def _with_durations(tracks: Sequence[int], oldest_first: Sequence[tuple[int, int, int, str]]) -> list[StayRow]:
-    """Add durations. The row before the page gives the first one (contract: duration_seconds)."""
+    """Add durations. The row before the page gives the first one (interface: Tracking)."""
     if not oldest_first:
         return []
     before = execute(

@@ -29,7 +29,7 @@ from edge.validation import json_text
 
 SCOPES = ("assets:read", "assets:write", "locations:read", "locations:write")
 MAX_QUERY = 2_000  # characters of keys in one URL
-MOST_ROWS = 200  # of a page, by the specification
+MOST_ROWS = 200  # of a page (interface: Limit page size)
 EARLY_SECONDS = 30.0  # before its end, a token is replaced
 MAX_AUTHORITY = 64 * 1024  # characters
 _UNKNOWN_ISSUER = (18, 19, 20, 21)  # X509_V_ERR of OpenSSL

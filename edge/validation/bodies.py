@@ -1,4 +1,4 @@
-"""Request bodies of all writes, field by field (spec: Resources and their fields; contract: Fields and bounds)."""
+"""Request bodies of all writes, field by field (interface: Fields; Fields)."""
 
 from __future__ import annotations
 

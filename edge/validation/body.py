@@ -1,4 +1,4 @@
-"""Validation of request bodies against their declaration (contract: Fields and bounds, precedence on a body).
+"""Validation of request bodies against their declaration (interface: Precedence).
 
 Checks run in rounds, and only the faults of the first failing round are reported: undeclared and read-only keys, then
 wrong JSON types, then missing keys and wrong values. Read-back fields of a PATCH take part in these rounds, so its body
@@ -24,7 +24,7 @@ class Field(NamedTuple):
 
     `type` None accepts any JSON type. `schema` adds to type and nullability in the OpenAPI document.
     A read-back field is never written: its `compare` yields the differences from the record, in the round of read-only
-    keys if the field accepts any type, else in the round of wrong values (spec: PATCH rule 3).
+    keys if the field accepts any type, else in the round of wrong values (interface: Write operations 3).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Declaration and validation of query and path parameters (spec: Conventions; contract: Lists)."""
+"""Declaration and validation of query and path parameters (interface: Conventions; Lists)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def tags(field: str, sent: list[Any], current: Any) -> Iterator[FieldError]:
 
 
 def _is_same(field: str, sent: Any, stored: int | None) -> bool:
-    """Compare times by instant, not by their text (spec: Timestamps 6)."""
+    """Compare times by instant, not by their text (interface: Timestamps 6)."""
     if field in _INSTANTS and isinstance(sent, str):
         return stored is not None and times.parse(sent) == stored and not _BELOW_MICROSECOND.search(sent)
     return type(sent) is type(stored) and sent == stored and (field == "id" or sent is None)

@@ -1,4 +1,4 @@
-"""Strict JSON parser and exact writer (contract: JSON is strict; metadata survives a round trip unchanged)."""
+"""Strict JSON parser and exact writer (interface: Fields)."""
 
 from __future__ import annotations
 

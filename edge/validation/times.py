@@ -1,4 +1,4 @@
-"""RFC 3339 timestamps in requests, as microseconds since the epoch (spec: Timestamps)."""
+"""RFC 3339 timestamps in requests, as microseconds since the epoch (interface: Timestamps)."""
 
 from __future__ import annotations
 

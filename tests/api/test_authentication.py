@@ -1,4 +1,4 @@
-"""Credentials and tokens, and their expiry and revocation (spec: Authentication)."""
+"""Credentials and tokens, and their expiry and revocation (interface: Authentication)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ISSUED = {"iss": "edge-production", "aud": "edge-api-production"}
 
 
 def test_the_pair_has_exactly_its_four_fields(acme: Api) -> None:
-    """spec: Authentication 3; spec: Limit access token"""
+    """interface: Authentication 3; Limit access token"""
     pair = acme.exchange().json or {}
     assert list(pair) == ["access_token", "refresh_token", "token_type", "expires_in"]
     assert (pair["token_type"], pair["expires_in"]) == ("Bearer", 900)
 
 
 def test_the_access_token_has_the_claims_of_the_contract(acme: Api) -> None:
-    """spec: Authentication 3; contract: Authentication"""
+    """interface: Authentication 3; Authentication"""
     claims = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])
     assert {"iss", "aud", "sub", "org", "scope", "iat", "exp", "jti"} <= claims.keys()
     assert (claims["sub"], claims["org"], claims["exp"] - claims["iat"]) == (acme.key.id, acme.organization_id, 900)
@@ -46,7 +46,7 @@ def test_the_access_token_has_the_claims_of_the_contract(acme: Api) -> None:
 
 
 def test_orgs_me_echoes_the_scopes_and_the_key(with_scopes: Callable[..., Api]) -> None:
-    """spec: Tracking rows Organization; spec: Authentication 7"""
+    """interface: Tracking rows Organization; Authentication 7"""
     api = with_scopes("tracking:read", "assets:read")
     me = data(api.get("/orgs/me"))
     assert me == {
@@ -81,7 +81,7 @@ def test_credentials_have_a_small_body(acme: Api, media_type: str, monkeypatch: 
     ],
 )
 def test_a_wrong_pair_is_401(acme: Api, changes: dict[str, str]) -> None:
-    """spec: Authentication 8; spec: Type unauthorized; contract: Authentication"""
+    """interface: Authentication 8; Type unauthorized; Authentication"""
     response = acme.exchange(**changes)
     assert (response.status_code, error(response)["detail"]) == (401, "Invalid client credentials")
     assert response.headers["WWW-Authenticate"] == 'Bearer realm="api"'
@@ -101,20 +101,20 @@ def test_a_wrong_pair_is_401(acme: Api, changes: dict[str, str]) -> None:
     ],
 )
 def test_a_token_body_is_validated(acme: Api, body: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    """spec: Authentication 2; contract: Authentication"""
+    """interface: Authentication 2; Authentication"""
     assert codes(acme.post("/oauth/token", body)) == expected
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "", "multipart/form-data; boundary=x"])
 def test_the_token_endpoint_takes_json_and_forms_only(acme: Api, content_type: str) -> None:
-    """spec: Authentication 2; contract: Additions"""
+    """interface: Authentication 2; Additions"""
     response = acme.call("POST", "/oauth/token", {}, headers={"Content-Type": content_type})
     assert error(response)["type"] == "unsupported_media_type"
     assert "application/json or application/x-www-form-urlencoded" in error(response)["detail"]
 
 
 def test_an_unknown_grant_type_gets_the_list_of_known_ones(acme: Api) -> None:
-    """contract: Authentication"""
+    """interface: Authentication"""
     fault = error(acme.post("/oauth/token", {"grant_type": "x"}))["fields"][0]
     assert fault["params"]["allowed_values"] == ["client_credentials", "refresh_token"]
 
@@ -136,7 +136,7 @@ def test_an_unknown_grant_type_gets_the_list_of_known_ones(acme: Api) -> None:
     ],
 )
 def test_a_missing_or_malformed_credential_is_401(app: Flask, headers: dict[str, str], detail: str) -> None:
-    """spec: Authentication 5, 8; spec: Type unauthorized; contract: Authentication"""
+    """interface: Authentication 5, 8; Type unauthorized; Authentication"""
     for operation in OPERATIONS:
         if not operation.is_open:
             path = "/api/v1" + re.sub(r"\{\w+\}", "1", operation.path)
@@ -148,20 +148,20 @@ def test_a_missing_or_malformed_credential_is_401(app: Flask, headers: dict[str,
 @pytest.mark.parametrize("header", ["X-Authorization", "Proxy-Authorization", "Authentication", "X-JWT", "X-Acme"])
 @pytest.mark.parametrize("scheme", ["", "Bearer "])
 def test_a_token_in_any_other_header_is_401_with_advice(acme: Api, header: str, scheme: str) -> None:
-    """spec: Authentication 5"""
+    """interface: Authentication 5"""
     sent = {"User-Agent": "x/1", header: scheme + acme.token}
     response = acme.client.get("/api/v1/assets", headers=sent)
     assert (response.status_code, error(response)["detail"]) == (401, "Use Authorization: Bearer <token>")
 
 
 def test_the_scheme_name_is_case_insensitive(acme: Api) -> None:
-    """contract: Authentication"""
+    """interface: Authentication"""
     for scheme in ("bearer", "BEARER"):
         assert acme.call("GET", "/assets", headers={"Authorization": f"{scheme} {acme.token}"}).status_code == 200
 
 
 def test_a_client_secret_is_no_bearer_token(acme: Api) -> None:
-    """spec: Authentication 6"""
+    """interface: Authentication 6"""
     assert not works(acme, acme.secret)
 
 
@@ -186,7 +186,7 @@ def test_a_client_secret_is_no_bearer_token(acme: Api) -> None:
     ],
 )
 def test_a_token_with_other_claims_is_401(acme: Api, claims: dict[str, Any]) -> None:
-    """spec: Authentication 8; contract: Authentication"""
+    """interface: Authentication 8; Authentication"""
     real = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])
     forged = {name: value for name, value in (real | claims).items() if value is not None}
     assert works(acme, jwt.encode(real, signing_key(), "HS256"))
@@ -195,12 +195,12 @@ def test_a_token_with_other_claims_is_401(acme: Api, claims: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("end", ["=", "==", "!", "%", ".", ",", " x"])
 def test_a_token_followed_by_anything_is_401(acme: Api, end: str) -> None:
-    """spec: Authentication 8"""
+    """interface: Authentication 8"""
     assert not works(acme, acme.token + end)
 
 
 def test_another_algorithm_or_key_is_401(acme: Api) -> None:
-    """contract: Authentication"""
+    """interface: Authentication"""
     real = jwt.decode(acme.token, signing_key(), ["HS256"], audience=ISSUED["aud"])
     assert not works(acme, jwt.encode(real, None, "none"))
     assert not works(acme, jwt.encode(real, signing_key() * 2, "HS512"))
@@ -208,14 +208,14 @@ def test_another_algorithm_or_key_is_401(acme: Api) -> None:
 
 
 def test_a_token_of_another_environment_is_401_with_the_same_key(acme: Api) -> None:
-    """spec: What the service does 6; contract: Authentication"""
+    """interface: Service 6; Authentication"""
     preview = make_app(environment="preview").test_client()
     headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
     assert preview.get("/api/v1/assets", headers=headers).status_code == 401
 
 
 def test_an_access_token_works_for_15_minutes(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """spec: Authentication 3; spec: Limit access token"""
+    """interface: Authentication 3; Limit access token"""
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now + 898 * clock.SECOND)
     assert works(acme)
@@ -224,14 +224,14 @@ def test_an_access_token_works_for_15_minutes(acme: Api, monkeypatch: pytest.Mon
 
 
 def test_a_key_that_another_process_revokes_ends_its_tokens_at_once(acme: Api) -> None:
-    """contract: Authentication"""
+    """interface: Authentication"""
     assert works(acme)
     execute("UPDATE api_key SET revoked_at = 1")
     assert not works(acme)
 
 
 def test_revoking_a_key_ends_its_tokens_at_once(acme: Api) -> None:
-    """spec: Authentication 8; contract: Authentication"""
+    """interface: Authentication 8; Authentication"""
     pair = acme.exchange().json or {}
     api_keys.revoke_key(shell(acme.organization_id), acme.key.id)
     assert not works(acme)
@@ -252,7 +252,7 @@ def test_an_expired_key_is_as_good_as_none(app: Flask, cast: Cast, monkeypatch: 
 
 
 def test_secrets_are_stored_as_hashes_only(acme: Api, store: Any) -> None:
-    """spec: Authentication 1; contract: Authentication"""
+    """interface: Authentication 1; Authentication"""
     refresh_token = (acme.exchange().json or {})["refresh_token"]
     content = b"".join(file.read_bytes() for file in store.iterdir())
     for secret in (acme.secret, refresh_token, acme.token):
@@ -276,7 +276,7 @@ def session_token_of(person: people.PersonRow) -> str:
 
 @pytest.mark.parametrize("role", Role)
 def test_a_session_token_has_the_scopes_of_the_role_but_not_orgs_me(app: Flask, cast: Cast, role: Role) -> None:
-    """spec: Authentication 6; contract: Authentication"""
+    """interface: Authentication 6; Authentication"""
     person = people.add_person(shell(cast.acme), role.value, role)
     api = sign_up(app.test_client(), cast.acme)
     api.token = session_token_of(person)

@@ -1,4 +1,4 @@
-"""Parsing of JSON bodies, and metadata, which accepts any JSON (spec: Asset; contract: JSON is strict)."""
+"""Parsing of JSON bodies, and metadata, which accepts any JSON (interface: Asset; Fields)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METADATA = [
 
 @pytest.mark.parametrize(("field", "value", "code"), METADATA)
 def test_metadata_must_be_an_object_of_limited_size(acme: Api, field: str, value: Any, code: str) -> None:
-    """spec: Asset metadata; contract: Fields and bounds"""
+    """interface: Asset metadata; Fields"""
     assert codes(acme.post("/assets", {"name": "x", field: value})) == [(field, code)]
     assert codes(acme.patch(f"/assets/{acme.make('/assets')['id']}", {field: value})) == [(field, code)]
 
@@ -42,7 +42,7 @@ def test_metadata_must_be_an_object_of_limited_size(acme: Api, field: str, value
     ],
 )
 def test_metadata_survives_a_round_trip_unchanged(acme: Api, text: str) -> None:
-    """spec: Asset metadata; contract: Bodies"""
+    """interface: Asset metadata; Bodies"""
     made = data(acme.call("POST", "/assets", raw=b'{"name":"x","metadata":' + text.encode() + b"}"))
     for response in (acme.get(f"/assets/{made['id']}"), acme.get("/assets")):
         assert f'"metadata":{text}' in response.text
@@ -60,7 +60,7 @@ JSON_VALUES = st.recursive(
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON_VALUES, max_size=5))
 def test_any_metadata_survives_a_round_trip_in_order(acme: Api, metadata: dict[str, Any]) -> None:
-    """contract: Fields and bounds"""
+    """interface: Fields"""
     made = acme.make("/assets", metadata=metadata)
     assert json.dumps(made["metadata"]) == json.dumps(metadata)
 
@@ -73,13 +73,13 @@ def nested(levels: int) -> Any:
 
 
 def test_metadata_may_be_32_levels_deep(acme: Api) -> None:
-    """contract: Bodies"""
+    """interface: Bodies"""
     assert acme.make("/assets", metadata=nested(32))["metadata"] == nested(32)
     assert codes(acme.post("/assets", {"name": "x", "metadata": nested(33)})) == [("metadata", "invalid_value")]
 
 
 def test_a_body_may_be_64_levels_deep(acme: Api) -> None:
-    """contract: Bodies"""
+    """interface: Bodies"""
     deep = b'{"name":"x","metadata":' + json.dumps(nested(63)).encode() + b"}"
     assert codes(acme.call("POST", "/assets", raw=deep)) == [("metadata", "invalid_value")]
     deeper = b'{"name":"x","metadata":' + json.dumps(nested(64)).encode() + b"}"
@@ -87,7 +87,7 @@ def test_a_body_may_be_64_levels_deep(acme: Api) -> None:
 
 
 def test_metadata_may_have_64_kibibytes(acme: Api) -> None:
-    """contract: Fields and bounds"""
+    """interface: Fields"""
     filler = 64 * 1024 - len('{"a":""}')
     assert acme.make("/assets", metadata={"a": "x" * filler})["metadata"]["a"] == "x" * filler
     response = acme.post("/assets", {"name": "x", "metadata": {"a": "x" * (filler + 1)}})
@@ -95,7 +95,7 @@ def test_metadata_may_have_64_kibibytes(acme: Api) -> None:
 
 
 def test_a_number_beyond_a_double_is_refused(acme: Api) -> None:
-    """contract: Bodies"""
+    """interface: Bodies"""
     for text in (b"1e400", b"[-1e400]", b'{"a":[1E999]}'):
         response = acme.call("POST", "/assets", raw=b'{"name":"x","metadata":{"a":' + text + b"}}")
         assert codes(response) == [("metadata", "invalid_value")]
@@ -132,7 +132,7 @@ def test_a_number_beyond_a_double_is_refused(acme: Api) -> None:
     ],
 )
 def test_a_body_that_is_no_json_object_is_a_bad_request(acme: Api, raw: bytes) -> None:
-    """spec: Type bad_request; contract: Bodies"""
+    """interface: Type bad_request; Bodies"""
     path = f"/assets/{acme.make('/assets')['id']}"
     for response in (acme.call("POST", "/assets", raw=raw), acme.call("PATCH", path, raw=raw)):
         refusal = error(response)

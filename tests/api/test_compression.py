@@ -1,4 +1,4 @@
-"""Gzip compression of long responses (contract: Additions, gzip)."""
+"""Gzip compression of long responses (interface: Additions)."""
 
 from __future__ import annotations
 

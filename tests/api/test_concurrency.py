@@ -31,20 +31,20 @@ def at_once(app: Flask, api: Api, count: int, request: Callable[[Api, int], Any]
 
 
 def test_parallel_creates_without_a_key_get_consecutive_keys(app: Flask, acme: Api) -> None:
-    """spec: Auto-mint 3"""
+    """interface: Auto-mint 3"""
     answers = at_once(app, acme, 16, lambda api, _: data(api.post("/locations", {"name": "x"}))["external_key"])
     assert sorted(answers) == [f"LOC-{number:03d}" for number in range(1, 17)]
 
 
 def test_exactly_one_of_several_parallel_creates_with_one_key_wins(app: Flask, acme: Api) -> None:
-    """spec: Write operations 5; spec: Identifiers external_key, tag natural key"""
+    """interface: Write operations 5; Identifiers external_key, tag natural key"""
     body = {"name": "x", "external_key": "ONE", "tags": [{"tag_type": "rfid", "value": "E1"}]}
     answers = at_once(app, acme, 16, lambda api, _: api.post("/assets", body).status_code)
     assert sorted(answers) == [201] + [409] * 15
 
 
 def test_two_reparentings_cannot_make_a_cycle_together(app: Flask, acme: Api) -> None:
-    """spec: Write operations 2"""
+    """interface: Write operations 2"""
     for _ in range(5):
         a, b = acme.make("/locations"), acme.make("/locations")
         moves = [(a, b), (b, a)]
@@ -60,7 +60,7 @@ def test_two_reparentings_cannot_make_a_cycle_together(app: Flask, acme: Api) ->
 
 
 def test_one_of_several_parallel_patches_of_the_same_version_wins(app: Flask, acme: Api) -> None:
-    """spec: Asset updated_at; spec: Errors 5"""
+    """interface: Asset updated_at; Errors 5"""
     made = acme.make("/assets")
     answers = at_once(
         app,

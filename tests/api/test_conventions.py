@@ -1,4 +1,4 @@
-"""Rules for every request and response (spec: What the service does 8, 9; Conventions; Errors)."""
+"""Rules for every request and response (interface: Service 8, 9; Conventions; Errors)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ids(operation: Operation) -> str:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
 def test_every_response_carries_cors_request_id_and_rate_limit(acme: Api, operation: Operation) -> None:
-    """spec: What the service does 9; spec: Authentication 9; contract: Requests, limits, headers"""
+    """interface: Service 9; Authentication 9; Requests"""
     for headers in ({}, {"Authorization": "Bearer x"}, {"User-Agent": ""}):
         response = acme.call(operation.method, url(operation), {}, headers=headers)
         assert CORS.items() <= dict(response.headers).items()
@@ -50,7 +50,7 @@ def test_every_response_carries_cors_request_id_and_rate_limit(acme: Api, operat
 
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.method == "GET"], ids=ids)
 def test_head_answers_like_get_without_a_body(acme: Api, operation: Operation) -> None:
-    """spec: What the service does 9"""
+    """interface: Service 9"""
     head, get = acme.call("HEAD", url(operation)), acme.call("GET", url(operation))
     assert (head.status_code, head.data, head.mimetype) == (get.status_code, b"", get.mimetype)
     if get.status_code == 200:
@@ -58,7 +58,7 @@ def test_head_answers_like_get_without_a_body(acme: Api, operation: Operation) -
 
 
 def test_head_is_refused_like_get_without_a_body(acme: Api) -> None:
-    """spec: What the service does 9"""
+    """interface: Service 9"""
     for path, headers in (
         ("/nope", {}),
         ("/assets/0", {}),
@@ -83,7 +83,7 @@ REAL = {path: {one.method for one in OPERATIONS if one.path == path} for path in
     ("path", "method"), [(path, verb) for path in sorted(REAL) for verb in VERBS if verb not in REAL[path]]
 )
 def test_an_unsupported_verb_is_405_with_the_real_methods(acme: Api, path: str, method: str) -> None:
-    """spec: What the service does 9; spec: Type method_not_allowed; contract: Endpoints"""
+    """interface: Service 9; Type method_not_allowed; Endpoints"""
     real = REAL[path]
     response = acme.call(method, re.sub(r"\{\w+\}", "1", path), headers={"Authorization": ""})
     allow = ", ".join(sorted(real | ({"HEAD"} if "GET" in real else set())))
@@ -114,7 +114,7 @@ def test_an_unsupported_verb_is_405_with_the_real_methods(acme: Api, path: str, 
     ],
 )
 def test_an_unknown_path_is_404_in_the_envelope_also_without_a_token(acme: Api, method: str, path: str) -> None:
-    """contract: Endpoints"""
+    """interface: Endpoints"""
     if "%00" in path:
         assert codes(acme.call(method, path)) == [("asset_id", "invalid_value")]
         return
@@ -124,13 +124,13 @@ def test_an_unknown_path_is_404_in_the_envelope_also_without_a_token(acme: Api, 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/v2/assets", "/api/v1"])
 def test_an_unknown_path_next_to_v1_is_404_in_the_envelope(app: Flask, path: str) -> None:
-    """contract: Endpoints"""
+    """interface: Endpoints"""
     assert error(app.test_client().get(path, headers={"User-Agent": AGENT}))["instance"] == path
 
 
 @pytest.mark.parametrize("agent", ["", "   ", *LIBRARIES])
 def test_a_default_user_agent_is_refused_without_an_envelope(acme: Api, agent: str) -> None:
-    """spec: What the service does 8; contract: Requests, limits, headers"""
+    """interface: Service 8; Requests"""
     for path in ("/assets", "/nope"):
         response = acme.call("GET", path, headers={"User-Agent": agent}) if path == "/assets" else _plain(acme, agent)
         assert (response.status_code, response.mimetype) == (403, "text/plain")
@@ -147,12 +147,12 @@ def _plain(acme: Api, agent: str) -> TestResponse:
     "agent", ["acme-wms/1.0", "Mozilla/5.0 (X11)", "nodered-flow/2", "rubytron", "curl/8.5.0 acme-wms/1.0"]
 )
 def test_a_user_agent_that_names_an_application_is_welcome(acme: Api, agent: str) -> None:
-    """spec: What the service does 8"""
+    """interface: Service 8"""
     assert acme.call("GET", "/assets", headers={"User-Agent": agent}).status_code == 200
 
 
 def test_the_request_id_of_the_client_is_used_if_it_is_printable_ascii(acme: Api) -> None:
-    """spec: Envelope request_id; contract: Requests, limits, headers"""
+    """interface: Envelope request_id; Requests"""
     for given in ("a", "trace 42/ä".replace("ä", "x"), "x" * 128):
         assert acme.call("GET", "/assets", headers={"X-Request-ID": given}).headers["X-Request-ID"] == given
     for refused in ("x" * 129, "tab\tbed", "ä"):
@@ -161,12 +161,12 @@ def test_the_request_id_of_the_client_is_used_if_it_is_printable_ascii(acme: Api
 
 
 def test_the_instance_is_the_path_without_the_query(acme: Api) -> None:
-    """spec: Envelope instance; contract: Requests, limits, headers"""
+    """interface: Envelope instance; Requests"""
     assert error(acme.get("/assets/0", a="b"))["instance"] == "/api/v1/assets/0"
 
 
 def test_titles_are_fixed() -> None:
-    """spec: Envelope title; contract: Requests, limits, headers"""
+    """interface: Envelope title; Requests"""
     assert {kind: title for kind, (_, title) in KINDS.items()} == {
         "bad_request": "Bad request",
         "validation_error": "Validation failed",
@@ -201,7 +201,7 @@ def test_titles_are_fixed() -> None:
     ],
 )
 def test_a_path_id_that_is_no_positive_int64_is_400(acme: Api, text: str, code: str) -> None:
-    """spec: Conventions 2; spec: Code too_small; contract: Ids and numbers"""
+    """interface: Conventions 2; Code too_small; Ids and numbers"""
     for operation in OPERATIONS:
         if operation.path_names:
             path = operation.path.replace("{" + operation.path_names[-1] + "}", text)
@@ -211,20 +211,20 @@ def test_a_path_id_that_is_no_positive_int64_is_400(acme: Api, text: str, code: 
 
 
 def test_an_id_beyond_int64_gets_both_bounds(acme: Api) -> None:
-    """contract: Ids and numbers"""
+    """interface: Ids and numbers"""
     for text in (2**63, -(2**63) - 1):
         assert error(acme.get(f"/assets/{text}"))["fields"][0]["params"] == {"min": 1, "max": 2**63 - 1}
 
 
 @pytest.mark.parametrize("number", [1, 2**53, 2**63 - 1])
 def test_a_valid_id_that_does_not_resolve_is_404(acme: Api, number: int) -> None:
-    """spec: Conventions 2; spec: Type not_found; contract: Ids and numbers"""
+    """interface: Conventions 2; Type not_found; Ids and numbers"""
     for path in ("/assets", "/locations"):
         assert error(acme.get(f"{path}/{number}"))["type"] == "not_found"
 
 
 def test_the_order_of_checks_is_fixed(acme: Api, with_scopes: Any) -> None:
-    """User-Agent, path, method, token, scope, rate, media type, query and path, body, record; contract: Order of
+    """User-Agent, path, method, token, scope, rate, media type, query and path, body, record; Order of
     answers"""
     weak = with_scopes("assets:read")
     bad: dict[str, str] = {"User-Agent": "", "Authorization": "Bearer x", "Content-Type": "text/plain"}
@@ -243,7 +243,7 @@ def test_the_order_of_checks_is_fixed(acme: Api, with_scopes: Any) -> None:
 
 
 def test_every_missing_scope_is_403(with_scopes: Any) -> None:
-    """spec: Authentication 7; spec: Type forbidden"""
+    """interface: Authentication 7; Type forbidden"""
     for operation in OPERATIONS:
         if operation.scope:
             others = {one.scope for one in OPERATIONS if one.scope} - {operation.scope}
@@ -253,7 +253,7 @@ def test_every_missing_scope_is_403(with_scopes: Any) -> None:
 
 
 def test_a_body_over_one_mebibyte_is_413(acme: Api) -> None:
-    """spec: Type payload_too_large; contract: Requests, limits, headers"""
+    """interface: Type payload_too_large; Requests"""
     body = b'{"name":"x","description":"' + b"y" * 1024 * 1024 + b'"}'
     assert error(acme.call("POST", "/assets", raw=body))["type"] == "payload_too_large"
 
@@ -275,28 +275,28 @@ def test_a_body_over_one_mebibyte_is_413(acme: Api) -> None:
     ],
 )
 def test_each_method_has_its_media_type(acme: Api, method: str, content_type: str, expected: int) -> None:
-    """spec: Conventions 5, 6; spec: Type unsupported_media_type; contract: Endpoints"""
+    """interface: Conventions 5, 6; Type unsupported_media_type; Endpoints"""
     path = "/assets" if method == "POST" else f"/assets/{acme.make('/assets')['id']}"
     response = acme.call(method, path, {"name": "x"}, headers={"Content-Type": content_type})
     assert response.status_code == expected
 
 
 def test_a_content_encoding_is_415(acme: Api) -> None:
-    """contract: Endpoints"""
+    """interface: Endpoints"""
     gzip = acme.post("/assets", {"name": "x"}, headers={"Content-Encoding": "gzip"})
     assert error(gzip)["type"] == "unsupported_media_type"
     assert acme.post("/assets", {"name": "x"}, headers={"Content-Encoding": "identity"}).status_code == 201
 
 
 def test_a_delete_with_a_body_is_accepted(acme: Api) -> None:
-    """contract: Endpoints"""
+    """interface: Endpoints"""
     assert acme.call("DELETE", f"/assets/{acme.make('/assets')['id']}", raw=b"[nonsense").status_code == 204
 
 
 def test_a_failure_is_an_internal_error_without_its_reason(
     acme: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """spec: Type internal_error"""
+    """interface: Type internal_error"""
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
@@ -309,7 +309,7 @@ def test_a_failure_is_an_internal_error_without_its_reason(
 
 
 def test_a_store_that_cannot_write_is_503_with_the_time_to_wait(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """spec: Type service_unavailable; contract: Requests, limits, headers"""
+    """interface: Type service_unavailable; Requests"""
 
     def fail(*_: object, **__: object) -> None:
         raise Unavailable("The disk is full; free disk space and try again")
@@ -321,7 +321,7 @@ def test_a_store_that_cannot_write_is_503_with_the_time_to_wait(acme: Api, monke
 
 
 def test_a_page_of_a_list_has_exactly_its_four_keys(acme: Api) -> None:
-    """spec: Conventions 1; spec: Versioning 4"""
+    """interface: Conventions 1; Versioning 4"""
     acme.make("/assets")
     assert list(acme.get("/assets").json or {}) == ["data", "limit", "offset", "total_count"]
     assert data(acme.get("/assets"))[0]["name"] == "thing"
@@ -329,7 +329,7 @@ def test_a_page_of_a_list_has_exactly_its_four_keys(acme: Api) -> None:
 
 @pytest.mark.parametrize("path", ["/nope", "/assets", "/assets/1/tags/2/3", "/assets/", "//assets", "/assets/1%2Fx"])
 def test_options_is_204_on_every_path_so_that_browsers_show_the_real_answer(acme: Api, path: str) -> None:
-    """spec: What the service does 9"""
+    """interface: Service 9"""
     answer = acme.client.open(f"/api/v1{path}", method="OPTIONS", headers={"User-Agent": AGENT})
     assert (answer.status_code, answer.data, answer.headers.get("Allow")) == (204, b"", None)
     assert {name: answer.headers[name] for name in CORS} == CORS

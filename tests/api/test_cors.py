@@ -1,4 +1,4 @@
-"""CORS headers are on every response (spec: What the service does 9)."""
+"""CORS headers are on every response (interface: Service 9)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.api.test_conventions import CORS, ids, url
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=ids)
 def test_options_answers_204_without_body_and_without_allow(acme: Api, operation: Operation) -> None:
-    """spec: What the service does 9"""
+    """interface: Service 9"""
     response = acme.call("OPTIONS", url(operation))
     assert (response.status_code, response.data) == (204, b"")
     assert "Allow" not in response.headers
@@ -22,13 +22,13 @@ def test_options_answers_204_without_body_and_without_allow(acme: Api, operation
 
 
 def test_a_preflight_needs_no_user_agent(app: Flask) -> None:
-    """contract: Requests, limits, headers"""
+    """interface: Requests"""
     headers = {"User-Agent": "", "Origin": "https://x.example", "Access-Control-Request-Method": "PATCH"}
     assert app.test_client().options("/api/v1/assets/1", headers=headers).status_code == 204
 
 
 def test_pages_carry_no_cors(app: Flask) -> None:
-    """contract: Requests, limits, headers"""
+    """interface: Requests"""
     assert "Access-Control-Allow-Origin" not in app.test_client().get("/").headers
 
 

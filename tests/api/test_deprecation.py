@@ -1,4 +1,4 @@
-"""A deprecated endpoint announces its sunset and then answers 410 (spec: Versioning 5)."""
+"""A deprecated endpoint announces its sunset and then answers 410 (interface: Versioning 5)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def with_old_route(sunset: datetime) -> tuple[Flask, list[Operation]]:
 def test_a_deprecated_route_announces_its_sunset_and_is_gone_afterwards(
     acme: Api, sunset: datetime, status: int
 ) -> None:
-    """spec: Versioning 5; spec: Type gone; contract: Requests, limits, headers"""
+    """interface: Versioning 5; Type gone; Requests"""
     app, table = with_old_route(sunset)
     headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
     response = app.test_client().get("/api/v1/old", headers=headers)
@@ -53,7 +53,7 @@ def test_a_deprecated_route_announces_its_sunset_and_is_gone_afterwards(
 def test_every_operation_that_returns_a_deprecated_field_announces_it(
     acme: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """spec: Versioning 5"""
+    """interface: Versioning 5"""
     fields = schemas.SCHEMAS["Organization"]["properties"]
     monkeypatch.setitem(fields, "name", schemas.ending(fields["name"], GONE))
     app = Flask("old")
@@ -69,6 +69,6 @@ def test_every_operation_that_returns_a_deprecated_field_announces_it(
 
 
 def test_nothing_is_deprecated_today() -> None:
-    """spec: Versioning 5"""
+    """interface: Versioning 5"""
     assert not [one.name for one in OPERATIONS if one.sunset]
     assert not [name for name, answer in schemas.ANSWERS.items() if schemas.earliest_sunset(answer)]

@@ -1,4 +1,4 @@
-"""Fields of create and patch bodies, with their bounds and error codes (spec: Resources and their fields)."""
+"""Fields of create and patch bodies, with their bounds and error codes (interface: Fields)."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ CREATE_ONLY = [
 @BOTH
 @pytest.mark.parametrize(("field", "value", "code"), BAD + CREATE_ONLY)
 def test_a_create_with_a_bad_field_is_refused(acme: Api, path: str, field: str, value: Any, code: str) -> None:
-    """spec: Asset name, description, is_active, valid_from, valid_to; spec: Identifiers external_key;
-    spec: Auto-mint 4; spec: Timestamps 3, 4; spec: Errors 4;
-    spec: Code invalid_value, too_short, too_long, read_only, unknown_field; contract: Fields and bounds
+    """interface: Asset name, description, is_active, valid_from, valid_to; Identifiers external_key;
+    Auto-mint 4; Timestamps 3, 4; Errors 4;
+    Code invalid_value, too_short, too_long, read_only, unknown_field; Fields
     """
     assert codes(acme.post(path, {"name": "x"} | {field: value})) == [(field, code)]
 
@@ -98,7 +98,7 @@ def test_a_create_with_a_bad_field_is_refused(acme: Api, path: str, field: str, 
 def test_a_patch_with_a_bad_field_is_refused_and_changes_nothing(
     acme: Api, path: str, field: str, value: Any, code: str
 ) -> None:
-    """spec: Asset name, description, is_active, valid_from, valid_to; spec: Conventions 5; spec: Errors 4"""
+    """interface: Asset name, description, is_active, valid_from, valid_to; Conventions 5; Errors 4"""
     record = acme.make(path)
     assert codes(acme.patch(f"{path}/{record['id']}", {field: value})) == [(field, code)]
     assert data(acme.get(f"{path}/{record['id']}")) == record
@@ -129,7 +129,7 @@ def test_a_patch_with_a_bad_field_is_refused_and_changes_nothing(
     ],
 )
 def test_a_create_within_the_bounds_is_accepted_and_echoed(acme: Api, path: str, body: dict[str, Any]) -> None:
-    """spec: Asset name, description, is_active, external_key; spec: Timestamps 4; spec: Limit external_key"""
+    """interface: Asset name, description, is_active, external_key; Timestamps 4; Limit external_key"""
     made = acme.make(path, **body)
     for field in set(body) - {"tags", "valid_from", "valid_to"}:
         assert made[field] == body[field]
@@ -138,7 +138,7 @@ def test_a_create_within_the_bounds_is_accepted_and_echoed(acme: Api, path: str,
 
 @BOTH
 def test_defaults_of_a_create(acme: Api, path: str) -> None:
-    """spec: Asset valid_from, valid_to, deleted_at; spec: Transitions create; contract: Fields and bounds"""
+    """interface: Asset valid_from, valid_to, deleted_at; Transitions create; Fields"""
     made = acme.make(path)
     expected = {"description": None, "is_active": True, "valid_to": None, "deleted_at": None, "tags": []}
     assert expected.items() <= made.items()
@@ -148,7 +148,7 @@ def test_defaults_of_a_create(acme: Api, path: str) -> None:
 
 @BOTH
 def test_a_create_answers_201_with_its_address(acme: Api, path: str) -> None:
-    """contract: Endpoints"""
+    """interface: Endpoints"""
     response = acme.post(path, {"name": "x"})
     assert response.headers["Location"] == f"/api/v1{path}/{data(response)['id']}"
 
@@ -169,19 +169,19 @@ def test_a_create_answers_201_with_its_address(acme: Api, path: str) -> None:
     ],
 )
 def test_a_timestamp_comes_back_in_utc_with_three_digits(acme: Api, sent: str, shown: str) -> None:
-    """spec: Timestamps 1, 2; contract: Times"""
+    """interface: Timestamps 1, 2; Timestamps"""
     assert acme.make("/assets", valid_from=sent)["valid_from"] == shown
 
 
 def test_a_wrong_timestamp_has_the_fixed_message(acme: Api) -> None:
-    """spec: Timestamps 3; contract: Times"""
+    """interface: Timestamps 3; Timestamps"""
     for field in ("valid_from", "valid_to"):
         fault = error(acme.post("/assets", {"name": "x", field: "2026-03-02"}))["fields"][0]
         assert fault["message"] == f"{field} must be an RFC 3339 timestamp"
 
 
 def test_a_zero_time_gets_advice(acme: Api) -> None:
-    """spec: Timestamps 4; spec: Errors 3"""
+    """interface: Timestamps 4; Errors 3"""
     zero = "0001-01-01T00:00:00Z"
     assert "null" in error(acme.post("/assets", {"name": "x", "valid_to": zero}))["detail"]
     assert "omit" in error(acme.post("/assets", {"name": "x", "valid_from": zero}))["detail"]
@@ -191,7 +191,7 @@ def test_a_zero_time_gets_advice(acme: Api) -> None:
 
 @BOTH
 def test_a_window_must_end_after_it_begins(acme: Api, path: str) -> None:
-    """contract: Fields and bounds"""
+    """interface: Fields"""
     window = {"valid_from": "2026-01-02T00:00:00Z", "valid_to": "2026-01-02T00:00:00Z"}
     assert codes(acme.post(path, {"name": "x", **window})) == [("valid_to", "invalid_value")]
     assert codes(acme.post(path, {"name": "x", "valid_to": "2001-01-01T00:00:00Z"})) == [("valid_to", "invalid_value")]
@@ -201,7 +201,7 @@ def test_a_window_must_end_after_it_begins(acme: Api, path: str) -> None:
 
 
 def test_a_wrong_type_names_both_types(acme: Api) -> None:
-    """spec: Errors 1"""
+    """interface: Errors 1"""
     names = {"boolean": True, "number": 1.5, "array": [], "object": {}, "null": None}
     for name, value in names.items():
         fault = error(acme.post("/assets", {"name": value}))["fields"][0]
@@ -210,7 +210,7 @@ def test_a_wrong_type_names_both_types(acme: Api) -> None:
 
 @pytest.mark.parametrize("text", ["1.5", "1.0", "1e2", '"1"', "true"])
 def test_only_an_integer_literal_is_an_integer(acme: Api, text: str) -> None:
-    """spec: Errors 1; contract: Fields and bounds"""
+    """interface: Errors 1; Fields"""
     response = acme.call("POST", "/locations", raw=b'{"name":"x","parent_id":' + text.encode() + b"}")
     assert codes(response) == [("parent_id", "invalid_value")]
     assert error(response)["fields"][0]["params"]["expected_type"] == "number"
@@ -219,7 +219,7 @@ def test_only_an_integer_literal_is_an_integer(acme: Api, text: str) -> None:
 
 
 def test_the_constraint_is_in_params(acme: Api) -> None:
-    """spec: Tag tag_type; contract: Fields and bounds"""
+    """interface: Tag tag_type; Fields"""
 
     def params(**body: Any) -> Any:
         return error(acme.post("/assets", {"name": "x"} | body))["fields"][0]["params"]
@@ -238,7 +238,7 @@ def test_the_constraint_is_in_params(acme: Api) -> None:
 
 
 def test_unknown_and_read_only_keys_are_reported_in_the_order_of_the_body(acme: Api) -> None:
-    """spec: Conventions 4; spec: Errors 1; spec: Envelope detail; contract: Precedence on a body"""
+    """interface: Conventions 4; Errors 1; Envelope detail; Precedence"""
     response = acme.post("/assets", {"zz": 1, "name": 5, "id": 1, "aa": 2, "location_id": None})
     assert codes(response) == [
         ("zz", "unknown_field"),
@@ -253,7 +253,7 @@ def test_unknown_and_read_only_keys_are_reported_in_the_order_of_the_body(acme: 
 
 
 def test_types_are_checked_before_values_and_values_before_conflicts(acme: Api) -> None:
-    """spec: Errors 2; spec: Code required; contract: Precedence on a body"""
+    """interface: Errors 2; Code required; Precedence"""
     acme.make("/assets", external_key="K")
     assert codes(acme.post("/assets", {"name": "", "is_active": 1})) == [("is_active", "invalid_value")]
     assert codes(acme.post("/assets", {"name": "", "external_key": "K"})) == [("name", "too_short")]
@@ -262,7 +262,7 @@ def test_types_are_checked_before_values_and_values_before_conflicts(acme: Api) 
 
 
 def test_a_field_of_the_other_resource_is_unknown_except_location(acme: Api) -> None:
-    """spec: Differing asset location; contract: Bodies"""
+    """interface: Differing asset location; Bodies"""
     assert codes(acme.post("/locations", {"name": "x", "metadata": {}})) == [("metadata", "unknown_field")]
     assert codes(acme.post("/locations", {"name": "x", "location_id": 1})) == [("location_id", "unknown_field")]
     assert codes(acme.post("/assets", {"name": "x", "parent_id": 1})) == [("parent_id", "unknown_field")]
@@ -300,5 +300,5 @@ def test_a_field_of_the_other_resource_is_unknown_except_location(acme: Api) -> 
 def test_errors_of_a_tag_are_reported_under_its_index(
     acme: Api, path: str, tags: list[Any], expected: list[tuple[str, str]]
 ) -> None:
-    """spec: Code required; contract: Fields and bounds"""
+    """interface: Code required; Fields"""
     assert codes(acme.post(path, {"name": "x", "tags": tags})) == expected

@@ -14,7 +14,7 @@ from tests.conftest import Cast
 
 
 def test_each_credential_has_a_budget_that_runs_out(store: object, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    """spec: Type rate_limited; contract: Requests, limits, headers"""
+    """interface: Type rate_limited; Requests"""
     monkeypatch.setattr(middleware.clock, "now", lambda: 1_700_000_000 * clock.SECOND)
     client = make_app(rate_per_second=1, rate_burst=3).test_client()
     acme, rival = sign_up(client, cast.acme), sign_up(client, cast.rival)
@@ -29,7 +29,7 @@ def test_each_credential_has_a_budget_that_runs_out(store: object, cast: Cast, m
 
 
 def test_the_rate_is_checked_after_the_scope_and_before_the_media_type(store: object, cast: Cast) -> None:
-    """contract: Order of answers"""
+    """interface: Order of answers"""
     client = make_app(rate_per_second=1, rate_burst=1).test_client()
     api = sign_up(client, cast.acme, ["assets:read"])
     assert api.get("/assets").status_code == 200
@@ -40,7 +40,7 @@ def test_the_rate_is_checked_after_the_scope_and_before_the_media_type(store: ob
 
 
 def test_the_token_endpoint_is_limited_by_address(store: object, cast: Cast) -> None:
-    """contract: Requests, limits, headers"""
+    """interface: Requests"""
     client = make_app(rate_per_second=1, rate_burst=2).test_client()
     api = sign_up(client, cast.acme)
     assert api.exchange(client_secret="wrong").status_code == 401

@@ -52,7 +52,7 @@ def catch_up(pipeline: Pipeline) -> None:
 
 
 def test_a_read_at_another_location_is_recorded_without_a_later_read(acme: Api, site: dict[str, int]) -> None:
-    """contract: Tracking, decided again"""
+    """interface: Tracking"""
     pipeline, at = Pipeline(GAP, 7), clock.now() - 60 * SECOND
     pipeline.handle([read("A", at)])
     pipeline.handle([read("B", at + 15 * SECOND)])
@@ -63,7 +63,7 @@ def test_a_read_at_another_location_is_recorded_without_a_later_read(acme: Api, 
 
 
 def test_an_undecided_row_has_one_read_and_keeps_its_location(acme: Api, site: dict[str, int]) -> None:
-    """contract: Tracking, decided again"""
+    """interface: Tracking"""
     pipeline, at = Pipeline(GAP, 7), clock.now()
     pipeline.handle([read("A", at - SECOND), read("B", at)])
     catch_up(pipeline)
@@ -74,7 +74,7 @@ def test_an_undecided_row_has_one_read_and_keeps_its_location(acme: Api, site: d
 
 
 def test_a_read_waits_for_a_reader_that_is_offline_and_keeps_its_location(acme: Api, site: dict[str, int]) -> None:
-    """contract: Tracking, decided again"""
+    """interface: Tracking"""
     pipeline, at = Pipeline(GAP, 7), clock.now() - 100 * SECOND
     others = ["30AA000000000000000000FF"]
     pipeline.handle([read("A", at - second * SECOND, *others) for second in range(80, 0, -1)])

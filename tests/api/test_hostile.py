@@ -134,7 +134,7 @@ def test_a_request_id_cannot_inject_a_header(wire: Wire) -> None:
 
 
 def test_refusals_of_the_server_have_the_request_id_of_the_client(wire: Wire) -> None:
-    """contract: Requests, limits, headers"""
+    """interface: Requests"""
     for length, status in (("x", 400), (str(server.MAX_READ), 413)):
         answer = wire.ask("POST /api/v1/assets", f"X-Request-ID: mine 1\r\nContent-Length: {length}\r\n")
         assert (answer.status, answer.headers["X-Request-Id"]) == (status, "mine 1")
@@ -212,7 +212,7 @@ def test_a_body_over_its_limit_is_refused_in_the_envelope(wire: Wire) -> None:
 
 
 def test_a_client_that_sends_all_of_a_huge_body_gets_the_refusal(wire: Wire) -> None:
-    """contract: Requests, limits, headers"""
+    """interface: Requests"""
     size = 4 * server.MAX_READ
     for headers, body in (
         (f"Content-Length: {size}\r\n", b"x" * size),
@@ -223,7 +223,7 @@ def test_a_client_that_sends_all_of_a_huge_body_gets_the_refusal(wire: Wire) -> 
 
 
 def test_a_client_that_sends_all_of_a_huge_header_gets_the_refusal(wire: Wire) -> None:
-    """contract: Requests, limits, headers"""
+    """interface: Requests"""
     answer = wire.ask(f"GET /api/v1/assets?q={'x' * 4_000_000}")
     assert (answer.status, answer.kind) == (400, "bad_request")
 

@@ -1,4 +1,4 @@
-"""Repeated creates with an Idempotency-Key get the stored response (contract: Additions, Idempotency-Key)."""
+"""Repeated creates with an Idempotency-Key get the stored response (interface: Additions)."""
 
 from __future__ import annotations
 

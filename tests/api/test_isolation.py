@@ -62,7 +62,7 @@ def without_id(text: str, number: int) -> str:
 def test_a_record_of_another_organization_behaves_like_a_missing_one(
     acme: Api, rival: Api, theirs: dict[str, Any], operation: Operation
 ) -> None:
-    """spec: What the service does 5"""
+    """interface: Service 5"""
     before = everything(rival)
     own = {"asset": acme.make("/assets")["id"], "location": acme.make("/locations")["id"]}
     for name in operation.path_names:
@@ -100,7 +100,7 @@ def _without_ids(text: str, ids: tuple[int, int]) -> str:
 def test_no_filter_of_a_list_matches_records_of_another_organization(
     acme: Api, theirs: dict[str, Any], operation: Operation
 ) -> None:
-    """spec: What the service does 5"""
+    """interface: Service 5"""
     for name in operation.query.parameters:
         kind, _, form = name.partition("_")
         values: list[Any] = ["THEIRS"] if form == "external_key" or name == "external_key" else []
@@ -113,7 +113,7 @@ def test_no_filter_of_a_list_matches_records_of_another_organization(
 
 
 def test_their_keys_tags_and_parents_neither_collide_nor_resolve(acme: Api, theirs: dict[str, Any]) -> None:
-    """spec: What the service does 5; spec: Identifiers external_key, tag natural key"""
+    """interface: Service 5; Identifiers external_key, tag natural key"""
     tag = {"tag_type": "rfid", "value": "THEIR-TAG"}
     assert acme.make("/assets", external_key="THEIRS", tags=[tag])["external_key"] == "THEIRS"
     assert acme.make("/locations", external_key="THEIRS")["external_key"] == "THEIRS"

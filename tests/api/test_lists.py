@@ -1,4 +1,4 @@
-"""Lists: pages, sort order, filters, liveness, search (contract: Lists)."""
+"""Lists: pages, sort order, filters, liveness, search (interface: Lists)."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def url(acme: Api, operation: Any) -> str:
     ],
 )
 def test_paging_is_bounded(acme: Api, operation: Any, name: str, value: str, code: str) -> None:
-    """spec: Conventions 3; spec: Limit page size; spec: Code too_large; contract: Lists"""
+    """interface: Conventions 3; Limit page size; Code too_large; Lists"""
     assert codes(acme.get(url(acme, operation), **{name: value})) == [(name, code)]
 
 
 @LIST
 def test_paging_is_echoed_and_has_its_defaults(acme: Api, operation: Any) -> None:
-    """spec: Conventions 1, 3; contract: Lists"""
+    """interface: Conventions 1, 3; Lists"""
     path = url(acme, operation)
     for asked, shown in (
         ({}, (50, 0)),
@@ -74,7 +74,7 @@ def test_paging_is_echoed_and_has_its_defaults(acme: Api, operation: Any) -> Non
 
 @LIST
 def test_a_filter_of_another_list_is_an_unknown_field(acme: Api, operation: Any) -> None:
-    """spec: Conventions 4; contract: Keys and filters"""
+    """interface: Conventions 4; Keys and filters"""
     path = url(acme, operation)
     for name in [*FILTERS, "nope", "Limit"]:
         if name not in operation.query.parameters:
@@ -83,7 +83,7 @@ def test_a_filter_of_another_list_is_an_unknown_field(acme: Api, operation: Any)
 
 @pytest.mark.parametrize("operation", OTHERS, ids=lambda operation: operation.name)
 def test_a_list_filter_elsewhere_has_the_wrong_context(acme: Api, operation: Any) -> None:
-    """spec: Conventions 4; spec: Code invalid_context, unknown_field; contract: Lists"""
+    """interface: Conventions 4; Code invalid_context, unknown_field; Lists"""
     path = url(acme, operation)
     for name in FILTERS:
         response = acme.call(operation.method, path, {}, **{name: "true"})
@@ -98,7 +98,7 @@ def test_a_list_filter_elsewhere_has_the_wrong_context(acme: Api, operation: Any
     "operation", [one for one in LISTS if "sort" in one.query.parameters], ids=lambda one: one.name
 )
 def test_sort_takes_only_the_fields_of_its_list(acme: Api, operation: Any) -> None:
-    """spec: Conventions 3; contract: Lists"""
+    """interface: Conventions 3; Lists"""
     path = url(acme, operation)
     for text in ("nope", "-nope", "name,nope", "--name", "id", "Name", ","):
         response = acme.get(path, sort=text)
@@ -116,7 +116,7 @@ def test_sort_takes_only_the_fields_of_its_list(acme: Api, operation: Any) -> No
 
 @BOTH
 def test_sorting_by_each_field_in_both_directions_ends_with_the_id(acme: Api, path: str) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     made = [acme.make(path, name=name, external_key=key) for name, key in (("b", "1"), ("a", "3"), ("a", "2"))]
     for field in ("external_key", "name", "created_at", "updated_at"):
         for sign in ("", "-"):
@@ -140,7 +140,7 @@ def test_tabs_and_line_breaks_in_q_are_spaces_and_ignored_at_the_ends(acme: Api,
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(limit=st.integers(1, 9), sort=st.sampled_from(["name", "-created_at", "external_key", "-updated_at"]))
 def test_pages_never_overlap_and_leave_nothing_out(acme: Api, path: str, limit: int, sort: str) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     have = (acme.get(path).json or {})["total_count"]
     for _ in range(7 - min(7, have)):
         acme.make(path, name="same")
@@ -153,7 +153,7 @@ def test_pages_never_overlap_and_leave_nothing_out(acme: Api, path: str, limit: 
 
 @BOTH
 def test_liveness_has_three_independent_axes(acme: Api, path: str) -> None:
-    """spec: States 1, 2; contract: Lists"""
+    """interface: States 1, 2; Lists"""
     acme.make(path, external_key="active")
     acme.make(path, external_key="inactive", is_active=False)
     acme.make(path, external_key="over", valid_from=at(-2), valid_to=at(-1))
@@ -176,7 +176,7 @@ def test_liveness_has_three_independent_axes(acme: Api, path: str) -> None:
 def test_a_window_includes_its_first_instant_and_not_its_last(
     acme: Api, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """spec: States 2; contract: Lists"""
+    """interface: States 2; Lists"""
     begins, ends = clock.now() // 1000 * 1000 - clock.HOUR, clock.now() // 1000 * 1000 - clock.HOUR + clock.SECOND
     acme.make(path, valid_from=clock.rfc3339(begins), valid_to=clock.rfc3339(ends))
     monkeypatch.setattr(clock, "now", lambda: begins - 60 * clock.SECOND)
@@ -188,14 +188,14 @@ def test_a_window_includes_its_first_instant_and_not_its_last(
 
 @BOTH
 def test_a_record_outside_its_window_can_be_read_by_id(acme: Api, path: str) -> None:
-    """spec: States 2"""
+    """interface: States 2"""
     made = acme.make(path, valid_from=at(1))
     assert data(acme.get(f"{path}/{made['id']}")) == made
 
 
 @BOTH
 def test_a_list_follows_the_clock(acme: Api, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """spec: States 2"""
+    """interface: States 2"""
     acme.make(path, external_key="soon", valid_from=at(1), valid_to=at(2))
     now = clock.now()
     for hours, total in ((0, 0), (1.5, 1), (2.5, 0)):
@@ -207,7 +207,7 @@ def test_a_list_follows_the_clock(acme: Api, path: str, monkeypatch: pytest.Monk
 
 @BOTH
 def test_keys_match_exactly_and_any_of_several(acme: Api, path: str) -> None:
-    """spec: Endpoints Assets, Locations"""
+    """interface: Endpoints Assets, Locations"""
     for key in ("A", "a", "B"):
         acme.make(path, external_key=key)
     assert keys(acme, path, external_key="a") == ["a"]
@@ -229,7 +229,7 @@ def test_keys_match_exactly_and_any_of_several(acme: Api, path: str) -> None:
     ],
 )
 def test_a_filter_value_is_validated(acme: Api, path: str, name: str, value: str, code: str) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     assert codes(acme.get(path, **{name: value})) == [(name, code)]
 
 
@@ -247,13 +247,13 @@ def test_a_filter_value_is_validated(acme: Api, path: str, name: str, value: str
     ],
 )
 def test_a_query_that_is_not_utf_8_is_refused(acme: Api, path: str, text: str, expected: list[tuple[str, str]]) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     assert codes(acme.get(f"{path}?{text}")) == expected
 
 
 @BOTH
 def test_a_query_in_utf_8_is_decoded(acme: Api, path: str) -> None:
-    """contract: Keys and filters"""
+    """interface: Keys and filters"""
     acme.make(path, external_key="ODD", name="a\ufffdb %ff")
     for text in ("q=%EF%BF%BD", "q=%25ff", "q=%EF%BF%BDb+%25", "q=%25FF&q=%FF"):
         assert [row["external_key"] for row in data(acme.get(f"{path}?{text}"))] == ["ODD"], text
@@ -271,21 +271,21 @@ def test_a_query_in_utf_8_is_decoded(acme: Api, path: str) -> None:
     ],
 )
 def test_an_id_filter_is_validated_and_may_match_nothing(acme: Api, value: str, code: str) -> None:
-    """spec: Conventions 2; contract: Ids and numbers"""
+    """interface: Conventions 2; Ids and numbers"""
     for path, name in (("/locations", "parent_id"), ("/reports/asset-locations", "asset_id")):
         assert codes(acme.get(path, **{name: [1, value]})) == [(name, code)]
         assert data(acme.get(path, **{name: 2**63 - 1})) == []
 
 
 def test_the_first_of_a_repeated_single_parameter_is_used(acme: Api) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     acme.make("/assets", is_active=False)
     assert len(data(acme.get("/assets", is_active=["false", "true"]))) == 1
     assert codes(acme.get("/assets", is_active=["x", "true"])) == [("is_active", "invalid_value")]
 
 
 def test_several_errors_of_a_query_are_all_reported(acme: Api) -> None:
-    """spec: Errors 1"""
+    """interface: Errors 1"""
     response = acme.get("/assets", limit="0", is_active="x")
     assert codes(response) == [("limit", "too_small"), ("is_active", "invalid_value")]
     assert error(response)["detail"].endswith("(and 1 more validation errors)")

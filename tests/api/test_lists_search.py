@@ -1,4 +1,4 @@
-"""Lists: `q` (contract: Keys and filters; Lists)."""
+"""Lists: `q` (interface: Keys and filters)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.api.test_lists import BOTH, keys
 def test_q_is_a_substring_of_a_name_key_description_or_live_tag(
     acme: Api, path: str, q: str, expected: list[str]
 ) -> None:
-    """contract: Keys and filters"""
+    """interface: Keys and filters"""
     acme.make(path, external_key="A-1", name="Pallet", description="two lines")
     acme.make(path, external_key="B-2", name="Grün, Straße")
     acme.make(path, external_key="C-3", name="100% _x")
@@ -54,7 +54,7 @@ def test_q_is_a_substring_of_a_name_key_description_or_live_tag(
 
 @BOTH
 def test_q_follows_every_change(acme: Api, path: str) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     made = acme.make(path, name="first")
     one = f"{path}/{made['id']}"
     acme.patch(one, {"name": "second", "description": "described"})

@@ -1,4 +1,4 @@
-"""The location tree in the API (spec: Locations; Location parentage; Delete a location)."""
+"""The location tree in the API (interface: Write operations 2, 4)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def place(acme: Api, asset: dict[str, Any], location: dict[str, Any]) -> None:
 
 
 def test_a_parent_is_named_by_id_or_key_or_both_alike(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Write operations 2; spec: Location parent_id, parent_external_key"""
+    """interface: Write operations 2; Location parent_id, parent_external_key"""
     a = tree["a"]
     for form in (
         {"parent_id": a["id"]},
@@ -52,7 +52,7 @@ def test_a_parent_is_named_by_id_or_key_or_both_alike(acme: Api, tree: dict[str,
 
 
 def test_null_on_either_form_detaches_to_root(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Write operations 2; spec: Location parent_id, parent_external_key"""
+    """interface: Write operations 2; Location parent_id, parent_external_key"""
     for form in ({"parent_id": None}, {"parent_external_key": None}, {"parent_id": None, "parent_external_key": None}):
         made = acme.make("/locations", parent_id=tree["a"]["id"])
         detached = data(acme.patch(one(made), form))
@@ -61,7 +61,7 @@ def test_null_on_either_form_detaches_to_root(acme: Api, tree: dict[str, Any]) -
 
 
 def test_parent_forms_that_differ_are_ambiguous_and_each_is_resolved_first(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Write operations 2; spec: Errors 2; spec: Code ambiguous_fields; contract: Bodies"""
+    """interface: Write operations 2; Errors 2; Code ambiguous_fields; Bodies"""
     a, b = tree["a"], tree["b"]
     pair = [("parent_id", "ambiguous_fields"), ("parent_external_key", "ambiguous_fields")]
     for form, expected in (
@@ -94,13 +94,13 @@ def test_parent_forms_that_differ_are_ambiguous_and_each_is_resolved_first(acme:
     ],
 )
 def test_a_parent_that_cannot_be_is_refused(acme: Api, tree: dict[str, Any], form: dict[str, Any], code: str) -> None:
-    """spec: Conventions 2; spec: Code fk_not_found; contract: Ids and numbers"""
+    """interface: Conventions 2; Code fk_not_found; Ids and numbers"""
     for response in (acme.post("/locations", {"name": "x"} | form), acme.patch(one(tree["c"]), form)):
         assert codes(response) == [(next(iter(form)), code)]
 
 
 def test_minus_zero_is_an_integer_below_one(acme: Api, tree: dict[str, Any]) -> None:
-    """contract: Ids and numbers"""
+    """interface: Ids and numbers"""
     for call in (("POST", "/locations"), ("PATCH", one(tree["c"]))):
         response = acme.call(*call, raw=b'{"name":"x","parent_id":-0}')
         assert codes(response) == [("parent_id", "too_small")]
@@ -110,7 +110,7 @@ def test_minus_zero_is_an_integer_below_one(acme: Api, tree: dict[str, Any]) -> 
 def test_a_deleted_parent_and_one_of_another_organization_do_not_exist(
     acme: Api, rival: Api, tree: dict[str, Any]
 ) -> None:
-    """spec: Write operations 2; spec: Code fk_not_found"""
+    """interface: Write operations 2; Code fk_not_found"""
     acme.delete(one(tree["d"]))
     for location in (tree["d"], rival.make("/locations", external_key="THEIRS")):
         for field in ("id", "external_key"):
@@ -119,7 +119,7 @@ def test_a_deleted_parent_and_one_of_another_organization_do_not_exist(
 
 
 def test_a_cycle_is_a_conflict_with_a_reason(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Write operations 2; spec: Type conflict"""
+    """interface: Write operations 2; Type conflict"""
     for parent in ("site", "b", "c"):
         response = acme.patch(one(tree["site"]), {"parent_external_key": tree[parent]["external_key"]})
         assert response.status_code == 409
@@ -127,7 +127,7 @@ def test_a_cycle_is_a_conflict_with_a_reason(acme: Api, tree: dict[str, Any]) ->
 
 
 def test_the_tree_lists_have_their_order_and_their_pages(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Endpoints Locations; contract: Lists"""
+    """interface: Endpoints Locations; Lists"""
     assert names(acme.get(f"{one(tree['c'])}/ancestors")) == ["site", "b"]
     assert names(acme.get(f"{one(tree['site'])}/children")) == ["a", "b"]
     assert names(acme.get(f"{one(tree['site'])}/descendants")) == ["a", "d", "b", "c"]
@@ -137,14 +137,14 @@ def test_the_tree_lists_have_their_order_and_their_pages(acme: Api, tree: dict[s
 
 
 def test_children_and_siblings_with_the_same_name_are_ordered_by_id(acme: Api, tree: dict[str, Any]) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     same = sorted(acme.make("/locations", name="z", parent_id=tree["site"]["id"])["id"] for _ in range(4))
     for walk in ("children", "descendants"):
         assert [row["id"] for row in data(acme.get(f"{one(tree['site'])}/{walk}"))][-4:] == same
 
 
 def test_the_tree_follows_windows_and_deletion_and_the_path_is_whole(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: States 2; contract: Lists"""
+    """interface: States 2; Lists"""
     past = {"valid_from": "2026-01-01T00:00:00Z", "valid_to": "2026-01-02T00:00:00Z"}
     acme.patch(one(tree["b"]), past)
     acme.patch(one(tree["a"]), {"is_active": False})
@@ -157,7 +157,7 @@ def test_the_tree_follows_windows_and_deletion_and_the_path_is_whole(acme: Api, 
 
 @pytest.mark.parametrize("walk", ["ancestors", "children", "descendants"])
 def test_the_tree_lists_take_paging_only(acme: Api, tree: dict[str, Any], walk: str) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     path = f"{one(tree['site'])}/{walk}"
     sort = acme.get(path, sort="name")
     assert codes(sort) == [("sort", "invalid_value")]
@@ -168,7 +168,7 @@ def test_the_tree_lists_take_paging_only(acme: Api, tree: dict[str, Any], walk: 
 
 
 def test_a_rename_counts_the_live_descendants_and_moves_nothing(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Write operations 1"""
+    """interface: Write operations 1"""
     acme.delete(one(tree["d"]))
     response = acme.post(f"{one(tree['site'])}/rename", {"external_key": "MAIN"})
     assert response.json["descendant_count_affected"] == 3  # type: ignore[index]
@@ -176,7 +176,7 @@ def test_a_rename_counts_the_live_descendants_and_moves_nothing(acme: Api, tree:
 
 
 def test_a_location_is_not_deleted_under_live_locations_or_placed_assets(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Transitions delete refused; spec: Write operations 4; spec: States 1; contract: Tracking"""
+    """interface: Transitions delete refused; Write operations 4; States 1; Tracking"""
     asset = acme.make("/assets")
     place(acme, asset, tree["d"])
     place(acme, asset, tree["a"])
@@ -191,7 +191,7 @@ def test_a_location_is_not_deleted_under_live_locations_or_placed_assets(acme: A
 
 
 def test_a_deleted_parent_shows_as_none_on_lists(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Location parent_id, parent_external_key"""
+    """interface: Location parent_id, parent_external_key"""
     acme.delete(one(tree["c"]))
     shown = {row["name"]: row for row in data(acme.get("/locations", include_deleted="true"))}
     assert shown["c"]["parent_external_key"] == tree["b"]["external_key"]
@@ -201,7 +201,7 @@ def test_a_deleted_parent_shows_as_none_on_lists(acme: Api, tree: dict[str, Any]
 
 
 def test_locations_can_be_listed_by_parent(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Endpoints Locations; spec: Code ambiguous_fields; contract: Lists"""
+    """interface: Endpoints Locations; Code ambiguous_fields; Lists"""
     a, b = tree["a"], tree["b"]
     assert names(acme.get("/locations", parent_id=a["id"])) == ["d"]
     assert names(acme.get("/locations", parent_external_key=[a["external_key"], b["external_key"]])) == ["c", "d"]
@@ -211,7 +211,7 @@ def test_locations_can_be_listed_by_parent(acme: Api, tree: dict[str, Any]) -> N
 
 
 def test_a_cycle_in_the_database_fails_tree_operations_only(acme: Api, tree: dict[str, Any]) -> None:
-    """spec: Type internal_error"""
+    """interface: Type internal_error"""
     site = one(tree["site"])
     execute("UPDATE location SET parent_id = ? WHERE id = ?", (tree["d"]["id"], tree["site"]["id"]))
     for walk in ("ancestors", "children", "descendants"):

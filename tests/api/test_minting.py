@@ -1,4 +1,4 @@
-"""Generated external keys (spec: external_key auto-mint)."""
+"""Generated external keys (interface: Auto-mint)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def delete(api: Api, path: str, key: str) -> None:
 
 @BOTH
 def test_minted_keys_follow_the_highest_live_number(acme: Api, path: str, prefix: str, width: int) -> None:
-    """spec: Auto-mint 1, 2, 3"""
+    """interface: Auto-mint 1, 2, 3"""
     first, second, third, fourth = (f"{prefix}{number:0{width}d}" for number in (1, 2, 3, 4))
     assert [mint(acme, path) for _ in range(3)] == [first, second, third]
     delete(acme, path, second)
@@ -38,14 +38,14 @@ def test_minted_keys_follow_the_highest_live_number(acme: Api, path: str, prefix
 
 @BOTH
 def test_a_minted_key_grows_past_its_padding(acme: Api, path: str, prefix: str, width: int) -> None:
-    """spec: Auto-mint 2"""
+    """interface: Auto-mint 2"""
     acme.make(path, external_key=prefix + "9" * width)
     assert mint(acme, path) == f"{prefix}1{'0' * width}"
     assert re.fullmatch(rf"{prefix}[0-9]{{{width},}}", mint(acme, path))
 
 
 def test_assets_and_locations_and_organizations_count_by_themselves(acme: Api, rival: Api) -> None:
-    """spec: Auto-mint 2; spec: What the service does 5"""
+    """interface: Auto-mint 2; Service 5"""
     acme.make("/assets", external_key="LOC-500")
     acme.make("/locations", external_key="ASSET-5000")
     for api in (acme, rival):
@@ -54,7 +54,7 @@ def test_assets_and_locations_and_organizations_count_by_themselves(acme: Api, r
 
 @BOTH
 def test_only_live_keys_of_the_generated_form_count(acme: Api, path: str, prefix: str, width: int) -> None:
-    """spec: Auto-mint 3"""
+    """interface: Auto-mint 3"""
     short, word = "9" * (width - 1), prefix.lower()
     for key in (
         f"{prefix}{short}",
@@ -74,7 +74,7 @@ def test_only_live_keys_of_the_generated_form_count(acme: Api, path: str, prefix
 
 @BOTH
 def test_a_rename_counts_like_a_create(acme: Api, path: str, prefix: str, width: int) -> None:
-    """spec: Auto-mint 3"""
+    """interface: Auto-mint 3"""
     made = acme.make(path)
     acme.post(f"{path}/{made['id']}/rename", {"external_key": f"{prefix}7000"})
     assert mint(acme, path) == f"{prefix}7001"
@@ -85,7 +85,7 @@ def test_a_rename_counts_like_a_create(acme: Api, path: str, prefix: str, width:
 
 @BOTH
 def test_a_number_of_more_than_18_digits_is_not_counted(acme: Api, path: str, prefix: str, width: int) -> None:
-    """contract: Keys and filters"""
+    """interface: Keys and filters"""
     acme.make(path, external_key=prefix + "9" * 19)
     assert mint(acme, path) == f"{prefix}{1:0{width}d}"
     acme.make(path, external_key=prefix + "9" * 18)
@@ -95,7 +95,7 @@ def test_a_number_of_more_than_18_digits_is_not_counted(acme: Api, path: str, pr
 
 @BOTH
 def test_a_key_in_the_request_is_never_replaced(acme: Api, path: str, prefix: str, width: int) -> None:
-    """spec: Auto-mint 4"""
+    """interface: Auto-mint 4"""
     for text in ("", " ", "\t\n", "\u2003"):
         assert codes(acme.post(path, {"name": "x", "external_key": text})) == [("external_key", "too_short")]
     assert codes(acme.post(path, {"name": "x", "external_key": None})) == [("external_key", "invalid_value")]

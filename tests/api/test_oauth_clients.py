@@ -1,4 +1,4 @@
-"""Requests of standard OAuth clients to the token endpoint (contract: Additions)."""
+"""Requests of standard OAuth clients to the token endpoint (interface: Additions)."""
 
 from __future__ import annotations
 

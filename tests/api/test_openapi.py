@@ -31,7 +31,7 @@ def test_the_document_is_valid() -> None:
 
 
 def test_json_and_yaml_are_equal_and_the_short_paths_redirect(app: Flask) -> None:
-    """spec: What the service does 7"""
+    """interface: Service 7"""
     client = app.test_client()
     as_json = client.get("/api/openapi.json", headers=AGENT_HEADER)
     as_yaml = client.get("/api/openapi.yaml", headers=AGENT_HEADER)
@@ -44,7 +44,7 @@ def test_json_and_yaml_are_equal_and_the_short_paths_redirect(app: Flask) -> Non
 
 
 def test_every_route_is_described_and_every_description_is_a_route(app: Flask) -> None:
-    """contract: Requests, limits, headers"""
+    """interface: Requests"""
     served = {
         (re.sub(r"<(\w+)>", r"{\1}", rule.rule), method)
         for rule in app.url_map.iter_rules()
@@ -56,7 +56,7 @@ def test_every_route_is_described_and_every_description_is_a_route(app: Flask) -
 
 
 def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
-    """contract: Requests, limits, headers"""
+    """interface: Requests"""
     rows = {
         "Asset": asset(AssetRow(1, "", "", None, True, "{}", 0, None, 0, 0, None)),
         "Location": location(LocationRow(1, "", "", None, True, None, None, 0, None, 0, 0, None)),
@@ -86,7 +86,7 @@ def test_every_field_of_an_answer_has_a_meaning_and_each_example_is_valid() -> N
 
 
 def test_every_field_that_is_taken_is_described_and_the_reverse() -> None:
-    """contract: Requests, limits, headers"""
+    """interface: Requests"""
     for operation in OPERATIONS:
         described = DOCUMENT["paths"][f"/api/v1{operation.path}"][operation.method.lower()]
         if operation.body:
@@ -106,7 +106,7 @@ def test_every_record_field_can_be_sent_back_in_a_patch() -> None:
 
 
 def test_every_operation_names_its_scope() -> None:
-    """spec: Authentication 7; contract: Requests, limits, headers"""
+    """interface: Authentication 7; Requests"""
     for operation in OPERATIONS:
         described = DOCUMENT["paths"][f"/api/v1{operation.path}"][operation.method.lower()]
         assert described["x-required-scopes"] == ([operation.scope] if operation.scope else [])
@@ -122,14 +122,14 @@ def test_deleted_rows_are_left_out_by_default_as_documented() -> None:
 
 
 def test_the_description_of_q_names_what_it_searches() -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     for operation in OPERATIONS:
         if parameter := operation.query.parameters.get("q"):
             assert ("description" in parameter.about) == (operation.answer != "AssetLocationList")
 
 
 def test_open_enumerations_are_marked() -> None:
-    """spec: Versioning 4; contract: Requests, limits, headers"""
+    """interface: Versioning 4; Requests"""
     marked = [
         (name, field)
         for name, schema in SCHEMAS.items()
@@ -144,7 +144,7 @@ def test_open_enumerations_are_marked() -> None:
 
 
 def test_documented_defaults_of_a_create_body_are_those_of_the_service(acme: Api) -> None:
-    """contract: Additions"""
+    """interface: Additions"""
     defaults = {
         name: {
             field: schema["default"]
@@ -166,7 +166,7 @@ def test_documented_defaults_of_a_create_body_are_those_of_the_service(acme: Api
 
 
 def test_every_operation_has_a_default_response_with_the_envelope() -> None:
-    """contract: Additions"""
+    """interface: Additions"""
     for methods in DOCUMENT["paths"].values():
         for operation in methods.values():
             refusal = resolve(operation["responses"]["default"])
@@ -174,7 +174,7 @@ def test_every_operation_has_a_default_response_with_the_envelope() -> None:
 
 
 def test_fields_that_the_server_sets_are_read_only_in_records() -> None:
-    """contract: Additions"""
+    """interface: Additions"""
     read_only = {
         (name, field)
         for name, schema in SCHEMAS.items()
@@ -185,7 +185,7 @@ def test_fields_that_the_server_sets_are_read_only_in_records() -> None:
 
 
 def test_a_tag_is_a_union_with_its_type_as_discriminator() -> None:
-    """contract: Additions"""
+    """interface: Additions"""
     tag = SCHEMAS["Tag"]
     assert tag["discriminator"]["propertyName"] == "tag_type"
     assert [one["$ref"] for one in tag["oneOf"]] == list(tag["discriminator"]["mapping"].values())
@@ -233,7 +233,7 @@ def test_the_pattern_of_a_name_is_the_rule_of_the_service(acme: Api, name: str, 
 
 
 def test_every_operation_declares_405_with_the_envelope() -> None:
-    """contract: Additions"""
+    """interface: Additions"""
     for methods in DOCUMENT["paths"].values():
         for operation in methods.values():
             refusal = resolve(operation["responses"]["405"])

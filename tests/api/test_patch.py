@@ -1,4 +1,4 @@
-"""PATCH, rename and delete of a record (spec: States and transitions; rules for the write operations)."""
+"""PATCH, rename and delete of a record (interface: Transitions)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def one(path: str, record: dict[str, Any]) -> str:
 
 @BOTH
 def test_an_absent_field_is_unchanged_and_null_clears(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Conventions 5"""
+    """interface: Conventions 5"""
     changed = data(acme.patch(one(path, record), {"name": "after"}))
     assert changed == record | {"name": "after", "updated_at": changed["updated_at"]}
     assert data(acme.patch(one(path, record), {"description": None}))["description"] is None
@@ -37,7 +37,7 @@ def test_an_absent_field_is_unchanged_and_null_clears(acme: Api, path: str, reco
 def test_an_empty_body_or_a_verbatim_echo_only_advances_updated_at(
     acme: Api, path: str, record: dict[str, Any], echo: bool
 ) -> None:
-    """spec: Conventions 5; spec: Transitions PATCH; spec: Write operations 3"""
+    """interface: Conventions 5; Transitions PATCH; Write operations 3"""
     changed = data(acme.patch(one(path, record), record if echo else {}))
     assert changed["updated_at"] > record["updated_at"]
     assert changed == record | {"updated_at": changed["updated_at"]}
@@ -45,7 +45,7 @@ def test_an_empty_body_or_a_verbatim_echo_only_advances_updated_at(
 
 
 def test_an_echoed_window_keeps_the_microseconds_the_wire_does_not_show(acme: Api) -> None:
-    """spec: Timestamps 2; contract: Fields and bounds"""
+    """interface: Timestamps 2; Fields"""
     made = acme.make("/assets", valid_from="2026-01-02T03:04:05.123456Z", valid_to="2036-01-02T03:04:05.123456Z")
     acme.patch(f"/assets/{made['id']}", made)
     row = assets.get(acme.organization_id, made["id"])
@@ -54,7 +54,7 @@ def test_an_echoed_window_keeps_the_microseconds_the_wire_does_not_show(acme: Ap
 
 @BOTH
 def test_updated_at_increases_with_every_accepted_patch_only(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Transitions PATCH; spec: Asset updated_at; contract: Fields and bounds"""
+    """interface: Transitions PATCH; Asset updated_at; Fields"""
     seen = [data(acme.patch(one(path, record), {}))["updated_at"] for _ in range(20)]
     assert seen == sorted(set(seen))
     acme.patch(one(path, record), {"name": ""})
@@ -66,7 +66,7 @@ def test_updated_at_increases_with_every_accepted_patch_only(acme: Api, path: st
 def test_a_stale_updated_at_is_refused_so_that_nothing_is_overwritten(
     acme: Api, path: str, record: dict[str, Any]
 ) -> None:
-    """spec: Errors 5; spec: Asset updated_at; spec: Differing read-only fields"""
+    """interface: Errors 5; Asset updated_at; Differing read-only fields"""
     acme.patch(one(path, record), {"name": "theirs"})
     stale = acme.patch(one(path, record), {"name": "mine", "updated_at": record["updated_at"]})
     assert codes(stale) == [("updated_at", "read_only")]
@@ -75,7 +75,7 @@ def test_a_stale_updated_at_is_refused_so_that_nothing_is_overwritten(
 
 @BOTH
 def test_instants_are_compared_not_their_spelling(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Timestamps 6"""
+    """interface: Timestamps 6"""
     spelled = record["created_at"].replace("Z", "000+00:00").lower()
     assert acme.patch(one(path, record), {"created_at": spelled}).status_code == 200
     other = record["created_at"].replace("Z", "001Z")
@@ -88,7 +88,7 @@ def test_instants_are_compared_not_their_spelling(acme: Api, path: str, record: 
 def test_a_changed_server_field_is_read_only_for_any_type(
     acme: Api, path: str, record: dict[str, Any], field: str, value: Any
 ) -> None:
-    """spec: Differing read-only fields; spec: Code read_only; contract: Bodies"""
+    """interface: Differing read-only fields; Code read_only; Bodies"""
     response = acme.patch(one(path, record), {field: value})
     if value is None and field == "deleted_at":
         assert response.status_code == 200
@@ -98,7 +98,7 @@ def test_a_changed_server_field_is_read_only_for_any_type(
 
 @BOTH
 def test_read_only_and_unknown_keys_are_reported_before_types(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """contract: Precedence on a body"""
+    """interface: Precedence"""
     stale = {"name": 5, "updated_at": "2026-01-01T00:00:00Z", "description": "", "zz": 1, "id": True}
     expected = [("updated_at", "read_only"), ("zz", "unknown_field"), ("id", "read_only")]
     assert codes(acme.patch(one(path, record), stale)) == expected
@@ -113,7 +113,7 @@ def test_read_only_and_unknown_keys_are_reported_before_types(acme: Api, path: s
 def test_an_echoed_key_and_echoed_tags_are_compared_as_values_after_types(
     acme: Api, path: str, record: dict[str, Any]
 ) -> None:
-    """contract: Precedence on a body"""
+    """interface: Precedence"""
     other = {"external_key": "OTHER", "tags": []}
     assert codes(acme.patch(one(path, record), {**other, "is_active": 1})) == [("is_active", "invalid_value")]
     expected = [("external_key", "invalid_context"), ("tags", "invalid_context"), ("name", "too_short")]
@@ -123,7 +123,7 @@ def test_an_echoed_key_and_echoed_tags_are_compared_as_values_after_types(
 
 @BOTH
 def test_for_a_missing_record_errors_of_the_body_come_before_the_404(acme: Api, path: str) -> None:
-    """contract: Order of answers"""
+    """interface: Order of answers"""
     stale = {"updated_at": "2026-01-01T00:00:00Z", "id": 7}
     assert codes(acme.patch(f"{path}/1", {**stale, "name": 5})) == [("name", "invalid_value")]
     assert codes(acme.patch(f"{path}/1", {**stale, "zz": 5})) == [("zz", "unknown_field")]
@@ -144,13 +144,13 @@ def test_for_a_missing_record_errors_of_the_body_come_before_the_404(acme: Api, 
     ],
 )
 def test_a_key_cannot_be_patched(acme: Api, path: str, record: dict[str, Any], value: Any, code: str) -> None:
-    """spec: Differing external_key; spec: Auto-mint 4; spec: Code invalid_context; contract: Bodies"""
+    """interface: Differing external_key; Auto-mint 4; Code invalid_context; Bodies"""
     assert codes(acme.patch(one(path, record), {"external_key": value})) == [("external_key", code)]
 
 
 @BOTH
 def test_tags_are_compared_as_a_set_by_id_and_content(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Differing tags; spec: Asset tags; contract: Bodies"""
+    """interface: Differing tags; Asset tags; Bodies"""
     first, second = record["tags"]
     for same in ([second, first], [first, second, first]):
         assert acme.patch(one(path, record), {"tags": same}).status_code == 200
@@ -172,12 +172,12 @@ def test_tags_are_compared_as_a_set_by_id_and_content(acme: Api, path: str, reco
 
 @BOTH
 def test_a_patch_with_an_unknown_field_is_refused(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Conventions 4"""
+    """interface: Conventions 4"""
     assert codes(acme.patch(one(path, record), {"nope": None, "name": ""})) == [("nope", "unknown_field")]
 
 
 def test_metadata_is_replaced_never_merged(acme: Api) -> None:
-    """spec: Asset metadata"""
+    """interface: Asset metadata"""
     made = acme.make("/assets", metadata={"a": 1, "b": {"c": 2}})
     path = f"/assets/{made['id']}"
     assert data(acme.patch(path, {"metadata": {"b": {"d": None}}}))["metadata"] == {"b": {"d": None}}
@@ -186,7 +186,7 @@ def test_metadata_is_replaced_never_merged(acme: Api) -> None:
 
 @BOTH
 def test_a_rename_changes_the_key_and_advances_updated_at(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Transitions rename; spec: Versioning 7"""
+    """interface: Transitions rename; Versioning 7"""
     response = acme.post(f"{one(path, record)}/rename", {"external_key": "NEW-1"})
     renamed = data(response)
     assert list(response.json or {}) == ["data", "descendant_count_affected"]
@@ -196,7 +196,7 @@ def test_a_rename_changes_the_key_and_advances_updated_at(acme: Api, path: str, 
 
 @BOTH
 def test_a_rename_to_the_same_key_changes_nothing(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Transitions rename; spec: Write operations 1"""
+    """interface: Transitions rename; Write operations 1"""
     response = acme.post(f"{one(path, record)}/rename", {"external_key": record["external_key"]})
     assert (data(response), response.json["descendant_count_affected"]) == (record, 0)  # type: ignore[index]
 
@@ -217,13 +217,13 @@ def test_a_rename_to_the_same_key_changes_nothing(acme: Api, path: str, record: 
 def test_a_rename_body_is_validated(
     acme: Api, path: str, record: dict[str, Any], body: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
-    """spec: Auto-mint 4; spec: Identifiers external_key"""
+    """interface: Auto-mint 4; Identifiers external_key"""
     assert codes(acme.post(f"{one(path, record)}/rename", body)) == expected
 
 
 @BOTH
 def test_a_live_key_conflicts_until_its_record_is_deleted(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Auto-mint 5; spec: Write operations 1, 5; spec: Identifiers external_key; spec: Type conflict"""
+    """interface: Auto-mint 5; Write operations 1, 5; Identifiers external_key; Type conflict"""
     acme.make(path, external_key="TAKEN")
     for response in (
         acme.post(path, {"name": "x", "external_key": "TAKEN"}),
@@ -236,14 +236,14 @@ def test_a_live_key_conflicts_until_its_record_is_deleted(acme: Api, path: str, 
 
 
 def test_assets_and_locations_have_separate_namespaces(acme: Api) -> None:
-    """spec: Auto-mint 2, 5"""
+    """interface: Auto-mint 2, 5"""
     same = {"name": "x", "external_key": "SAME"}
     assert [acme.post(path, same).status_code for path in ("/assets", "/locations")] == [201, 201]
 
 
 @BOTH
 def test_a_deleted_record_disappears_with_its_tags(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Transitions delete asset, delete location; contract: Endpoints"""
+    """interface: Transitions delete asset, delete location; Endpoints"""
     response = acme.delete(one(path, record))
     assert (response.status_code, response.data) == (204, b"")
     for again in (
@@ -263,7 +263,7 @@ def test_a_deleted_record_disappears_with_its_tags(acme: Api, path: str, record:
 
 @BOTH
 def test_the_tags_of_a_record_are_deleted_at_the_same_time(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Transitions delete asset, delete location"""
+    """interface: Transitions delete asset, delete location"""
     acme.delete(one(path, record))
     (gone,) = data(acme.get(path, include_deleted="true"))
     rows = execute("SELECT deleted_at FROM tag").fetchall()
@@ -272,7 +272,7 @@ def test_the_tags_of_a_record_are_deleted_at_the_same_time(acme: Api, path: str,
 
 @BOTH
 def test_a_deleted_record_cannot_be_revived(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: States 3; contract: Endpoints"""
+    """interface: States 3; Endpoints"""
     acme.delete(one(path, record))
     assert acme.patch(one(path, record), {"deleted_at": None}).status_code == 404
     again = acme.make(path, external_key=record["external_key"])
@@ -281,7 +281,7 @@ def test_a_deleted_record_cannot_be_revived(acme: Api, path: str, record: dict[s
 
 
 def test_ids_are_unique_across_types_and_never_reused(acme: Api, rival: Api) -> None:
-    """spec: Identifiers id; spec: Limit id; spec: Tag id"""
+    """interface: Identifiers id; Limit id; Tag id"""
     seen: list[int] = []
     for api in (acme, rival):
         for path in ("/assets", "/locations", "/assets", "/locations"):
@@ -294,7 +294,7 @@ def test_ids_are_unique_across_types_and_never_reused(acme: Api, rival: Api) -> 
 
 @BOTH
 def test_an_instant_a_nanosecond_later_is_another_one(acme: Api, path: str, record: dict[str, Any]) -> None:
-    """spec: Timestamps 6"""
+    """interface: Timestamps 6"""
     seen = record["updated_at"].removesuffix("Z")
     later = acme.patch(one(path, record), {"name": "mine", "updated_at": f"{seen}000001Z"})
     assert codes(later) == [("updated_at", "read_only")]

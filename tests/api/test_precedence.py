@@ -75,7 +75,7 @@ def reported(wrongs: list[Wrong]) -> list[tuple[str, str]]:
 def test_a_faulty_patch_reports_the_first_round_in_the_order_of_the_body(
     acme: Api, path: str, choice: st.DataObject, is_echo_sent: bool
 ) -> None:
-    """spec: Errors 2; spec: Write operations 3; contract: Precedence on a body"""
+    """interface: Errors 2; Write operations 3; Precedence"""
     wrongs = choice.draw(bodies(path))
     record = acme.make(path)
     acme.post(f"{path}/{record['id']}/tags", {"tag_type": "rfid", "value": f"E{record['id']}"})
@@ -107,7 +107,7 @@ FAULTS_OF_REQUEST = {
 def test_the_earlier_of_two_faults_is_answered(
     acme: Api, with_scopes: Callable[..., Api], faults: tuple[str, str]
 ) -> None:
-    """contract: Order of answers"""
+    """interface: Order of answers"""
     record = "0" if "id" in faults else "1" if "record" in faults else str(acme.make("/assets")["id"])
     path = f"/api/v1/assets/{record}/rename" + ("/x" if "path" in faults else "")
     caller = with_scopes("assets:read") if "scope" in faults else acme

@@ -1,7 +1,7 @@
-"""Every rule of the specification is cited by a test that proves it.
+"""Each rule in the chapter "Rules of the interface" is cited by a test that proves it, and each citation names a rule.
 
-Citations are in docstrings of tests: `spec: Conventions 1, 4`, `spec: Asset name`, `contract: Lists`, separated by
-semicolons. Numbers refer to the specification's own lists, other names to rows of its tables.
+Citations name headings of the chapter, with numbers or names of rules below them, separated by semicolons:
+`interface: Conventions 1, 4; Asset name; Lists`.
 """
 
 from __future__ import annotations
@@ -16,82 +16,69 @@ import pytest
 
 from edge.api.envelope import KINDS
 from edge.api.schemas import FIELD_CODES, SCHEMAS
+from tests.manual.documents import FOLDER, ROOT
 
-TESTS = Path(__file__).parents[1]
+TEXT = (FOLDER / "interface.md").read_text("utf-8")
 
-NUMBERED = {
-    "What the service does": 9,
-    "Auto-mint": 5,
-    "Timestamps": 6,
-    "States": 4,
-    "Conventions": 6,
-    "Write operations": 5,
-    "Authentication": 9,
-    "Errors": 5,
-    "Versioning": 7,
-}
+
+def _chapter() -> dict[str, list[str]]:
+    """Return the numbers and names of rules by heading."""
+    _, *parts = re.split(r"(?m)^## ", TEXT)
+    rules = {heading: body for heading, _, body in (part.partition("\n") for part in parts)}
+    return {
+        heading: [name or number for name, number in re.findall(r"(?m)^(?:\| `([^`]+)` \||(\d+)\. )", body)]
+        for heading, body in rules.items()
+    }
+
+
+RULES = _chapter()
+KNOWN = [
+    heading if not labels else f"{heading} {label}" for heading, labels in RULES.items() for label in labels or ("",)
+]
 TABLES = {
-    "Identifiers": ("id", "external_key", "tag natural key", "tag value"),
-    "Asset": tuple(SCHEMAS["Asset"]["properties"]),
-    "Location": ("parent_id", "parent_external_key"),
-    "Tag": tuple(SCHEMAS["RfidTag"]["properties"]),
-    "Tracking rows": ("AssetLocationItem", "AssetHistoryItem", "Organization"),
-    "Transitions": ("create", "PATCH", "rename", "delete asset", "delete location", "delete refused"),
-    "Endpoints": ("Authentication", "Assets", "Locations", "Tracking report"),
-    "Differing": ("read-only fields", "external_key", "tags", "asset location"),
-    "Envelope": tuple(SCHEMAS["ErrorEnvelope"]["properties"]),
-    "Type": tuple(KINDS),
+    "Asset": SCHEMAS["Asset"]["properties"],
+    "Tag": SCHEMAS["RfidTag"]["properties"],
+    "Envelope": SCHEMAS["ErrorEnvelope"]["properties"],
+    "Type": KINDS,
     "Code": FIELD_CODES,
-    "Limit": ("access token", "refresh token", "page size", "external_key", "tag value", "id", "duration_seconds"),
 }
-RULES = {name: tuple(map(str, range(1, count + 1))) for name, count in NUMBERED.items()} | TABLES
-SECTIONS_OF_THE_CONTRACT = (
-    *("Fields and bounds", "Precedence on a body", "Lists", "Endpoints", "Tracking", "Authentication"),
-    *("Requests, limits, headers", "Ids and numbers", "Keys and filters", "Bodies", "Times", "Order of answers"),
-    *("Additions", "Tracking, decided again"),
-)
-PROMISES = {
-    "Versioning 3": "what may be added one day",
-    "Versioning 6": "how a second version would come",
-}
+PROMISES = {"Versioning 3", "Versioning 6"}  # about the future
 
 
-def _docstrings() -> Iterator[str]:
-    for file in TESTS.rglob("test_*.py"):
-        text = file.read_text()
-        if "spec: " not in text and "contract: " not in text:
-            continue
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                yield " ".join((ast.get_docstring(node) or "").split())
+def _cited(text: str) -> Iterator[str]:
+    """Yield the rules that a text cites, as `heading label` or `heading`."""
+    for match in re.findall(r"\binterface: ([^).`\"]+)", " ".join(text.split())):
+        for cited in match.split(";"):
+            heading = max((name for name in RULES if f"{cited.strip()} ".startswith(f"{name} ")), key=len, default="")
+            labels = cited.strip().removeprefix(heading).strip()
+            yield from (f"{heading} {label}".strip() for label in labels.split(", "))
 
 
 @cache
-def _cited() -> set[str]:
-    """Return rules as `section label`, and sections of the contract."""
-    rules: set[str] = set()
-    for text in _docstrings():
-        for source, cited in re.findall(r"\b(spec|contract): ([^;]*[^;.\s])", text):
-            if source == "contract":
-                rules.add(f"contract: {cited}")
-                continue
-            section = max((name for name in RULES if cited.startswith(f"{name} ")), key=len, default=cited)
-            rules |= {f"{section} {label}" for label in cited.removeprefix(section).strip().split(", ")}
-    return rules
-
-
-KNOWN = [f"{section} {label}" for section, labels in RULES.items() for label in labels]
+def _proven() -> set[str]:
+    """Return the rules that docstrings of tests cite."""
+    return {
+        rule
+        for file in (ROOT / "tests").rglob("test_*.py")
+        if "interface: " in (text := file.read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        for rule in _cited(ast.get_docstring(node) or "")
+    }
 
 
 @pytest.mark.parametrize("rule", [rule for rule in KNOWN if rule not in PROMISES])
-def test_a_rule_of_the_specification_is_proven_by_a_test_that_cites_it(rule: str) -> None:
-    assert rule in _cited()
+def test_a_rule_of_the_interface_is_proven_by_a_test_that_cites_it(rule: str) -> None:
+    assert rule in _proven()
 
 
-@pytest.mark.parametrize("section", SECTIONS_OF_THE_CONTRACT)
-def test_a_section_of_the_contract_is_cited(section: str) -> None:
-    assert f"contract: {section}" in _cited()
+@pytest.mark.parametrize("heading", TABLES)
+def test_a_table_of_the_chapter_has_every_name(heading: str) -> None:
+    assert RULES[heading] == [*TABLES[heading]]
 
 
-def test_no_test_cites_a_rule_that_does_not_exist() -> None:
-    assert _cited() - set(KNOWN) == {f"contract: {section}" for section in SECTIONS_OF_THE_CONTRACT}
+def test_each_citation_names_a_rule_of_the_chapter() -> None:
+    known = {*KNOWN, *RULES}
+    files = [path for folder in ("edge", "tests") for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)]
+    wrong = {(file.name, cited) for file in files for cited in _cited(file.read_text()) if cited not in known}
+    assert wrong == set()

@@ -1,4 +1,4 @@
-"""The tables of the specification, repeated here: exactly these operations are served (spec: Versioning 2)."""
+"""The tables of the specification, repeated here: exactly these operations are served (interface: Versioning 2)."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def served() -> dict[tuple[str, str], tuple[Any, ...]]:
 
 @pytest.mark.parametrize("table", [ACCESS, ASSETS, LOCATIONS, REPORT], ids=["access", "assets", "locations", "report"])
 def test_operations_are_those_in_the_table_of_the_specification(table: list[tuple[Any, ...]]) -> None:
-    """spec: Endpoints Authentication, Assets, Locations, Tracking report; spec: Versioning 2"""
+    """interface: Endpoints Authentication, Assets, Locations, Tracking report; Versioning 2"""
     for method, path, scope, status, takes in table:
         assert served()[method, path] == (scope, status, set(takes.split())), f"{method} {path}"
 
 
 def test_no_other_routes_are_served_outside_v1(app: Flask) -> None:
-    """spec: What the service does 1; spec: Versioning 1"""
+    """interface: Service 1; Versioning 1"""
     described = {(method, path) for method, path, *_ in (*ACCESS, *ASSETS, *LOCATIONS, *REPORT)}
     assert served().keys() == described
     rules = {rule.rule for rule in app.url_map.iter_rules() if rule.rule.startswith("/api/")}
@@ -90,14 +90,14 @@ def test_no_other_routes_are_served_outside_v1(app: Flask) -> None:
 
 
 def test_no_operation_makes_scans_or_keys() -> None:
-    """spec: What the service does 3, 4; spec: Authentication 1"""
+    """interface: Service 3, 4; Authentication 1"""
     assert {one.method for one in OPERATIONS if one.tag == "Tracking"} == {"GET"}
     assert not [one.path for one in OPERATIONS if "key" in one.path or "scan" in one.path or "event" in one.path]
 
 
 @pytest.mark.parametrize(("path", "fields"), [("/assets", ASSET_FIELDS), ("/locations", LOCATION_FIELDS)])
 def test_a_record_always_shows_all_its_fields_and_no_other(acme: Api, path: str, fields: set[str]) -> None:
-    """spec: Asset id, created_at, updated_at, deleted_at; spec: What the service does 2"""
+    """interface: Asset id, created_at, updated_at, deleted_at; Service 2"""
     made = acme.make(path, tags=[{"tag_type": "rfid", "value": "E2"}])
     one = f"{path}/{made['id']}"
     patched, renamed = data(acme.patch(one, {})), data(acme.post(f"{one}/rename", {"external_key": "NEW"}))
@@ -111,7 +111,7 @@ def test_a_record_always_shows_all_its_fields_and_no_other(acme: Api, path: str,
 
 
 def test_an_unknown_tag_type_is_shown_unchanged(app: Flask, acme: Api) -> None:
-    """spec: Tag tag_type"""
+    """interface: Tag tag_type"""
     made = acme.make("/assets", tags=[{"tag_type": "rfid", "value": "E2"}])
     execute("UPDATE tag SET tag_type = 'uwb'")
     headers = {"User-Agent": "x/1", "Authorization": f"Bearer {acme.token}"}
@@ -120,7 +120,7 @@ def test_an_unknown_tag_type_is_shown_unchanged(app: Flask, acme: Api) -> None:
 
 
 def test_the_envelope_has_six_fields_and_faults_only_on_validation(acme: Api) -> None:
-    """spec: Envelope type, title, status, detail, instance, request_id, fields; spec: Type validation_error"""
+    """interface: Envelope type, title, status, detail, instance, request_id, fields; Type validation_error"""
     six = ["type", "title", "status", "detail", "instance", "request_id"]
     for response, more in (
         (acme.get("/assets/1"), []),
@@ -136,7 +136,7 @@ def test_the_envelope_has_six_fields_and_faults_only_on_validation(acme: Api) ->
 
 
 def test_the_codes_are_those_of_the_specification() -> None:
-    """contract: Fields and bounds"""
+    """interface: Fields"""
     assert sorted(FIELD_CODES) == [
         *("ambiguous_fields", "fk_not_found", "invalid_context", "invalid_value", "read_only", "required"),
         *("too_large", "too_long", "too_short", "too_small", "unknown_field"),

@@ -1,4 +1,4 @@
-"""Attaching and detaching tags (spec: Tag; contract: Endpoints)."""
+"""Attaching and detaching tags (interface: Tag; Endpoints)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tags(acme: Api, path: str) -> str:
 
 @BOTH
 def test_attaching_answers_201_with_the_tag_and_its_address(acme: Api, tags: str) -> None:
-    """spec: What the service does 2; spec: Tag id, tag_type, value; contract: Endpoints"""
+    """interface: Service 2; Tag id, tag_type, value; Endpoints"""
     response = acme.post(tags, {"tag_type": "ble", "value": "a\tb\r\n \U0001f4e6"})
     tag = data(response)
     assert list(tag) == ["id", "tag_type", "value"]
@@ -36,7 +36,7 @@ def test_attaching_answers_201_with_the_tag_and_its_address(acme: Api, tags: str
 
 @BOTH
 def test_a_live_tag_is_held_once_in_the_organization(acme: Api, tags: str) -> None:
-    """spec: Identifiers tag natural key; spec: Type conflict"""
+    """interface: Identifiers tag natural key; Type conflict"""
     tag = {"tag_type": "rfid", "value": "E2"}
     acme.make("/locations", tags=[tag])
     for response in (acme.post(tags, tag), acme.post("/assets", {"name": "x", "tags": [tag]})):
@@ -47,7 +47,7 @@ def test_a_live_tag_is_held_once_in_the_organization(acme: Api, tags: str) -> No
 
 @BOTH
 def test_two_equal_tags_in_one_create_are_a_conflict(acme: Api, path: str) -> None:
-    """contract: Fields and bounds"""
+    """interface: Fields"""
     tag = {"tag_type": "rfid", "value": "E2"}
     assert acme.post(path, {"name": "x", "tags": [tag, tag]}).status_code == 409
     assert data(acme.get(path)) == []
@@ -55,7 +55,7 @@ def test_two_equal_tags_in_one_create_are_a_conflict(acme: Api, path: str) -> No
 
 @BOTH
 def test_detaching_answers_204_once_and_frees_the_tag(acme: Api, tags: str) -> None:
-    """spec: Identifiers tag natural key; contract: Endpoints"""
+    """interface: Identifiers tag natural key; Endpoints"""
     tag = data(acme.post(tags, {"tag_type": "rfid", "value": "E2"}))
     assert acme.delete(f"{tags}/{tag['id']}").status_code == 204
     assert acme.delete(f"{tags}/{tag['id']}").status_code == 404
@@ -65,7 +65,7 @@ def test_detaching_answers_204_once_and_frees_the_tag(acme: Api, tags: str) -> N
 
 @BOTH
 def test_a_tag_of_another_record_is_not_found(acme: Api, path: str, tags: str) -> None:
-    """contract: Endpoints"""
+    """interface: Endpoints"""
     other = acme.make(path, tags=[{"tag_type": "rfid", "value": "E2"}])["tags"][0]
     assert acme.delete(f"{tags}/{other['id']}").status_code == 404
     assert acme.delete(f"{tags}/1").status_code == 404
@@ -90,13 +90,13 @@ def test_a_tag_of_another_record_is_not_found(acme: Api, path: str, tags: str) -
     ],
 )
 def test_a_tag_body_is_validated(acme: Api, tags: str, body: dict[str, Any], expected: list[tuple[str, str]]) -> None:
-    """spec: Identifiers tag value; spec: Tag tag_type, value; spec: Limit tag value; contract: Fields and bounds"""
+    """interface: Identifiers tag value; Tag tag_type, value; Limit tag value; Fields"""
     assert codes(acme.post(tags, body)) == expected
 
 
 @BOTH
 def test_tags_have_no_listing(acme: Api, tags: str) -> None:
-    """contract: Endpoints"""
+    """interface: Endpoints"""
     for path, allow in ((tags, "POST"), (f"{tags}/1", "DELETE")):
         response = acme.get(path)
         assert (response.status_code, response.headers["Allow"]) == (405, allow)
@@ -104,7 +104,7 @@ def test_tags_have_no_listing(acme: Api, tags: str) -> None:
 
 @pytest.mark.parametrize("with_the_asset", [True, False])
 def test_scans_that_waited_for_the_tag_are_taken_over(acme: Api, cast: Cast, with_the_asset: bool) -> None:
-    """contract: Tracking"""
+    """interface: Tracking"""
     dock = acme.make("/locations")["id"]
     row = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
     scan = Submitted("scan-1", "E2801170", dock, clock.now() - clock.SECOND)
@@ -117,7 +117,7 @@ def test_scans_that_waited_for_the_tag_are_taken_over(acme: Api, cast: Cast, wit
 
 
 def test_actions_of_a_key_are_in_the_audit_under_its_name(acme: Api, cast: Cast) -> None:
-    """contract: Authentication"""
+    """interface: Authentication"""
     asset = acme.make("/assets", external_key="A-1", name="Pallet")
     acme.delete(f"/assets/{asset['id']}")
     lines = [(line.action, line.subject_name, line.actor_kind, line.actor_name) for line in trail.recent(cast.acme)]

@@ -1,4 +1,4 @@
-"""Current locations and history of assets (spec: Tracking rows, report, history; contract: Tracking)."""
+"""Current locations and history of assets (interface: Tracking rows; Tracking)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def history(acme: Api, asset: dict[str, Any], **filters: Any) -> list[dict[str, 
 
 
 def test_the_report_has_one_row_for_each_scanned_asset(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
-    """spec: What the service does 3; spec: Tracking rows AssetLocationItem; contract: Tracking"""
+    """interface: Service 3; Tracking rows AssetLocationItem; Tracking"""
     acme.make("/assets", name="never scanned")
     see(acme, pallet, dock, 0)
     see(acme, pallet, aisle, 60)
@@ -66,7 +66,7 @@ def test_the_report_has_one_row_for_each_scanned_asset(acme: Api, dock: Any, ais
 
 
 def test_a_late_scan_does_not_move_the_asset(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
-    """contract: Tracking"""
+    """interface: Tracking"""
     see(acme, pallet, dock, 60)
     see(acme, pallet, aisle, 0)
     assert report(acme)[0]["location_id"] == dock["id"]
@@ -75,7 +75,7 @@ def test_a_late_scan_does_not_move_the_asset(acme: Api, dock: Any, aisle: Any, p
 def test_a_location_that_is_deleted_or_outside_its_window_shows_as_none(
     acme: Api, dock: Any, aisle: Any, pallet: Any
 ) -> None:
-    """contract: Tracking"""
+    """interface: Tracking"""
     other = acme.make("/assets")
     see(acme, pallet, dock, 0)
     see(acme, other, aisle, 0)
@@ -87,7 +87,7 @@ def test_a_location_that_is_deleted_or_outside_its_window_shows_as_none(
 
 
 def test_assets_outside_their_window_are_left_out(acme: Api, dock: Any, pallet: Any) -> None:
-    """spec: States 2; contract: Tracking"""
+    """interface: States 2; Tracking"""
     see(acme, pallet, dock, 0)
     acme.patch(f"/assets/{pallet['id']}", {"valid_from": rfc3339(1_000), "valid_to": rfc3339(2_000)})
     assert report(acme) == []
@@ -97,14 +97,14 @@ def test_assets_outside_their_window_are_left_out(acme: Api, dock: Any, pallet: 
 
 
 def test_an_inactive_asset_stays_in_the_report(acme: Api, dock: Any, pallet: Any) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     see(acme, pallet, dock, 0)
     acme.patch(f"/assets/{pallet['id']}", {"is_active": False})
     assert [row["asset_id"] for row in report(acme)] == [pallet["id"]]
 
 
 def test_a_deleted_location_shows_as_none(acme: Api, dock: Any, pallet: Any) -> None:
-    """spec: Tracking rows AssetLocationItem"""
+    """interface: Tracking rows AssetLocationItem"""
     see(acme, pallet, dock, 0)
     acme.delete(f"/assets/{pallet['id']}")
     assert acme.delete(f"/locations/{dock['id']}").status_code == 204
@@ -114,7 +114,7 @@ def test_a_deleted_location_shows_as_none(acme: Api, dock: Any, pallet: Any) -> 
 
 
 def test_the_report_can_be_narrowed_by_asset_and_location_together(acme: Api, dock: Any, aisle: Any) -> None:
-    """spec: Endpoints Tracking report; spec: Code ambiguous_fields; contract: Lists"""
+    """interface: Endpoints Tracking report; Code ambiguous_fields; Lists"""
     here, there = acme.make("/assets", name="here"), acme.make("/assets", name="there")
     see(acme, here, dock, 0)
     see(acme, there, aisle, 1)
@@ -137,7 +137,7 @@ def test_the_report_can_be_narrowed_by_asset_and_location_together(acme: Api, do
 
 
 def test_q_on_the_report_does_not_look_at_descriptions(acme: Api, dock: Any) -> None:
-    """contract: Lists"""
+    """interface: Lists"""
     tag = {"tag_type": "rfid", "value": "E2001"}
     see(acme, acme.make("/assets", name="n", description="secret", tags=[tag]), dock, 0)
     assert [len(report(acme, q=q)) for q in ("secret", "e200", "asset-0", "se")] == [0, 1, 1, 1]
@@ -146,7 +146,7 @@ def test_q_on_the_report_does_not_look_at_descriptions(acme: Api, dock: Any) -> 
 def test_history_is_newest_first_with_the_time_since_the_row_before(
     acme: Api, dock: Any, aisle: Any, pallet: Any
 ) -> None:
-    """spec: Tracking rows AssetHistoryItem; contract: Tracking"""
+    """interface: Tracking rows AssetHistoryItem; Tracking"""
     for location, second in ((dock, 0), (aisle, 90.9), (dock, 100)):
         see(acme, pallet, location, second)
     shown = history(acme, pallet)
@@ -163,7 +163,7 @@ def test_history_is_newest_first_with_the_time_since_the_row_before(
 def test_durations_do_not_depend_on_the_page_or_the_range(
     acme: Api, dock: Any, aisle: Any, pallet: Any, sort: str
 ) -> None:
-    """contract: Tracking"""
+    """interface: Tracking"""
     for second in range(0, 90, 10):
         see(acme, pallet, (dock, aisle)[second // 10 % 2], second)
     whole = history(acme, pallet, sort=sort)
@@ -179,7 +179,7 @@ def test_durations_do_not_depend_on_the_page_or_the_range(
 
 
 def test_a_late_read_takes_its_place_and_its_neighbours_follow(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
-    """contract: Tracking"""
+    """interface: Tracking"""
     see(acme, pallet, dock, 0)
     see(acme, pallet, dock, 100)
     see(acme, pallet, aisle, 40)
@@ -187,7 +187,7 @@ def test_a_late_read_takes_its_place_and_its_neighbours_follow(acme: Api, dock: 
 
 
 def test_from_and_to_take_any_rfc_3339_time_and_nothing_else(acme: Api, dock: Any, pallet: Any) -> None:
-    """spec: Timestamps 5"""
+    """interface: Timestamps 5"""
     see(acme, pallet, dock, 0)
     path = f"/assets/{pallet['id']}/history"
     for text in ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789+05:00", "1970-01-01T00:00:00Z"):
@@ -199,7 +199,7 @@ def test_from_and_to_take_any_rfc_3339_time_and_nothing_else(acme: Api, dock: An
 
 
 def test_from_and_to_are_inclusive_as_the_wire_shows_times(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
-    """contract: Tracking"""
+    """interface: Tracking"""
     see(acme, pallet, dock, 0.000_123)
     see(acme, pallet, aisle, 10.000_999)
     late, early = (row["event_observed_at"] for row in history(acme, pallet))
@@ -214,7 +214,7 @@ def test_from_and_to_are_inclusive_as_the_wire_shows_times(acme: Api, dock: Any,
 
 
 def test_history_answers_outside_the_window_and_not_for_a_deleted_asset(acme: Api, dock: Any, pallet: Any) -> None:
-    """contract: Tracking"""
+    """interface: Tracking"""
     see(acme, pallet, dock, 0)
     acme.patch(f"/assets/{pallet['id']}", {"valid_from": rfc3339(1_000), "valid_to": rfc3339(2_000)})
     assert len(history(acme, pallet)) == 1
@@ -223,7 +223,7 @@ def test_history_answers_outside_the_window_and_not_for_a_deleted_asset(acme: Ap
 
 
 def test_history_keeps_a_location_that_was_deleted_later(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
-    """contract: Tracking"""
+    """interface: Tracking"""
     see(acme, pallet, dock, 0)
     see(acme, pallet, aisle, 1)
     assert acme.delete(f"/locations/{dock['id']}").status_code == 204
@@ -235,7 +235,7 @@ def test_history_of_an_asset_never_scanned_is_empty(acme: Api, pallet: Any) -> N
 
 
 def test_a_very_long_stay_is_clamped(acme: Api, dock: Any, aisle: Any, pallet: Any) -> None:
-    """spec: Limit duration_seconds; contract: Tracking"""
+    """interface: Limit duration_seconds; Tracking"""
     see(acme, pallet, dock, -1_780_000_000)
     see(acme, pallet, aisle, 2_000_000_000)
     assert history(acme, pallet)[0]["duration_seconds"] == 2_147_483_647

@@ -19,7 +19,7 @@ numbers = st.integers(1, MAX_ID)
 
 @given(numbers)
 def test_ids_are_in_the_range_of_json_numbers(number: int) -> None:
-    """spec: Identifiers id; spec: Limit id"""
+    """interface: Identifiers id; Limit id"""
     assert 1 <= permute(number, KEY) <= MAX_ID
 
 
@@ -29,7 +29,7 @@ def test_different_numbers_have_different_ids(one: int, other: int) -> None:
 
 
 def test_ids_are_distinct_and_reveal_no_order() -> None:
-    """spec: Identifiers id"""
+    """interface: Identifiers id"""
     ids = [permute(number, KEY) for number in range(1, 10_001)]
     assert len(set(ids)) == 10_000
     rising = sum(one < other for one, other in pairwise(ids))

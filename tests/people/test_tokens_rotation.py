@@ -13,7 +13,7 @@ from tests.api.conftest import Api, error, refresh, works
 
 
 def test_a_refresh_rotates_the_pair(acme: Api) -> None:
-    """spec: Authentication 4; spec: States 4"""
+    """interface: Authentication 4; States 4"""
     first = acme.exchange().json or {}
     second = refresh(acme, first["refresh_token"]).json
     assert second["refresh_token"] != first["refresh_token"]
@@ -22,7 +22,7 @@ def test_a_refresh_rotates_the_pair(acme: Api) -> None:
 
 
 def test_replaying_a_refresh_token_is_401_and_ends_the_whole_chain_at_once(acme: Api) -> None:
-    """spec: Authentication 4; spec: States 4; spec: Type unauthorized; contract: Authentication"""
+    """interface: Authentication 4; States 4; Type unauthorized; Authentication"""
     first = acme.exchange().json or {}
     second = refresh(acme, first["refresh_token"]).json
     replay = refresh(acme, first["refresh_token"])
@@ -34,7 +34,7 @@ def test_replaying_a_refresh_token_is_401_and_ends_the_whole_chain_at_once(acme:
 
 
 def test_exactly_one_of_several_concurrent_refreshes_with_one_token_wins(acme: Api) -> None:
-    """contract: Authentication"""
+    """interface: Authentication"""
     token = (acme.exchange().json or {})["refresh_token"]
     start, answers = threading.Barrier(8), []
 
@@ -66,7 +66,7 @@ def test_tokens_of_a_clock_ahead_expire_when_it_is_set_back(
 
 
 def test_a_refresh_token_works_for_30_days(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """spec: Authentication 3; spec: Limit refresh token"""
+    """interface: Authentication 3; Limit refresh token"""
     first, second = acme.exchange().json or {}, acme.exchange().json or {}
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now + 30 * clock.DAY - 2 * clock.SECOND)

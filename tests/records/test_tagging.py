@@ -1,4 +1,4 @@
-"""Attaching a tag takes over the scans that waited for it, for every way of attaching (contract: Tracking)."""
+"""Attaching a tag takes over the scans that waited for it, for every way of attaching (interface: Tracking)."""
 
 from __future__ import annotations
 

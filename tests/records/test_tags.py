@@ -1,4 +1,4 @@
-"""Normalization of tag values for matching (contract: Tracking, matching)."""
+"""Normalization of tag values for matching (interface: Tracking)."""
 
 from __future__ import annotations
 

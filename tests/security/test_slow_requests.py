@@ -139,7 +139,7 @@ def test_a_slow_read_is_charged_and_a_quick_one_is_not(acme: Api, monkeypatch: p
 
 
 def test_waiting_is_not_charged(acme: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """contract: Additions"""
+    """interface: Additions"""
     charged: list[float] = []
     listed = assets.list_page
 

@@ -1,4 +1,4 @@
-"""Account menu, API Keys, New Key: the only place to create credentials for the API (spec: Authentication 1)."""
+"""Account menu, API Keys, New Key: the only place to create credentials for the API (interface: Authentication 1)."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def change_password() -> AnyResponse | tuple[str, int]:
 @pages.post("/account/token")
 @require_role(Role.VIEWER)
 def session_token() -> Response | str:
-    """Issue a short-lived API token with the permissions of the role (spec: Authentication 6)."""
+    """Issue a short-lived API token with the permissions of the role (interface: Authentication 6)."""
     environment = services().config.environment
     token = tokens.session_token(environment, current_session(), cookies.session_token())
     if wants_json():

@@ -57,7 +57,7 @@ class Organization:
         return {tag for one in self.records for tag in one.tags.values()}
 
     def mint(self, kind: str) -> str:
-        """Return the next generated key (spec: external_key auto-mint 2, 3)."""
+        """Return the next generated key (interface: Auto-mint 2, 3)."""
         prefix, width = MINTED[kind]
         numbers = [re.fullmatch(rf"{prefix}(\d{{{width},}})", one.external_key) for one in self.live(kind)]
         return f"{prefix}{max((int(number[1]) for number in numbers if number), default=0) + 1:0{width}d}"
@@ -112,7 +112,7 @@ class Organization:
         self.touch(record, chosen)
 
     def touch(self, record: Record, chosen: Body) -> None:
-        """Check that `updated_at` strictly increases (contract: Fields)."""
+        """Check that `updated_at` strictly increases (interface: Fields)."""
         assert chosen["updated_at"] > record.updated_at
         record.updated_at = chosen["updated_at"]
 
@@ -130,7 +130,7 @@ class Organization:
         return len(record.descendants)
 
     def refuse_delete(self, record: Record) -> ApiError | None:
-        """Check a delete (spec: rule 4 of the write operations). Descendants are checked first."""
+        """Check a delete (interface: Write operations 4). Descendants are checked first."""
         if not self.find(record):
             return NOT_FOUND
         if record.children:
@@ -159,7 +159,7 @@ class Organization:
         return None if self.find(record) and tag_id in record.tags else NOT_FOUND
 
     def parent_faults(self, body: Body) -> Faults:
-        """Check a tag (spec: rule 2 of the write operations)."""
+        """Check a tag (interface: Write operations 2)."""
         given = [name for name in ("parent_id", "parent_external_key") if name in body]
         resolved = {name: self.resolve(name, body[name]) for name in given}
         if missing := [name for name in given if body[name] is not None and resolved[name] is None]:
@@ -188,7 +188,7 @@ class Organization:
     # Reads
 
     def listed(self, kind: str, query: Body, now: int) -> list[Record]:
-        """Return the rows of a list (contract: Lists)."""
+        """Return the rows of a list (interface: Lists)."""
         deleted = query.get("include_deleted") == "true"
         records = [one for one in self.of(kind) if one.listed(now, include_deleted=deleted)]
         for name, value in query.items():
@@ -218,13 +218,13 @@ def _instant_in(body: Body, name: str, present: int | None) -> Any:
 
 
 def _window_faults(valid_from: int, valid_to: int | None) -> Faults:
-    """Check the window (contract: Fields, `valid_to`)."""
+    """Check the window (interface: Fields)."""
     return [("valid_to", "invalid_value")] if valid_to is not None and valid_to <= valid_from else []
 
 
 def _differing(record: Record, body: Body) -> Iterator[tuple[str, str]]:
-    """Return the errors of a PATCH (spec: rule 3 of the write operations). Errors of read-only keys precede those of
-    values (contract: precedence on a body).
+    """Return the errors of a PATCH (interface: Write operations 3). Errors of read-only keys precede those of
+    values (interface: Precedence).
     """
     shown = record.shown
     for name, value in body.items():

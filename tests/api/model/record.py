@@ -23,7 +23,7 @@ def moment(micros: int) -> datetime:
 
 
 def wire(micros: int | None) -> str | None:
-    """Format a time (spec: Timestamps 1)."""
+    """Format a time (interface: Timestamps 1)."""
     if micros is None:
         return None
     at = moment(micros)
@@ -75,7 +75,7 @@ class Record:
 
     @property
     def shown(self) -> Body:
-        """Return the JSON of the record (spec: Asset, Location (read shape))."""
+        """Return the JSON of the record (interface: Asset))."""
         body: Body = {
             "id": self.id,
             "external_key": self.external_key,
@@ -106,7 +106,7 @@ class Record:
         return self.parent if self.parent and self.parent.live else None
 
     def effective(self, now: int) -> bool:
-        """Return True if the record is on a list (contract: Lists, liveness)."""
+        """Return True if the record is on a list (interface: Lists)."""
         return self.valid_from <= now and (self.valid_to is None or now < self.valid_to)
 
     def listed(self, now: int, *, include_deleted: bool) -> bool:
@@ -137,7 +137,7 @@ class Record:
     # Tracking
 
     def sight(self, one: Sighting) -> None:
-        """Record a scan. A repeated read by a fixed reader is ignored; scans by persons are all stored (contract:
+        """Record a scan. A repeated read by a fixed reader is ignored; scans by persons are all stored (interface:
         Tracking).
         """
         if one.by_person or one not in self.sightings:
@@ -162,7 +162,7 @@ class Record:
 
     @property
     def stays(self) -> list[Sighting]:
-        """Rows of the history (contract: Tracking): moves, scans by persons, and returns to a fixed reader after the
+        """Rows of the history (interface: Tracking): moves, scans by persons, and returns to a fixed reader after the
         gap.
         """
         rows: list[Sighting] = []
@@ -186,7 +186,7 @@ class Record:
 
     @property
     def history(self) -> list[Body]:
-        """History, newest first (spec: AssetHistoryItem)."""
+        """History, newest first (interface: Tracking rows AssetHistoryItem)."""
         rows = self.stays
         before = [None, *(row.at for row in rows)]
         return [
@@ -200,7 +200,7 @@ class Record:
         ][::-1]
 
     def place(self, now: int) -> Body:
-        """Return the row of the report (spec: AssetLocationItem; contract: Tracking, reports)."""
+        """Return the row of the report (interface: Tracking rows AssetLocationItem; Tracking)."""
         last, since = self.seen[-1], self.dwelling.at
         location = last.location if last.location.live and last.location.effective(now) else None
         return {

@@ -1,4 +1,4 @@
-"""Account menu, API Keys, New Key (spec: Authentication 1)."""
+"""Account menu, API Keys, New Key (interface: Authentication 1)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SignIn = Callable[..., Browser]
 
 
 def test_the_secret_is_shown_once_and_only_its_hash_is_stored(sign_in_as: SignIn, cast: Cast) -> None:
-    """spec: Authentication 1"""
+    """interface: Authentication 1"""
     browser = sign_in_as(Role.ADMINISTRATOR)
     page = browser.post("/keys/new", {"name": "WMS", "assets": "read", "tracking": "read", "expires": "30"})
     secret = re.search(r"edge_[0-9a-f]{64}", page.text)
