@@ -22,7 +22,10 @@ from edge.database.instance import signing_key
 from edge.people import organizations
 from tests import chance
 from tests.databases import Files, copy_files, files_of, make_database
+from tests.of_change import pytest_addoption, pytest_cmdline_main, pytest_xdist_auto_num_workers
 from tests.tracking.postgres import server
+
+__all__ = ["pytest_addoption", "pytest_cmdline_main", "pytest_xdist_auto_num_workers"]
 
 # The duration of an example depends more on the load of the machine than on the code.
 settings.register_profile("edge", deadline=None)
@@ -92,6 +95,29 @@ def _write_without_fsync() -> None:
 _write_without_fsync()
 
 
+def _give_time_to_each_connection() -> None:
+    connect = connection._Database._connect
+
+    def connect_with_time(database: connection._Database) -> sqlite3.Connection:
+        connected = connect(database)
+        chance.give_time(connected)
+        return connected
+
+    connection._Database._connect = connect_with_time  # type: ignore[method-assign]
+
+
+_give_time_to_each_connection()
+
+
+def _forget_settings_of_the_shell() -> None:
+    """`EDGE_…` variables of whoever runs the tests are settings of the services in them, too."""
+    for name in [name for name in os.environ if name.startswith("EDGE_")]:
+        del os.environ[name]
+
+
+_forget_settings_of_the_shell()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def chance_of_session(request: pytest.FixtureRequest) -> Iterator[None]:
     """What fixtures of the session or a module make is older than each test, or of the same time as slow tests."""
@@ -105,7 +131,7 @@ def chance_of_test(request: pytest.FixtureRequest) -> Iterator[None]:
     """A failed test shows the seed, which repeats its random values and times."""
     is_real = any(request.node.get_closest_marker(marker) for marker in ("slow", "real_time"))
     with chance.of(request.node.nodeid, is_real_time=is_real):
-        request.node.add_report_section("setup", "seed", f"EDGE_TEST_SEED={chance.SEED}")
+        request.node.add_report_section("setup", "seed", chance.repeated())
         yield
 
 
@@ -152,11 +178,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def lacks(what: str) -> NoReturn:
     """Skip a test without its requirement, or fail it in CI, where nothing may be skipped."""
     (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs {what}")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than processors, since a quarter of the time the tests wait for threads, timers and disks."""
-    return (os.cpu_count() or 1) + 1
 
 
 class Cast(NamedTuple):

@@ -297,7 +297,6 @@ class TestScansInAnothersName:
         session = execute("SELECT ref FROM web_session WHERE person_id = ?", (person,)).fetchone()[0]
         return browser, session, (clock.now() - clock.HOUR // 2) // 1000
 
-    @pytest.mark.real_time  # a trigger notes the end of a session by the clock of SQLite
     def test_a_scan_is_attributed_to_the_person_signed_in_at_its_time(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int
     ) -> None:

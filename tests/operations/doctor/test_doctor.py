@@ -223,12 +223,12 @@ def test_whether_the_service_runs(subject: Subject) -> None:
         assert finding_of(subject, "service")[0] is Level.OK
 
 
-@pytest.mark.real_time
 def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
     """The service runs but takes no input."""
     with hold(subject.data_dir):
-        (subject.data_dir / FILE_NAME).touch()
         ended = clock.now() // clock.SECOND - 3600
+        (subject.data_dir / FILE_NAME).touch()
+        os.utime(subject.data_dir / FILE_NAME, (ended + 3600, ended + 3600))
         assert finding_of(subject, "service")[0] is Level.OK
         os.utime(subject.data_dir / FILE_NAME, (ended, ended))
         assert finding_of(subject, "service")[0] is Level.PROBLEM

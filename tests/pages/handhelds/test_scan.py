@@ -328,7 +328,6 @@ def ago(seconds: int) -> int:
     return clock.now() - seconds * clock.SECOND
 
 
-@pytest.mark.real_time  # a trigger notes the end of a session by the clock of SQLite
 @pytest.mark.parametrize(
     ("begun", "expired", "made", "whose"),
     [
@@ -347,7 +346,6 @@ def test_a_scan_is_attributed_to_the_person_signed_in_at_its_time(
     assert device.made_by(item("1", BARCODE, site.dock.id, ago(made))) == whose
 
 
-@pytest.mark.real_time  # a trigger notes the end of a session by the clock of SQLite
 def test_after_the_next_sign_in_on_the_device_the_previous_session_is_over(
     sign_in_as: SignIn, cast: Cast, site: Site
 ) -> None:
