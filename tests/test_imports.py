@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parent.parent / "edge"
 # The floors of the building, from the bottom. A room imports from the floors below it, and from itself.
 FLOORS = (
     {"errors", "clock", "metrics", "terminal", "texts"},
-    {"fair_turns", "known_callers", "logs", "manual", "memory_budget", "outbound", "rate_limits"},
+    {"conversations", "fair_turns", "known_callers", "logs", "manual", "memory_budget", "outbound", "rate_limits"},
     {"validation", "database"},
     {"audit", "formats"},
     {"config", "labels", "people", "records"},
@@ -48,7 +48,7 @@ HOMES = {
     "flask": {"app", "api", "pages", "server", "services"},
     "jmespath": {"formats"},
     "markdown_it": {"manual.markdown"},
-    "paho": {"ingest", "events.mqtt", "demo"},  # the simulated readers of the demo publish like real ones
+    "paho": {"ingest", "events.mqtt_session", "demo"},  # the simulated readers of the demo publish like real ones
     "openpyxl": {"validation.xlsx"},
     "peewee": {"database"},
     "PIL": {"pages.images"},

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from edge.conversations import talking
 from edge.memory_budget import WORK
 from edge.outbound import Network, connect
 
@@ -61,6 +62,18 @@ class CheckedConnection(http.client.HTTPConnection):
 
         Raises TimeoutError after `seconds` in all, OSError, HTTPException or NotAllowed.
         """
+        with talking(f"{self.host}:{self.port}"):
+            return self._exchange(method, path, body, headers, most, seconds)
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        most: int,
+        seconds: float,
+    ) -> tuple[http.client.HTTPResponse, bytes]:
         deadline = threading.Timer(seconds, self.cut)
         deadline.daemon = True
         deadline.start()

@@ -9,11 +9,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import paho.mqtt.client as mqtt
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge.errors import Unavailable
-from edge.events.mqtt import BoundedClient
+from edge.events.mqtt_session import Address, Client, make_client
 from edge.ingest.sessions import Broker
 
 SECONDS = 5.0
@@ -27,14 +26,14 @@ def ask(broker: Broker, topics: Sequence[str]) -> dict[str, str]:
 
     Raises Unavailable if the broker cannot be reached.
     """
-    client = _client_of(broker)
+    client = make_client(Client, broker.address._replace(client_id=""))
     values: dict[str, str] = {}
 
     def on_message(_client: Any, _data: Any, message: mqtt.MQTTMessage) -> None:
         values[message.topic] = message.payload.decode("utf-8", "replace")
 
     client.on_message = on_message
-    _visit(client, *_address(broker), topics, 0, lambda: len(values) == len(topics))
+    _visit(client, broker.address.host, broker.address.port, topics, 0, lambda: len(values) == len(topics))
     return values
 
 
@@ -124,39 +123,23 @@ def _clear(name: str, socket: str, topics: Collection[str]) -> None:
 
 def publish(broker: Broker, topic: str, payload: bytes, *, retain: bool = False) -> None:
     """Publish one message at QoS 1 and wait for the acknowledgement. Raises Unavailable without one."""
-    client = _client_of(broker)
+    client = make_client(Client, broker.address._replace(client_id=""))
     acknowledged: list[int] = []
     client.on_publish = lambda *arguments: acknowledged.append(arguments[2])
     # paho queues a message that is published before the connection exists.
     client.publish(topic, payload, qos=1, retain=retain)
-    _visit(client, *_address(broker), (), 1, lambda: bool(acknowledged))
+    _visit(client, broker.address.host, broker.address.port, (), 1, lambda: bool(acknowledged))
     if not acknowledged:
-        raise Unavailable(f"The broker {_address(broker)[0]} did not acknowledge a message")
+        raise Unavailable(f"The broker {broker.address.host} did not acknowledge a message")
 
 
 def _client_at(socket: str, client_id: str, name: str | None, *, is_clean: bool) -> mqtt.Client:
     """Return a client of the broker on a Unix socket. Its session is kept unless it is clean."""
     if not Path(socket).is_socket():
         raise Unavailable(f"No broker listens on {socket}")
-    client = BoundedClient(CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=is_clean, transport="unix")
+    client = make_client(Client, Address("", client_id), clean_session=is_clean, transport="unix")
     client.username_pw_set(name)
     return client
-
-
-def _client_of(broker: Broker) -> mqtt.Client:
-    """Return a client with the credentials and TLS settings of the broker."""
-    url = urlsplit(broker.url)
-    client = BoundedClient(CallbackAPIVersion.VERSION2)
-    if url.username:
-        client.username_pw_set(url.username, broker.password)
-    if url.scheme == "mqtts":
-        client.tls_set(ca_certs=broker.ca_file)
-    return client
-
-
-def _address(broker: Broker) -> tuple[str, int]:
-    url = urlsplit(broker.url)
-    return str(url.hostname), url.port or (8883 if url.scheme == "mqtts" else 1883)
 
 
 def _visit(

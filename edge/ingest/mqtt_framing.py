@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from msgspec import Struct, structs
 
-from edge.events.mqtt import MAX_PACKET
+from edge.events.mqtt_session import MAX_PACKET
 
 READ_BYTES = 262_144
 _BEGINNING = 131_072  # bytes; the longest topic and enough of the payload

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import paho.mqtt.client as mqtt
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.reasoncodes import ReasonCode
 
+from edge.events import mqtt_session
+from edge.events.mqtt_session import KEEPALIVE_SECONDS, Address
 from edge.ingest.mqtt_framing import Delivery, Wire
 from edge.readers.broker_accounts import session_name
 
-KEEPALIVE_SECONDS = 30
+MAIN_BROKER_SECONDS = 30  # longest wait after an unexpected end, since reads depend on it
 CONNECT_SECONDS = 3.0
 RECONNECT_SECONDS = 5.0  # minimum time between two attempts to connect an additional session
 REFUSED = 0x80
@@ -37,6 +38,10 @@ class Broker(NamedTuple):
     password: str | None = None
     ca_file: str | None = None
 
+    @property
+    def address(self) -> Address:
+        return Address(self.url, self.client_id, self.password, self.ca_file, MAIN_BROKER_SECONDS)
+
     def of_session(self, number: int) -> Broker:
         """Return the same broker with the account and client ID of a session."""
         if number == 0:
@@ -48,8 +53,8 @@ class Broker(NamedTuple):
         return self._replace(url=url.geturl(), client_id=session_name(self.client_id, number))
 
 
-class Client(mqtt.Client):
-    """paho client that uses a `Wire` as its socket."""
+class Client(mqtt_session.Client):
+    """Client that uses a `Wire` as its socket."""
 
     wire: Wire
 
@@ -60,28 +65,14 @@ class Client(mqtt.Client):
 
 def make_client(broker: Broker) -> Client:
     """Return a client with a persistent session and manual acknowledgement."""
-    client = Client(
-        CallbackAPIVersion.VERSION2,
-        client_id=broker.client_id,
-        clean_session=False,
-        manual_ack=True,
-        reconnect_on_failure=False,
-    )
-    url = urlsplit(broker.url)
-    if url.username:
-        client.username_pw_set(url.username, broker.password)
-    if url.scheme == "mqtts":
-        client.tls_set(ca_certs=broker.ca_file)
+    client = mqtt_session.make_client(Client, broker.address, clean_session=False, manual_ack=True)
     client.connect_timeout = CONNECT_SECONDS
     return client
 
 
 def connect(client: Client, broker: Broker) -> None:
     """Connect the client. Raises OSError."""
-    url = urlsplit(broker.url)
-    client.connect(
-        str(url.hostname), url.port or (8883 if url.scheme == "mqtts" else 1883), keepalive=KEEPALIVE_SECONDS
-    )
+    client.connect(broker.address.host, broker.address.port, keepalive=KEEPALIVE_SECONDS)
 
 
 def deliveries(client: Client) -> list[Delivery]:

@@ -202,8 +202,9 @@ class Subscriber:
         backoff = 1.0
         while not self._stopping.is_set():
             try:
-                self._connect()
-                self._serve_connection()
+                with self._broker.address.talking():
+                    self._connect()
+                    self._serve_connection()
                 backoff = 1.0 if self._ping_seen else backoff
             except OSError as error:
                 problem = LOST if self._is_connected else UNREACHABLE

@@ -44,6 +44,7 @@ NAMES = {
     "name": N_("Network name"),
     "outputs": N_("Outputs"),
     "pages": N_("Pages and API"),
+    "partners": N_("Connections to other programs"),
     "permissions": N_("File permissions"),
     "public-url": N_("Public address"),
     "reader-clock": N_("Reader clocks"),

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from edge import clock
+from edge import clock, conversations
 from edge.database.connection import execute
 from edge.events import destinations
 from edge.events.stream import Streams
@@ -24,7 +24,7 @@ from edge.rules.outputs import outputs
 from edge.rules.outputs.worker import OutputsWorker
 from edge.sync.store.state import site_trouble
 from edge.sync.worker import SyncWorker
-from edge.texts import N_, fill
+from edge.texts import N_, fill, joined
 from edge.tracking import history_engine
 from edge.upstream import standby
 from edge.upstream.standby import UpstreamStandby
@@ -42,6 +42,10 @@ BEHIND = N_(
     "and synchronize it with timedatectl set-ntp true"
 )
 
+WAITS = N_(
+    "edge ended unexpectedly while it was connected to %(partner)s, perhaps because of its messages; it connects again "
+    "in %(seconds)s s. See: journalctl -u edge"
+)
 WAITS_FOR_UPGRADE = Check("ingest", True, N_("reads wait at the broker until the upgrade is complete"))
 
 
@@ -156,6 +160,13 @@ def check_channels(worker: ChannelsWorker) -> Check:
     """Fail if a channel has failed for an hour; its messages wait meanwhile."""
     trouble = worker.trouble() or _of_organizations(channels.troubles())
     return Check("channels", not trouble, trouble or N_("all channels send, or there are none"))
+
+
+def check_partners() -> Check:
+    """Fail while edge does not connect to a partner because it ended unexpectedly during a conversation with it."""
+    conversations.close_marks()
+    waits = [fill(WAITS, partner=partner, seconds=left) for partner, left in sorted(conversations.waiting().items())]
+    return Check("partners", not waits, joined(waits) if waits else N_("edge connects to all of them"))
 
 
 def check_outputs(worker: OutputsWorker) -> Check:

@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from waitress.server import BaseWSGIServer, MultiSocketServer
 
-from edge import clock, listeners, metrics
+from edge import clock, conversations, listeners, metrics
 from edge.app import create_app
 from edge.audit import quotas
 from edge.bulk import bulk_jobs, slices
@@ -122,6 +123,9 @@ def running(config: Config) -> Iterator[str]:
         use_signing_key(config.signing_key_file)
         health = Health()
         health.register(readiness.check_database)
+        if folder := os.environ.get("RUNTIME_DIRECTORY"):
+            conversations.begin(Path(folder))
+            health.register(readiness.check_partners, is_vital=False)
         if history_engine.is_remote():
             health.register(readiness.check_history, is_vital=False)
 
@@ -146,6 +150,7 @@ def running(config: Config) -> Iterator[str]:
         health.register(server.check)
         stack.callback(server.stop)
         stack.callback(streams.stop)  # first, because the streams write to connections of the server
+        stack.callback(conversations.end)
         log.info("Serving pages and API on %s", server.address)
 
         _notify_systemd(health, stack)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from paho.mqtt.client import Client
-from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.enums import CallbackAPIVersion
 
-from edge.events import destinations, mqtt
+from edge.events import destinations, mqtt_session
 from edge.events.delivery import Message, Outcome, Result
 from edge.events.destinations import Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
@@ -136,5 +136,5 @@ def test_an_unreachable_and_a_forbidden_address_are_reported(mosquitto: Mosquitt
 
 def test_only_the_sender_decides_when_to_connect_again() -> None:
     """It connects anew, with the address checked again, when an event is due."""
-    client = mqtt._Client(Network.LOOPBACK, False, "edge", MQTTProtocolVersion.MQTTv5)
+    client = mqtt_session.make_client(mqtt_session.Client, mqtt_session.Address("mqtt://127.0.0.1"))
     assert not client._reconnect_on_failure

@@ -11,7 +11,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from edge.errors import Unavailable
-from edge.events.mqtt import BoundedClient
+from edge.events.mqtt_session import Client
 from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
 from tests.mosquitto import Mosquitto, mosquitto
@@ -43,12 +43,12 @@ def test_ask_returns_status_topics_of_the_broker(broker: Mosquitto) -> None:
 def test_a_visit_leaves_no_socket_open(broker: Mosquitto, monkeypatch: pytest.MonkeyPatch) -> None:
     clients: list[weakref.ref[mqtt.Client]] = []
 
-    class Visitor(BoundedClient):
+    class Visitor(Client):
         def __init__(self, *given: Any, **options: Any) -> None:
             super().__init__(*given, **options)
             clients.append(weakref.ref(self))
 
-    monkeypatch.setattr(broker_probe, "BoundedClient", Visitor)
+    monkeypatch.setattr(broker_probe, "Client", Visitor)
     gc.disable()
     try:
         broker_probe.ask(Broker(broker.url, ""), ["$SYS/broker/version"])

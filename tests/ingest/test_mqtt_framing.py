@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.events.mqtt import MAX_PACKET
+from edge.events.mqtt_session import MAX_PACKET
 from edge.ingest.mqtt_framing import Delivery, Wire
 from tests.ingest.packets import packet, publish
 

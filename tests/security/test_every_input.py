@@ -35,9 +35,8 @@ BOUNDS = {
     "events/checked_connection.py CheckedConnection(HTTPConnection)": "sync.hub_connection:MAX_ANSWER",
     "events/checked_connection.py getresponse": "sync.hub_connection:MAX_ANSWER",
     "events/checked_connection.py read": "events.checked_connection:_PIECE",
-    "events/mqtt.py BoundedClient(Client)": "events.mqtt:MAX_PACKET",
-    "ingest/sessions.py Client(Client)": "events.mqtt:MAX_PACKET",  # through `Wire`
-    "ingest/sessions.py Client": "events.mqtt:MAX_PACKET",
+    "events/mqtt_session.py Client(Client)": "events.mqtt_session:MAX_PACKET",
+    "ingest/sessions.py Client(Client)": "events.mqtt_session:MAX_PACKET",  # through `Wire`
     "ingest/mqtt_framing.py recv": "ingest.mqtt_framing:READ_BYTES",
     "rules/channels/mail.py _Connection(SMTP)": "rules.channels.mail:MAX_ANSWER",
     "rules/channels/mail.py makefile": "rules.channels.mail:MAX_ANSWER",

@@ -18,6 +18,7 @@ from email.utils import format_datetime
 from typing import Any, BinaryIO
 
 from edge import clock, outbound
+from edge.conversations import talking
 from edge.events.delivery import Outcome, Result
 from edge.outbound import Network, NotAllowed
 from edge.rules.channels.compose import PARTLY, Outgoing, one_line
@@ -47,7 +48,8 @@ class MailServer:
         deadline.daemon = True
         deadline.start()
         try:
-            refused = self._send(connection, outgoing)
+            with talking(f"{self._settings.host}:{self._settings.port}"):
+                refused = self._send(connection, outgoing)
         except (OSError, smtplib.SMTPException, NotAllowed) as error:
             return _failure(connection, self._settings, error)
         finally:
