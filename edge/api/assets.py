@@ -77,7 +77,7 @@ def rename_asset(call: Call) -> Response:
 
 
 @operation("POST", TAGS, tag=TAG, scope=WRITE, body=bodies.TAG, status=201, answer="Tag", errors=(409,))
-def attach_asset_tag(call: Call) -> Response:
+def add_asset_tag(call: Call) -> Response:
     """Attach a tag to an asset"""
     asset_id = call.path["asset_id"]
     row = assets.attach_tag(call.actor, asset_id, new_tag(call.body))
@@ -85,7 +85,7 @@ def attach_asset_tag(call: Call) -> Response:
 
 
 @operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204, errors=(409,))
-def detach_asset_tag(call: Call) -> Response:
+def remove_asset_tag(call: Call) -> Response:
     """Detach a tag from an asset"""
     assets.detach_tag(call.actor, call.path["asset_id"], call.path["tag_id"])
     return responses.nothing()

@@ -77,7 +77,9 @@ def delete_location(call: Call) -> Response:
     return responses.nothing()
 
 
-@operation("POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.RENAME, answer="LocationRenamed", errors=(409,))
+@operation(
+    "POST", f"{ONE}/rename", tag=TAG, scope=WRITE, body=bodies.LOCATION_RENAME, answer="LocationRenamed", errors=(409,)
+)
 def rename_location(call: Call) -> Response:
     """Change the external key of a location; its sub-locations stay attached"""
     row, count = locations.rename(call.actor, call.path["location_id"], call.body["external_key"])
@@ -85,25 +87,25 @@ def rename_location(call: Call) -> Response:
 
 
 @operation("GET", f"{ONE}/ancestors", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
-def list_ancestors(call: Call) -> Response:
+def list_location_ancestors(call: Call) -> Response:
     """List the ancestors of a location, root first"""
     return _tree_page(call, locations.list_ancestors)
 
 
 @operation("GET", f"{ONE}/children", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
-def list_children(call: Call) -> Response:
+def list_location_children(call: Call) -> Response:
     """List the direct sub-locations by name"""
     return _tree_page(call, locations.list_children)
 
 
 @operation("GET", f"{ONE}/descendants", tag=TAG, scope=READ, takes=query.TREE, answer="LocationList")
-def list_descendants(call: Call) -> Response:
+def list_location_descendants(call: Call) -> Response:
     """List all sub-locations, depth first, siblings by name"""
     return _tree_page(call, locations.list_descendants)
 
 
 @operation("POST", TAGS, tag=TAG, scope=WRITE, body=bodies.TAG, status=201, answer="Tag", errors=(409,))
-def attach_location_tag(call: Call) -> Response:
+def add_location_tag(call: Call) -> Response:
     """Attach a tag to a location"""
     location_id = call.path["location_id"]
     row = locations.attach_tag(call.actor, location_id, new_tag(call.body))
@@ -111,7 +113,7 @@ def attach_location_tag(call: Call) -> Response:
 
 
 @operation("DELETE", f"{TAGS}/{{tag_id}}", tag=TAG, scope=WRITE, status=204, errors=(409,))
-def detach_location_tag(call: Call) -> Response:
+def remove_location_tag(call: Call) -> Response:
     """Detach a tag from a location"""
     locations.detach_tag(call.actor, call.path["location_id"], call.path["tag_id"])
     return responses.nothing()

@@ -94,7 +94,9 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.0 document of the operations."""
     paths: dict[str, Any] = {}
     bodies: dict[str, Schema] = {}
+    answers = {"ErrorResponse": ANSWERS["Error"]}
     for operation in operations:
+        answers |= {operation.answer_name: ANSWERS[operation.answer]} if operation.answer else {}
         paths.setdefault(PREFIX + operation.path, {})[operation.method.lower()] = _operation(operation, bodies)
     return {
         "openapi": "3.0.3",
@@ -110,7 +112,7 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
-            "schemas": {**SCHEMAS, **{f"{name}Answer": schema for name, schema in ANSWERS.items()}, **bodies},
+            "schemas": {**SCHEMAS, **answers, **bodies},
             "responses": {
                 **{_name(status): _refusal(status) for status in (403, *_REASONS)},
                 "Default": _refusal(_ANY),
@@ -125,7 +127,7 @@ def document(operations: Iterable[Operation], version: str) -> dict[str, Any]:
 
 def _operation(operation: Operation, bodies: dict[str, Schema]) -> dict[str, Any]:
     operation_object: dict[str, Any] = {
-        "operationId": operation.name,
+        "operationId": operation.id,
         "summary": operation.summary,
         "description": operation.description or f"{operation.summary}.",
         "tags": [operation.tag],
@@ -174,7 +176,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     own += ["Deprecation", "Sunset"] if is_ending else []
     success: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase, "headers": _headers(*own)}
     if operation.answer:
-        success["content"] = {"application/json": {"schema": ref(f"{operation.answer}Answer")}}
+        success["content"] = {"application/json": {"schema": ref(operation.answer_name)}}
     refusals = {
         str(status): {"$ref": f"#/components/responses/{_name(status)}"} for status in sorted(error_statuses(operation))
     }
@@ -186,7 +188,7 @@ def _name(status: int) -> str:
 
 
 def _refusal(status: int) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": ref("ErrorAnswer")}}
+    content: dict[str, Any] = {"application/json": {"schema": ref("ErrorResponse")}}
     if status == 403:
         about = "The token lacks the scope; as plain text: the User-Agent is a library default"
         return {

@@ -22,6 +22,11 @@ from edge.validation.query import Query
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 FORM = "application/x-www-form-urlencoded"
+_ANSWER_NAMES = {
+    "createToken": "Token",
+    "listAssetHistory": "AssetHistory",
+    "listAssetLocations": "AssetLocations",
+}
 
 
 class Call(NamedTuple):
@@ -73,6 +78,18 @@ class Operation:
     @property
     def name(self) -> str:
         return self.handler.__name__
+
+    @property
+    def id(self) -> str:
+        """Name in the document, such as `listAssets`."""
+        first, *rest = self.name.split("_")
+        return first + "".join(map(str.title, rest))
+
+    @property
+    def answer_name(self) -> str:
+        """Schema of a successful response in the document, such as `ListAssetsResponse`."""
+        name = _ANSWER_NAMES.get(self.id) or self.id[0].upper() + self.id[1:]
+        return f"{name}Response"
 
     @property
     def is_create(self) -> bool:

@@ -137,8 +137,8 @@ SCHEMAS: dict[str, Schema] = {
         )
         for kind, name in TAGS.items()
     },
-    "Asset": record("A tracked object", **_IDENTITY, **_TEXTS, **_METADATA, **_TIMES, tags=many("Tag")),
-    "Location": record("A place where assets can be", **_IDENTITY, **_TEXTS, **_PARENT, **_TIMES, tags=many("Tag")),
+    "AssetView": record("A tracked object", **_IDENTITY, **_TEXTS, **_METADATA, **_TIMES, tags=many("Tag")),
+    "LocationView": record("A place where assets can be", **_IDENTITY, **_TEXTS, **_PARENT, **_TIMES, tags=many("Tag")),
     "AssetLocationItem": record(
         "Latest location of one asset",
         asset_id=ID,
@@ -157,7 +157,7 @@ SCHEMAS: dict[str, Schema] = {
         location_external_key=KEY,
         duration_seconds=nullable(number(0, 2**31 - 1, "int32")),
     ),
-    "Organization": record(
+    "OrgView": record(
         "The organization of the token",
         id=ID,
         name=text(),
@@ -184,16 +184,16 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 ANSWERS: dict[str, Schema] = {
-    "Asset": data(ref("Asset")),
-    "AssetRenamed": data(ref("Asset"), descendant_count_affected=_COUNT),
-    "AssetList": page("Asset"),
-    "Location": data(ref("Location")),
-    "LocationRenamed": data(ref("Location"), descendant_count_affected=_COUNT),
-    "LocationList": page("Location"),
+    "Asset": data(ref("AssetView")),
+    "AssetRenamed": data(ref("AssetView"), descendant_count_affected=_COUNT),
+    "AssetList": page("AssetView"),
+    "Location": data(ref("LocationView")),
+    "LocationRenamed": data(ref("LocationView"), descendant_count_affected=_COUNT),
+    "LocationList": page("LocationView"),
     "Tag": data(ref("Tag")),
     "AssetLocationList": page("AssetLocationItem"),
     "AssetHistoryList": page("AssetHistoryItem"),
-    "Organization": data(ref("Organization")),
+    "Organization": data(ref("OrgView")),
     "TokenPair": record(
         "An access token for 15 minutes and a refresh token",
         access_token=text(),

@@ -50,7 +50,7 @@ def create_token(call: Call) -> Response:
 
 
 @operation("GET", "/orgs/me", tag=TAG, answer="Organization", is_api_key_only=True)
-def get_organization(call: Call) -> Response:
+def get_current_org(call: Call) -> Response:
     """Get the organization and the scopes of the token"""
     row = organizations.get_organization(call.organization_id)
     principal = call.principal

@@ -80,7 +80,7 @@ def _change(actor: Actor, here: LocalRecord, sent: Mapping[str, Any], key: str, 
     """Check the values like those of an API client, and write them."""
     body = bodies.ASSET_PATCH if here.kind is Kind.ASSET else bodies.LOCATION_PATCH
     changes = judge(body, decode(body, json.dumps(sent).encode()))
-    key = judge(bodies.RENAME, {"external_key": key})["external_key"]
+    key = judge(bodies.ASSET_RENAME, {"external_key": key})["external_key"]
     if here.kind is Kind.ASSET:
         assets.edit(actor, here.id, cast(AssetChanges, changes), key)
     else:

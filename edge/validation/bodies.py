@@ -75,12 +75,12 @@ def _with_default(field: Field, value: Any) -> Field:
 
 
 TAG = body(
-    "TagCreate",
+    "TagRequest",
     Field("tag_type", "string", values.tag_type, {"enum": list(values.TAG_TYPES)}, is_required=True),
     Field("value", "string", values.tag_value, TAG_VALUE_SCHEMA, is_required=True),
     refused=["id"],
 )
-RENAME = body("Rename", KEY._replace(is_required=True))
+LOCATION_RENAME = body("RenameLocationRequest", KEY._replace(is_required=True))
 
 
 def _create(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
@@ -106,11 +106,11 @@ def _patch(name: str, *own: Field, refused: tuple[str, ...] = ()) -> Body:
     )
 
 
-ASSET_CREATE = _create("AssetCreate", _with_default(METADATA, {}), refused=ASSET_PLACE)
-ASSET_PATCH = _patch("AssetPatch", METADATA, refused=ASSET_PLACE)
-LOCATION_CREATE = _create("LocationCreate", *PARENT)
-ASSET_RENAME = RENAME._replace(refused=frozenset(ASSET_PLACE))
-LOCATION_PATCH = _patch("LocationPatch", *PARENT)
+ASSET_CREATE = _create("CreateAssetWithTagsRequest", _with_default(METADATA, {}), refused=ASSET_PLACE)
+ASSET_PATCH = _patch("UpdateAssetRequest", METADATA, refused=ASSET_PLACE)
+LOCATION_CREATE = _create("CreateLocationWithTagsRequest", *PARENT)
+ASSET_RENAME = body("RenameAssetRequest", KEY._replace(is_required=True), refused=ASSET_PLACE)
+LOCATION_PATCH = _patch("UpdateLocationRequest", *PARENT)
 GRANTS = {"client_credentials": ("client_id", "client_secret"), "refresh_token": ("refresh_token",)}
 TOKEN = body(
     "TokenRequest",

@@ -54,7 +54,7 @@ def test_every_operation_that_returns_a_deprecated_field_announces_it(
     acme: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """interface: Versioning 5"""
-    fields = schemas.SCHEMAS["Organization"]["properties"]
+    fields = schemas.SCHEMAS["OrgView"]["properties"]
     monkeypatch.setitem(fields, "name", schemas.ending(fields["name"], GONE))
     app = Flask("old")
     routes.register(app, make_services())
@@ -64,7 +64,7 @@ def test_every_operation_that_returns_a_deprecated_field_announces_it(
     assert "Sunset" in response.headers
     assert "Deprecation" not in app.test_client().get("/api/v1/assets", headers=headers).headers
     described = document(OPERATIONS, "test")
-    assert described["components"]["schemas"]["Organization"]["properties"]["name"]["deprecated"] is True
+    assert described["components"]["schemas"]["OrgView"]["properties"]["name"]["deprecated"] is True
     assert "Sunset" in described["paths"]["/api/v1/orgs/me"]["get"]["responses"]["200"]["headers"]
 
 

@@ -63,27 +63,27 @@ def test_a_generated_client_does_a_full_round_trip(generated: Any, tmp_path: Pat
             assert answer.status_code < 300, answer.content
             return answer.parsed
 
-        assert call("access.get_organization").data.api_key_id == uuid.UUID(key.id)
-        dock = call("locations.create_location", body=models.LocationCreate(name="Dock")).data
-        gate = models.LocationCreate(name="Gate", parent_external_key=dock.external_key)
+        assert call("access.get_current_org").data.api_key_id == uuid.UUID(key.id)
+        dock = call("locations.create_location", body=models.CreateLocationWithTagsRequest(name="Dock")).data
+        gate = models.CreateLocationWithTagsRequest(name="Gate", parent_external_key=dock.external_key)
         gate = call("locations.create_location", body=gate).data
-        tag = models.TagCreate(tag_type=models.TagCreateTagType.RFID, value="E2001")
-        asset = call("assets.create_asset", body=models.AssetCreate(name="Pallet", tags=[tag])).data
+        tag = models.TagRequest(tag_type=models.TagRequestTagType.RFID, value="E2001")
+        asset = call("assets.create_asset", body=models.CreateAssetWithTagsRequest(name="Pallet", tags=[tag])).data
 
         assert call("assets.get_asset", asset.id).data == asset
         assert call("assets.list_assets", external_key=[asset.external_key], q="pal").data == [asset]
-        echoed = call("assets.update_asset", asset.id, body=models.AssetPatch.from_dict(asset.to_dict())).data
+        echoed = call("assets.update_asset", asset.id, body=models.UpdateAssetRequest.from_dict(asset.to_dict())).data
         assert echoed.updated_at > asset.updated_at
-        moved = models.LocationPatch.from_dict(gate.to_dict() | {"name": "Gate 1"})
+        moved = models.UpdateLocationRequest.from_dict(gate.to_dict() | {"name": "Gate 1"})
         assert call("locations.update_location", gate.id, body=moved).data.name == "Gate 1"
-        renamed = call("locations.rename_location", dock.id, body=models.Rename(external_key="DOCK-1"))
+        renamed = call("locations.rename_location", dock.id, body=models.RenameLocationRequest(external_key="DOCK-1"))
         assert (renamed.data.external_key, renamed.descendant_count_affected) == ("DOCK-1", 1)
-        second = models.TagCreate(tag_type=models.TagCreateTagType.BLE, value="AA:BB")
-        attached = call("assets.attach_asset_tag", asset.id, body=second).data
-        call("assets.detach_asset_tag", asset.id, attached.id)
-        assert [row.id for row in call("locations.list_ancestors", gate.id).data] == [dock.id]
-        assert [row.id for row in call("locations.list_children", dock.id).data] == [gate.id]
-        assert [row.id for row in call("locations.list_descendants", dock.id).data] == [gate.id]
+        second = models.TagRequest(tag_type=models.TagRequestTagType.BLE, value="AA:BB")
+        attached = call("assets.add_asset_tag", asset.id, body=second).data
+        call("assets.remove_asset_tag", asset.id, attached.id)
+        assert [row.id for row in call("locations.list_location_ancestors", gate.id).data] == [dock.id]
+        assert [row.id for row in call("locations.list_location_children", dock.id).data] == [gate.id]
+        assert [row.id for row in call("locations.list_location_descendants", dock.id).data] == [gate.id]
 
         now = clock.now()
         for seconds, place in ((0, dock), (60, gate)):

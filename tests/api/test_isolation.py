@@ -14,12 +14,13 @@ from edge.database.connection import database
 from tests.api.conftest import Api, data
 
 BODIES: dict[str, Any] = {
-    "TagCreate": {"tag_type": "rfid", "value": "NEW"},
-    "Rename": {"external_key": "NEW"},
-    "AssetPatch": {"name": "taken over"},
-    "LocationPatch": {"name": "taken over"},
-    "AssetCreate": {"name": "x"},
-    "LocationCreate": {"name": "x"},
+    "TagRequest": {"tag_type": "rfid", "value": "NEW"},
+    "RenameAssetRequest": {"external_key": "NEW"},
+    "RenameLocationRequest": {"external_key": "NEW"},
+    "UpdateAssetRequest": {"name": "taken over"},
+    "UpdateLocationRequest": {"name": "taken over"},
+    "CreateAssetWithTagsRequest": {"name": "x"},
+    "CreateLocationWithTagsRequest": {"name": "x"},
 }
 ABSENT = 4_503_599_627_370_497
 

@@ -58,8 +58,8 @@ def test_every_route_is_described_and_every_description_is_a_route(app: Flask) -
 def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
     """interface: Requests"""
     rows = {
-        "Asset": asset(AssetRow(1, "", "", None, True, "{}", 0, None, 0, 0, None)),
-        "Location": location(LocationRow(1, "", "", None, True, None, None, 0, None, 0, 0, None)),
+        "AssetView": asset(AssetRow(1, "", "", None, True, "{}", 0, None, 0, 0, None)),
+        "LocationView": location(LocationRow(1, "", "", None, True, None, None, 0, None, 0, 0, None)),
         **{name: tag(TagRow(1, "", "")) for name in TAGS.values()},
         "AssetLocationItem": asset_location(AssetLocationRow(1, "", None, None, None, 0, 0)),
         "AssetHistoryItem": stay(StayRow(0, 1, "", None)),
@@ -67,6 +67,28 @@ def test_every_field_that_is_shown_is_described_and_the_reverse() -> None:
     for name, shape in rows.items():
         assert list(SCHEMAS[name]["required"]) == list(SCHEMAS[name]["properties"])
         assert set(json_text.decode(json_text.encode(shape))) == set(SCHEMAS[name]["properties"]), name
+
+
+def test_names_are_those_of_other_services_with_this_interface() -> None:
+    """A client that was generated for one of them keeps its names of operations and types."""
+    operations = """
+        listAssets createAsset getAsset updateAsset deleteAsset renameAsset addAssetTag removeAssetTag listAssetHistory
+        listLocations createLocation getLocation updateLocation deleteLocation renameLocation addLocationTag
+        removeLocationTag listLocationAncestors listLocationChildren listLocationDescendants createToken getCurrentOrg
+        listAssetLocations
+    """
+    schemas = """
+        AssetView LocationView OrgView Tag RfidTag BleTag BarcodeTag TagRequest AssetHistoryItem AssetLocationItem
+        CreateAssetWithTagsRequest UpdateAssetRequest RenameAssetRequest CreateLocationWithTagsRequest
+        UpdateLocationRequest RenameLocationRequest TokenRequest ListAssetsResponse CreateAssetResponse GetAssetResponse
+        UpdateAssetResponse RenameAssetResponse AddAssetTagResponse AssetHistoryResponse ListLocationsResponse
+        CreateLocationResponse GetLocationResponse UpdateLocationResponse RenameLocationResponse AddLocationTagResponse
+        ListLocationAncestorsResponse ListLocationChildrenResponse ListLocationDescendantsResponse
+        AssetLocationsResponse GetCurrentOrgResponse TokenResponse ErrorResponse ErrorEnvelope FieldError
+    """
+    served = {one["operationId"] for path in DOCUMENT["paths"].values() for one in path.values()}
+    assert served == set(operations.split())
+    assert set(schemas.split()) <= set(DOCUMENT["components"]["schemas"])
 
 
 def test_every_field_of_an_answer_has_a_meaning_and_each_example_is_valid() -> None:
@@ -101,7 +123,7 @@ def test_every_field_that_is_taken_is_described_and_the_reverse() -> None:
 
 
 def test_every_record_field_can_be_sent_back_in_a_patch() -> None:
-    for name, patch in (("Asset", bodies.ASSET_PATCH), ("Location", bodies.LOCATION_PATCH)):
+    for name, patch in (("AssetView", bodies.ASSET_PATCH), ("LocationView", bodies.LOCATION_PATCH)):
         assert set(patch.fields) == set(SCHEMAS[name]["properties"])
 
 
@@ -151,15 +173,20 @@ def test_documented_defaults_of_a_create_body_are_those_of_the_service(acme: Api
             for field, schema in DOCUMENT["components"]["schemas"][name]["properties"].items()
             if "default" in schema
         }
-        for name in ("AssetCreate", "LocationCreate", "AssetPatch", "LocationPatch")
+        for name in (
+            "CreateAssetWithTagsRequest",
+            "CreateLocationWithTagsRequest",
+            "UpdateAssetRequest",
+            "UpdateLocationRequest",
+        )
     }
     assert defaults == {
-        "AssetCreate": {"is_active": True, "metadata": {}},
-        "LocationCreate": {"is_active": True},
-        "AssetPatch": {},  # absent fields stay unchanged
-        "LocationPatch": {},
+        "CreateAssetWithTagsRequest": {"is_active": True, "metadata": {}},
+        "CreateLocationWithTagsRequest": {"is_active": True},
+        "UpdateAssetRequest": {},  # absent fields stay unchanged
+        "UpdateLocationRequest": {},
     }
-    for path, name in (("/assets", "AssetCreate"), ("/locations", "LocationCreate")):
+    for path, name in (("/assets", "CreateAssetWithTagsRequest"), ("/locations", "CreateLocationWithTagsRequest")):
         assert defaults[name].items() <= acme.make(path).items()
         begins = DOCUMENT["components"]["schemas"][name]["properties"]["valid_from"]
         assert begins["description"] == "The time of the request if absent"
@@ -170,7 +197,7 @@ def test_every_operation_has_a_default_response_with_the_envelope() -> None:
     for methods in DOCUMENT["paths"].values():
         for operation in methods.values():
             refusal = resolve(operation["responses"]["default"])
-            assert refusal["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorAnswer")
+            assert refusal["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorResponse")
 
 
 def test_fields_that_the_server_sets_are_read_only_in_records() -> None:
@@ -181,7 +208,7 @@ def test_fields_that_the_server_sets_are_read_only_in_records() -> None:
         for field, inner in schema.get("properties", {}).items()
         if inner.get("readOnly")
     }
-    assert read_only == {(name, field) for name in ("Asset", "Location") for field in bodies.SERVER_MANAGED}
+    assert read_only == {(name, field) for name in ("AssetView", "LocationView") for field in bodies.SERVER_MANAGED}
 
 
 def test_a_tag_is_a_union_with_its_type_as_discriminator() -> None:
@@ -201,7 +228,7 @@ def test_code_generators_and_linters_understand_the_document() -> None:
     """Line terminators in a pattern break TypeScript, and a pattern of a time breaks a client in Python."""
     as_text = json_text.text(DOCUMENT)
     assert [code for code in ("u000a", "u000d", "u2028", "u2029") if code in as_text] == []
-    assert {"pattern"} & set(SCHEMAS["Asset"]["properties"]["created_at"]) == set()
+    assert {"pattern"} & set(SCHEMAS["AssetView"]["properties"]["created_at"]) == set()
     operations = [one for methods in DOCUMENT["paths"].values() for one in methods.values()]
     assert all(one["description"] for one in operations)
     assert {name for one in operations for name in one["tags"]} == {tag["name"] for tag in DOCUMENT["tags"]}
@@ -227,7 +254,7 @@ def test_code_generators_and_linters_understand_the_document() -> None:
     ],
 )
 def test_the_pattern_of_a_name_is_the_rule_of_the_service(acme: Api, name: str, is_valid: bool) -> None:
-    pattern = SCHEMAS["Asset"]["properties"]["name"]["pattern"]
+    pattern = SCHEMAS["AssetView"]["properties"]["name"]["pattern"]
     assert bool(re.search(pattern, name)) is is_valid
     assert acme.post("/assets", {"name": name}).status_code == (201 if is_valid else 400)
 
@@ -238,4 +265,4 @@ def test_every_operation_declares_405_with_the_envelope() -> None:
         for operation in methods.values():
             refusal = resolve(operation["responses"]["405"])
             assert "Allow" in refusal["headers"]
-            assert refusal["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorAnswer")
+            assert refusal["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorResponse")

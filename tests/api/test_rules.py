@@ -36,7 +36,7 @@ KNOWN = [
     heading if not labels else f"{heading} {label}" for heading, labels in RULES.items() for label in labels or ("",)
 ]
 TABLES = {
-    "Asset": SCHEMAS["Asset"]["properties"],
+    "Asset": SCHEMAS["AssetView"]["properties"],
     "Tag": SCHEMAS["RfidTag"]["properties"],
     "Envelope": SCHEMAS["ErrorEnvelope"]["properties"],
     "Type": KINDS,

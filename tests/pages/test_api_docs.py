@@ -40,9 +40,9 @@ def test_the_calls_are_commands_as_a_shell_takes_them(app: Flask, anybody: Brows
 
 def test_each_answer_has_its_fields_with_meaning_and_example(anybody: Browser) -> None:
     text = unescape(anybody.get("/api/docs", headers=AGENT).text)
-    asset = text.partition('id="get_asset"')[2].partition("</details>")[0]
+    asset = text.partition('id="getAsset"')[2].partition("</details>")[0]
     assert re.search(r"<code>data\.external_key</code>.*?for example \"P-71\".*?Key in your systems", asset, re.DOTALL)
-    stays = text.partition('id="list_asset_history"')[2].partition("</details>")[0]
+    stays = text.partition('id="listAssetHistory"')[2].partition("</details>")[0]
     assert re.search(r"<code>data\[\]\.duration_seconds</code>.*?Whole seconds", stays, re.DOTALL)
     assert "Fields of error" in text
     assert "Quote it in questions to support" in text

@@ -67,7 +67,7 @@ def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
         return _editable(asset) | metadata
 
     def save(values: dict[str, Any], check: Callable[[AssetRow], None]) -> None:
-        renamed = values_of(bodies.RENAME, {"external_key": values.pop("external_key")})
+        renamed = values_of(bodies.ASSET_RENAME, {"external_key": values.pop("external_key")})
         asset = assets.get(organization_id, asset_id)
         metadata = metadata_fields.change(asset, _split_metadata(values))
         changes = cast(AssetChanges, values_of(bodies.ASSET_PATCH, values))

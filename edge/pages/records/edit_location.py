@@ -75,7 +75,7 @@ def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
     organization_id = current_session().organization_id
 
     def save(values: dict[str, Any], check: Callable[[LocationRow], None]) -> None:
-        renamed = values_of(bodies.RENAME, {"external_key": values.pop("external_key")})
+        renamed = values_of(bodies.LOCATION_RENAME, {"external_key": values.pop("external_key")})
         changes = values_of(bodies.LOCATION_PATCH, values)
         parent = Parent(changes.pop("parent_id"), UNSET)
         locations.edit(actor(), location_id, cast(LocationChanges, changes), renamed["external_key"], parent, check)

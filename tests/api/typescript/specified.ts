@@ -31,8 +31,8 @@ interface Described {
 type Placed = { parent_id: number | null; parent_external_key: string | null };
 
 export type Tag = Read<Generated["Tag"], { id: number; tag_type: TagType; value: string }>;
-export type Asset = Read<Generated["Asset"], Described & { metadata: Metadata }>;
-export type Location = Read<Generated["Location"], Described & Placed>;
+export type Asset = Read<Generated["AssetView"], Described & { metadata: Metadata }>;
+export type Location = Read<Generated["LocationView"], Described & Placed>;
 export type AssetLocationItem = Read<
   Generated["AssetLocationItem"],
   {
@@ -54,7 +54,7 @@ export type AssetHistoryItem = Read<
   }
 >;
 export type Organization = Read<
-  Generated["Organization"],
+  Generated["OrgView"],
   { id: number; name: string; scopes: string[]; api_key_id: string }
 >;
 
@@ -63,19 +63,19 @@ type Renamed<Data> = { data: Data; descendant_count_affected: number };
 type Page<Item> = { data: Item[]; limit: number; offset: number; total_count: number };
 
 export type Answers = [
-  Read<Generated["AssetAnswer"], One<Asset>>,
-  Read<Generated["LocationAnswer"], One<Location>>,
-  Read<Generated["TagAnswer"], One<Tag>>,
-  Read<Generated["OrganizationAnswer"], One<Organization>>,
-  Read<Generated["AssetRenamedAnswer"], Renamed<Asset>>,
-  Read<Generated["LocationRenamedAnswer"], Renamed<Location>>,
-  Read<Generated["AssetListAnswer"], Page<Asset>>,
-  Read<Generated["LocationListAnswer"], Page<Location>>,
-  Read<Generated["AssetLocationListAnswer"], Page<AssetLocationItem>>,
-  Read<Generated["AssetHistoryListAnswer"], Page<AssetHistoryItem>>,
+  Read<Generated["GetAssetResponse"], One<Asset>>,
+  Read<Generated["GetLocationResponse"], One<Location>>,
+  Read<Generated["AddAssetTagResponse"], One<Tag>>,
+  Read<Generated["GetCurrentOrgResponse"], One<Organization>>,
+  Read<Generated["RenameAssetResponse"], Renamed<Asset>>,
+  Read<Generated["RenameLocationResponse"], Renamed<Location>>,
+  Read<Generated["ListAssetsResponse"], Page<Asset>>,
+  Read<Generated["ListLocationsResponse"], Page<Location>>,
+  Read<Generated["AssetLocationsResponse"], Page<AssetLocationItem>>,
+  Read<Generated["AssetHistoryResponse"], Page<AssetHistoryItem>>,
 ];
 export type TokenPair = Read<
-  Generated["TokenPairAnswer"],
+  Generated["TokenResponse"],
   { access_token: string; refresh_token: string; token_type: "Bearer"; expires_in: number }
 >;
 
@@ -101,7 +101,7 @@ export interface Problem {
   fields?: Fault[];
 }
 type Widened<Made extends Told, Told> = Made & Told;
-export type ApiError = Widened<Generated["ErrorAnswer"], { error: Problem }>;
+export type ApiError = Widened<Generated["ErrorResponse"], { error: Problem }>;
 
 interface Writable {
   description?: string | null;
@@ -115,13 +115,13 @@ type New = Writable & { name: string; external_key?: string; tags?: NewTag[] };
 export type Requests = [
   Sent<Generated["TokenRequest"], { grant_type: "client_credentials"; client_id: string; client_secret: string }>,
   Sent<Generated["TokenRequest"], { grant_type: "refresh_token"; refresh_token: string }>,
-  Sent<Generated["TagCreate"], NewTag>,
-  Sent<Generated["Rename"], { external_key: string }>,
-  Sent<Generated["AssetCreate"], New & { metadata?: Metadata }>,
-  Sent<Generated["LocationCreate"], New & Partial<Placed>>,
-  Sent<Generated["AssetPatch"], Writable & { name?: string; metadata?: Metadata }>,
-  Sent<Generated["LocationPatch"], Writable & Partial<Placed> & { name?: string }>,
+  Sent<Generated["TagRequest"], NewTag>,
+  Sent<Generated["RenameAssetRequest"], { external_key: string }>,
+  Sent<Generated["CreateAssetWithTagsRequest"], New & { metadata?: Metadata }>,
+  Sent<Generated["CreateLocationWithTagsRequest"], New & Partial<Placed>>,
+  Sent<Generated["UpdateAssetRequest"], Writable & { name?: string; metadata?: Metadata }>,
+  Sent<Generated["UpdateLocationRequest"], Writable & Partial<Placed> & { name?: string }>,
   // What was read can be sent back as it is.
-  Sent<Generated["AssetPatch"], Asset>,
-  Sent<Generated["LocationPatch"], Location>,
+  Sent<Generated["UpdateAssetRequest"], Asset>,
+  Sent<Generated["UpdateLocationRequest"], Location>,
 ];
