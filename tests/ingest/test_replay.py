@@ -11,6 +11,7 @@ import pytest
 from edge import clock, metrics
 from edge.audit.actors import shell
 from edge.clock import HOUR, SECOND
+from edge.database import migrate
 from edge.database.connection import execute, writing
 from edge.errors import Unavailable
 from edge.ingest.pipeline import Pipeline
@@ -63,6 +64,24 @@ def test_attaching_a_tag_replays_its_reads(site: Site) -> None:
     assert unknown_tags.list_tags(site.organization_id) == []
     assert execute("SELECT count(*) FROM raw_message").fetchone() == (0,)
     assert execute("SELECT count(*) FROM replay").fetchone() == (0,)
+
+
+def test_the_upgrade_notes_by_its_own_keys_for_which_tags_kept_messages_wait(site: Site) -> None:
+    """Their reads would expire, because the key of a GTIN has changed."""
+    pipeline = line()
+    catch_up(pipeline)  # for the readers of the site, which are new
+    gtin = b'{"reads":[{"tag":"036000291452","type":"barcode"}]}'
+    pipeline.handle([message(gtin, AISLE, mid=1)])
+    old = kept_messages.hash_of(site.organization_id, "barcode", "036000291452")
+    execute("UPDATE raw_message SET waits_for = ?", (old,))
+    [sql] = [sql for name, sql in migrate.steps_after(58, migrate.newest_schema()) if name.endswith("_matching_again")]
+    for statement in sql.split(";\n")[:-1]:
+        execute(statement)
+    catch_up(pipeline)
+    tag = NewTag("barcode", "00036000291452")
+    asset = assets.create(shell(site.organization_id), name="Late", tags=[tag]).id
+    catch_up(pipeline)
+    assert location_of(asset) == site.aisle
 
 
 def test_a_replay_runs_after_a_restart_and_only_once(site: Site) -> None:
