@@ -109,6 +109,7 @@ def test_what_the_server_did_not_match_is_shown_and_signed_as_unmatched(scan_pag
     expect(page.locator("#take-missing summary")).to_have_text("Missing: 2")
     page.click("#sheet-close")
     sign_off(page)
+    wait_for("SELECT count(*) FROM stock_take_line", (3,))
     groups = execute("SELECT result, count(*) FROM stock_take_line GROUP BY result ORDER BY result").fetchall()
     assert groups == [("missing", 2), ("unknown", 1)]
 
@@ -160,9 +161,12 @@ def test_another_device_goes_on_with_it_and_both_see_the_same(scan_page: ScanPag
     expect(one.locator("#take")).to_contain_text("2 of 3 found", timeout=20_000)
     other.click("#take")
     other.click("text=Sign off …")
-    expect(other.locator("#other-devices")).to_have_text("olga: everything sent")
-    other.click("#sheet-close")
-    sign_off(other)
+    expect(other.locator("#other-devices")).to_contain_text("olga: may have unsent scans")
+    expect(other.locator("#other-devices")).to_have_text("olga: everything sent", timeout=30_000)
+    scan(one, "BC-0003")
+    outcome(one, "refused", "The stock-take is being signed off on another device. Wait, or pause it here")
+    other.click("button:has-text('Sign off as otto')")
+    expect(other.locator("#sheet-title")).to_have_text("Signed off")
     expect(one.locator("#take")).to_be_hidden(timeout=20_000)
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (2,)
 
@@ -221,12 +225,14 @@ def test_a_silent_device_is_named_unless_it_set_the_stock_take_aside(scan_page: 
     sign_off(one)
 
 
-def test_a_device_that_has_not_reported_since_the_last_scan_may_have_unsent_ones(
+def test_a_device_that_reported_went_offline_and_scanned_on_is_not_taken_for_settled(
     scan_page: ScanPage, site: Site
 ) -> None:
     see(site, site.docks[0].id, 1, 2)
     one = scan_page("olga", viewport=PHONE)
     begin(one, "Dock 1")
+    scan(one, "BC-0002")
+    outcome(one, "counted", "Pallet 2")
     other = scan_page("otto", viewport=PHONE, expected=OFFLINE)
     other.click("#jobs")
     other.click("text=Start a stock-take")
@@ -235,15 +241,17 @@ def test_a_device_that_has_not_reported_since_the_last_scan_may_have_unsent_ones
     other.context.set_offline(True)
     scan(other, "BC-0001")
     outcome(other, "counted", "Pallet 1")
-    scan(one, "BC-0002")
-    outcome(one, "counted", "Pallet 2")
-    expect(one.locator("#link")).to_have_text("All saved")
     one.click("#take")
     one.click("text=Sign off …")
     expect(one.locator("#other-devices")).to_contain_text("otto: may have unsent scans, last contact: ")
+    expect(one.locator("button:has-text('Sign off anyway as olga')")).to_be_visible()
     other.context.set_offline(False)
     expect(one.locator("#other-devices")).to_have_text("otto: everything sent", timeout=30_000)
     expect(one.locator("#sheet-body")).to_contain_text("Here: 2")
+    one.click("#sheet-close")
+    scan(other, "BC-0001")  # not before the server knows that it counts again
+    outcome(other, "refused", "The stock-take is being signed off on another device. Wait, or pause it here")
+    wait_for("SELECT sum(is_open) FROM stock_take_device", (2,))
 
 
 def test_a_check_ends_the_carrier_mode(scan_page: ScanPage, site: Site) -> None:

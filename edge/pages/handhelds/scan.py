@@ -49,7 +49,6 @@ FIRST_SCRIPTS = (
         "handhelds/codes.js",
         "handhelds/profile.js",
     ),
-    "handhelds/badges.js",
     *(
         "handhelds/main.js",
         "handhelds/queue.js",
@@ -66,8 +65,6 @@ FIRST_SCRIPTS = (
         "handhelds/expected.js",
         "handhelds/feedback.js",
         "handhelds/gs1.js",
-        "handhelds/handover.js",
-        "handhelds/holds.js",
         "handhelds/locations.js",
         "handhelds/matching.js",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Response, abort, jsonify, render_template
+from flask import Response, abort, jsonify, render_template, request
 
 from edge import clock
 from edge.handhelds import stock_takes
@@ -29,28 +29,35 @@ def open_stock_takes() -> Response:
     return jsonify(stock_takes=[_summary(take) for take in open_ones])
 
 
+_ASKS_FOR = 15 * clock.SECOND
+_asking: dict[
+    str, tuple[str, int]
+] = {}  # the device that signs off a stock-take, and when it last asked others to stop
+
+
 @pages.get("/scan/stock-takes/<stock_take_id>")
-@require_role(Role.OPERATOR)
-def stock_take_progress(stock_take_id: str) -> Response:
-    """Return the progress for a device that joins."""
-    return _progress(stock_take_id)
-
-
 @pages.post("/scan/stock-takes/<stock_take_id>")
 @require_role(Role.OPERATOR)
 def report_and_progress(stock_take_id: str) -> Response:
-    """Store the report of a device, and return the progress of all devices."""
-    session = current_session()
-    actions.report(session.organization_id, session.device_name or session.name, json_object(), [], clock.now())
-    return _progress(stock_take_id)
+    """Store the report of a device in a POST, and return the progress of all devices.
 
-
-def _progress(stock_take_id: str) -> Response:
-    progress = stock_takes.progress(current_session().organization_id, stock_take_id)
+    A device that `asks` wants to sign off. The others learn that they are asked to stop, and then report that it is not
+    open there.
+    """
+    session, now = current_session(), clock.now()
+    body = json_object() if request.method == "POST" else {}
+    actions.report(session.organization_id, session.device_name or session.name, body, [], now)
+    progress = stock_takes.progress(session.organization_id, stock_take_id)
     if progress is None:
         abort(404)
+    for one in [one for one, (_, at) in _asking.items() if at < now - _ASKS_FOR]:
+        _asking.pop(one, None)
+    if body.get("asks") is True:
+        _asking[stock_take_id] = (str(body.get("device")), now)
+    asking = _asking.get(stock_take_id)
     return jsonify(
         **_summary(progress.stock_take),
+        is_asked=asking is not None and asking[0] != body.get("device"),
         expected_ids=progress.expected,
         scans=[[row[0], row[1], row[2], row[3] // 1000, row[4]] for row in progress.scans],
         seen=[[row[0], row[1], row[2] // 1000, bool(row[3])] for row in progress.seen],

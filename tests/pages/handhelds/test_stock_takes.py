@@ -313,6 +313,23 @@ def test_each_device_reports_its_unsent_scans(sign_in_as: SignIn, cast: Cast, si
     assert reports(one, "device-1", holds(0)) == [(name, True, 0, False)]
 
 
+def test_a_device_that_signs_off_asks_the_others_to_stop_for_a_while(
+    sign_in_as: SignIn, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = sign_in_as(Role.OPERATOR)
+    send(browser, begin(site, site.pallet.id))
+
+    def is_asked(device: str, **more: Any) -> bool:
+        answer = browser.send(f"/scan/stock-takes/{TAKE}", {"device": device, "holds": holds(0), **more})
+        return bool(answer.json["is_asked"])  # type: ignore[index]
+
+    assert [is_asked("device-1"), is_asked("device-2"), is_asked("device-1", asks=True)] == [False, False, False]
+    assert [is_asked("device-2"), is_asked("device-1"), is_asked("device-3", asks="yes")] == [True, False, True]
+    later = clock.now() + 16 * clock.SECOND
+    monkeypatch.setattr(clock, "now", lambda: later)
+    assert not is_asked("device-2")
+
+
 def test_a_report_that_makes_no_sense_changes_nothing(sign_in_as: SignIn, site: Site) -> None:
     browser = sign_in_as(Role.OPERATOR)
     send(browser, begin(site))

@@ -2,8 +2,7 @@
 // once and removed when it is in the queue, so that reloading a busy device loses none; it has its id already, so none is
 // queued twice.
 
-import { mayBeBadge } from "./badges.js";
-import { enrolmentOf } from "./codes.js";
+import { enrolmentOf, mayBeBadge } from "./codes.js";
 import { listen } from "./scanner.js";
 import { moment, signedIn } from "./session.js";
 

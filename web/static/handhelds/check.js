@@ -15,7 +15,6 @@ import { t, tn } from "./texts.js";
 import { redraw } from "./view.js";
 
 const MOST = 200; // lines shown of a group
-const SILENT = 30 * 1000; // ms
 const PATIENCE = 4000; // ms
 const ASK_AGAIN = 3000; // ms
 const CALM = 1000; // ms: a tap so soon after the button changed was not meant for it
@@ -79,7 +78,6 @@ async function offerOthers(list) {
 async function goOn(one) {
   await join(one);
   await setLoading(null);
-  await isCaughtUp(); // show the other devices that it is open here
   const location = locations.byId(one.location);
   if (location) await locations.choose(location, newId());
   closeSheet();
@@ -187,7 +185,7 @@ async function signOffAtOnce() {
 
 /** Fetch the state of other devices first; without a connection, use the last known state. */
 async function confirm() {
-  const isCurrent = await isCaughtUp();
+  const isCurrent = await isCaughtUp(true);
   await redraw();
   if (take && sheet.name === "take") openSignOff(groupsOf(await queue.recent(Infinity)), await otherDevices(), isCurrent);
 }
@@ -197,18 +195,18 @@ let asking = 0;
 /** Show when the other devices have sent everything. */
 async function confirmAgain() {
   if (sheet.name !== "sign-off" || !take) return;
-  const isCurrent = await isCaughtUp();
+  const isCurrent = await isCaughtUp(true);
   if (sheet.name !== "sign-off" || !take) return;
   const devices = await otherDevices();
   if (!isCurrent || devices.some(mayHold)) asking = setTimeout(confirmAgain, ASK_AGAIN);
   else openSignOff(groupsOf(await queue.recent(Infinity)), devices, isCurrent);
 }
 
-/** Fetch the state of other devices. Returns false without a connection or after a timeout. */
-async function isCaughtUp() {
+/** Fetch the state of other devices, which `asks` them to stop. Returns false without a connection or after a timeout. */
+async function isCaughtUp(asks = false) {
   if (link.state !== "ok") return false;
   const late = new Promise((resolve) => { setTimeout(resolve, PATIENCE, false); });
-  const asked = catchUp().then(() => true, (error) => {
+  const asked = catchUp(asks).then(() => true, (error) => {
     if (!error.state) throw error;
     return false;
   });
@@ -244,8 +242,8 @@ async function signOff(groups, devices) {
   openSheet("signed-off", t("Signed off"), countsOf(groups), anchor(`/stock-takes/${id}`, t("Open the report")));
 }
 
-/** A connected device reports every 10 s; one that is silent, or has not reported since the last scan, may have unsent scans. */
-const mayHold = ({ unsent, reported, isBehind }) => unsent > 0 || isBehind || siteNow() - reported > SILENT;
+/** Any device can scan on without a connection, until it has said that it stopped. */
+const mayHold = ({ unsent, isOpen }) => unsent > 0 || isOpen;
 
 function devicesPart(devices, isCurrent) {
   const stale = isCurrent ? [] : [message(t("No connection. Other devices may have unsent scans."))];
@@ -253,7 +251,7 @@ function devicesPart(devices, isCurrent) {
   const list = part("moves", "", "ul");
   list.id = "other-devices";
   list.append(...devices.map((one) => part("", deviceText(one), "li")));
-  const warning = message(t("Unsent scans of other devices are missing here. First check that those devices show “All saved”."));
+  const warning = message(`${t("They are asked to stop scanning, and answer within 15 seconds.")} ${t("Unsent scans of other devices are missing here. First check that those devices show “All saved”.")}`);
   return [part("choices-head", t("Other devices"), "h3"), list, ...stale, ...(devices.some(mayHold) ? [warning] : [])];
 }
 

@@ -1,4 +1,6 @@
-// Codes before anything is looked up: cleaned of what scanners add, and parsed if they are the link of a label.
+// Codes before anything is looked up: cleaned of what scanners add, parsed if they are the link of a label, and whether they may
+// be a badge. The device knows ten bits of each badge of the site, no badge: enough to ask the server before it stores such a
+// code.
 
 import { identity, separated } from "./gs1.js";
 import { trimmed } from "./matching.js";
@@ -6,6 +8,7 @@ import { trimmed } from "./matching.js";
 const AIM = /^\][A-Za-z][0-9A-Za-z]/;
 const GS1 = /^\](C1|e0|d2|Q3|J1)/; // identifiers of an element string, whose parts are divided by a control character
 const CONTROLS = /[\u0000-\u001c\u001e\u001f\u007f]/g;
+const BADGES = "edge-badges";
 const LINK = /^https?:\/\/[^/]*\/([al])\/([^/?#]+)/i;
 
 /** Without an AIM symbology identifier, unless only that says how to read the rest; without control characters and spaces. */
@@ -41,4 +44,31 @@ function decoded(text) {
   } catch {
     return text; // a percent sign that was misread
   }
+}
+
+/** From the server: `{ salt, marks }`. */
+export function keepMarks(badges) {
+  localStorage.setItem(BADGES, JSON.stringify(badges));
+}
+
+export function mayBeBadge(code) {
+  const { salt, marks } = read();
+  return marks.length > 0 && marks.includes(markOf(salt + code.trim()));
+}
+
+function read() {
+  try {
+    return { salt: "", marks: [], ...JSON.parse(localStorage.getItem(BADGES)) };
+  } catch {
+    return { salt: "", marks: [] }; // edited by hand
+  }
+}
+
+/** As on the server: `mark` in `edge/people/passwords.py`. */
+export function markOf(text) {
+  let state = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(text)) state = Math.imul(state ^ byte, 0x01000193);
+  state = Math.imul(state ^ (state >>> 16), 0x85ebca6b);
+  state = Math.imul(state ^ (state >>> 13), 0xc2b2ae35);
+  return (state ^ (state >>> 16)) >>> 22;
 }

@@ -1,7 +1,6 @@
 // The scan page. What happens to a code: caught, stored on the device, shown, sent, answered, shown again.
 
-import { keepMarks, mayBeBadge } from "./badges.js";
-import { enrolmentOf, linkOf, looksLikeLocation } from "./codes.js";
+import { enrolmentOf, keepMarks, linkOf, looksLikeLocation, mayBeBadge } from "./codes.js";
 import * as carrier from "./carrier.js";
 import * as clock from "./clock.js";
 import { stamp } from "./clock.js";
@@ -10,8 +9,6 @@ import * as copy from "./copy.js";
 import * as expected from "./expected.js";
 import { isMuted, keepAwake, setMuted, signal } from "./feedback.js";
 import { hasWrongCheckDigit } from "./gs1.js";
-import * as handover from "./handover.js";
-import { passTo } from "./handover.js";
 import * as locations from "./locations.js";
 import * as queue from "./queue.js";
 import { knowBy } from "./scanner.js";
@@ -23,7 +20,7 @@ import { isEpc, sweepOf, watcher } from "./sweeping.js";
 import * as stock from "./take.js";
 import { t, tn } from "./texts.js";
 import { drawWith, isUndoable, redraw, showAgain, showEntry, shown } from "./view.js";
-import { askWhich, awaitsLabel, chooseLocation, followLabel, loseLocation, place, refreshLocations, takeBackHeld } from "./where.js";
+import { askWhich, awaitsLabel, chooseLocation, followLabel, loadOwner, loseLocation, passTo, place, refreshLocations, takeBackHeld } from "./where.js";
 
 const PREFIXED = /^\][A-Za-z]\d/; // the scanner adds the kind of code
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
@@ -32,6 +29,7 @@ const PATIENCE = 700; // ms: after it a scan is shown as kept, without waiting l
 const SIGN_IN_WITHIN = 15000; // ms
 const BADGE_PATIENCE = 3000; // ms: the scans after it wait for the answer, since it may end the session
 const WORST_FIRST = ["refused", "unclear", "location", "unknown", "surplus", "again", "recorded", "undone", "counted", "done"];
+const STOPPED = t("The stock-take is being signed off on another device. Wait, or pause it here");
 const NEEDS_ATTENTION = ["refused", "unknown", "location", "unclear", "undone"];
 
 let lastCode = { code: "", at: 0 };
@@ -83,6 +81,10 @@ async function onCode({ id, code, raw, at, era, by = signedIn() }) {
   if (!choice.location && !choice.label && !choice.question) {
     signal("refused");
     return showResult({ outcome: "refused", thing: t("Scan a location first"), detail: t("{code} was not recorded", { code }), state: "" });
+  }
+  if (stock.isStopped()) {
+    signal("refused");
+    return showResult({ outcome: "refused", thing: STOPPED, detail: t("{code} was not recorded", { code }), state: "" });
   }
   if (carrier.loading && !(await readyToLoad(thing))) return;
   await keep(id, code, stamp(by, { at, era }), thing);
@@ -282,6 +284,7 @@ async function undoLast() {
 }
 
 async function undo(entries) {
+  if (isKeptBack(entries[0])) return;
   lastCode = { code: "", at: 0 }; // the same code may be scanned again at once
   const sent = [];
   for (const entry of entries) if (entry.state !== "unclear" || !(await queue.withdraw(entry.id))) sent.push(entry);
@@ -291,8 +294,16 @@ async function undo(entries) {
   flush();
 }
 
+/** While another device signs off the stock-take, nothing of it changes here. */
+function isKeptBack({ take }) {
+  const isStopped = Boolean(take) && stock.isStopped();
+  if (isStopped) say(STOPPED);
+  return isStopped;
+}
+
 /** Undo everything that a sweep recorded. */
 async function undoSweep(entry) {
+  if (isKeptBack(entry)) return;
   await queue.undoSweep(entry, stamp());
   say(tn("Undoing {count} scan", "Undoing {count} scans", entry.codes.length));
   await showAgain(entry.id);
@@ -301,6 +312,7 @@ async function undoSweep(entry) {
 
 /** Save the open sweep, and show it as one result. */
 async function saveSweep() {
+  if (stock.take && isKeptBack({ take: stock.take.id })) return;
   (await useTools()).stopAll();
   const entry = await sweep.save();
   if (!entry) return;
@@ -435,7 +447,7 @@ function report(error) {
 /** Restore what the device stored. */
 async function load() {
   [link.me] = await Promise.all([queue.load("me"), clock.load(), locations.load(), copy.load(), stock.load(), expected.load(), carrier.load()]);
-  await handover.load();
+  await loadOwner();
   showLocation(locations.choice);
   if (await queue.load("sweeping")) {
     early = [];

@@ -1,10 +1,10 @@
 // A sweep: the tags that an RFID sled reads in one go. Each counts once. They are stored in groups while it runs, and saved
 // as scans by one act. Nothing is recorded before. Only the count is drawn: there may be thousands of tags.
 
-import { mayBeBadge } from "./badges.js";
 import * as carrier from "./carrier.js";
 import { forgetAll, newId } from "./catch.js";
 import { siteNow, stamp } from "./clock.js";
+import { mayBeBadge } from "./codes.js";
 import * as copy from "./copy.js";
 import * as expected from "./expected.js";
 import { signal, tick } from "./feedback.js";

@@ -1,8 +1,8 @@
 // Sends what the device stores: after each scan, when the connection returns, by timer and at page load. Always in order
 // and in batches; an id that was answered before gets the same answer again.
 
+import { newId } from "./catch.js";
 import * as clock from "./clock.js";
-import * as holds from "./holds.js";
 import * as queue from "./queue.js";
 import { noteWaiting } from "./session.js";
 import { t } from "./texts.js";
@@ -60,7 +60,7 @@ async function run() {
       const times = clock.siteTimes(waiting);
       await clock.noteSent(own, times);
       const { results } = await post("/scan/batch", {
-        items: own.map((item) => onTheWire(item, times.get(item.id))), ...(await holds.report(waiting)),
+        items: own.map((item) => onTheWire(item, times.get(item.id))), ...(await holdings(waiting)),
       });
       await queue.settle(results);
       kept = queue.without(waiting, results);
@@ -186,4 +186,29 @@ export async function post(path, body) {
 
 function failure(state, message, status = 0) {
   return Object.assign(new Error(message), { state, status });
+}
+
+let device = null;
+
+/**
+ * What of stock-takes is `waiting` here, for other devices at the sign-off. One that is not named is not open here, and all of it
+ * is sent. `joined`: one that is opened now.
+ */
+export async function holdings(waiting, joined = null) {
+  const take = joined || (await queue.load("take"));
+  const times = clock.siteTimes(waiting);
+  const holds = new Map(take ? [[take.id, { stock_take: take.id, is_open: take.stopped !== "stopped", unsent: 0 }]] : []);
+  for (const item of waiting) {
+    if (!item.take) continue;
+    const before = holds.get(item.take) || { stock_take: item.take, is_open: false, unsent: 0 };
+    holds.set(item.take, { since: times.get(item.id), ...before, unsent: before.unsent + queue.sizeOf(item) });
+  }
+  return { device: await ownId(), holds: [...holds.values()] };
+}
+
+/** Id of the device. Unsent scans outlast a session. */
+export async function ownId() {
+  device = device || (await queue.load("device"));
+  if (!device) await queue.cache("device", (device = newId()));
+  return device;
 }

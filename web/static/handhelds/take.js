@@ -1,19 +1,18 @@
 // A stock-take on this device: expected and scanned assets of a location. Its scans are in the log
 // and the queue like all others; signing off, cancelling and marking as lost go through the queue, too.
 
-import { siteTime, stamp } from "./clock.js";
+import { stamp } from "./clock.js";
 import * as copy from "./copy.js";
 import { withBelow } from "./locations.js";
 import { newId } from "./catch.js";
-import * as holds from "./holds.js";
 import * as queue from "./queue.js";
 import { scanId } from "./sweeping.js";
-import { ask, flush, post, recount } from "./sync.js";
+import { flush, holdings, ownId, post, recount } from "./sync.js";
 
 const COUNTING = ["queued", "counted", "recorded", "again", "unknown"]; // an unclear scan counts when it has a location
 
 // { id, location, name, with_sublocations, expected: [ids], others: scans by other devices, seen: by readers, lost: [ids],
-//   devices: [id, name, is open there, unsent, since, reported at] }
+//   devices: [id, name, is open there, unsent, since, reported at], stopped: see `catchUp` }
 export let take = null;
 let expected = new Set();
 let scope = null;
@@ -49,26 +48,44 @@ export async function begin(location, withSublocations) {
   });
 }
 
-/** Continue a stock-take started on another device. */
+/** Continue a stock-take started on another device, which from now on knows that it is open here, too. */
 export async function join({ id }) {
-  const { location, name, with_sublocations, expected_ids, scans, seen, devices } = await ask(`/scan/stock-takes/${id}`);
+  const { location, name, with_sublocations, expected_ids, scans, seen, devices } = await exchange(id, {}, { id });
   await keep({ id, location, name, with_sublocations, expected: expected_ids, others: scans, seen, lost: [], devices });
 }
 
-/** Fetch the results of other devices and readers. Returns false if the stock-take has ended. */
-export async function catchUp() {
+/** Report to the server and fetch the results of other devices. `asks`: whether the others shall stop for the sign-off. */
+const exchange = async (id, more, joined) => post(`/scan/stock-takes/${id}`, { ...(await holdings(await queue.waiting(), joined)), ...more });
+
+export const isStopped = () => Boolean(take && take.stopped);
+
+/**
+ * Fetch the results of other devices and readers. Returns false if the stock-take has ended. Another device may ask this one to
+ * stop for the sign-off: from then on no scan is taken for it, and this device says so. It takes scans again only after the
+ * server knows that it does, so that nobody signs off without them.
+ */
+export async function catchUp(asks = false) {
   if (!take) return true;
-  const [id, { is_open, scans, seen, devices }] = [take.id, await post(`/scan/stock-takes/${take.id}`, await holds.report(await queue.waiting()))];
+  const { id } = take;
+  const state = await exchange(id, { asks });
   if (!take || take.id !== id) return true;
-  if (!is_open) await keep(null);
-  else await keep({ ...take, others: scans, seen, devices });
-  return is_open;
+  if (!state.is_open) {
+    await keep(null);
+    return false;
+  }
+  await keep({ ...take, others: state.scans, seen: state.seen, devices: state.devices });
+  const stops = state.is_asked && !(await queue.load("sweeping")); // what it reads is counted, and not yet sent
+  if (stops === isStopped()) return true;
+  await keep({ ...take, stopped: stops ? "stopped" : "resuming" });
+  await exchange(id);
+  if (!stops && take && take.id === id) await keep({ ...take, stopped: "" });
+  return true;
 }
 
 /** Sign off the groups on the screen, with the known state of other devices. */
 export async function finish(groups, devices) {
   const lines = Object.fromEntries(Object.entries(groups).map(([name, group]) => [name, group.map((one) => (name === "unknown" ? one.name : [one.id, one.how]))]));
-  lines.devices = devices.map(({ name, unsent, since, reported }) => [name, unsent, since, reported]);
+  lines.devices = devices.map(({ name, unsent, since, reported, isOpen }) => [name, unsent, since || (isOpen ? reported : null), reported]);
   await act({ act: "finish", stock_take: take.id, lines });
   await keep(null);
 }
@@ -136,18 +153,9 @@ function judge(id, isFound, seen) {
   return [inScope(seen.location) ? "here" : "elsewhere", seen];
 }
 
-/** When the last scan of the stock-take was made, in ms of the site's clock; 0 without one. */
-async function lastScanAt() {
-  const own = (await queue.recent(Infinity)).filter((entry) => entry.take === take.id);
-  return Math.max(0, ...own.slice(0, 1).map(siteTime), ...take.others.slice(-1).map(([, , , at]) => at));
-}
-
-/**
- * Other devices that have it open or have scans of it: { name, unsent, since, reported, isBehind }. One that is behind has not
- * reported since the last scan: it may hold more.
- */
+/** Other devices of the stock-take: { name, unsent, since, reported, isOpen }. One where it is open may hold more. */
 export async function otherDevices() {
-  const [own, last] = [await holds.ownId(), await lastScanAt()];
-  return (take.devices || []).filter(([id, , isOpen, unsent]) => id !== own && (isOpen || unsent))
-    .map(([, name, , unsent, since, reported]) => ({ name, unsent, since, reported, isBehind: reported < last }));
+  const own = await ownId();
+  return (take.devices || []).filter(([id]) => id !== own)
+    .map(([, name, isOpen, unsent, since, reported]) => ({ name, unsent, since, reported, isOpen }));
 }

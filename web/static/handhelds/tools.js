@@ -1,7 +1,10 @@
-// Modules of sheets. They are loaded after the page accepts scans, to not delay the first scan.
+// Modules of sheets. They are loaded after the page accepts scans, to not delay the first scan; all of them, because the page
+// may stay open for days, and after an upgrade the server has only those of another release. While nobody uses it, it makes
+// room for the page of the new release.
 
-import { later } from "./sheets.js";
+import { later, sheet } from "./sheets.js";
 import * as sweep from "./sweep.js";
+import { link } from "./sync.js";
 
 export { onRefused } from "./about.js";
 export { openCheck, openSwept, showLines } from "./check.js";
@@ -9,7 +12,6 @@ export { openHeld, openLocations, openWhose } from "./choose.js";
 export { find, openFind } from "./find.js";
 export { openJobs } from "./jobs.js";
 export { openList, showList } from "./list.js";
-export { loadAll, renew } from "./release.js";
 export { connectSled, divert, stopAll } from "./sleds.js";
 export { sweep };
 
@@ -21,3 +23,21 @@ export const showGroups = async (...given) => (await later("./lists.js")).showGr
 export const showRaw = async (...given) => (await later("./test.js")).showRaw(...given);
 export const showTested = async (...given) => (await later("./test.js")).showTested(...given);
 export const toggleCamera = async () => (await later("./camera.js")).toggleCamera();
+
+const UNUSED_FOR = 5 * 60 * 1000; // ms
+const LATER = ["./attach.js", "./camera.js", "./leave.js", "./lists.js", "./sled-connector.js", "./test.js"];
+const [, OWN] = /\/static\/([^/]+)\//.exec(import.meta.url);
+
+let usedAt = performance.now();
+for (const kind of ["pointerdown", "keydown", "input"]) addEventListener(kind, () => { usedAt = performance.now(); }, true);
+
+export async function loadAll() {
+  await Promise.all(LATER.map((name) => import(name)));
+  document.body.dataset.whole = "1";
+}
+
+/** Load the page of the server's release. Scans, location and lists are kept on the device. */
+export function renew(isBusy) {
+  const isNewer = link.state === "ok" && link.me && link.me.version && link.me.version !== OWN;
+  if (isNewer && !isBusy && !sheet.name && performance.now() - usedAt > UNUSED_FOR) location.reload();
+}

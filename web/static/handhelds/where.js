@@ -1,5 +1,7 @@
-// Changes of the current scan location: by a known label, by choice, or by an unknown label.
+// Changes of the current scan location: by a known label, by choice, by an unknown label, or when the device passes to another
+// person, who does not continue the location, carrier mode and stock-take of the one before.
 
+import * as carrier from "./carrier.js";
 import { signal } from "./feedback.js";
 import * as locations from "./locations.js";
 import { newId } from "./catch.js";
@@ -7,7 +9,7 @@ import * as queue from "./queue.js";
 import { closeSheet } from "./sheets.js";
 import { say, showLocation, showResult } from "./show.js";
 import { flush, link } from "./sync.js";
-import { inScope, take } from "./take.js";
+import { inScope, setAside, take } from "./take.js";
 import { t } from "./texts.js";
 import { redraw, shown } from "./view.js";
 
@@ -106,4 +108,27 @@ export async function takeBackHeld(choice) {
   closeSheet();
   await redraw();
   flush();
+}
+
+let owner = null; // the person who chose them
+
+export async function loadOwner() {
+  owner = (await queue.load("owner")) || (link.me && link.me.person) || null;
+}
+
+/** Pass the device to `person`. */
+export async function passTo({ person }) {
+  if (person === owner) return;
+  const isFirst = owner === null;
+  owner = person;
+  await queue.save("owner", owner);
+  if (isFirst || !(locations.choice.location || locations.choice.label || carrier.loading || take)) return;
+  await locations.choose(null, newId());
+  await carrier.setLoading(null);
+  if (take) await setAside();
+  closeSheet();
+  shown.id = "";
+  showLocation(locations.choice);
+  say(t("Another person is signed in: choose the location again"));
+  await redraw();
 }
