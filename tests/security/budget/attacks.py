@@ -21,11 +21,16 @@ from werkzeug.routing import Rule
 from edge.people.people import Role
 from tests.application import make_app
 from tests.security.budget.box import LARGE_FILE, Box
+from tests.security.budget.partners import partners
 from tests.soak.crash import TOPIC
+from tests.validation.test_xlsx import MAIN, SHEET, sheet, with_part
 
 AT_ONCE = 50
 PATIENCE = 30.0  # per response
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+
+UPLOADS = ("/plans", "/import")
+SHARED = b'<sst xmlns="' + MAIN + b'">%s</sst>'
 
 Statuses = Counter[str]
 Attack = Callable[[Box, float], Statuses]
@@ -150,6 +155,35 @@ def endless_chunk_lines(box: Box, seconds: float) -> Statuses:
     return send_all(box, seconds, [heading + tail for tail in tails])
 
 
+def undone_sweeps(box: Box, seconds: float) -> Statuses:
+    """Operator: undos of a sweep with a long id, of which each would be built."""
+    headers = {**box.browser(Role.OPERATOR), "Content-Type": JSON}
+    bodies = [
+        b'{"items":[{"id":"a","kind":"undo","sweep":"%s","undone":[%s]}]}' % (sweep, b",".join([b"1"] * 20_000))
+        for sweep in (b"x" * 400_000, b"sweep1")
+    ]
+    return send_all(box, seconds, [request("POST", "/scan/batch", headers, body) for body in bodies])
+
+
+def escaped_forms(box: Box, seconds: float) -> Statuses:
+    """Editor, operator and anybody: forms of escaped characters, and a text in a form with a file."""
+    editor, operator = box.browser(Role.EDITOR), box.browser(Role.OPERATOR)
+    wide = b"x" * 6_000_000 + "\U0001f4a9".encode()
+    text = b'--b\r\nContent-Disposition: form-data; name="a"; filename="x\r\n\r\n' + wide + b"\r\n--b--"
+    parts = {**editor, "Content-Type": "multipart/form-data; boundary=b"}
+    return send_all(
+        box,
+        seconds,
+        [
+            *(request("POST", path, {**editor, "Content-Type": FORM}, b"%2C" * 2_300_000) for path in UPLOADS),
+            *(request("POST", path, parts, text) for path in UPLOADS),
+            request("POST", "/scan/photos", {**operator, "Content-Type": FORM}, b"%2C" * 690_000),
+            request("POST", "/sign-in", {"Content-Type": FORM}, b"%2C" * 330_000),
+        ],
+        addresses=8,
+    )
+
+
 # Sync -------------------------------------------------------------------------------------------------------------
 
 
@@ -231,6 +265,24 @@ def tables(box: Box, seconds: float) -> Statuses:
     requests = []
     for content in files:
         kind, body = multipart({"kind": "asset", "csrf": headers["X-CSRF-Token"]}, "file", content[:6_900_000])
+        requests.append(request("POST", "/import", {**headers, "Content-Type": kind}, body))
+    return send_all(box, seconds, requests)
+
+
+def workbooks(box: Box, seconds: float) -> Statuses:
+    """Editor: small Excel files with rows of another namespace, a huge cell, attribute or shared text."""
+    headers = box.browser(Role.EDITOR)
+    cells = b"<row>" + (b"<x/>" * 9_000 + b'<o:row xmlns:o="o"/>') * 400 + b"</row>"
+    contents = [
+        {SHEET: sheet(cells)},
+        {SHEET: sheet(b'<row><c t="str"><v>' + b"x" * 110_000_000 + b"</v></c></row>")},
+        {SHEET: sheet(b'<row><c t="' + b"x" * 60_000_000 + b'"/></row>')},
+        {"xl/sharedStrings.xml": SHARED % ((b"<r/>" * 9_000 + b'<o:si xmlns:o="o"/>') * 400)},
+    ]
+    requests = []
+    for parts in contents:
+        name, part = parts.popitem()
+        kind, body = multipart({"kind": "asset", "csrf": headers["X-CSRF-Token"]}, "file", with_part(name, part))
         requests.append(request("POST", "/import", {**headers, "Content-Type": kind}, body))
     return send_all(box, seconds, requests)
 
@@ -326,6 +378,13 @@ def large_lists(box: Box, seconds: float) -> Statuses:
         request("POST", "/sync/v1/masters", box.bearer(box.accounts.site), asked),
     ]
     return send_all(box, seconds, requests, addresses=5)
+
+
+def exports(box: Box, seconds: float) -> Statuses:
+    """Viewer and operator: tables of large records and many tags, as CSV and Excel."""
+    paths = [f"/export/records/{kind}.csv{end}" for kind in ("asset", "tag") for end in ("", "?separator=xlsx")]
+    headers = [box.browser(role) for role in (Role.VIEWER, Role.OPERATOR, Role.EDITOR)]
+    return send_all(box, seconds, [request("GET", path, one) for path in paths for one in headers])
 
 
 def pages(box: Box, seconds: float) -> Statuses:
@@ -430,10 +489,15 @@ ATTACKS: Mapping[str, Attack] = {
             trickling_readers,
             api_lists,
             large_lists,
+            exports,
+            workbooks,
+            escaped_forms,
+            undone_sweeps,
             pages,
             queries,
             every_body,
             unknown_tags,
+            partners,
         ),
     )
 }

@@ -32,7 +32,8 @@ from tests.service import LedgerReader, Service, wait_for
 from tests.soak.crash import TOPIC, epc_of, numbered
 
 TAGS = 100
-LARGE_ASSETS = 100
+LARGE_ASSETS = 400
+TAGGED_ASSETS = 120
 LARGE_METADATA = json.dumps({"a": "x" * 64_000})
 HISTORY = 150_000  # rows in the files
 PROMPT_SECONDS = 1.0  # limit for /healthz
@@ -58,6 +59,9 @@ def make_site(data_dir: Path, history: int = HISTORY) -> Accounts:
         tagged = [assets.create(who, name=f"Pallet {n:03}", tags=[NewTag("rfid", epc_of(n))]).id for n in range(TAGS)]
         for number in range(LARGE_ASSETS):
             assets.create(who, name=f"Large {number}", metadata=LARGE_METADATA)
+        for number in range(TAGGED_ASSETS):
+            many = [NewTag("barcode", f"{number}-{one}") for one in range(400)]
+            assets.create(who, name=f"Tagged {number}", tags=many)
         _add_history(who.organization_id, dock, tagged, history)
         cookies = {}
         for role in Role:
