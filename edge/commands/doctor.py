@@ -181,5 +181,7 @@ def _own_broker(config: Config) -> Broker:
     file = config.mqtt_password_file
     password = read_secret(file, "mqtt.password_file") if file else None
     ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-    url = broker_files.doctor_url(config.mqtt_broker) if config.mqtt_accounts_dir else config.mqtt_broker
+    url = config.mqtt_broker
+    if config.mqtt_accounts_dir:
+        url = broker_files.url_of(broker_files.doctor_name, url)
     return Broker(url, "", password, ca_file)

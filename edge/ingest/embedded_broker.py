@@ -11,7 +11,9 @@ from amqtt.adapters import StreamReaderAdapter, StreamWriterAdapter
 from amqtt.broker import Broker
 from amqtt.errors import BrokerError
 
+from edge import clock
 from edge.errors import SetupError
+from edge.readers.sign_ins import SIGN_INS
 
 START_SECONDS = 10.0
 STOP_SECONDS = 2.0
@@ -69,7 +71,8 @@ class _Broker(Broker):  # type: ignore[misc, unused-ignore]
     async def stream_connected(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener_name: str
     ) -> None:
-        await self._client_connected(listener_name, _Reader(reader), StreamWriterAdapter(writer))
+        address = str((writer.get_extra_info("peername") or ("?",))[0])
+        await self._client_connected(listener_name, _Reader(reader, address), StreamWriterAdapter(writer))
 
 
 class _Reader(StreamReaderAdapter):  # type: ignore[misc, unused-ignore]
@@ -77,6 +80,10 @@ class _Reader(StreamReaderAdapter):  # type: ignore[misc, unused-ignore]
 
     _is_known = False
     _rest = b""
+
+    def __init__(self, reader: asyncio.StreamReader, address: str) -> None:
+        super().__init__(reader)
+        self._address = address
 
     async def read(self, n: int = -1) -> bytes:
         if self._rest:
@@ -88,6 +95,7 @@ class _Reader(StreamReaderAdapter):  # type: ignore[misc, unused-ignore]
             protocol = data + await super().read(int.from_bytes(data) + 1)
             if protocol not in (_MQTT_3_1, _MQTT_3_1_1):
                 _LOG.warning("A client was refused: set MQTT 3.1.1 on the device, not version %s", protocol[-1])
+                SIGN_INS.refuse(self._address, clock.now())
             protocol = _MQTT_3_1_1 if protocol == _MQTT_3_1 else protocol
             data, self._rest = protocol[:_LENGTH_BYTES], protocol[_LENGTH_BYTES:]
         return data

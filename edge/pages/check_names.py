@@ -60,6 +60,7 @@ NAMES = {
     "schema": N_("Database schema"),
     "service": N_("Service"),
     "settings": N_("Settings"),
+    "sign_ins": N_("Sign-ins at the broker"),
     "sites": N_("Sites"),
     "sync": N_("Sync"),
     "time-zone": N_("Time zone"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import pbkdf2_hmac, sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -41,11 +41,9 @@ def doctor_name(own_name: str) -> str:
     return f"{own_name}-doctor"
 
 
-def doctor_url(broker_url: str) -> str:
-    """Return the URL of the broker with the account of `edge doctor`."""
-    url = urlsplit(broker_url)
-    host = url.netloc.rpartition("@")[2]
-    return url._replace(netloc=f"{doctor_name(own_account(broker_url, '').name)}@{host}").geturl()
+def log_name(own_name: str) -> str:
+    """Return the account name that reads the log of the broker, and nothing else."""
+    return f"{own_name}-doctor-log"
 
 
 def outputs_name(own_name: str) -> str:
@@ -53,11 +51,11 @@ def outputs_name(own_name: str) -> str:
     return f"{own_name}-outputs"
 
 
-def outputs_url(broker_url: str) -> str:
-    """Return the URL of the broker with the account that publishes the commands of outputs."""
+def url_of(name: Callable[[str], str], broker_url: str) -> str:
+    """Return the URL of the broker with one of these accounts: `url_of(doctor_name, URL)`."""
     url = urlsplit(broker_url)
     host = url.netloc.rpartition("@")[2]
-    return url._replace(netloc=f"{outputs_name(own_account(broker_url, '').name)}@{host}").geturl()
+    return url._replace(netloc=f"{name(own_account(broker_url, '').name)}@{host}").geturl()
 
 
 def issue_account(actor: Actor, reader_id: int, broker: str) -> tuple[BrokerAccountRow, str]:
@@ -71,7 +69,7 @@ def issue_account(actor: Actor, reader_id: int, broker: str) -> tuple[BrokerAcco
 
 def reserved_names(own: str) -> tuple[str, ...]:
     """Return the account names that belong to edge. `own`: the name of its main account."""
-    return (*names_of_sessions(own), doctor_name(own), outputs_name(own))
+    return (*names_of_sessions(own), doctor_name(own), log_name(own), outputs_name(own))
 
 
 def new_password() -> str:
@@ -176,6 +174,7 @@ def _acl_file(
         if number:
             blocks.append(f"user {name}\n" + "".join(f"topic read {topic}\n" for topic in topics))
     blocks += [f"user {doctor_name(own.name)}\ntopic read $SYS/#\ntopic write {DOCTOR_TOPIC}\n"]
+    blocks += [f"user {log_name(own.name)}\ntopic read $SYS/broker/log/#\n"]
     switches = "".join(f"topic write {topic}\n" for topic in commands)
     blocks += [f"user {outputs_name(own.name)}\n{switches}"] if commands else []
     blocks += [f"user {device.name}\ntopic read {device.topic}\n" for device in devices]

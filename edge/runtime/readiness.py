@@ -18,6 +18,7 @@ from edge.ingest.pipeline import Pipeline
 from edge.ingest.subscriber import PING_LOST_SECONDS, Subscriber
 from edge.operations.health import Check
 from edge.people import organizations
+from edge.readers import sign_ins
 from edge.rules.channels import channels
 from edge.rules.channels.worker import ChannelsWorker
 from edge.rules.outputs import outputs
@@ -99,6 +100,22 @@ def check_broker(subscriber: Subscriber) -> Check:
     if since is None or since > PING_LOST_SECONDS:
         return Check("broker", False, N_("connected, but pings do not return; check the broker"))
     return Check("broker", True, fill(N_("last ping %(seconds)s s ago"), seconds=round(since)))
+
+
+def check_sign_ins() -> Check:
+    """Fail if the broker refuses clients, or if another program signs in as edge."""
+    since = clock.now() - sign_ins.RECENT
+    if others := sign_ins.SIGN_INS.others(since):
+        text = fill(
+            N_("another program signs in at the broker as edge, and interrupts it: stop it at %(addresses)s"),
+            addresses=", ".join(others),
+        )
+        return Check("sign_ins", False, text)
+    if refused := sign_ins.SIGN_INS.refused(since):
+        return Check("sign_ins", False, _of_organizations([sign_ins.refusals(refused)]))
+    if unheard := sign_ins.SIGN_INS.unheard:
+        return Check("sign_ins", False, _of_organizations(unheard))
+    return Check("sign_ins", True, N_("the broker refuses nobody"))
 
 
 def check_disk(folder: Path, low_mb: int) -> Check:
@@ -188,4 +205,4 @@ def _of_organizations(troubles: Sequence[str]) -> str:
     """
     if troubles and len(organizations.list_organizations()) > 1:
         return fill(N_("%(number)s failing; see their pages, or run sudo edge doctor"), number=len(troubles))
-    return "; ".join(troubles)
+    return joined(troubles)

@@ -35,6 +35,7 @@ from edge.events.worker import EventsPace, EventsWorker
 from edge.feed import cursors
 from edge.handhelds import accepted_scans
 from edge.ingest import broker_probe
+from edge.ingest.broker_log import BrokerLog
 from edge.ingest.output_commands import OutputCommands
 from edge.ingest.pipeline import Pipeline
 from edge.ingest.sessions import Broker
@@ -51,12 +52,14 @@ from edge.operations.files import hold
 from edge.operations.health import Check, Health, Watchdog, persisted_warnings
 from edge.operations.jobs import Housekeeper, Job
 from edge.operations.own_address import own_address
+from edge.operations.stats import reader_figures
 from edge.operations.systemd import Notifier
 from edge.operations.upgrade.pending_upgrade import StartedAfterUpgrade, is_pending
 from edge.rate_limits import ConcurrencyLimit
 from edge.readers import broker_files, broker_state, ledger
 from edge.readers.broker_accounts import SESSIONS, assign_sessions, count_settled, is_assignment_due, list_accounts
 from edge.readers.kept_messages import Window
+from edge.readers.sign_ins import SIGN_INS, unheard
 from edge.rules import box_faults, saved_filters
 from edge.rules.channels.worker import ChannelsWorker
 from edge.rules.engine import Engine
@@ -77,6 +80,7 @@ SWEEP_SECONDS = 600.0
 ACCOUNTS_SECONDS = 60.0
 DRAIN_SECONDS = 2.0  # wait for the messages of session 0
 BROKER_SECONDS = 60.0
+LOG_SECONDS = 2.0
 QUOTAS_SECONDS = 300.0
 FAULTS_SECONDS = 60.0
 PAST_INDEX_SECONDS = 300.0
@@ -189,6 +193,7 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
     health.register(lambda: readiness.check_ingest(subscriber) if ingest.is_started else readiness.WAITS_FOR_UPGRADE)
     health.register(lambda: readiness.check_round_trip(subscriber))
     health.register(lambda: readiness.check_broker(subscriber), is_vital=False)
+    health.register(readiness.check_sign_ins, is_vital=False)
     health.register(lambda: readiness.check_clock(pipeline), is_vital=False)
     ingest.start()
     stack.callback(ingest.stop)
@@ -319,7 +324,7 @@ def _start_outputs(config: Config, subscriber: Subscriber, health: Health, stack
             return OutputCommands(Broker(f"mqtt://{config.mqtt_listen}", OUTPUTS_CLIENT), is_version_5=False)
         ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
         password = settings.read_secret(password_file, "mqtt.password_file") if password_file else None
-        own = broker_files.outputs_url(url) if config.has_reader_accounts else url
+        own = broker_files.url_of(broker_files.outputs_name, url) if config.has_reader_accounts else url
         return OutputCommands(Broker(own, f"{OUTPUTS_CLIENT}-{fingerprint()}", password, ca_file))
 
     worker = OutputsWorker(connect)
@@ -394,6 +399,10 @@ def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifi
             _assign_sessions(subscriber)
             broker_files.write_files(folder, own)
 
+        reader_of_log = BrokerLog(
+            _account_of(config, broker_files.log_name, own.password), broker_files.reserved_names(own.name), SIGN_INS
+        )
+        jobs.append(Job("log of the broker", LOG_SECONDS, lambda _: reader_of_log.read()))
         jobs.append(Job("accounts of readers", ACCOUNTS_SECONDS, update))
         jobs.append(Job("state of the broker", BROKER_SECONDS, lambda _: _check_broker(config, own.password)))
     return jobs
@@ -409,13 +418,18 @@ def _record_faults(config: Config, health: Health) -> None:
     box_faults.record("; ".join([*failed, *(f"edge doctor: {name}" for name in faults)]))
 
 
+def _account_of(config: Config, name: Callable[[str], str], password: str) -> Broker:
+    ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
+    return Broker(broker_files.url_of(name, config.mqtt_broker), "", password, ca_file)
+
+
 def _check_broker(config: Config, password: str) -> None:
     """Count messages that the broker has dropped, and have its memory cleared if readers fill it.
 
     Ignores an unreachable broker, which has a check of its own.
     """
-    ca_file = str(config.mqtt_ca_file) if config.mqtt_ca_file else None
-    asked = Broker(broker_files.doctor_url(config.mqtt_broker), "", password, ca_file)
+    asked = _account_of(config, broker_files.doctor_name, password)
+    SIGN_INS.unheard = unheard(list_accounts(), {row.reader_id: row.last_received_at for row in reader_figures()})
     values: dict[str, str] = {}
     with suppress(Unavailable):
         values = broker_probe.ask(asked, [broker_state.DROPPED, *broker_state.MEMORY])

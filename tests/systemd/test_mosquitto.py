@@ -3,7 +3,7 @@
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +13,21 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from edge.audit.actors import shell
 from edge.ingest import broker_probe
+from edge.ingest.broker_log import BrokerLog
 from edge.ingest.sessions import Broker
 from edge.people.organizations import list_organizations
 from edge.readers.broker_accounts import set_account
-from edge.readers.broker_files import OwnAccount, doctor_url, new_hash, write_files
+from edge.readers.broker_files import (
+    OwnAccount,
+    doctor_name,
+    log_name,
+    new_hash,
+    reserved_names,
+    url_of,
+    write_files,
+)
 from edge.readers.readers import add_reader
+from edge.readers.sign_ins import SignIns
 from tests.mosquitto import free_port
 from tests.service import wait_for
 
@@ -124,12 +134,45 @@ def test_a_reader_cannot_throw_the_service_off_by_its_client_id(broker: Running)
 
 def test_the_doctor_can_query_the_broker_while_the_service_runs(broker: Running) -> None:
     service = Client(broker.port, *OWN, "edge", clean=False)
-    url = doctor_url(f"mqtt://edge@127.0.0.1:{broker.port}")
+    url = url_of(doctor_name, f"mqtt://edge@127.0.0.1:{broker.port}")
     assert url == f"mqtt://edge-doctor@127.0.0.1:{broker.port}"
     topics = broker_probe.ask(Broker(url, "", OWN.password), ["$SYS/broker/version"])
     assert "mosquitto" in topics["$SYS/broker/version"]
     assert service.disconnected == 0
     service.close()
+
+
+def _be_refused(port: int) -> None:
+    answers: list[object] = []
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
+    client.username_pw_set("gate", "another password")
+    client.on_connect = lambda *given: answers.append(given[3])
+    client.connect("127.0.0.1", port)
+    wait_for(lambda: client.loop(0.01) is None or bool(answers), 10)
+    client.disconnect()
+
+
+def test_the_service_learns_who_signs_in_and_who_is_refused(broker: Running) -> None:
+    """The broker tells a reader with a wrong password or topic nothing that a technician could see."""
+    own = Broker(url_of(log_name, f"mqtt://edge@127.0.0.1:{broker.port}"), "", OWN.password)
+    sign_ins = SignIns()
+    log = BrokerLog(own, reserved_names(OWN.name), sign_ins)
+    service = Client(broker.port, *OWN, "edge", clean=False)
+
+    def reads(is_known: Callable[[], object], attempt: Callable[[], None] = lambda: None) -> None:
+        wait_for(lambda: attempt() or log.read() or bool(is_known()), 10)
+
+    edge = Client(broker.port, "edge-doctor", OWN.password)
+    reads(lambda: sign_ins.refused(0), lambda: _be_refused(broker.port))
+    (row,) = sign_ins.refused(0)
+    assert row.address == "127.0.0.1"
+    dock = Client(broker.port, "dock", "dock password")
+    reads(lambda: sign_ins.of("dock"))
+    assert sign_ins.of("gate") is None
+    assert service.disconnected == 0
+    log.close()
+    for client in (service, edge, dock):
+        client.close()
 
 
 def test_a_message_that_is_too_large_is_refused(broker: Running) -> None:

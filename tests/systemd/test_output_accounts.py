@@ -11,7 +11,7 @@ from edge.events.delivery import Result
 from edge.ingest.output_commands import OutputCommands
 from edge.ingest.sessions import Broker
 from edge.people.organizations import list_organizations
-from edge.readers.broker_files import outputs_url, write_files
+from edge.readers.broker_files import outputs_name, url_of, write_files
 from edge.rules.outputs import forms, outputs
 from tests.service import wait_for
 from tests.systemd.test_mosquitto import OWN, Client, Running, broker
@@ -34,7 +34,7 @@ def password(site: Path) -> str:
 
 
 def test_only_edge_switches_a_device(password: str, broker: Running) -> None:
-    own = Broker(outputs_url(f"mqtt://edge@127.0.0.1:{broker.port}"), "edge-outputs", OWN.password)
+    own = Broker(url_of(outputs_name, f"mqtt://edge@127.0.0.1:{broker.port}"), "edge-outputs", OWN.password)
     commands = OutputCommands(own)
     lamp, service = Client(broker.port, "output-1", password), Client(broker.port, *OWN, "edge", clean=False)
     dock = Client(broker.port, "dock", "dock password")

@@ -20,6 +20,7 @@ from edge.operations.root.places import (
     PREVIOUS,
     PROBATION,
     PROGRAM,
+    READS,
     RELEASES,
     STATE,
     VENV,
@@ -53,7 +54,7 @@ def return_to_old(release: Path | None = None, *, at_boot: bool = False) -> None
     _put_in_place(old.release, failed)
     if not kept_database.put_back():
         fail(f"{COPY} could not be put back. Then: systemctl start edge-upgrade")
-    as_edge("rm", "-f", PENDING, COPY_NEW)
+    as_edge("rm", "-f", PENDING, COPY_NEW, READS)
     flush(DATA)
     unpin(old.backup)
     for file in (STATE, PROBATION):

@@ -34,6 +34,7 @@ from edge.readers import (
     ledger,
     mapped_fields,
     readers,
+    sign_ins,
     sleds,
     status,
     unassigned_topics,
@@ -112,7 +113,22 @@ def show_reader(reader_id: int) -> str:
         sled_operators=operators(),
         undo_minutes={minutes: gettext(title) for minutes, title in UNDO_MINUTES.items()},
         has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
+        sign_in=_sign_in_trouble(reader_id, state.last_received_at),
     )
+
+
+def _sign_in_trouble(reader_id: int, received_at: int | None) -> str:
+    """Return why the broker lets no message of this reader through, as far as its log tells, or an empty string."""
+    account = next((row for row in broker_accounts.list_accounts() if row.reader_id == reader_id), None)
+    if not account:
+        return ""
+    if texts := sign_ins.unheard([account], {reader_id: received_at}):
+        return texts[0]
+    known = sign_ins.SIGN_INS.of(account.name)
+    is_alone = len(organizations.list_organizations()) == 1  # an unknown address may be of another organization
+    since = max(clock.now() - sign_ins.RECENT, known.at if known else 0)
+    refused = [row for row in sign_ins.SIGN_INS.refused(since) if (row.address == known.address if known else is_alone)]
+    return sign_ins.refusals(refused) if refused and (known or not received_at) else ""
 
 
 @pages.get("/readers/new")

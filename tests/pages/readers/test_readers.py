@@ -10,7 +10,7 @@ from edge.audit.actors import shell
 from edge.database.connection import writing
 from edge.formats.reads import Attempt, Read, Trial, TrialRead
 from edge.pages.readers import readers as pages
-from edge.readers import ignored_messages, ledger, readers, status, unassigned_topics
+from edge.readers import broker_accounts, ignored_messages, ledger, readers, sign_ins, status, unassigned_topics
 from edge.readers.ignored_messages import IgnoredMessage
 from edge.readers.ledger import Bucket, Tally
 from edge.readers.status import ReaderStatus
@@ -218,3 +218,27 @@ def test_the_pages_of_readers_are_in_the_language_of_the_person(admin: Browser, 
     entered = {"name": "Topic", "topic": "a/#", "format": "edge", "clock_setting": "reader", "opened": opened}
     overtaken = admin.post(f"/readers/{reader.id}/edit", {**entered, "is_enabled": "on"}).text
     assert "gespeichert: <b>Zeit des Empfangs (Uhr des Lesegeräts ignorieren)</b>" in overtaken
+
+
+def test_a_reader_that_the_broker_keeps_out_is_explained_on_its_page(
+    admin: Browser, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two organizations use the box, so an address that is not this reader's is not shown."""
+    known = sign_ins.SignIns()
+    monkeypatch.setattr(sign_ins, "SIGN_INS", known)
+    reader = readers.add_reader(shell(cast.acme), name="dock", topic="site/dock1/reads", format="edge")
+    account = broker_accounts.set_account(shell(cast.acme), reader.id, "x")
+
+    def shown() -> str:
+        return admin.get(f"/readers/{reader.id}").text
+
+    for _ in range(sign_ins.FEWEST):
+        known.refuse("192.168.4.31", clock.now())
+    assert 'id="sign-in"' not in shown()
+    line = f"New client connected from 192.168.4.31:5001 as {account.name} (p2, c1, k60, u'{account.name}')."
+    known.note(line, (), clock.now() - sign_ins.SILENT - clock.SECOND)
+    assert "signs in from 192.168.4.31, but nothing comes on the topic site/dock1/reads" in shown()
+    with writing():
+        seen = ReaderStatus(reader.id, clock.now(), read_at=None, clock_offset=None, qos=1, note=None, is_offline=False)
+        status.record_readers([seen])
+    assert "the broker refuses sign-ins from 192.168.4.31 (3)" in shown()

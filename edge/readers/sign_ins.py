@@ -1,0 +1,135 @@
+"""Sign-ins at the broker as its log reports them: who is signed in, and which addresses are refused."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from edge import clock
+from edge.readers.broker_accounts import BrokerAccountRow
+from edge.texts import N_, Filled, fill
+
+RECENT = clock.HOUR
+SILENT = 2 * 60 * clock.SECOND  # a reader that is set up sends its first message meanwhile
+FEWEST = 3  # refusals of an address, and clients with edge's account, that are reported
+_MOST = 200  # addresses and connections
+
+_OPENED = re.compile(r"New connection from (.+) on port \d+")
+_SIGNED_IN = re.compile(r"New client connected from (\S+) as (\S+) \(")
+_UNKNOWN = re.compile(r"[Cc]lient <unknown>(?: \[(\S+:\d+)\])?[ ,.:]")
+_REFUSED = "not authori"
+
+
+class SignIn(NamedTuple):
+    address: str
+    at: int
+
+
+class Refused(NamedTuple):
+    """Refused sign-ins of one address."""
+
+    address: str
+    times: int
+    at: int  # of the last
+
+
+class SignIns:
+    """Follows the lines of mosquitto's log. The broker names the account of a sign-in only if it succeeds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._opened: deque[str] = deque(maxlen=_MOST)  # connections without a sign-in so far
+        self._by_account: dict[str, SignIn] = {}
+        self._others: dict[str, deque[SignIn]] = {}  # by account of edge: sign-ins
+        self._refused: OrderedDict[str, Refused] = OrderedDict()
+        self.unheard: list[Filled] = []  # see `unheard`
+
+    def note(self, line: str, own: Sequence[str], at: int) -> None:
+        """Read one line of the log. `own`: the accounts of edge."""
+        with self._lock:
+            if match := _OPENED.search(line):
+                self._opened.append(match[1])
+            elif match := _SIGNED_IN.search(line):
+                self._forget(match[1])
+                self._sign_in(match[2], SignIn(_host(match[1]), at), own)
+            elif match := _UNKNOWN.search(line):
+                address = self._forget(match[1])
+                if _REFUSED in line and address:
+                    self._refuse(_host(address), at)
+
+    def refuse(self, address: str, at: int) -> None:
+        """Note a refusal of the embedded broker."""
+        with self._lock:
+            self._refuse(address, at)
+
+    def of(self, account: str) -> SignIn | None:
+        """Return the last sign-in of an account since the service started."""
+        return self._by_account.get(account)
+
+    def refused(self, since: int) -> list[Refused]:
+        """Return the addresses with repeated refusals, the newest first."""
+        with self._lock:
+            rows = list(reversed(self._refused.values()))
+        return [row for row in rows if row.at >= since and row.times >= FEWEST]
+
+    def others(self, since: int) -> list[str]:
+        """Return the addresses from which other clients repeatedly sign in with the account of edge."""
+        with self._lock:
+            recent = [[row.address for row in rows if row.at >= since] for rows in self._others.values()]
+        flapping = [rows for rows in recent if len(rows) >= 2 * FEWEST and len(set(rows)) > 1]
+        return sorted({address for rows in flapping for address in rows})
+
+    def _forget(self, connection: str | None) -> str:
+        """Return the connection, or the oldest one that has not signed in: the broker answers them in order."""
+        if connection and connection in self._opened:
+            self._opened.remove(connection)
+        elif not connection and self._opened:
+            return self._opened.popleft()
+        return connection or ""
+
+    def _sign_in(self, account: str, row: SignIn, own: Sequence[str]) -> None:
+        if account in own:
+            self._others.setdefault(account, deque(maxlen=4 * FEWEST)).append(row)
+        elif account in self._by_account or len(self._by_account) < 50 * _MOST:
+            self._by_account[account] = row
+
+    def _refuse(self, address: str, at: int) -> None:
+        was = self._refused.pop(address, None)
+        times = was.times if was and at - was.at < RECENT else 0
+        self._refused[address] = Refused(address, times + 1, at)
+        if len(self._refused) > _MOST:
+            self._refused.popitem(last=False)
+
+
+def _host(connection: str) -> str:
+    return connection.rpartition(":")[0].strip("[]")
+
+
+SIGN_INS = SignIns()  # of the broker of this process
+
+
+def unheard(accounts: Iterable[BrokerAccountRow], received_at: Mapping[int, int | None]) -> list[Filled]:
+    """Return a text for each account that signs in, but never had a message: it publishes on another topic."""
+    texts = []
+    for account in accounts:
+        signed_in = SIGN_INS.of(account.name)
+        if signed_in and received_at.get(account.reader_id, 0) is None and clock.now() - signed_in.at > SILENT:
+            texts.append(fill(_DISCARDED, account=account.name, address=signed_in.address, topic=account.topic))
+    return texts
+
+
+def refusals(rows: Sequence[Refused]) -> Filled:
+    """Return which addresses the broker refuses."""
+    addresses = ", ".join(f"{row.address} ({row.times})" for row in rows[:5])
+    return fill(
+        N_("the broker refuses sign-ins from %(addresses)s: correct user name and password there"), addresses=addresses
+    )
+
+
+_DISCARDED = N_(
+    "%(account)s signs in from %(address)s, but nothing comes on the topic %(topic)s, and the broker discards messages "
+    "on others: compare the topic in the reader"
+)

@@ -1,0 +1,102 @@
+"""The log of mosquitto, line by line, and what follows from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge import clock
+from edge.audit import actors
+from edge.audit.actors import shell
+from edge.people.organizations import add_organization, list_organizations
+from edge.readers import sign_ins
+from edge.readers.broker_accounts import list_accounts, set_account
+from edge.readers.readers import add_reader
+from edge.readers.sign_ins import FEWEST, Refused, SignIn, SignIns
+from edge.runtime import readiness
+from tests.chance import began
+
+OWN = ("edge", "edge-doctor")
+
+
+def after(*lines: str, at: int = 7) -> SignIns:
+    known = SignIns()
+    for line in lines:
+        known.note(f"1795893197: {line}", OWN, at)
+    return known
+
+
+def opened(address: str) -> str:
+    return f"New connection from {address} on port 1883."
+
+
+def signed_in(address: str, account: str) -> str:
+    return f"New client connected from {address} as {account} (p2, c1, k60, u'{account}')."
+
+
+def test_refused_addresses_are_counted_by_address() -> None:
+    """mosquitto names neither the account nor the address in the line of a refusal."""
+    lines = [
+        *[opened("192.168.4.30:5001"), opened("192.168.4.31:5002"), signed_in("192.168.4.30:5001", "dock")],
+        "Client <unknown> disconnected, not authorised.",
+        *[opened("192.168.4.31:5003"), "Client <unknown> disconnected, not authorised."] * 2,
+        *[opened("192.168.4.32:5004"), "Client <unknown> closed its connection."] * 5,
+    ]
+    known = after(*lines)
+    assert known.refused(0) == [Refused("192.168.4.31", 3, 7)]
+    assert known.refused(8) == []
+    assert known.of("dock") == SignIn("192.168.4.30", 7)
+
+
+def test_newer_brokers_name_the_address() -> None:
+    lines = [opened("fd00::7:5001"), opened("fd00::8:5002")]
+    refusal = "Client <unknown> [fd00::8:5002] disconnected: not authorised."
+    known = after(*lines, *[refusal] * 3)
+    assert [row.address for row in known.refused(0)] == ["fd00::8"]
+
+
+def test_a_wrong_password_that_was_corrected_is_forgotten_after_an_hour() -> None:
+    known = SignIns()
+    for number in range(4):
+        known.refuse("192.168.4.31", number * clock.HOUR)
+    assert known.refused(0) == []
+
+
+def test_two_programs_with_the_account_of_edge() -> None:
+    ours, theirs = signed_in("127.0.0.1:4001", "edge"), signed_in("192.168.4.99:4002", "edge")
+    assert after(*[ours] * 20).others(0) == []
+    assert after(ours, theirs, ours).others(0) == []
+    assert after(*[ours, theirs] * FEWEST).others(0) == ["127.0.0.1", "192.168.4.99"]
+
+
+@pytest.fixture
+def known(store: Path, monkeypatch: pytest.MonkeyPatch) -> SignIns:
+    add_organization(actors.shell(actors.THE_BOX), "Acme")
+    known = SignIns()
+    monkeypatch.setattr(sign_ins, "SIGN_INS", known)
+    return known
+
+
+def test_a_reader_that_publishes_on_another_topic_is_named(known: SignIns) -> None:
+    actor = shell(list_organizations()[0].id)
+    reader = add_reader(actor, name="dock", topic="site/dock1/reads", format="edge")
+    set_account(actor, reader.id, "x")
+    accounts = list_accounts()
+    assert sign_ins.unheard(accounts, {reader.id: None}) == []
+    known.note(signed_in("192.168.4.31:5001", accounts[0].name), OWN, began() - clock.HOUR)
+    (text,) = sign_ins.unheard(accounts, {reader.id: None})
+    assert "signs in from 192.168.4.31, but nothing comes on the topic site/dock1/reads" in text
+    assert sign_ins.unheard(accounts, {reader.id: 5}) == []
+    known.unheard = [text]
+    assert readiness.check_sign_ins().detail == text
+
+
+def test_the_service_reports_refusals_and_rivals(known: SignIns) -> None:
+    assert readiness.check_sign_ins().ok
+    for _ in range(FEWEST):
+        known.refuse("192.168.4.31", began())
+    assert "the broker refuses sign-ins from 192.168.4.31 (3)" in readiness.check_sign_ins().detail
+    for address in ["127.0.0.1:1", "192.168.4.99:2"] * FEWEST:
+        known.note(signed_in(address, "edge"), OWN, began())
+    assert "another program signs in at the broker as edge" in readiness.check_sign_ins().detail
