@@ -27,7 +27,7 @@ from edge.muster.plans import NewPlan
 from edge.pages import label_documents
 from edge.pages.records import csv_import_jobs
 from edge.pages.records.csv_import_jobs import Job
-from edge.pages.records.csv_import_rows import Reading, table_of
+from edge.pages.records.csv_import_rows import Reading
 from edge.pages.spilled import Spilled
 from edge.people import api_keys, enrollment, people
 from edge.people.people import Role
@@ -44,6 +44,7 @@ from edge.sync.store import sites
 from edge.tracking import carriers, tracked_people
 from edge.tracking.board import BoardFilter
 from edge.tracking.tracked_people import PeopleSetting
+from edge.validation.table_files import read_csv
 from edge.walls import walls
 from edge.walls.walls import NewWall, Shows
 from tests.audit.stage import CHANNEL, OUTPUT
@@ -80,7 +81,13 @@ def add_records(organization_id: int) -> dict[str, Any]:
     site = sites.add_site(boss, "ACME", SECRET, b"code")
     new = NewDestination(DestinationKind.WEBHOOK, SECRET, "https://acme.example/ACME-SECRET", b"", Filter(frozenset()))
     job = csv_import_jobs.start(
-        Job(boss, "asset", Spilled([b"name\nBOX\n"]), table_of(b"name\nBOX\n"), Reading("asset", ["name"], False, UTC))
+        Job(
+            boss,
+            "asset",
+            Spilled([b"name\nBOX\n"]),
+            read_csv(b"name\nBOX\n"),
+            Reading("asset", ["name"], False, UTC),
+        )
     )
     assert job.ended.wait(30)
     expected = expected_lists.create(boss, SECRET, [pallet.external_key], location_id=dock.id)

@@ -15,6 +15,7 @@ from edge.pages.translation import gettext
 from edge.services import services
 from edge.tracking.exports import local_time
 from edge.validation import csv_text, xlsx
+from edge.validation.tables import MOST_ROWS
 
 XLSX = "xlsx"  # instead of a separator
 XLSX_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -47,7 +48,7 @@ def _workbook(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) 
 
 def _at_most(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
     for number, row in enumerate(rows):
-        if number >= csv_text.MOST_ROWS:
+        if number >= MOST_ROWS:
             abort(400, gettext("This table has too many rows for an Excel file. Choose CSV."))
         yield row
 

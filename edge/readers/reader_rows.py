@@ -13,9 +13,9 @@ from edge.records.csv_import import NewRecord
 from edge.texts import N_, fill
 from edge.tracking.signal_strength import AntennaKind
 from edge.validation import values
-from edge.validation.csv_text import Line
 from edge.validation.imported_rows import collected, packed_faults, yes_or_no
 from edge.validation.packed_texts import unpack
+from edge.validation.tables import Line
 from edge.validation.topics import check_filter
 
 _CLEARED = ("status_topic", "mapping", "location", "min_rssi", "kind", "rssi_offset")  # fields that can be empty

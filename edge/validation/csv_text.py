@@ -6,23 +6,21 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cache, partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from edge.errors import Invalid
-from edge.texts import N_, Count, fill, shortened
+from edge.texts import N_, Count, fill
 from edge.validation.encodings import decode_any
-from edge.validation.packed_texts import pack
+from edge.validation.tables import MOST_ROWS, Line, RawTable, lines_of, table_from
 
-MOST_ROWS = 50_000
 MOST_OF_ROW = 200_000  # characters
 SEPARATORS = (",", ";", "\t", "|")
 CHUNK = 64 * 1024  # characters that are written together
-MOST_NAMES, LONGEST_NAME = 5, 40  # of unknown columns in an error message
 _MOST_JUDGED = 1_000  # rows
 _SEPARATOR_LINE = re.compile(r"""["']?sep=([,;\t|])["']?(?:\r\n?|\n)""", re.IGNORECASE)
 _TEXT_FORMULA = re.compile(r'="([^"]*)"')  # by which programs keep the zeros of a code from Excel
@@ -33,35 +31,6 @@ _LISTED = ",;\t"  # separators that spreadsheets use without asking, by the sett
 MARK = "\ufeff"  # without it, Excel takes UTF-8 for the local encoding
 
 
-class Line(NamedTuple):
-    """One row of a file. `number` is its line number in an editor; the heading is usually line 1.
-
-    `fault` says why its cells cannot be assigned to columns, packed.
-    """
-
-    number: int
-    cells: Mapping[str, str]
-    fault: str = ""
-
-
-class RawRow(NamedTuple):
-    """One row of a file, with its cells in the order of the columns."""
-
-    number: int
-    cells: tuple[str, ...]
-    fault: str = ""
-
-    def line(self, names: Sequence[str]) -> Line:
-        """Return the row with the names of its columns. Columns without a name are left out."""
-        padded = self.cells + ("",) * (len(names) - len(self.cells))
-        return Line(self.number, {name: cell for name, cell in zip(names, padded, strict=False) if name}, self.fault)
-
-
-class RawTable(NamedTuple):
-    heading: Sequence[str]
-    rows: Sequence[RawRow]
-
-
 def decode(data: bytes) -> str:
     """Return the text in its most likely encoding."""
     return decode_any(data).text
@@ -69,19 +38,18 @@ def decode(data: bytes) -> str:
 
 def separator_of(text: str) -> str:
     """Return the separator declared in the first line (`sep=;`, from Excel), else the one that divides the most rows
-    into as many cells as the heading, then the most frequent in the heading.
+    into the same number of cells, then the one that gives the most cells.
     """
     return _named_separator(text) or max(SEPARATORS, key=partial(_rows_divided, text))
 
 
 def _rows_divided(text: str, separator: str) -> tuple[int, int]:
-    source, cells, divided = _Source(text), 0, 0
+    source, widths = _Source(text), Counter[int]()
     with suppress(csv.Error, Invalid):  # said by the reading, if this is the separator
         for row in islice(csv.reader(source, delimiter=separator), _MOST_JUDGED):
             source.begin_row()
-            cells = cells or len(row)
-            divided += len(row) == cells > 1
-    return divided, cells
+            widths[len(row)] += 1
+    return max(((number, width) for width, number in widths.items() if width > 1), default=(0, 1))
 
 
 def _named_separator(text: str) -> str:
@@ -116,80 +84,54 @@ class _Source:
         self._row = 0
 
 
-def table_of(text: str, most: int = MOST_ROWS) -> RawTable:
-    """Return the heading and the rows below it, without blank ones.
+def table_of(
+    text: str, most: int = MOST_ROWS, separator: str = "", heading_line: int = 0, known: Collection[str] = ()
+) -> RawTable:
+    """Return the heading and the rows below it, without blank ones. Raises Invalid as `table_from`.
 
-    Raises Invalid as soon as there are more than `most` rows.
+    The separator and the line of the heading are guessed if they are not given.
     """
     if "\0" in text:
         raise _unusable(N_("The file is not a text file. Save the table as CSV"))
-    separator = separator_of(text)
+    if text.lstrip().startswith("<"):
+        raise _unusable(N_("The file is a web page or XML. Open it in a spreadsheet and save it as CSV"))
+    separator = separator or separator_of(text)
     source = _Source(text)
     reader = csv.reader(source, delimiter=separator)
     try:
-        if _named_separator(text):
-            next(reader)
-        heading = [_plain(name.strip(), separator) for name in next(reader, [])]
-        rows: list[RawRow] = []
-        before = reader.line_num
-        source.begin_row()
-        for cells in reader:
-            source.begin_row()
-            number, before = before + 1, reader.line_num
-            if any(cell.strip() for cell in cells):
-                if len(rows) >= most:
-                    raise too_many_rows(most)
-                rows.append(_row(number, cells, len(heading), separator))
+        return table_from(_rows(text, reader, source, separator), most, partial(_fault, separator), heading_line, known)
     except csv.Error as error:
-        raise _unusable(fill(N_("Line %(line)s is not CSV: %(error)s"), line=reader.line_num, error=error)) from error
-    return RawTable(heading, rows)
+        message = N_("Line %(line)s cannot be read as CSV. Check for a missing quotation mark")
+        raise _unusable(fill(message, line=reader.line_num)) from error
 
 
-def too_many_rows(most: int) -> Invalid:
-    message = fill(N_("There are more than %(number)s rows; split the file"), number=Count(most))
-    return Invalid.one("file", "too_large", message)
+def _rows(text: str, reader: Any, source: _Source, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not blank, each with its line number."""
+    if _named_separator(text):
+        next(reader)
+    before = reader.line_num
+    for cells in reader:
+        source.begin_row()
+        number, before = before + 1, reader.line_num
+        if any(cell.strip() for cell in cells):
+            yield number, [_plain(cell.strip(), separator) for cell in cells]
 
 
 def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int = MOST_ROWS) -> list[Line]:
-    """Return the rows below the heading, without blank ones.
-
-    Raises Invalid for a wrong heading, and if there are more than `most` rows.
-    """
-    table = table_of(text, most)
-    names = [name.lower() for name in table.heading]
-    _check_heading(names, columns, required)
-    return [row.line(names) for row in table.rows]
+    """Return the rows below the heading, without blank ones. Raises Invalid as `table_from` and `lines_of`."""
+    table = table_of(text, most, known=columns)
+    return lines_of(table.heading, table.rows, columns, required)
 
 
-def _row(number: int, cells: Sequence[str], columns: int, separator: str) -> RawRow:
-    fault = ""
-    if any(cell.strip() for cell in cells[columns:]):
-        fault = _too_many(number, len(cells), columns, separator)
-    return RawRow(number, tuple(_plain(cell.strip(), separator) for cell in cells[:columns]), fault)
-
-
-def _too_many(line: int, cells: int, columns: int, separator: str) -> str:
-    name = "tab" if separator == "\t" else separator
+def _fault(separator: str, number: int, cells: Sequence[str], heading: Sequence[str]) -> str:
+    if not any(cells[len(heading) :]):
+        return ""
     message = N_(
         "Line %(line)s has %(cells)s cells but the header has %(columns)s. "
         'Put values that contain "%(separator)s" in quotation marks'
     )
-    return pack(fill(message, line=line, cells=cells, columns=columns, separator=name))
-
-
-def _check_heading(names: Sequence[str], columns: Sequence[str], required: Sequence[str]) -> None:
-    unknown = [repr(name[:LONGEST_NAME]) for name in names if name and name not in columns]
-    if unknown:
-        listed = shortened(unknown, MOST_NAMES)
-        message = N_("There is no column %(names)s. The columns are %(columns)s")
-        raise _unusable(fill(message, names=listed, columns=", ".join(columns)))
-    missing = [name for name in required if name not in names]
-    if missing:
-        message = N_("The column %(name)s is missing. The columns are %(columns)s")
-        raise _unusable(fill(message, name=repr(missing[0]), columns=", ".join(columns)))
-    twice = next((name for name, number in Counter(names).items() if name and number > 1), "")
-    if twice:
-        raise _unusable(fill(N_("The column %(name)s occurs twice"), name=repr(twice)))
+    name = "tab" if separator == "\t" else separator
+    return fill(message, line=number, cells=len(cells), columns=len(heading), separator=name)
 
 
 def write_rows(heading: Sequence[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> Iterator[str]:

@@ -22,8 +22,8 @@ from typing import IO, Any
 
 from edge.errors import Invalid
 from edge.texts import N_, Count, fill
-from edge.validation.csv_text import RawRow, RawTable, time_text, too_many_rows
-from edge.validation.packed_texts import pack
+from edge.validation.csv_text import time_text
+from edge.validation.tables import RawTable, table_from
 
 EXTRA = "edge[xlsx]"
 MOST_EXPANDED = 128 * 1024 * 1024  # bytes of all parts
@@ -43,7 +43,15 @@ MOST_NAMES = 2_000  # different names of elements and attributes, which it holds
 MOST_DEPTH = 100
 _OF_ELEMENT, _OF_ATTRIBUTE, _LONGEST_NAME = 700, 64, 1_000
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-_ROW, _TEXT, _STRICT = f"{_MAIN} row", f"{_MAIN} si", "http://purl.oclc.org/ooxml/spreadsheetml/"
+_ROW, _TEXT = f"{_MAIN} row", f"{_MAIN} si"
+_STRICT = "http://purl.oclc.org/ooxml/spreadsheetml/main"
+_USUAL = (  # names of a Strict Open XML workbook, and those that the library knows
+    (_STRICT.encode(), _MAIN.encode()),
+    (
+        b"http://purl.oclc.org/ooxml/officeDocument/relationships",
+        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
+    ),
+)
 _STYLES, _OF_DATES = "xl/styles.xml", (f"{{{_MAIN}}}numFmts", f"{{{_MAIN}}}cellXfs")
 _MOST_OF = ("row", "c", "v", "si")  # elements that have a limit of their own
 MOST_OF_CELL = 32_767  # characters; Excel drops those beyond
@@ -71,7 +79,7 @@ def is_available() -> bool:
     return find_spec("openpyxl") is not None and find_spec("xlsxwriter") is not None
 
 
-def table_of(data: bytes, most: int) -> RawTable:
+def table_of(data: bytes, most: int, heading_line: int = 0, known: Collection[str] = ()) -> RawTable:
     """Return the first sheet. Raises Invalid if the file is not a workbook, too large, or the extra is missing."""
     if not is_available():
         raise _unusable(
@@ -83,17 +91,18 @@ def table_of(data: bytes, most: int) -> RawTable:
     from xml.parsers.expat import ExpatError  # most sites never read such a file
 
     try:
-        _check(data)
-        return _first_sheet(data, most)
+        data = _usual_names(data) if _check(data) else data
+        return _first_sheet(data, most, heading_line, known)
     except (*_DAMAGED, ExpatError) as error:
         message = N_("The file is damaged or no Excel workbook. Save it again in Excel, or save the table as CSV")
         raise _unusable(message) from error
 
 
-def _check(data: bytes) -> None:
-    """Refuse a file that would take much memory or time, by reading all of its parts once."""
+def _check(data: bytes) -> bool:
+    """Refuse a file that would take much memory or time, by reading all of its parts once. Returns True if Strict."""
     from xml.parsers.expat import ExpatError
 
+    is_strict = False
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         _check_names({member.filename for member in members})
@@ -110,10 +119,11 @@ def _check(data: bytes) -> None:
                 raise _too_large(member.filename[:40])
             with archive.open(member) as stream:
                 if name.endswith((".xml", ".rels")):
-                    _check_part(stream, is_sheet, is_texts)
+                    is_strict |= _check_part(stream, is_sheet, is_texts)
                 else:  # the workbook may name any part as its sheet
                     with suppress(ExpatError):
                         _check_part(stream, False, False)
+    return is_strict
 
 
 def _check_names(names: Collection[str]) -> None:
@@ -124,8 +134,11 @@ def _check_names(names: Collection[str]) -> None:
         raise _unusable(N_("The file is a ZIP file, not an Excel workbook. Choose the file of the table"))
 
 
-def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> None:
-    """Count what the library would build from a part, before it does. Entities are refused, because they can expand."""
+def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> bool:
+    """Count what the library would build from a part, before it does. Entities are refused, because they can expand.
+
+    Returns True if it has names of Strict Open XML.
+    """
     from xml.parsers.expat import ParserCreate
 
     def refuse(*_: Any) -> None:
@@ -143,6 +156,7 @@ def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> None:
         if size - parser.CurrentByteIndex > MOST_OF_TOKEN or len(parser.intern) > MOST_NAMES:
             raise _too_large(fill(N_("the length of a tag")))
     parser.Parse(b"", True)
+    return part.is_strict
 
 
 class _Part:
@@ -152,7 +166,7 @@ class _Part:
 
     def __init__(self, is_sheet: bool, is_texts: bool) -> None:
         self._unit, self._depth_of_unit = (_ROW, 3) if is_sheet else (_TEXT, 2)
-        self._has_units, self._is_in_unit = is_sheet or is_texts, False
+        self._has_units, self._is_in_unit, self.is_strict = is_sheet or is_texts, False, False
         self._kept = self._of_unit = self._texts_kept = self._depth = 0
         self._prefixes: set[str] = set()
         self._numbers = Counter[str]()
@@ -161,8 +175,8 @@ class _Part:
         """Count an element with its attributes."""
         namespace, _, local = name.rpartition(" ")
         self._depth += 1
-        if namespace.startswith(_STRICT):
-            raise _unusable(N_("The file is a Strict Open XML workbook. Save it as Excel workbook (.xlsx)"))
+        if namespace == _STRICT:
+            self.is_strict, name = True, f"{_MAIN} {local}"
         if local == "Override":
             _check_kind(values.get("PartName", "").lower(), values.get("ContentType", "").lower())
         cost = len(name) + sum(_OF_ATTRIBUTE + len(key) + _size(value) for key, value in values.items())
@@ -233,7 +247,7 @@ def _check_kind(part: str, kind: str) -> None:
         raise _unusable(N_("The file is not an Excel workbook: a part has another type than its name"))
 
 
-def _first_sheet(data: bytes, most: int) -> RawTable:
+def _first_sheet(data: bytes, most: int, heading_line: int, known: Collection[str]) -> RawTable:
     import openpyxl
 
     with warnings.catch_warnings():
@@ -243,9 +257,30 @@ def _first_sheet(data: bytes, most: int) -> RawTable:
             if not workbook.worksheets:
                 raise _unusable(N_("The workbook has no sheet"))
             lines = workbook.worksheets[0].iter_rows(max_col=MOST_CELLS, max_row=MOST_ROW_NUMBER, values_only=True)
-            return _table(enumerate(lines, 1), most)
+            return table_from(_texts(lines), most, _fault, heading_line, known)
         finally:
             workbook.close()
+
+
+def _usual_names(data: bytes) -> bytes:
+    """Return a Strict Open XML workbook with the names that the library knows."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as strict, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as usual:
+        for member in strict.infolist():
+            with strict.open(member) as source, usual.open(member.filename, "w") as target:
+                target.writelines(_renamed(source))
+    return file.getvalue()
+
+
+def _renamed(stream: IO[bytes]) -> Iterator[bytes]:
+    rest, longest = b"", max(len(strict) for strict, _ in _USUAL)
+    while block := stream.read(_BLOCK):
+        rest += block
+        for strict, usual in _USUAL:
+            rest = rest.replace(strict, usual)
+        yield rest[:-longest]
+        rest = rest[-longest:]
+    yield rest
 
 
 def _with_plain_styles(data: bytes) -> IO[bytes]:
@@ -268,26 +303,18 @@ def _with_plain_styles(data: bytes) -> IO[bytes]:
     return file
 
 
-def _table(lines: Iterator[tuple[int, Sequence[Any]]], most: int) -> RawTable:
-    heading: list[str] = []
-    rows: list[RawRow] = []
+def _texts(lines: Iterable[Sequence[Any]]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not blank, each with its number."""
     characters = 0
-    for number, values in lines:
+    for number, values in enumerate(lines, 1):
         cells = [_text(value) for value in values] if any(value is not None for value in values) else []
         while cells and not cells[-1]:
             cells.pop()
-        if not cells:
-            continue
-        if not heading:
-            heading = cells
-            continue
-        if len(rows) >= most:
-            raise too_many_rows(most)
         characters += sum(map(len, cells))
         if characters > MOST_CHARACTERS:
             raise _too_large(fill(N_("its texts")))
-        rows.append(RawRow(number, tuple(cells[: len(heading)]), pack(_fault(number, cells, heading))))
-    return RawTable(heading, rows)
+        if cells:
+            yield number, cells
 
 
 def _fault(number: int, cells: Sequence[str], heading: Sequence[str]) -> str:

@@ -29,10 +29,11 @@ from edge.database.connection import close_database, writing
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
 from edge.pages.records.csv_import_jobs import ROWS
-from edge.pages.records.csv_import_rows import Reading, proposed_columns, table_of
+from edge.pages.records.csv_import_rows import Reading, proposed_columns
 from edge.people import organizations, people
 from edge.people.people import Role
 from edge.records import assets, locations
+from edge.validation.table_files import read_csv
 
 TARGET = 0.25  # seconds that a scan may wait
 
@@ -53,7 +54,7 @@ def put(organization_id: int, data: bytes, kind: str = "asset") -> str:
     ed = people.add_person(shell(organization_id), f"Ed {uuid4().hex}", Role.EDITOR)
     actor = person(organization_id, ed.id, ed.name)
     began = time.thread_time()
-    table = table_of(data)
+    table = read_csv(data)
     read = time.thread_time()
     reading = Reading(kind, [name or "" for name in proposed_columns(kind, table.heading)], kind == "tag", UTC)
     parsed = ROWS[kind](reading, table.rows, lambda _: None)

@@ -41,6 +41,9 @@ def test_a_table_is_checked_and_imported(enter: Enter, site: Site) -> None:
     page.click("text=Upload a corrected file")
     send(table.rpartition("\n")[0])
     expect(page.locator(".facts")).to_contain_text("Would be created300")
+    heading = page.locator("thead tr").bounding_box()
+    assert heading
+    assert heading["height"] < 60  # one line, also of names without a space
     page.click("text=Import 300 rows")
     expect(page.locator(".facts")).to_contain_text("Created0")
     slices.run_jobs(lambda _: False)

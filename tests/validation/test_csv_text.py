@@ -34,6 +34,22 @@ def test_one_column_has_no_separator() -> None:
     assert csv_text.table_of("name\nA\nB").heading == ["name"]
 
 
+@pytest.mark.parametrize(
+    ("text", "known", "line"),
+    [
+        ("Stock list\n\nkey;name;place\nA;B;C", (), 3),
+        ("Stock;list\nKey;Name\nA;B", ("name",), 2),
+        ("name\nA;B;C", ("name",), 1),
+        ("key;name\nA;B", (), 1),
+        ("\n\nkey;name\nA;B", (), 3),
+    ],
+)
+def test_the_heading_may_be_below_titles(text: str, known: tuple[str, ...], line: int) -> None:
+    table = csv_text.table_of(text, separator=";", known=known)
+    assert (table.heading_line, table.rows[0].number) == (line, line + 1)
+    assert csv_text.table_of(text, separator=";", heading_line=table.rows[0].number).rows == []
+
+
 def test_a_code_written_as_a_formula_keeps_its_zeros() -> None:
     [row] = csv_text.table_of('key,barcode,text\nK-1,="0036000291469",=SUM(A1)').rows
     assert row.cells == ("K-1", "0036000291469", "=SUM(A1)")

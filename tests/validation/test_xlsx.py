@@ -65,7 +65,6 @@ def test_cells_become_text() -> None:
     ]
 
 
-STRICT = b'<workbook xmlns="http://purl.oclc.org/ooxml/spreadsheetml/main"/>'
 MAIN = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 OTHER_ROW, OTHER_TEXT = b'<o:row xmlns:o="o"/>', b'<o:si xmlns:o="o"/>'
 
@@ -171,13 +170,44 @@ def of_parts(*names: str) -> bytes:
     [
         (lambda: of_parts("mimetype", "content.xml"), "an OpenDocument file"),
         (lambda: of_parts("photo.jpg"), "a ZIP file"),
-        (lambda: with_part("xl/workbook.xml", STRICT), "a Strict Open XML workbook"),
         (lambda: with_part("xl/workbook.xml", b"<workbook"), "damaged or no Excel workbook"),
     ],
 )
 def test_other_files_are_named(make: Callable[[], bytes], reason: str) -> None:
     with pytest.raises(Invalid, match=reason):
         xlsx.table_of(make(), 10)
+
+
+def strict(data: bytes) -> bytes:
+    """Return a workbook as Excel saves it as Strict Open XML."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
+        for part in old.namelist():
+            content = old.read(part).replace(MAIN, b"http://purl.oclc.org/ooxml/spreadsheetml/main")
+            content = content.replace(
+                b"http://schemas.openxmlformats.org/officeDocument/2006/relationships",
+                b"http://purl.oclc.org/ooxml/officeDocument/relationships",
+            )
+            new.writestr(part, content)
+    return file.getvalue()
+
+
+def test_a_strict_workbook_is_read() -> None:
+    rows = [
+        ["key", "name", "when"],
+        *([f"K-{number}", "\u00e4" * 300, datetime(2026, 3, 2, 14)] for number in range(900)),
+    ]
+    data = strict(workbook(*rows))
+    assert xlsx.table_of(data, 1000) == xlsx.table_of(workbook(*rows), 1000)
+    cells = b'<row><c t="inlineStr"><is><t>when</t></is></c></row><row><c t="d"><v>2026-03-02T14:00:00</v></c></row>'
+    [row] = xlsx.table_of(strict(with_part(SHEET, sheet(cells))), 10).rows
+    assert row.cells == ("2026-03-02 14:00:00",)
+
+
+def test_a_hostile_strict_workbook_is_refused() -> None:
+    data = with_part(SHEET, sheet((b"<x/>" * 9_000 + b"<row/>") * 20))
+    with pytest.raises(Invalid, match="too large"):
+        xlsx.table_of(strict(data), 10)
 
 
 def test_formulas_are_not_evaluated_and_errors_are_faults() -> None:

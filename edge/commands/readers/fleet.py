@@ -17,8 +17,12 @@ from edge.readers import fleet
 from edge.readers.reader_rows import records_of
 from edge.readers.reader_table import COLUMNS
 from edge.validation import csv_text
+from edge.validation.encodings import ENCODINGS
+from edge.validation.table_files import Layout, Table, read
+from edge.validation.tables import lines_of
 
 MOST = 1_000
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
 
 
 @click.command("import")
@@ -26,16 +30,23 @@ MOST = 1_000
 @click.option(
     "--accounts", type=click.Path(path_type=Path), required=True, help="File to create for users and passwords."
 )
+@click.option("--encoding", type=click.Choice(list(ENCODINGS)), help="Encoding. Default: recognized.")
+@click.option("--separator", type=click.Choice(list(SEPARATORS)), help="Separator. Default: recognized.")
+@click.option("--heading", type=int, default=0, metavar="LINE", help="Line of the heading. Default: recognized.")
 @for_actor
 @click.pass_obj
-def import_readers(setup: Setup, actor: Actor, file: Path, accounts: Path) -> None:
-    """Set up all readers of a CSV file, or none of them. New ones get accounts.
+def import_readers(
+    setup: Setup, actor: Actor, file: Path, accounts: Path, encoding: str | None, separator: str | None, heading: int
+) -> None:
+    """Set up all readers of a CSV or Excel file, or none of them. New ones get accounts.
 
     Its columns are those of the export of readers; only the name is required, for new readers also topic and format.
     An empty cell changes nothing.
     """
-    text = csv_text.decode(file.read_bytes())
-    lines = csv_text.lines(text, COLUMNS, ("name",))
+    table = read(file.read_bytes(), Layout(encoding or "", SEPARATORS.get(separator or "", ""), heading), COLUMNS)
+    if not table.is_certain:
+        raise SetupError(f"The encoding of {file} is uncertain. Choose it by its letters:{_choices(table)}")
+    lines = lines_of(table.heading, table.rows, COLUMNS, ("name",))
     if not 1 <= len(lines) <= MOST:
         raise SetupError(f"{file} has {len(lines)} rows; 1 to {MOST} can be imported at once")
     records = records_of(lines, is_exact=False)
@@ -64,6 +75,10 @@ def renew_passwords(setup: Setup, actor: Actor, accounts: Path, is_confirmed: bo
         _write(descriptor, made)
     write_accounts(setup.config)
     click.echo(f"{len(made)} accounts have new passwords in {accounts}; delete the file once they are entered.")
+
+
+def _choices(table: Table) -> str:
+    return "".join(f"\n  --encoding {name:<10} {words}" for name, words in table.samples.items())
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from edge.bulk.imports import FAULTY
 from edge.errors import Conflict, EdgeError, Unavailable
 from edge.memory_budget import WORK
 from edge.pages.csv_download import table_file
-from edge.pages.forms import Errors, errors_of
+from edge.pages.forms import Errors, errors_of, whole
 from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
 from edge.pages.polling import fragment
 from edge.pages.records import csv_import_jobs
@@ -23,14 +23,12 @@ from edge.pages.records.csv_import_rows import (
     BYTES_OF_BYTE,
     COLUMNS,
     EXAMPLES,
-    MOST_ROWS,
     PROPERTY,
-    WORKBOOK,
     Reading,
     check_columns,
     known_columns,
+    preview,
     proposed_columns,
-    table_of,
 )
 from edge.pages.spilled import Spilled
 from edge.pages.translation import gettext, translated
@@ -41,9 +39,11 @@ from edge.texts import N_
 from edge.validation import xlsx
 from edge.validation.encodings import ENCODINGS
 from edge.validation.packed_texts import unpack
+from edge.validation.table_files import GUESSED, UNREAD, Layout, read_csv
+from edge.validation.tables import MOST_ROWS
 
 KINDS = {"asset": N_("Assets"), "location": N_("Locations"), "tag": N_("Tags"), "reader": N_("Readers")}
-SEPARATOR_NAMES = {"": "Excel", ",": N_("comma"), ";": N_("semicolon"), "\t": N_("tab"), "|": N_("vertical bar")}
+SEPARATORS = {",": N_("comma"), ";": N_("semicolon"), "\t": N_("tab"), "|": N_("vertical bar")}
 EMPTY_CELLS = {
     "keep": N_("change nothing; tags are added"),
     "clear": N_("clear the field; tags that are not listed are detached"),
@@ -73,15 +73,15 @@ check_import.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
 
 
 def _checked(
-    kind: str, data: bytes, *, is_exact: bool, encoding: str = "", columns: Sequence[str] = ()
+    kind: str, data: bytes, *, is_exact: bool, layout: Layout = GUESSED, columns: Sequence[str] = ()
 ) -> AnyResponse | tuple[str, int]:
     """Start a dry run. Without `columns` they are taken from the heading, or a person chooses them."""
     try:
         if xlsx.is_workbook(data):  # takes seconds, so it is read in the background
-            table = WORKBOOK
+            table = UNREAD._replace(layout=layout)
         else:
             with WORK.holding(BYTES_OF_BYTE * len(data)):
-                table = table_of(data, encoding)
+                table = read_csv(data, layout, COLUMNS[kind])
             columns = columns or known_columns(kind, table.heading)
             if columns:
                 check_columns(kind, columns)
@@ -94,14 +94,19 @@ def _checked(
     return redirect(f"/import/{job.id}", 303)
 
 
-@pages.post("/import/<job_id>/encoding")
+@pages.post("/import/<job_id>/layout")
 @require_role(Role.EDITOR)
 def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
-    """Repeat the dry run with the selected encoding."""
-    job, encoding = _job(job_id), request.form.get("encoding", "")
-    if encoding not in ENCODINGS:
-        abort(400, gettext("Choose one of the encodings."))
-    return _checked(job.kind, job.data, is_exact=job.reading.is_exact, encoding=encoding)
+    """Repeat the dry run with the selected encoding, separator and heading."""
+    job = _job(job_id)
+    heading = request.form.get("heading", 0, type=whole)
+    layout = Layout(heading=heading)
+    if not job.is_workbook:
+        layout = Layout(request.form.get("encoding", ""), request.form.get("separator", ""), heading)
+    if layout.encoding not in ("", *ENCODINGS) or layout.separator not in ("", *SEPARATORS):
+        abort(400, gettext("Choose one from the list"))
+    columns = job.reading.columns if layout[1:] == job.table.layout[1:] else ()
+    return _checked(job.kind, job.data, is_exact=job.reading.is_exact, layout=layout, columns=columns)
 
 
 @pages.get("/import/<job_id>/columns")
@@ -120,8 +125,9 @@ def check_import_columns(job_id: str) -> AnyResponse | tuple[str, int]:
         check_columns(job.kind, columns)
     except EdgeError as error:
         return _columns_form(job, errors_of(error)), 400
-    is_exact = request.form.get("empty") == "clear"
-    return _checked(job.kind, job.data, is_exact=is_exact, encoding=job.table.encoding, columns=columns)
+    is_exact, layout = request.form.get("empty") == "clear", job.table.layout
+    layout = layout if job.table.is_certain else layout._replace(encoding="")
+    return _checked(job.kind, job.data, is_exact=is_exact, layout=layout, columns=columns)
 
 
 def _read_job(job_id: str) -> Job:
@@ -153,6 +159,7 @@ def _columns_form(job: Job, errors: Errors) -> str:
         property=PROPERTY,
         is_exact=job.reading.is_exact,
         empty_cells=_translated(EMPTY_CELLS),
+        **_labels(job),
     )
 
 
@@ -236,10 +243,14 @@ def _check_role(kind: str) -> None:
 
 
 def _labels(job: Job) -> dict[str, object]:
+    choices = [(name, f"{gettext(ENCODINGS[name])}: {words}") for name, words in job.table.samples.items()]
     return {
         "faults": partial(_shown_faults, job),  # when the page has seen that the check is done
         "encodings": _translated(ENCODINGS),
-        "separators": _translated(SEPARATOR_NAMES),
+        "separators": _translated(SEPARATORS),
+        "encoding_choices": choices,
+        "headings": [(row.number, f"{row.number}: {', '.join(filter(None, row.cells))[:80]}") for row in job.table.top],
+        "preview": preview,
         "has_xlsx": xlsx.is_available(),
     }
 

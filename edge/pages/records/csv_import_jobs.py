@@ -22,20 +22,19 @@ from edge.memory_budget import MB, WORK
 from edge.pages.records import csv_import_rows, csv_import_tag_rows
 from edge.pages.records.csv_import_rows import (
     BYTES_OF_BYTE,
+    COLUMNS,
     PREVIEWED,
     Reading,
-    Table,
     check_columns,
     known_columns,
-    table_of,
-    table_of_workbook,
 )
 from edge.pages.spilled import Spilled
 from edge.people.secrets import new_token
 from edge.readers import reader_rows
 from edge.records.csv_import import NewRecord, Outcome
 from edge.texts import N_
-from edge.validation.csv_text import RawRow
+from edge.validation.table_files import Table, read_csv, read_workbook
+from edge.validation.tables import RawRow
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +89,7 @@ class Job:
 
     @property
     def is_workbook(self) -> bool:
-        return not self.table.separator
+        return not self.table.layout.separator
 
     @property
     def needs_columns(self) -> bool:
@@ -187,13 +186,13 @@ def _keep(job: Job, checked: import_kinds.Checked) -> None:
 def _read_again(job: Job) -> None:
     data = job.data
     with WORK.holding(BYTES_OF_BYTE * len(data)):
-        job.table = table_of(data, job.table.encoding)._replace(is_certain=job.table.is_certain)
+        job.table = read_csv(data, job.table.layout)._replace(is_certain=job.table.is_certain)
 
 
 def _read_workbook(job: Job) -> None:
     """Read an Excel file and look for its columns."""
     with WORK.holding(BYTES_OF_WORKBOOK):
-        job.table = table_of_workbook(job.data)
+        job.table = read_workbook(job.data, job.table.layout, COLUMNS[job.kind])
     job.rows = len(job.table.rows)
     columns = job.reading.columns or known_columns(job.kind, job.table.heading)
     if columns:

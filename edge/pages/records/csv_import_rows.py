@@ -16,21 +16,18 @@ from edge.pages.forms import values_of
 from edge.readers import reader_table
 from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
-from edge.texts import N_, Count, fill
-from edge.validation import bodies, csv_text, strict_json, values, xlsx
-from edge.validation.csv_text import Line, RawRow
-from edge.validation.encodings import decode_any, decode_as
+from edge.texts import N_, fill
+from edge.validation import bodies, strict_json, table_files, values
 from edge.validation.imported_rows import collected, is_shortened, packed_faults, shortened, yes_or_no
 from edge.validation.packed_texts import unpack
+from edge.validation.table_files import Table
+from edge.validation.tables import Line, RawRow
 from edge.validation.values import MAX_TAGS, MAX_TEXT, TAG_TYPES
 
-MOST_ROWS = csv_text.MOST_ROWS
 BYTES_OF_BYTE = 10  # memory per byte of a file: text in several encodings, then cells
 BETWEEN_TAGS = "|"  # in one cell; unusual in tags
 _CODES = ("external_key", "parent_external_key", *TAG_TYPES)
 PREVIEWED = 5  # rows
-MOST_COLUMNS = 100
-MOST_VALUES = 700_000  # cells and tags of a file: a record takes up to 130 bytes for each, also for an empty cell
 PROPERTY = "metadata."  # column of one property
 _COMMON = ("external_key", "name", "description", "is_active", "valid_from", "valid_to")
 COLUMNS = {
@@ -72,64 +69,10 @@ class Reading(NamedTuple):
         return [name for name in self.columns if name]
 
 
-class Table(NamedTuple):
-    """A parsed file. `is_certain` is False if the encoding is a guess."""
-
-    heading: Sequence[str]
-    rows: Sequence[RawRow]
-    encoding: str
-    is_certain: bool
-    separator: str
-
-    @property
-    def cells(self) -> int:
-        """Number of cells, including empty ones at the end of rows."""
-        return len(self.rows) * len(self.heading)
-
-    def preview(self, reading: Reading) -> list[Line]:
-        """Return the first rows as understood."""
-        lines = [row.line(reading.columns) for row in self.rows[:PREVIEWED]]
-        return [line._replace(cells=_understood(line.cells, reading)) for line in lines]
-
-
-def table_of(data: bytes, encoding: str = "") -> Table:
-    """Parse a file in the given encoding, or the most likely one. Raises Invalid if it is not a table."""
-    decoded = decode_as(data, encoding) if encoding else decode_any(data)
-    raw = csv_text.table_of(decoded.text, MOST_ROWS)
-    if not raw.rows:
-        raise Invalid.one("file", "invalid_value", N_("There are no rows below the header"))
-    if len(raw.heading) > MOST_COLUMNS:
-        raise _too_wide()
-    separator = csv_text.separator_of(decoded.text)
-    return _of_usual_size(Table(raw.heading, raw.rows, decoded.encoding, decoded.is_certain, separator))
-
-
-def _too_wide() -> Invalid:
-    return Invalid.one("file", "too_large", fill(N_("There are more than %(number)s columns"), number=MOST_COLUMNS))
-
-
-WORKBOOK = Table((), (), "xlsx", True, "")  # an Excel file that is not read yet
-
-
-def table_of_workbook(data: bytes) -> Table:
-    """Read an Excel file. Raises Invalid."""
-    raw = xlsx.table_of(data, MOST_ROWS)
-    if not raw.rows:
-        raise Invalid.one("file", "invalid_value", N_("There are no rows below the header on the first sheet"))
-    if len(raw.heading) > MOST_COLUMNS:
-        raise _too_wide()
-    return _of_usual_size(WORKBOOK._replace(heading=raw.heading, rows=raw.rows))
-
-
-def _of_usual_size(table: Table) -> Table:
-    """Return the table. Raises Invalid if it has too many cells."""
-    if table.cells > MOST_VALUES:
-        raise _too_many_values(N_("There are more than %(number)s cells; split the file"))
-    return table
-
-
-def _too_many_values(message: str) -> Invalid:
-    return Invalid.one("file", "too_large", fill(message, number=Count(MOST_VALUES)))
+def preview(table: Table, reading: Reading) -> list[Line]:
+    """Return the first rows as understood."""
+    lines = [row.line(reading.columns) for row in table.rows[:PREVIEWED]]
+    return [line._replace(cells=_understood(line.cells, reading)) for line in lines]
 
 
 def known_columns(kind: str, heading: Sequence[str]) -> list[str]:
@@ -185,8 +128,8 @@ def records_of(reading: Reading, rows: Sequence[RawRow], progress: Callable[[int
         record = _record(reading, row.line(reading.columns))
         records.append(record)
         count += len(record.tags)
-        if count > MOST_VALUES:
-            raise _too_many_values(N_("There are more than %(number)s cells and tags; split the file"))
+        if count > table_files.MOST_VALUES:
+            raise table_files.too_many_values(N_("There are more than %(number)s cells and tags; split the file"))
         if number % 100 == 0:
             progress(number)
     return list(_without_repeats(records))

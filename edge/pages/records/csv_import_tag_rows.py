@@ -12,9 +12,9 @@ from edge.records.csv_import_tags import KINDS, line_of
 from edge.records.tags import NewTag
 from edge.texts import N_, fill
 from edge.validation import values
-from edge.validation.csv_text import Line, RawRow
 from edge.validation.imported_rows import collected, packed_faults, shortened
 from edge.validation.packed_texts import unpack
+from edge.validation.tables import Line, RawRow
 
 _CODES = ("external_key", "value")
 

@@ -91,6 +91,18 @@ def test_readers_that_exist_are_changed_and_keep_their_passwords(store: Path, or
     assert (credentials(store / "2.csv"), (store / "broker" / "passwd").read_text()) == ({}, hashes)
 
 
+def test_encoding_separator_and_heading_are_chosen(store: Path, organization: int) -> None:
+    file = store / "readers.csv"
+    file.write_bytes("Считыватели|склад\nname|topic|format\nВорота|site/gate|edge\n".encode("cp1251"))
+    result = edge(store, "reader", "import", str(file), "--accounts", str(store / "1.csv"))
+    assert "--encoding cp1251" in str(result.exception)
+    assert "Ворота" in str(result.exception)
+    options = ("--encoding", "cp1251", "--separator", "bar", "--heading", "2")
+    result = edge(store, "reader", "import", str(file), "--accounts", str(store / "1.csv"), *options)
+    assert "Added 1 readers" in result.output, result.exception
+    assert [reader.name for reader in list_readers(organization)] == ["Ворота"]
+
+
 def test_a_file_that_is_there_is_not_overwritten(store: Path, organization: int) -> None:
     (store / "out.csv").write_text("precious")
     file = table(store, "dock0;site/dock0;edge;DOCK-1;")
