@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 
 from werkzeug.security import check_password_hash, generate_password_hash
 
@@ -49,6 +50,7 @@ _DUMMY_HASH = "scrypt:32768:8:1$0000000000000000$" + "0" * 128
 
 
 PIN_MIN, EDITORS_PIN_MIN, PIN_MAX = 4, 6, 12
+_EPC = re.compile(r"(?:[0-9A-Fa-f]{4}){6,16}")  # as in `web/static/handhelds/sweeping.js`
 _SEQUENCES = ("0123456789012345678901", "9876543210987654321098")
 
 
@@ -58,13 +60,16 @@ def hash_badge(code: str) -> bytes:
 
 
 def badge_mark(code: str) -> int:
-    """Return 10 bits of a badge's hash. Handhelds compute the same value to detect codes that may be badges."""
+    """Return 10 bits of a badge's hash, and above them whether it looks like an EPC (1) or not (2).
+
+    Handhelds compute the 10 bits to detect codes that may be badges. Marks from before have no bits above them.
+    """
     state = 0x811C9DC5
     for byte in (badge_mark_salt() + code.strip()).encode("utf-8", "surrogatepass"):
         state = (state ^ byte) * 0x01000193 & 0xFFFFFFFF
     state = (state ^ state >> 16) * 0x85EBCA6B & 0xFFFFFFFF
     state = (state ^ state >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
-    return (state ^ state >> 16) >> 22
+    return (state ^ state >> 16) >> 22 | (1024 if _EPC.fullmatch(code.strip()) else 2048)
 
 
 def badge_mark_salt() -> str:

@@ -180,8 +180,8 @@ def badge_marks(organization_id: int) -> list[int]:
 
 
 def set_badge_mark(person: PersonRow, mark: int) -> None:
-    """Store the mark of a badge that was registered by a version without marks."""
-    if person.badge_mark is None:
+    """Store the mark of a badge that was registered by a version without marks, or with shorter ones."""
+    if person.badge_mark != mark:
         Person.update(badge_mark=mark).where(Person.id == person.id).execute()
 
 

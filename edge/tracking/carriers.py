@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from edge import clock
 from edge.audit.actors import Actor
 from edge.database.connection import execute, writing
 from edge.tracking import late_reads, positions, report, stays
@@ -19,6 +20,9 @@ from edge.tracking.report import CurrentPosition
 from edge.tracking.stays import Quality, Scan
 
 DEEPEST = 8  # a box on a pallet on a trolley; more is a mistake
+TOGETHER = (
+    300 * clock.SECOND
+)  # a carrier arrives at most so long after an asset on it that is scanned or read before it
 MOST_CARRIED = 5_000  # a carrier and all that is on it, directly or not, since it moves in one transaction
 MOST_VISITS = 1_000  # newest locations of a carrier that a late-reported load or an undo changes for an asset
 
@@ -75,6 +79,7 @@ def unload_all(organization_id: int, carrier_id: int, at: int) -> bool:
         if not _is_live(organization_id, carrier_id):
             return False
         execute(f"UPDATE carrier_load SET unloaded_at = ?1 WHERE carrier_id = ?2 AND {_LOADED}", (at, carrier_id))
+        execute(_ALREADY_OFF, {"carrier": carrier_id, "at": at})
         return True
 
 
@@ -216,6 +221,12 @@ def on(organization_id: int, carrier_id: int) -> list[tuple[int, str]]:
 
 _NOT_ENDED = "ifnull(unloaded_at, ?1 + 1) > ?1"  # at the time in parameter 1
 _LOADED = "loaded_at <= ?1 AND ifnull(unloaded_at, ?1 + 1) > ?1"  # at the time in parameter 1
+# A scan that took an asset off before puts it back until now if it is undone.
+_ALREADY_OFF = """
+UPDATE handheld_scan SET load_ended_at = :at
+WHERE carrier_act = 'unload' AND carrier_id = :carrier AND load_ended_at IS NULL AND observed_at <= :at
+    AND asset_id IN (SELECT asset_id FROM carrier_load WHERE carrier_id = :carrier AND unloaded_at <= :at)
+"""
 _ANY = "SELECT 1 FROM carrier_load WHERE unloaded_at IS NULL LIMIT 1"
 _ON = """
 SELECT carried.carrier_id, carried.asset_id, carried.loaded_at, carried.location_id
@@ -233,8 +244,9 @@ def _carried_scan(scan: Scan, one: Carried, current: Mapping[int, CurrentPositio
     carrier, own = current.get(one.carrier_id), current.get(one.asset_id)
     if carrier is None:
         return None
-    if own and own.location_id not in (one.location_id, carrier.location_id):
-        unload(one.asset_id, max(own.last_seen_at, one.loaded_at))
+    left_at = _left_at(scan, one, carrier, own) if own else None
+    if left_at is not None:
+        unload(one.asset_id, max(left_at, one.loaded_at))
         return None
     if own and own.last_seen_at >= carrier.last_seen_at:
         return None
@@ -246,6 +258,15 @@ def _carried_scan(scan: Scan, one: Carried, current: Mapping[int, CurrentPositio
         quality=Quality.CARRIED,
         rssi=None,
     )
+
+
+def _left_at(scan: Scan, one: Carried, carrier: CurrentPosition, own: CurrentPosition) -> int | None:
+    """Return when an asset was seen elsewhere than its carrier, or None if they came here together."""
+    if own.location_id == one.location_id:
+        is_checked = _is_by_person(scan) and own.dwell_started_at > one.loaded_at
+        return stays.seen_alone_after(one.asset_id, one.carrier_id, one.loaded_at) if is_checked else None
+    is_ahead = carrier.dwell_started_at - own.dwell_started_at > TOGETHER
+    return own.last_seen_at if own.location_id != carrier.location_id or is_ahead else None
 
 
 def _all_on(asset_id: int) -> Sequence[int]:

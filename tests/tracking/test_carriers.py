@@ -115,6 +115,23 @@ def test_an_asset_read_at_the_gate_before_its_pallet_is_still_on_it(cast: Cast) 
     assert yard.at(yard.box) == yard.rack
 
 
+def test_an_asset_scanned_alone_where_its_carrier_comes_later_does_not_move_on_with_it(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.scan(yard.box, yard.rack, 60)
+    yard.scan(yard.pallet, yard.rack, 60 + 301)
+    assert yard.on(yard.pallet) == ["Crate"]
+    yard.scan(yard.pallet, yard.gate, 500)
+    assert (yard.at(yard.box), yard.at(yard.crate)) == (yard.rack, yard.gate)
+
+
+def test_an_asset_scanned_alone_elsewhere_and_brought_back_does_not_move_with_its_old_carrier(cast: Cast) -> None:
+    yard = Yard(cast)
+    yard.scan(yard.box, yard.gate, 60)
+    yard.scan(yard.box, yard.dock, 90)
+    yard.scan(yard.pallet, yard.rack, 120)
+    assert (yard.at(yard.box), yard.at(yard.crate), yard.on(yard.pallet)) == (yard.dock, yard.rack, ["Crate"])
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_an_asset_loaded_where_its_carrier_was_not_seen_moves_with_it(cast: Cast, is_known: bool) -> None:
     """The carrier was last seen elsewhere, or never."""
@@ -299,6 +316,16 @@ def test_undoing_a_load_keeps_the_moves_with_the_previous_carrier(cast: Cast) ->
     yard.undo(scan_id)
     places = [move.location_id for move in report.moves(yard.organization_id, yard.box)]
     assert places == [yard.gate, yard.dock]
+
+
+def test_undoing_an_unload_from_before_the_carrier_was_emptied_puts_nothing_back(cast: Cast) -> None:
+    yard = Yard(cast)
+    scan_id = yard.scan(yard.box, yard.dock, 20, is_off=True)
+    assert carriers.unload_all(cast.acme, yard.pallet, START + 40 * clock.SECOND)
+    yard.undo(scan_id)
+    assert (yard.on(yard.pallet), carriers.carrier_of(cast.acme, yard.box)) == ([], None)
+    yard.scan(yard.pallet, yard.rack, 60)
+    assert yard.at(yard.box) == yard.dock
 
 
 @pytest.mark.parametrize("later", ["unload", "load"])

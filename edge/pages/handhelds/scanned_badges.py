@@ -21,7 +21,14 @@ _answers = Buckets(burst=100, per_second=1 / 10)
 
 
 def marks() -> dict[str, Any]:
-    return {"salt": passwords.badge_mark_salt(), "marks": people.badge_marks(current_session().organization_id)}
+    """Return what handhelds know of badges. Only `epcs` are marks of badges that may look like the EPC of a tag."""
+    marks = people.badge_marks(current_session().organization_id)
+    marks_of_epcs = sorted({mark % 1024 for mark in marks if mark < 2048})
+    return {
+        "salt": passwords.badge_mark_salt(),
+        "marks": sorted({mark % 1024 for mark in marks}),
+        "epcs": marks_of_epcs,
+    }
 
 
 @pages.post("/scan/badge")

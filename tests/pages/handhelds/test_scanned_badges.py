@@ -19,6 +19,7 @@ from tests.pages.conftest import Browser, Site
 from tests.pages.handhelds.test_scan import item, send
 
 SignIn = Callable[..., Browser]
+EPC = "3034257BF7194E4000001A85"
 BADGE = "BADGE-0815"
 
 
@@ -62,8 +63,18 @@ def test_a_device_asks_before_it_stores_a_code(sign_in_as: SignIn, otto: people.
     assert answers == [{"badge": True, "person": otto.id}, {"badge": False, "person": None}]
     assert browser.get("/scan/state").json["badges"] == {
         "salt": passwords.badge_mark_salt(),
-        "marks": [passwords.badge_mark(BADGE)],
+        "marks": [passwords.badge_mark(BADGE) % 1024],
+        "epcs": [],
     }
+    like_an_epc = people.add_person(
+        shell(cast.acme),
+        "Epc",
+        Role.OPERATOR,
+        badge_hash=passwords.hash_badge(EPC),
+        badge_mark=passwords.badge_mark(EPC),
+    )
+    assert browser.get("/scan/state").json["badges"]["epcs"] == [passwords.badge_mark(EPC) % 1024]
+    people.disable_person(shell(cast.acme), like_an_epc.id)
     people.disable_person(shell(cast.acme), otto.id)
     assert browser.get("/scan/state").json["badges"]["marks"] == []
 
@@ -82,6 +93,6 @@ def test_a_tag_that_is_also_a_badge_stays_a_tag(sign_in_as: SignIn, otto: object
 
 def test_marks_are_spread_evenly(store: object) -> None:
     marks = [passwords.badge_mark(str(number)) for number in range(100_000, 110_000)]
-    assert max(marks) < 1024
+    assert {mark // 1024 for mark in marks} == {2}
     assert len(set(marks)) > 1000
     assert max(marks.count(mark) for mark in set(marks)) < 40

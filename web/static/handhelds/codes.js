@@ -4,6 +4,7 @@
 
 import { identity, separated } from "./gs1.js";
 import { trimmed } from "./matching.js";
+import { isEpc } from "./sweeping.js";
 
 const AIM = /^\][A-Za-z][0-9A-Za-z]/;
 const GS1 = /^\](C1|e0|d2|Q3|J1)/; // identifiers of an element string, whose parts are divided by a control character
@@ -46,14 +47,15 @@ function decoded(text) {
   }
 }
 
-/** From the server: `{ salt, marks }`. */
+/** From the server: `{ salt, marks, epcs }`, `epcs` of the badges that may look like the EPC of a tag. */
 export function keepMarks(badges) {
   localStorage.setItem(BADGES, JSON.stringify(badges));
 }
 
 export function mayBeBadge(code) {
-  const { salt, marks } = read();
-  return marks.length > 0 && marks.includes(markOf(salt + code.trim()));
+  const { salt, marks, epcs = marks } = read();
+  const possible = isEpc(code.trim()) ? epcs : marks;
+  return possible.length > 0 && possible.includes(markOf(salt + code.trim()));
 }
 
 function read() {
