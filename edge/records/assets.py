@@ -7,31 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Required, TypedDict
+from typing import Any, NamedTuple, Required, TypedDict, Unpack
 
-from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
-from edge.audit.audit import Act, Subject, act_in_group, acting, changed, non_empty
+from edge.audit.audit import acting
 from edge.database.connection import execute, reading
-from edge.database.ids import new_id
 from edge.database.lists import Page, SortTerm, order_by
 from edge.errors import Conflict, NotFound
-from edge.records import former_people, search, tagging, tags
-from edge.records.external_keys import (
-    ASSET_KEYS,
-    check_window,
-    choose_key,
-    is_key_taken,
-    keep_microseconds,
-    key_number,
-    moment,
-    next_update,
-    update,
-)
-from edge.records.kept_elsewhere import changing, check_home
+from edge.records import former_people, record, search, tagging, tags
+from edge.records.external_keys import ASSET_KEYS, is_key_taken, next_update, update
+from edge.records.kept_elsewhere import check_home
 from edge.records.listing import ListQuery, Reserve, Source, read_page, uncounted, view
-from edge.records.tagging import tag_text
+from edge.records.record import Kind
 from edge.records.tags import NewTag, TagRow, from_json, is_taken, match_key
 from edge.texts import N_, fill
 
@@ -82,7 +70,7 @@ class AssetFields(_AssetOptional, total=False):
     """The arguments of `create` with these names. `metadata` is compact JSON text."""
 
     name: Required[str]
-    external_key: str
+    external_key: str | None
 
 
 class AssetFilter(NamedTuple):
@@ -118,42 +106,12 @@ INSERT_ASSET = (
 )
 
 
-def create(
-    actor: Actor,
-    *,
-    name: str,
-    external_key: str | None = None,
-    description: str | None = None,
-    is_active: bool = True,
-    metadata: str = "{}",
-    valid_from: int | None = None,
-    valid_to: int | None = None,
-    tags: Sequence[NewTag] = (),
-) -> AssetRow:
+def create(actor: Actor, *, tags: Sequence[NewTag] = (), **fields: Unpack[AssetFields]) -> AssetRow:
     """Create an asset. Without `external_key`, a key is generated (interface: Auto-mint).
 
     Raises Conflict if the key or a tag is taken, Invalid for a bad window.
     """
-
-    def insert(act: Act) -> AssetRow:
-        organization_id, now = act.organization_id, moment()
-        begins = now if valid_from is None else valid_from
-        check_window(begins, valid_to)
-        key = choose_key(ASSET_KEYS, organization_id, external_key)
-        row = AssetRow(
-            new_id(), key, name, description, is_active, metadata, begins, valid_to, now, now, deleted_at=None
-        )
-        quotas.charge(actor, len(metadata))
-        execute(INSERT_ASSET, (*row[:-1], organization_id, key_number(ASSET_KEYS, key)))
-        row = row._replace(tags=tagging.attach_all(act, "asset", row.id, tags, now))
-        act.note(
-            "asset.created",
-            subject_of(row),
-            non_empty({**audit_fields(row), "tags": [tag_text(tag) for tag in row.tags]}),
-        )
-        return _index(organization_id, row)
-
-    return act_in_group(actor, insert)
+    return record.create(KIND, actor, {"is_active": True, "metadata": "{}", **fields}, tags)
 
 
 def get(organization_id: int, asset_id: int) -> AssetRow:
@@ -200,27 +158,25 @@ def _with_long_metadata(organization_id: int, rows: Sequence[AssetRow], reserve:
     return [row if row.metadata is not None else row._replace(metadata=metadata_by_id[row.id]) for row in rows]
 
 
+def _charge_metadata(actor: Actor, current: AssetRow | None, columns: dict[str, Any]) -> None:
+    if "metadata" in columns:
+        quotas.charge(actor, max(0, len(columns["metadata"]) - len(current.metadata if current else "")))
+
+
+KIND = Kind(
+    "asset", ASSET_KEYS, get, lambda row: {"metadata": row.metadata}, _charge_metadata, guard=former_people.kept
+)
+subject_of, audit_fields = KIND.subject, KIND.audited
+
+
 def patch(
-    actor: Actor,
-    asset_id: int,
-    changes: AssetChanges,
-    check: Callable[[AssetRow], None] | None = None,
+    actor: Actor, asset_id: int, changes: AssetChanges, check: Callable[[AssetRow], None] | None = None
 ) -> AssetRow:
     """Change some columns. `check` gets the current row inside the transaction and raises to refuse the change.
 
     Raises NotFound, Conflict if the asset's home is another box, Forbidden if it is a person and would not be one.
     """
-    with changing(actor, asset_id, get) as (act, current):
-        if check:
-            check(current)
-        values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
-        row = current._replace(**values)
-        check_window(row.valid_from, row.valid_to)
-        quotas.charge(actor, max(0, len(row.metadata) - len(current.metadata)))
-        with former_people.kept(actor, [asset_id]):
-            update("asset", asset_id, values)
-        act.note_changes("asset.changed", subject_of(row), changed(audit_fields(current), audit_fields(row)))
-        return _index(actor.organization_id, row)
+    return record.patch(KIND, actor, asset_id, changes, check)
 
 
 def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
@@ -228,16 +184,7 @@ def rename(actor: Actor, asset_id: int, external_key: str) -> AssetRow:
 
     Raises NotFound, Conflict if the key is taken, Forbidden if the asset is a person and would not be one.
     """
-    with changing(actor, asset_id, get) as (act, current):
-        if external_key == current.external_key:
-            return current
-        key = choose_key(ASSET_KEYS, actor.organization_id, external_key)
-        row = current._replace(external_key=key, updated_at=next_update(current.updated_at))
-        values = {"external_key": key, "key_number": key_number(ASSET_KEYS, key), "updated_at": row.updated_at}
-        with former_people.kept(actor, [asset_id]):
-            update("asset", asset_id, values)
-        act.note("asset.renamed", subject_of(row), changed(audit_fields(current), audit_fields(row)))
-        return _index(actor.organization_id, row)
+    return record.rename(KIND, actor, asset_id, external_key)[0]
 
 
 def edit(
@@ -255,50 +202,17 @@ def edit(
 
 def delete(actor: Actor, asset_id: int) -> None:
     """Soft-delete an asset and its tags. The key and the tags become available again. Raises NotFound, Conflict."""
-    with changing(actor, asset_id, get) as (act, current):
-        deleted_at = next_update(current.updated_at)
-        update("asset", asset_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
-        tags.remove_all("asset", asset_id, deleted_at)
-        act.note("asset.deleted", subject_of(current), non_empty({"tags": [tag_text(tag) for tag in current.tags]}))
-        _index(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
+    record.delete(KIND, actor, asset_id)
 
 
 def attach_tag(actor: Actor, asset_id: int, tag: NewTag) -> TagRow:
     """Attach a tag. Raises NotFound, and Conflict if a live record has the tag."""
-    with changing(actor, asset_id, get) as (act, current):
-        added = tagging.attach(act, subject_of(current), "asset", asset_id, tag)
-        _index(actor.organization_id, current._replace(tags=[*current.tags, added]))
-    return added
+    return record.attach_tag(KIND, actor, asset_id, tag)
 
 
 def detach_tag(actor: Actor, asset_id: int, tag_id: int) -> None:
     """Detach a tag. Raises NotFound if the asset does not have it."""
-    with changing(actor, asset_id, get) as (act, current):
-        tagging.detach(act, subject_of(current), "asset", asset_id, tag_id)
-        _index(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
-
-
-def subject_of(row: AssetRow) -> Subject:
-    """Return the asset as the subject of an audit entry."""
-    return Subject("asset", row.id, f"{row.name} ({row.external_key})")
-
-
-def audit_fields(row: AssetRow) -> dict[str, Any]:
-    """Return the fields of an asset that the audit log records."""
-    return {
-        "external_key": row.external_key,
-        "name": row.name,
-        "description": row.description,
-        "is_active": bool(row.is_active),
-        "metadata": row.metadata,
-        "valid_from": clock.rfc3339(row.valid_from),
-        "valid_to": row.valid_to and clock.rfc3339(row.valid_to),
-    }
-
-
-def _index(organization_id: int, row: AssetRow) -> AssetRow:
-    search.index_record("asset", organization_id, row, row.tags)
-    return row
+    record.detach_tag(KIND, actor, asset_id, tag_id)
 
 
 _FIELDS = [field for field in AssetRow._fields if field != "tags"]
@@ -330,9 +244,8 @@ def restore(actor: Actor, asset_id: int) -> AssetRow:
         update("asset", asset_id, {"deleted_at": None, "updated_at": row.updated_at})
         execute("UPDATE tag SET deleted_at = NULL WHERE asset_id = ? AND deleted_at = ?", (asset_id, asset.deleted_at))
         tagging.send_tag_attached(actor.organization_id, [NewTag(tag.tag_type, tag.value) for tag in asset.tags])
-        act.note("asset.restored", Subject("asset", asset_id, f"{row.name} ({row.external_key})"))
-        search.index_record("asset", actor.organization_id, row, row.tags)
-        return row
+        act.note("asset.restored", KIND.subject(row))
+        return KIND.indexed(actor.organization_id, row)
 
 
 def check_restorable(organization_id: int, asset: AssetRow) -> None:

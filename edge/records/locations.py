@@ -6,32 +6,21 @@ The functions expect validated values. Every write is one transaction and is rec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Required, TypedDict
+from typing import Any, NamedTuple, Required, TypedDict, Unpack
 
 from blinker import Signal
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Act, Subject, act_in_group, acting, changed, non_empty
+from edge.audit.audit import acting
 from edge.database.connection import execute, reading
-from edge.database.ids import new_id
 from edge.database.lists import Page, SortTerm, order_by
 from edge.errors import Conflict, NotFound
-from edge.records import location_tree, search, tagging, tags
-from edge.records.external_keys import (
-    LOCATION_KEYS,
-    check_window,
-    choose_key,
-    keep_microseconds,
-    key_number,
-    moment,
-    next_update,
-    update,
-)
-from edge.records.kept_elsewhere import changing
+from edge.records import location_tree, record, search, tags
+from edge.records.external_keys import LOCATION_KEYS
 from edge.records.listing import ListQuery, Reserve, Source, read_page, read_rows, uncounted, view
 from edge.records.location_tree import NO_PARENT, Parent, resolve
-from edge.records.tagging import tag_text
+from edge.records.record import Kind
 from edge.records.tags import NewTag, TagRow, from_json
 from edge.texts import N_, fill
 from edge.validation import json_text
@@ -86,7 +75,7 @@ class LocationFields(_LocationOptional, total=False):
     """The arguments of `create` with these names; parent and tags are passed separately."""
 
     name: Required[str]
-    external_key: str
+    external_key: str | None
 
 
 class LocationFilter(NamedTuple):
@@ -110,47 +99,13 @@ _SELECT = f"SELECT {', '.join(_COLUMNS)}, {tags.tags_as_json('location', 'l.id')
 
 
 def create(
-    actor: Actor,
-    *,
-    name: str,
-    external_key: str | None = None,
-    description: str | None = None,
-    is_active: bool = True,
-    parent: Parent = NO_PARENT,
-    valid_from: int | None = None,
-    valid_to: int | None = None,
-    tags: Sequence[NewTag] = (),
+    actor: Actor, *, parent: Parent = NO_PARENT, tags: Sequence[NewTag] = (), **fields: Unpack[LocationFields]
 ) -> LocationRow:
     """Create a location. Without `external_key`, a key is generated (interface: Auto-mint).
 
     Raises Conflict if the key or a tag is taken, Invalid for a bad parent or window.
     """
-
-    def insert(act: Act) -> LocationRow:
-        organization_id, now = act.organization_id, moment()
-        begins = now if valid_from is None else valid_from
-        check_window(begins, valid_to)
-        parent_id = resolve(organization_id, parent)
-        key = choose_key(LOCATION_KEYS, organization_id, external_key)
-        location_id = new_id()
-        execute(
-            "INSERT INTO location (id, organization_id, parent_id, external_key, key_number, name, description, "
-            "is_active, valid_from, valid_to, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(location_id, organization_id, parent_id, key, key_number(LOCATION_KEYS, key), name, description),
-                *(is_active, begins, valid_to, now, now),
-            ),
-        )
-        tagging.attach_all(act, "location", location_id, tags, now)
-        row = get(organization_id, location_id)
-        act.note(
-            "location.created",
-            _subject(row),
-            non_empty({**_audit_fields(row), "tags": [tag_text(tag) for tag in row.tags]}),
-        )
-        return _index(organization_id, row)
-
-    return act_in_group(actor, insert)
+    return record.create(KIND, actor, {"is_active": True, **fields, "parent_id": parent}, tags)
 
 
 def get(organization_id: int, location_id: int) -> LocationRow:
@@ -159,7 +114,7 @@ def get(organization_id: int, location_id: int) -> LocationRow:
     row = execute(sql, (location_id, organization_id)).fetchone()
     if row is None:
         raise NotFound("location not found")
-    return _row(row)
+    return LocationRow._make((*row[:-1], from_json(row[-1])))
 
 
 def list_page(
@@ -214,6 +169,28 @@ def list_descendants(
         return Page(_by_ids(shown[offset : offset + limit], reserve), len(shown))
 
 
+def _resolve_parent(actor: Actor, current: LocationRow | None, columns: dict[str, Any]) -> None:
+    if "parent_id" in columns:
+        columns["parent_id"] = resolve(actor.organization_id, columns["parent_id"])
+        if current:
+            location_tree.check_cycle(current.id, columns["parent_id"])
+
+
+def _check_delete(location_id: int) -> None:
+    descendants = location_tree.count_descendants(location_id)
+    if descendants:
+        message = N_("location has %(number)s live descendant location(s)")
+        raise Conflict(fill(message, number=descendants))
+    if not location_deleting.receivers:
+        raise RuntimeError("nothing receives location_deleting: edge.listeners.connect was not called")
+    location_deleting.send(location_id=location_id)
+
+
+KIND = Kind(
+    "location", LOCATION_KEYS, get, lambda row: {"parent": row.parent_external_key}, _resolve_parent, _check_delete
+)
+
+
 def patch(
     actor: Actor,
     location_id: int,
@@ -225,18 +202,8 @@ def patch(
 
     Raises NotFound, Invalid for an unknown parent, Conflict for a cycle or if the home is another box.
     """
-    with changing(actor, location_id, get) as (act, current):
-        if check:
-            check(current)
-        values = {**keep_microseconds(changes, current), "updated_at": next_update(current.updated_at)}
-        check_window(values.get("valid_from", current.valid_from), values.get("valid_to", current.valid_to))
-        if parent != NO_PARENT:
-            values["parent_id"] = resolve(actor.organization_id, parent)
-            location_tree.check_cycle(location_id, values["parent_id"])
-        update("location", location_id, values)
-        row = get(actor.organization_id, location_id)
-        act.note_changes("location.changed", _subject(row), changed(_audit_fields(current), _audit_fields(row)))
-        return _index(actor.organization_id, row)
+    moved = {} if parent == NO_PARENT else {"parent_id": parent}
+    return record.patch(KIND, actor, location_id, {**changes, **moved}, check)
 
 
 def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationRow, int]:
@@ -244,15 +211,9 @@ def rename(actor: Actor, location_id: int, external_key: str) -> tuple[LocationR
 
     Raises NotFound, and Conflict if the key is taken.
     """
-    with changing(actor, location_id, get) as (act, current):
-        if external_key == current.external_key:
-            return current, 0
-        key = choose_key(LOCATION_KEYS, actor.organization_id, external_key)
-        row = current._replace(external_key=key, updated_at=next_update(current.updated_at))
-        values = {"external_key": key, "key_number": key_number(LOCATION_KEYS, key), "updated_at": row.updated_at}
-        update("location", location_id, values)
-        act.note("location.renamed", _subject(row), changed(_audit_fields(current), _audit_fields(row)))
-        return _index(actor.organization_id, row), location_tree.count_descendants(location_id)
+    with acting(actor):
+        row, is_changed = record.rename(KIND, actor, location_id, external_key)
+        return row, location_tree.count_descendants(location_id) if is_changed else 0
 
 
 def edit(
@@ -275,51 +236,17 @@ def delete(actor: Actor, location_id: int) -> None:
     Raises NotFound, and Conflict if it has live descendants, or a receiver of `location_deleting` refuses: it has
     assets or pending moves.
     """
-    with changing(actor, location_id, get) as (act, current):
-        descendants = location_tree.count_descendants(location_id)
-        if descendants:
-            message = N_("location has %(number)s live descendant location(s)")
-            raise Conflict(fill(message, number=descendants))
-        if not location_deleting.receivers:
-            raise RuntimeError("nothing receives location_deleting: edge.listeners.connect was not called")
-        location_deleting.send(location_id=location_id)
-        deleted_at = next_update(current.updated_at)
-        update("location", location_id, {"deleted_at": deleted_at, "updated_at": deleted_at})
-        tags.remove_all("location", location_id, deleted_at)
-        act.note("location.deleted", _subject(current), non_empty({"tags": [tag_text(tag) for tag in current.tags]}))
-        _index(actor.organization_id, current._replace(deleted_at=deleted_at, tags=()))
+    record.delete(KIND, actor, location_id)
 
 
 def attach_tag(actor: Actor, location_id: int, tag: NewTag) -> TagRow:
     """Attach a tag. Raises NotFound, and Conflict if a live record has the tag."""
-    with changing(actor, location_id, get) as (act, current):
-        added = tagging.attach(act, _subject(current), "location", location_id, tag)
-        _index(actor.organization_id, current._replace(tags=[*current.tags, added]))
-    return added
+    return record.attach_tag(KIND, actor, location_id, tag)
 
 
 def detach_tag(actor: Actor, location_id: int, tag_id: int) -> None:
     """Detach a tag. Raises NotFound if the location does not have it."""
-    with changing(actor, location_id, get) as (act, current):
-        tagging.detach(act, _subject(current), "location", location_id, tag_id)
-        _index(actor.organization_id, current._replace(tags=[tag for tag in current.tags if tag.id != tag_id]))
-
-
-def _subject(row: LocationRow) -> Subject:
-    return Subject("location", row.id, f"{row.name} ({row.external_key})")
-
-
-def _audit_fields(row: LocationRow) -> dict[str, Any]:
-    """Return the fields of a location that the audit log records."""
-    return {
-        "external_key": row.external_key,
-        "name": row.name,
-        "description": row.description,
-        "is_active": bool(row.is_active),
-        "parent": row.parent_external_key,
-        "valid_from": clock.rfc3339(row.valid_from),
-        "valid_to": row.valid_to and clock.rfc3339(row.valid_to),
-    }
+    record.detach_tag(KIND, actor, location_id, tag_id)
 
 
 def _by_ids(ids: Sequence[int], reserve: Reserve) -> list[LocationRow]:
@@ -327,12 +254,3 @@ def _by_ids(ids: Sequence[int], reserve: Reserve) -> list[LocationRow]:
     page = f"FROM json_each(:shown) shown CROSS JOIN {_FROM} WHERE l.id = shown.value ORDER BY shown.key"
     _, rows = read_rows(_LIST_SOURCE, page, {"shown": json_text.text(ids)}, reserve)
     return [LocationRow._make(row) for row in rows]
-
-
-def _row(columns: Sequence[Any]) -> LocationRow:
-    return LocationRow._make((*columns[:-1], from_json(columns[-1])))
-
-
-def _index(organization_id: int, row: LocationRow) -> LocationRow:
-    search.index_record("location", organization_id, row, row.tags)
-    return row

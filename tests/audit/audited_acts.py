@@ -163,6 +163,8 @@ NOT_AUDITED = {
         "musters.drop_old",
     },
     PART_OF_AN_ACT: {
+        "record.Kind", "record.attach_tag", "record.create", "record.delete", "record.detach_tag", "record.patch",
+        "record.rename",
         "bulk_jobs.add", "bulk_jobs.begin", "bulk_jobs.finish", "imports.write_some",
         "audit.Act", "audit.act_in_group", "audit.acting", "accepted_scans.record_waiting_scans", "ids.new_id",
         "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags", "external_keys.update",
