@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from edge.commands.context import Setup, in_force, open_file, require_database
 from edge.commands.sync import state_rows
 from edge.config.settings import Config, Value, read_secret
 from edge.database import migrate
+from edge.database.connection import FILE_NAME
 from edge.errors import EdgeError, Unavailable
 from edge.formats.registry import proposed_filter, recognize
 from edge.ingest import broker_probe
@@ -52,8 +53,7 @@ def doctor(setup: Setup, as_json: bool, bundle: Path | None, is_published: bool)
     examined, cause = [], _cause(setup, subject)
     if not cause:
         subject = _subject(_settings_in_force(setup), is_open=True)
-    possible = examination.WITHOUT_SETTINGS if setup.fault else examination.CHECKS
-    for item in examination.examine(subject, examination.SLOW if is_published else (), cause, possible):
+    for item in examination.examine(subject, examination.SLOW if is_published else (), cause, _possible(setup)):
         examined.append(item)
         if not as_json:
             _print(item)
@@ -87,6 +87,15 @@ def _cause(setup: Setup, subject: Subject) -> examination.Examined | None:
         if finding is None or finding.level is not Level.PROBLEM:
             return examination.Examined("cause", problem(str(error), advice))
     return examination.Examined("permissions", finding) if finding and finding.level is Level.PROBLEM else None
+
+
+def _possible(setup: Setup) -> Collection[str]:
+    """Return the checks that do not need what is missing."""
+    if setup.fault:
+        return examination.WITHOUT_SETTINGS
+    if not (setup.config.data_dir / FILE_NAME).is_file():
+        return examination.WITHOUT_SETTINGS | examination.WITHOUT_DATA
+    return examination.CHECKS
 
 
 def _remedy_of_settings(file: Path) -> str:
@@ -165,6 +174,7 @@ def _subject(config: Config, *, is_open: bool) -> Subject:
         record_limits=config.record_limits,
         time_zone=config.time_zone,
         history_url=config.hub_history,
+        firewall=os.environ.get("FIREWALL_RULES"),
     )
 
 

@@ -123,6 +123,16 @@ def unreadable_readers(received_since: int) -> list[str]:
     return [name for (name,) in rows]
 
 
+def retaining_readers(since: int) -> list[str]:
+    """Return the names of readers whose retained messages the broker has delivered since that time."""
+    rows = execute(
+        "SELECT DISTINCT reader.name FROM ledger JOIN reader ON reader.id = reader_id WHERE bucket = 'retained' "
+        "AND hour >= ? AND deleted_at IS NULL ORDER BY 1",
+        (since // HOUR,),
+    )
+    return [name for (name,) in rows]
+
+
 def messages_by_session(since: int) -> dict[int, int]:
     """Return the number of messages by edge's session at the broker, which has a queue for each."""
     rows = execute(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -18,38 +19,58 @@ from tests.soak.installed_site import ROOT, Ports, install, wait_for
 
 
 class Fault(NamedTuple):
-    """One of `checks` must report the fault; `undo` restores the site."""
+    """One of `checks` must report the fault; `undo` restores the site.
+
+    `remedy` is a part of the advice of the first check, which is run and must end the fault.
+    """
 
     name: str
     checks: str
     inject: str
     undo: str
+    remedy: str = ""
 
 
 FAULTS = [Fault(**fault) for fault in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["fault"]]
 WRONG = "used by another program"  # must not be said of a port in TIME_WAIT
 
 
-def examine(box: Box) -> dict[str, tuple[str, str]]:
-    """Run the doctor. Returns level and text by check."""
-    said = box.run("edge doctor --json || true")
-    if said.startswith("PROBLEM program"):
-        return {"program": ("problem", said.splitlines()[0])}
-    return {check["id"]: (check["level"], check["text"]) for check in json.loads(said)["checks"]}
+def examine(box: Box) -> dict[str, tuple[str, ...]]:
+    """Run the doctor. Returns level, text and advice by check."""
+    said = box.run("edge doctor --json 2>&1 || true")
+    if said.startswith("PROBLEM "):  # the program or its user is missing
+        text, *advice = said.splitlines()
+        return {text.split()[1]: ("problem", text, " ".join(advice))}
+    return {check["id"]: (check["level"], check["text"], check["advice"]) for check in json.loads(said)["checks"]}
 
 
-def inject(box: Box, fault: Fault, before: dict[str, tuple[str, str]]) -> bool:
-    """Inject a fault. Returns whether one of its checks reports it and did not report it before."""
+def inject(box: Box, fault: Fault, before: dict[str, tuple[str, ...]]) -> bool:
+    """Inject a fault. Returns whether one of its checks reports it, did not before, and its remedy ends it."""
     box.run(f"set +e\n{fault.inject}\ntrue")
     try:
         after = examine(box)
+        ended = cure(box, fault, after) if fault.remedy else "-"
     finally:
         box.run(f"set +e\n{fault.undo}\ntrue")
     new = {name: finding for name, finding in after.items() if finding[0] != "ok" and finding != before.get(name)}
     is_reported = bool(new.keys() & set(fault.checks.split()))
-    named = "; ".join(f"{name}: {text[:110]}" for name, (_, text) in new.items())
-    print(f"| {fault.name} | {'yes' if is_reported else 'NO'} | {named} |", flush=True)
-    return is_reported
+    named = "; ".join(f"{name}: {finding[1][:110]}" for name, finding in new.items())
+    print(f"| {fault.name} | {'yes' if is_reported else 'NO'} | {ended} | {named} |", flush=True)
+    return is_reported and ended in ("-", "ended")
+
+
+def cure(box: Box, fault: Fault, after: dict[str, tuple[str, ...]]) -> str:
+    """Run the remedy as the finding has it, and return whether the finding is gone within half a minute."""
+    check = fault.checks.split()[0]
+    if check not in after or fault.remedy not in after[check][2]:
+        return f"NOT ADVISED: {after.get(check, ('', '', 'no finding'))[2][:150]}"
+    said = box.run(f"exec 2>&1\nyes | ({fault.remedy})", check=False)
+    for _ in range(10):
+        left = examine(box).get(check)
+        if left is None or left[0] == "ok":
+            return "ended"
+        time.sleep(3)
+    return f"LEFT: {left}; it said: {said[-200:]}"
 
 
 def right_about_closed_connections(box: Box) -> bool:

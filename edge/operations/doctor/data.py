@@ -30,7 +30,8 @@ def database(subject: Subject) -> Finding:
     faults = stats.faults()
     if faults:
         return problem(
-            f"the database is damaged: {'; '.join(faults)}", "systemctl stop edge; edge repair, or edge restore"
+            f"the database is damaged: {'; '.join(faults)}",
+            "systemctl stop edge; edge repair; systemctl start edge. If that fails: edge restore",
         )
     size = (subject.data_dir / FILE_NAME).stat().st_size
     return ok(f"checked completely, no damage, {size >> 10} KB")

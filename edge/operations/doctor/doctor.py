@@ -48,6 +48,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "warnings": data.warnings,
     "broker": readers.broker,
     "broker-reachable": surroundings.broker_reachable,
+    "firewall": surroundings.firewall,
     "broker-tls": https.mqtts,
     "broker-accounts": readers.broker_accounts,
     "broker-limits": readers.broker_limits,
@@ -64,6 +65,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "events": outgoing.events_delivered,
     "channels": outgoing.channels_send,
     "outputs": outgoing.outputs_switch,
+    "dns": outgoing.names_resolved,
     "hub": sync.upstream,
     "sites": sync.downstream,
     "upstream": upstream.upstream_equal,
@@ -73,6 +75,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
 
 # These read the whole database and the newest backup; the hourly timer leaves them out.
 SLOW = {"database", "backup-sound"}
+WITHOUT_DATA = {"https", "certificates", "broker", "broker-tls", "time-zone", "http-listen", "version", "settings"}
 WITHOUT_SETTINGS = {"memory", "clock-kept", "journal", "units", "restarts", "upgrade", "name"}
 
 

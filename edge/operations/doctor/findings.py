@@ -58,6 +58,7 @@ class Subject(NamedTuple):
     record_limits: Mapping[str, int] = MappingProxyType({})  # maximum number of records of an organization by kind
     time_zone: str = ""  # of the pages; empty: that of the box
     history_url: str = ""  # of PostgreSQL, if it has the history of a hub
+    firewall: str | None = None  # its rules, which only root can read; None: unknown
 
 
 def ok(text: str) -> Finding:

@@ -44,7 +44,7 @@ def https(subject: Subject) -> Finding:
     except (OSError, HTTPException) as error:
         return problem(
             f"nothing listens on port {port}, used for the pages: {error}",
-            "systemctl start caddy; if it stops again: journalctl -u caddy -n 20",
+            "systemctl start caddy; if it stops again: sudo edge-https on --as-before; journalctl -u caddy -n 20",
         )
     if answer.status not in (200, 503) or b'"status"' not in body:
         return problem(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from edge.events import destinations
 from edge.operations.doctor.findings import Finding, Subject, ok, some, warning
 from edge.rules.channels import channels
 from edge.rules.outputs import outputs
+from edge.sync.store import change_feed
+from edge.sync.store import state as sync_state
+
+MOST_NAMES = 5  # each takes up to 10 s without an answer
 
 
 def channels_send(_: Subject) -> Finding:
@@ -35,6 +42,40 @@ def outputs_switch(_: Subject) -> Finding:
         "check the broker, and its ACL if edge does not write it; then: edge output test NAME",
         outputs.all_outputs(),
     )
+
+
+def names_resolved(subject: Subject) -> Finding:
+    """Check that the names to which edge sends can be resolved."""
+    urls = [subject.broker_url, *(row.url for row in destinations.all_destinations())]
+    urls += [state.here.url] if (state := sync_state.site_state()) else []
+    if change_feed.has_upstream():
+        from edge.upstream import upstreams  # not loaded on a box without one
+
+        urls += [row.url for row in upstreams.all_upstreams()]
+    names = sorted({name for url in urls if (name := urlsplit(url).hostname) and not is_address(name)})
+    unknown = [name for name in names[:MOST_NAMES] if not _is_known(name)]
+    if unknown:
+        return warning(
+            f"cannot be resolved: {some(unknown)}",
+            f"getent hosts {unknown[0]}; cat /etc/resolv.conf. Set the DNS server of the network, or fix the name",
+        )
+    return ok(f"{len(names)} names resolved" if names else "edge sends to no other computer by name")
+
+
+def _is_known(name: str) -> bool:
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return False
+    return True
+
+
+def is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    return True
 
 
 def _finding(troubles: list[str], texts: tuple[str, str, str], advice: str, rows: Sequence[object]) -> Finding:

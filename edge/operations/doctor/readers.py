@@ -29,7 +29,7 @@ def broker(subject: Subject) -> Finding:
     try:
         answer = subject.ask_broker()
     except EdgeError as error:
-        return problem(str(error), "systemctl status mosquitto; journalctl -u mosquitto -n 20")
+        return problem(str(error), "systemctl restart mosquitto; if it stops again: journalctl -u mosquitto -n 20")
     return ok(f"{subject.broker_url} answers: {answer.get('$SYS/broker/version', 'a broker of unknown make')}")
 
 
@@ -117,6 +117,11 @@ def broker_retained(subject: Subject) -> Finding:
         return warning(
             f"the broker holds {retained} retained messages, which edge does not read",
             "a reader with + or # in its topic sends retained messages: turn that off, or remove its account",
+        )
+    if names := stats.retaining_readers(clock.now() - 7 * clock.DAY):
+        return warning(
+            f"readers with retained messages: {some(names)}; edge ignores the copy that the broker keeps",
+            "turn off Retain in the MQTT settings of these readers",
         )
     return ok(f"the broker holds {retained} retained messages")
 

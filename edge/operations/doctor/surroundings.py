@@ -8,6 +8,7 @@ from edge import clock
 from edge.errors import Unavailable
 from edge.operations import stats
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
+from edge.operations.doctor.firewall import examine
 from edge.operations.doctor.https import https_port
 from edge.operations.doctor.readers import SILENT
 from edge.rate_limits import is_loopback
@@ -19,8 +20,7 @@ def broker_reachable(subject: Subject) -> Finding:
     Readers with a message within a day are on this box or reach its broker in another way, such as a bridge.
     """
     url = urlsplit(subject.broker_url)
-    since = clock.now() - SILENT
-    silent = [row.name for row in stats.reader_figures() if row.is_enabled and (row.last_received_at or 0) < since]
+    silent = _silent_readers()
     if not subject.machine.is_site or not is_loopback(subject.broker_url):
         return ok("no readers at a broker of this box")
     try:
@@ -36,7 +36,32 @@ def broker_reachable(subject: Subject) -> Finding:
             f"the broker listens on {', '.join(listening)} only, so readers cannot reach it: {some(silent)}",
             "remove the address from `listener` in /etc/mosquitto/conf.d, then: systemctl restart mosquitto",
         )
-    return ok("the broker listens for readers; a firewall must let them through: nft list ruleset")
+    return ok("the broker listens for readers")
+
+
+def firewall(subject: Subject) -> Finding:
+    """Check that a firewall lets readers and browsers in. Closed ports that no silent reader needs are right."""
+    if subject.firewall is None:
+        return ok("unknown: only root may read the rules of a firewall; run sudo edge doctor")
+    readers = {urlsplit(subject.broker_url).port or 1883, subject.tls_port} - {0}
+    if not is_loopback(subject.broker_url):
+        readers = set()
+    pages = {port for port in (https_port(subject), subject.machine.caddy_port("http")) if port}
+    found = examine(subject.firewall, readers | pages)
+    closed = set(found.closed)
+    if not closed:
+        return ok("no firewall rule closes the ports of readers and browsers")
+    listed = ", ".join(map(str, found.closed))
+    if closed & readers and (closed >= readers or _silent_readers()):
+        return problem(f"a firewall closes ports {listed}, so readers cannot reach the broker", found.remedy)
+    if closed & pages:
+        return warning(f"a firewall closes ports {listed}, so other devices cannot open the pages", found.remedy)
+    return ok(f"a firewall closes ports {listed}, and every reader uses another one")
+
+
+def _silent_readers() -> list[str]:
+    since = clock.now() - SILENT
+    return [row.name for row in stats.reader_figures() if row.is_enabled and (row.last_received_at or 0) < since]
 
 
 def http_behind_https(subject: Subject) -> Finding:

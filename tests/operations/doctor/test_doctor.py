@@ -559,3 +559,47 @@ def test_an_address_for_labels_that_is_the_name_of_another_box(subject: Subject,
     subject = subject._replace(machine=subject.machine._replace(avahi=tmp_path), public_url="https://edge.local")
     level, text = finding_of(subject, "public-url")
     assert (level, "this box is hall7.local" in text) == (Level.PROBLEM, True)
+
+
+def test_a_reader_that_retains_its_messages(subject: Subject) -> None:
+    reader_id = with_message("dock")
+    assert finding_of(subject, "broker-retained")[0] is Level.OK
+    with writing():
+        ledger.add({ledger.Tally(reader_id, ledger.hour_of(began()), ledger.Bucket.RETAINED): 1}, {})
+    level, text = finding_of(subject, "broker-retained")
+    assert (level, "readers with retained messages: dock" in text) == (Level.WARNING, True)
+
+
+def test_names_that_cannot_be_resolved(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str, _: object) -> list[object]:
+        if name == "broker.example.com":
+            raise socket.gaierror(-2, "Name or service not known")
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert finding_of(subject, "dns") == (Level.OK, "edge sends to no other computer by name")
+    there = subject._replace(broker_url="mqtts://broker.example.com:8883")
+    assert finding_of(there, "dns") == (Level.WARNING, "cannot be resolved: broker.example.com")
+    assert "getent hosts broker.example.com" in doctor.CHECKS["dns"](there).advice
+    assert finding_of(subject._replace(broker_url="mqtts://broker.example.org"), "dns") == (
+        Level.OK,
+        "1 names resolved",
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "level", "text"),
+    [(0.001, Level.OK, "as an SSD"), (0.02, Level.OK, "as an SD card"), (0.2, Level.WARNING, "each save takes that")],
+)
+def test_how_long_the_disk_takes_to_flush(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch, seconds: float, level: Level, text: str
+) -> None:
+    passed = iter(range(1000))
+    monkeypatch.setattr(box.time, "monotonic", lambda: next(passed) * seconds)
+    found, said = finding_of(subject, "disk-errors")
+    assert (found, text in said, f"{seconds * 1000:.1f} ms (median of 20" in said) == (level, True, True)
+
+
+def test_a_folder_of_somebody_else_is_no_failing_disk(subject: Subject, tmp_path: Path) -> None:
+    items = {item.name: item.finding.text for item in doctor.examine(subject._replace(data_dir=tmp_path / "gone"))}
+    assert "is failing" not in items["disk-errors"]

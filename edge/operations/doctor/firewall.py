@@ -1,0 +1,78 @@
+"""Reads the rules of a firewall as nft and iptables-save print them: which ports it closes, and how to open them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+_PORTS = re.compile(r"dports? (?:\{ ([^}]*) \}|(\S+))")
+_CHAIN = re.compile(r"^(?:\s*chain|-A|:) ?(\S+)")
+_TABLE = re.compile(r"^table (\S+ \S+) \{")
+_ELSEWHERE = re.compile("output|forward|routing|nat", re.IGNORECASE)  # chains that no packet to this box passes
+_ALL = re.compile(r"\s*(?:counter packets \d+ bytes \d+ )?(?:drop|reject.*)$|-A INPUT -j (?:DROP|REJECT.*)$")
+_LIMITED = re.compile(r"saddr|iif|ct state|ctstate|(?:^| )-[si] ")  # not for all packets from other devices
+
+
+class Firewall(NamedTuple):
+    """`closed`: ports that other devices cannot reach."""
+
+    closed: list[int]
+    remedy: str
+
+
+def examine(rules: str, ports: Collection[int]) -> Firewall:
+    """Return which of the ports the rules close. The first rule for a port decides, else that for all packets."""
+    by_port: dict[int, bool] = {}
+    is_open, table, chain, place = True, "", "", ""
+    for line in rules.splitlines():
+        if match := _TABLE.match(line):
+            table = match[1]
+        elif match := _CHAIN.match(line):
+            chain = match[1]
+        if _ELSEWHERE.search(chain):
+            continue
+        is_input = "hook input" in line or line.startswith(":INPUT")
+        if is_input:
+            place = f"{table} {chain}"
+        if is_input and re.search("policy drop| DROP", line):
+            is_open = False
+        verdict = _verdict(line)
+        named = None if "udp" in line else _PORTS.search(line)
+        if named and verdict is not None:
+            for port in ports:
+                if _has(named[1] or named[2], port):
+                    by_port.setdefault(port, verdict)
+        elif chain.lower().endswith("input") and _ALL.match(line):
+            is_open = False
+    closed = sorted(port for port in ports if not by_port.get(port, is_open))
+    return Firewall(closed, _remedy(rules, place, closed))
+
+
+def _verdict(line: str) -> bool | None:
+    """Return True if the line lets packets in, False if it keeps those of all devices out."""
+    if re.search(r"\baccept\b|-j ACCEPT", line) and "policy" not in line:
+        return True
+    if re.search(r"\b(drop|reject)\b|-j (DROP|REJECT)", line) and "policy" not in line and not _LIMITED.search(line):
+        return False
+    return None
+
+
+def _has(listed: str, port: int) -> bool:
+    for text in re.split(r"[,\s]+", listed):
+        first, _, last = text.replace(":", "-").partition("-")
+        if first.isdecimal() and int(first) <= port <= int(last if last.isdecimal() else first):
+            return True
+    return False
+
+
+def _remedy(rules: str, place: str, ports: list[int]) -> str:
+    if "ufw" in rules:
+        return "; ".join(f"ufw allow {port}/tcp" for port in ports)
+    if "filter_INPUT_" in rules:  # firewalld
+        added = " ".join(f"--add-port={port}/tcp" for port in ports)
+        return f"firewall-cmd --permanent {added}; firewall-cmd --reload"
+    listed = ", ".join(map(str, ports))
+    if rules.startswith("table") and place:
+        return f"nft insert rule {place} tcp dport '{{ {listed} }}' accept; and the same in /etc/nftables.conf"
+    return "; ".join(f"iptables -I INPUT -p tcp --dport {port} -j ACCEPT" for port in ports)

@@ -1,0 +1,102 @@
+"""Rules of firewalls, as nft and iptables-save print them."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge.operations.doctor import doctor
+from edge.operations.doctor.findings import Level
+from edge.operations.doctor.firewall import examine
+from tests.operations.doctor.test_doctor import subject, with_message
+from tests.operations.doctor.test_units import Site, computer
+
+__all__ = ["computer", "subject"]
+
+NFTABLES = """table inet filter {
+	chain input {
+		type filter hook input priority filter; policy drop;
+		iif "lo" accept
+		ct state established,related accept
+		tcp dport { 22, 80, 443 } accept
+	}
+
+	chain output {
+		type filter hook output priority filter; policy accept;
+		tcp dport 1883 accept
+	}
+}
+"""
+ONE_RULE = """table ip filter {
+	chain INPUT {
+		type filter hook input priority filter; policy accept;
+		udp dport 443 drop
+		tcp dport 1883 counter packets 3 bytes 180 drop
+	}
+}
+"""
+FOR_A_NETWORK = """table inet filter {
+	chain input {
+		type filter hook input priority filter; policy accept;
+		ip saddr 10.0.0.0/8 tcp dport 1883 accept
+		tcp dport 1880-1890 drop
+		ip saddr 203.0.113.7 drop
+	}
+}
+"""
+FIREWALLD = """table inet firewalld {
+	chain filter_INPUT {
+		type filter hook input priority filter + 10; policy accept;
+		ct state { established, related } accept
+		jump filter_INPUT_POLICIES
+		reject with icmpx admin-prohibited
+	}
+	chain filter_IN_public_allow {
+		tcp dport 22 accept
+		tcp dport 443 accept
+	}
+}
+"""
+UFW = """*filter
+:INPUT DROP [0:0]
+:ufw-user-input - [0:0]
+-A INPUT -j ufw-user-input
+-A ufw-user-input -p tcp -m tcp --dport 443 -j ACCEPT
+-A ufw-user-input -p tcp -m multiport --dports 80,8000:9000 -j ACCEPT
+"""
+IPTABLES = """*filter
+:INPUT ACCEPT [5:300]
+:OUTPUT DROP [0:0]
+-A INPUT -s 192.168.4.0/24 -p tcp -m tcp --dport 8883 -j DROP
+-A INPUT -p tcp -m tcp --dport 1883 -j REJECT --reject-with icmp-port-unreachable
+-A INPUT -p tcp -m tcp --dport 1883 -j ACCEPT
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "closed", "remedy"),
+    [
+        ("", [], ""),
+        (NFTABLES, [1883, 8883], "nft insert rule inet filter input tcp dport '{ 1883, 8883 }' accept"),
+        (ONE_RULE, [1883], "nft insert rule ip filter INPUT tcp dport '{ 1883 }' accept"),
+        (FOR_A_NETWORK, [], ""),
+        (FIREWALLD, [1883, 8883], "firewall-cmd --permanent --add-port=1883/tcp --add-port=8883/tcp"),
+        (UFW, [1883], "ufw allow 1883/tcp"),
+        (IPTABLES, [1883], "iptables -I INPUT -p tcp --dport 1883 -j ACCEPT"),
+    ],
+)
+def test_the_rules_of_a_firewall(rules: str, closed: list[int], remedy: str) -> None:
+    found = examine(rules, [443, 1883, 8883])
+    assert found.closed == closed
+    assert remedy in found.remedy
+
+
+def test_ports_that_no_silent_reader_needs_may_be_closed(computer: Site) -> None:
+    def level(rules: str | None) -> Level:
+        return doctor.CHECKS["firewall"](computer.subject._replace(firewall=rules, tls_port=8883)).level
+
+    with_message("gate")
+    assert level(None) is level("") is level(ONE_RULE) is Level.OK
+    assert level(NFTABLES) is Level.PROBLEM
+    with_message("dock", hours_ago=25)
+    assert level(ONE_RULE) is Level.PROBLEM
+    assert level(ONE_RULE.replace("1883", "443")) is Level.WARNING
