@@ -11,6 +11,7 @@ from edge import clock
 from edge.audit.actors import person, shell
 from edge.bulk import bulk_jobs
 from edge.bulk.asset_changes import Action, BulkChange
+from edge.bulk.import_rows import Reading
 from edge.database.connection import execute
 from edge.doors import doors
 from edge.events import destinations
@@ -27,7 +28,6 @@ from edge.muster.plans import NewPlan
 from edge.pages import label_documents
 from edge.pages.records import csv_import_jobs
 from edge.pages.records.csv_import_jobs import Job
-from edge.pages.records.csv_import_rows import Reading
 from edge.pages.spilled import Spilled
 from edge.people import api_keys, enrollment, people
 from edge.people.people import Role

@@ -43,6 +43,7 @@ HOMES = {
     "cbor2": {"formats.cbor"},
     "blinker": {"records"},
     "biip": {"records.gs1_barcodes"},
+    "charset_normalizer": {"validation.encodings"},
     "click": {"cli", "commands"},
     "epcpy": {"records.gs1_epcs"},
     "flask": {"app", "api", "pages", "server", "services"},

@@ -16,7 +16,6 @@ from edge.errors import Invalid
 from edge.formats.registry import CUSTOM, check_format
 from edge.readers import readers
 from edge.readers.antenna_kinds import set_reader_kind
-from edge.readers.reader_rows import port_of
 from edge.readers.reader_table import NEW_ANTENNA, NEW_READER, OF_BOTH, OF_READER, Fields, SavedReader, load
 from edge.readers.readers import Placement, UsedTopics, check_name, check_topic, used_topics
 from edge.records import lookup
@@ -29,6 +28,11 @@ from edge.validation.packed_texts import pack, unpack
 
 State = dict[str, SavedReader]  # by name; follows the rows judged so far
 _PLACEMENT = ("location", "min_rssi", "is_enabled")  # of an antenna
+
+
+def port_of(record: NewRecord) -> str:
+    """Return the antenna of a row by number or name, or "" for the row of a reader."""
+    return str(record.values.get("port", ""))
 
 
 class _Judged(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Any
 from edge.errors import Invalid
 from edge.texts import N_, Count, fill
 from edge.validation.encodings import decode_any
-from edge.validation.tables import MOST_ROWS, Line, RawTable, lines_of, table_from
+from edge.validation.tables import MOST_ROWS, Line, RawTable, names_of, table_from
 
 MOST_OF_ROW = 200_000  # characters
 SEPARATORS = (",", ";", "\t", "|")
@@ -118,9 +118,10 @@ def _rows(text: str, reader: Any, source: _Source, separator: str) -> Iterator[t
 
 
 def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int = MOST_ROWS) -> list[Line]:
-    """Return the rows below the heading, without blank ones. Raises Invalid as `table_from` and `lines_of`."""
+    """Return the rows below the heading, without blank ones. Raises Invalid as `table_from` and `names_of`."""
     table = table_of(text, most, known=columns)
-    return lines_of(table.heading, table.rows, columns, required)
+    names = names_of(table.heading, columns, required)
+    return [row.line(names) for row in table.rows]
 
 
 def _fault(separator: str, number: int, cells: Sequence[str], heading: Sequence[str]) -> str:

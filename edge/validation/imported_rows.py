@@ -23,12 +23,17 @@ MOST_OF_FAULTS = 1_000  # characters per row, packed
 BYTES_BETWEEN_FAULTS = 40
 
 
+def messages_of(error: EdgeError) -> list[str]:
+    """Return what is wrong, field by field."""
+    return [one.message for one in error.fields] if isinstance(error, Invalid) else [error.args[0]]
+
+
 def collected(faults: list[str], judge: Callable[[], Judged]) -> Judged | None:
     """Return the result of `judge`, or None and add its errors to the list."""
     try:
         return judge()
     except EdgeError as error:
-        faults += [one.message for one in error.fields] if isinstance(error, Invalid) else [error.args[0]]
+        faults += messages_of(error)
     return None
 
 

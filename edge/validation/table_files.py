@@ -13,6 +13,7 @@ from edge.validation.encodings import decode_any, decode_as
 from edge.validation.tables import MOST_ROWS, RawRow, RawTable
 
 MOST_COLUMNS = 100
+BYTES_OF_BYTE = 10  # memory per byte of a CSV file: text in several encodings, then cells
 MOST_VALUES = 700_000  # cells and tags of a file: a record takes up to 130 bytes for each, also for an empty cell
 _OTHERS = {  # files that are often taken for a table, by their first bytes
     b"\xd0\xcf\x11\xe0": N_("The file is an old Excel workbook (.xls) or protected. Save it as .xlsx or CSV"),

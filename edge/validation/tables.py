@@ -74,16 +74,9 @@ def table_from(
     return RawTable(list(heading), rows, heading_line, [RawRow(number, tuple(cells)) for number, cells in top])
 
 
-def lines_of(
-    heading: Sequence[str], rows: Sequence[RawRow], columns: Sequence[str], required: Sequence[str]
-) -> list[Line]:
-    """Return the rows with the names of their columns. Raises Invalid for a wrong heading."""
+def names_of(heading: Sequence[str], columns: Sequence[str], required: Sequence[str]) -> list[str]:
+    """Return the names of the columns as declared. Raises Invalid for an unknown, missing or repeated one."""
     names = [name.lower() for name in heading]
-    _check_heading(names, columns, required)
-    return [row.line(names) for row in rows]
-
-
-def _check_heading(names: Sequence[str], columns: Sequence[str], required: Sequence[str]) -> None:
     unknown = [repr(name[:LONGEST_NAME]) for name in names if name and name not in columns]
     if unknown:
         listed = shortened(unknown, MOST_NAMES)
@@ -96,6 +89,7 @@ def _check_heading(names: Sequence[str], columns: Sequence[str], required: Seque
     twice = next((name for name, number in Counter(names).items() if name and number > 1), "")
     if twice:
         raise _wrong(fill(N_("The column %(name)s occurs twice"), name=repr(twice)))
+    return names
 
 
 def too_many_rows(most: int) -> Invalid:

@@ -24,12 +24,12 @@ from uuid import uuid4
 from edge import clock
 from edge.audit.actors import person, shell
 from edge.bulk import bulk_jobs, import_kinds, imports, slices
+from edge.bulk.import_columns import proposed_columns
+from edge.bulk.import_rows import Reading, records_of
 from edge.database import migrate, sliced_writing
 from edge.database.connection import close_database, writing
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
-from edge.pages.records.csv_import_jobs import ROWS
-from edge.pages.records.csv_import_rows import Reading, proposed_columns
 from edge.people import organizations, people
 from edge.people.people import Role
 from edge.records import assets, locations
@@ -57,7 +57,7 @@ def put(organization_id: int, data: bytes, kind: str = "asset") -> str:
     table = read_csv(data)
     read = time.thread_time()
     reading = Reading(kind, [name or "" for name in proposed_columns(kind, table.heading)], kind == "tag", UTC)
-    parsed = ROWS[kind](reading, table.rows, lambda _: None)
+    parsed = records_of(reading, table.rows, lambda _: None)
     records, outcomes = import_kinds.check(organization_id, kind, parsed, lambda _: None)
     assert all(outcome.result in ("created", "changed") for outcome in outcomes), outcomes[:3]
     checked = time.thread_time()

@@ -17,12 +17,12 @@ from PIL import Image
 from edge.api import sync
 from edge.audit import quotas
 from edge.audit.actors import shell
+from edge.bulk.import_columns import COLUMNS
 from edge.database.connection import execute, execute_many, limit_statements
 from edge.errors import Invalid, TooLarge, Unavailable
 from edge.memory_budget import WORK, Budget
 from edge.pages import images as plan_images
 from edge.pages.images import drawing_of
-from edge.pages.records.csv_import_rows import COLUMNS
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret
 from edge.rate_limits import FILES_OF_CALLER

@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC
 from pathlib import Path
 
 import click
 
 from edge.audit.actors import Actor
+from edge.bulk.import_rows import Reading, records_of
 from edge.commands.context import Setup, for_actor
 from edge.commands.readers.broker_accounts import write_accounts
 from edge.errors import SetupError
 from edge.readers import fleet
-from edge.readers.reader_rows import records_of
 from edge.readers.reader_table import COLUMNS
 from edge.validation import csv_text
 from edge.validation.encodings import ENCODINGS
 from edge.validation.table_files import Layout, Table, read
-from edge.validation.tables import lines_of
+from edge.validation.tables import names_of
 
 MOST = 1_000
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
@@ -46,10 +47,10 @@ def import_readers(
     table = read(file.read_bytes(), Layout(encoding or "", SEPARATORS.get(separator or "", ""), heading), COLUMNS)
     if not table.is_certain:
         raise SetupError(f"The encoding of {file} is uncertain. Choose it by its letters:{_choices(table)}")
-    lines = lines_of(table.heading, table.rows, COLUMNS, ("name",))
-    if not 1 <= len(lines) <= MOST:
-        raise SetupError(f"{file} has {len(lines)} rows; 1 to {MOST} can be imported at once")
-    records = records_of(lines, is_exact=False)
+    names = names_of(table.heading, COLUMNS, ("name",))
+    if not 1 <= len(table.rows) <= MOST:
+        raise SetupError(f"{file} has {len(table.rows)} rows; 1 to {MOST} can be imported at once")
+    records = records_of(Reading("reader", names, False, UTC), table.rows, lambda _: None)
     with _new_file(accounts) as descriptor:
         done = fleet.import_readers(actor, records, setup.config.mqtt_broker)
         _write(descriptor, done.made)

@@ -19,13 +19,13 @@ from edge.pages.forms import errors_of, text, whole
 from edge.pages.guard import actor, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.polling import fragment
-from edge.pages.records.csv_import_rows import BYTES_OF_BYTE
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.texts import N_
 from edge.tracking import location_board
 from edge.validation import csv_text
 from edge.validation.packed_texts import unpack
+from edge.validation.table_files import BYTES_OF_BYTE
 
 SHOWN = 100  # signed lists on a page
 MOST_LINES = 500  # of one result on the live page; the report and the CSV file have all

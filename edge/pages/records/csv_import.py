@@ -9,6 +9,16 @@ from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.bulk import import_kinds, imports
+from edge.bulk.import_columns import (
+    BETWEEN_TAGS,
+    COLUMNS,
+    EXAMPLES,
+    PROPERTY,
+    check_columns,
+    known_columns,
+    proposed_columns,
+)
+from edge.bulk.import_rows import Reading, preview
 from edge.bulk.imports import FAULTY
 from edge.errors import Conflict, EdgeError, Unavailable
 from edge.memory_budget import WORK
@@ -18,18 +28,6 @@ from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages
 from edge.pages.polling import fragment
 from edge.pages.records import csv_import_jobs
 from edge.pages.records.csv_import_jobs import Job
-from edge.pages.records.csv_import_rows import (
-    BETWEEN_TAGS,
-    BYTES_OF_BYTE,
-    COLUMNS,
-    EXAMPLES,
-    PROPERTY,
-    Reading,
-    check_columns,
-    known_columns,
-    preview,
-    proposed_columns,
-)
 from edge.pages.spilled import Spilled
 from edge.pages.translation import gettext, translated
 from edge.people.people import Role
@@ -39,7 +37,7 @@ from edge.texts import N_
 from edge.validation import xlsx
 from edge.validation.encodings import ENCODINGS
 from edge.validation.packed_texts import unpack
-from edge.validation.table_files import GUESSED, UNREAD, Layout, read_csv
+from edge.validation.table_files import BYTES_OF_BYTE, GUESSED, UNREAD, Layout, read_csv
 from edge.validation.tables import MOST_ROWS
 
 KINDS = {"asset": N_("Assets"), "location": N_("Locations"), "tag": N_("Tags"), "reader": N_("Readers")}

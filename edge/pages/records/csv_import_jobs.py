@@ -8,45 +8,27 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from edge.audit.actors import Actor
 from edge.bulk import import_kinds
+from edge.bulk.import_columns import COLUMNS, check_columns, known_columns
+from edge.bulk.import_rows import PREVIEWED, Reading, records_of
 from edge.bulk.imports import FAULTY
 from edge.database.connection import close_database
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.fair_turns import FairTurns, Turn
 from edge.memory_budget import MB, WORK
-from edge.pages.records import csv_import_rows, csv_import_tag_rows
-from edge.pages.records.csv_import_rows import (
-    BYTES_OF_BYTE,
-    COLUMNS,
-    PREVIEWED,
-    Reading,
-    check_columns,
-    known_columns,
-)
 from edge.pages.spilled import Spilled
 from edge.people.secrets import new_token
-from edge.readers import reader_rows
 from edge.records.csv_import import NewRecord, Outcome
 from edge.texts import N_
-from edge.validation.table_files import Table, read_csv, read_workbook
-from edge.validation.tables import RawRow
+from edge.validation.table_files import BYTES_OF_BYTE, Table, read_csv, read_workbook
 
 log = logging.getLogger(__name__)
 
-# Functions that convert the rows of each kind.
-ROWS: Mapping[str, Callable[[Reading, Sequence[RawRow], Callable[[int], None]], list[NewRecord]]] = {
-    "asset": csv_import_rows.records_of,
-    "location": csv_import_rows.records_of,
-    "tag": csv_import_tag_rows.records_of,
-    "reader": lambda reading, rows, _: reader_rows.records_of(
-        (row.line(reading.columns) for row in rows), is_exact=reading.is_exact
-    ),
-}
 KEPT = 5  # of each organization
 SHOWN_FAULTS = 100  # on the page; the files of results and errors have all
 BYTES_OF_WORKBOOK = 64 * MB  # shared texts and cells, bounded by the checks of edge.validation.xlsx
@@ -166,7 +148,7 @@ def _check(job: Job) -> None:
             return
     elif len(job.table.rows) < job.rows:
         _read_again(job)
-    records = ROWS[job.kind](job.reading, job.table.rows, progress)
+    records = records_of(job.reading, job.table.rows, progress)
     job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
     job.step = N_("Checking")
     checked = import_kinds.check(job.actor.organization_id, job.kind, records, progress)

@@ -10,12 +10,12 @@ from flask import Response, abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
+from edge.bulk.import_columns import BETWEEN_TAGS, COLUMNS
 from edge.doors import passage_report
 from edge.pages.csv_download import table_file, times
 from edge.pages.dates import local, requested_days
 from edge.pages.forms import whole
 from edge.pages.guard import current_session, pages, require_role
-from edge.pages.records.csv_import_rows import BETWEEN_TAGS, COLUMNS
 from edge.pages.tracking.board import board_filter
 from edge.pages.tracking.board_columns import columns_of_file
 from edge.pages.tracking.past import past_filter

@@ -20,12 +20,12 @@ from edge import clock
 from edge.audit import trail
 from edge.audit.actors import person, shell
 from edge.audit.trail import AuditFilter
-from edge.bulk import import_kinds, slices
+from edge.bulk import import_kinds, import_rows, slices
+from edge.bulk.import_rows import Reading, records_of
 from edge.database.connection import execute
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
-from edge.pages.records import csv_import, csv_import_jobs, csv_import_rows
-from edge.pages.records.csv_import_rows import Reading, records_of
+from edge.pages.records import csv_import, csv_import_jobs
 from edge.people import people
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
@@ -411,7 +411,7 @@ def test_a_table_that_waits_for_its_columns_takes_no_memory(sign_in_as: SignIn, 
     path = upload(sign_in_as(Role.EDITOR), b"Nom\n" + b"A\n" * 1000).location
     job = csv_import_jobs.find(cast.acme, path.rpartition("/")[2])
     assert job
-    assert (job.rows, len(job.table.rows)) == (1000, csv_import_rows.PREVIEWED)
+    assert (job.rows, len(job.table.rows)) == (1000, import_rows.PREVIEWED)
 
 
 def test_an_import_is_its_organizations_own(sign_in_as: SignIn, cast: Cast) -> None:
