@@ -6,6 +6,7 @@ Answers are dictionaries sent as JSON; see `edge.api.sync` for the routes.
 from __future__ import annotations
 
 import base64
+import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +22,7 @@ from edge.sync.store import (
     copy_digests,
     epochs,
     incoming,
+    mirrors,
     outgoing,
     passage_digests,
     record_digests,
@@ -29,6 +31,7 @@ from edge.sync.store import (
     site_cursors,
     site_health,
     sites,
+    state,
 )
 from edge.sync.store import digests as compare
 from edge.sync.store.change_feed import Kind
@@ -188,11 +191,14 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
         raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     scope = Scope(site.organization_id, site.no)
     if content.get("of") == "records":
+        is_exact = bool(content.get("is_exact"))
         with reading():
             if not buckets:
-                return {"records": _pairs(record_digests.by_bucket(scope, site.code))}
+                by_bucket = record_digests.by_bucket(scope, site.code, is_exact=is_exact)
+                return {"records": _pairs(by_bucket), "is_exact": is_exact}
             chosen = sorted(buckets)[:MAX_BUCKETS]
-            return {"buckets": chosen, "records": record_digests.in_buckets(scope, site.code, chosen)}
+            records = record_digests.in_buckets(scope, site.code, chosen, is_exact=is_exact)
+            return {"buckets": chosen, "records": records}
     if content.get("of") == "copies":
         return _copies(site, content, sorted(buckets))
     if content.get("of") == "passages":
@@ -212,7 +218,8 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
 def _copies(site: Site, content: Any, ranges: list[int]) -> dict[str, Any]:
     """Return digests of the assets that the site copies, by range of ids, or the hashes of all assets in some ranges.
 
-    Assets that have changed since the site asked for changes, or that are in conflict, are not compared.
+    Assets that have changed since the site asked for changes, or that are in conflict, are not compared. Sites of
+    earlier releases compare no `valid_from`, so they compare nothing.
     """
     try:
         first, after = _number(content["first"]), _number(content["after"])
@@ -222,15 +229,17 @@ def _copies(site: Site, content: Any, ranges: list[int]) -> dict[str, Any]:
     with reading():
         changed = change_feed.assets_after(after, MAX_MASTERS) if content.get("epoch") == epochs.hub_epoch() else None
         unsettled = copy_digests.unsettled(owner)
-    if changed is None or len(unsettled) > copy_digests.MOST_UNSETTLED:
+    if changed is None or len(unsettled) > copy_digests.MOST_UNSETTLED or not content.get("is_exact"):
         return {"copies": None}
     if not ranges:
         if content.get("is_full"):
             copy_digests.forget(owner)
+        if abs(json.loads(site.report).get("clock_offset", state.CLOCK_OFF)) < state.CLOCK_OFF:
+            mirrors.begin_validity(owner)
         by_range, until = copy_digests.by_range(
             owner, copy_digests.read_hub, max(first, 0), unsettled, site.no, DIGEST_SECONDS
         )
-        return {"copies": _pairs(by_range), "until": until, "without": unsettled}
+        return {"copies": _pairs(by_range), "until": until, "without": unsettled, "is_exact": True}
     chosen, rows = [number for number in ranges if 0 <= number < copy_digests.RANGES][:MAX_BUCKETS], []
     for number in chosen:
         with reading():

@@ -12,7 +12,17 @@ from edge import clock
 from edge.database.connection import reading, writing
 from edge.sync import batch_format
 from edge.sync.sender import Call, fetch_assets
-from edge.sync.store import change_feed, copy_digests, digests, hub_link, incoming, passage_digests, record_digests
+from edge.sync.store import (
+    change_feed,
+    copy_digests,
+    digests,
+    hub_link,
+    incoming,
+    mirrors,
+    passage_digests,
+    record_digests,
+    state,
+)
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
 from edge.sync.store.passage_digests import FOREVER, Times
@@ -140,13 +150,16 @@ def _differing_tracks(here: Target, scope: Scope, theirs_by_day: Any) -> list[Di
 
 def _compare_records(here: Target, call: Call) -> list[RecordDifference]:
     """Compare the records whose home is this site. After a restore, the hub may have newer ones: see `recover`."""
-    question = {"range": NO_DAYS, "days": [], "of": "records"}
+    question = {"range": NO_DAYS, "days": [], "of": "records", "is_exact": True}
     scope = Scope(here.organization_id, None)
-    theirs = call("digests", batch_format.pack(question)).get("records")
+    if abs(here.clock_offset or 0) <= state.CLOCK_OFF:
+        mirrors.begin_validity(here.organization_id)
+    answer = call("digests", batch_format.pack(question))
+    theirs, is_exact = answer.get("records"), bool(answer.get("is_exact"))
     if theirs is None or here.restored_from is not None:  # a hub of an earlier release compares none
         return []
     with reading():
-        ours = record_digests.by_bucket(scope)
+        ours = record_digests.by_bucket(scope, "", is_exact=is_exact)
     buckets = digests.differing(ours, _digests(theirs))
     if not buckets:
         return []
@@ -155,11 +168,13 @@ def _compare_records(here: Target, call: Call) -> list[RecordDifference]:
         answer = call("digests", batch_format.pack({**question, "buckets": buckets}))
         answered = {*map(int, answer["buckets"]), buckets[0]}
         with reading():
-            ours_in_them = set(record_digests.in_buckets(scope, "", answered))
+            ours_in_them = set(record_digests.in_buckets(scope, "", answered, is_exact=is_exact))
         differing |= ours_in_them ^ {RecordDigest(*map(int, row)) for row in answer["records"]}
         buckets = [bucket for bucket in buckets if bucket not in answered]
     with reading():
         changed = change_feed.records_after(here.acked_seq)
+        hub_time = clock.now() + (here.clock_offset or 0)
+        changed |= record_digests.created_after({record.ref for record in differing}, hub_time)
         kinds = {record.ref: record.kind for record in differing if record.ref not in changed}
         keys = record_digests.keys_of(scope, kinds)
     return [RecordDifference(kind, ref, keys.get(ref)) for ref, kind in sorted(kinds.items())]
@@ -168,10 +183,11 @@ def _compare_records(here: Target, call: Call) -> list[RecordDifference]:
 def _compare_copies(here: Target, call: Call, *, is_full: bool = False) -> list[CopyDifference]:
     """Compare the hub's assets with their copies here, and fetch those that differ. Call after all changes arrived."""
     question = {"range": NO_DAYS, "days": [], "of": "copies", "after": here.master_seq, "epoch": here.hub_epoch}
+    question["is_exact"] = True
     first, ranges, without = 0, list[int](), set[int]()
     while first < copy_digests.RANGES:
         answer = call("digests", batch_format.pack({**question, "first": first, "is_full": is_full}))
-        if answer.get("copies") is None:  # a hub of an earlier release, or with changes that must arrive first
+        if not answer.get("is_exact"):  # a hub of an earlier release, or with changes that must arrive first
             return []
         is_full = False
         without |= set(map(int, answer["without"]))
@@ -196,7 +212,7 @@ def _compare_copies(here: Target, call: Call, *, is_full: bool = False) -> list[
             theirs ^= {(ref, value) for ref, _, value in hashes}
         differing |= {ref for ref, _ in theirs}.difference(map(int, answer["without"]))
         ranges = [number for number in ranges if number not in answered]
-    refs = sorted(differing)[:MAX_COPIES]
+    refs = sorted(differing - copy_digests.created_after(differing, clock.now()))[:MAX_COPIES]
     fetch_assets(here, call, refs)
     keys = copy_digests.keys_of_copies(refs)
     return [CopyDifference(ref, keys.get(ref)) for ref in refs]

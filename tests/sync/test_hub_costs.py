@@ -201,7 +201,7 @@ def test_stays_two_thousand_years_apart_do_not_keep_a_hub_busy(box: SiteBox, mon
 def test_a_site_asks_for_ranges_of_copies_that_do_not_exist(box: SiteBox) -> None:
     """Regression: 500 and a traceback in the log."""
     [(epoch,)] = box.hub.rows("SELECT epoch FROM hub")
-    content = {"range": [1, 0], "days": [], "of": "copies", "first": 0, "after": 0, "epoch": epoch}
+    content = {"range": [1, 0], "days": [], "of": "copies", "first": 0, "after": 0, "epoch": epoch, "is_exact": True}
     for number in (2**60, -5):
         answer = box.hub.answer(box.site_no, "digests", batch_format.pack({**content, "buckets": [number]}))
         assert answer == {"buckets": [], "copies": [], "without": []}

@@ -10,9 +10,10 @@ from edge import clock
 from edge.database.connection import execute, writing
 from edge.records import assets, locations
 from edge.records.location_tree import UNSET, Parent
-from edge.sync.store import mirrors
+from edge.records.tags import NewTag
+from edge.sync.store import conflicts, mirrors
 from edge.sync.store.exchange import HUB, Peer
-from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
+from tests.sync.world import EPOCH, HOUR, Hub, SiteBox, assert_copies, assert_equal
 
 
 @pytest.fixture
@@ -124,3 +125,25 @@ def test_a_site_whose_code_begins_like_another_one_gets_none_of_its_locations(
     assert hub.rows("SELECT peer, reason FROM conflict") == [(second.site_no, "location A-N-GATE already exists here")]
     [(at,)] = hub.rows("SELECT location_id FROM track")
     assert hub.rows(f"SELECT peer FROM mirror WHERE record_id = {at}") == [(second.site_no,)]
+
+
+def test_a_merged_asset_of_a_site_keeps_its_id_there(hub: Hub, ber: SiteBox) -> None:
+    """Before, the incomplete copy of the hub's asset took its place, and the site's own one was retired for good."""
+    own = ber.add_asset("P-1", "AA01")
+    with hub.in_use():
+        at_hub = assets.create(hub.actor, name="Of the hub", external_key="P-1", tags=[NewTag("rfid", "AA01")]).id
+    ber.settle()
+    ber.scan(own, 1, EPOCH)
+    with hub.in_use():
+        conflicts.rename(hub.actor, ber.site_no, own, "P-2")  # the tag is still in conflict
+    ber.settle()
+    assert live_keys(ber) == ["P-1", "P-2"]
+    with hub.in_use():
+        conflicts.merge(hub.actor, ber.site_no, own)
+    for _ in range(2):
+        ber.settle()
+    assert ber.rows("SELECT id, external_key FROM asset WHERE deleted_at IS NULL") == [(own, "P-2")]
+    assert scans_of(ber, own) == [EPOCH]
+    assert hub.rows("SELECT asset_id FROM track") == [(at_hub,)]
+    assert_equal(ber)
+    assert_copies(ber)

@@ -10,7 +10,7 @@ from edge.audit import actors
 from edge.database.connection import database
 from edge.people import organizations
 from edge.records import assets, locations
-from edge.sync.store import hub_link
+from edge.sync.store import hub_link, site_lifecycle, sites
 from edge.sync.store.hub_link import HubAccess
 from edge.tracking import deletion, report
 from tests.sync.company import Company
@@ -134,3 +134,27 @@ def test_a_kill_at_each_commit_of_leaving_and_returning_loses_nothing(
         company.ber.rejoin()
     company.assert_settled()
     assert company.ids() == before
+
+
+def test_a_returning_site_learns_that_the_hub_has_deleted_an_asset_that_was_its_own(company: Company) -> None:
+    """Before, the site kept the asset live under the earlier key for good, and no conflict was listed."""
+    ber, hub = company.ber, company.hub
+    at_hub = company.id_at(hub, "B-1")
+    with hub.in_use():
+        site_lifecycle.remove(hub.actor, ber.site_no)
+        assets.rename(hub.actor, at_hub, "B-9")
+    ber.leave()
+    with ber.in_use():
+        assets.patch(ber.actor, company.own[1], {"name": "Changed by the site alone"})
+    with hub.in_use():
+        sites.add_site(hub.actor, "BER", "Site BER", b"code")
+    ber.rejoin()
+    with hub.in_use():
+        assets.delete(hub.actor, at_hub)
+    company.settle()
+    [(key, name, deleted_at)] = hub.rows(f"SELECT external_key, name, deleted_at FROM asset WHERE id = {at_hub}")
+    assert (key, name, deleted_at is None) == ("B-9", "Pallet B-1", False)
+    columns = f"SELECT external_key, name, deleted_at FROM asset WHERE id = {company.own[1]}"
+    assert ber.rows(columns) == [(key, name, deleted_at)]
+    assert company.ham.rows("SELECT deleted_at FROM asset WHERE external_key = 'B-9'") == [(deleted_at,)]
+    company.assert_settled()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from edge.database.connection import execute
-from edge.records import assets
-from edge.sync import verify
-from edge.sync.store import copy_digests, hub_link
+from edge import clock
+from edge.database.connection import database, execute
+from edge.records import assets, locations
+from edge.sync import batch_format, verify
+from edge.sync.store import copy_digests, hub_link, record_digests
+from edge.sync.store.digests import Digest, Scope
 from tests.sync.company import Company
-from tests.sync.world import Box, SiteBox, assert_digests
+from tests.sync.world import HOUR, Box, SiteBox, assert_copies, assert_digests, assert_equal
 
 STORED = "SELECT * FROM copy_digest ORDER BY range"
 COPIES = "SELECT external_key, name, deleted_at FROM asset JOIN mirror ON record_id = asset.id ORDER BY 1"
@@ -116,3 +119,53 @@ def test_conflicts_are_no_differences(company: Company) -> None:
     assert company.hub.rows("SELECT count(*) FROM conflict") != [(0,)]
     for site in (company.ber, company.ham):
         assert compare(site) == []
+
+
+@pytest.mark.parametrize("name", ["BER", "hub"])
+def test_validity_that_began_with_a_clock_ahead_is_the_same_everywhere_once_the_clock_is_right(
+    company: Company, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Before, the copies kept the time of their receipt for good, and the home had them valid 30 hours later."""
+    wrong: Box = company.ber if name == "BER" else company.hub
+    ahead, now = {str(wrong.folder): 30 * HOUR}, clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now + ahead.get(str(Path(database.database).parent), 0))
+    with wrong.in_use():
+        assets.create(wrong.actor, name="Early", external_key="E-1")
+        if name == "BER":
+            locations.create(wrong.actor, name="Early", external_key="E-2")
+    company.settle()
+    begins = "SELECT valid_from FROM asset WHERE external_key = 'E-1'"
+    for box in (company.hub, company.ber, company.ham):
+        assert box is wrong or box.rows(begins) == [(now - now % 1000,)], "valid at once, also while the clock is wrong"
+    assert compare(company.ber) == compare(company.ham) == []
+    ahead.clear()
+    company.settle()
+    for site in (company.ber, company.ham):
+        compare(site)
+    company.settle()
+    for site in (company.ber, company.ham):
+        assert compare(site) == []
+        assert_equal(site)
+        assert_copies(site)
+    assert wrong.rows(begins) == [(now - now % 1000,)]
+
+
+def test_a_site_of_an_earlier_release_compares_without_the_begin_of_validity(company: Company) -> None:
+    change(company.hub, "UPDATE asset SET valid_from = valid_from - 1 WHERE external_key = 'B-1'")
+    [(epoch, after)] = company.ber.rows("SELECT hub_epoch, master_seq FROM target")
+    content = {"range": [1, 0], "days": [], "epoch": epoch, "after": after, "first": 0}
+
+    def ask(of: str, **more: bool) -> dict[str, Any]:
+        body = batch_format.pack({**content, **more, "of": of})
+        answer: dict[str, Any] = company.hub.answer(company.ber.site_no, "digests", body)
+        return answer
+
+    def digests_of(answer: dict[str, Any]) -> dict[int, Digest]:
+        return {key: (count, total) for key, count, total in answer["records"]}
+
+    with company.ber.in_use():
+        scope = Scope(company.ber.organization_id, None)
+        exact, earlier = (record_digests.by_bucket(scope, "", is_exact=flag) for flag in (True, False))
+    assert digests_of(ask("records")) == earlier
+    assert digests_of(ask("records", is_exact=True)) != exact
+    assert ask("copies")["copies"] is None

@@ -368,7 +368,7 @@ FROM asset a {where} ORDER BY 1, 8
 """
 _LOCATIONS = """
 SELECT substr(l.external_key, {prefix}), l.name, l.is_active, l.created_at, l.updated_at, l.deleted_at,
-       CASE WHEN p.id {root} THEN NULL ELSE substr(p.external_key, {prefix}) END
+       l.valid_from, l.valid_to, CASE WHEN p.id {root} THEN NULL ELSE substr(p.external_key, {prefix}) END
 FROM location l LEFT JOIN location p ON p.id = l.parent_id {where} ORDER BY 1, 4
 """
 
@@ -389,6 +389,18 @@ def assert_equal(site: SiteBox) -> None:
         assert (wrong_here, wrong_there) == ([], []), f"{table}: only here {wrong_here}, only there {wrong_there}"
     wrong = "SELECT no FROM track WHERE history_rows <> (SELECT count(*) FROM history WHERE position_no = track.no)"
     assert site.hub.rows(wrong) == []
+
+
+_LIVE_ASSETS = _ASSETS.format(where="WHERE a.deleted_at IS NULL {whose}")
+
+
+def assert_copies(site: SiteBox) -> None:
+    """Check that the site has equal copies of the hub's live assets, except its own, and no other copies."""
+    here = site.rows(_LIVE_ASSETS.format(whose="AND a.id IN (SELECT record_id FROM mirror)"))
+    whose = f"AND a.id NOT IN (SELECT record_id FROM mirror WHERE peer = {site.site_no})"
+    there = site.hub.rows(_LIVE_ASSETS.format(whose=whose))
+    only_here, only_there = [row for row in here if row not in there], [row for row in there if row not in here]
+    assert (only_here, only_there) == ([], []), f"{site.name}: only here {only_here}, only there {only_there}"
 
 
 def assert_digests(box: Box) -> None:

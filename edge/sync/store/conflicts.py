@@ -171,7 +171,7 @@ def _merge(organization_id: int, conflict: SyncConflict) -> None:
         (conflict.local_id, conflict.site_no, conflict.remote_id),
     )
     execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (conflict.site_no, conflict.remote_id))
-    execute("DELETE FROM mirror WHERE record_id = ?", (conflict.local_id,))
+    execute("DELETE FROM mirror WHERE record_id IN (?, ?)", (conflict.local_id, placeholder))
     if placeholder != conflict.local_id:
         stays.move_to_asset(organization_id, placeholder, conflict.local_id)
         record_copies.retire(organization_id, "asset", placeholder, moment())

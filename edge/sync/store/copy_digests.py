@@ -3,7 +3,7 @@
 They are summed up by range of the hub's ids and by home, so a hub computes them once for all sites: a site has copies
 of all live assets except its own. Both ends store them, and triggers drop those of a range that changes.
 
-Excluded are `valid_from`, which a site corrects for a clock that is ahead, the name of the home, and retired assets.
+Excluded are the name of the home and retired assets.
 """
 
 from __future__ import annotations
@@ -46,12 +46,9 @@ def read_site(organization_id: int, first: int, last: int) -> Hashes:
     rows = execute(_AT_SITE, (first, last, organization_id))
     hashes = [(row[0], 0, _hash(row[:-1], json.loads(row[-1]))) for row in rows if row[0] not in kept]
     for ref, record in kept.items():
-        key, name, description, is_active, metadata, _, valid_to, created_at, updated_at, deleted_at, tags = record[
-            1:12
-        ]
+        deleted_at, tags = record[10:12]
         if deleted_at is None:
-            columns = (ref, key, name, description, is_active, metadata, valid_to, created_at, updated_at)
-            hashes.append((ref, 0, _hash(columns, tags)))
+            hashes.append((ref, 0, _hash((ref, *record[1:10]), tags)))
     return hashes
 
 
@@ -126,6 +123,16 @@ def keys_of_copies(refs: Iterable[int]) -> dict[int, str]:
     return dict(rows.fetchall())
 
 
+def created_after(refs: Iterable[int], moment: int) -> set[int]:
+    """Return the hub's ids of the copies created after a time. Here they are valid from the time of receipt."""
+    rows = execute(
+        "SELECT remote_id FROM link "
+        "WHERE peer = 0 AND created_at > ? AND remote_id IN (SELECT value FROM json_each(?))",
+        (moment, json.dumps(list(refs))),
+    )
+    return {ref for (ref,) in rows}
+
+
 def forget(organization_id: int) -> None:
     """Drop the stored digests, so that they are computed again."""
     with writing():
@@ -175,7 +182,7 @@ _TAGS = (
     "(SELECT json_group_array(json_array(tag_type, value)) FROM tag "
     "WHERE tag.asset_id = r.id AND tag.deleted_at IS NULL)"
 )
-_COLUMNS = "r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_to"
+_COLUMNS = "r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, r.valid_to"
 _AT_HUB = (
     f"SELECT r.id, {_COLUMNS}, r.created_at, r.updated_at, {_TAGS}, "
     "ifnull((SELECT peer FROM mirror WHERE record_id = r.id), 0) FROM asset r "

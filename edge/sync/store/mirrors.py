@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from edge import clock
-from edge.audit import quotas
+from edge.audit import actors, quotas
 from edge.database.connection import database, execute
 from edge.database.ids import new_id
 from edge.errors import Conflict, EdgeError
-from edge.records import location_tree
+from edge.records import assets, location_tree, locations, search
 from edge.records.external_keys import moment
 from edge.records.kept_elsewhere import home_of
 from edge.sync.store import change_feed, known_records, record_checks, record_copies, record_groups
@@ -28,6 +29,7 @@ from edge.tracking import stays
 from edge.validation.values import MAX_KEY, MAX_TAGS
 
 MOST_RETRIED = 200  # conflicts per batch
+MOST_CORRECTED = 500
 MOST_LEVELS = 100  # of a location of a site: each one that moves costs a look at all levels above it
 
 
@@ -190,12 +192,19 @@ def _take(peer: Peer, record: Record, aside: list[str]) -> None:
             conflict = _store(peer, record)
     except EdgeError as error:
         _set_aside(peer, record, error, aside)
+        _tell_home(peer, record, _known(peer, record))
         return
     execute("DELETE FROM set_aside WHERE peer = ? AND what = ?", (peer.no, _label(record)))
     if conflict is None:
         execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
     else:
         _keep_conflict(peer, record, conflict)
+
+
+def _tell_home(peer: Peer, record: Record, local: int | None) -> None:
+    """Queue the asset of another home that a site still sends as its own. Only so it learns of a deleted one."""
+    if peer.no != HUB and record.ref > 0 and local is not None and home_of(local) != peer.no:
+        change_feed.add_asset(local)
 
 
 def _set_aside(peer: Peer, record: Record, error: EdgeError, aside: list[str]) -> None:
@@ -218,6 +227,7 @@ def _store(peer: Peer, record: Record) -> _RecordConflict | None:
         local = same
     if local is not None and home_of(local) != peer.no and not _is_waiting(peer, record):
         if _is_older(record, local):
+            _tell_home(peer, record, local)
             return None
         raise Conflict(f"it was changed at {peer.code}, which is no longer its home")
     if record.deleted_at is None and peer.no != HUB and record.ref > 0:
@@ -239,10 +249,27 @@ def _store(peer: Peer, record: Record) -> _RecordConflict | None:
 def _valid_here(record: Record, local: int | None) -> Record:
     """Return the record valid from now if it is valid since its creation by a clock that was ahead."""
     now = moment()
-    if record.valid_from != record.created_at or record.valid_from <= now:
+    if record.valid_from != record.created_at or record.valid_from <= now or record.deleted_at is not None:
         return record
     row = execute(f"SELECT valid_from FROM {table_of(record)} WHERE id = ?", (local,)).fetchone()
     return record._replace(valid_from=min(row[0], now) if row else now)
+
+
+def begin_validity(organization_id: int) -> None:
+    """Let this machine's records be valid from now if they were created while its clock was ahead.
+
+    Call while the clock is known to be right. Corrects at most `MOST_CORRECTED` of each kind.
+    """
+    actor = actors.service(organization_id)
+    for table, patch in (("asset", assets.patch), ("location", locations.patch)):
+        rows = execute(
+            f"SELECT id FROM {table} WHERE organization_id = ? AND created_at > ? AND valid_from = created_at "
+            "AND deleted_at IS NULL AND id NOT IN (SELECT record_id FROM mirror) LIMIT ?",
+            (organization_id, clock.now(), MOST_CORRECTED),
+        )
+        for (record_id,) in rows.fetchall():
+            with suppress(EdgeError):  # for example if its validity would end before
+                patch(actor, record_id, {"valid_from": moment()})
 
 
 def _set_home(peer: Peer, local_id: int, record: Record) -> None:
@@ -314,11 +341,17 @@ def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> No
         (peer.no, into),
     )
     if placeholder is not None:
-        stays.move_to_asset(peer.organization_id, placeholder, into, skip_taken=True)
-        execute("DELETE FROM mirror WHERE record_id = ?", (placeholder,))
-        record_copies.retire(peer.organization_id, table_of(record), placeholder, moment())
+        _end_placeholder(peer.organization_id, table_of(record), placeholder, into)
     if peer.no != HUB and isinstance(record, AssetRecord):
         change_feed.add_asset(into)  # sends the site the record's id here
+
+
+def _end_placeholder(organization_id: int, table: search.Kind, placeholder: int, into: int) -> None:
+    """Retire a record that stood for another one, move its history there, and queue it: it is this machine's own."""
+    stays.move_to_asset(organization_id, placeholder, into, skip_taken=True)
+    execute("DELETE FROM mirror WHERE record_id = ?", (placeholder,))
+    record_copies.retire(organization_id, table, placeholder, moment())
+    change_feed.add_record(Kind.ASSET if table == "asset" else Kind.LOCATION, placeholder)
 
 
 def _is_kept_for_others(local: int) -> bool:
@@ -449,8 +482,8 @@ def adopt(peer: Peer, yours: Iterable[tuple[int, int]]) -> None:
             continue
         if before is not None:  # the placeholder for the hub's record during the conflict
             execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
-            execute("DELETE FROM mirror WHERE record_id = ?", (before,))
             execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+            _end_placeholder(peer.organization_id, "asset", before, local_id)
         execute("DELETE FROM link WHERE peer = ? AND local_id = ?", (peer.no, local_id))
         _link(peer.no, remote_id, local_id)
         execute(

@@ -1,7 +1,7 @@
 """Digests that compare the records of a site with their copies at the hub: assets and locations with their tags.
 
-They are summed up in buckets by the site's ids. `valid_from` is excluded, since a hub corrects it for sites with a
-clock that is ahead. For assets of the hub see `copy_digests`.
+They are summed up in buckets by the site's ids. Boxes of earlier releases compare no `valid_from`: `is_exact` says
+whether to. For assets of the hub see `copy_digests`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class RecordDigest(NamedTuple):
     hash: int
 
 
-def by_bucket(scope: Scope, code: str = "") -> dict[int, Digest]:
+def by_bucket(scope: Scope, code: str, *, is_exact: bool) -> dict[int, Digest]:
     """Return the digests by bucket. `code` is the site's, which begins the keys of its locations at a hub."""
     digests: dict[int, Digest] = {}
-    for ref, _, value in _records(scope, code):
+    for ref, _, value in _records(scope, code, is_exact):
         count, total = digests.get(ref % BUCKETS, (0, 0))
         digests[ref % BUCKETS] = (count + 1, (total + value) % 2**53)
     return digests
 
 
-def in_buckets(scope: Scope, code: str, buckets: Collection[int]) -> list[RecordDigest]:
+def in_buckets(scope: Scope, code: str, buckets: Collection[int], *, is_exact: bool) -> list[RecordDigest]:
     """Return the hashes of all records in these buckets."""
-    return [record for record in _records(scope, code) if record.ref % BUCKETS in buckets]
+    return [record for record in _records(scope, code, is_exact) if record.ref % BUCKETS in buckets]
 
 
 def keys_of(scope: Scope, refs: Mapping[int, int]) -> dict[int, str]:
@@ -54,10 +54,17 @@ def keys_of(scope: Scope, refs: Mapping[int, int]) -> dict[int, str]:
     return keys
 
 
+def created_after(refs: Collection[int], moment: int) -> set[int]:
+    """Return those of this machine's records that were created after a time: there, they are valid from then on."""
+    sql = "SELECT id FROM {0} WHERE id IN (SELECT value FROM json_each(?1)) AND created_at > ?2"
+    rows = execute(" UNION ALL ".join(map(sql.format, _TABLES.values())), (json.dumps(list(refs)), moment))
+    return {ref for (ref,) in rows}
+
+
 _TABLES = {Kind.ASSET: "asset", Kind.LOCATION: "location"}
 
 
-def _records(scope: Scope, code: str) -> Iterable[RecordDigest]:
+def _records(scope: Scope, code: str, is_exact: bool) -> Iterable[RecordDigest]:
     for kind in _TABLES:
         if scope.site_no is None:
             rows = execute(_OWN[kind], (scope.organization_id,))
@@ -68,7 +75,8 @@ def _records(scope: Scope, code: str) -> Iterable[RecordDigest]:
         for row in rows:
             columns = [*kept[row[0]][: len(row)]] if row[0] in kept else [*row[:-1], json.loads(row[-1])]
             columns[-1] = sorted(columns[-1])
-            del columns[_VALID_FROM]
+            if not is_exact:
+                del columns[_VALID_FROM]
             text = json.dumps([int(kind), *columns])
             yield RecordDigest(columns[0], int(kind), int.from_bytes(blake2b(text.encode(), digest_size=6).digest()))
 
