@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from urllib.parse import urlsplit
 
 from edge.operations.doctor.machine import Machine
 from edge.rate_limits import is_loopback
@@ -35,3 +36,21 @@ def _name(listen: str) -> str | None:
         return listen
     name = socket.gethostname()
     return None if is_loopback(f"http://{name}") else name
+
+
+def in_numbers(url: str) -> str | None:
+    """Return a URL of this box with its IPv4 address instead of a name with .local, which some phones cannot resolve.
+
+    None for another name, and without a network.
+    """
+    parts = urlsplit(url)
+    if not (parts.hostname or "").endswith(".local"):
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+        try:
+            route.connect(("10.255.255.255", 9))  # sends nothing; the system chooses the own address for it
+        except OSError:
+            return None
+        address = str(route.getsockname()[0])
+    port = f":{parts.port}" if parts.port else ""
+    return None if is_loopback(f"http://{address}") else parts._replace(netloc=f"{address}{port}").geturl()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from edge.operations import own_address as own_address_module
 from edge.operations.doctor.machine import NO_SITE, Machine
 from edge.operations.own_address import own_address
 from edge.rate_limits import is_loopback
@@ -54,3 +55,33 @@ def test_loopback_addresses(url: str) -> None:
     assert is_loopback(url)
     assert not is_loopback("http://192.168.4.20")
     assert not is_loopback("https://hall7.local")
+
+
+@pytest.mark.parametrize(
+    ("url", "own", "found"),
+    [
+        ("https://hall7.local/enrol/x", "192.168.4.20", "https://192.168.4.20/enrol/x"),
+        ("http://hall7.local:8080/enrol/x", "192.168.4.20", "http://192.168.4.20:8080/enrol/x"),
+        ("https://edge.example.com/enrol/x", "192.168.4.20", None),
+        ("https://hall7.local/enrol/x", "127.0.0.1", None),
+        ("https://hall7.local/enrol/x", "", None),
+    ],
+)
+def test_an_address_in_numbers_for_phones_that_resolve_no_local_names(
+    monkeypatch: pytest.MonkeyPatch, url: str, own: str, found: str | None
+) -> None:
+    class Route:
+        def __init__(self, *_: object) -> None: ...
+        def __enter__(self) -> Route:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def connect(self, _: object) -> None:
+            if not own:
+                raise OSError("Network is unreachable")
+
+        def getsockname(self) -> tuple[str, int]:
+            return own, 1
+
+    monkeypatch.setattr(own_address_module.socket, "socket", Route)
+    assert own_address_module.in_numbers(url) == found

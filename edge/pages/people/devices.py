@@ -6,6 +6,7 @@ from flask import abort, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Invalid
+from edge.operations.own_address import in_numbers
 from edge.pages import cookies, record_links
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, text
@@ -79,4 +80,9 @@ def _page(errors: dict[str, str]) -> str:
 
 def _invitation(name: str, code: str) -> str:
     link = f"{record_links.address()}/enrol/{code}"
-    return render_template("people/invite-device.html", name=name, link=link, code=record_links.qr(link))
+    numbers = in_numbers(link)
+    return render_template(
+        "people/invite-device.html",
+        name=name,
+        links=[(url, record_links.qr(url)) for url in (link, numbers) if url],
+    )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from flask import Flask
 
+from edge.pages.people import devices as pages
 from edge.people import devices
+from tests.application import change
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 
@@ -25,3 +30,17 @@ def test_a_device_is_enrolled_by_its_link_and_revoked(app: Flask, admin: Browser
     row = devices.list_devices(cast.acme)[0]
     assert admin.post(f"/devices/{row.id}/revoke").status_code == 303
     assert "Scan your badge" not in handheld.get("/sign-in").text
+
+
+def test_a_device_that_cannot_resolve_the_name_gets_the_address_in_numbers(
+    app: Flask, admin: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Android before version 12 resolves no names with .local."""
+    change(app, http_public_url="https://hall7.local")
+    monkeypatch.setattr(pages, "in_numbers", lambda url: url.replace("hall7.local", "192.168.4.20"))
+    shown = admin.post("/devices", {"name": "Gun 1"}).text
+    links = re.findall(r"<output id=\"link\d*\">(\S+)</output>", shown)
+    assert [link.partition("/enrol/")[0] for link in links] == ["https://hall7.local", "https://192.168.4.20"]
+    assert shown.count("<svg") >= 2
+    monkeypatch.setattr(pages, "in_numbers", lambda _: None)
+    assert admin.post("/devices", {"name": "Gun 2"}).text.count("<output") == 1
