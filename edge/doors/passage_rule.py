@@ -198,7 +198,7 @@ def _decide(stretch: Sequence[DoorRead], reads: Sequence[DoorRead]) -> list[Pass
     cost = CHANGE
     if around[-1] - around[0] > STAY:
         cost = CHANGE_OF_STAYING_BLIND if all(read.rssi is None for read in stretch) else CHANGE_OF_STAYING
-    path = _best_path(evidence, cost)
+    path = best_path(evidence, cost)
     changes = [
         _Change(index, path[index] == Side.OUTER, *_around(index, looks, evidence, path))
         for index in range(1, len(path))
@@ -249,7 +249,7 @@ def _evidence(looks: Sequence[_Look]) -> list[float]:
     return values
 
 
-def _best_path(evidence: Sequence[float], cost: float) -> list[int]:
+def best_path(evidence: Sequence[float], cost: float) -> list[int]:
     """Return the side in each look."""
     inner = outer = 0.0
     steps = []

@@ -3,19 +3,22 @@
 Called in the transaction of the batch that brings the reads. Decisions depend on the reads and their times only, so
 late reads and other batches lead to the same passages. A changed passage keeps its number; one that late reads disprove
 is marked as withdrawn, because its event is already out.
+
+Tags that pass together are judged together once no more of their reads arrive: see `group_rule`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import clock
 from edge.clock import SECOND
 from edge.database.connection import execute, execute_many
 from edge.doors.doors import Readable, all_antennas, doors_version
-from edge.doors.passage_rule import ALONE, LINK, REACH, REVISED, Direction, DoorRead, Passage, passages
+from edge.doors.group_rule import VOTES, WINDOW, Way, span_of, ways_of, windows_with, with_shared
+from edge.doors.passage_rule import ALONE, LINK, MARGIN, REACH, REVISED, STAY, Direction, DoorRead, Passage, passages
 from edge.tracking.signal_strength import NO_RSSI
 
 KEPT_FOR = 600 * SECOND  # after receipt
@@ -25,6 +28,14 @@ COUNTED_EVERY = 30 * SECOND
 MOST_REMEMBERED = 20_000  # pairs of asset and door
 MOST_SHOWN = 60  # reads kept with a passage
 SAME = 12 * SECOND  # a decision at most that far from an earlier one revises it
+QUIET = 2 * SECOND  # without a further read: tags that pass together are judged
+LATEST = 5 * SECOND  # after the first read that is not judged yet
+MOST_VISITORS = 2_000  # tags in one window of a door
+MEMBERS_AT_ONCE = 100  # assets decided again in a transaction
+MOST_WINDOWS = 2_000
+
+
+_Window = tuple[int, int]  # door and number of a window, see `group_rule`
 
 
 class NewRead(NamedTuple):
@@ -48,6 +59,9 @@ class DoorReads:
         self._last: dict[tuple[int, int], list[int]] = {}  # (asset, door) -> last read on each side
         self._swept_at = self._counted_at = 0
         self._drop_before = 0
+        self._ways: dict[_Window, tuple[Way, ...] | None] = {}  # None: judged before the start or a rollback
+        self._due: dict[_Window, list[int]] = {}  # times since boot of the first and last read that is not judged yet
+        self._members: list[tuple[int, _Window]] = []  # assets to decide again
 
     def refresh(self) -> None:
         """Reload the antennas if they changed. First step of each transaction."""
@@ -59,12 +73,25 @@ class DoorReads:
                 execute("SELECT id, organization_id FROM door WHERE deleted_at IS NULL AND site_no IS NULL")
             )
             self._last.clear()
+            self._judge_all_again()
             self._version = version
 
     def forget(self) -> None:
         """Discard the memory after a rollback."""
         self._version = -1
         self._new.clear()
+        self._members.clear()
+
+    def _judge_all_again(self) -> None:
+        windows = {
+            (door_id, window)
+            for door_id, at in execute("SELECT DISTINCT door_id, observed_at / ? FROM door_read", (SECOND,))
+            if door_id in self._organizations
+            for window in windows_with(at * SECOND)
+        }
+        now = clock.elapsed()
+        self._ways = dict.fromkeys(windows)
+        self._due = {window: [now, now] for window in windows}
 
     @property
     def is_idle(self) -> bool:
@@ -94,14 +121,92 @@ class DoorReads:
             [(*read, now) for read in self._new],
         )
         by_asset: dict[int, list[int]] = {}
+        elapsed = clock.elapsed()
         for read in self._new:
             if self._may_decide(read):
                 by_asset.setdefault(read.asset_id, []).append(read.observed_at)
+            for window in windows_with(read.observed_at):
+                self._due.setdefault((read.door_id, window), [elapsed, elapsed])[1] = elapsed
         self._new.clear()
         for asset_id, times in by_asset.items():
             for since, until in _ranges(times):
-                _decide(asset_id, since, until, self._organizations, now)
+                self._decide(asset_id, since, until, now)
         self._sweep(now)
+
+    @property
+    def is_due(self) -> bool:
+        """Return True if `settle` has work."""
+        return bool(self._members) or self._next_window() is not None
+
+    def settle(self) -> bool:
+        """Judge some tags that passed together. Within the caller's transaction. Returns True if there were any."""
+        members, self._members = self._members[:MEMBERS_AT_ONCE], self._members[MEMBERS_AT_ONCE:]
+        if members:
+            now = clock.now()
+            for asset_id, (_, window) in members:
+                self._decide(asset_id, window * WINDOW - MARGIN, (window + 1) * WINDOW + MARGIN, now)
+            return True
+        key = self._next_window()
+        if key is None:
+            return False
+        del self._due[key]
+        visitors = _visitors(*key)
+        ways = ways_of(key[1], visitors) if len(visitors) > VOTES else ()
+        if ways != self._ways.get(key, ()):
+            self._members = [
+                (asset_id, key) for asset_id, reads in visitors.items() if len({r.side for r in reads}) > 1
+            ]
+        self._ways.pop(key, None)
+        if ways:
+            self._ways[key] = ways
+            if len(self._ways) > MOST_WINDOWS:
+                del self._ways[next(iter(self._ways))]
+        return True
+
+    def _next_window(self) -> _Window | None:
+        now = clock.elapsed()
+        due = (key for key, (first, last) in self._due.items() if now - last >= QUIET or now - first >= LATEST)
+        return next(due, None)
+
+    def _ways_at(self, door_id: int, since: int, until: int) -> Iterator[tuple[_Window, Sequence[Way]]]:
+        """Yield the ways that were judged last, by window."""
+        for window in range(since // WINDOW, until // WINDOW + 1):
+            key = door_id, window
+            ways = self._ways.get(key, ())
+            yield key, ways_of(window, _visitors(*key)) if ways is None else ways
+
+    def _decide(self, asset_id: int, since: int, until: int, now: int) -> None:
+        """Decide the passages of an asset in a range of time, and write the differences."""
+        reads = _reads(asset_id, since - LINK - REACH, until + LINK + REACH)
+        ways = dict(pair for door_id in reads for pair in self._ways_at(door_id, since - LINK, until + LINK))
+        decided = [
+            (door_id, one)
+            for door_id, one in with_shared(passages(reads, since - LINK, until + LINK), reads, ways)
+            if door_id in self._organizations and since <= one.at < until
+        ]
+        stored = [
+            _Stored(*row)
+            for row in execute(
+                "SELECT no, door_id, at, direction, confidence, inner_reads, outer_reads, since, until FROM passage "
+                "WHERE asset_id = ? AND at >= ? AND at < ? AND site_no IS NULL ORDER BY at, no",
+                (asset_id, since, until),
+            )
+        ]
+        for door_id, one in decided:
+            before = _earlier(stored, door_id, one)
+            new = (door_id, one.at, int(one.direction), round(one.confidence * 1000), *one[3:7])
+            if before is not None:
+                stored.remove(before)
+                if before.values == new:
+                    continue
+            shown = _packed(reads[door_id], one)
+            if before is None:
+                _insert(self._organizations[door_id], asset_id, new, now, shown)
+            else:
+                _update(before.no, new, shown, is_other=before.direction != one.direction)
+        for gone in stored:
+            if gone.direction != Direction.WITHDRAWN and gone.door_id in self._organizations:
+                execute(_WITHDRAW, (Direction.WITHDRAWN, gone.no))
 
     def _may_decide(self, read: NewRead) -> bool:
         """Return False if the read cannot change a passage: the other side has not read the asset at about the time.
@@ -138,6 +243,7 @@ class DoorReads:
             )
 
 
+_WITHDRAW = "UPDATE passage SET direction = ?, revision = revision + 1 WHERE no = ?"
 _NEVER = -(2**62)
 
 
@@ -179,37 +285,6 @@ class _Stored(NamedTuple):
         return self[1:]
 
 
-def _decide(asset_id: int, since: int, until: int, organizations: Mapping[int, int], now: int) -> None:
-    """Decide the passages of an asset in a range of time, and write the differences."""
-    reads = _reads(asset_id, since - REACH, until + REACH)
-    decided = [pair for pair in passages(reads, since, until) if pair[0] in organizations]
-    stored = [
-        _Stored(*row)
-        for row in execute(
-            "SELECT no, door_id, at, direction, confidence, inner_reads, outer_reads, since, until FROM passage "
-            "WHERE asset_id = ? AND at >= ? AND at < ? AND site_no IS NULL ORDER BY at, no",
-            (asset_id, since, until),
-        )
-    ]
-    for door_id, one in decided:
-        before = _earlier(stored, door_id, one)
-        new = (door_id, one.at, int(one.direction), round(one.confidence * 1000), *one[3:7])
-        if before is not None:
-            stored.remove(before)
-            if before.values == new:
-                continue
-        shown = _packed(reads[door_id], one)
-        if before is None:
-            _insert(organizations[door_id], asset_id, new, now, shown)
-        else:
-            _update(before.no, new, shown, is_other=before.direction != one.direction)
-    for gone in stored:
-        if gone.direction != Direction.WITHDRAWN and gone.door_id in organizations:
-            execute(
-                "UPDATE passage SET direction = ?, revision = revision + 1 WHERE no = ?", (Direction.WITHDRAWN, gone.no)
-            )
-
-
 def _earlier(stored: Sequence[_Stored], door_id: int, one: Passage) -> _Stored | None:
     """Return the earlier decision about the same passage: the nearest one at the door."""
     near = [row for row in stored if row.door_id == door_id and abs(row.at - one.at) <= SAME]
@@ -232,6 +307,29 @@ def _update(no: int, new: tuple[int, ...], shown: bytes, *, is_other: bool) -> N
     )
 
 
+def _visitors(door_id: int, window: int) -> dict[int, list[DoorRead]]:
+    """Return the reads of each asset that was at a door for a short time only."""
+    since, until = span_of(window)
+    rows = execute(_VISITORS, (door_id, since, until, STAY, MOST_VISITORS))
+    visitors: dict[int, list[DoorRead]] = {}
+    for asset_id, at, side, tenths in rows:
+        visitors.setdefault(asset_id, []).append(_door_read(at, side, tenths))
+    return visitors
+
+
+_VISITORS = """
+SELECT r.asset_id, r.observed_at, r.side, r.tenths FROM (
+    SELECT asset_id FROM door_read WHERE door_id = ?1 AND observed_at >= ?2 AND observed_at < ?3
+    GROUP BY asset_id HAVING max(observed_at) - min(observed_at) <= ?4 ORDER BY asset_id LIMIT ?5
+) visitor CROSS JOIN door_read r ON r.asset_id = visitor.asset_id AND r.observed_at >= ?2 AND r.observed_at < ?3
+WHERE r.door_id = ?1 ORDER BY r.asset_id, r.observed_at, r.side, r.tenths
+"""
+
+
+def _door_read(at: int, side: int, tenths: int) -> DoorRead:
+    return DoorRead(at, side, None if tenths == NO_RSSI else tenths / 10)
+
+
 def _reads(asset_id: int, since: int, until: int) -> dict[int, list[DoorRead]]:
     rows = execute(
         "SELECT door_id, observed_at, side, tenths FROM door_read WHERE asset_id = ? AND observed_at BETWEEN ? AND ? "
@@ -240,7 +338,7 @@ def _reads(asset_id: int, since: int, until: int) -> dict[int, list[DoorRead]]:
     )
     reads: dict[int, list[DoorRead]] = {}
     for door_id, at, side, tenths in rows:
-        reads.setdefault(door_id, []).append(DoorRead(at, side, None if tenths == NO_RSSI else tenths / 10))
+        reads.setdefault(door_id, []).append(_door_read(at, side, tenths))
     return reads
 
 
@@ -266,7 +364,4 @@ def _packed(reads: Sequence[DoorRead], one: Passage) -> bytes:
 
 def unpacked(packed: bytes | None, since: int) -> list[DoorRead]:
     """Return the reads that were kept with a passage."""
-    return [
-        DoorRead(since + after, side, None if tenths == NO_RSSI else tenths / 10)
-        for after, side, tenths in _PACKED.iter_unpack(packed or b"")
-    ]
+    return [_door_read(since + after, side, tenths) for after, side, tenths in _PACKED.iter_unpack(packed or b"")]

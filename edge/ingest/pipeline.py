@@ -177,7 +177,7 @@ class Pipeline:
 
         Called repeatedly while ingest is idle. Raises Unavailable.
         """
-        if self._read_held() or self._settle() or self._recount_sleds():
+        if self._read_held() or self._settle() or self._settle_doors() or self._recount_sleds():
             return True
         if self._window is None:
             return False
@@ -225,6 +225,18 @@ class Pipeline:
             self._forget()
             raise
         return recent.is_due(until)
+
+    def _settle_doors(self) -> bool:
+        """Judge some tags together that passed a door together. Returns True if there were any."""
+        if not self._doors.is_due:
+            return False
+        try:
+            with writing():
+                self._doors.refresh()
+                return self._doors.settle()
+        except Unavailable:
+            self._forget()
+            raise
 
     def _recount_sleds(self) -> bool:
         """Compare some reads of sleds with a choice of a location that arrived late. Returns True if there were any."""

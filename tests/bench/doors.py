@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from edge.clock import SECOND
-from edge.doors.passage_rule import Direction, DoorRead, Side, passages
+from edge.doors import group_rule
+from edge.doors.passage_rule import STAY, Direction, DoorRead, Side, passages
 from tests.simulation import doors
 from tests.simulation.doors import Crossing, DoorScenario, DoorTrace
 
@@ -49,6 +50,26 @@ def by_rule(trace: DoorTrace) -> list[Found]:
         by_door.setdefault(read.door, []).append(DoorRead(round(read.at * SECOND), read.side, read.strength))
     decided = passages(by_door, 0, round(trace.seconds * SECOND) + 1)
     return [Found(one.at / SECOND, door, NAMES[one.direction]) for door, one in decided]
+
+
+def by_rule_together(traces: Sequence[DoorTrace]) -> list[list[Found]]:
+    """Decide each tag, and those with few reads by the tags that pass with them. As in `edge.doors.passages`."""
+    tags = [[DoorRead(round(one.at * SECOND), one.side, one.strength) for one in trace.reads] for trace in traces]
+    ways: dict[tuple[int, int], tuple[group_rule.Way, ...]] = {}
+    for window in {window for reads in tags for read in reads for window in group_rule.windows_with(read.at)}:
+        since, until = group_rule.span_of(window)
+        near = {tag: [read for read in reads if since <= read.at < until] for tag, reads in enumerate(tags)}
+        visitors = {tag: reads for tag, reads in near.items() if reads and reads[-1].at - reads[0].at <= STAY}
+        ways[0, window] = group_rule.ways_of(window, visitors)
+    return [
+        [
+            Found(one.at / SECOND, door, NAMES[one.direction])
+            for door, one in group_rule.with_shared(passages({0: reads}, 0, reads[-1].at + 1), {0: reads}, ways)
+        ]
+        if reads
+        else []
+        for reads in tags
+    ]
 
 
 def by_last_antenna(trace: DoorTrace) -> list[Found]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.bench import doors as bench
-from tests.bench.doors import RULES, Score, by_rule, compare
-from tests.simulation import doors
+from tests.bench.doors import RULES, Score, by_rule, by_rule_together, compare
+from tests.simulation import doors, pallets
 
 FROZEN = "fee5a87ff9df99fb485395638f5bb47062f2dad4c0612ca66403b8b5ea83e720"
 SEED = 8  # one of development; the published table has another one
@@ -56,3 +56,44 @@ def test_simple_rules_are_worse_where_pallets_are_staged() -> None:
     assert set(scores) == set(RULES)
     ours = sum(scores["edge"].false.values())
     assert all(sum(scores[name].false.values()) > ours for name in bench.RULES if name != "edge")
+
+
+def together(name: str, runs: int) -> tuple[Score, Score]:
+    """Return the scores of each tag for itself, and of tags that are judged together."""
+    scenario = next(one for one in pallets.scenarios() if one.name == name)
+    alone, shared = Score(), Score()
+    for traces in pallets.pallets(scenario, SEED, runs):
+        for trace, found in zip(traces, by_rule_together(traces), strict=True):
+            alone.add(trace, by_rule(trace))
+            shared.add(trace, found)
+    return alone, shared
+
+
+def share(score: Score, outcome: str) -> float:
+    number = sum(score.outcomes[is_many, outcome] for is_many in (False, True))
+    return number / sum(score.outcomes.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "before", "right"),
+    [
+        ("300 tags at 1 m/s", 1, 0.05, 0.72),
+        ("60 tags at 2 m/s", 2, 0.93, 0.99),
+        ("60 tags turn back", 3, 0.95, 0.97),
+        ("60 tags, and 60 others 5 to 12 s later", 3, 0.93, 0.97),
+    ],
+)
+def test_tags_of_one_pallet_are_judged_together(name: str, runs: int, before: float, right: float) -> None:
+    alone, shared = together(name, runs)
+    assert share(alone, "right") <= before
+    assert share(shared, "right") >= right
+    assert share(shared, "wrong") <= max(0.01, share(alone, "wrong"))
+    assert sum(shared.false.values()) <= sum(alone.false.values())
+
+
+@pytest.mark.parametrize(
+    "name", ["60 tags drive along the wall", "60 tags pass the next door", "60 tags staged while others pass"]
+)
+def test_tags_judged_together_make_no_further_false_passages(name: str) -> None:
+    alone, shared = together(name, 2)
+    assert sum(shared.false.values()) <= sum(alone.false.values())
