@@ -96,6 +96,7 @@ SECTIONS = {
     "/rules/<int:no>": "rules#set-up-a-rule",
     "/rules/new": "rules#set-up-a-rule",
     "/scan": "scanning#first-scan",
+    "/scan/left": "scanning#work-without-a-connection",
     "/scan/test-code": "scanning#hardware-scanners",
     "/sign-in": "troubleshooting#sign-in",
     "/status": "office#status",

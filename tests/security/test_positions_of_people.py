@@ -44,6 +44,7 @@ OTHER_ROUTES = (
     "/events",
     "/readyz",
     "/metrics",
+    "/scan/left",
     "/sw.js",
     "/openapi",
     "/account",

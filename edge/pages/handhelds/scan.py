@@ -95,6 +95,13 @@ def _with_who_cookie(response: Response) -> Response:
     return response
 
 
+@pages.get("/scan/left")
+@open_to_all
+def left_scans() -> str:
+    """Show the page that takes over what waits in the storage of the page without HTTPS; see its script."""
+    return render_template("handhelds/left.html")
+
+
 @pages.get("/scan/test-code")
 @require_role(Role.OPERATOR)
 def scan_test_code() -> str:

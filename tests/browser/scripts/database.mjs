@@ -99,3 +99,11 @@ globalThis.indexedDB = {
 export function empty() {
   for (const store of stores.values()) store.rows.clear();
 }
+
+/** The storage of the other address of the box; called again, this one. */
+export function swap() {
+  for (const store of stores.values()) {
+    const { rows, last, other = { rows: new Map(), last: 0 } } = store;
+    Object.assign(store, other, { other: { rows, last } });
+  }
+}

@@ -9,7 +9,7 @@ import { noteWaiting, signedIn, waitingWithoutHttps } from "../../../web/static/
 const OTHER = "edge_who=old.7.9";
 const OWN = "__Host-edge_who=new.8.9";
 
-beforeEach(() => { Object.assign(location, { protocol: "https:" }); });
+beforeEach(() => { Object.assign(location, { protocol: "https:", port: "8080" }); });
 
 test("with HTTPS the person is the one who signed in with HTTPS, in any order of the cookies", () => {
   for (const cookie of [`${OTHER}; ${OWN}`, `${OWN}; ${OTHER}`, `x=1; ${OTHER}; ${OWN}`]) {
@@ -34,10 +34,10 @@ test("without HTTPS the cookie has no prefix, and a name that only ends alike is
 test("the page with HTTPS knows how many scans wait on the page without", () => {
   document.cookie = "";
   noteWaiting(3); // its own are in the storage of this page
-  assert.equal(waitingWithoutHttps(), 0);
+  assert.equal(waitingWithoutHttps().count, 0);
   location.protocol = "http:";
   noteWaiting(3);
-  assert.equal(waitingWithoutHttps(), 0);
+  assert.equal(waitingWithoutHttps().count, 0);
   location.protocol = "https:";
-  assert.equal(waitingWithoutHttps(), 3);
+  assert.deepEqual(waitingWithoutHttps(), { count: 3, port: "8080" });
 });

@@ -4,7 +4,9 @@
 
 import { enrolmentOf, mayBeBadge } from "./codes.js";
 import { listen } from "./scanner.js";
-import { moment, signedIn } from "./session.js";
+import { moment, newId, signedIn } from "./session.js";
+
+export { newId };
 
 const KEPT = "edge-caught";
 let pending = read();
@@ -61,12 +63,6 @@ export function forgetAll(ids) {
   const all = new Set(ids);
   pending = pending.filter((one) => !all.has(one.id));
   write();
-}
-
-export function newId() {
-  if (crypto.randomUUID) return crypto.randomUUID(); // only on https, and not in old browsers
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function read() {

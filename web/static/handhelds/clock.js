@@ -67,6 +67,7 @@ const offset = ({ lead, low, high }) => (low <= lead && lead <= high ? lead : (l
  * it may have stopped between the answers before and after. Without an answer in its page, the pages before and after do.
  */
 function bounds({ at, era }) {
+  if (era && era.site) return [at, at, at]; // taken over from the page without HTTPS, with the site's time
   const { load, tick } = (era && era.load && era) || {}; // none: of an earlier release
   const [own, rank] = [spans.filter((one) => one.load === load), loads.indexOf(load)];
   const [before, after] = [lastOf(own.filter(({ from }) => from <= tick)), own.find(({ to }) => to >= tick)];
@@ -89,8 +90,9 @@ export const siteNow = () => siteTime(reading());
  * The times of all that waits, by id, by the site's clock. They keep the order of the queue: what is known to the moment stays,
  * the others yield; of these the earlier ones, since the newest was made under the clock that is known best.
  */
-export function siteTimes(items) {
-  const times = new Map();
+export function siteTimes(all) {
+  const times = new Map(all.map(({ id, at }) => [id, at]));
+  const items = all.filter(isOwn);
   let exact = -Infinity;
   for (const item of items) {
     const [earliest, likely, latest] = bounds(item);
@@ -111,10 +113,13 @@ export function siteTimes(items) {
   return times;
 }
 
+/** What is taken over has a time, and a place in the queue that says nothing about it. */
+const isOwn = ({ era }) => !(era && era.site);
+
 /** These items are about to be sent: what is queued after them is later. */
 export async function noteSent(items, times) {
-  const last = items[items.length - 1];
-  if (last.no <= sent.no) return;
+  const last = lastOf(items.filter(isOwn));
+  if (!last || last.no <= sent.no) return;
   sent = { no: last.no, time: times.get(last.id), made: { at: last.at, era: last.era } };
   await save();
 }

@@ -105,6 +105,43 @@ function put(t, item) {
   };
 }
 
+/** Take over what waited in the storage of the page without HTTPS. What is here already stays as it is. */
+export const takeOver = ({ items, parcels }) => work(["queue", "log", "parcels"], "readwrite", (t) => {
+  t.objectStore("log").getAll().onsuccess = ({ target: { result: logged } }) => {
+    t.objectStore("queue").getAll().onsuccess = ({ target: { result: queued } }) => {
+      const known = new Set([...logged, ...queued].map(({ id }) => id));
+      const fresh = items.filter(({ id }) => !known.has(id));
+      for (const item of fresh.filter(({ sweep }) => !sweep)) put(t, item);
+      for (const sweep of new Set(fresh.map((item) => item.sweep).filter(Boolean))) {
+        putOfSweep(t, logged.find(({ id }) => id === sweep), fresh.filter((item) => item.sweep === sweep));
+      }
+    };
+  };
+  t.objectStore("parcels").getAll().onsuccess = ({ target: { result: kept } }) => {
+    for (const one of parcels) if (!kept.some(({ id }) => id === one.id)) t.objectStore("parcels").add(one);
+  };
+});
+
+/** Scans of a sweep have one entry in the log. */
+function putOfSweep(t, entry, items) {
+  const scans = items.filter(({ code }) => code !== undefined);
+  for (const item of items) {
+    t.objectStore("queue").add(item).onsuccess = ({ target: { result: no } }) => {
+      if (item !== scans[0]) return;
+      const { codes, open, ...rest } = entry || { ...item, id: item.sweep, no, code: "", codes: [], open: 0, counts: {}, state: item.held ? "unclear" : "queued" };
+      t.objectStore("log").put({ ...rest, codes: [...codes, ...scans.map(({ code }) => code)], open: open + scans.length });
+    };
+  }
+}
+
+/** Drop what is stored elsewhere: items and parcels up to these numbers. */
+export const dropUpTo = (no, parcelNo) => work(["queue", "log", "parcels"], "readwrite", (t) => {
+  forAll(t, (item) => item.no <= no, (item) => erase(t, item));
+  t.objectStore("parcels").getAll().onsuccess = ({ target: { result: kept } }) => {
+    for (const one of kept) if (one.no <= parcelNo) t.objectStore("parcels").delete(one.no);
+  };
+});
+
 /** Queued items, oldest first. */
 export const waiting = () => work(["queue"], "readonly", (t) => t.objectStore("queue").getAll());
 

@@ -14,12 +14,22 @@ export function signedIn() {
 
 /** Note for the page with HTTPS how many scans wait here. */
 export function noteWaiting(count) {
-  if (location.protocol !== "http:" || Number(valueOf(WAITING) || 0) === count) return;
-  document.cookie = `${WAITING}=${count}; path=/; SameSite=Lax; max-age=${count ? 34560000 : 0}`;
+  const value = `${count}:${location.port}`;
+  if (location.protocol !== "http:" || (valueOf(WAITING) || `0:${location.port}`) === value) return;
+  document.cookie = `${WAITING}=${value}; path=/; SameSite=Lax; max-age=${count ? 34560000 : 0}`;
 }
 
-/** Number of scans that wait on this device in the storage of the page without HTTPS. */
-export const waitingWithoutHttps = () => (location.protocol === "https:" && Number(valueOf(WAITING))) || 0;
+/** What waits on this device in the storage of the page without HTTPS: { count, port } of that page. */
+export function waitingWithoutHttps() {
+  const [count, port = ""] = ((location.protocol === "https:" && valueOf(WAITING)) || "").split(":");
+  return { count: Number(count) || 0, port };
+}
+
+export function newId() {
+  if (crypto.randomUUID) return crypto.randomUUID(); // only on https, and not in old browsers
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
 
 /** The count of ms since this page was loaded, which no clock changes; `load` names the page. */
 export const moment = () => ({ load: performance.timeOrigin || performance.timing.navigationStart, tick: performance.now() });

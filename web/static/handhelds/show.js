@@ -180,7 +180,7 @@ export function showLoading(loading) {
 export function showLink({ state, waiting: scans, parcels, held, me }) {
   const waiting = scans + parcels;
   const line = $("link");
-  const elsewhere = waitingWithoutHttps();
+  const elsewhere = waitingWithoutHttps().count;
   const shown = state !== "ok" ? state : waiting > held.length ? "sending" : waiting || elsewhere ? "held" : state;
   line.dataset.state = $("station").dataset.link = shown;
   const kept = tn("{count} kept", "{count} kept", waiting);
@@ -188,9 +188,13 @@ export function showLink({ state, waiting: scans, parcels, held, me }) {
     const again = part("", t("Sign in again"), "a");
     again.href = "/sign-in?next=/scan";
     fill(line, [again, waiting ? ` · ${kept}` : ""]);
+  } else if (state === "ok" && !waiting && elsewhere) {
+    const send = part("", t("{kept} on the page without HTTPS: send", { kept: tn("{count} kept", "{count} kept", elsewhere) }), "a");
+    send.href = "/scan/left";
+    fill(line, [send]);
   } else {
     line.textContent = {
-      ok: shown === "sending" ? t("Sending · {kept}", { kept }) : held.some((item) => item.held.whose) ? kept : waiting ? t("{kept} without a location", { kept }) : elsewhere ? t("Not sent at http://{host}/scan: {kept}", { host: location.host, kept: tn("{count} kept", "{count} kept", elsewhere) }) : t("All saved"),
+      ok: shown === "sending" ? t("Sending · {kept}", { kept }) : held.some((item) => item.held.whose) ? kept : waiting ? t("{kept} without a location", { kept }) : t("All saved"),
       offline: waiting ? t("Offline · {kept}", { kept }) : t("Offline · scans will be kept"),
       trouble: waiting ? t("The server has a problem · {kept}", { kept }) : t("The server has a problem · scans will be kept"),
       full: t("Device full · {kept}", { kept }),

@@ -1,0 +1,71 @@
+// Takes over what waits in the storage of the page without HTTPS. No page can read the storage of the other address, so this
+// page, at both addresses in turn, passes it on in the fragment of the next address, which no server sees: part after part,
+// each under the person who made it. The page without HTTPS drops a part only after the other one has stored it.
+//   #give:TOKEN:PORT:NO   without HTTPS: what was sent up to NO is stored; continue at PORT with HTTPS
+//   #take:TOKEN:NO:PART   with HTTPS: store a part, which ends with NO; without a part nothing is left
+// Whoever opens these addresses without the token of the page that began changes nothing.
+
+import * as clock from "./clock.js";
+import * as queue from "./queue.js";
+import { newId, noteWaiting, waitingWithoutHttps } from "./session.js";
+
+const TOKEN = "edge-left";
+const MOST = 20000; // letters of a part, unless one item alone is longer
+const BYTES = 8000; // of a photo, turned into letters at once
+
+/** The address to go to next, "" for none. */
+export async function step({ protocol, hostname, port, hash }) {
+  const [act, token = "", ...given] = hash.slice(1).split(":");
+  const other = (scheme, at, rest) => `${scheme}://${hostname}${at && `:${at}`}/scan/left#${rest}`;
+  if (protocol === "http:" && act === "give" && /^[\w-]+$/.test(token) && /^\d{0,5}$/.test(given[0])) {
+    const [part, no] = await partAfter(token, given[1]);
+    return other("https", given[0], `take:${token}:${part ? `${no}:${encodeURIComponent(JSON.stringify(part))}` : ""}`);
+  }
+  if (protocol !== "https:") return "";
+  const from = waitingWithoutHttps();
+  if (act !== "take" && from.count) {
+    localStorage.setItem(TOKEN, newId());
+    return other("http", from.port, `give:${localStorage.getItem(TOKEN)}:${port}:`);
+  }
+  if (act !== "take" || token !== localStorage.getItem(TOKEN)) return "/scan";
+  const [no, ...rest] = given;
+  if (no) await queue.takeOver(unpacked(JSON.parse(decodeURIComponent(rest.join(":")))));
+  else localStorage.removeItem(TOKEN);
+  return no ? other("http", from.port, `give:${token}:${port}:${no}`) : "/scan";
+}
+
+/** Drop what is stored at the other address, and return the next part with its last number; null if nothing is left. */
+async function partAfter(token, stored) {
+  if (stored && localStorage.getItem(TOKEN) === `${token}:${stored}`) await queue.dropUpTo(...stored.split("-").map(Number));
+  await clock.load();
+  const [items, [parcel]] = [await queue.waiting(), await queue.parcels()];
+  const times = clock.siteTimes(items);
+  const part = { items: [], parcels: [] };
+  for (const item of items) {
+    const one = { ...item, no: undefined, at: times.get(item.id), era: { site: true } };
+    if (part.items.length && JSON.stringify([part, one]).length > MOST) break;
+    part.items.push(one);
+  }
+  if (!items.length && parcel) part.parcels.push(packed(parcel));
+  const [last] = part.items.slice(-1);
+  const no = `${last ? items[part.items.length - 1].no : 0}-${part.parcels.length ? parcel.no : 0}`;
+  noteWaiting(items.reduce((sum, item) => sum + queue.sizeOf(item), 0) + (await queue.parcels()).length);
+  localStorage.setItem(TOKEN, `${token}:${no}`);
+  return last || part.parcels.length ? [part, no] : [null];
+}
+
+function packed({ no, at, era, photo, ...parcel }) {
+  const more = { ...parcel, at: Math.round(clock.siteTime({ at, era })), era: { site: true } };
+  if (!photo) return more;
+  const bytes = new Uint8Array(photo);
+  let text = "";
+  for (let n = 0; n < bytes.length; n += BYTES) text += String.fromCharCode(...bytes.subarray(n, n + BYTES));
+  return { ...more, photo: btoa(text) };
+}
+
+function unpacked({ items, parcels }) {
+  const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer;
+  return { items, parcels: parcels.map((one) => (one.photo ? { ...one, photo: bytes(one.photo) } : one)) };
+}
+
+if (document.getElementById("left")) step(location).then((next) => { if (next) location.replace(next); });
