@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 from edge.database.connection import execute
 from tests.browser.accessibility import faults
 from tests.browser.conftest import ARGS, CHROMIUM, PHONE, Server, Site, outcome
+from tests.observed import scans_by_people
 
 pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
@@ -100,7 +101,7 @@ def test_the_browsers_own_reader_is_used_where_there_is_one(film_page: Page) -> 
     outcome(page, "recorded", "Pallet 9")
     page.click("#camera")
     assert [url for url in loaded if "vendor" in url] == []
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+    assert scans_by_people() == 1
 
 
 def test_a_camera_that_is_not_allowed_is_told(scan_page: ScanPage) -> None:

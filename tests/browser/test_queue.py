@@ -16,6 +16,7 @@ from edge.people import organizations, people
 from edge.people.passwords import hash_password
 from edge.people.people import Role
 from tests.browser.conftest import PASSWORD, PHONE, Site, outcome, queued, scan
+from tests.observed import scans_by_people
 
 pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
@@ -69,7 +70,7 @@ def test_a_request_that_is_never_answered_does_not_block_the_queue(scan_page: Sc
     page.clock.fast_forward(9_000)
     expect(page.locator("#link")).to_have_text("All saved")
     assert (queued(page), len(dead)) == (0, 1)
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+    assert scans_by_people() == 1
 
 
 SHIFT = "() => { const now = Date.now; window.ahead = 0; Date.now = () => now() + window.ahead * 1000; }"
@@ -118,7 +119,7 @@ def test_the_queue_of_an_earlier_version_is_sent_and_shown_in_order(enter: Calla
     expect(page.locator("#link")).to_have_text("All saved")
     expect(page.locator("#log li .log-thing")).to_have_text(["Pallet 3", "Pallet 2", "Pallet 1"])
     assert queued(page) == 0
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (2,)
+    assert scans_by_people() == 2
 
 
 NEWER_STORE = """() => new Promise((done) => {
@@ -141,7 +142,7 @@ def test_after_a_rollback_the_store_of_a_newer_release_is_used(scan_page: ScanPa
     outcome(page, "recorded", "Pallet 2")
     expect(page.locator("#link")).to_have_text("All saved")
     assert queued(page) == 0
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (2,)
+    assert scans_by_people() == 2
 
 
 def test_a_scan_while_another_one_is_sent_follows_at_once(scan_page: ScanPage) -> None:
@@ -175,7 +176,7 @@ def test_scans_are_never_sent_by_people_of_another_organization(
     assert (queued(page), execute("SELECT count(*) FROM handheld_scan").fetchone()) == (1, (0,))
     sign_in_instead(page, "olga@nord.example")
     expect(page.locator("#link")).to_have_text("All saved")
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+    assert scans_by_people() == 1
 
 
 def test_a_page_whose_form_token_is_out_of_date_gets_another_one(scan_page: ScanPage) -> None:

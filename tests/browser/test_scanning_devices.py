@@ -16,6 +16,7 @@ from edge.people import enrollment, passwords, people
 from edge.people.people import Role
 from edge.records import assets
 from tests.browser.conftest import PASSWORD, PHONE, Server, Site, outcome, scan
+from tests.observed import scanned_assets, scans_by_people
 
 pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
@@ -392,7 +393,7 @@ def test_a_code_that_enrols_a_device_is_no_tag(scan_page: ScanPage, site: Site) 
     expect(page.locator("h1")).to_contain_text("Scanner 1")
     page.goto("/scan")
     page.wait_for_selector("body[data-ready]")
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert scans_by_people() == 0
     assert code not in str(page.evaluate("() => JSON.stringify(localStorage)"))
 
 
@@ -452,7 +453,7 @@ def test_a_reload_while_the_device_is_behind_loses_nothing(scan_page: ScanPage) 
     )
     expect(page.locator("#count-total")).to_have_text("60", timeout=60_000)
     expect(page.locator("#link")).to_have_text("All saved", timeout=30_000)
-    assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (60, 60)
+    assert (scans_by_people(), scanned_assets()) == (60, 60)
 
 
 def test_what_is_scanned_while_the_page_still_loads_is_kept(scan_page: ScanPage, site: Site) -> None:
@@ -467,4 +468,4 @@ def test_what_is_scanned_while_the_page_still_loads_is_kept(scan_page: ScanPage,
     outcome(page, "recorded", "Pallet 3")
     expect(page.locator("#count-total")).to_have_text("3")
     expect(page.locator("#link")).to_have_text("All saved")
-    assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (3, 3)
+    assert (scans_by_people(), scanned_assets()) == (3, 3)

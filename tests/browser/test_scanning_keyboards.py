@@ -14,6 +14,7 @@ from edge.pages.handhelds.scan import TEST_CODE
 from edge.records import assets
 from edge.records.tags import NewTag
 from tests.browser.conftest import ACCEPTS, PHONE, Site, outcome, scan
+from tests.observed import scans_by_people
 
 pytestmark = pytest.mark.browser
 
@@ -50,7 +51,7 @@ def test_text_that_an_input_method_composes_is_a_scan(scan_page: ScanPage) -> No
         session.send("Input.imeSetComposition", {"text": text, "selectionStart": len(text), "selectionEnd": len(text)})
     session.send("Input.insertText", {"text": "BC-0003"})
     outcome(page, "recorded", "Pallet 3")
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+    assert scans_by_people() == 1
 
 
 def test_keys_and_inserted_text_keep_their_order(scan_page: ScanPage) -> None:
@@ -85,7 +86,7 @@ def test_a_code_that_does_not_arrive_whole_is_refused(scan_page: ScanPage) -> No
     outcome(page, "refused", "002")
     scan(page, "BC-0002")
     outcome(page, "recorded", "Pallet 2")
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+    assert scans_by_people() == 1
 
 
 def type_quickly(page: Page, text: str, end: str = "Enter") -> None:

@@ -13,6 +13,7 @@ from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.tracking import board
 from tests.browser.conftest import PHONE, Site, outcome, queued, scan
+from tests.observed import scanned_assets, scans_by_people
 
 pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
@@ -53,7 +54,7 @@ def test_scans_under_a_label_that_is_not_known_yet_wait_for_it(scan_page: ScanPa
     expect(page.locator("#location-name")).to_have_text("Dock 9")
     saved(page)
     assert location_of(site, 1) == "Dock 9"
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+    assert scans_by_people() == 1
 
 
 @pytest.mark.parametrize("label", ["http://box.local/l/DOCK-Q", "http:/box.local/l/DOC", "http://box.local/l/%E0%A4%A"])
@@ -65,7 +66,7 @@ def test_a_misread_label_ends_the_location_until_somebody_chooses(scan_page: Sca
     outcome(page, "unclear", "Pallet 1")
     scan(page, "BC-0002")
     expect(page.locator("#held")).to_contain_text("2 scans")
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert scans_by_people() == 0
     page.click("#held")
     page.click("button:has-text('Choose the location')")
     page.click(".choice-button:has-text('Rack B')")
@@ -139,7 +140,7 @@ def test_a_tag_that_is_also_the_key_of_a_location_is_asked_about(
     expect(page.locator("#sheet-title")).to_have_text("What is RACK-A?")
     scan(page, "BC-0002")
     expect(page.locator("#held")).to_contain_text("2 scans")
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert scans_by_people() == 0
     page.click("#held")
     page.click(f".held-group .choice-button:has-text('{is_meant}')")
     saved(page)
@@ -182,7 +183,7 @@ def test_scans_at_a_location_that_was_retired_wait_for_another(scan_page: ScanPa
         outcome(page, "unclear", f"Pallet {number}")
     expect(page.locator("#held")).to_contain_text("2 scans without a clear location")
     expect(page.locator("#location-name")).to_have_text("Location unclear")
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert scans_by_people() == 0
     page.reload()
     page.wait_for_selector("body[data-ready]")
     page.click("#held")
@@ -199,7 +200,7 @@ def test_scans_at_a_location_that_was_retired_wait_for_another(scan_page: ScanPa
     expect(page.locator("#held")).to_be_hidden()
     saved(page)
     assert (location_of(site, 1), location_of(site, 2)) == ("Rack B", "Rack B")
-    assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (2, 2)
+    assert (scans_by_people(), scanned_assets()) == (2, 2)
 
 
 def test_scans_without_a_clear_location_can_be_taken_back(scan_page: ScanPage, site: Site) -> None:
@@ -214,7 +215,7 @@ def test_scans_without_a_clear_location_can_be_taken_back(scan_page: ScanPage, s
     page.click("button:has-text('Undo 1 scan')")
     expect(page.locator("#held")).to_be_hidden()
     assert queued(page) == 0
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert scans_by_people() == 0
 
 
 def test_the_count_of_a_location_its_list_and_any_line_of_it_taken_back(scan_page: ScanPage, site: Site) -> None:

@@ -15,6 +15,7 @@ from edge.records import assets
 from edge.tracking import board, positions
 from edge.tracking.stays import Quality, Scan
 from tests.browser.conftest import PHONE, Server, Site, outcome, scan
+from tests.observed import scanned_assets, scans_by_people
 
 pytestmark = pytest.mark.browser
 ScanPage = Callable[..., Page]
@@ -139,7 +140,7 @@ def test_eighty_things_without_a_connection_and_with_two_reloads(
     server.start()
     page.evaluate("() => dispatchEvent(new Event('online'))")
     expect(page.locator("#link")).to_have_text("All saved", timeout=30_000)
-    assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (78, 78)
+    assert (scans_by_people(), scanned_assets()) == (78, 78)
     groups = execute("SELECT result, count(*) FROM stock_take_line GROUP BY result ORDER BY result").fetchall()
     assert groups == [("here", 78), ("missing", 2)]
 
@@ -168,7 +169,7 @@ def test_another_device_goes_on_with_it_and_both_see_the_same(scan_page: ScanPag
     other.click("button:has-text('Sign off as otto')")
     expect(other.locator("#sheet-title")).to_have_text("Signed off")
     expect(one.locator("#take")).to_be_hidden(timeout=20_000)
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (2,)
+    assert scans_by_people() == 2
 
 
 def test_before_signing_the_devices_that_may_hold_unsent_scans_are_named(scan_page: ScanPage, site: Site) -> None:

@@ -26,6 +26,7 @@ from edge.records.tags import NewTag
 from edge.tracking import deletion, report
 from edge.validation.values import MAX_METADATA_BYTES
 from tests.conftest import Cast
+from tests.observed import scans_by_people
 
 RETIRE, RESTORE = BulkChange(Action.RETIRE), BulkChange(Action.RESTORE)
 
@@ -134,7 +135,7 @@ def test_all_assets_are_checked_before_the_first_is_changed(
     assert refusals(ed, BulkChange(Action.MOVE, dock.id), ids) == [gone, unknown]  # can be scanned anywhere
     assert refusals(ed, RESTORE, [pallets[0].id, retired.id]) == [(pallets[0].name, asset_changes.NOT_RETIRED)]
     assert assets.get(ed.organization_id, pallets[0].id).is_active
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert scans_by_people() == 0
 
 
 def test_values_that_only_some_assets_refuse_are_found_before(ed: Actor, cast: Cast, pallets: list[AssetRow]) -> None:

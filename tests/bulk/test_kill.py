@@ -20,6 +20,7 @@ from edge.records import locations
 from edge.records.csv_import import NewRecord
 from edge.records.tags import NewTag
 from tests.conftest import Cast
+from tests.observed import scanned_assets, scans_by_people
 
 KILLS = 3
 WRITER = """
@@ -63,5 +64,5 @@ def test_jobs_survive_sigkill(cast: Cast) -> None:
     assert execute("SELECT count(*) FROM audit WHERE action = 'asset.created'").fetchone() == (1000,)
     ids = [asset_id for (asset_id,) in execute("SELECT id FROM asset").fetchall()]
     assert write_with_kills(cast.acme, bulk_jobs.start(ed, BulkChange(Action.MOVE, dock.id), ids)) == KILLS
-    assert execute("SELECT count(*), count(DISTINCT asset_id) FROM handheld_scan").fetchone() == (1000, 1000)
+    assert (scans_by_people(), scanned_assets()) == (1000, 1000)
     assert execute("SELECT count(*) FROM history").fetchone() == (1000,)

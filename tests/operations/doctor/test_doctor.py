@@ -30,6 +30,7 @@ from edge.records import assets
 from edge.tracking import deletion
 from edge.validation.field_counts import FieldCount
 from tests.chance import began
+from tests.observed import counted
 from tests.operations.history import Stay, add_asset
 
 
@@ -237,7 +238,7 @@ def test_an_upgrade_that_nobody_ends(subject: Subject) -> None:
 def test_messages_dropped_by_the_broker_stay_in_the_ledger(subject: Subject) -> None:
     quiet = subject._replace(ask_broker=lambda: {"$SYS/broker/publish/messages/dropped": "0"})
     assert [ledger.note_dropped(total) for total in (40, 40, 52, 3)] == [0, 0, 12, 3]
-    assert execute("SELECT messages FROM ledger WHERE bucket = 'dropped' AND reader_id = 0").fetchall() == [(15,)]
+    assert counted(ledger.NO_READER)["dropped"].messages == 15
     level, text = finding_of(quiet, "broker-dropped")
     assert level is Level.WARNING
     assert "has dropped 15 messages within one day" in text

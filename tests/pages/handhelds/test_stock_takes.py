@@ -23,6 +23,7 @@ from edge.records import assets, locations
 from edge.tracking import board, positions
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
+from tests.observed import scans_by_people
 from tests.pages.conftest import Browser, Site
 
 SignIn = Callable[..., Browser]
@@ -87,7 +88,7 @@ def test_nothing_is_recorded_before_somebody_signs_off(sign_in_as: SignIn, cast:
     assert [one["result"] for one in answers] == ["done", "counted", "counted"]
     assert answers[1]["asset"]["name"] == "Pallet 1"
     assert location_of(cast, site.pallet.id) is None
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (0,)
+    assert scans_by_people() == 0
     assert execute("SELECT count(*) FROM unknown_tag").fetchone() == (0,)
 
     assert send(browser, FINISH)[0]["result"] == "done"
@@ -128,7 +129,7 @@ def test_a_device_over_its_quota_keeps_scans_for_later(
     assert len(stored) < len(items)
     monkeypatch.setattr(quotas, "_of_caller", Buckets(1_000_000, 1))
     assert [row["result"] for row in send(olga, *items)] == ["recorded", "again", "again"]
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (len(items),)
+    assert scans_by_people() == len(items)
 
 
 def test_every_repeat_changes_nothing(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
@@ -137,7 +138,7 @@ def test_every_repeat_changes_nothing(sign_in_as: SignIn, cast: Cast, site: Site
     send(browser, *items, *items)
     send(browser, FINISH, FINISH)
     send(browser, *items, FINISH)
-    assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (1,)
+    assert scans_by_people() == 1
     assert execute("SELECT count(*) FROM history").fetchone() == (1,)
     assert results(browser) == {"Pallet 1": ("here", "scan")}
 
