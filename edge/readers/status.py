@@ -13,6 +13,8 @@ from edge.readers import unknown_tags
 from edge.readers.ledger import hour_of
 from edge.readers.readers import get_reader
 
+ANTENNA_EVERY = 10 * clock.SECOND
+
 
 class ReaderStatus(NamedTuple):
     """Latest state of a reader. `clock_offset`: microseconds. `qos`: of its last message."""
@@ -96,7 +98,7 @@ def record_offsets(offsets: Mapping[int, int | None]) -> None:
 def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
     """Update the last read of each antenna. `read_at`: {(reader, port): time}; port 0 if the reader has no antennas.
 
-    Stores at most `MOST_PORTS` ports of a reader.
+    It may lag by `ANTENNA_EVERY`, since each write wears an SD card. Stores at most `MOST_PORTS` ports of a reader.
     """
     by_reader: dict[int, set[int]] = {}
     for reader_id, port in read_at:
@@ -105,7 +107,8 @@ def record_antennas(read_at: Mapping[tuple[int, int], int]) -> None:
     kept = {reader_id: _with_room(known.get(reader_id, set()), ports) for reader_id, ports in by_reader.items()}
     execute_many(
         "INSERT INTO antenna_state (reader_id, port, last_read_at) VALUES (?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET last_read_at = excluded.last_read_at",
+        "ON CONFLICT DO UPDATE SET last_read_at = excluded.last_read_at "
+        f"WHERE excluded.last_read_at NOT BETWEEN last_read_at AND last_read_at + {ANTENNA_EVERY}",
         [(reader_id, port, at) for (reader_id, port), at in read_at.items() if port in kept[reader_id]],
     )
 

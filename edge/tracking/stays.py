@@ -59,7 +59,7 @@ class Position:
         "row_at",
         "row_rule",
         "row_seq",
-        "stored_location_id",
+        "stored",
     )
 
     def __init__(
@@ -74,13 +74,22 @@ class Position:
         history_rows: int,
     ) -> None:
         self.no = no
-        self.location_id = self.stored_location_id = location_id
+        self.location_id = location_id
         self.last_seen_at = last_seen_at
         self.dwell_started_at = dwell_started_at
         self.row_at = row_at
         self.row_seq = row_seq
         self.row_rule = row_rule
         self.history_rows = history_rows
+        self.stored = self.row
+
+    @property
+    def row(self) -> tuple[int, int, int, int, int, int]:
+        """Return the columns that a read at the same location leaves as they are."""
+        return (
+            *(self.location_id, self.dwell_started_at, self.row_at, self.row_seq),
+            *(self.row_rule, self.history_rows),
+        )
 
 
 class StayRow(NamedTuple):
@@ -149,18 +158,21 @@ def load_positions(asset_ids: set[int]) -> dict[int, Position]:
 
 
 def write_positions(positions: Sequence[Position]) -> None:
+    """Store positions in the caller's transaction.
+
+    SQLite writes each index with a column that a statement names, also with the same value, so a read at the same
+    location writes the time only.
+    """
+    execute_many("UPDATE track SET last_seen_at = ? WHERE no = ?", [(p.last_seen_at, p.no) for p in positions])
+    changed = [position for position in positions if position.row != position.stored]
     execute_many(
-        "UPDATE track SET last_seen_at = ?, dwell_started_at = ?, row_at = ?, row_seq = ?, row_rule = ?, "
-        "history_rows = ? WHERE no = ?",
-        [
-            (p.last_seen_at, p.dwell_started_at, p.row_at, p.row_seq, p.row_rule, p.history_rows, p.no)
-            for p in positions
-        ],
+        "UPDATE track SET dwell_started_at = ?, row_at = ?, row_seq = ?, row_rule = ?, history_rows = ? WHERE no = ?",
+        [(*position.row[1:], position.no) for position in changed],
     )
-    moved = [p for p in positions if p.location_id != p.stored_location_id]
+    moved = [position for position in changed if position.location_id != position.stored[0]]
     execute_many("UPDATE track SET location_id = ? WHERE no = ?", [(p.location_id, p.no) for p in moved])
-    for position in moved:
-        position.stored_location_id = position.location_id
+    for position in changed:
+        position.stored = position.row
 
 
 class ScanSource(NamedTuple):
