@@ -23,7 +23,7 @@ from edge.ingest import broker_probe
 from edge.ingest.sessions import Broker
 from edge.operations import archives
 from edge.operations.upgrade import trial
-from edge.operations.upgrade.trial_outcomes import Outcome
+from edge.operations.upgrade.trial import Outcome
 from edge.people import api_keys, organizations, people, sessions
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret, new_token

@@ -120,7 +120,7 @@ WAYS_BACK = {
     "before the switch": "_put_in_place(old.release, failed)",
     "before the database is put back": 'as_edge("rm", "-rf", DATA / "edge.db-wal"',
     "its WAL removed, not yet itself put back": 'as_edge("mv", "-T", COPY, DATABASE)',
-    "the database put back": 'as_edge("rm", "-f", PENDING, COPY_NEW)',
+    "the database put back": 'as_edge("rm", "-f", PENDING, COPY_NEW, READS)',
     "before what ran is forgotten": "for file in (STATE, PROBATION):",
     "before the old release starts": 'works("systemctl", "start", *waiting, "edge")',
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.operations.root.installed_files import SCRIPTS
+from edge.operations.root.releases import SCRIPTS
 from edge.people.passwords import MIN_LENGTH
 
 SYSTEMD = Path(__file__).parents[2] / "systemd"

@@ -480,7 +480,7 @@ def test_after_a_power_cut_one_release_runs_with_its_own_database(computer: Comp
         "install_units(old.release)",
         "_put_in_place(old.release, failed)",
         'as_edge("mv", "-T", COPY, DATABASE)',
-        'as_edge("rm", "-f", PENDING, COPY_NEW)',
+        'as_edge("rm", "-f", PENDING, COPY_NEW, READS)',
         "for file in (STATE, PROBATION):",
     ],
 )

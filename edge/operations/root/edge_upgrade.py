@@ -22,14 +22,20 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from edge.operations.root.installed_files import flush, install_units, point_to
 from edge.operations.root.places import PENDING, PROBATION, SETTINGS_FAULT, STATE, TOML, VENV, unpin
 from edge.operations.root.programs import alone, as_edge, begin, fail, say, works
-from edge.operations.root.releases import build
-from edge.operations.root.rollback import back, remove_unused_releases, resume
-from edge.operations.root.switch import switch
+from edge.operations.root.releases import build, flush, install_units, point_to
+from edge.operations.root.switch import (
+    back,
+    end_probation,
+    remove_unused_releases,
+    resume,
+    switch,
+    version,
+    watch,
+    watch_seconds,
+)
 from edge.operations.root.tried_release import accept_publisher, forecast, opened, try_release
-from edge.operations.root.watch import end_probation, version, watch, watch_seconds
 
 _USAGE_LINES = 10
 _FLAGS = {"--check", "--older", "--unsigned"}

@@ -1,4 +1,7 @@
-"""Install a release in addition to the others, from a checkout with pip or from the content of the Debian package."""
+"""Releases on this box: one is built in addition to others, and the link, units and commands name the one that runs.
+
+Each of these is replaced as a whole, and complete after a power cut.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from edge.operations.root.places import PROGRAM, RELEASES
-from edge.operations.root.programs import fail, last_line, result, works
+from edge.operations.root.places import COMMANDS, PROGRAM, RELEASES, ROOT_COMMANDS, UNITS, VENV
+from edge.operations.root.programs import fail, last_line, result, sync, works
 
 NO_ROOM = f"is there room in {PROGRAM}?"
 _PYTHON = 'import sys; print("python%d.%d" % sys.version_info[:2])'
@@ -110,3 +113,51 @@ def _take_package(package: Path, release: Path) -> str:
             return NO_ROOM
     compiled = result("python3", "-I", "-W", "ignore", "-m", "compileall", "-q", "-j", "0", release / "lib" / python)
     return NO_ROOM if compiled.returncode or result(release / "bin/edge", "--version").returncode else ""
+
+
+SCRIPTS = ("edge-https", "edge-mdns", "edge-upgrade", "edge-disaster", "edge-verify")  # in ROOT_COMMANDS
+
+
+def install_units(release: Path) -> bool:
+    """Install the commands and units of a release. Returns False if the disk is full."""
+    folder = release / "systemd"
+    units = [file for kind in ("service", "timer", "path") for file in sorted(folder.glob(f"edge*.{kind}"))]
+    try:
+        _put(folder / "edge", COMMANDS, 0o755)
+        for file in (folder / name for name in SCRIPTS):
+            if file.is_file():
+                _put(file, ROOT_COMMANDS, 0o755)
+        for file in units:
+            _put(file, UNITS, 0o644)
+    except OSError:
+        return False
+    return works("systemctl", "daemon-reload")
+
+
+def _put(file: Path, folder: Path, mode: int) -> None:
+    new = folder / f"{file.name}.new"
+    try:
+        shutil.copyfile(file, new)
+        new.chmod(mode)
+        sync(new)
+        new.replace(folder / file.name)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def point_to(release: Path) -> bool:
+    """Make a release the one that runs. Returns False if the disk is full."""
+    new = PROGRAM / "venv.new"
+    try:
+        new.unlink(missing_ok=True)
+        new.symlink_to(release)
+        new.replace(VENV)
+    except OSError:
+        return False
+    return True
+
+
+def flush(*more: Path) -> None:
+    """Write the changes of an upgrade to the disk."""
+    works("sync", "--file-system", *more, PROGRAM, UNITS, COMMANDS)

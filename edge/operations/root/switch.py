@@ -1,30 +1,41 @@
-"""Let a tried release take over. Each failure, also a power cut, leads back to the previous one."""
+"""Let a tried release take over, watch it for ten minutes, and return to the previous one.
+
+Each failure, also a power cut, leads back to the previous release, as does a release that performs worse.
+"""
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import NoReturn
 
 from edge.operations.root import kept_database
-from edge.operations.root.installed_files import flush, install_units, point_to
 from edge.operations.root.places import (
     COPY,
     COPY_NEW,
     DATA,
+    DATABASE,
+    EDGE,
+    PENDING,
+    PREVIOUS,
     PROBATION,
     PROGRAM,
     READS,
+    RELEASES,
     STATE,
     VENV,
     Previous,
+    made_at,
     note,
+    noted,
     program_of,
     unpin,
     warn,
 )
-from edge.operations.root.programs import AS_EDGE, as_edge, fail, ignore_signals, result, works
-from edge.operations.root.rollback import go_back, remove_releases_except
+from edge.operations.root.programs import AS_EDGE, alone, as_edge, fail, ignore_signals, last_line, result, say, works
+from edge.operations.root.releases import flush, install_units, point_to
 from edge.operations.root.service import PAGES, address, reason, save_reads, unanswered
 from edge.operations.root.tried_release import Trial, Tried
 
@@ -116,3 +127,196 @@ def _abandon(tried: Tried, why: str) -> NoReturn:
     unpin(tried.backup)
     as_edge("rm", "-f", COPY_NEW)
     fail(why)
+
+
+_BY_SIGNAL = range(129, 144)  # exit codes of a shell for a program that a signal ended
+
+
+def watch_seconds() -> str:
+    return os.environ.get("EDGE_WATCH_SECONDS", "600")
+
+
+def version() -> str:
+    """Return name, version and date of the running release. Builds of one version differ in the date only."""
+    made = made_at(VENV)
+    return result(VENV / "bin/edge", "--version").stdout.strip() + (f" of {made}" if made else "")
+
+
+def watch() -> None:
+    """Watch the new release. Roll back if it performs worse than the previous one."""
+    if not PROBATION.is_file():
+        return
+    done = result(*AS_EDGE, *program_of(VENV, "watch-upgrade", READS, "--seconds", watch_seconds()))
+    if was_interrupted(done.returncode):
+        fail("the watch was interrupted. Restart it: systemctl start edge-probation")
+    if done.returncode == 0:
+        end_probation()
+        say("The new release performs as well as the previous one and is kept.")
+        return
+    alone()
+    _replace(last_line(done.stdout + done.stderr), noted(PROBATION))
+
+
+def was_interrupted(code: int) -> bool:
+    """True for a watch that an administrator or a shutdown ended by a signal, which is no verdict."""
+    return code < 0 or code in _BY_SIGNAL
+
+
+def _replace(why: str, previous: Previous) -> NoReturn:
+    """Return to the previous release. If it cannot read the database, the new one is kept with a warning."""
+    left = ""
+    if not kept_database.reads_database(previous.release):
+        left = kept_database.downgrade(previous.release)
+        if not left:
+            end_probation()
+            warn(
+                f"The new release performs worse than the previous one: {why}. It changed the database, so it is kept."
+            )
+            fail(f"{why}. The new release changed the database, so it is kept. See edge doctor")
+    warn(f"The release {version()} was replaced by the previous release: {why}.{left and f' {left}.'}")
+    return_from_probation(previous, is_watching=True)
+    fail(f"{why}. The previous release runs again{left and f'. {left}'}.")
+
+
+def end_probation() -> None:
+    """Keep the present release. `--back` still returns to the previous one."""
+    unpin(noted(PROBATION).backup)
+    PROBATION.replace(PREVIOUS)
+    as_edge("rm", "-f", READS)
+
+
+def go_back(why: str, release: Path | None = None, *, at_boot: bool = False) -> NoReturn:
+    """Roll back and end with the reason."""
+    return_to_old(release, at_boot=at_boot)
+    fail(f"{why}. The previous release runs again, and nothing was lost.")
+
+
+def return_to_old(release: Path | None = None, *, at_boot: bool = False) -> None:
+    """Let the release of STATE run again, and remove the present one and `release`, which was not switched to yet.
+
+    At boot nothing may wait for the service, which starts after this.
+    """
+    failed, old = VENV.readlink(), noted(STATE)
+    save_reads()
+    waiting = ["--no-block"] * at_boot
+    # Kill a service that does not stop: the site is offline meanwhile, and no data is lost.
+    if not works("timeout", "3", "systemctl", "stop", *waiting, "edge"):
+        works("systemctl", "kill", "--signal=KILL", "edge")
+    install_units(old.release)  # on a full disk the present units are good enough
+    _put_in_place(old.release, failed)
+    if not kept_database.put_back():
+        fail(f"{COPY} could not be put back. Then: systemctl start edge-upgrade")
+    as_edge("rm", "-f", PENDING, COPY_NEW, READS)
+    flush(DATA)
+    unpin(old.backup)
+    for file in (STATE, PROBATION):
+        file.unlink(missing_ok=True)
+    works("systemctl", "reset-failed", "edge")
+    if not works("systemctl", "start", *waiting, "edge"):
+        fail(f"the previous release does not start: {reason()}")
+    for left in {failed, release or failed} - {old.release}:
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def remove_releases_except(*kept: Path) -> None:
+    for other in RELEASES.iterdir():
+        if other not in kept:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _put_in_place(old: Path, failed: Path) -> None:
+    """On a full disk the failed release makes room; the site must not stay down."""
+    if point_to(old):
+        return
+    if failed != old:
+        shutil.rmtree(failed, ignore_errors=True)
+    if not point_to(old):
+        fail(f"{old} could not be put in place. Make room in {PROGRAM}, then: systemctl start edge-upgrade")
+
+
+def resume() -> None:
+    """Roll back an interrupted switch at boot, and remove leftovers of one that was complete."""
+    as_edge("rm", "-rf", DATA / "trial")
+    if STATE.is_file():
+        if not as_edge("test", "-f", DATABASE):
+            fail(f"{DATABASE} is missing. Mount the disk of {DATA}, then: systemctl start edge-upgrade")
+        go_back("the upgrade was interrupted", at_boot=True)
+    as_edge("rm", "-f", COPY, COPY_NEW)
+    as_edge("rm", "-f", PENDING)
+    remove_unused_releases()
+
+
+def remove_unused_releases() -> None:
+    """Remove releases of upgrades that were killed before the switch; each has hundreds of megabytes."""
+    if not (VENV.is_symlink() and RELEASES.is_dir()):
+        return
+    used = [VENV.readlink(), *(noted(file).release for file in (PROBATION, PREVIOUS) if file.is_file())]
+    remove_releases_except(*used)
+
+
+def back() -> None:
+    """Return on command, with everything recorded since if the database can be changed back."""
+    if STATE.is_file():
+        fail("an upgrade was interrupted. Finish it: systemctl start edge-upgrade")
+    file = PROBATION if PROBATION.is_file() else PREVIOUS
+    if not file.is_file():
+        fail("there is no previous release, and nothing was changed")
+    previous = noted(file)
+    if not os.access(previous.release / "bin/edge", os.X_OK):
+        fail(f"the previous release {previous.release} is missing, and nothing was changed")
+    works("systemctl", "stop", "edge-probation")
+    is_changed = not kept_database.reads_database(previous.release)
+    if is_changed:
+        _downgrade(previous)
+    if file == PREVIOUS and not note(PROBATION, previous):
+        _keep_present(is_watching=False)
+    return_from_probation(previous, is_watching=False)
+    if is_changed and not works(EDGE, "backup"):  # the previous release cannot read the backups of the new one
+        say("The backup failed: edge backup")
+
+
+def _downgrade(previous: Previous) -> None:
+    say("Backup")
+    if not works(EDGE, "backup"):
+        _give_up_back("the backup failed, and nothing was changed")
+    left = kept_database.downgrade(previous.release)
+    if not left:
+        _give_up_back(
+            "the previous release cannot read the current database, and nothing was changed. To go back and lose "
+            f"everything recorded since the upgrade: systemctl stop edge; edge-upgrade --use {previous.release}; "
+            f"edge restore {shlex.quote(previous.backup)}; systemctl start edge"
+        )
+    say(f"  {left}")
+
+
+def return_from_probation(previous: Previous, *, is_watching: bool) -> None:
+    """Return from a release that has recorded reads. `is_watching`: the probation found a fault."""
+    ignore_signals()
+    if not note(STATE, previous):
+        _keep_present(is_watching=is_watching)
+    as_edge("rm", "-f", COPY, COPY_NEW)  # never restore it here: it lacks everything recorded since
+    for file in (PROBATION, PREVIOUS):
+        file.unlink(missing_ok=True)
+    return_to_old()
+
+
+def _give_up_back(why: str) -> NoReturn:
+    """Give up `--back`: the release goes on under observation."""
+    _watch_again()
+    fail(why)
+
+
+def _keep_present(*, is_watching: bool) -> NoReturn:
+    """Give up a rollback that a full disk prevents. After a downgrade the service migrates the database again.
+
+    The observation goes on, except one that ended with this rollback, which would be repeated every ten minutes.
+    """
+    works("systemctl", "start", "edge")
+    if not is_watching:
+        _watch_again()
+    fail(f"cannot write to {PROGRAM}, so the present release is kept: is there room?")
+
+
+def _watch_again() -> None:
+    if PROBATION.is_file():
+        works("systemctl", "start", "--no-block", "edge-probation")

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from edge.operations.root import installation, local_broker, old_box
+from edge.operations.root import installation
 from edge.operations.root.https_settings import Chosen
-from edge.operations.root.old_box import Names, names_in, with_own_name
-from edge.operations.root.summary import Box, addresses_of, next_steps
+from edge.operations.root.installation import Box, Names, addresses_of, names_in, next_steps, with_own_name
 
-TEMPLATE = Path(local_broker.__file__).parents[3] / "systemd/mosquitto.conf"
+TEMPLATE = Path(installation.__file__).parents[3] / "systemd/mosquitto.conf"
 
 
 @pytest.mark.parametrize(
@@ -46,9 +45,9 @@ def test_a_file_of_an_earlier_release_has_the_name_in_the_address_of_labels(
 ) -> None:
     toml = tmp_path / "edge.toml"
     toml.write_text(f'[http]\npublic_url = "{public_url}"\n')
-    assert old_box.read_names(tmp_path, toml) == Names("", name, ())
+    assert installation.read_names(tmp_path, toml) == Names("", name, ())
     (tmp_path / "names").write_text("NETWORK_NAME=other\n")
-    assert old_box.read_names(tmp_path, toml).network_name == "other"
+    assert installation.read_names(tmp_path, toml).network_name == "other"
 
 
 def test_the_hosts_file_has_one_name_of_this_box() -> None:
@@ -73,19 +72,19 @@ def test_names_are_taken_with_the_programs_of_debian(
     program(tmp_path, "hostnamectl", f"echo hostnamectl $* >>{calls}; exit {int(not has_hostnamectl)}")
     program(tmp_path, "edge-mdns", f"echo edge-mdns $* >>{calls}")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(old_box, "HOSTS", tmp_path / "hosts")
-    monkeypatch.setattr(old_box, "HOSTNAME", tmp_path / "etc-hostname")
+    monkeypatch.setattr(installation, "HOSTS", tmp_path / "hosts")
+    monkeypatch.setattr(installation, "HOSTNAME", tmp_path / "etc-hostname")
     (tmp_path / "hosts").write_text("127.0.1.1 new\n")
-    old_box.take_names(Names("box1", "edge-hall7", ()), tmp_path / "edge-mdns")
+    installation.take_names(Names("box1", "edge-hall7", ()), tmp_path / "edge-mdns")
     taken = ["hostnamectl set-hostname box1", *["hostname box1"] * (not has_hostnamectl), "edge-mdns name edge-hall7"]
     assert calls.read_text().splitlines() == taken
     assert (tmp_path / "hosts").read_text() == "127.0.1.1 box1\n"
     assert (tmp_path / "etc-hostname").exists() == (not has_hostnamectl)
     (tmp_path / "hosts").unlink()
-    old_box.take_names(Names("box1", "", ()), tmp_path / "edge-mdns")
+    installation.take_names(Names("box1", "", ()), tmp_path / "edge-mdns")
     assert (tmp_path / "hosts").read_text() == "127.0.1.1 box1\n"
     calls.write_text("")
-    old_box.take_names(Names("new", "", ()), tmp_path / "edge-mdns")
+    installation.take_names(Names("new", "", ()), tmp_path / "edge-mdns")
     assert calls.read_text() == ""
 
 
@@ -93,11 +92,11 @@ def test_names_are_taken_with_the_programs_of_debian(
     ("kilobytes", "limit"), [(262_144, 128_000_000), (1_000_000, 256_000_000), (16_000_000, 1_000_000_000)]
 )
 def test_the_broker_gets_a_quarter_of_the_memory_within_limits(kilobytes: int, limit: int) -> None:
-    assert local_broker.memory_limit(f"MemTotal:       {kilobytes} kB\nMemFree: 1 kB\n") == limit
+    assert installation.memory_limit(f"MemTotal:       {kilobytes} kB\nMemFree: 1 kB\n") == limit
 
 
 def test_a_full_queue_stays_below_the_limit_of_the_broker() -> None:
-    text = local_broker.settings(TEMPLATE.read_text("utf-8"), "1884", 256_000_000)
+    text = installation.broker_settings(TEMPLATE.read_text("utf-8"), "1884", 256_000_000)
     assert "@" not in text.replace("@site", "")
     lines = {words[0]: words[1] for line in text.splitlines() if len(words := line.split()) == 2}
     assert lines["listener"] == "1884"
@@ -116,11 +115,11 @@ def test_a_full_queue_stays_below_the_limit_of_the_broker() -> None:
     ],
 )
 def test_only_a_broker_of_this_box_is_set_up(broker: str, is_local: bool) -> None:
-    assert local_broker.is_local(broker) is is_local
+    assert installation.is_local_broker(broker) is is_local
 
 
 def test_another_broker_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    local_broker.configure(Path("/nonexistent"), "mqtt://192.168.4.20:1883")
+    installation.configure_broker(Path("/nonexistent"), "mqtt://192.168.4.20:1883")
     assert "is not on this box, so mosquitto on this box is not changed" in capsys.readouterr().out
 
 

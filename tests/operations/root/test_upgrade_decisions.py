@@ -22,11 +22,9 @@ from edge.operations.root import (
     places,
     programs,
     releases,
-    rollback,
     service,
     switch,
     tried_release,
-    watch,
 )
 from edge.operations.root.places import Previous, note, noted
 from edge.operations.root.tried_release import Trial, forecast, parse_trial
@@ -215,7 +213,7 @@ def test_a_release_reads_databases_up_to_its_number_of_migrations(
     ("code", "is_one"), [(0, False), (1, False), (128, False), (-15, True), (143, True), (144, False)]
 )
 def test_a_watch_that_a_signal_ended_is_no_verdict(code: int, is_one: bool) -> None:
-    assert watch.was_interrupted(code) is is_one
+    assert switch.was_interrupted(code) is is_one
 
 
 def test_a_note_is_complete_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,14 +379,14 @@ def test_the_previous_release_has_a_backup_that_it_can_read(
     (release / "bin").mkdir(parents=True)
     (release / "bin/edge").touch(mode=0o755)
     for name in ("STATE", "PROBATION", "PREVIOUS"):
-        monkeypatch.setattr(rollback, name, tmp_path / name)
+        monkeypatch.setattr(switch, name, tmp_path / name)
     monkeypatch.setattr(places, "RELEASES", tmp_path)
     places.note(tmp_path / "PROBATION", places.Previous(release, ""))
-    monkeypatch.setattr(rollback, "_downgrade", lambda _: None)
-    monkeypatch.setattr(rollback.kept_database, "reads_database", lambda _: not is_changed)
-    monkeypatch.setattr(rollback, "return_from_probation", lambda *_, **__: done.append("return"))
-    monkeypatch.setattr(rollback, "works", lambda _, word, *__: word == "stop" or done.append(word) is None)
-    rollback.back()
+    monkeypatch.setattr(switch, "_downgrade", lambda _: None)
+    monkeypatch.setattr(switch.kept_database, "reads_database", lambda _: not is_changed)
+    monkeypatch.setattr(switch, "return_from_probation", lambda *_, **__: done.append("return"))
+    monkeypatch.setattr(switch, "works", lambda _, word, *__: word == "stop" or done.append(word) is None)
+    switch.back()
     assert done == commands
 
 

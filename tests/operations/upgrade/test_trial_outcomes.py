@@ -9,7 +9,7 @@ import pytest
 from edge import clock
 from edge.audit.actors import shell
 from edge.database.connection import FILE_NAME, writing
-from edge.operations.upgrade.trial_outcomes import Outcome, difference, outcome, reader_names
+from edge.operations.upgrade.trial import Outcome, difference, outcome, reader_names
 from edge.people import organizations
 from edge.readers import ledger, readers
 from edge.readers.ledger import Bucket, Tally
