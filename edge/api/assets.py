@@ -9,7 +9,7 @@ from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, reserve_until, without_tags
+from edge.api.records import apply_patch, filters_of, list_arguments, new_tag, new_tags, reserve_until, without_tags
 from edge.records import assets
 from edge.records.assets import AssetChanges, AssetFields, AssetFilter
 from edge.validation import bodies, query
@@ -21,12 +21,7 @@ ONE, TAGS = "/assets/{asset_id}", "/assets/{asset_id}/tags"
 @operation("GET", "/assets", tag=TAG, scope=READ, takes=query.ASSETS, answer="AssetList")
 def list_assets(call: Call) -> Response:
     """List assets that are live and within their window"""
-    filters = AssetFilter(
-        external_keys=call.query.get("external_key", ()),
-        is_active=call.query.get("is_active"),
-        include_deleted=call.query.get("include_deleted", False),
-        q=call.query.get("q", ""),
-    )
+    filters = filters_of(AssetFilter, call.query)
     with ExitStack() as held:
         arguments = list_arguments(call.query, assets.DEFAULT_SORT)
         page = assets.list_page(call.organization_id, filters, **arguments, reserve=reserve_until(held, call.principal))

@@ -10,7 +10,7 @@ from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import apply_patch, list_arguments, new_tag, new_tags, reserve_until, without_tags
+from edge.api.records import apply_patch, filters_of, list_arguments, new_tag, new_tags, reserve_until, without_tags
 from edge.database.lists import Page
 from edge.records import locations
 from edge.records.location_tree import UNSET, Parent
@@ -24,14 +24,7 @@ ONE, TAGS = "/locations/{location_id}", "/locations/{location_id}/tags"
 @operation("GET", "/locations", tag=TAG, scope=READ, takes=query.LOCATIONS, answer="LocationList")
 def list_locations(call: Call) -> Response:
     """List locations that are live and within their window"""
-    filters = LocationFilter(
-        external_keys=call.query.get("external_key", ()),
-        parent_ids=call.query.get("parent_id", ()),
-        parent_external_keys=call.query.get("parent_external_key", ()),
-        is_active=call.query.get("is_active"),
-        include_deleted=call.query.get("include_deleted", False),
-        q=call.query.get("q", ""),
-    )
+    filters = filters_of(LocationFilter, call.query)
     with ExitStack() as held:
         arguments = list_arguments(call.query, locations.DEFAULT_SORT)
         page = locations.list_page(

@@ -1,4 +1,4 @@
-"""Helpers for the handlers of assets and locations: paging arguments, tags and PATCH."""
+"""Helpers for the handlers of assets and locations: filters, paging arguments, tags and PATCH."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from edge.validation.body import Body, judge
 from edge.validation.query import DEFAULT_LIMIT
 
 Row = TypeVar("Row")
+Filter = TypeVar("Filter")
 
 
 def list_arguments(query: Mapping[str, Any], default: Sequence[SortTerm] | None = None) -> dict[str, Any]:
@@ -24,6 +25,12 @@ def list_arguments(query: Mapping[str, Any], default: Sequence[SortTerm] | None 
     if default is None:
         return page
     return {**page, "sort": [SortTerm(*term) for term in query.get("sort", ())] or default}
+
+
+def filters_of(kind: Callable[..., Filter], query: Mapping[str, Any]) -> Filter:
+    """Return the filters of a list. Those by id or key may be repeated, so their names are plural."""
+    sent = {name: value for name, value in query.items() if name not in ("limit", "offset", "sort")}
+    return kind(**{f"{name}s" if name.endswith(("_id", "_key")) else name: value for name, value in sent.items()})
 
 
 def reserve_until(held: ExitStack, principal: Principal) -> Reserve:

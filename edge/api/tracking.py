@@ -6,7 +6,7 @@ from flask import Response
 
 from edge.api import responses, serializers
 from edge.api.operations import Call, operation
-from edge.api.records import list_arguments
+from edge.api.records import filters_of, list_arguments
 from edge.tracking import report
 from edge.tracking.report import AssetLocationFilter
 from edge.validation import query
@@ -19,14 +19,7 @@ TAG, READ = "Tracking", "tracking:read"
 )
 def list_asset_locations(call: Call) -> Response:
     """List the current location of every scanned asset"""
-    filters = AssetLocationFilter(
-        location_ids=call.query.get("location_id", ()),
-        location_external_keys=call.query.get("location_external_key", ()),
-        asset_ids=call.query.get("asset_id", ()),
-        asset_external_keys=call.query.get("asset_external_key", ()),
-        include_deleted=call.query.get("include_deleted", False),
-        q=call.query.get("q", ""),
-    )
+    filters = filters_of(AssetLocationFilter, call.query)
     page = report.list_asset_locations(call.organization_id, filters, **list_arguments(call.query, report.DEFAULT_SORT))
     return responses.page(serializers.asset_location, page.rows, page.total_count, call.query)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
 from edge.formats.fields import describe
@@ -69,25 +69,7 @@ class Mapping:
     columns: tuple[str, ...] = ()
 
 
-_PATHS = (
-    "tag_path",
-    "tag_type_path",
-    "uuid_path",
-    "major_path",
-    "minor_path",
-    "advertisement_path",
-    "content_path",
-    "required_key",
-    "condition",
-    "reader_path",
-    "antenna_path",
-    "rssi_path",
-    "time_path",
-    "battery_path",
-    "volts_path",
-    "temperature_path",
-    "button_path",
-)
+_PATHS = [field.name for field in fields(Mapping) if field.type == f"{Path.__name__} | None"]
 KEYS = tuple(Mapping.__dataclass_fields__)
 
 

@@ -79,17 +79,11 @@ _ALL_BYTES = 2**30
 
 
 def list_letters(
-    organization_id: int, shown_bytes: int, limit: int = 100, reader_id: int | None = None
+    organization_id: int, shown_bytes: int, limit: int = 100, reader_id: int | None = None, no: int | None = None
 ) -> list[DeadLetter]:
     """Return dead letters of one or all readers, newest first, with at most `shown_bytes` of the payload."""
-    parameters = {
-        "organization_id": organization_id,
-        "no": None,
-        "reader_id": reader_id,
-        "bytes": shown_bytes,
-        "limit": limit,
-    }
-    return [DeadLetter(*row) for row in execute(_LETTERS, parameters)]
+    chosen = {"organization_id": organization_id, "no": no, "reader_id": reader_id}
+    return [DeadLetter(*row) for row in execute(_LETTERS, {**chosen, "bytes": shown_bytes, "limit": limit})]
 
 
 def of_reader(reader_id: int, limit: int = 1_000) -> list[DeadLetter]:
@@ -104,11 +98,9 @@ def of_reader(reader_id: int, limit: int = 1_000) -> list[DeadLetter]:
 
 def find(organization_id: int, no: int) -> DeadLetter:
     """Return a dead letter with its whole payload. Raises NotFound."""
-    parameters = {"organization_id": organization_id, "no": no, "reader_id": None, "bytes": _ALL_BYTES, "limit": 1}
-    row = execute(_LETTERS, parameters).fetchone()
-    if row is None:
-        raise NotFound("no such dead letter")
-    return DeadLetter(*row)
+    if letters := list_letters(organization_id, _ALL_BYTES, no=no):
+        return letters[0]
+    raise NotFound("no such dead letter")
 
 
 def dismiss(actor: Actor, no: int) -> None:

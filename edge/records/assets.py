@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Required, TypedDict, Unpack
+from typing import Any, NamedTuple, Required, Unpack
 
 from edge.audit import quotas
 from edge.audit.actors import Actor
@@ -23,12 +23,7 @@ from edge.records.record import Kind
 from edge.records.tags import NewTag, TagRow, from_json, is_taken, match_key
 from edge.texts import N_, fill
 
-SORTABLE = {
-    "external_key": "a.external_key",
-    "name": "a.name",
-    "created_at": "a.created_at",
-    "updated_at": "a.updated_at",
-}
+SORTABLE = {field: f"a.{field}" for field in record.SORTED_BY}
 DEFAULT_SORT = (SortTerm("external_key"),)
 
 
@@ -52,12 +47,8 @@ class AssetRow(NamedTuple):
     tags: Sequence[TagRow] = ()
 
 
-class _AssetOptional(TypedDict, total=False):
-    description: str | None
-    is_active: bool
+class _AssetOptional(record.OptionalFields, total=False):
     metadata: str
-    valid_from: int
-    valid_to: int | None
 
 
 class AssetChanges(_AssetOptional, total=False):

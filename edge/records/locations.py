@@ -6,7 +6,7 @@ The functions expect validated values. Every write is one transaction and is rec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Required, TypedDict, Unpack
+from typing import Any, NamedTuple, Required, Unpack
 
 from blinker import Signal
 
@@ -28,12 +28,7 @@ from edge.validation import json_text
 # Sent with `location_id` in the transaction that deletes the location. A receiver refuses by raising Conflict.
 location_deleting = Signal()
 
-SORTABLE = {
-    "external_key": "l.external_key",
-    "name": "l.name",
-    "created_at": "l.created_at",
-    "updated_at": "l.updated_at",
-}
+SORTABLE = {field: f"l.{field}" for field in record.SORTED_BY}
 DEFAULT_SORT = (SortTerm("external_key"),)
 
 
@@ -58,20 +53,13 @@ class LocationRow(NamedTuple):
     tags: Sequence[TagRow] = ()
 
 
-class _LocationOptional(TypedDict, total=False):
-    description: str | None
-    is_active: bool
-    valid_from: int
-    valid_to: int | None
-
-
-class LocationChanges(_LocationOptional, total=False):
+class LocationChanges(record.OptionalFields, total=False):
     """The columns that a patch may set; parent and tags are passed separately."""
 
     name: str
 
 
-class LocationFields(_LocationOptional, total=False):
+class LocationFields(record.OptionalFields, total=False):
     """The arguments of `create` with these names; parent and tags are passed separately."""
 
     name: Required[str]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from edge import clock
 from edge.audit.actors import Actor
@@ -30,7 +30,17 @@ from edge.records.tagging import tag_text
 from edge.records.tags import NewTag, Owner, TagRow
 
 Row = TypeVar("Row", bound=Any)
+SORTED_BY = ("external_key", "name", "created_at", "updated_at")
 _AUDITED = ("external_key", "name", "description")
+
+
+class OptionalFields(TypedDict, total=False):
+    """Columns of both kinds that a new record need not have, and that a patch may set."""
+
+    description: str | None
+    is_active: bool
+    valid_from: int
+    valid_to: int | None
 
 
 class Kind(NamedTuple, Generic[Row]):

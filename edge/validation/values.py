@@ -41,7 +41,6 @@ _CONTROL = r"\u0000-\u001f\u007f"
 _INK = rf"[^{_CONTROL}\s\u0085]"  # in JavaScript the last one is no white space
 NAME_PATTERN = rf"^{_INK}(?:[^{_CONTROL}]*{_INK})?$"
 TEXT_PATTERN = r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$"
-PRINTABLE_PATTERN = rf"^[^{_CONTROL}]*$"
 
 _KEY = re.compile(r"[A-Za-z0-9-]+")
 _ANY_CONTROL = re.compile(f"[{_CONTROL}]")

@@ -34,7 +34,6 @@ from edge.tracking import location_board, tracked_people
 SHOWN = 100  # ended musters on a page
 SHARED_SECONDS = 1.0
 MOST_SHOWN = 300  # missing people on the live page; a search has the others
-MAX_FORM = 1024 * 1024
 CHOSEN = {
     Chosen.ALL: N_("All people"),
     Chosen.KEY: N_("People whose key begins with"),

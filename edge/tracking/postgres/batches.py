@@ -478,14 +478,3 @@ def row_counts(tracks: Collection[int]) -> dict[int, int]:
     if not tracks:
         return {}
     return dict.fromkeys(tracks, 0) | dict(_run(counted, {"tracks": list(tracks)}))
-
-
-def delete_rows(track: int, keys: Sequence[tuple[int, int]]) -> int:
-    """Delete these rows of a track. Returns the number left."""
-    values = _keys([(track, at, seq) for at, seq in keys])
-    with transaction():
-        _run(_DELETE, values)
-        _run(_END_BEFORE_GONE, values)
-        commit_rows()
-    left: int = _run("SELECT count(*) FROM stay WHERE track = %(track)s", {"track": track})[0][0]
-    return left

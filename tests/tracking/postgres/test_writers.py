@@ -123,7 +123,6 @@ def test_the_replaced_machine_is_refused_in_its_next_batch_and_says_so(
         lambda: batches.committed(1),
         lambda: batches.drop_newer([(1, EPOCH, 0)]),
         lambda: batches.drop_tracks([1]),
-        lambda: batches.delete_rows(1, [(EPOCH, 0)]),
         lambda: batches.forget_dropped([1]),
         lambda: history_engine.moving.bring_back(),
     ],
