@@ -154,11 +154,11 @@ def _moves(scope: _Scope, assets: Sequence[Sequence[Stay]]) -> Iterator[Fired]:
             elif not is_inside and entered is not None:
                 if kind is Condition.LEAVES:
                     yield Fired(stay.since, stay.asset_id)
-                elif kind is Condition.STAYS and stay.since - entered >= span:
+                elif kind is Condition.STAYS and stay.since - entered > span:
                     yield Fired(entered + span, stay.asset_id)
                 entered = None
             if position == len(stays) - 1 and kind is Condition.STAYS and entered is not None:
-                yield from [Fired(entered + span, stay.asset_id)] if scope.now - entered >= span else []
+                yield from [Fired(entered + span, stay.asset_id)] if scope.now - entered > span else []
 
 
 def _crowds(scope: _Scope, assets: Sequence[Sequence[Stay]]) -> Iterator[Fired]:

@@ -48,6 +48,7 @@ class AssetKind(StrEnum):
 
 OF_LOCATION = frozenset({Condition.ENTERS, Condition.LEAVES, Condition.STAYS, Condition.MORE, Condition.FEWER})
 OF_SPAN = frozenset({Condition.STAYS, Condition.UNSEEN, Condition.UNHEALTHY})
+LONGER = frozenset({Condition.STAYS, Condition.UNHEALTHY})  # than `span`: not met after exactly that time
 OF_NUMBER = frozenset({Condition.MORE, Condition.FEWER})
 OF_ASSET = frozenset(Condition) - {Condition.OFFLINE, Condition.UNHEALTHY}
 SWEPT = frozenset({Condition.UNSEEN, Condition.BATTERY, Condition.UNHEALTHY})  # states without events

@@ -11,7 +11,7 @@ from edge.rules import alerts
 from edge.rules.channels import outbox
 from edge.rules.channels.message import Message
 from edge.rules.rule_assets import BELOW, MATCHES, count_present, values_of
-from edge.rules.rules import OF_ASSET, OF_NUMBER, SWEPT, Condition, Rule
+from edge.rules.rules import LONGER, OF_ASSET, OF_NUMBER, SWEPT, Condition, Rule
 
 MOST_STATES = 500_000  # of all organizations
 LATE = 15 * 60 * clock.SECOND  # from the occurrence to the alert
@@ -134,7 +134,7 @@ def release(rule: Rule, subject_id: int, at: int) -> Held | None:
     since, due_at, amount, is_due, alert_no = row
     if alert_no is not None:
         _end(rule, "no = ?", (alert_no,), at)
-    return Held(subject_id, since, due_at, amount) if is_due and due_at <= at else None
+    return Held(subject_id, since, due_at, amount) if is_due and due_at <= _latest_due(rule, at) else None
 
 
 def withdraw(rule: Rule, cause: str, at: int) -> None:
@@ -195,8 +195,13 @@ def ended(rule: Rule, now: int) -> list[tuple[int, int]]:
 
 
 def has_due(rule: Rule, now: int) -> bool:
-    row = execute("SELECT 1 FROM rule_state WHERE rule_no = ? AND is_due = 1 AND due_at <= ? LIMIT 1", (rule.no, now))
-    return row.fetchone() is not None
+    sql = "SELECT 1 FROM rule_state WHERE rule_no = ? AND is_due = 1 AND due_at <= ? LIMIT 1"
+    return execute(sql, (rule.no, _latest_due(rule, now))).fetchone() is not None
+
+
+def _latest_due(rule: Rule, at: int) -> int:
+    """Return the latest `due_at` of a condition that is met at a time."""
+    return at - 1 if rule.kind in LONGER else at
 
 
 def due(rule: Rule, now: int) -> list[Held]:
@@ -204,7 +209,7 @@ def due(rule: Rule, now: int) -> list[Held]:
     rows = execute(
         "SELECT subject_id, since, due_at, amount FROM rule_state WHERE rule_no = ? AND is_due = 1 AND due_at <= ? "
         "ORDER BY due_at, subject_id LIMIT ?",
-        (rule.no, now, MOST_FIRED),
+        (rule.no, _latest_due(rule, now), MOST_FIRED),
     )
     return [Held(*row) for row in rows]
 
@@ -218,7 +223,7 @@ def mark_fired(rule: Rule, subject_id: int, alert_no: int | None) -> None:
 
 _SEED_STAYS = f"""
 {BELOW} INSERT INTO rule_state (rule_no, subject_id, since, due_at, is_due, amount)
-SELECT :rule_no, p.asset_id, p.since, p.since + :span, p.since + :span > :now, 0
+SELECT :rule_no, p.asset_id, p.since, p.since + :span, p.since + :span >= :now, 0
 FROM rule_asset p JOIN asset a ON a.id = p.asset_id
 WHERE p.location_id IN (SELECT id FROM below) AND {MATCHES} LIMIT :limit
 """

@@ -15,7 +15,7 @@ from edge.database.connection import execute, execute_many, writing
 from edge.tracking.shown_positions import is_asset_shown
 from edge.validation import json_text
 
-BATTERY_STEP = 2  # percent
+BATTERY_STEP = 2  # percent, upwards; each lower percent counts, since rules have any limit
 TEMPERATURE_STEP = 50  # hundredths of a degree
 REFRESH = clock.DAY
 PRESS_SECONDS = 5  # repeats of an advertisement are one press
@@ -86,7 +86,9 @@ def record(new: Iterable[NewValues]) -> None:
 def _after(before: AssetValues, new: NewValues) -> AssetValues:
     """Return the values after a read; `before` itself without a meaningful change."""
     after = before
-    if new.battery is not None and _is_news(before.battery, before.battery_at, new.battery, new.at, BATTERY_STEP):
+    is_lower = new.battery is not None and before.battery is not None and new.battery < before.battery
+    battery_step = 1 if is_lower else BATTERY_STEP
+    if new.battery is not None and _is_news(before.battery, before.battery_at, new.battery, new.at, battery_step):
         after = after._replace(battery=new.battery, millivolts=new.millivolts, battery_at=new.at)
     if new.temperature is not None and _is_news(
         before.temperature, before.temperature_at, new.temperature, new.at, TEMPERATURE_STEP

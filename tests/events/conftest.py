@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
@@ -64,7 +64,7 @@ class Warehouse:
     def seen(self, asset_id: int, place: str, second: int) -> None:
         self.record([(asset_id, place, second)])
 
-    def record(self, sightings: list[tuple[int, str, int]]) -> None:
+    def record(self, sightings: Sequence[tuple[int, str, float]]) -> None:
         scans = [
             Scan(
                 self.organization_id,
@@ -72,8 +72,8 @@ class Warehouse:
                 self.places[place],
                 self.reader,
                 None,
-                self.began + second * SECOND,
-                self.began + second * SECOND,
+                self.began + round(second * SECOND),
+                self.began + round(second * SECOND),
                 Quality.READER,
             )
             for asset_id, place, second in sightings

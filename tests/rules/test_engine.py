@@ -21,6 +21,7 @@ from edge.records import assets
 from edge.rules import alerts, engine, rule_assets, rules, states
 from edge.rules.alerts import AlertFilter, list_alerts
 from edge.rules.engine import Engine
+from edge.rules.rule_preview import preview
 from edge.rules.rules import AssetKind, Condition, RuleFields
 from edge.rules.states import Occurrence
 from tests.conftest import Cast
@@ -78,6 +79,18 @@ def test_a_long_stay_raises_one_alert_and_is_over_when_the_asset_leaves(site: Si
     site.seen(late, "south", 900)
     site.evaluate()
     assert [one.over_at for one in site.alerts()] == [site.began + 900 * SECOND]
+
+
+@pytest.mark.parametrize(("micros", "alerts"), [(0, 0), (1, 1)])
+def test_a_stay_of_exactly_the_time_is_not_longer(site: Site, micros: int, alerts: int) -> None:
+    no = site.add_rule(Condition.STAYS, "north", span=600 * SECOND)
+    pallet = site.add_asset("P1")
+    site.record([(pallet, "north", 0), (pallet, "south", 600 + micros / SECOND)])
+    site.evaluate()
+    assert len(site.alerts()) == alerts
+    shown = preview(rules.get(site.organization_id, no), UTC)
+    assert shown
+    assert shown.total == alerts
 
 
 def test_reads_that_come_late_still_show_a_stay_that_was_too_long(site: Site) -> None:

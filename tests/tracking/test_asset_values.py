@@ -59,6 +59,13 @@ def test_noise_is_not_written(stage: Stage) -> None:
     assert (stage.values().battery, stage.values().temperature) == (78, 2050)
 
 
+def test_each_lower_percent_of_a_battery_is_written_at_once(stage: Stage) -> None:
+    stage.record((0, 21, None))
+    assert stage.record((1, 20, None)) == 1
+    assert [stage.record((at, 20 + at % 2, None)) for at in range(2, 9)] == [0] * 7
+    assert stage.values().battery == 20
+
+
 def test_the_result_does_not_depend_on_the_order_of_arrival(stage: Stage) -> None:
     stage.record((100, 50, None))
     assert stage.record((40, 90, None)) == 0
