@@ -21,6 +21,7 @@ from edge.texts import N_, fill, joined
 from edge.validation import json_text, strict_json
 from edge.validation.bodies import ASSET_PATCH
 from edge.validation.body import judge
+from edge.validation.imported_rows import messages_of
 from edge.validation.values import MAX_METADATA_BYTES
 
 
@@ -106,7 +107,7 @@ def check_assets(organization_id: int, change: BulkChange, asset_ids: Sequence[i
         try:
             _check(organization_id, change, row, claimed)
         except EdgeError as error:
-            faults.append(Fault(row.id, row.external_key, row.name, reason_of(error)))
+            faults.append(Fault(row.id, row.external_key, row.name, joined(messages_of(error))))
     return faults
 
 
@@ -123,10 +124,6 @@ def apply(actor: Actor, change: BulkChange, job_id: str, started_at: int, asset_
         assets.delete(actor, asset_id)
     else:
         assets.restore(actor, asset_id)
-
-
-def reason_of(error: EdgeError) -> str:
-    return joined(fault.message for fault in error.fields) if isinstance(error, Invalid) else cast(str, error.args[0])
 
 
 _SELECT = """

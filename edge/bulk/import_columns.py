@@ -39,14 +39,6 @@ def _by(check: Callable[[str, str], Any]) -> Parse:
     return lambda name, cell, _: check(name, cell.replace("\r\n", "\n"))
 
 
-def _checked(check: Callable[[str], object]) -> Parse:
-    def parse(_: str, cell: str, __: tzinfo) -> str:
-        check(cell)
-        return cell
-
-    return parse
-
-
 def _one_of(names: Sequence[str], message: str) -> Parse:
     def parse(name: str, cell: str, _: tzinfo) -> str:
         if cell.lower() not in names:
@@ -142,11 +134,11 @@ DECLARED: Mapping[str, Sequence[Column]] = {
     "reader": (
         Column("name", example="Gate 1", is_required=True),
         Column("port"),
-        Column("topic", _checked(check_filter), "site/gate1/reads"),
-        Column("status_topic", _checked(check_filter), is_cleared=True),
+        Column("topic", _by(lambda _, cell: check_filter(cell)), "site/gate1/reads"),
+        Column("status_topic", _by(lambda _, cell: check_filter(cell)), is_cleared=True),
         Column("format", example="edge"),  # checked with the mapping
         Column("mapping", _by(lambda _, cell: reader_table.as_saved(cell)), is_cleared=True),
-        Column("clock_setting", _checked(check_clock), "auto"),
+        Column("clock_setting", _by(lambda _, cell: check_clock(cell)), "auto"),
         Column("location", _by(values.external_key), is_cleared=True),
         Column("min_rssi", _by(values.signal_strength), "-65", is_cleared=True),
         Column("is_enabled", _yes_or_no, "yes"),

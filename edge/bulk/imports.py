@@ -18,15 +18,16 @@ from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.bulk import bulk_jobs, import_kinds
-from edge.bulk.asset_changes import Action, BulkChange, reason_of
+from edge.bulk.asset_changes import Action, BulkChange
 from edge.bulk.bulk_jobs import BulkJob
 from edge.database.connection import database, execute, execute_many, writing
 from edge.database.sliced_writing import ROWS_OF_STEP, parts_of, write_in_slices
 from edge.errors import EdgeError, OverQuota, Unavailable
 from edge.records.csv_import import NewRecord, Outcome
 from edge.records.tags import NewTag
-from edge.texts import N_
+from edge.texts import N_, joined
 from edge.validation import json_text
+from edge.validation.imported_rows import messages_of
 from edge.validation.packed_texts import pack, unpack
 
 log = logging.getLogger(__name__)
@@ -118,7 +119,7 @@ def _written(job: BulkJob, records: Sequence[NewRecord]) -> list[Outcome]:
             return [one for record in records for one in _written(job, [record])]
         if not isinstance(error, EdgeError):
             log.exception("Import %s failed for line %d", job.id, records[0].line)
-        reason = reason_of(error) if isinstance(error, EdgeError) else INTERNAL_ERROR
+        reason = joined(messages_of(error)) if isinstance(error, EdgeError) else INTERNAL_ERROR
         return [Outcome(records[0].line, records[0].external_key or "", FAULTY, pack(reason))]
 
 

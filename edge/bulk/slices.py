@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from edge.bulk import asset_changes, bulk_jobs, import_kinds, imports
-from edge.bulk.asset_changes import Action, reason_of
+from edge.bulk.asset_changes import Action
 from edge.bulk.bulk_jobs import BulkJob
 from edge.database.connection import database, execute, execute_many, writing
 from edge.database.sliced_writing import SLICE_SECONDS, next_length
@@ -18,8 +18,9 @@ from edge.errors import EdgeError, OverQuota, Unavailable
 from edge.people import people
 from edge.people.people import RANK, Role
 from edge.records import gs1
-from edge.texts import N_, fill
+from edge.texts import N_, fill, joined
 from edge.validation import json_text
+from edge.validation.imported_rows import messages_of
 from edge.validation.packed_texts import pack
 
 log = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ def _change(job: BulkJob, asset_id: int) -> str:
     except (OverQuota, Unavailable):
         raise
     except EdgeError as error:
-        return reason_of(error)
+        return joined(messages_of(error))
     except Exception:
         if not database.connection().in_transaction:  # SQLite has rolled back the slice
             raise

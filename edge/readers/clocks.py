@@ -31,13 +31,14 @@ class Known(NamedTuple):
     stands_at: int | None = None  # time of a stopped clock
 
 
-def check_clock(setting: str) -> None:
-    """Raise Invalid unless the setting is one of the above or a time zone.
+def check_clock(setting: str) -> str:
+    """Return the setting. Raises Invalid unless it is one of the above or a time zone.
 
     A time zone is for a clock that sends local time without a zone; it is treated like AUTO.
     """
     if setting not in NOT_ZONES and not clock.is_zone(setting):
         raise Invalid.one("clock_setting", "invalid_value", fill(UNKNOWN, clock=setting[:60]))
+    return setting
 
 
 def known_clocks() -> dict[int, Known]:

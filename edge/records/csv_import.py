@@ -23,6 +23,7 @@ from edge.records.locations import LocationChanges, LocationRow
 from edge.records.tags import NewTag, TagRow, is_taken
 from edge.texts import N_, fill, joined
 from edge.validation import strict_json, values
+from edge.validation.imported_rows import messages_of
 from edge.validation.packed_texts import pack, unpack
 from edge.validation.values import number_of_tags
 
@@ -125,7 +126,7 @@ def _check_row(organization_id: int, kind: str, record: NewRecord, above: _Above
         difference = _difference(row, record)
         _check_window_of(row, difference.changes)
     except EdgeError as error:
-        faults.append(_reason(error))
+        faults += messages_of(error)
     faults += _faults_of(organization_id, row, record, difference, above)
     above.keys.update([record.external_key] if record.external_key else [])
     above.detached.update(NewTag(tag.tag_type, tag.value) for tag in difference.detached)
@@ -196,7 +197,7 @@ def _put(actor: Actor, record: NewRecord) -> Outcome:
     except (OverQuota, Unavailable):
         raise
     except EdgeError as error:
-        return Outcome(record.line, record.external_key or "", "faulty", pack(_reason(error)))
+        return Outcome(record.line, record.external_key or "", "faulty", pack(joined(messages_of(error))))
     return Outcome(record.line, key, result)
 
 
@@ -267,7 +268,3 @@ def _is_same(name: str, entered: Any, saved: Any) -> bool:
 def _require_name(record: NewRecord) -> None:
     if "name" not in record.values:
         raise Invalid.one("name", "required", N_("name is required for a new record"))
-
-
-def _reason(error: EdgeError) -> str:
-    return joined(field.message for field in error.fields) if isinstance(error, Invalid) else cast(str, error.args[0])

@@ -16,7 +16,7 @@ from typing import Any
 from edge.errors import Invalid
 from edge.texts import N_, Count, fill
 from edge.validation.encodings import decode_any
-from edge.validation.tables import MOST_ROWS, Line, RawTable, names_of, table_from
+from edge.validation.tables import MOST_ROWS, Line, RawTable, names_of, table_from, unusable
 
 MOST_OF_ROW = 200_000  # characters
 SEPARATORS = (",", ";", "\t", "|")
@@ -72,7 +72,7 @@ class _Source:
         start, end = next(self._lines).span()
         self._row += end - start
         if self._row > MOST_OF_ROW:
-            raise _unusable(
+            raise unusable(
                 fill(
                     N_("A row has more than %(number)s characters. Check for a missing quotation mark"),
                     number=Count(MOST_OF_ROW),
@@ -92,9 +92,9 @@ def table_of(
     The separator and the line of the heading are guessed if they are not given.
     """
     if "\0" in text:
-        raise _unusable(N_("The file is not a text file. Save the table as CSV"))
+        raise unusable(N_("The file is not a text file. Save the table as CSV"))
     if text.lstrip().startswith("<"):
-        raise _unusable(N_("The file is a web page or XML. Open it in a spreadsheet and save it as CSV"))
+        raise unusable(N_("The file is a web page or XML. Open it in a spreadsheet and save it as CSV"))
     separator = separator or separator_of(text)
     source = _Source(text)
     reader = csv.reader(source, delimiter=separator)
@@ -102,7 +102,7 @@ def table_of(
         return table_from(_rows(text, reader, source, separator), most, partial(_fault, separator), heading_line, known)
     except csv.Error as error:
         message = N_("Line %(line)s cannot be read as CSV. Check for a missing quotation mark")
-        raise _unusable(fill(message, line=reader.line_num)) from error
+        raise unusable(fill(message, line=reader.line_num)) from error
 
 
 def _rows(text: str, reader: Any, source: _Source, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -173,19 +173,14 @@ def _plain(cell: str, separator: str) -> str:
     """Undo `_harmless`, and return the text of a formula that is only a text."""
     if formula := _TEXT_FORMULA.fullmatch(cell):
         return formula[1]
-    cell = _escaped(separator).sub(r"\1", cell)
+    cell = _divided(separator, "'").sub(r"\1", cell)
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_FORMULA) else cell
 
 
 @cache
-def _divided(separator: str) -> re.Pattern[str]:
+def _divided(separator: str, escape: str = "") -> re.Pattern[str]:
     """Match a place where a spreadsheet may divide a cell before a formula."""
-    return re.compile(rf"([{_others(separator)}])(?={_formula(separator)})")
-
-
-@cache
-def _escaped(separator: str) -> re.Pattern[str]:
-    return re.compile(rf"([{_others(separator)}])'(?={_formula(separator)})")
+    return re.compile(rf"([{_others(separator)}]){escape}(?={_formula(separator)})")
 
 
 def _others(separator: str) -> str:
@@ -196,7 +191,3 @@ def _formula(separator: str) -> str:
     """Return the pattern of the begin of a formula, with quotes and spaces that a spreadsheet may drop."""
     tab = "\t" if separator == "\t" else ""  # else it is a separator; in both, the time would be quadratic
     return rf"""['" {tab}]*[{_BEGINS_FORMULA}]"""
-
-
-def _unusable(message: str) -> Invalid:
-    return Invalid.one("file", "invalid_value", message)

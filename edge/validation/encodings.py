@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
 from types import MappingProxyType
 from typing import NamedTuple
 
-from edge.errors import Invalid
 from edge.texts import N_, fill
-from edge.validation.tables import UNREADABLE
+from edge.validation.tables import UNREADABLE, unusable
 
 # Encodings that office programs write, with titles for people to choose from.
 ENCODINGS = {
@@ -42,7 +40,7 @@ _LATIN = ("cp1252", "cp1250", "mac-roman", "cp850")  # whose letters are judged 
 _OTHERS = [name for name in ENCODINGS if not name.startswith("utf")]
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _MOST_JUDGED = 20_000  # letters
-_CLEARLY = {"cp1252": 1, "cp1250": 1, "mac-roman": 3, "cp850": 3}  # points by which the best encoding must lead
+_FEWEST = {"cp1252": 1, "cp1250": 1, "mac-roman": 3, "cp850": 3}  # letters that make an encoding certain
 _MOST_SAMPLED = 20_000  # bytes of lines with other bytes than ASCII, for charset-normalizer and the samples
 _CHAOS = 0.4  # that charset-normalizer may see in a possible text; its own limit of 0.2 is for whole documents
 _MOST_WORDS, _LONGEST_WORD = 4, 20  # of a sample
@@ -75,7 +73,7 @@ def decode_as(data: bytes, encoding: str) -> Decoded:
     except UnicodeError as error:
         message = N_("The file is not %(encoding)s. Choose another encoding or save it as CSV UTF-8")
         message = fill(message, encoding=fill(ENCODINGS[encoding]))
-        raise Invalid.one("file", "invalid_value", message) from error
+        raise unusable(message) from error
     samples = {} if encoding == "utf-16" else _samples(data, [encoding, *_OTHERS])
     return Decoded(text, encoding, is_certain=True, samples=samples)
 
@@ -110,22 +108,22 @@ def _half_of_utf_16(data: bytes) -> str | None:
 
 
 def _most_likely(data: bytes) -> Decoded:
-    """Return the text in the Latin encoding with the most usual letters, if charset-normalizer has no other script."""
-    own = _most_usual(data)
-    ranked = _ranked(data)
-    if own.is_certain and (not ranked or any(name in _LATIN for name in ranked[0])):
-        order = [own.encoding]
-    else:
-        own, order = own._replace(is_certain=False), []
-    names = [*order, *(name for some in ranked for name in some), own.encoding, *_OTHERS]
-    names += ["utf-8"] if _broken_share(data) <= 1 else []
-    samples = _samples(data, names)
-    for name in samples:
-        try:
-            return Decoded(data.decode(name), name, own.is_certain, samples)
-        except UnicodeDecodeError:
-            continue
-    return own._replace(samples=samples)
+    """Return the text in a Latin encoding with usual letters only, if charset-normalizer sees no other script.
+
+    Otherwise the first encoding is uncertain.
+    """
+    own, ranked = _usual(data), _ranked(data)
+    is_certain = own is not None and (not ranked or any(name in _LATIN for name in ranked[0]))
+    names = [*([own] if own and is_certain else []), *(name for some in ranked for name in some), *_OTHERS]
+    samples = _samples(data, names + (["utf-8"] if _broken_share(data) <= 1 else []))
+    decoded = ((name, _decoded(data, name)) for name in samples)  # some have a letter for every byte
+    return next(Decoded(text, name, is_certain, samples) for name, text in decoded if text is not None)
+
+
+def _decoded(data: bytes, encoding: str) -> str | None:
+    with suppress(UnicodeDecodeError):
+        return data.decode(encoding)
+    return None
 
 
 def _ranked(data: bytes) -> list[list[str]]:
@@ -161,39 +159,28 @@ def _samples(data: bytes, encodings: Sequence[str]) -> dict[str, str]:
     return samples
 
 
-def _most_usual(data: bytes) -> Decoded:
-    candidates: list[tuple[float, int, str, str]] = []
-    for order, encoding in enumerate(_LATIN):
-        try:
-            text = data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        candidates.append((_points(text), -order, encoding, text))
-    candidates.sort(reverse=True)
-    best, _, encoding, text = candidates[0]  # Macintosh and DOS have a letter for every byte
-    others = [points for points, _, _, other in candidates[1:] if other != text]
-    is_usual = best > 0 and all(_points_of(*letter) > 0 for letter in _foreign(text)) and not _FOREIGN_WORD.search(text)
-    return Decoded(text, encoding, is_usual and best - max([0, *others]) >= _CLEARLY[encoding])
+def _usual(data: bytes) -> str | None:
+    """Return the Latin encoding in which all letters are usual, None if there is none or if several differ."""
+    texts: dict[str, str] = {}
+    for name in _LATIN:
+        text = _decoded(data, name)
+        if text is not None and _is_usual(text, _FEWEST[name]):
+            texts.setdefault(text, name)
+    return next(iter(texts.values())) if len(texts) == 1 else None
 
 
-def _points(text: str) -> float:
-    return sum(_points_of(before, letter, after) for before, letter, after in _foreign(text))
+def _is_usual(text: str, fewest: int) -> bool:
+    letters = [found.start() for found in islice(_FOREIGN.finditer(text), _MOST_JUDGED)]
+    number = sum(text[at].isalpha() for at in letters)
+    return number >= fewest and not _FOREIGN_WORD.search(text) and all(_fits(text, at) for at in letters)
 
 
-def _foreign(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each non-ASCII letter with its neighbors, at most _MOST_JUDGED letters."""
-    for found in islice(_FOREIGN.finditer(text), _MOST_JUDGED):
-        number = found.start()
-        yield text[number - 1 : number], found[0], text[number + 1 : number + 2]
-
-
-def _points_of(before: str, letter: str, after: str) -> float:
-    if letter.lower() in _USUAL:
-        if letter.isupper() and before.islower():
-            return -2  # a capital inside a word
-        if letter in "ńñ" and (after.lower() in _VOWELS and after != "") != (letter == "ñ"):
-            return -1  # Polish writes "ni" before vowels, Spanish has ñ only there
-        return 1
-    if letter in _SIGNS:
-        return -1 if before.isalpha() and after.isalpha() and letter != "’" else 0.3
-    return -1 if unicodedata.category(letter).startswith("L") else -2
+def _fits(text: str, at: int) -> bool:
+    """True for a letter or sign that is usual between its neighbors."""
+    before, letter, after = text[max(at - 1, 0) : at], text[at], text[at + 1 : at + 2]
+    if letter.lower() not in _USUAL:
+        return letter in _SIGNS and not (before.isalpha() and after.isalpha() and letter != "’")
+    if letter.isupper() and before.islower():
+        return False  # a capital inside a word
+    is_before_vowel = after != "" and after.lower() in _VOWELS
+    return letter not in "ńñ" or is_before_vowel == (letter == "ñ")  # Polish writes "ni" before vowels

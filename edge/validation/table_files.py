@@ -10,7 +10,7 @@ from edge.errors import Invalid
 from edge.texts import N_, Count, fill
 from edge.validation import csv_text, xlsx
 from edge.validation.encodings import decode_any, decode_as
-from edge.validation.tables import MOST_ROWS, RawRow, RawTable
+from edge.validation.tables import MOST_ROWS, RawRow, RawTable, unusable
 
 MOST_COLUMNS = 100
 BYTES_OF_BYTE = 10  # memory per byte of a CSV file: text in several encodings, then cells
@@ -53,7 +53,7 @@ def read_csv(data: bytes, layout: Layout = GUESSED, known: Collection[str] = ())
     """Parse a CSV file. `known` names of columns help to find the heading. Raises Invalid if it is not a table."""
     for begin, message in _OTHERS.items():
         if data.startswith(begin):
-            raise Invalid.one("file", "invalid_value", message)
+            raise unusable(message)
     decoded = decode_as(data, layout.encoding) if layout.encoding else decode_any(data)
     separator = layout.separator or csv_text.separator_of(decoded.text)
     raw = csv_text.table_of(decoded.text, MOST_ROWS, separator, layout.heading, known)
@@ -74,7 +74,7 @@ def read(data: bytes, layout: Layout = GUESSED, known: Collection[str] = ()) -> 
 def _table(raw: RawTable, layout: Layout) -> Table:
     """Return the table. Raises Invalid if it is empty or has too many cells, also counting those that are missing."""
     if not raw.rows:
-        raise Invalid.one("file", "invalid_value", N_("There are no rows below the header"))
+        raise unusable(N_("There are no rows below the header"))
     if len(raw.heading) > MOST_COLUMNS:
         message = fill(N_("There are more than %(number)s columns"), number=MOST_COLUMNS)
         raise Invalid.one("file", "too_large", message)

@@ -81,14 +81,14 @@ def names_of(heading: Sequence[str], columns: Sequence[str], required: Sequence[
     if unknown:
         listed = shortened(unknown, MOST_NAMES)
         message = N_("There is no column %(names)s. The columns are %(columns)s")
-        raise _wrong(fill(message, names=listed, columns=", ".join(columns)))
+        raise unusable(fill(message, names=listed, columns=", ".join(columns)))
     missing = [name for name in required if name not in names]
     if missing:
         message = N_("The column %(name)s is missing. The columns are %(columns)s")
-        raise _wrong(fill(message, name=repr(missing[0]), columns=", ".join(columns)))
+        raise unusable(fill(message, name=repr(missing[0]), columns=", ".join(columns)))
     twice = next((name for name, number in Counter(names).items() if name and number > 1), "")
     if twice:
-        raise _wrong(fill(N_("The column %(name)s occurs twice"), name=repr(twice)))
+        raise unusable(fill(N_("The column %(name)s occurs twice"), name=repr(twice)))
     return names
 
 
@@ -109,7 +109,8 @@ def _filled(cells: Sequence[str]) -> int:
     return sum(map(bool, cells))
 
 
-def _wrong(message: str) -> Invalid:
+def unusable(message: str) -> Invalid:
+    """Return the error of a file that is not a table."""
     return Invalid.one("file", "invalid_value", message)
 
 

@@ -23,7 +23,7 @@ from typing import IO, Any
 from edge.errors import Invalid
 from edge.texts import N_, Count, fill
 from edge.validation.csv_text import time_text
-from edge.validation.tables import RawTable, table_from
+from edge.validation.tables import RawTable, table_from, unusable
 
 EXTRA = "edge[xlsx]"
 MOST_EXPANDED = 128 * 1024 * 1024  # bytes of all parts
@@ -53,7 +53,12 @@ _USUAL = (  # names of a Strict Open XML workbook, and those that the library kn
     ),
 )
 _STYLES, _OF_DATES = "xl/styles.xml", (f"{{{_MAIN}}}numFmts", f"{{{_MAIN}}}cellXfs")
-_MOST_OF = ("row", "c", "v", "si")  # elements that have a limit of their own
+_MOST_OF = {  # elements that have a limit of their own
+    "row": (MOST_ROWS, N_("the number of its rows")),
+    "c": (MOST_CELLS, N_("a row with more than %(number)s cells")),
+    "v": (MOST_VALUES, N_("more than %(number)s cells with a value")),
+    "si": (MOST_TEXTS, N_("the number of different texts")),
+}
 MOST_OF_CELL = 32_767  # characters; Excel drops those beyond
 _AS_TEXT = "@"  # keeps leading zeros when a cell is edited
 _DATES = {"days": "yyyy-mm-dd", "seconds": "yyyy-mm-dd hh:mm:ss", "milliseconds": "yyyy-mm-dd hh:mm:ss.000"}
@@ -82,7 +87,7 @@ def is_available() -> bool:
 def table_of(data: bytes, most: int, heading_line: int = 0, known: Collection[str] = ()) -> RawTable:
     """Return the first sheet. Raises Invalid if the file is not a workbook, too large, or the extra is missing."""
     if not is_available():
-        raise _unusable(
+        raise unusable(
             fill(
                 N_("Excel files need an extra on the box: %(command)s. Or save the table as CSV"),
                 command=f"pip install '{EXTRA}'",
@@ -95,7 +100,7 @@ def table_of(data: bytes, most: int, heading_line: int = 0, known: Collection[st
         return _first_sheet(data, most, heading_line, known)
     except (*_DAMAGED, ExpatError) as error:
         message = N_("The file is damaged or no Excel workbook. Save it again in Excel, or save the table as CSV")
-        raise _unusable(message) from error
+        raise unusable(message) from error
 
 
 def _check(data: bytes) -> bool:
@@ -109,9 +114,9 @@ def _check(data: bytes) -> bool:
         if len(members) > MOST_PARTS or sum(member.file_size for member in members) > MOST_EXPANDED:
             raise _too_large(fill(N_("its parts")))
         if len({member.filename for member in members}) < len(members):
-            raise _unusable(N_("The file is not an Excel workbook: a part occurs twice"))
+            raise unusable(N_("The file is not an Excel workbook: a part occurs twice"))
         if any(member.compress_type not in _COMPRESSIONS for member in members):
-            raise _unusable(N_("The file is not an Excel workbook: it is compressed in another way than Excel does"))
+            raise unusable(N_("The file is not an Excel workbook: it is compressed in another way than Excel does"))
         for member in members:
             name = member.filename.lower()
             is_sheet, is_texts = "/worksheets/" in name, "sharedstrings" in name
@@ -129,9 +134,9 @@ def _check(data: bytes) -> bool:
 def _check_names(names: Collection[str]) -> None:
     """Say what another kind of ZIP file is."""
     if "content.xml" in names and "mimetype" in names:
-        raise _unusable(N_("The file is an OpenDocument file. Save the table as Excel workbook (.xlsx) or CSV"))
+        raise unusable(N_("The file is an OpenDocument file. Save the table as Excel workbook (.xlsx) or CSV"))
     if "[Content_Types].xml" not in names:
-        raise _unusable(N_("The file is a ZIP file, not an Excel workbook. Choose the file of the table"))
+        raise unusable(N_("The file is a ZIP file, not an Excel workbook. Choose the file of the table"))
 
 
 def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> bool:
@@ -142,7 +147,7 @@ def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> bool:
     from xml.parsers.expat import ParserCreate
 
     def refuse(*_: Any) -> None:
-        raise _unusable(N_("The file is not an Excel workbook: it declares a document type"))
+        raise unusable(N_("The file is not an Excel workbook: it declares a document type"))
 
     parser = ParserCreate(namespace_separator=" ")
     part = _Part(is_sheet, is_texts)
@@ -185,21 +190,14 @@ class _Part:
             self._keep(cost - len(name))  # the library keeps the attributes of rows
         else:
             self._count(_OF_ELEMENT + cost)
-        self._numbers["v" if local == "is" else local] += local in _MOST_OF or local == "is"
-        self._check_numbers()
-
-    def _check_numbers(self) -> None:
-        numbers = self._numbers
         if self._depth > MOST_DEPTH:
             raise _too_large(fill(N_("the number of its elements")))
-        if numbers["row"] > MOST_ROWS:
-            raise _too_large(fill(N_("the number of its rows")))
-        if numbers["c"] > MOST_CELLS:
-            raise _too_large(fill(N_("a row with more than %(number)s cells"), number=MOST_CELLS))
-        if numbers["v"] > MOST_VALUES:
-            raise _too_large(fill(N_("more than %(number)s cells with a value"), number=Count(MOST_VALUES)))
-        if numbers["si"] > MOST_TEXTS:
-            raise _too_large(fill(N_("the number of different texts")))
+        counted = "v" if local == "is" else local
+        if counted in _MOST_OF:
+            self._numbers[counted] += 1
+            most, message = _MOST_OF[counted]
+            if self._numbers[counted] > most:
+                raise _too_large(fill(message, number=Count(most)))
 
     def end(self, _: str) -> None:
         """End an element."""
@@ -244,7 +242,7 @@ def _check_kind(part: str, kind: str) -> None:
     """Refuse a workbook that uses a sheet or the texts, which may be large, as another part."""
     is_sheet, is_texts = "/worksheets/" in part, "sharedstrings" in part
     if (is_sheet and not kind.endswith("worksheet+xml")) or (is_texts and not kind.endswith("sharedstrings+xml")):
-        raise _unusable(N_("The file is not an Excel workbook: a part has another type than its name"))
+        raise unusable(N_("The file is not an Excel workbook: a part has another type than its name"))
 
 
 def _first_sheet(data: bytes, most: int, heading_line: int, known: Collection[str]) -> RawTable:
@@ -255,7 +253,7 @@ def _first_sheet(data: bytes, most: int, heading_line: int, known: Collection[st
         workbook = openpyxl.load_workbook(_with_plain_styles(data), read_only=True, data_only=True, keep_links=False)
         try:
             if not workbook.worksheets:
-                raise _unusable(N_("The workbook has no sheet"))
+                raise unusable(N_("The workbook has no sheet"))
             lines = workbook.worksheets[0].iter_rows(max_col=MOST_CELLS, max_row=MOST_ROW_NUMBER, values_only=True)
             return table_from(_texts(lines), most, _fault, heading_line, known)
         finally:
@@ -408,7 +406,3 @@ def _is_exact(moment: datetime) -> bool:
 def _too_large(part: str) -> Invalid:
     message = N_("The Excel file is too large to be opened safely (%(part)s). Save it as CSV")
     return Invalid.one("file", "too_large", fill(message, part=part))
-
-
-def _unusable(message: str) -> Invalid:
-    return Invalid.one("file", "invalid_value", message)

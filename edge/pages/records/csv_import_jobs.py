@@ -25,7 +25,7 @@ from edge.pages.spilled import Spilled
 from edge.people.secrets import new_token
 from edge.records.csv_import import NewRecord, Outcome
 from edge.texts import N_
-from edge.validation.table_files import BYTES_OF_BYTE, Table, read_csv, read_workbook
+from edge.validation.table_files import BYTES_OF_BYTE, Table, read
 
 log = logging.getLogger(__name__)
 
@@ -142,12 +142,11 @@ def _check(job: Job) -> None:
         job.progress = number
 
     job.step = N_("Reading")
-    if job.is_workbook:
-        _read_workbook(job)
-        if job.needs_columns:
-            return
-    elif len(job.table.rows) < job.rows:
-        _read_again(job)
+    if job.is_workbook or len(job.table.rows) < job.rows:
+        _read(job)
+    if job.needs_columns:
+        job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
+        return
     records = records_of(job.reading, job.table.rows, progress)
     job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
     job.step = N_("Checking")
@@ -165,20 +164,13 @@ def _keep(job: Job, checked: import_kinds.Checked) -> None:
     job.cleared = sum(outcome.cleared for outcome in checked.outcomes)
 
 
-def _read_again(job: Job) -> None:
-    data = job.data
-    with WORK.holding(BYTES_OF_BYTE * len(data)):
-        job.table = read_csv(data, job.table.layout)._replace(is_certain=job.table.is_certain)
-
-
-def _read_workbook(job: Job) -> None:
-    """Read an Excel file and look for its columns."""
-    with WORK.holding(BYTES_OF_WORKBOOK):
-        job.table = read_workbook(job.data, job.table.layout, COLUMNS[job.kind])
+def _read(job: Job) -> None:
+    """Read the file, and look for its columns if nobody has chosen them."""
+    data, is_certain = job.data, job.table.is_certain
+    with WORK.holding(BYTES_OF_WORKBOOK if job.is_workbook else BYTES_OF_BYTE * len(data)):
+        job.table = read(data, job.table.layout, COLUMNS[job.kind])._replace(is_certain=is_certain)
     job.rows = len(job.table.rows)
     columns = job.reading.columns or known_columns(job.kind, job.table.heading)
     if columns:
         check_columns(job.kind, columns)
         job.reading = job.reading._replace(columns=columns)
-    else:
-        job.table = job.table._replace(rows=job.table.rows[:PREVIEWED])
