@@ -18,11 +18,15 @@ log = logging.getLogger(__name__)
 
 
 class Check(NamedTuple):
-    """Result of one check. If not `ok`, `detail` names the fault and its remedy."""
+    """Result of one check. If not `ok`, `detail` names the fault and its remedy.
+
+    `is_outside`: other devices cause the fault, so the service is ready all the same.
+    """
 
     name: str
     ok: bool
     detail: str
+    is_outside: bool = False
 
 
 class Health:

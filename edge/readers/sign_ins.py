@@ -19,8 +19,9 @@ _MOST = 200  # addresses and connections
 
 _OPENED = re.compile(r"New connection from (.+) on port \d+")
 _SIGNED_IN = re.compile(r"New client connected from (\S+) as (\S+) \(")
-_UNKNOWN = re.compile(r"[Cc]lient <unknown>(?: \[(\S+:\d+)\])?[ ,.:]")
+_ENDED = re.compile(r"[Cc]lient (\S+)(?: \[(\S+:\d+)\])?[ ,.:]")
 _REFUSED = "not authori"
+_PROBE = "probe"  # the client of `edge doctor` that has no account on purpose
 
 
 class SignIn(NamedTuple):
@@ -55,9 +56,9 @@ class SignIns:
             elif match := _SIGNED_IN.search(line):
                 self._forget(match[1])
                 self._sign_in(match[2], SignIn(_host(match[1]), at), own)
-            elif match := _UNKNOWN.search(line):
-                address = self._forget(match[1])
-                if _REFUSED in line and address:
+            elif (match := _ENDED.search(line)) and (match[1] == "<unknown>" or _REFUSED in line):
+                address = self._forget(match[2])
+                if _REFUSED in line and address and match[1] != _PROBE:
                     self._refuse(_host(address), at)
 
     def refuse(self, address: str, at: int) -> None:

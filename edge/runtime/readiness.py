@@ -110,11 +110,11 @@ def check_sign_ins() -> Check:
             N_("another program signs in at the broker as edge, and interrupts it: stop it at %(addresses)s"),
             addresses=", ".join(others),
         )
-        return Check("sign_ins", False, text)
+        return Check("sign_ins", False, text, is_outside=True)
     if refused := sign_ins.SIGN_INS.refused(since):
-        return Check("sign_ins", False, _of_organizations([sign_ins.refusals(refused)]))
+        return Check("sign_ins", False, _of_organizations([sign_ins.refusals(refused)]), is_outside=True)
     if unheard := sign_ins.SIGN_INS.unheard:
-        return Check("sign_ins", False, _of_organizations(unheard))
+        return Check("sign_ins", False, _of_organizations(unheard), is_outside=True)
     return Check("sign_ins", True, N_("the broker refuses nobody"))
 
 

@@ -412,7 +412,7 @@ def _record_faults(config: Config, health: Health) -> None:
     """Let rules know the faults on the Status page and the problems of the last run of the doctor."""
     if not box_faults.is_needed():
         return
-    failed = [f"{check.name}: {check.detail}" for check, _ in health.checks() if not check.ok]
+    failed = [f"{check.name}: {check.detail}" for check, _ in health.checks() if not (check.ok or check.is_outside)]
     levels = findings.last(config.data_dir).levels
     faults = sorted(name for name, level in levels.items() if level == findings.LEVELS[findings.Level.PROBLEM])
     box_faults.record("; ".join([*failed, *(f"edge doctor: {name}" for name in faults)]))

@@ -127,3 +127,12 @@ def _names(family: Metric) -> set[str]:
     """Return all families, also without samples: the readers are unknown before the first message."""
     kinds = {"histogram": ("_bucket", "_count", "_sum"), "counter": ("_total",)}
     return {family.name, *(family.name + ending for ending in kinds.get(family.type, ()))}
+
+
+def test_a_fault_of_other_devices_is_listed_but_the_service_is_ready(app: Flask, health: Health) -> None:
+    """A stranger with a wrong password must not cause the rollback of an upgrade, which asks /readyz."""
+    health.register(lambda: Check("sign_ins", False, "refused", is_outside=True), is_vital=False)
+    ready = app.test_client().get("/readyz")
+    assert ready.json
+    assert (ready.status_code, ready.json["status"]) == (200, "ok")
+    assert [check["ok"] for check in ready.json["checks"]] == [False]

@@ -42,11 +42,18 @@ def test_refused_addresses_are_counted_by_address() -> None:
         "Client <unknown> disconnected, not authorised.",
         *[opened("192.168.4.31:5003"), "Client <unknown> disconnected, not authorised."] * 2,
         *[opened("192.168.4.32:5004"), "Client <unknown> closed its connection."] * 5,
+        *[opened("127.0.0.1:5005"), "Client probe disconnected, not authorised."] * 5,  # of the doctor
+        "Client dock disconnected.",
     ]
     known = after(*lines)
     assert known.refused(0) == [Refused("192.168.4.31", 3, 7)]
     assert known.refused(8) == []
     assert known.of("dock") == SignIn("192.168.4.30", 7)
+
+
+def test_a_client_without_a_user_name_has_its_own_id() -> None:
+    known = after(*[opened("192.168.4.31:5002"), "Client cid disconnected, not authorised."] * 3)
+    assert known.refused(0) == [Refused("192.168.4.31", 3, 7)]
 
 
 def test_newer_brokers_name_the_address() -> None:
@@ -96,7 +103,9 @@ def test_the_service_reports_refusals_and_rivals(known: SignIns) -> None:
     assert readiness.check_sign_ins().ok
     for _ in range(FEWEST):
         known.refuse("192.168.4.31", began())
-    assert "the broker refuses sign-ins from 192.168.4.31 (3)" in readiness.check_sign_ins().detail
+    check = readiness.check_sign_ins()
+    assert "the broker refuses sign-ins from 192.168.4.31 (3)" in check.detail
+    assert check.is_outside, "a stranger must not cause the rollback of an upgrade"
     for address in ["127.0.0.1:1", "192.168.4.99:2"] * FEWEST:
         known.note(signed_in(address, "edge"), OWN, began())
     assert "another program signs in at the broker as edge" in readiness.check_sign_ins().detail

@@ -198,9 +198,9 @@ def pages(subject: Subject) -> Finding:
         if not is_held(subject.data_dir) and _is_taken(subject.http_listen):
             return problem(f"{subject.http_listen} is used by another program", "ss -ltnp shows it; set http.listen")
         return problem(f"no response on {subject.http_listen}: {error}", "systemctl status edge")
-    if answer["status"] == "ok":
-        return ok("all components are ok")
     failing = [check for check in answer.get("checks", []) if not check["ok"]]
+    if answer["status"] == "ok" and not failing:
+        return ok("all components are ok")
     text = "; ".join(f"{check['name']}: {check['detail']}" for check in failing) or "failing"
     if failing and not any(check["vital"] for check in failing):
         return warning(text, "see the other findings")
