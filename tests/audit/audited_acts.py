@@ -190,7 +190,7 @@ NOT_AUDITED = {
         "copies.replace_rows", "copies.reserve_tracks", "copies.update_last_seen", "copies.update_tracks",
         "change_feed.stop", "change_feed.trim", "incoming.take", "mirrors.adopt", "mirrors.apply_in_steps",
         "mirrors.retry_conflicts", "mirrors.retry_in_steps", "site_quotas.charge", "site_quotas.charging",
-        "site_quotas.check",
+        "site_quotas.check", "mirrors.begin_validity",
         "mirrors.take_back", "former_hubs.remember",
         "former_hubs.return_to", "change_feed.add_homes",
         "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",
