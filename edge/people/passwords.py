@@ -77,10 +77,15 @@ def badge_mark_salt() -> str:
     return hmac.digest(badge_key(), b"marks", "sha256").hex()[:16]
 
 
+def is_pin(pin: str, least: int = PIN_MIN) -> bool:
+    """Return True if a text can be a PIN."""
+    return pin.isascii() and pin.isdigit() and least <= len(pin) <= PIN_MAX
+
+
 def hash_pin(pin: str, role: Role) -> str:
     """Return the scrypt hash. Raises Invalid if the PIN is trivial or too short for the role."""
     min_length = EDITORS_PIN_MIN if role in (Role.EDITOR, Role.ADMINISTRATOR) else PIN_MIN
-    if not (pin.isascii() and pin.isdigit() and min_length <= len(pin) <= PIN_MAX):
+    if not is_pin(pin, min_length):
         raise Invalid.one(
             "pin",
             "invalid_value",

@@ -72,6 +72,7 @@ class Refused(NamedTuple):
 WRONG_PASSWORD = N_("Wrong email or password")
 WRONG_BADGE = N_("This badge or name cannot sign in here")
 WRONG_PIN = N_("Wrong PIN")
+NOT_A_PIN = N_("This is not a PIN, and does not count as a wrong one")  # such as a scan
 NO_PIN = N_("A PIN is required and you have none. Ask an administrator")
 TOO_MANY = N_("Too many failed attempts")
 TOO_OFTEN = N_("Too many sign-ins on this device in a short time")
@@ -248,6 +249,8 @@ def sign_in_on_device(
             return Refused(pin_lockout.PIN_LOCKED)
         if not pin:
             return Refused("", is_pin_missing=True, name=person.name)
+        if not passwords.is_pin(pin):
+            return Refused(NOT_A_PIN, is_pin_missing=True, name=person.name)
         pins = _pins_of_device.look(str(device.id))
         if pins.retry_after:
             return Refused(TOO_MANY, pins.retry_after)

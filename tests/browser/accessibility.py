@@ -9,20 +9,21 @@ import axe_playwright_python
 from playwright.sync_api import Page
 
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+ALL = ("minor", "moderate", "serious", "critical")
 COLOR = ("color-contrast", "link-in-text-block")  # axe's rules that depend on the color scheme
 
 
-def faults(page: Page, rules: Sequence[str] = ()) -> list[str]:
-    """Return the serious and critical ones, by all default rules or only the given ones."""
+def faults(page: Page, rules: Sequence[str] = (), impacts: Sequence[str] = ("serious", "critical")) -> list[str]:
+    """Return those with these impacts, by all default rules or only the given ones."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE)
     found = page.evaluate(
-        "(rules) => axe.run(document, { resultTypes: ['violations'],"
+        "([rules, impacts]) => axe.run(document, { resultTypes: ['violations'],"
         "...(rules.length && { runOnly: { type: 'rule', values: rules } }) })"
         ".then((result) => result.violations"
-        ".filter((one) => ['serious', 'critical'].includes(one.impact))"
+        ".filter((one) => impacts.includes(one.impact))"
         ".map((one) => one.id + ': ' + one.nodes.map((node) => node.html).join(' | ')))",
-        list(rules),
+        [list(rules), list(impacts)],
     )
     return list(found)
 

@@ -10,6 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from edge import clock
 from edge.audit.actors import shell
+from edge.database.connection import execute
 from edge.people import passwords, people
 from edge.people.people import Role
 from edge.records import assets, locations
@@ -20,6 +21,16 @@ from tests.browser.conftest import PHONE, Server, Site, scan
 
 pytestmark = pytest.mark.browser
 Enter = Callable[..., Page]
+
+
+# A scanner fills a field and presses Enter at once.
+AT_ONCE = """([selector, text]) => {
+  const field = document.querySelector(selector);
+  field.value = text;
+  field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+  const enter = new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true });
+  if (field.dispatchEvent(enter)) field.form.requestSubmit();
+}"""
 
 
 def see(site: Site, number: int, dock: int = 0) -> None:
@@ -203,10 +214,18 @@ def test_a_handheld_is_enrolled_and_people_sign_in_by_badge_and_pin(
     page.evaluate("() => document.activeElement.blur()")
     scan(page, "BADGE-77")
     expect(page.locator("h1")).to_have_text("PIN of Pia")
-    page.fill("#pin", "1111")
+    for code in ("12345678", "BC-0001"):  # scans, faster than a person types
+        page.evaluate(AT_ONCE, ["#pin", code])
+        expect(page.locator("#pin")).to_have_attribute("placeholder", "This was a scan, not a PIN")
+    assert execute("SELECT max(wrong_pins) FROM person").fetchone() == (0,)
+    page.keyboard.type("1111", delay=100)
     page.keyboard.press("Enter")
     expect(page.locator("[role=alert]")).to_contain_text("Wrong PIN")
-    page.fill("#pin", "4711")
+    page.keyboard.type("BC-0001", delay=100)
+    page.keyboard.press("Enter")
+    expect(page.locator("[role=alert]")).to_contain_text("This is not a PIN")
+    assert execute("SELECT max(wrong_pins) FROM person").fetchone() == (1,)
+    page.keyboard.type("4711", delay=100)
     page.keyboard.press("Enter")
     page.wait_for_selector("body[data-ready]")
     expect(page.locator("#who")).to_have_text("Pia · Scanner 3")

@@ -163,20 +163,20 @@ def test_a_page_that_nobody_uses_is_replaced_by_that_of_a_newer_release(
     page.evaluate("() => { window.isOld = true; }")
     later = "() => { const now = performance.now.bind(performance); performance.now = () => now() + 301000; }"
     page.evaluate(later)
-    page.evaluate(in_module("release", "renew(false)"))
+    page.evaluate(in_module("tools", "renew(false)"))
     server.stop()
     monkeypatch.setattr("edge.pages.static_files.sha256", _other_hash)
     server.start()
     page.evaluate(in_module("sync", "greet()"))
-    page.evaluate(in_module("release", "renew(true)"))  # in the middle of a sweep
+    page.evaluate(in_module("tools", "renew(true)"))  # in the middle of a sweep
     page.click("#find")
-    page.evaluate(in_module("release", "renew(false)"))  # somebody looks for something
+    page.evaluate(in_module("tools", "renew(false)"))  # somebody looks for something
     page.click("#sheet-close")
-    page.evaluate(in_module("release", "renew(false)"))  # used a moment ago
+    page.evaluate(in_module("tools", "renew(false)"))  # used a moment ago
     assert page.evaluate("() => window.isOld")
     page.evaluate(later)
     with page.expect_navigation():
-        page.evaluate(in_module("release", "renew(false)"))
+        page.evaluate(in_module("tools", "renew(false)"))
     page.wait_for_selector("body[data-ready]")
     assert page.evaluate("() => !window.isOld")
     expect(page.locator("#location-name")).to_have_text("Dock 1")
@@ -282,7 +282,8 @@ def test_a_badge_is_read_with_any_focus_and_submits_no_unfinished_form(
     scan(page, "BADGE-78")
     expect(page.locator("h1")).to_have_text("PIN of Paul")
     page.evaluate("() => document.activeElement.blur()")
-    scan(page, "4711")
+    page.keyboard.type("4711", delay=100)
+    page.keyboard.press("Enter")
     page.wait_for_selector("body[data-ready]")
 
 

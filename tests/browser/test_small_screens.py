@@ -38,6 +38,33 @@ def test_alerts_and_a_long_code_do_not_push_away_whether_a_scan_was_saved(
     assert page.locator("#state").evaluate(ABOVE_THE_BAR)
 
 
+def test_a_late_answer_does_not_replace_newer_alerts(scan_page: Callable[..., Page]) -> None:
+    page = scan_page(viewport=SMALL)
+    page.evaluate(
+        """([alerts]) => {
+          const fetched = window.fetch;
+          const waiting = [];
+          window.fetch = (path, ...given) => {
+            if (path !== "/scan/alerts") return fetched(path, ...given);
+            return new Promise((resolve) => {
+              waiting.push(resolve);
+              if (waiting.length < 2) return;
+              const answer = (total, newest) => new Response(JSON.stringify({ total, newest }));
+              waiting.pop()(answer(12, alerts));
+              setTimeout(() => waiting.pop()(answer(0, [])), 100);
+              setTimeout(() => { document.body.dataset.answered = "1"; }, 300);
+            });
+          };
+          dispatchEvent(new Event("online"));
+          dispatchEvent(new Event("online"));
+        }""",
+        [ALERTS],
+    )
+    page.wait_for_selector("body[data-answered]")
+    expect(page.locator("#alerts-all")).to_have_text("All alerts: 12")
+    expect(page.locator("#alerts")).to_be_visible()
+
+
 def test_a_message_makes_room_for_the_result_of_the_next_scan(scan_page: Callable[..., Page]) -> None:
     page = scan_page(viewport=SMALL)
     page.click("#jobs")

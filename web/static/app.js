@@ -53,6 +53,21 @@ document.addEventListener("input", (event) => {
   location.assign(`/enrol/${link[1]}`);
 });
 
+// What a scanner sends to the field of a PIN, faster than a person types, must not count as a wrong PIN.
+const FASTEST = 50; // ms between two keys
+let pin = { length: 0, began: 0, at: 0 };
+document.addEventListener("input", ({ target, timeStamp }) => {
+  if (target.name !== "pin") return;
+  pin = { length: target.value.length, began: pin.length ? pin.began : timeStamp, at: timeStamp };
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.target.name !== "pin" || pin.length < 4) return;
+  if (event.timeStamp - pin.at > FASTEST || pin.at - pin.began > FASTEST * (pin.length - 1)) return;
+  event.preventDefault();
+  [event.target.value, event.target.placeholder] = ["", t("This was a scan, not a PIN")];
+  pin.length = 0;
+});
+
 // In a select, keys choose an entry, unless they arrive faster than a person types: then a scanner sent them.
 const TOO_FAST = 100; // ms between two keys
 let first = { at: -Infinity };

@@ -12,24 +12,27 @@ import { clockTime } from "../times.js";
 const EVERY = 10000; // ms
 
 let isOld = true; // no answer since the page was loaded, or to the last question
+let [asked, answered] = [0, 0];
 let kept = null; // { organization, at, total, newest: [[sentence, ms]] }
 
 export async function start() {
   kept = await queue.load("alerts");
   draw();
-  await refresh();
   setInterval(() => document.hidden || refresh(), EVERY);
   document.addEventListener("visibilitychange", () => document.hidden || refresh());
   addEventListener("online", refresh);
   addEventListener("offline", refresh);
+  await refresh();
 }
 
 async function refresh() {
-  const by = signedIn();
+  const [by, no] = [signedIn(), asked += 1];
   if (!navigator.onLine) isOld = true;
   else if (by) {
     try {
       const { total, newest } = await ask("/scan/alerts");
+      if (no < answered) return; // a later question was answered before
+      answered = no;
       kept = { organization: by.organization, at: Date.now(), total, newest };
       isOld = false;
       await queue.save("alerts", kept);

@@ -4,7 +4,7 @@
 import { newId } from "./catch.js";
 import { siteTime, stamp } from "./clock.js";
 import * as copy from "./copy.js";
-import { withBelow } from "./locations.js";
+import { byName, withBelow } from "./locations.js";
 import * as queue from "./queue.js";
 import { ask, flush, post } from "./sync.js";
 
@@ -72,7 +72,7 @@ export async function signOff() {
 }
 
 /** The four groups of { id, name, key, other }: what the server answered, with what this device has scanned since. */
-export function groupsOf(log) {
+export function groupsOf(log, isSorted = true) {
   const ticked = new Set(list.ticked);
   const surplus = new Map(list.surplus.map((one) => [one.id, one]));
   const wrong = new Map(list.wrong.map((one) => [one.id, one]));
@@ -88,7 +88,7 @@ export function groupsOf(log) {
   const groups = {
     missing: missing.map(named), wrong: [...wrong.values()], surplus: [...surplus.values()], ticked: [...ticked].map(named),
   };
-  for (const group of Object.values(groups)) group.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
+  if (isSorted) for (const group of Object.values(groups)) group.sort((a, b) => byName(a.name, b.name));
   return groups;
 }
 

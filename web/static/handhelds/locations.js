@@ -6,6 +6,8 @@ import { identity } from "./gs1.js";
 import * as queue from "./queue.js";
 import { ask } from "./sync.js";
 
+export const byName = new Intl.Collator(undefined, { numeric: true }).compare;
+
 let known = [];
 let codes = new Set(); // of all locations
 let version = "";
@@ -55,7 +57,7 @@ export async function refresh() {
       etag: (value) => { fresh = value; },
     });
     if (rows) {
-      known = rows.map(([id, name, area, key, parent, ...codes]) => ({ id, name, area, key, parent, codes }));
+      known = inOrder(rows.map(([id, name, area, key, parent, ...codes]) => ({ id, name, area, key, parent, codes })));
       codes = codesOf(known);
       version = fresh;
       await queue.cache("locations", { version, locations: known });
@@ -65,6 +67,18 @@ export async function refresh() {
     if (error.state) return false;
     throw error;
   }
+}
+
+/** The same locations as a tree, siblings by name: 1, 2, 10. */
+export function inOrder(all) {
+  const ids = new Set(all.map(({ id }) => id));
+  const below = new Map();
+  for (const one of [...all].sort((a, b) => byName(a.name, b.name))) {
+    const parent = ids.has(one.parent) ? one.parent : null;
+    below.set(parent, [...(below.get(parent) || []), one]);
+  }
+  const branch = (parent) => (below.get(parent) || []).flatMap((one) => [one, ...branch(one.id)]);
+  return branch(null);
 }
 
 /**

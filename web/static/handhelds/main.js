@@ -65,6 +65,7 @@ async function onCode({ id, code, raw, at, era, by = signedIn() }) {
   lastCode = { code, at };
   const thing = copy.find(code);
   const location = locations.find(code, thing);
+  if (raw && raw.hasCapsLock && !thing && !location) say(t("Caps Lock is on and may have changed this code"));
   if (location && thing && !linkOf(code) && locations.choice.location) return whichOne(id, code, stamp(by, { at, era }), location, thing);
   if (location) return chooseLocation(location, id, stamp(by, { at, era }));
   if (looksLikeLocation(code)) {
@@ -220,7 +221,7 @@ function announce(entry) {
   };
   const waits = link.state === "ok" && entry.state === "queued" && !(entry.take && entry.known);
   setTimeout(late, waits ? PATIENCE : 0);
-  if (waits) showResult(resultOf(entry), false);
+  if (waits) showResult({ ...resultOf(entry), word: t("Sending …"), state: "" }, false);
 }
 
 /** Responses arrived: signal the worst of those that differ from what was signalled, show the newest. */

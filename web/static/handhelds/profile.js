@@ -58,8 +58,7 @@ const SHIFTED_DIGITS = ")!@#$%^&*(";
 export function usCharacter(event) {
   const { code, shiftKey } = event;
   if (/^Key[A-Z]$/.test(code)) {
-    const upper = shiftKey !== event.getModifierState("CapsLock");
-    return upper ? code[3] : code[3].toLowerCase();
+    return shiftKey ? code[3] : code[3].toLowerCase(); // what the scanner means, whether or not Caps Lock is on
   }
   if (/^Digit\d$/.test(code)) return shiftKey ? SHIFTED_DIGITS[code[5]] : code[5];
   if (/^Numpad\d$/.test(code)) return code[6];

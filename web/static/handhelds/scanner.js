@@ -20,6 +20,7 @@ let lastKey = "";
 let moment = 0; // of the last key or text, by the clock of the browser: a page that hung gets them late
 let alt = ""; // digits that came while Alt was held: a scanner that types characters by their numbers
 let numbered = ""; // their character, until the system inserts it or shows that it does not
+let hasCapsLock = false; // at the last key
 let seen = ""; // content of the catcher already passed on as codes
 const typing = burst();
 const codes = assembly({
@@ -41,6 +42,7 @@ export function listen(field, onCode, onRaw) {
   document.addEventListener("keyup", (event) => {
     if (!codes.isEmpty() && event.key === " " && !isField(event.target)) event.preventDefault();
   }, true);
+  addEventListener("blur", () => { [alt, numbered] = ["", ""]; }); // the end of Alt goes to another window
   document.addEventListener("paste", onPaste, true);
   document.addEventListener("beforeinput", (event) => {
     const { target, data, timeStamp, inputType } = event;
@@ -59,7 +61,7 @@ export function knowBy(test) {
 }
 
 function onKey(event) {
-  [lastKey, moment] = [event.key, event.timeStamp];
+  [lastKey, moment, hasCapsLock] = [event.key, event.timeStamp, event.getModifierState("CapsLock")];
   if (event.altKey && !event.ctrlKey && /^Numpad\d$/.test(event.code)) {
     [lastKey, alt] = ["Alt", alt + event.code[6]];
     return;
@@ -174,9 +176,18 @@ function takeOut(field, { before, text, usual }) {
 function finish(text, usual, isPart = false) {
   // A link that only makes sense as typed on a US keyboard proves that the scanner types for one.
   if (usual !== text && /^https?:\/\//i.test(cleaned(usual)) && !/^https?:\/\//i.test(cleaned(text))) learn({ layout: "us" });
-  const code = cleaned(bare(text, usual));
+  const code = known(cleaned(bare(text, usual)), text, usual);
   leaveButton();
-  if (code) take(code, { typed: text, byKey: usual, isPart, moment });
+  if (code) take(code, { typed: text, byKey: usual, isPart, moment, hasCapsLock });
+}
+
+/** The code that the device knows: as it was typed, or as typed on a US keyboard, which teaches that the scanner types for one. */
+function known(code, text, usual) {
+  const isUs = current().layout === "us";
+  const other = cleaned(bare(isUs ? text : usual, ""));
+  if (other === code || isKnown(code) || !isKnown(other)) return code;
+  if (!isUs) learn({ layout: "us" });
+  return other;
 }
 
 /** A second end key of the code may come any time later: it must find no button to press. */

@@ -25,7 +25,7 @@ export function openSheet(name, title, ...content) {
 /** What a scanner inserts must not be lost: the catcher has the focus again before anything else can happen. */
 export function closeSheet() {
   if ($("sheet").open) {
-    $("station").prepend($("catcher")); // closing gives the focus back to what had it before, unless that is hidden
+    $("strip").prepend($("catcher")); // closing gives the focus back to what had it before, unless that is hidden
     $("sheet").close();
     $("catcher").focus({ preventScroll: true });
   }
@@ -41,7 +41,7 @@ export function guardBack(say) {
   $("sheet").addEventListener("close", () => { // a browser may close it without asking; another one may be open by now
     if ($("sheet").open || !sheet.name) return;
     [sheet.name, sheet.onCode] = ["", null];
-    $("station").prepend($("catcher"));
+    $("strip").prepend($("catcher"));
     $("catcher").focus({ preventScroll: true });
   });
   $("sheet-close").addEventListener("click", closeSheet);

@@ -13,7 +13,7 @@ import * as queue from "./queue.js";
 import { signedIn } from "./session.js";
 import { button, fill, openSheet, part } from "./sheets.js";
 import { $ } from "./show.js";
-import { link } from "./sync.js";
+import { link, recount } from "./sync.js";
 import { isEpc, MOST, scanId } from "./sweeping.js";
 import * as stock from "./take.js";
 import { t, tn } from "./texts.js";
@@ -195,11 +195,15 @@ export async function save() {
   };
   reset(null); // tags that are read from now on are scans, or begin another sweep
   hide();
+  link.saving = items.length;
   try {
+    await recount(); // it says how many are not saved, however long it takes
     await queue.saveSweep(entry, items);
   } catch (error) {
     await load(); // it is still stored
     throw error;
+  } finally {
+    link.saving = 0;
   }
   signal(link.state === "ok" ? "recorded" : "queued");
   return entry;

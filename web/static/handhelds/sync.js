@@ -14,7 +14,8 @@ const DEADLINE = 15000; // ms, for an answer with its body
 
 // state: unknown, ok, offline, signed-out, trouble, other-site, full (of the device); `held` of those `waiting` are without a clear location
 // `parcels`: number of photos and labels that wait
-export const link = { state: "unknown", me: null, waiting: 0, held: [], parcels: 0 };
+// `saving`: number of tags of a sweep that are not in the queue yet
+export const link = { state: "unknown", me: null, waiting: 0, held: [], parcels: 0, saving: 0 };
 let running = null;
 let again = false;
 let tell = () => {};
@@ -121,7 +122,7 @@ async function report(results, kept = null) {
   const all = kept && kept.length ? kept : await queue.waiting(); // "All saved" only after a look
   link.held = all.filter((item) => item.held);
   link.parcels = (await queue.parcels()).length;
-  link.waiting = all.reduce((sum, item) => sum + queue.sizeOf(item), 0);
+  link.waiting = all.reduce((sum, item) => sum + queue.sizeOf(item), link.saving);
   noteWaiting(link.waiting + link.parcels);
   await tell(results);
 }

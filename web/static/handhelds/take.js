@@ -3,7 +3,7 @@
 
 import { stamp } from "./clock.js";
 import * as copy from "./copy.js";
-import { withBelow } from "./locations.js";
+import { byName, withBelow } from "./locations.js";
 import { newId } from "./catch.js";
 import * as queue from "./queue.js";
 import { scanId } from "./sweeping.js";
@@ -113,8 +113,8 @@ async function act(what) {
   flush();
 }
 
-/** The four groups, by name: { here, elsewhere, missing, unknown } of { id, name, key, how, location, seen }. */
-export function groupsOf(log) {
+/** The four groups, by name: { here, elsewhere, missing, unknown } of { id, name, key, how, location, seen }, sorted for people. */
+export function groupsOf(log, isSorted = true) {
   const scannedIds = new Set();
   const unknown = new Set();
   const own = log.filter((entry) => entry.take === take.id);
@@ -130,7 +130,7 @@ export function groupsOf(log) {
     const [group, details] = judge(id, scannedIds.has(id), seen.get(id));
     groups[group].push({ ...(copy.byId(id) || { id, name: String(id), key: "" }), ...details });
   }
-  for (const group of Object.values(groups)) group.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
+  if (isSorted) for (const group of Object.values(groups)) group.sort((a, b) => byName(a.name, b.name));
   return groups;
 }
 

@@ -63,8 +63,8 @@ async function draw() {
   const log = await queue.recent(Infinity);
   showLog(log);
   showCount(countOf(log));
-  showTake(take, take && groupsOf(log));
-  showExpected(expected.list, expected.list && expected.groupsOf(log));
+  showTake(take, take && groupsOf(log, false)); // thousands are counted with each scan
+  showExpected(expected.list, expected.list && expected.groupsOf(log, false));
   showLoading(loading);
   await later.drawSheet(log);
   $("undo").disabled = !log.find(isUndoable);
