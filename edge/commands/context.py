@@ -21,8 +21,7 @@ from edge.database.connection import FILE_NAME, open_database
 from edge.errors import Invalid, NotFound, SetupError
 from edge.operations.doctor.machine import Machine, missing_disk
 from edge.outbound import Network
-from edge.people import organizations, people
-from edge.people.passwords import MIN_LENGTH, check_length
+from edge.people import organizations, passwords, people
 from edge.people.people import PersonRow
 from edge.readers import readers
 from edge.readers.readers import ReaderRow
@@ -127,8 +126,8 @@ def ask_password() -> str:
 
 
 def ask_new_password() -> str:
-    """Like `ask_password`, for an account of this box. A terminal asks again for a password that is too short."""
-    return _ask_secret(f"Password (at least {MIN_LENGTH} characters)", _acceptable)
+    """Like `ask_password`, for an account of this box. A terminal asks again for one that is not acceptable."""
+    return _ask_secret(f"Password (at least {passwords.MIN_LENGTH} characters)", _acceptable)
 
 
 def _ask_secret(prompt: str, accept: Callable[[str], str]) -> str:
@@ -140,7 +139,7 @@ def _ask_secret(prompt: str, accept: Callable[[str], str]) -> str:
 
 def _acceptable(password: str) -> str:
     try:
-        check_length(password)
+        passwords.check(password)
     except Invalid as error:
         raise click.UsageError(str(error)) from error
     return password

@@ -187,6 +187,13 @@ class Config:
     session_hours: int = _setting(
         "pages.session_hours", 12, types.whole(1, 168), N_("hours until a session expires"), Change.AT_ONCE
     )
+    idle_minutes: int = _setting(
+        "pages.idle_minutes",
+        240,
+        types.whole(0, 10_080),
+        N_("minutes without use until a session expires, except on enrolled devices; 0: never"),
+        Change.AT_ONCE,
+    )
     pin_required: bool = _setting(
         "pages.pin_required",
         False,

@@ -69,6 +69,8 @@ class WebSession(Table):
     created_at = IntegerField()
     expires_at = IntegerField()
     ref = TextField()
+    browser = TextField()
+    used_at = IntegerField()
 
 
 class ApiKey(Table):

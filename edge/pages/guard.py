@@ -22,10 +22,10 @@ from edge.database.connection import hide_people, share_processor
 from edge.errors import Unavailable
 from edge.pages import cookies, kept_forms
 from edge.pages.translation import gettext
-from edge.people import enrollment, sign_in
+from edge.people import enrollment, sessions, sign_in
 from edge.people.devices import DeviceRow
 from edge.people.people import RANK, Role
-from edge.people.secrets import new_token
+from edge.people.secrets import hash_secret, new_token
 from edge.people.sessions import SessionRow, actor_of
 from edge.rate_limits import client_network
 from edge.services import services
@@ -34,6 +34,7 @@ from edge.tracking import tracked_people
 MAX_BODY = 1024 * 1024  # of forms and scans, also without a session
 MAX_UPLOAD = 7 * 1024 * 1024  # of tables and drawings, with a session; app.js checks it before sending
 FILES_RETRY_SECONDS = 30
+POLLED = "X-Edge-Polled"  # header of requests that a page sends by itself, which are no use of the session
 
 pages = Blueprint("pages", __name__)
 
@@ -105,6 +106,8 @@ def identify() -> None:
     cookie = cookies.session_token()
     g.session = sign_in.find(cookie) if cookie else None
     if g.session:
+        if POLLED not in request.headers:
+            sessions.note_use(g.session, hash_secret(cookie))
         known_callers.note(cookie, g.session.organization_id)
         share_processor(g.session.organization_id if known_callers.are_several() else None)
         request_context().actor = f"person:{g.session.person_id}"

@@ -11,6 +11,7 @@ NOTICES = {
     "upstream-compared": N_("The comparison begins within seconds."),
     "upstream-overwritten": N_("It is overwritten there within seconds."),
     "upstream-kept": N_("Taken over."),
+    "sessions-ended": N_("Signed out there."),
     "password": N_("Password changed. Your other sessions were signed out."),
     "second-factor-is-on": N_("Two-factor authentication is on. Turn it off before you set it up again."),
     "second-factor-too-late": N_("The setup timed out. Start again."),

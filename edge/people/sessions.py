@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import NamedTuple
 
 from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute
+from edge.database.connection import execute, writing
 from edge.database.models import WebSession
+from edge.errors import EdgeError
 from edge.people import devices, people, pin_lockout
 from edge.people.devices import DeviceRow
 from edge.people.people import PersonRow
 
 CLOCK_ERROR = 5 * 60 * clock.SECOND  # accepted error of a handheld's clock
 AFTER_EXPIRY = 12 * clock.HOUR  # one shift without a connection
+NOTE_EVERY = 5 * 60 * clock.SECOND  # of the time of the last use; each commit wears the disk
+MOST_OF_PERSON = 100  # the oldest ends
+_idle: list[int] = []  # time without use after which a session ends, see `use_idle_minutes`
 
 
 class SessionRow(NamedTuple):
@@ -33,9 +38,16 @@ class SessionRow(NamedTuple):
     created_at: int
     expires_at: int
     ref: str  # identifies the session in scans that a device sends later
+    browser: str
+    used_at: int
 
 
-def add_session(person: Actor, token_hash: bytes, expires_at: int) -> str:
+def use_idle_minutes(minutes: int) -> None:
+    """End sessions without use for so long; 0: never. Not on enrolled devices, which work without a connection."""
+    _idle[:] = [minutes * 60 * clock.SECOND] if minutes else []
+
+
+def add_session(person: Actor, token_hash: bytes, expires_at: int, browser: str = "") -> str:
     """Sign a person in and return the reference of the session. Expired sessions are deleted."""
     moment, ref = clock.now(), secrets.token_hex(16)
     with acting(person) as act:
@@ -47,20 +59,28 @@ def add_session(person: Actor, token_hash: bytes, expires_at: int) -> str:
             created_at=moment,
             expires_at=expires_at,
             ref=ref,
+            browser=browser,
+            used_at=moment,
         ).execute()
+        execute(_DROP_OLDEST, (person.person_id, person.person_id, MOST_OF_PERSON))
         act.note("person.signed_in", _subject(person))
     return ref
 
 
-_FIND = """
+_DROP_OLDEST = """
+DELETE FROM web_session WHERE person_id = ? AND token_hash NOT IN (
+    SELECT token_hash FROM web_session WHERE person_id = ? ORDER BY created_at DESC LIMIT ?)
+"""
+_SELECT = """
 SELECT session.person_id, person.organization_id, organization.name, person.name, person.role, person.language,
        session.device_id, ifnull(device.name, ''), session.created_at, session.expires_at,
-       session.ref
+       session.ref, session.browser, session.used_at
 FROM web_session session
 JOIN person ON person.id = session.person_id
 JOIN organization ON organization.id = person.organization_id
 LEFT JOIN device ON device.id = session.device_id
-WHERE session.token_hash = ? AND session.expires_at > ? AND session.created_at <= ?
+WHERE session.expires_at > :now AND session.created_at <= :latest
+  AND (session.device_id IS NOT NULL OR session.used_at > :idle_since)
   AND person.disabled_at IS NULL AND device.revoked_at IS NULL
 """
 
@@ -70,9 +90,29 @@ def find_session(token_hash: bytes) -> SessionRow | None:
 
     Sessions created in the future, while the clock was ahead, are not valid: they would last too long.
     """
-    now = clock.now()
-    row = execute(_FIND, (token_hash, now, now + clock.SET_BACK)).fetchone()
+    row = execute(f"{_SELECT} AND session.token_hash = :token_hash", {**_times(), "token_hash": token_hash}).fetchone()
     return SessionRow(*row) if row else None
+
+
+def list_sessions(organization_id: int, person_id: int) -> list[SessionRow]:
+    """Return the valid sessions of a person, the last used first."""
+    of_person = "session.person_id = :person_id AND person.organization_id = :organization_id"
+    values = {**_times(), "person_id": person_id, "organization_id": organization_id}
+    return [SessionRow(*row) for row in execute(f"{_SELECT} AND {of_person} ORDER BY session.used_at DESC", values)]
+
+
+def _times() -> dict[str, int]:
+    now = clock.now()
+    idle_since = now - _idle[0] - NOTE_EVERY if _idle else -1
+    return {"now": now, "latest": now + clock.SET_BACK, "idle_since": idle_since}
+
+
+def note_use(session: SessionRow, token_hash: bytes) -> None:
+    """Note that a person has used a session, every few minutes. A failing database does not end the request."""
+    now = clock.now()
+    if not 0 <= now - session.used_at < NOTE_EVERY:
+        with suppress(EdgeError), writing():
+            execute("UPDATE web_session SET used_at = ? WHERE token_hash = ?", (now, token_hash))
 
 
 def person_at(device_id: int, ref: str, at: int) -> int | None:
@@ -129,6 +169,16 @@ def end_session(person: Actor, token_hash: bytes) -> None:
     with acting(person) as act:
         if WebSession.delete().where(WebSession.token_hash == token_hash).execute():
             act.note("person.signed_out", _subject(person))
+
+
+def end_sessions(person: Actor, keep: bytes, ref: str = "") -> None:
+    """End another session of a person, or without its reference all but the one with the token hash `keep`."""
+    with acting(person) as act:
+        own = WebSession.select().where((WebSession.person_id == person.person_id) & (WebSession.token_hash != keep))
+        ended = [row.token_hash for row in (own.where(WebSession.ref == ref) if ref else own)]
+        if ended:
+            WebSession.delete().where(WebSession.token_hash.in_(ended)).execute()
+            act.note("person.signed_out", _subject(person), {"others": len(ended)})
 
 
 def actor_of(row: SessionRow) -> Actor:

@@ -102,7 +102,14 @@ class Attempts(NamedTuple):
 
 
 def sign_in(
-    email: str, password: str, *, address: str, hours: int, proof: str = "", device: DeviceRow | None = None
+    email: str,
+    password: str,
+    *,
+    address: str,
+    hours: int,
+    browser: str = "",
+    proof: str = "",
+    device: DeviceRow | None = None,
 ) -> SignIn | Refused:
     """Sign in by password. Neither the result nor its time reveals whether the account exists.
 
@@ -127,11 +134,19 @@ def sign_in(
     if second_factors.find(person.organization_id, person.id):
         return Refused("", challenge=second_factor.new_challenge(person))
     attempts[person.id].forgive()
-    return _begin_with_proof(person, hours)
+    return _begin_with_proof(person, hours, browser)
 
 
 def enter_code(
-    challenge: str, code: str, recovery_code: str, *, address: str, hours: int, proof: str, device: DeviceRow | None
+    challenge: str,
+    code: str,
+    recovery_code: str,
+    *,
+    address: str,
+    hours: int,
+    browser: str = "",
+    proof: str,
+    device: DeviceRow | None,
 ) -> SignIn | Refused:
     """Complete a sign-in with a code of the app or a recovery code.
 
@@ -154,7 +169,7 @@ def enter_code(
         return Refused(error, challenge=challenge)
     attempts.forgive()
     _by_account.fill(guesses)
-    return _begin_with_proof(person, hours)
+    return _begin_with_proof(person, hours, browser)
 
 
 def check_own_code(person: PersonRow, code: str, recovery_code: str, *, address: str) -> str:
@@ -225,6 +240,7 @@ def sign_in_on_device(
     is_pin_required: bool,
     address: str,
     hours: int,
+    browser: str = "",
 ) -> SignIn | Refused:
     """Sign in by badge or by name on an enrolled device.
 
@@ -266,7 +282,7 @@ def sign_in_on_device(
     if badge:
         people.set_badge_mark(person, passwords.badge_mark(badge))
     actor = actors.person(person.organization_id, person.id, person.name, device.id, device.name)
-    return _begin(actor, person, hours)
+    return _begin(actor, person, hours, browser)
 
 
 def is_own_password(person: PersonRow, password: str, *, address: str) -> bool:
@@ -305,14 +321,14 @@ def _on_device(organization_id: int, badge: str, person_id: int) -> PersonRow | 
     return person if person and person.disabled_at is None else None
 
 
-def _begin_with_proof(person: PersonRow, hours: int) -> SignIn:
-    sign_in = _begin(actors.person(person.organization_id, person.id, person.name), person, hours)
+def _begin_with_proof(person: PersonRow, hours: int, browser: str) -> SignIn:
+    sign_in = _begin(actors.person(person.organization_id, person.id, person.name), person, hours, browser)
     return sign_in._replace(proof=known_browsers.new_proof(person))
 
 
-def _begin(actor: Actor, person: PersonRow, hours: int) -> SignIn:
+def _begin(actor: Actor, person: PersonRow, hours: int, browser: str) -> SignIn:
     token, expires_at = new_token(), clock.now() + hours * clock.HOUR
-    ref = sessions.add_session(actor, hash_secret(token), expires_at)
+    ref = sessions.add_session(actor, hash_secret(token), expires_at, browser)
     return SignIn(token, person, expires_at, ref)
 
 

@@ -55,6 +55,7 @@ from edge.operations.own_address import own_address
 from edge.operations.stats import reader_figures
 from edge.operations.systemd import Notifier
 from edge.operations.upgrade.pending_upgrade import StartedAfterUpgrade, is_pending
+from edge.people import sessions
 from edge.rate_limits import ConcurrencyLimit
 from edge.readers import broker_files, broker_state, ledger
 from edge.readers.broker_accounts import SESSIONS, assign_sessions, count_settled, is_assignment_due, list_accounts
@@ -219,6 +220,8 @@ def _start_upkeep(
     quotas.keep_free(config.low_disk_mb << 20)
     stack.callback(quotas.keep_free, 0)
     live.follow(lambda changed: quotas.keep_free(changed.low_disk_mb << 20))
+    sessions.use_idle_minutes(config.idle_minutes)
+    live.follow(lambda changed: sessions.use_idle_minutes(changed.idle_minutes))
     _limit_sites(config)
     stack.callback(site_quotas.set_limits, 0, 0)
     live.follow(_limit_sites)

@@ -136,7 +136,7 @@ NOT_AUDITED = {
     },
     "when something was last seen or used": {
         "devices.record_seen", "walls.record_seen",
-        "people.set_badge_mark", "second_factors.accept_step", "refresh_tokens.start_family",
+        "people.set_badge_mark", "second_factors.accept_step", "sessions.note_use", "refresh_tokens.start_family",
     },
     "slices of a bulk job: each asset is audited by the function for a single asset, moves are scans": {
         "asset_changes.apply", "slices.run_jobs", "slices.write_slice",
@@ -325,6 +325,10 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "people.enable_person": (
         lambda on: (people.disable_person(on.ada, on.olga.id), people.enable_person(on.ada, on.olga.id)),
         "person.enabled", "Olga",
+    ),
+    "sessions.end_sessions": (
+        lambda on: (sessions.add_session(on.ada, b"t", 2**60), sessions.end_sessions(on.ada, b"")),
+        "person.signed_out", "Ada",
     ),
     "sessions.add_session": (lambda on: sessions.add_session(on.ada, b"t", 2**60), "person.signed_in", "Ada"),
     "sessions.end_session": (

@@ -72,7 +72,7 @@ function follow(address, regions) {
     const deadline = setTimeout(() => giveUp.abort(), OLD_AFTER);
     try {
       const answer = await fetch(address, {
-        headers: version ? { "If-None-Match": version } : {},
+        headers: { "X-Edge-Polled": "1", ...(version ? { "If-None-Match": version } : {}) },
         cache: "no-store",
         signal: giveUp.signal,
       });

@@ -8,7 +8,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.errors import Conflict
 from edge.pages import cookies, record_links
 from edge.pages.double_submit import once
-from edge.pages.guard import actor, address, current_session, has_role, pages, require_role
+from edge.pages.guard import actor, address, current_session, pages, require_role
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import people, second_factor, second_factors, sign_in
@@ -27,7 +27,7 @@ def second_factor_page() -> str:
 
 
 @pages.post("/account/second-factor")
-@require_role(Role.ADMINISTRATOR)
+@require_role(Role.VIEWER)
 @once
 def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
     """Show the secret for the authenticator app once. Requires the password, because an open session is not enough."""
@@ -43,7 +43,7 @@ def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
 
 
 @pages.post("/account/second-factor/confirm")
-@require_role(Role.ADMINISTRATOR)
+@require_role(Role.VIEWER)
 @once
 def confirm_second_factor() -> str | AnyResponse | tuple[str, int]:
     """Enable the second factor after the first valid code, and show the recovery codes once."""
@@ -81,7 +81,6 @@ def _page(errors: dict[str, str] | None = None, step: str = "", **shown: object)
         errors=errors or {},
         step=step,
         factor=second_factors.find(session.organization_id, session.person_id),
-        may_begin=has_role(Role.ADMINISTRATOR),
         has_password=_person().password_hash is not None,
         once=new_token(),
         **shown,

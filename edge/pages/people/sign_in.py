@@ -22,12 +22,20 @@ from edge.pages.guard import (
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import passwords, people, second_factors, tokens
+from edge.people import sessions as session_store
 from edge.people import sign_in as sessions
 from edge.people.devices import DeviceRow
 from edge.people.people import Role
 from edge.people.secrets import hash_secret
 from edge.readers import sleds
 from edge.services import services
+
+# Signs in the header User-Agent, the most particular ones first.
+_BROWSERS = (("Edg", "Edge"), ("OPR/", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))
+_SYSTEMS = (
+    *(("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows")),
+    *(("Macintosh", "macOS"), ("CrOS", "ChromeOS"), ("Linux", "Linux")),
+)
 
 
 @pages.get("/sign-in")
@@ -66,6 +74,13 @@ def sign_in() -> AnyResponse:
     return response
 
 
+def _browser() -> str:
+    """Return what a person recognizes their browser by, such as "Firefox, Android"."""
+    agent = request.headers.get("User-Agent", "")
+    found = (next((name for sign, name in signs if sign in agent), "") for signs in (_BROWSERS, _SYSTEMS))
+    return ", ".join(filter(None, found))
+
+
 def _end_session() -> None:
     """Sign out. The reads of the person's sled have no location until the next choice."""
     if g.session is not None:
@@ -82,6 +97,7 @@ def _authenticate(here: DeviceRow | None) -> sessions.SignIn | sessions.Refused:
             form.get("recovery", ""),
             address=address(),
             hours=config.session_hours,
+            browser=_browser(),
             proof=cookies.read(cookies.KNOWN),
             device=here,
         )
@@ -91,6 +107,7 @@ def _authenticate(here: DeviceRow | None) -> sessions.SignIn | sessions.Refused:
             form.get("password", ""),
             address=address(),
             hours=config.session_hours,
+            browser=_browser(),
             proof=cookies.read(cookies.KNOWN),
             device=here,
         )
@@ -102,6 +119,7 @@ def _authenticate(here: DeviceRow | None) -> sessions.SignIn | sessions.Refused:
         is_pin_required=config.pin_required,
         address=address(),
         hours=config.session_hours,
+        browser=_browser(),
     )
 
 
@@ -145,6 +163,14 @@ def change_password() -> AnyResponse | tuple[str, int]:
     return done("/account", "password")
 
 
+@pages.post("/account/sessions/end")
+@require_role(Role.VIEWER)
+def end_sessions() -> AnyResponse:
+    """End one other session of the person, or all others."""
+    session_store.end_sessions(actor(), hash_secret(cookies.session_token()), request.form.get("ref", ""))
+    return done("/account", "sessions-ended")
+
+
 @pages.post("/account/token")
 @require_role(Role.VIEWER)
 def session_token() -> Response | str:
@@ -168,6 +194,7 @@ def _account(errors: dict[str, str]) -> str:
         errors=errors,
         person=people.find_person(own.organization_id, own.person_id),
         second_factor=second_factors.find(own.organization_id, own.person_id),
+        sessions=session_store.list_sessions(own.organization_id, own.person_id),
     )
 
 

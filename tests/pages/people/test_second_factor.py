@@ -15,7 +15,7 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.database.instance import data_dir_file
 from edge.pages import cookies
-from edge.people import enrollment, people, second_factor, second_factors, sign_in, tokens
+from edge.people import enrollment, passwords, people, second_factor, second_factors, sign_in, tokens
 from edge.people import sessions as session_store
 from edge.people.people import PersonRow, Role
 from edge.people.secrets import hash_secret
@@ -404,11 +404,21 @@ class TestSettingUp:
         assert door.password("quite another one").status_code == 200
         assert not door.is_open()
 
-    def test_setup_is_for_administrators(self, sign_in_as: SignIn, time: list[int]) -> None:
-        editor = sign_in_as(Role.EDITOR)
-        assert editor.post(self.PATH, {"present": ""}).status_code == 403
-        assert "administrators who sign in" in editor.get(self.PATH).text
-        assert "Two-factor" not in editor.get("/account").text
+    @pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.EDITOR])
+    def test_every_role_with_a_password_can_set_it_up(
+        self, cast: Cast, sign_in_as: SignIn, ada: PersonRow, role: Role
+    ) -> None:
+        browser = sign_in_as(role)
+        assert "people who sign in with a password" in browser.get(self.PATH).text
+        assert "Two-factor" not in browser.get("/account").text
+        here = hash_secret(browser.token)
+        (person_id,) = execute("SELECT person_id FROM web_session WHERE token_hash = ?", (here,)).fetchone()
+        people.update_person(
+            shell(cast.acme), person_id, keep_session=here, password_hash=passwords.hash_password(PASSWORD)
+        )
+        assert "Two-factor" in browser.get("/account").text
+        shown = browser.post(self.PATH, {"present": PASSWORD, "once": "1"}).text
+        assert "authenticator app on your phone" in shown
 
     def test_a_former_administrator_can_still_remove_it(
         self, cast: Cast, admin: Browser, ada: PersonRow, phone: Phone, time: list[int]

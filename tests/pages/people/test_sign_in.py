@@ -4,23 +4,26 @@ import pytest
 from flask import Flask
 
 from edge import clock, rate_limits
+from edge.audit import actors
 from edge.audit.actors import shell
+from edge.database.connection import execute
 from edge.pages import cookies
-from edge.people import enrollment, passwords, people, sign_in
+from edge.people import enrollment, passwords, people, sessions, sign_in
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from tests.application import change
 from tests.conftest import Cast
-from tests.pages.conftest import PASSWORD, Browser
+from tests.pages.conftest import PASSWORD, Browser, SignIn
 
 pytestmark = pytest.mark.usefixtures("quick_and_forgiving")
 
 
-def enter(browser: Browser, **form: object) -> tuple[int, str]:
+def enter(browser: Browser, agent: str = "", **form: object) -> tuple[int, str]:
     """Load the form and send it, as a browser does."""
     browser.get("/sign-in")
     cookie = browser.client.get_cookie(cookies.FORM)
-    answer = browser.client.post("/sign-in", data={"csrf": csrf_token(cookie.value if cookie else ""), **form})
+    data = {"csrf": csrf_token(cookie.value if cookie else ""), **form}
+    answer = browser.client.post("/sign-in", data=data, headers={"User-Agent": agent})
     return answer.status_code, answer.headers.get("Set-Cookie", "")
 
 
@@ -192,3 +195,82 @@ class TestOnADevice:
         _, code = enrollment.invite(shell(cast.acme), "Gun 2")
         assert enrollment.enrol(code)
         assert enrollment.enrol(code) is None
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    moments = [1_800_000_000 * clock.SECOND]
+    monkeypatch.setattr(clock, "now", lambda: moments[0])
+    return moments
+
+
+FIREFOX = "Mozilla/5.0 (Android 14; Mobile; rv:130.0) Gecko/130.0 Firefox/130.0"
+EDGE = "Mozilla/5.0 (Windows NT 10.0; Win64) AppleWebKit/537.36 Chrome/128.0 Safari/537.36 Edg/128.0"
+
+
+def signed_in(app: Flask, agent: str) -> Browser:
+    browser = Browser(app)
+    _, header = enter(browser, agent, email="ada@acme.example", password=PASSWORD)
+    browser.token = header.partition("edge_session=")[2].partition(";")[0]
+    assert browser.get("/account").status_code == 200
+    return browser
+
+
+def test_a_person_sees_and_ends_their_sessions(app: Flask, ada: people.PersonRow) -> None:
+    phone, office, third = (signed_in(app, agent) for agent in (FIREFOX, EDGE, ""))
+    shown = office.get("/account").text
+    assert "Firefox, Android" in shown
+    assert "Edge, Windows" in shown
+    assert shown.count("this one") == 1
+    (ref,) = execute("SELECT ref FROM web_session WHERE browser = 'Firefox, Android'").fetchone()
+    assert office.post("/account/sessions/end", {"ref": ref}).status_code == 303
+    assert [one.get("/account").status_code for one in (phone, office, third)] == [303, 200, 200]
+    assert office.post("/account/sessions/end").status_code == 303
+    assert [one.get("/account").status_code for one in (office, third)] == [200, 303]
+
+
+def test_nobody_ends_sessions_of_others(app: Flask, ada: people.PersonRow, sign_in_as: SignIn) -> None:
+    own, viewer = signed_in(app, FIREFOX), sign_in_as(Role.VIEWER)
+    (ref,) = execute("SELECT ref FROM web_session WHERE browser <> ''").fetchone()
+    for form in ({"ref": ref}, {}):
+        assert viewer.post("/account/sessions/end", form).status_code == 303
+    assert own.get("/account").status_code == 200
+
+
+def test_a_session_without_use_ends_also_if_its_page_asks_for_news(
+    app: Flask, ada: people.PersonRow, time: list[int]
+) -> None:
+    sessions.use_idle_minutes(60)
+    try:
+        used, polled = signed_in(app, FIREFOX), signed_in(app, EDGE)
+        for _ in range(7):
+            time[0] += 10 * 60 * clock.SECOND
+            assert used.get("/").status_code == 200
+            last = polled.client.get("/", headers={"X-Edge-Polled": "1"})
+        assert last.status_code == 303
+        assert used.get("/").status_code == 200
+    finally:
+        sessions.use_idle_minutes(0)
+
+
+def test_an_enrolled_device_works_without_use_for_its_whole_shift(cast: Cast, time: list[int]) -> None:
+    sessions.use_idle_minutes(60)
+    try:
+        olga = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
+        enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), "Handheld 1")[1])
+        assert enrolled
+        gun = actors.person(cast.acme, olga.id, "Olga", enrolled[0].id, "Handheld 1")
+        sessions.add_session(gun, b"gun", time[0] + 12 * clock.HOUR)
+        time[0] += 11 * clock.HOUR
+        assert sessions.find_session(b"gun")
+    finally:
+        sessions.use_idle_minutes(0)
+
+
+def test_the_oldest_of_very_many_sessions_ends(ada: people.PersonRow, time: list[int]) -> None:
+    actor = actors.person(ada.organization_id, ada.id, ada.name)
+    for number in range(sessions.MOST_OF_PERSON + 2):
+        time[0] += 1
+        sessions.add_session(actor, b"%d" % number, time[0] + clock.HOUR)
+    assert len(sessions.list_sessions(ada.organization_id, ada.id)) == sessions.MOST_OF_PERSON
+    assert sessions.find_session(b"0") is None
