@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, changed
+from edge.audit.audit import acting, changed
+from edge.audit.kinds import Kind
 from edge.database.connection import execute, execute_many
 from edge.doors.passage_rule import Side
 from edge.errors import Conflict, Invalid, NotFound
@@ -56,31 +57,26 @@ class Readable(NamedTuple):
     organization_id: int
 
 
-_DOORS = """
-SELECT d.id, d.organization_id, d.name, d.location_id, l.name, s.name FROM door d
-LEFT JOIN location l ON l.id = d.location_id AND l.deleted_at IS NULL LEFT JOIN site s ON s.no = d.site_no
-WHERE d.organization_id = ? AND d.deleted_at IS NULL
-"""
-
-
-def list_doors(organization_id: int) -> list[Door]:
-    return [Door(*row) for row in execute(f"{_DOORS} ORDER BY s.name, d.name, d.id", (organization_id,))]
-
-
-def find_door(organization_id: int, door_id: int) -> Door:
-    """Return a door. Raises NotFound."""
-    row = execute(f"{_DOORS} AND d.id = ?", (organization_id, door_id)).fetchone()
-    if row is None:
-        raise NotFound("no such door")
-    return Door(*row)
+KIND = Kind(
+    "door",
+    "door",
+    "SELECT door.id, door.organization_id, door.name, door.location_id, location.name, site.name FROM door "
+    "LEFT JOIN location ON location.id = door.location_id AND location.deleted_at IS NULL "
+    "LEFT JOIN site ON site.no = door.site_no",
+    Door._make,
+    key="id",
+    order="site.name, door.name, door.id",
+    live="door.deleted_at IS NULL",
+)
+find_door, list_doors = KIND.get, KIND.list_of
 
 
 def door_named(organization_id: int, name: str) -> Door:
     """Return the door of this box with a name. Raises NotFound."""
-    row = execute(f"{_DOORS} AND d.site_no IS NULL AND d.name = ? COLLATE NOCASE", (organization_id, name)).fetchone()
-    if row is None:
-        raise NotFound(f"no door is named {name}")
-    return Door(*row)
+    own = "door.organization_id = ? AND door.site_no IS NULL AND door.name = ? COLLATE NOCASE"
+    for door in KIND.where(own, organization_id, name):
+        return door
+    raise NotFound(f"no door is named {name}")
 
 
 def antennas_of(organization_id: int, door_id: int) -> list[NamedAntenna]:
@@ -110,30 +106,19 @@ def _port_label(reader_id: int, port: int) -> str:
 def add_door(actor: Actor, name: str, location_id: int | None = None) -> int:
     """Create a door and return its id. Raises Invalid, and Conflict if the name is taken."""
     name = values.name("name", name)
-    with acting(actor) as act:
-        _check_name(actor.organization_id, name, None)
-        _check_location(actor.organization_id, location_id)
-        door_id: int = execute(
-            "INSERT INTO door (organization_id, name, location_id, created_at) VALUES (?, ?, ?, ?) RETURNING id",
-            (actor.organization_id, name, location_id, clock.now()),
-        ).fetchone()[0]
-        act.note("door.created", Subject("door", door_id, name), {"location_id": location_id})
-    return door_id
+    with acting(actor):
+        _check(actor.organization_id, name, location_id, None)
+        return KIND.add(actor, {"name": name, "location_id": location_id}, location_id=location_id).id
 
 
 def change_door(actor: Actor, door_id: int, name: str, location_id: int | None) -> None:
     """Rename a door, or set its location. Raises NotFound, Invalid and Conflict."""
-    name = values.name("name", name)
-    with acting(actor) as act:
+    after = {"name": values.name("name", name), "location_id": location_id}
+    with acting(actor):
         door = _own_door(actor.organization_id, door_id)
-        _check_name(actor.organization_id, name, door_id)
-        _check_location(actor.organization_id, location_id)
-        execute("UPDATE door SET name = ?, location_id = ? WHERE id = ?", (name, location_id, door_id))
-        before, after = (
-            {"name": door.name, "location_id": door.location_id},
-            {"name": name, "location_id": location_id},
-        )
-        act.note_changes("door.changed", Subject("door", door_id, name), changed(before, after))
+        _check(actor.organization_id, after["name"], location_id, door_id)
+        before = {"name": door.name, "location_id": door.location_id}
+        KIND.change(actor, door_id, after, **changed(before, after))
 
 
 def set_antennas(actor: Actor, door_id: int, antennas: Sequence[DoorAntenna]) -> None:
@@ -149,16 +134,15 @@ def set_antennas(actor: Actor, door_id: int, antennas: Sequence[DoorAntenna]) ->
         )
         after = antennas_of(actor.organization_id, door_id)
         change = {"antennas": {"old": _with_sides(before), "new": _with_sides(after)}} if before != after else {}
-        act.note_changes("door.changed", Subject("door", door_id, door.name), change)
+        act.note_changes("door.changed", KIND.subject(door), change)
 
 
 def remove_door(actor: Actor, door_id: int) -> None:
     """Remove a door; its passages are kept. Raises NotFound."""
-    with acting(actor) as act:
-        door = _own_door(actor.organization_id, door_id)
+    with acting(actor):
+        _own_door(actor.organization_id, door_id)
         execute("DELETE FROM door_antenna WHERE door_id = ?", (door_id,))
-        execute("UPDATE door SET deleted_at = ? WHERE id = ?", (clock.now(), door_id))
-        act.note("door.deleted", Subject("door", door_id, door.name))
+        KIND.remove(actor, door_id)
 
 
 def doors_version() -> int:
@@ -187,17 +171,11 @@ def _own_door(organization_id: int, door_id: int) -> Door:
     return door
 
 
-def _check_name(organization_id: int, name: str, door_id: int | None) -> None:
-    row = execute(
-        "SELECT 1 FROM door WHERE organization_id = ? AND name = ? COLLATE NOCASE AND deleted_at IS NULL "
-        "AND site_no IS NULL AND id IS NOT ?",
-        (organization_id, name, door_id),
-    ).fetchone()
-    if row:
-        raise Conflict(N_("another door has this name"))
-
-
-def _check_location(organization_id: int, location_id: int | None) -> None:
+def _check(organization_id: int, name: Any, location_id: int | None, door_id: int | None) -> None:
+    """Raise Conflict if the name is taken, and Invalid for an unknown location."""
+    with suppress(NotFound):
+        if door_named(organization_id, name).id != door_id:
+            raise Conflict(N_("another door has this name"))
     if location_id is None:
         return
     try:

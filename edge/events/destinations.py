@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, non_empty
+from edge.audit.audit import acting, non_empty
+from edge.audit.kinds import ALL, Kind
 from edge.database.connection import execute
-from edge.errors import Conflict, Invalid, NotFound
+from edge.errors import Conflict, Invalid
 from edge.events import log
 from edge.events.log import EventKind, Filter
 from edge.events.progress import MOST_ATTEMPTS, Attempt
@@ -92,7 +93,34 @@ class Destination(NamedTuple):
         return Filter({EventKind.ASSET_HISTORY}, self.location_id)
 
 
-_SELECT = f"SELECT {', '.join(Destination._fields[:-1])}, is_test_wanted FROM event_destination "
+def _row(row: Sequence[Any]) -> Destination:
+    made = Destination._make(row)
+    return made._replace(
+        kind=DestinationKind(made.kind),
+        event_kinds=tuple(str(made.event_kinds).split()),
+        network=Network(made.network),
+        body_format=BodyFormat(made.body_format),
+        is_test_requested=bool(made.is_test_requested),
+    )
+
+
+def _audit_detail(row: Destination) -> dict[str, object]:
+    """Return the audit entry. Omits the secret and the URL's query, which may contain one."""
+    kinds, url = list(row.event_kinds), row.url.partition("?")[0]
+    fields = {"kind": row.kind, "url": url, "topic": row.topic, "events": kinds, "location_id": row.location_id}
+    body_format = row.body_format if row.body_format is BodyFormat.EPCIS else None
+    return non_empty({**fields, "network": row.network, "body_format": body_format})
+
+
+KIND = Kind(
+    "event_destination",
+    "event destination",
+    f"SELECT {', '.join(Destination._fields[:-1])}, is_test_wanted FROM event_destination",
+    _row,
+    taken=N_("A destination %(name)s already exists; choose another name"),
+    detail=_audit_detail,
+)
+get, list_destinations = KIND.get, KIND.list_of
 
 
 def add(actor: Actor, new: NewDestination) -> Destination:
@@ -101,34 +129,22 @@ def add(actor: Actor, new: NewDestination) -> Destination:
     Raises Conflict if the name is taken or there are too many destinations, Invalid if the location does not exist,
     the address is not allowed, or the body cannot contain a kind of event.
     """
-    organization_id = actor.organization_id
+    organization_id, location_id = actor.organization_id, new.event_filter.location_id
     _check_body(new)
     if new.url:  # the live stream has none
         check_host("url", urlsplit(new.url).hostname or "", new.network)
-    with acting(actor) as act:
-        if new.event_filter.location_id is not None and not _has_location(
-            organization_id, new.event_filter.location_id
-        ):
+    if new.name == STREAM_NAME and new.kind is not DestinationKind.STREAM:
+        raise Conflict(fill(N_("%(name)s is reserved for GET /events; choose another name"), name=STREAM_NAME))
+    with acting(actor):
+        if location_id is not None and not _has_location(organization_id, location_id):
             raise Invalid.one("location_id", "fk_not_found", N_("Unknown location"))
-        present = list_destinations(organization_id)
-        if new.name == STREAM_NAME and new.kind is not DestinationKind.STREAM:
-            raise Conflict(fill(N_("%(name)s is reserved for GET /events; choose another name"), name=STREAM_NAME))
-        if any(row.name == new.name for row in present):
-            raise Conflict(fill(N_("A destination %(name)s already exists; choose another name"), name=new.name))
-        if len(present) >= MOST:
+        KIND.check_name(organization_id, new.name)
+        if len(list_destinations(organization_id)) >= MOST:
             raise Conflict(fill(N_("The limit of %(number)s destinations is reached; remove one first"), number=MOST))
-        values = (
-            *(organization_id, new.kind, new.name, new.url, new.topic, " ".join(sorted(new.event_filter.kinds))),
-            *(new.event_filter.location_id, new.network, new.secret, clock.now(), log.newest(), new.body_format),
-        )
-        no = execute(
-            "INSERT INTO event_destination (organization_id, kind, name, url, topic, event_kinds, location_id, "
-            "network, secret, created_at, seq, body_format) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING no",
-            values,
-        ).fetchone()[0]
-        row = get(organization_id, no)
-        act.note("event_destination.created", _subject(row), _audit_detail(row))
-    return row
+        columns = new._asdict()
+        del columns["event_filter"]
+        kinds = " ".join(sorted(new.event_filter.kinds))
+        return KIND.add(actor, {**columns, "event_kinds": kinds, "location_id": location_id, "seq": log.newest()})
 
 
 def open_stream(actor: Actor) -> None:
@@ -146,61 +162,32 @@ def open_stream(actor: Actor) -> None:
 
 def remove(actor: Actor, no: int) -> None:
     """Remove a destination and discard its undelivered events. Raises NotFound."""
-    with acting(actor) as act:
-        row = get(actor.organization_id, no)
-        execute("DELETE FROM event_destination WHERE no = ?", (no,))
-        act.note("event_destination.deleted", _subject(row))
+    KIND.remove(actor, no)
 
 
 def enable(actor: Actor, no: int) -> None:
     """Resume deliveries with the events still in the log. Raises NotFound."""
-    with acting(actor) as act:
-        row = get(actor.organization_id, no)
-        execute(
-            "UPDATE event_destination SET disabled_at = NULL, disabled_reason = NULL, failures = 0, "
-            "failing_since = NULL, next_try_at = 0, last_error = NULL WHERE no = ?",
-            (no,),
-        )
+    fresh = {"disabled_at": None, "disabled_reason": None, "failures": 0, "failing_since": None}
+    with acting(actor):
+        KIND.mark(actor, no, "enabled", fresh | {"next_try_at": 0, "last_error": None})
         execute("UPDATE event_retry SET since = ?, next_try_at = 0 WHERE destination_no = ?", (clock.now(), no))
-        act.note("event_destination.enabled", _subject(row))
 
 
 def disable(actor: Actor, no: int) -> None:
     """Stop deliveries until `enable`. Raises NotFound."""
-    with acting(actor) as act:
-        row = get(actor.organization_id, no)
-        execute("UPDATE event_destination SET disabled_at = ?, disabled_reason = NULL WHERE no = ?", (clock.now(), no))
-        act.note("event_destination.disabled", _subject(row))
+    KIND.mark(actor, no, "disabled", {"disabled_at": clock.now(), "disabled_reason": None})
 
 
 def change_secret(actor: Actor, no: int, secret: bytes) -> None:
     """Replace the secret; the old one stops working immediately. Raises NotFound."""
-    with acting(actor) as act:
-        row = get(actor.organization_id, no)
-        execute("UPDATE event_destination SET secret = ?, next_try_at = 0 WHERE no = ?", (secret, no))
-        act.note("event_destination.secret_changed", _subject(row))
+    KIND.mark(actor, no, "secret_changed", {"secret": secret, "next_try_at": 0})
 
 
 def request_test(actor: Actor, no: int) -> None:
     """Send a test event ahead of all others; the attempt shows its result. Raises NotFound or Conflict."""
-    with acting(actor) as act:
-        row = get(actor.organization_id, no)
-        if row.disabled_at is not None:
-            raise Conflict(fill(N_("%(name)s is disabled; enable it first"), name=row.name))
-        execute("UPDATE event_destination SET is_test_wanted = 1 WHERE no = ?", (no,))
-        act.note("event_destination.tested", _subject(row))
-
-
-def get(organization_id: int, no: int) -> Destination:
-    """Return a destination. Raises NotFound."""
-    rows = _rows("WHERE organization_id = ? AND no = ?", (organization_id, no))
-    if not rows:
-        raise NotFound("no such event destination")
-    return rows[0]
-
-
-def list_destinations(organization_id: int) -> list[Destination]:
-    return _rows("WHERE organization_id = ? ORDER BY name", (organization_id,))
+    with acting(actor):
+        KIND.check_enabled(actor.organization_id, no)
+        KIND.mark(actor, no, "tested", {"is_test_wanted": 1})
 
 
 def list_attempts(organization_id: int, no: int, limit: int = MOST_ATTEMPTS) -> list[Attempt]:
@@ -223,18 +210,17 @@ def count_waiting(row: Destination) -> int:
 
 def enabled() -> list[Destination]:
     """Return the enabled destinations of all organizations. For the delivery service only."""
-    return _rows("WHERE disabled_at IS NULL ORDER BY no", ())
+    return KIND.where("disabled_at IS NULL", order="no")
 
 
 def find_enabled(no: int) -> Destination | None:
     """Return one destination if it is enabled. For the delivery service only."""
-    rows = _rows("WHERE no = ? AND disabled_at IS NULL", (no,))
-    return rows[0] if rows else None
+    return next(iter(KIND.where("no = ? AND disabled_at IS NULL", no)), None)
 
 
 def all_destinations() -> list[Destination]:
     """Return the destinations of all organizations, including disabled ones. For diagnosis only."""
-    return _rows("ORDER BY organization_id, name", ())
+    return KIND.where(ALL, order="organization_id, name")
 
 
 def troubles() -> list[str]:
@@ -266,31 +252,4 @@ def _has_location(organization_id: int, location_id: int) -> bool:
 
 
 def _stream(organization_id: int) -> Destination | None:
-    rows = _rows("WHERE organization_id = ? AND kind = 'stream'", (organization_id,))
-    return rows[0] if rows else None
-
-
-def _rows(where: str, values: Sequence[object]) -> list[Destination]:
-    rows = execute(_SELECT + where, values).fetchall()
-    return [
-        row._replace(
-            kind=DestinationKind(row.kind),
-            event_kinds=tuple(str(row.event_kinds).split()),
-            network=Network(row.network),
-            body_format=BodyFormat(row.body_format),
-            is_test_requested=bool(row.is_test_requested),
-        )
-        for row in map(Destination._make, rows)
-    ]
-
-
-def _subject(row: Destination) -> Subject:
-    return Subject("event_destination", row.no, row.name)
-
-
-def _audit_detail(row: Destination) -> dict[str, object]:
-    """Return the audit entry. Omits the secret and the URL's query, which may contain one."""
-    kinds, url = list(row.event_kinds), row.url.partition("?")[0]
-    fields = {"kind": row.kind, "url": url, "topic": row.topic, "events": kinds, "location_id": row.location_id}
-    body_format = row.body_format if row.body_format is BodyFormat.EPCIS else None
-    return non_empty({**fields, "network": row.network, "body_format": body_format})
+    return next(iter(KIND.where("organization_id = ? AND kind = 'stream'", organization_id)), None)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting
+from edge.audit.audit import acting
+from edge.audit.kinds import Kind
 from edge.database.connection import execute, execute_many
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import locations, lookup
@@ -57,11 +57,6 @@ class Plan(NamedTuple):
     points: list[tuple[int, str]]
 
 
-_PLANS = """
-SELECT p.id, p.organization_id, p.name, p.chosen, p.chosen_name, p.chosen_value,
-       (SELECT id FROM muster WHERE plan_id = p.id AND ended_at IS NULL)
-FROM muster_plan p WHERE p.organization_id = ?
-"""
 _POINTS = """
 SELECT l.id, l.name FROM muster_plan_point p JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL
 WHERE p.plan_id = ? ORDER BY l.name, l.id
@@ -80,21 +75,21 @@ ORDER BY a.name, a.id LIMIT :limit
 """
 
 
-def list_plans(organization_id: int) -> list[Plan]:
-    return [_plan(row) for row in execute(f"{_PLANS} ORDER BY p.name, p.id", (organization_id,)).fetchall()]
-
-
-def find_plan(organization_id: int, plan_id: int) -> Plan:
-    """Return a plan. Raises NotFound."""
-    row = execute(f"{_PLANS} AND p.id = ?", (organization_id, plan_id)).fetchone()
-    if row is None:
-        raise NotFound("no such plan")
-    return _plan(row)
-
-
-def _plan(row: tuple[Any, ...]) -> Plan:
+def _plan(row: Sequence[Any]) -> Plan:
     plan = Plan._make((*row, execute(_POINTS, (row[0],)).fetchall()))
     return plan._replace(chosen=Chosen(plan.chosen))
+
+
+KIND = Kind(
+    "muster_plan",
+    "plan",
+    "SELECT id, organization_id, name, chosen, chosen_name, chosen_value, "
+    "(SELECT id FROM muster WHERE plan_id = muster_plan.id AND ended_at IS NULL) FROM muster_plan",
+    _plan,
+    key="id",
+    order="name, id",
+)
+find_plan, list_plans = KIND.get, KIND.list_of
 
 
 def people_of(plan: Plan) -> list[tuple[int, str, str]]:
@@ -115,45 +110,32 @@ def listed_keys(plan: Plan) -> list[str]:
 def create(actor: Actor, entered: NewPlan) -> int:
     """Create a plan and return its id. Raises Invalid, and Conflict above the limit."""
     checked, listed = _check(actor.organization_id, entered)
-    with acting(actor) as act:
-        plan_id: int = execute(
-            "INSERT INTO muster_plan (organization_id, name, chosen, chosen_name, chosen_value, created_at) "
-            "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
-            (actor.organization_id, *_columns(checked), clock.now()),
-        ).fetchone()[0]
+    with acting(actor):
+        plan_id = KIND.add(actor, _columns(checked), **_detail(checked, listed)).id
         _write_members(plan_id, checked, listed)
         quotas.charge(actor, quotas.LINE_BYTES * len(listed))
-        quotas.check_cap(actor, "muster_plan")
-        act.note("muster_plan.created", _subject(plan_id, checked.name), _detail(checked, listed))
     return plan_id
 
 
 def change(actor: Actor, plan_id: int, entered: NewPlan) -> None:
     """Change a plan; an open muster keeps its people and points. Raises NotFound and Invalid."""
     checked, listed = _check(actor.organization_id, entered)
-    with acting(actor) as act:
-        find_plan(actor.organization_id, plan_id)
-        execute(
-            "UPDATE muster_plan SET name = ?, chosen = ?, chosen_name = ?, chosen_value = ? WHERE id = ?",
-            (*_columns(checked), plan_id),
-        )
+    with acting(actor):
+        KIND.change(actor, plan_id, _columns(checked), **_detail(checked, listed))
         _write_members(plan_id, checked, listed)
         quotas.charge(actor, quotas.LINE_BYTES * len(listed))
-        act.note("muster_plan.changed", _subject(plan_id, checked.name), _detail(checked, listed))
 
 
 def remove(actor: Actor, plan_id: int) -> None:
     """Delete a plan; its reports are kept. Raises NotFound, and Conflict while its muster is open."""
-    with acting(actor) as act:
-        plan = find_plan(actor.organization_id, plan_id)
-        if plan.open_muster_id is not None:
+    with acting(actor):
+        if KIND.remove(actor, plan_id).open_muster_id is not None:
             raise Conflict(N_("Its muster is open. End it first"))
-        execute("DELETE FROM muster_plan WHERE id = ?", (plan_id,))
-        act.note("muster_plan.deleted", _subject(plan_id, plan.name))
 
 
-def _columns(checked: NewPlan) -> tuple[str, ...]:
-    return checked.name, checked.chosen, checked.chosen_name, checked.chosen_value
+def _columns(checked: NewPlan) -> dict[str, object]:
+    names = ("name", "chosen", "chosen_name", "chosen_value")
+    return {name: getattr(checked, name) for name in names}
 
 
 def _write_members(plan_id: int, checked: NewPlan, listed: Sequence[int]) -> None:
@@ -163,10 +145,6 @@ def _write_members(plan_id: int, checked: NewPlan, listed: Sequence[int]) -> Non
     execute_many("INSERT INTO muster_plan_point (plan_id, location_id) VALUES (?, ?)", points)
     people = [(plan_id, asset_id) for asset_id in listed]
     execute_many("INSERT INTO muster_plan_person (plan_id, asset_id) VALUES (?, ?)", people)
-
-
-def _subject(plan_id: int, name: str) -> Subject:
-    return Subject("muster_plan", plan_id, name)
 
 
 def _detail(checked: NewPlan, listed: Sequence[int]) -> dict[str, object]:

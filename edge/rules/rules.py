@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Act, Subject, acting, changed
+from edge.audit.audit import acting, changed
+from edge.audit.kinds import Kind
 from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.errors import Invalid, NotFound
@@ -129,42 +130,35 @@ class Rule(NamedTuple):
         return self.fields.kind
 
 
-_FIELDS = ", ".join(f"r.{name}" for name in RuleFields._fields)
-_SELECT = f"""
-SELECT r.no, r.organization_id, r.created_at, r.changed_at, r.disabled_at, r.is_seeded,
-       coalesce(l.name, d.name, e.name, ''), {_FIELDS}
-FROM rule r LEFT JOIN location l ON l.id = r.location_id LEFT JOIN door d ON d.id = r.door_id
-LEFT JOIN reader e ON e.id = r.reader_id WHERE r.deleted_at IS NULL
-"""
-
-
-def list_rules(organization_id: int) -> list[Rule]:
-    return [_rule(row) for row in execute(f"{_SELECT} AND r.organization_id = ? ORDER BY r.no", (organization_id,))]
-
-
-def enabled_rules() -> list[Rule]:
-    """Return the enabled rules of all organizations. For the engine only."""
-    return [_rule(row) for row in execute(f"{_SELECT} AND r.disabled_at IS NULL ORDER BY r.no")]
-
-
-def has_enabled() -> bool:
-    row = execute("SELECT 1 FROM rule WHERE deleted_at IS NULL AND disabled_at IS NULL LIMIT 1").fetchone()
-    return row is not None
-
-
-def get(organization_id: int, no: int) -> Rule:
-    """Return a rule. Raises NotFound."""
-    row = execute(f"{_SELECT} AND r.organization_id = ? AND r.no = ?", (organization_id, no)).fetchone()
-    if row is None:
-        raise NotFound("no such rule")
-    return _rule(row)
-
-
 def _rule(row: Any) -> Rule:
     no, organization_id, created_at, changed_at, disabled_at, is_seeded, place_name, *fields = row
     entered = RuleFields._make(fields)
     entered = entered._replace(kind=Condition(entered.kind), asset_kind=AssetKind(entered.asset_kind))
     return Rule(no, organization_id, entered, created_at, changed_at, disabled_at, bool(is_seeded), place_name)
+
+
+KIND = Kind(
+    "rule",
+    "rule",
+    "SELECT rule.no, rule.organization_id, rule.created_at, rule.changed_at, rule.disabled_at, rule.is_seeded, "
+    f"coalesce(location.name, door.name, reader.name, ''), {', '.join(f'rule.{name}' for name in RuleFields._fields)} "
+    "FROM rule LEFT JOIN location ON location.id = rule.location_id LEFT JOIN door ON door.id = rule.door_id "
+    "LEFT JOIN reader ON reader.id = rule.reader_id",
+    _rule,
+    order="rule.no",
+    live="rule.deleted_at IS NULL",
+)
+get, list_rules = KIND.get, KIND.list_of
+
+
+def enabled_rules() -> list[Rule]:
+    """Return the enabled rules of all organizations. For the engine only."""
+    return KIND.where("rule.disabled_at IS NULL")
+
+
+def has_enabled() -> bool:
+    row = execute("SELECT 1 FROM rule WHERE deleted_at IS NULL AND disabled_at IS NULL LIMIT 1").fetchone()
+    return row is not None
 
 
 def check(organization_id: int, entered: RuleFields) -> RuleFields:
@@ -257,15 +251,9 @@ def _check_records(organization_id: int, entered: RuleFields) -> None:
 
 def add_rule(actor: Actor, entered: RuleFields) -> int:
     """Create a rule and return its number. Raises Invalid, and Conflict above the limit."""
-    with acting(actor) as act:
-        checked, now = check(actor.organization_id, entered), clock.now()
-        no: int = execute(
-            f"INSERT INTO rule (organization_id, created_at, changed_at, {', '.join(RuleFields._fields)}) "
-            f"VALUES (?, ?, ?{', ?' * len(checked)}) RETURNING no",
-            (actor.organization_id, now, now, *checked),
-        ).fetchone()[0]
-        act.note("rule.created", Subject("rule", no, checked.name), {"condition": checked.kind})
-    return no
+    with acting(actor):
+        checked = check(actor.organization_id, entered)
+        return KIND.add(actor, {**checked._asdict(), "changed_at": clock.now()}, condition=checked.kind).no
 
 
 def change_rule(actor: Actor, no: int, entered: RuleFields) -> None:
@@ -273,52 +261,39 @@ def change_rule(actor: Actor, no: int, entered: RuleFields) -> None:
 
     Raises NotFound and Invalid.
     """
-    with acting(actor) as act:
+    with acting(actor):
         rule, checked = get(actor.organization_id, no), check(actor.organization_id, entered)
         differences = changed(rule.fields._asdict(), checked._asdict())
         if set(differences) - {"name"}:
             _begin_again(no)
-        execute(
-            f"UPDATE rule SET {', '.join(f'{name} = ?' for name in RuleFields._fields)} WHERE no = ?", (*checked, no)
-        )
-        act.note_changes("rule.changed", Subject("rule", no, checked.name), differences)
+        KIND.change(actor, no, checked._asdict(), **differences)
 
 
 def enable_rule(actor: Actor, no: int) -> None:
     """Enable a rule. Raises NotFound."""
-    with acting(actor) as act:
-        rule = get(actor.organization_id, no)
-        if rule.disabled_at is not None:
+    with acting(actor):
+        if KIND.mark(actor, no, "enabled", {"disabled_at": None}).disabled_at is not None:
             _begin_again(no)
-        execute("UPDATE rule SET disabled_at = NULL WHERE no = ?", (no,))
-        _note(act, "rule.enabled", rule)
 
 
 def disable_rule(actor: Actor, no: int) -> None:
     """Disable a rule; its alerts are kept. Raises NotFound."""
-    with acting(actor) as act:
-        rule = get(actor.organization_id, no)
+    with acting(actor):
+        since = get(actor.organization_id, no).disabled_at or clock.now()
+        KIND.mark(actor, no, "disabled", {"disabled_at": since})
         _begin_again(no)
-        execute("UPDATE rule SET disabled_at = ifnull(disabled_at, ?) WHERE no = ?", (clock.now(), no))
-        _note(act, "rule.disabled", rule)
 
 
 def remove_rule(actor: Actor, no: int) -> None:
     """Remove a rule; its alerts are kept. Raises NotFound."""
-    with acting(actor) as act:
-        rule = get(actor.organization_id, no)
+    with acting(actor):
+        KIND.remove(actor, no)
         _begin_again(no)
-        execute("UPDATE rule SET deleted_at = ? WHERE no = ?", (clock.now(), no))
-        _note(act, "rule.deleted", rule)
 
 
 def _begin_again(no: int) -> None:
     execute("DELETE FROM rule_state WHERE rule_no = ?", (no,))
     execute(
-        f"UPDATE rule SET is_seeded = 0, changed_at = ?, after_alert = {outputs.NEWEST_ALERT} WHERE no = ?",
-        (clock.now(), no),
+        "UPDATE rule SET is_seeded = 0, changed_at = ?, after_alert = ? WHERE no = ?",
+        (clock.now(), outputs.newest_alert(), no),
     )
-
-
-def _note(act: Act, action: str, rule: Rule) -> None:
-    act.note(action, Subject("rule", rule.no, rule.name))

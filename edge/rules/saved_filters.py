@@ -11,11 +11,11 @@ from datetime import datetime, time, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from edge import clock
-from edge.audit import quotas
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, changed
+from edge.audit.audit import acting, changed
+from edge.audit.kinds import Kind
 from edge.database.connection import are_people_hidden, execute, hide_people, writing
-from edge.errors import Conflict, EdgeError, Invalid, NotFound, Unavailable
+from edge.errors import Conflict, EdgeError, Invalid, Unavailable
 from edge.records.loans import LoanFilter
 from edge.rules.channels import channels, outbox
 from edge.rules.channels.channels import ChannelKind
@@ -46,7 +46,22 @@ class SavedFilter(NamedTuple):
     next_at: int | None
 
 
-_SELECT = f"SELECT {', '.join(SavedFilter._fields)} FROM saved_filter"
+def _saved(row: Sequence[Any]) -> SavedFilter:
+    saved = SavedFilter(*row)
+    content: dict[str, Any] = json_text.decode(str(saved.filter))
+    if "loan" in content:
+        content["loan"] = LoanFilter(content["loan"])
+    return saved._replace(filter=BoardFilter(**content))
+
+
+KIND = Kind(
+    "saved_filter",
+    "filter",
+    f"SELECT {', '.join(SavedFilter._fields)} FROM saved_filter",
+    _saved,
+    taken=N_("A filter %(name)s already exists; choose another name"),
+)
+get, list_filters = KIND.get, KIND.list_of
 
 
 def save(actor: Actor, name: str, filters: BoardFilter) -> int:
@@ -56,27 +71,13 @@ def save(actor: Actor, name: str, filters: BoardFilter) -> int:
         raise Invalid.one(
             "name", "invalid_value", fill(N_("Enter a name of at most %(most)s characters"), most=MAX_NAME)
         )
-    with acting(actor) as act:
-        taken = "SELECT 1 FROM saved_filter WHERE organization_id = ? AND name = ? COLLATE NOCASE"
-        if execute(taken, (actor.organization_id, name)).fetchone():
-            raise Conflict(fill(N_("A filter %(name)s already exists; choose another name"), name=name))
-        content = json_text.text({field: value for field, value in filters._asdict().items() if value})
-        no: int = execute(
-            "INSERT INTO saved_filter (organization_id, name, filter, created_at) VALUES (?, ?, ?, ?) RETURNING no",
-            (actor.organization_id, name, content, clock.now()),
-        ).fetchone()[0]
-        quotas.charge(actor, quotas.ROW_BYTES)
-        quotas.check_cap(actor, "saved_filter")
-        act.note("saved_filter.created", Subject("saved_filter", no, name), {"filter": content})
-    return no
+    content = json_text.text({field: value for field, value in filters._asdict().items() if value})
+    return KIND.add(actor, {"name": name, "filter": content}, filter=content).no
 
 
 def remove(actor: Actor, no: int) -> None:
     """Remove a saved filter. Raises NotFound."""
-    with acting(actor) as act:
-        row = get(actor.organization_id, no)
-        execute("DELETE FROM saved_filter WHERE no = ?", (no,))
-        act.note("saved_filter.deleted", Subject("saved_filter", no, row.name))
+    KIND.remove(actor, no)
 
 
 def send_by_mail(actor: Actor, no: int, channel_no: int | None, minute: int, weekday: int | None, zone: tzinfo) -> None:
@@ -84,49 +85,22 @@ def send_by_mail(actor: Actor, no: int, channel_no: int | None, minute: int, wee
 
     Raises NotFound, Invalid and Conflict.
     """
-    with acting(actor) as act:
+    with acting(actor):
         before = get(actor.organization_id, no)
         if channel_no is not None:
             if channels.get(actor.organization_id, channel_no).kind is not ChannelKind.EMAIL:
                 raise Invalid.one("channel", "invalid_value", N_("Choose a channel for email"))
-            others = (
-                "SELECT count(*) FROM saved_filter WHERE organization_id = ? AND channel_no IS NOT NULL AND no <> ?"
-            )
-            if execute(others, (actor.organization_id, no)).fetchone()[0] >= MOST_MAILED:
+            others = [row for row in list_filters(actor.organization_id) if row.channel_no is not None and row.no != no]
+            if len(others) >= MOST_MAILED:
                 text = N_("At most %(most)s lists can be sent by email; stop one first")
                 raise Conflict(fill(text, most=MOST_MAILED))
         next_at = None if channel_no is None else next_time(clock.now(), minute, weekday, zone)
-        execute(
-            "UPDATE saved_filter SET channel_no = ?, minute = ?, weekday = ?, next_at = ? WHERE no = ?",
-            (channel_no, minute, weekday, next_at, no),
-        )
-        differences = changed(_schedule(before), _schedule(get(actor.organization_id, no)))
-        act.note_changes("saved_filter.changed", Subject("saved_filter", no, before.name), differences)
+        columns: dict[str, Any] = {"channel_no": channel_no, "minute": minute, "weekday": weekday, "next_at": next_at}
+        KIND.change(actor, no, columns, **changed(_schedule(before), _schedule(before._replace(**columns))))
 
 
 def _schedule(row: SavedFilter) -> dict[str, Any]:
     return {"channel": row.channel_no, "minute": row.minute, "weekday": row.weekday}
-
-
-def get(organization_id: int, no: int) -> SavedFilter:
-    """Return a saved filter. Raises NotFound."""
-    row = execute(f"{_SELECT} WHERE organization_id = ? AND no = ?", (organization_id, no)).fetchone()
-    if row is None:
-        raise NotFound("no such filter")
-    return _saved(row)
-
-
-def list_filters(organization_id: int) -> list[SavedFilter]:
-    rows = execute(f"{_SELECT} WHERE organization_id = ? ORDER BY name COLLATE NOCASE", (organization_id,))
-    return [_saved(row) for row in rows]
-
-
-def _saved(row: Sequence[Any]) -> SavedFilter:
-    saved = SavedFilter(*row)
-    content: dict[str, Any] = json_text.decode(str(saved.filter))
-    if "loan" in content:
-        content["loan"] = LoanFilter(content["loan"])
-    return saved._replace(filter=BoardFilter(**content))
 
 
 def next_time(after: int, minute: int, weekday: int | None, zone: tzinfo) -> int:
@@ -146,8 +120,8 @@ def enqueue_due(now: int, zone: tzinfo) -> int:
     A list that fails is tried again at its next time, so that it does not keep back the others.
     """
     _reschedule(now, zone)
-    rows = execute(f"{_SELECT} WHERE channel_no IS NOT NULL AND next_at <= ? ORDER BY next_at LIMIT 5", (now,))
-    due = rows.fetchall()
+    waiting = f"{KIND.select} WHERE channel_no IS NOT NULL AND next_at <= ? ORDER BY next_at LIMIT 5"
+    due = execute(waiting, (now,)).fetchall()
     for row in due:
         try:
             _enqueue(_saved(row), now, zone)
@@ -161,7 +135,7 @@ def enqueue_due(now: int, zone: tzinfo) -> int:
 
 def _reschedule(now: int, zone: tzinfo) -> None:
     """Schedule lists again that are due later than their next time, because the clock was ahead."""
-    sql = f"{_SELECT} WHERE channel_no IS NOT NULL AND next_at > ?"
+    sql = f"{KIND.select} WHERE channel_no IS NOT NULL AND next_at > ?"
     for row in execute(sql, (now + LONGEST_WAIT,)).fetchall():
         _set_next(SavedFilter(*row), now, zone)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edge import clock
-from edge.audit import quotas
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting
+from edge.audit.audit import acting
+from edge.audit.kinds import Kind
 from edge.database.connection import execute, writing
 from edge.doors import doors
 from edge.errors import Invalid, NotFound
@@ -55,76 +56,49 @@ class NewWall(NamedTuple):
     language: str = "en"
 
 
-_SELECT = """
-SELECT w.id, w.organization_id, w.name, w.shows, w.door_id, w.location_id, w.language, w.created_at, w.last_seen_at,
-       ifnull(d.name, l.name)
-FROM wall w LEFT JOIN door d ON d.id = w.door_id AND d.deleted_at IS NULL
-LEFT JOIN location l ON l.id = w.location_id AND l.deleted_at IS NULL
-"""
+def _row(row: Sequence[Any]) -> Wall:
+    wall = Wall._make(row)
+    return wall._replace(shows=Shows(wall.shows))
+
+
+KIND = Kind(
+    "wall",
+    "wall",
+    "SELECT wall.id, wall.organization_id, wall.name, wall.shows, wall.door_id, wall.location_id, wall.language, "
+    "wall.created_at, wall.last_seen_at, ifnull(door.name, location.name) FROM wall "
+    "LEFT JOIN door ON door.id = wall.door_id AND door.deleted_at IS NULL "
+    "LEFT JOIN location ON location.id = wall.location_id AND location.deleted_at IS NULL",
+    _row,
+    key="id",
+    order="wall.name, wall.id",
+    detail=lambda wall: {"shows": wall.shows, "of": wall.subject} if wall.subject else {"shows": wall.shows},
+)
+get, list_walls = KIND.get, KIND.list_of
 
 
 def add(actor: Actor, entered: NewWall) -> tuple[Wall, str]:
     """Create a wall and return it with the code of its link. Raises Invalid, and Conflict over the cap."""
-    name = values.name("name", entered.name)
+    columns = {**entered._asdict(), "name": values.name("name", entered.name)}
     code = _new_code()
-    with acting(actor) as act:
+    with acting(actor):
         _check(actor.organization_id, entered)
-        wall_id = execute(
-            "INSERT INTO wall (organization_id, name, shows, door_id, location_id, language, link_hash, created_at) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-            (
-                actor.organization_id,
-                name,
-                entered.shows,
-                entered.door_id,
-                entered.location_id,
-                entered.language,
-                hash_of(code),
-                clock.now(),
-            ),
-        ).fetchone()[0]
-        quotas.check_cap(actor, "wall")
-        wall = get(actor.organization_id, wall_id)
-        detail = {"shows": wall.shows, "of": wall.subject} if wall.subject else {"shows": wall.shows}
-        act.note("wall.created", _subject(wall), detail)
-    return wall, code
+        return KIND.add(actor, {**columns, "link_hash": hash_of(code)}), code
 
 
 def renew(actor: Actor, wall_id: int) -> tuple[Wall, str]:
     """Replace the link. Screens with the old one stop. Raises NotFound."""
     code = _new_code()
-    with acting(actor) as act:
-        wall = get(actor.organization_id, wall_id)
-        execute("UPDATE wall SET link_hash = ?, last_seen_at = NULL WHERE id = ?", (hash_of(code), wall_id))
-        act.note("wall.renewed", _subject(wall))
-    return wall, code
+    return KIND.mark(actor, wall_id, "renewed", {"link_hash": hash_of(code), "last_seen_at": None}), code
 
 
 def revoke(actor: Actor, wall_id: int) -> None:
     """Remove a wall. Its link stops working. Raises NotFound."""
-    with acting(actor) as act:
-        wall = get(actor.organization_id, wall_id)
-        execute("DELETE FROM wall WHERE id = ?", (wall_id,))
-        act.note("wall.revoked", _subject(wall))
-
-
-def list_walls(organization_id: int) -> list[Wall]:
-    rows = execute(f"{_SELECT} WHERE w.organization_id = ? ORDER BY w.name, w.id", (organization_id,))
-    return [_wall(row) for row in rows]
-
-
-def get(organization_id: int, wall_id: int) -> Wall:
-    """Return a wall. Raises NotFound."""
-    row = execute(f"{_SELECT} WHERE w.id = ? AND w.organization_id = ?", (wall_id, organization_id)).fetchone()
-    if row is None:
-        raise NotFound("no such wall")
-    return _wall(row)
+    KIND.remove(actor, wall_id, "revoked")
 
 
 def find_by_code(code: str) -> Wall | None:
     """Return the wall that a code opens, as typed on a screen, or None."""
-    row = execute(f"{_SELECT} WHERE w.link_hash = ?", (hash_of(code),)).fetchone()
-    return _wall(row) if row else None
+    return next(iter(KIND.where("wall.link_hash = ?", hash_of(code))), None)
 
 
 def record_seen(wall: Wall) -> None:
@@ -162,12 +136,3 @@ def _check(organization_id: int, entered: NewWall) -> None:
             raise Invalid.one("location_id", "required", N_("Choose a floor plan"))
         if floor_plans.find_plan(organization_id, entered.location_id) is None:
             raise Invalid.one("location_id", "fk_not_found", N_("This floor plan no longer exists"))
-
-
-def _wall(row: tuple[object, ...]) -> Wall:
-    wall = Wall._make(row)
-    return wall._replace(shows=Shows(wall.shows))
-
-
-def _subject(wall: Wall) -> Subject:
-    return Subject("wall", wall.id, wall.name)

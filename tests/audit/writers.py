@@ -20,6 +20,7 @@ _BUILT = re.compile(  # writing methods of a Peewee table
     "(insert|replace)(_many|_from)?|update|delete|create|get_or_create|save|bulk_(create|update)|(set|delete)_by_id|"
     "delete_instance"
 )
+_WRITE_A_KIND = {"add", "change", "mark", "remove"}  # methods of a declaration; its others read
 
 
 @dataclass
@@ -70,7 +71,8 @@ def writing_functions(modules: Sequence[Path]) -> dict[str, Definition]:
     while has_grown:
         has_grown = False
         for definition in everything.values():
-            if not definition.writes and any(
+            is_declaration = definition.name.endswith(".KIND")
+            if not (definition.writes or is_declaration) and any(
                 name in everything and everything[name].writes for name in definition.uses
             ):
                 definition.writes = has_grown = True
@@ -130,6 +132,7 @@ def _analyze(definition: Definition, node: ast.AST, known: Mapping[str, str]) ->
         elif isinstance(child, ast.Attribute | ast.Name):
             owner, _, name = _in_full(child, known).rpartition(".")
             definition.writes |= owner.startswith("models.") and bool(_BUILT.fullmatch(name))
+            definition.writes |= owner.endswith(".KIND") and name in _WRITE_A_KIND
             definition.uses.add(f"{owner}.{name}")
     return definition
 
