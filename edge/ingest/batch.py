@@ -43,7 +43,7 @@ from edge.tracking.asset_values import NewValues
 from edge.tracking.positions import record
 from edge.tracking.recent_reads import RecentReads, Sign
 from edge.tracking.signal_strength import weight_of
-from edge.tracking.signs import GOODBYE, OTHERS
+from edge.tracking.signs import GOODBYE, OTHERS, known_now, unknown_tag
 from edge.tracking.stays import Scan
 from edge.validation.field_counts import FieldCount, add_counts
 
@@ -66,6 +66,7 @@ class Batch:
         self._scans: list[Scan] = []
         self._signs: dict[tuple[int, int], int] = {}  # (reader, second) -> the only asset read, or OTHERS
         self._goodbyes: list[Sign] = []
+        self._named: list[Sign] = []
         self._opened: list[Opened] = []
         self._letters: list[NewDeadLetter] = []
         self._unknown: list[Sighting] = []
@@ -101,6 +102,7 @@ class Batch:
             if opened.bucket is None:
                 if opened.earlier and len(opened.earlier.reads) == len(parsed.reads) > 0:
                     opened.outcomes = list(self._classify_again(opened, line, parsed, opened.earlier))
+                    self._name_signs(opened, opened.earlier, line.route.reader_id)
                 else:
                     opened.outcomes = [
                         self._classify(opened, line, read, stamp)
@@ -115,8 +117,11 @@ class Batch:
     def _note_signs(self, opened: Opened, line: Line, parsed: Parsed) -> None:
         """Record the seconds in which the reader was active, and the asset it read."""
         reader_id, scans, signs = line.route.reader_id, self._scans, self._signs
-        for outcome, stamp in zip(opened.outcomes, opened.stamps, strict=True):
-            asset_id = scans[outcome].asset_id if type(outcome) is int else OTHERS
+        for read, outcome, stamp in zip(parsed.reads, opened.outcomes, opened.stamps, strict=True):
+            if type(outcome) is int:
+                asset_id = scans[outcome].asset_id
+            else:
+                asset_id = unknown_tag(read.tag_type, read.value) if outcome is Bucket.UNMATCHED_TAG else OTHERS
             key = (reader_id, stamp.observed_at // SECOND)
             if signs.setdefault(key, asset_id) != asset_id:
                 signs[key] = OTHERS
@@ -126,6 +131,13 @@ class Batch:
                 self._goodbyes.append((*key, GOODBYE))
             else:
                 signs[key] = OTHERS
+
+    def _name_signs(self, opened: Opened, earlier: Earlier, reader_id: int) -> None:
+        """Note whose the reads of a tag were that has an asset now."""
+        for before, outcome, stamp in zip(earlier.reads, opened.outcomes, opened.stamps, strict=True):
+            if before is Bucket.UNMATCHED_TAG and type(outcome) is int:
+                only = known_now(self._scans[outcome].asset_id)
+                self._named.append((reader_id, stamp.observed_at // SECOND, only))
 
     def _keep_unassigned(self, opened: Opened) -> None:
         if opened.bucket is Bucket.UNKNOWN_TOPIC and opened.earlier is None:
@@ -195,7 +207,7 @@ class Batch:
     def _record(self, recent: RecentReads | None) -> list[bool]:
         received_at = max([opened.received_at for opened in self._opened], default=0)
         signs = [(*key, only) for key, only in self._signs.items()]
-        return record(self._scans, self._gap, recent, signs + self._goodbyes, received_at)
+        return record(self._scans, self._gap, recent, signs + self._goodbyes + self._named, received_at)
 
     def _live_reads(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:

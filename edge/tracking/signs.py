@@ -16,9 +16,12 @@ import itertools
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from zlib import crc32
 
-OTHERS = 0  # instead of an asset: several assets, an unknown tag, or no read
+OTHERS = 0  # instead of an asset: several assets, or no read
 GOODBYE = -1  # instead of an asset: the reader disconnected, or the broker reported that
+# Instead of an asset, plus a number of the tag: a tag without an asset; minus an asset: the asset that it has now.
+UNKNOWN_TAG, KNOWN_NOW = -(1 << 61), -(1 << 62)
 KEPT_SECONDS = 1_200
 STEADY_FOR = 60  # seconds
 STEADY_GAP = 10  # seconds between two signs, at most
@@ -28,6 +31,16 @@ Outage = tuple[int, int]  # seconds of the last sign before the outage and the f
 NEVER = 2**40  # end of an outage that is not over
 
 
+def unknown_tag(tag_type: str, value: str) -> int:
+    """Return what stands for a tag without an asset."""
+    return UNKNOWN_TAG + crc32(f"{tag_type}:{value}".encode())
+
+
+def known_now(asset_id: int) -> int:
+    """Return the sign by which the seconds of an unknown tag become those of its asset."""
+    return KNOWN_NOW - asset_id
+
+
 class Signs:
     """Signs of life of all readers, as far back as decisions reach."""
 
@@ -35,7 +48,10 @@ class Signs:
         self._readers: dict[int, _Reader] = {}
 
     def add(self, reader_id: int, second: int, only: int) -> bool:
-        """Add a sign; returns True if it is new. `only`: the asset if nothing else was read, OTHERS, or GOODBYE."""
+        """Add a sign; returns True if it is new.
+
+        `only`: the asset if nothing else was read, OTHERS, GOODBYE, `unknown_tag` or `known_now`.
+        """
         reader = self._readers.get(reader_id)
         if reader is None:
             reader = self._readers[reader_id] = _Reader()
@@ -88,6 +104,8 @@ class _Reader:
         return self._seconds[-1] if self._seconds else 0
 
     def add(self, second: int, only: int) -> bool:
+        if only <= KNOWN_NOW:
+            return self._name(second, KNOWN_NOW - only)
         seconds = self._seconds
         if not seconds or second > seconds[-1]:
             before = seconds[-1] if seconds else second
@@ -109,6 +127,13 @@ class _Reader:
             self._look_again()
         if only != OTHERS:
             self._only[second] = only
+        return True
+
+    def _name(self, second: int, asset_id: int) -> bool:
+        """Note the asset of the tag that alone was read in a second."""
+        if not UNKNOWN_TAG <= self._only.get(second, OTHERS) < GOODBYE:
+            return False
+        self._only[second] = asset_id
         return True
 
     def add_goodbye(self, second: int) -> bool:

@@ -16,7 +16,7 @@ from edge.readers import readers
 from edge.readers.kept_messages import Window
 from edge.records import assets
 from edge.records.tags import NewTag
-from tests.ingest.site import GAP, Site, csl, message, seen
+from tests.ingest.site import AISLE, DOCK, GAP, Site, csl, message, seen
 
 LASTS = 800  # seconds; reads are kept for 900
 LATE = 600  # seconds that a message may be late
@@ -133,3 +133,66 @@ def test_ingest_gives_the_history_of_the_model(site: Site, late: int) -> None:
 @pytest.mark.parametrize("first", range(1000, 1300, 50))
 def test_ingest_gives_the_history_of_the_model_for_many_sequences(site: Site, first: int, late: int) -> None:
     assert differing(site, first, 50, late) == []
+
+
+class Smoothed:
+    """Reads of three tags by two readers with smoothing: two tags are attached before or after their reads."""
+
+    def __init__(self, site: Site, seed: int, *, is_early: bool) -> None:
+        self.random, self.site, self.is_early = Random(seed), site, is_early
+        self.epcs = [f"30AC{seed:015X}{int(is_early)}{number:04X}" for number in range(3)]
+        self.assets: dict[str, int] = {}
+        for epc in self.epcs if is_early else self.epcs[:1]:
+            self.attach(epc)
+        runs = 2 * (seed % 50) + is_early
+        self.begin = (clock.now() // SECOND - 100_000 + 1_000 * runs) * SECOND  # one run after the other
+        self.pipeline = Pipeline(GAP, 7, window=Window(1 << 20, HOUR))
+
+    def attach(self, epc: str) -> None:
+        self.assets[epc] = assets.create(shell(self.site.organization_id), name="Pallet", tags=[NewTag("rfid", epc)]).id
+
+    def catch_up(self) -> None:
+        while self.pipeline.catch_up():
+            pass
+
+    def run(self) -> list[list[tuple[int, int]]]:
+        """Return (second, location) of each row of each tag, with seconds counted from the first read."""
+        places = {epc: self.random.choice((DOCK, AISLE)) for epc in self.epcs}
+        for second in range(0, 400, 2):
+            by_topic: dict[str, list[str]] = {DOCK: [], AISLE: []}
+            for epc in self.epcs:
+                if self.random.random() < 0.02:
+                    places[epc] = AISLE if places[epc] == DOCK else DOCK
+                if self.random.random() < 0.5:
+                    stray = self.random.random() < 0.15
+                    by_topic[places[epc] if not stray else (AISLE if places[epc] == DOCK else DOCK)].append(epc)
+            at = self.begin + second * SECOND
+            for topic, epcs in by_topic.items():
+                if epcs:
+                    reads = [seen(epc, at=at, rssi=self.random.randint(-70, -45)) for epc in epcs]
+                    self.pipeline.handle([message(csl(*reads), topic, received_at=at + SECOND // 2)])
+        for epc in self.epcs:
+            if epc not in self.assets:
+                self.attach(epc)
+        self.catch_up()
+        return [self.stored(self.assets[epc]) for epc in self.epcs]
+
+    def stored(self, asset_id: int) -> list[tuple[int, int]]:
+        sql = (
+            "SELECT (h.observed_at - ?) / 1000000, s.location_id FROM history h "
+            "JOIN position p ON p.no = h.position_no JOIN source s ON s.no = h.source_no "
+            "WHERE p.asset_id = ? ORDER BY h.observed_at, h.seq"
+        )
+        return execute(sql, (self.begin, asset_id)).fetchall()
+
+
+def test_with_smoothing_tags_attached_later_have_the_same_history(site: Site) -> None:
+    """Seconds in which only an unknown tag was read prove nothing about it, also after it is attached."""
+    (aisle,) = [one.id for one in readers.list_readers(site.organization_id) if one.topic == AISLE]
+    readers.change_reader(shell(site.organization_id), aisle, {"format": "csl"})
+    found = [
+        (seed, early, late)
+        for seed in range(4, 10)
+        if (late := Smoothed(site, seed, is_early=False).run()) != (early := Smoothed(site, seed, is_early=True).run())
+    ]
+    assert found == []
