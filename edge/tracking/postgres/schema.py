@@ -66,17 +66,6 @@ _TABLES = (
            to_timestamp(s.until / 1000000.0) AS left_at
     FROM stay s JOIN track_label t ON t.no = s.track JOIN source_label p ON p.no = s.source
     """,
-    # With a plain join, PostgreSQL reads all sources for each asset: it takes the cost of a hash table for that of all.
-    """
-    CREATE VIEW report.newest_stay AS
-    SELECT t.organization, t.site, t.asset_key, t.asset, p.location_key, p.location,
-           to_timestamp(s.observed_at / 1000000.0) AS began_at
-    FROM track_label t
-    CROSS JOIN LATERAL (
-        SELECT observed_at, source FROM stay WHERE track = t.no ORDER BY observed_at DESC, seq DESC LIMIT 1
-    ) s
-    CROSS JOIN LATERAL (SELECT location_key, location FROM source_label WHERE no = s.source LIMIT 1) p
-    """,
     f"INSERT INTO edge_history (version) VALUES ({VERSION})",
 )
 # Which machine writes. It was added later, so tables of version 2 may lack it.
@@ -85,6 +74,17 @@ _WRITER = (
     "INSERT INTO hub_writer DEFAULT VALUES",
     "ALTER TABLE site_cursor ADD COLUMN writer text",
 )
+# The newest stay of each track, by an index that has only those.
+_NEWEST = (
+    "CREATE INDEX stay_newest ON stay (track) INCLUDE (observed_at, source) WHERE until IS NULL",
+    """
+    CREATE OR REPLACE VIEW report.newest_stay AS
+    SELECT t.organization, t.site, t.asset_key, t.asset, p.location_key, p.location,
+           to_timestamp(s.observed_at::float8 / 1000000) AS began_at
+    FROM stay s JOIN track_label t ON t.no = s.track JOIN source_label p ON p.no = s.source WHERE s.until IS NULL
+    """,
+)
+_LATER = {"hub_writer": _WRITER, "stay_newest": _NEWEST}  # what tables of version 2 may lack
 _NAMES = (
     *("edge_history", "hub_writer", "site_cursor", "source_label", "stay", "track_label"),
     *(f"stay_{number}" for number in range(PARTITIONS)),
@@ -93,16 +93,17 @@ _LOCK = 7_203_884_512  # any number that other programs do not use for their own
 
 
 def create(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-    """Create the tables if none exists, or the one that version 2 may lack."""
+    """Create the tables if none exists, or what version 2 may lack."""
     if not _lacking(connection):
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         lacking = _lacking(connection)
-        statements = (
-            (*_TABLES, *_WRITER) if len(lacking) == len(_NAMES) else _WRITER if lacking == ["hub_writer"] else ()
-        )
-        for statement in statements:
+        if not _LATER.keys() >= set(lacking) and len(lacking) < len(_NAMES) + 1:
+            return  # some are lost, see `check_usable`
+        connection.execute("SET LOCAL statement_timeout = 0")  # an index of many stays takes minutes
+        later = [statement for name in _LATER if name in lacking for statement in _LATER[name]]
+        for statement in (*(_TABLES if len(lacking) > len(_LATER) else ()), *later):
             connection.execute(statement.encode())
 
 
@@ -184,6 +185,6 @@ def _noted_owner(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
 
 
 def _lacking(connection: psycopg.Connection[tuple[Any, ...]]) -> list[str]:
-    """Return the tables that do not exist."""
+    """Return the tables, and the index of later releases, that do not exist."""
     sql = "SELECT name FROM unnest(%s::text[]) AS n(name) WHERE to_regclass(name) IS NULL"
-    return [name for (name,) in connection.execute(sql, (list(_NAMES),))]
+    return [name for (name,) in connection.execute(sql, ([*_NAMES, "stay_newest"],))]

@@ -286,9 +286,12 @@ def test_tables_of_an_earlier_release_get_the_writer(hub: Hub, sites: list[SiteB
     with closing(psycopg.connect(hub.history, autocommit=True)) as connection:
         connection.execute("DROP TABLE hub_writer")
         connection.execute("ALTER TABLE site_cursor DROP COLUMN writer")
+        connection.execute("DROP INDEX stay_newest")
     scan(sites[0], "P-8", 50)
     sites[0].sync()
     assert_equal(sites[0])
+    with closing(psycopg.connect(sites[0].hub.history)) as connection:
+        assert connection.execute("SELECT to_regclass('stay_newest') IS NOT NULL").fetchone() == (True,)
 
 
 def test_the_file_of_marks_stays_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
