@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, cast
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Act, acting
-from edge.database.connection import database
-from edge.errors import Conflict, EdgeError, Invalid, OverQuota, Unavailable
+from edge.errors import Conflict, EdgeError
 from edge.records import assets, csv_import_assets, locations, lookup
 from edge.records.assets import AssetRow
 from edge.records.csv_import_assets import AssetPlan
@@ -23,7 +22,7 @@ from edge.records.locations import LocationChanges, LocationRow
 from edge.records.tags import NewTag, TagRow, is_taken
 from edge.texts import N_, fill, joined
 from edge.validation import strict_json, values
-from edge.validation.imported_rows import messages_of
+from edge.validation.imported_rows import collected, messages_of
 from edge.validation.packed_texts import pack, unpack
 from edge.validation.values import number_of_tags
 
@@ -106,7 +105,12 @@ def write_records(actor: Actor, kind: str, records: Sequence[NewRecord]) -> list
     The rows must follow those written before, because the parent of a location may be in an earlier row.
     """
     with acting(actor) as act:
-        return _write_assets(act, records) if kind == "asset" else [_put(actor, record) for record in records]
+        if kind == "asset":
+            return _write_assets(act, records)
+        above = _Above(set(), set())
+        # Each row is checked after those above it are written: the parent may be one of them.
+        rows = ((record, _check_row(act.organization_id, kind, record, above)) for record in records)
+        return [_write_location(actor, record, checked) for record, checked in rows]
 
 
 def _write_assets(act: Act, records: Sequence[NewRecord]) -> list[Outcome]:
@@ -133,7 +137,7 @@ def _check_row(organization_id: int, kind: str, record: NewRecord, above: _Above
     if faults:
         return _faulty(record, joined(faults))
     changes, new_tags, detached, cleared = difference
-    plan = AssetPlan(record.external_key, row if isinstance(row, AssetRow) else None, changes, new_tags, detached)
+    plan = AssetPlan(record.external_key, cast(Any, row), changes, new_tags, detached)
     if row is None:
         return _CheckedRow(Outcome(record.line, record.external_key or "", "created"), plan)
     if not (changes or new_tags or detached or _is_moved(row, record)):
@@ -172,11 +176,9 @@ def _too_many_tags(row: AssetRow | LocationRow | None, change: _Difference) -> l
         return []
     left = [tag.value for tag in row.tags if tag not in change.detached] if row else []
     left += [tag.value for tag in change.new_tags]
-    try:
-        number_of_tags("tags", len(left), sum(len(value.encode()) for value in left))
-    except Invalid as error:
-        return [error.fields[0].message]
-    return []
+    faults: list[str] = []
+    collected(faults, lambda: number_of_tags("tags", len(left), sum(len(value.encode()) for value in left)))
+    return faults
 
 
 def _faulty(record: NewRecord, reason: str) -> _CheckedRow:
@@ -189,38 +191,25 @@ def _find(organization_id: int, kind: str, external_key: str | None) -> AssetRow
     return (assets if kind == "asset" else locations).get(organization_id, match.id) if match else None
 
 
-def _put(actor: Actor, record: NewRecord) -> Outcome:
-    """Create or change a location. A failure leaves no trace of it."""
-    try:
-        with database.savepoint():
-            key, result = _put_location(actor, record)
-    except (OverQuota, Unavailable):
-        raise
-    except EdgeError as error:
-        return Outcome(record.line, record.external_key or "", "faulty", pack(joined(messages_of(error))))
-    return Outcome(record.line, key, result)
-
-
-def _put_location(actor: Actor, record: NewRecord) -> tuple[str, str]:
-    match = record.external_key and lookup.location_by_key(actor.organization_id, record.external_key)
-    if not match:
-        _require_name(record)
+def _write_location(actor: Actor, record: NewRecord, checked: _CheckedRow) -> Outcome:
+    """Create or change a location. Raises EdgeError."""
+    plan, outcome = checked.plan, checked.outcome
+    if plan is None:
+        return outcome
+    row = cast(LocationRow | None, plan.existing)
+    if row is None:
         parent = Parent(UNSET, record.parent_key) if record.parent_key else NO_PARENT
-        location = locations.create(
-            actor, external_key=record.external_key, tags=record.tags, parent=parent, **record.values
-        )
-        return location.external_key, "created"
-    location = locations.get(actor.organization_id, match.id)
-    changes, new_tags, detached, _ = _difference(location, record)
-    is_moved = _is_moved(location, record)
-    if changes or is_moved:
+        new = locations.create(actor, external_key=record.external_key, tags=record.tags, parent=parent, **plan.changes)
+        return outcome._replace(external_key=new.external_key)
+    is_moved = _is_moved(row, record)
+    if plan.changes or is_moved:
         parent = Parent(UNSET, record.parent_key or None) if is_moved else NO_PARENT
-        locations.patch(actor, location.id, cast(LocationChanges, changes), parent=parent)
-    for old in detached:
-        locations.detach_tag(actor, location.id, old.id)
-    for new in new_tags:
-        locations.attach_tag(actor, location.id, new)
-    return location.external_key, "changed" if changes or is_moved or new_tags or detached else "unchanged"
+        locations.patch(actor, row.id, cast(LocationChanges, plan.changes), parent=parent)
+    for old in plan.detached:
+        locations.detach_tag(actor, row.id, old.id)
+    for tag in plan.new_tags:
+        locations.attach_tag(actor, row.id, tag)
+    return outcome
 
 
 def _is_moved(row: AssetRow | LocationRow, record: NewRecord) -> bool:
@@ -263,8 +252,3 @@ def _is_same(name: str, entered: Any, saved: Any) -> bool:
         return bool(entered == saved)
     unit = clock.SECOND if entered % clock.SECOND == 0 else MILLISECOND
     return bool(entered // unit == saved // unit)
-
-
-def _require_name(record: NewRecord) -> None:
-    if "name" not in record.values:
-        raise Invalid.one("name", "required", N_("name is required for a new record"))

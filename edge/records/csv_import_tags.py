@@ -16,7 +16,7 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Act, Entry, Subject, acting
 from edge.database.connection import execute
 from edge.database.ids import new_ids
-from edge.errors import Conflict, Invalid
+from edge.errors import Conflict
 from edge.records import search, tagging, tags
 from edge.records.csv_import import NewRecord, Outcome
 from edge.records.external_keys import moment
@@ -24,6 +24,7 @@ from edge.records.kept_elsewhere import refusal
 from edge.records.tags import NewTag, Owner, TagRow
 from edge.texts import N_, fill, joined
 from edge.validation import json_text
+from edge.validation.imported_rows import collected
 from edge.validation.packed_texts import pack, unpack
 from edge.validation.values import number_of_tags
 
@@ -180,13 +181,10 @@ def _too_many(
     before = sizes.get(name) or _size(values)
     more = _size([tag.value for tag in added])
     sizes[name] = Size(before.number + more.number, before.bytes + more.bytes)
-    if not added:  # an older record may have more than the limit
-        return []
-    try:
-        number_of_tags("tags", *sizes[name])
-    except Invalid as error:
-        return [error.fields[0].message]
-    return []
+    faults: list[str] = []
+    if added:  # an older record may have more than the limit
+        collected(faults, lambda: number_of_tags("tags", *sizes[name]))
+    return faults
 
 
 def _size(values: Sequence[str]) -> Size:
