@@ -7,7 +7,7 @@ the first answer again and is recorded once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, writing
 from edge.database.models import HandheldScan
-from edge.database.sliced_writing import write_in_slices
 from edge.handhelds import loads
 from edge.readers import unknown_tags
 from edge.records import gs1, lookup, tags
@@ -76,11 +75,6 @@ class Answer(NamedTuple):
     reason: str = ""
     record: RecordRef | None = None
     was: board.BoardRow | None = None
-
-
-def in_short_transactions(steps: Iterator[None]) -> None:
-    """Run the steps for the scans and undos of one request. Others can write in between if they take long."""
-    write_in_slices(steps)
 
 
 def submit(sender: Actor, batch: Sequence[Submitted], received_at: int) -> list[Answer]:

@@ -222,7 +222,7 @@ def finish(sender: Actor, stock_take_id: str, received_at: int, signed: SignedRe
 
     Without `signed` the result is computed from the current data. Raises OverQuota.
     """
-    take = _find(sender.organization_id, stock_take_id)
+    take = find_stock_take(sender.organization_id, stock_take_id)
     if take is None or take.cancelled_at:
         return False
     with acting(sender) as act:
@@ -292,13 +292,14 @@ def list_stock_takes(organization_id: int, *, is_open_only: bool = False, limit:
 
 def find_stock_take(organization_id: int, stock_take_id: str) -> StockTake | None:
     """Return the stock-take with this id, or None."""
-    return _find(organization_id, stock_take_id)
+    row = execute(f"{_SELECT} AND take.id = ?", (organization_id, stock_take_id)).fetchone()
+    return _row(row) if row else None
 
 
 def progress(organization_id: int, stock_take_id: str) -> Progress | None:
     """Return the state of a stock-take: all scans, and the expected assets that were seen since it started."""
     with reading():
-        take = _find(organization_id, stock_take_id)
+        take = find_stock_take(organization_id, stock_take_id)
         if take is None:
             return None
         expected = [row[0] for row in execute(_EXPECTED, (stock_take_id,))]
@@ -460,13 +461,8 @@ def _scope(take: StockTake) -> set[int]:
     return {take.location_id, *below}
 
 
-def _find(organization_id: int, stock_take_id: str) -> StockTake | None:
-    row = execute(f"{_SELECT} AND take.id = ?", (organization_id, stock_take_id)).fetchone()
-    return _row(row) if row else None
-
-
 def _find_open(organization_id: int, stock_take_id: str) -> StockTake | None:
-    take = _find(organization_id, stock_take_id)
+    take = find_stock_take(organization_id, stock_take_id)
     return take if take and take.finished_at is None and take.cancelled_at is None else None
 
 

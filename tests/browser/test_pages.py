@@ -296,6 +296,15 @@ def test_the_scan_page_is_light_and_quick_on_a_slow_handheld(
     assert takes_scans < ready < 20_000  # under a second on an idle box; here others have the processor, too
 
 
+def test_a_scan_on_the_page_of_assets_finds_the_asset(enter: Enter, site: Site) -> None:
+    page = enter("vic")
+    page.evaluate("() => document.activeElement.blur()")
+    scan(page, "BC-0007")
+    expect(page).to_have_url(re.compile("q=BC-0007"))
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    expect(page.locator("tr[data-row]")).to_contain_text("Pallet 7")
+
+
 def test_a_restarted_server_is_not_noticed(enter: Enter, site: Site, server: Server) -> None:
     page = enter("vic", expected=("ERR_CONNECTION", "ERR_EMPTY"))
     server.stop()

@@ -11,6 +11,7 @@ from flask import Response, abort, g, jsonify, render_template, request
 
 from edge import clock
 from edge.audit.actors import Actor, on_behalf_of
+from edge.database.sliced_writing import write_in_slices
 from edge.errors import EdgeError, HistoryUnavailable
 from edge.handhelds import attach, device_copy, scans, stock_takes
 from edge.handhelds.scans import Answer, Result, Submitted
@@ -39,37 +40,6 @@ MAX_BATCH = 100
 MAX_UNDONE = 500  # scans that one item undoes
 LONGEST_DELAY = 60 * clock.SECOND  # usual delay of a request, at most
 SERVICE_WORKER = "handhelds/sw.js"
-# All modules are preloaded, because discovering imports one by one is slow. The module that catches codes comes first.
-FIRST_SCRIPTS = (
-    *(
-        "handhelds/catch.js",
-        "handhelds/scanner.js",
-        "handhelds/assembly.js",
-        "handhelds/burst.js",
-        "handhelds/codes.js",
-        "handhelds/profile.js",
-    ),
-    *(
-        "handhelds/main.js",
-        "handhelds/queue.js",
-        "handhelds/show.js",
-        "handhelds/sync.js",
-        "handhelds/sheets.js",
-        "handhelds/texts.js",
-        "times.js",
-    ),
-    *(
-        "handhelds/carrier.js",
-        "handhelds/clock.js",
-        "handhelds/copy.js",
-        "handhelds/expected.js",
-        "handhelds/feedback.js",
-        "handhelds/gs1.js",
-        "handhelds/locations.js",
-        "handhelds/matching.js",
-    ),
-    *("handhelds/sweeping.js", "handhelds/take.js", "handhelds/view.js", "handhelds/where.js"),
-)
 # Contains characters that other keyboard layouts and scanner settings change.
 TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
 SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
@@ -79,7 +49,7 @@ SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 @require_role(Role.OPERATOR)
 def scan_page() -> Response:
     """Return the page, which differs by language only, so that devices can cache it for offline use."""
-    page = render_template("handhelds/scan.html", scripts=FIRST_SCRIPTS, test_code=TEST_CODE)
+    page = render_template("handhelds/scan.html", test_code=TEST_CODE)
     response = compressed(page.encode(), "text/html")
     files = static_files()
     response.headers["Content-Security-Policy"] = policy(
@@ -206,7 +176,7 @@ def scan_batch() -> Response:
             answers.append(_handle(item, correction, received_at, ended))
             yield
 
-    scans.in_short_transactions(handle_each())
+    write_in_slices(handle_each())  # others can write in between
     session = current_session()
     sent = body | {"items": items}
     actions.report(session.organization_id, session.device_name or session.name, sent, answers, received_at)
