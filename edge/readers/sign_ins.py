@@ -35,10 +35,11 @@ class Refused(NamedTuple):
     address: str
     times: int
     at: int  # of the last
+    account: str = ""  # of the last, as far as the broker names it
 
 
 class SignIns:
-    """Follows the lines of mosquitto's log. The broker names the account of a sign-in only if it succeeds."""
+    """Follows the lines of mosquitto's log. Before version 2.0.21 it names the account only if a sign-in succeeds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +60,7 @@ class SignIns:
             elif (match := _ENDED.search(line)) and (match[1] == "<unknown>" or _REFUSED in line):
                 address = self._forget(match[2])
                 if _REFUSED in line and address and match[1] != _PROBE:
-                    self._refuse(_host(address), at)
+                    self._refuse(_host(address), at, match[1])
 
     def refuse(self, address: str, at: int) -> None:
         """Note a refusal of the embedded broker."""
@@ -97,10 +98,10 @@ class SignIns:
         elif account in self._by_account or len(self._by_account) < 50 * _MOST:
             self._by_account[account] = row
 
-    def _refuse(self, address: str, at: int) -> None:
+    def _refuse(self, address: str, at: int, account: str = "") -> None:
         was = self._refused.pop(address, None)
         times = was.times if was and at - was.at < RECENT else 0
-        self._refused[address] = Refused(address, times + 1, at)
+        self._refused[address] = Refused(address, times + 1, at, account)
         if len(self._refused) > _MOST:
             self._refused.popitem(last=False)
 

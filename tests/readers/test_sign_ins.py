@@ -46,14 +46,14 @@ def test_refused_addresses_are_counted_by_address() -> None:
         "Client dock disconnected.",
     ]
     known = after(*lines)
-    assert known.refused(0) == [Refused("192.168.4.31", 3, 7)]
+    assert known.refused(0) == [Refused("192.168.4.31", 3, 7, "<unknown>")]
     assert known.refused(8) == []
     assert known.of("dock") == SignIn("192.168.4.30", 7)
 
 
 def test_a_client_without_a_user_name_has_its_own_id() -> None:
     known = after(*[opened("192.168.4.31:5002"), "Client cid disconnected, not authorised."] * 3)
-    assert known.refused(0) == [Refused("192.168.4.31", 3, 7)]
+    assert known.refused(0) == [Refused("192.168.4.31", 3, 7, "cid")]
 
 
 def test_newer_brokers_name_the_address() -> None:

@@ -127,8 +127,12 @@ def _sign_in_trouble(reader_id: int, received_at: int | None) -> str:
     known = sign_ins.SIGN_INS.of(account.name)
     is_alone = len(organizations.list_organizations()) == 1  # an unknown address may be of another organization
     since = max(clock.now() - sign_ins.RECENT, known.at if known else 0)
-    refused = [row for row in sign_ins.SIGN_INS.refused(since) if (row.address == known.address if known else is_alone)]
-    return sign_ins.refusals(refused) if refused and (known or not received_at) else ""
+    refused = [
+        row
+        for row in sign_ins.SIGN_INS.refused(since)
+        if row.account == account.name or (row.address == known.address if known else is_alone and not received_at)
+    ]
+    return sign_ins.refusals(refused) if refused else ""
 
 
 @pages.get("/readers/new")

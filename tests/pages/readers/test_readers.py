@@ -235,10 +235,14 @@ def test_a_reader_that_the_broker_keeps_out_is_explained_on_its_page(
     for _ in range(sign_ins.FEWEST):
         known.refuse("192.168.4.31", clock.now())
     assert 'id="sign-in"' not in shown()
+    for _ in range(sign_ins.FEWEST):
+        known.note("New connection from 192.168.4.77:5001 on port 1883.", (), clock.now())
+        known.note(f"Client {account.name} disconnected, not authorised.", (), clock.now())
+    assert "the broker refuses sign-ins from 192.168.4.77 (3)" in shown()
     line = f"New client connected from 192.168.4.31:5001 as {account.name} (p2, c1, k60, u'{account.name}')."
     known.note(line, (), clock.now() - sign_ins.SILENT - clock.SECOND)
     assert "signs in from 192.168.4.31, but nothing comes on the topic site/dock1/reads" in shown()
     with writing():
         seen = ReaderStatus(reader.id, clock.now(), read_at=None, clock_offset=None, qos=1, note=None, is_offline=False)
         status.record_readers([seen])
-    assert "the broker refuses sign-ins from 192.168.4.31 (3)" in shown()
+    assert "192.168.4.31 (3)" in shown()
