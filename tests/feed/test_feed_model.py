@@ -12,6 +12,7 @@ from edge.database.connection import close_database
 from edge.feed import pages
 from edge.sync.sender import LinkError
 from tests.feed.test_feed import Mirror, assert_equal, box_of
+from tests.sync.conftest import seeds
 from tests.sync.test_sender_every_step import Crash, World, changes, dies_at, line_to_one_that_dies
 from tests.sync.test_sender_model import live
 from tests.sync.world import Hub, SiteBox
@@ -57,7 +58,7 @@ class Watcher:
         assert self.mirror.rows("stay")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 @pytest.mark.parametrize("kind", ["with_mishaps", "with_moves"])
 def test_a_copy_equals_the_hub_after_restores_crashes_and_merges(
     seed: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -32,6 +32,7 @@ from edge.sync.sender import LinkError, Sender, Stopped
 from edge.sync.store import conflicts, copy_digests, digests, hub_link, recovered_history, site_lifecycle, sites
 from edge.sync.store.digests import ALL_DAYS, Scope
 from edge.tracking import deletion
+from tests.sync.conftest import seeds
 from tests.sync.world import (
     EPOCH,
     GAP,
@@ -523,7 +524,7 @@ def live(
     look()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(6)
 @pytest.mark.parametrize("with_mishaps", [False, True])
 def test_in_the_end_the_hub_has_every_row_of_every_site(
     seed: int, with_mishaps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -531,7 +532,7 @@ def test_in_the_end_the_hub_has_every_row_of_every_site(
     live(tmp_path, seed, monkeypatch, with_mishaps=with_mishaps)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(4)
 @pytest.mark.parametrize("with_shared", [False, True])
 def test_sites_that_leave_and_return_lose_nothing(
     seed: int, with_shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
