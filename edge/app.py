@@ -108,9 +108,6 @@ def _watch_requests(app: Flask, installed: Services) -> None:
     def end(_error: BaseException | None) -> None:
         limit_statements(None)
         share_processor(None)
-        caller = g.pop("holds_slot", None)
-        if caller is not None:
-            installed.concurrency.release(caller)
 
 
 def _write_access(status: int, seconds: float, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The organizations of credentials that were valid in earlier requests.
+"""The callers of credentials that were valid in earlier requests: people and API keys, and their organizations.
 
 The server chooses among waiting requests before it can look up their credentials, so it learns them here.
 """
@@ -6,26 +6,35 @@ The server chooses among waiting requests before it can look up their credential
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import NamedTuple
 
 MOST = 10_000
 
-_organizations: OrderedDict[int, int] = OrderedDict()  # by the hash of a credential, with the seed of this process
+
+class Caller(NamedTuple):
+    """A person or API key, otherwise the network of the client, "" if that is not limited."""
+
+    name: str
+    organization_id: int | None
+
+
+_callers: OrderedDict[int, Caller] = OrderedDict()  # by the hash of a credential, with the seed of this process
 _seen: set[int] = set()
 
 
-def note(credential: str, organization_id: int) -> None:
-    """Remember the organization of a valid credential: an Authorization header, or the token of a session."""
+def note(credential: str, name: str, organization_id: int) -> None:
+    """Remember the caller of a valid credential: an Authorization header, or the token of a session."""
     key = hash(credential)
-    _organizations.pop(key, None)  # another thread may drop the oldest one at any moment
-    _organizations[key] = organization_id
+    _callers.pop(key, None)  # another thread may drop the oldest one at any moment
+    _callers[key] = Caller(name, organization_id)
     _seen.add(organization_id)
-    if len(_organizations) > MOST:
-        _organizations.popitem(last=False)
+    if len(_callers) > MOST:
+        _callers.popitem(last=False)
 
 
-def find(credential: str) -> int | None:
-    """Return the organization of a credential, None if it was never valid or not used for long."""
-    return _organizations.get(hash(credential))
+def find(credential: str) -> Caller | None:
+    """Return the caller of a credential, None if it was never valid or not used for long."""
+    return _callers.get(hash(credential))
 
 
 def are_several() -> bool:
@@ -35,5 +44,5 @@ def are_several() -> bool:
 
 def forget() -> None:
     """Forget all credentials. For tests."""
-    _organizations.clear()
+    _callers.clear()
     _seen.clear()

@@ -1,12 +1,11 @@
-"""Rate limits, concurrency limits and network addresses.
+"""Rate limits, limits of what runs at the same time, and network addresses.
 
 `edge.api.guard` has those of the API, `edge.people.sign_in` those of sign-ins.
 
 Rate limits are token buckets in memory, so a restart refills them. They use the monotonic clock, so changes of the
 system time have no effect.
 
-The concurrency limit keeps one caller from occupying all threads. Fast reads run one at a time (see `server.workers`),
-so it affects only callers with slow requests.
+`server.workers` keeps one caller from occupying all threads with slow requests, `FileLimit` with files.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from ipaddress import ip_address, ip_network
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 MOST_KEYS = 10_000
@@ -118,57 +118,53 @@ RESERVED = 2  # threads kept free for other callers
 FILES_OF_CALLER = 2
 
 
-class ConcurrencyLimit:
-    def __init__(self, threads: int) -> None:
-        self._most = max(1, threads - RESERVED)
-        self._most_files_of_organization = max(1, threads // 2)
-        self._most_files = max(1, min(threads // 2 + 1, threads - 1))
-        self._files: dict[str, int] = {}
-        self._files_of_organization: dict[int | None, int] = {}
-        self._busy: dict[str, int] = {}
+class Slots:
+    """At most `most` things of each owner at the same time."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._used: Counter[Hashable] = Counter()
         self._lock = threading.Lock()
 
-    def acquire(self, caller: str) -> bool:
+    def acquire(self, owner: Hashable) -> bool:
         """Take a slot; return False if there is none. Call `release` afterwards."""
         with self._lock:
-            busy = self._busy.get(caller, 0)
-            if busy >= self._most:
-                return False
-            self._busy[caller] = busy + 1
-            return True
+            is_free = self._used[owner] < self._most
+            self._used[owner] += is_free
+            return is_free
 
-    def release(self, caller: str) -> None:
+    def release(self, owner: Hashable) -> None:
         with self._lock:
-            _count_down(self._busy, caller)
-
-    def acquire_file(self, caller: str, organization_id: int | None = None) -> bool:
-        """Take a slot for a file, which occupies a thread; return False if there is none. Call `release_file`
-        afterwards. One organization never has all slots.
-        """
-        with self._lock:
-            own = self._files.get(caller, 0)
-            neighbors = self._files_of_organization.get(organization_id, 0)
-            if own >= FILES_OF_CALLER or neighbors >= self._most_files_of_organization:
-                return False
-            if sum(self._files.values()) >= self._most_files:
-                return False
-            self._files[caller] = own + 1
-            self._files_of_organization[organization_id] = neighbors + 1
-            return True
-
-    def release_file(self, caller: str, organization_id: int | None = None) -> None:
-        with self._lock:
-            _count_down(self._files, caller)
-            _count_down(self._files_of_organization, organization_id)
+            count_down(self._used, owner)
 
 
-_Key = TypeVar("_Key")
+class FileLimit:
+    """Files that are being sent. Each occupies a thread, and one organization never has all slots."""
+
+    def __init__(self, threads: int) -> None:
+        half = max(1, threads // 2)
+        self._slots = (Slots(FILES_OF_CALLER), Slots(half), Slots(max(1, min(threads // 2 + 1, threads - 1))))
+
+    def acquire(self, caller: str, organization_id: int | None = None) -> bool:
+        """Take a slot; return False if there is none. Call `release` afterwards."""
+        owners = (caller, organization_id, "")
+        taken = [slots.acquire(owner) for slots, owner in zip(self._slots, owners, strict=True)]
+        if not all(taken):
+            for slots, owner, is_taken in zip(self._slots, owners, taken, strict=True):
+                if is_taken:
+                    slots.release(owner)
+        return all(taken)
+
+    def release(self, caller: str, organization_id: int | None = None) -> None:
+        for slots, owner in zip(self._slots, (caller, organization_id, ""), strict=True):
+            slots.release(owner)
 
 
-def _count_down(counts: dict[_Key, int], key: _Key) -> None:
-    left = counts.pop(key) - 1
-    if left:
-        counts[key] = left
+def count_down(counts: Counter[Any], key: Hashable) -> None:
+    """Subtract one, and forget a key without any."""
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]
 
 
 V6_BITS = 64  # prefix length; a client can change its address within this network at will

@@ -14,7 +14,7 @@ from edge.config.live import LiveSettings
 from edge.config.settings import Config
 from edge.events.stream import Streams
 from edge.operations.health import Health
-from edge.rate_limits import ConcurrencyLimit
+from edge.rate_limits import FileLimit
 
 _EXTENSION = "services"
 
@@ -25,7 +25,7 @@ class Services:
 
     settings: LiveSettings
     health: Health
-    concurrency: ConcurrencyLimit
+    files: FileLimit
     own_address: str | None = None  # URL for other devices; None if the service is reachable from this box only
     streams: Streams | None = None  # None: a live stream ends after the stored events
     requeue: Callable[[int, str, bytes, int], None] | None = None  # see `Subscriber.requeue`; None without ingest

@@ -17,7 +17,7 @@ from edge.app import create_app
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
 from edge.operations.health import Health
-from edge.rate_limits import ConcurrencyLimit
+from edge.rate_limits import FileLimit
 from edge.services import Services
 
 _DEFAULTS = {"rate_per_second": 1_000, "rate_burst": 100_000, "time_zone": "UTC", "version": "0.0"}
@@ -31,7 +31,7 @@ def make_services(**changes: Any) -> Services:
     defaults = {
         "settings": LiveSettings(config, config),
         "health": Health(),
-        "concurrency": ConcurrencyLimit(config.http_threads),
+        "files": FileLimit(config.http_threads),
     }
     return Services(**defaults | {name: value for name, value in changes.items() if name not in _SETTINGS})
 

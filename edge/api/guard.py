@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flask import Flask, Request, Response, g, request
+from flask import Flask, Request, Response, request
 from werkzeug.exceptions import NotFound
 from werkzeug.http import parse_options_header
 
@@ -24,7 +24,7 @@ from edge.audit import actors
 from edge.database.connection import hide_people, share_processor
 from edge.people import tokens
 from edge.people.tokens import Principal
-from edge.rate_limits import Buckets, ConcurrencyLimit, client_network
+from edge.rate_limits import Buckets, client_network
 from edge.records.idempotency import Create
 from edge.services import Services
 from edge.tracking import tracked_people
@@ -54,7 +54,6 @@ class Guard(NamedTuple):
     blocked_products: frozenset[str]
     buckets: Buckets
     headers: middleware.Headers
-    concurrency: ConcurrencyLimit
 
 
 def guard_for(services: Services) -> Guard:
@@ -64,7 +63,7 @@ def guard_for(services: Services) -> Guard:
     policy = f"{burst};w={max(1, -(-burst // per_second))}"
     headers = (("RateLimit-Policy", policy), ("X-RateLimit-Limit", str(burst)))
     blocked_products = frozenset(agent.lower().removesuffix("/") for agent in config.http_blocked_user_agents)
-    return Guard(config.environment, blocked_products, Buckets(burst, per_second), headers, services.concurrency)
+    return Guard(config.environment, blocked_products, Buckets(burst, per_second), headers)
 
 
 def guard_of(app: Flask) -> Guard:
@@ -146,7 +145,7 @@ def bearer(installed: Guard, environ: WSGIEnvironment) -> Principal:
         raise unauthorized(NOT_VALID)
     middleware.request_context().actor = principal.subject
     hide_people(tracked_people.setting(principal.organization_id).is_hidden_in_api(principal.role))
-    known_callers.note(header, principal.organization_id)
+    known_callers.note(header, principal.subject, principal.organization_id)
     share_processor(principal.organization_id if known_callers.are_several() else None)
     return principal
 
@@ -163,13 +162,6 @@ def take_from_budget(installed: Guard, key: str) -> None:
     middleware.request_context().budget = budget = installed.buckets.take(key)
     if not budget.allowed:
         raise ApiError("rate_limited", "Too many requests", {"Retry-After": str(budget.retry_after)})
-
-
-def limit_concurrency(installed: Guard, caller: str) -> None:
-    """Take a slot; the application releases it after the request. Raises ApiError if the caller has none left."""
-    if not installed.concurrency.acquire(caller):
-        raise ApiError("rate_limited", "Too many slow requests at the same time", {"Retry-After": "1"})
-    g.holds_slot = caller
 
 
 def charge(installed: Guard, caller: str, seconds: float) -> None:

@@ -16,7 +16,7 @@ from edge.memory_budget import MB, WORK
 from edge.people import organizations, tokens
 from edge.people.api_keys import SYNC_SCOPE
 from edge.people.secrets import hash_secret, new_client_secret
-from edge.rate_limits import RESERVED, Buckets, ConcurrencyLimit, client_network
+from edge.rate_limits import Buckets, Slots, client_network
 from edge.services import services
 from edge.sync import batch_format, hub
 from edge.sync.store import sites
@@ -33,7 +33,7 @@ PREVIEW_MEMORY = 8 * MB  # for the objects of one page
 WRONG_CODE = "this code is invalid, used or expired. Create a new one on the hub's Sync page"
 MAX_REQUESTS_OF_SITE = 2  # at the same time; a site sends its requests one after another
 _MAX_MESSAGE = 1_000  # characters; the message is stored, shown, and may quote input from the site
-_running = ConcurrencyLimit(RESERVED + MAX_REQUESTS_OF_SITE)
+_running = Slots(MAX_REQUESTS_OF_SITE)
 _wrong_codes = Buckets(burst=10, per_second=1 / 60)
 _previews = Buckets(burst=1000, per_second=2)  # pages by site
 # Seconds of the processor, or of the write lock if that is more. A site that catches up has a minute, and then half of
@@ -244,7 +244,7 @@ def _site() -> Site:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     principal = tokens.principal(services().config.environment, token.strip()) if scheme.lower() == "bearer" else None
     if principal is not None:
-        known_callers.note(request.headers["Authorization"], principal.organization_id)
+        known_callers.note(request.headers["Authorization"], principal.subject, principal.organization_id)
     if principal is None or principal.api_key_id is None:
         raise _Refused(401, "the token is invalid or expired", {"WWW-Authenticate": 'Bearer realm="sync"'})
     site = sites.find_by_key(principal.api_key_id) if SYNC_SCOPE in principal.scopes else None

@@ -32,94 +32,51 @@ _of_organization = Buckets(burst=2000 * MB, per_second=200 * MB / 3600)
 COUNT_EVERY = 1_000  # creations between two counts of a kind with many records
 
 
+_REMOVE, _DELETE = N_("remove one first"), N_("delete some first")
+_LOWER_HISTORY = N_("they are deleted after retention.history_days; lower that setting")
+
+
 class Cap(NamedTuple):
-    """The maximum number of records of one kind in an organization. `rows` selects the records that count."""
+    """The maximum number of records of one kind in an organization.
+
+    Records of `table`, without it of the table with the name of the kind, count if they meet `condition`.
+    """
 
     limit: int
-    rows: str
-    remedy: str
+    name: str
+    condition: str = "TRUE"
+    remedy: str = _REMOVE
+    table: str = ""
 
 
+_PRESENT = "deleted_at IS NULL"
+_NOT_OF_A_SITE = "revoked_at IS NULL AND NOT EXISTS (SELECT 1 FROM site WHERE api_key_id = api_key.id)"
+_RUNNING = "finished_at IS NULL AND cancelled_at IS NULL"
+_SIGN_OFF, _CANCEL = N_("sign off or delete one first"), N_("sign off or cancel one first")
 CAPS = {
-    "asset": Cap(
-        1_000_000,
-        "asset WHERE organization_id = ? AND deleted_at IS NULL",
-        N_("delete some first, or raise limits.assets"),
-    ),
-    "location": Cap(
-        100_000,
-        "location WHERE organization_id = ? AND deleted_at IS NULL",
-        N_("delete some first, or raise limits.locations"),
-    ),
-    "key": Cap(
-        500,
-        "api_key WHERE organization_id = ? AND revoked_at IS NULL "
-        "AND NOT EXISTS (SELECT 1 FROM site WHERE api_key_id = api_key.id)",
-        N_("revoke one first"),
-    ),
-    "person": Cap(5_000, "person WHERE organization_id = ? AND disabled_at IS NULL", N_("disable one first")),
-    "device": Cap(1_000, "device WHERE organization_id = ? AND revoked_at IS NULL", N_("revoke one first")),
-    "reader": Cap(2_000, "reader WHERE organization_id = ? AND deleted_at IS NULL", N_("remove one first")),
-    "door": Cap(
-        500, "door WHERE organization_id = ? AND deleted_at IS NULL AND site_no IS NULL", N_("remove one first")
-    ),
-    "channel": Cap(50, "channel WHERE organization_id = ?", N_("remove one first")),
-    "output": Cap(20, "output WHERE organization_id = ?", N_("remove one first")),
-    "rule": Cap(50, "rule WHERE organization_id = ? AND deleted_at IS NULL", N_("remove one first")),
-    "expected_list": Cap(
-        20_000,
-        "expected_list WHERE organization_id = ?",
-        N_("they are deleted after retention.history_days; lower that setting"),
-    ),
-    "open expected_list": Cap(
-        500,
-        "expected_list WHERE organization_id = ? AND signed_at IS NULL",
-        N_("sign off or delete one first"),
-    ),
-    "muster_plan": Cap(200, "muster_plan WHERE organization_id = ?", N_("delete one first")),
-    "muster": Cap(5_000, "muster WHERE organization_id = ?", N_("shorten the time for which reports are kept")),
-    "site": Cap(1_000, "site WHERE organization_id = ? AND removed_at IS NULL", N_("remove one first")),
-    "asset_note": Cap(20_000, "asset_note WHERE organization_id = ?", N_("delete some first")),
-    "asset_photo": Cap(2_000, "asset_photo WHERE organization_id = ?", N_("delete some first")),
-    "location_printer": Cap(200, "location_printer WHERE organization_id = ?", N_("remove one first")),
-    "wall": Cap(50, "wall WHERE organization_id = ?", N_("revoke one first")),
-    "saved_filter": Cap(100, "saved_filter WHERE organization_id = ?", N_("remove one first")),
-    "floor_plan": Cap(200, "floor_plan WHERE organization_id = ?", N_("remove one first")),
-    "stock_take": Cap(
-        50_000,
-        "stock_take WHERE organization_id = ?",
-        N_("they are deleted after retention.history_days; lower that setting"),
-    ),
-    "open stock_take": Cap(
-        200,
-        "stock_take WHERE organization_id = ? AND finished_at IS NULL AND cancelled_at IS NULL",
-        N_("sign off or cancel one first"),
-    ),
-}
-_NAMES = {
-    "asset": N_("asset"),
-    "location": N_("location"),
-    "key": N_("API key"),
-    "person": N_("person"),
-    "device": N_("device"),
-    "reader": N_("reader"),
-    "door": N_("door"),
-    "channel": N_("channel"),
-    "output": N_("output"),
-    "rule": N_("rule"),
-    "expected_list": N_("expected list"),
-    "open expected_list": N_("open expected list"),
-    "muster_plan": N_("muster plan"),
-    "muster": N_("muster"),
-    "site": N_("site"),
-    "asset_note": N_("asset note"),
-    "asset_photo": N_("asset photo"),
-    "location_printer": N_("location printer"),
-    "wall": N_("wall"),
-    "saved_filter": N_("saved filter"),
-    "floor_plan": N_("floor plan"),
-    "stock_take": N_("stock take"),
-    "open stock_take": N_("open stock take"),
+    "asset": Cap(1_000_000, N_("asset"), _PRESENT, N_("delete some first, or raise limits.assets")),
+    "location": Cap(100_000, N_("location"), _PRESENT, N_("delete some first, or raise limits.locations")),
+    "key": Cap(500, N_("API key"), _NOT_OF_A_SITE, N_("revoke one first"), "api_key"),
+    "person": Cap(5_000, N_("person"), "disabled_at IS NULL", N_("disable one first")),
+    "device": Cap(1_000, N_("device"), "revoked_at IS NULL", N_("revoke one first")),
+    "reader": Cap(2_000, N_("reader"), _PRESENT),
+    "door": Cap(500, N_("door"), f"{_PRESENT} AND site_no IS NULL"),
+    "channel": Cap(50, N_("channel")),
+    "output": Cap(20, N_("output")),
+    "rule": Cap(50, N_("rule"), _PRESENT),
+    "expected_list": Cap(20_000, N_("expected list"), remedy=_LOWER_HISTORY),
+    "open expected_list": Cap(500, N_("open expected list"), "signed_at IS NULL", _SIGN_OFF, "expected_list"),
+    "muster_plan": Cap(200, N_("muster plan"), remedy=N_("delete one first")),
+    "muster": Cap(5_000, N_("muster"), remedy=N_("shorten the time for which reports are kept")),
+    "site": Cap(1_000, N_("site"), "removed_at IS NULL"),
+    "asset_note": Cap(20_000, N_("asset note"), remedy=_DELETE),
+    "asset_photo": Cap(2_000, N_("asset photo"), remedy=_DELETE),
+    "location_printer": Cap(200, N_("location printer")),
+    "wall": Cap(50, N_("wall"), remedy=N_("revoke one first")),
+    "saved_filter": Cap(100, N_("saved filter")),
+    "floor_plan": Cap(200, N_("floor plan")),
+    "stock_take": Cap(50_000, N_("stock take"), remedy=_LOWER_HISTORY),
+    "open stock_take": Cap(200, N_("open stock take"), _RUNNING, _CANCEL, "stock_take"),
 }
 
 
@@ -228,14 +185,16 @@ def _creations_until_count(organization_id: int, kind: str, more: int) -> int:
     count = count_of(organization_id, kind) + more
     if count > cap.limit:
         message = N_("At most %(number)s are allowed (%(kind)s); %(remedy)s")
-        kind_name, remedy = fill(_NAMES[kind]), fill(cap.remedy)
+        kind_name, remedy = fill(cap.name), fill(cap.remedy)
         raise Conflict(fill(message, number=Count(cap.limit), kind=kind_name, remedy=remedy))
     return min(cap.limit - count, COUNT_EVERY)
 
 
 def count_of(organization_id: int, kind: str) -> int:
     """Return the number of records that count for a cap."""
-    number: int = execute(f"SELECT count(*) FROM {CAPS[kind].rows}", (organization_id,)).fetchone()[0]
+    cap = CAPS[kind]
+    sql = f"SELECT count(*) FROM {cap.table or kind} WHERE organization_id = ? AND {cap.condition}"
+    number: int = execute(sql, (organization_id,)).fetchone()[0]
     return number
 
 

@@ -1,4 +1,4 @@
-"""Access control of the pages: session, role, CSRF token and concurrency.
+"""Access control of the pages: session, role and CSRF token.
 
 Every view declares the minimum role, or that it is public. A view without a declaration answers 403.
 """
@@ -12,7 +12,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect, render_template, request
-from werkzeug.exceptions import Forbidden, TooManyRequests
+from werkzeug.exceptions import Forbidden
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge import known_callers
@@ -88,7 +88,6 @@ def _check() -> AnyResponse | None:
     identify()
     if g.session is not None:  # larger bodies require a session
         request.max_content_length = getattr(view, "max_body", MAX_BODY)
-    _limit_concurrency()
     if not hasattr(view, "required_role"):
         abort(403)
     role: Role | None = view.required_role
@@ -108,7 +107,7 @@ def identify() -> None:
     if g.session:
         if POLLED not in request.headers:
             sessions.note_use(g.session, hash_secret(cookie))
-        known_callers.note(cookie, g.session.organization_id)
+        known_callers.note(cookie, f"person:{g.session.person_id}", g.session.organization_id)
         share_processor(g.session.organization_id if known_callers.are_several() else None)
         request_context().actor = f"person:{g.session.person_id}"
         hide_people(tracked_people.setting(g.session.organization_id).is_hidden_from(g.session.role))
@@ -118,33 +117,19 @@ def identify() -> None:
     g.csrf = sign_in.csrf_token(cookie)
 
 
-def _limit_concurrency() -> None:
-    """Take a slot for the person, or for the client network without a session. The application releases it."""
-    concurrency = services().concurrency
-    caller = f"person:{g.session.person_id}" if g.session else f"address:{client_network(address())}"
-    if not concurrency.acquire(caller):
-        raise TooManyRequests(
-            "Too many of your requests are still running. Try again when they have finished.", retry_after=1
-        )
-    g.holds_slot = caller
-
-
 def until_received(response: Response) -> Response:
-    """Keep the slot until the client has received the file or disconnected, because a thread is occupied until
-    then.
+    """Count a file until the client has received it or disconnected, because a thread is occupied until then.
 
     Raises Unavailable while too many files are being sent.
     """
-    limit = services().concurrency
-    caller = g.holds_slot
-    organization_id = g.session.organization_id if g.session else None
-    if not limit.acquire_file(caller, organization_id):
+    limit, session = services().files, current_or_none()
+    caller = f"person:{session.person_id}" if session else f"address:{client_network(address())}"
+    organization_id = session.organization_id if session else None
+    if not limit.acquire(caller, organization_id):
         raise Unavailable(
             gettext("Too many downloads are running. Try again when they have finished."), FILES_RETRY_SECONDS
         )
-    del g.holds_slot
-    response.call_on_close(partial(limit.release_file, caller, organization_id))
-    response.call_on_close(partial(limit.release, caller))
+    response.call_on_close(partial(limit.release, caller, organization_id))
     return response
 
 

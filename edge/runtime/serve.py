@@ -56,7 +56,7 @@ from edge.operations.stats import reader_figures
 from edge.operations.systemd import Notifier
 from edge.operations.upgrade.pending_upgrade import StartedAfterUpgrade, is_pending
 from edge.people import sessions
-from edge.rate_limits import ConcurrencyLimit
+from edge.rate_limits import FileLimit
 from edge.readers import broker_files, broker_state, ledger
 from edge.readers.broker_accounts import SESSIONS, assign_sessions, count_settled, is_assignment_due, list_accounts
 from edge.readers.kept_messages import Window
@@ -146,7 +146,7 @@ def running(config: Config) -> Iterator[str]:
         services = Services(
             live,
             health,
-            ConcurrencyLimit(config.http_threads),
+            FileLimit(config.http_threads),
             address,
             streams,
             subscriber.requeue,

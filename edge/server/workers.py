@@ -5,7 +5,8 @@ wakes a waiting thread on another core, usually for nothing, at more cost than t
 leader, handles all requests in turn while the others sleep. It promotes another worker before a write, which waits for
 the disk and can share a commit. A monitor promotes another one if a request is slow and others wait.
 
-A caller never occupies all threads: further requests of the same caller wait while others are handled. Neither does an
+A caller never occupies all threads: further requests of the same person, API key or, before its credential is known,
+network wait while others are handled. Neither does an
 organization on a box with several: the last free thread is for one without a running request. Callers whose
 organization is not known yet have half of the threads together.
 
@@ -21,10 +22,11 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from typing import Any, NamedTuple
+from typing import Any
 
 from edge import known_callers
-from edge.rate_limits import RESERVED
+from edge.known_callers import Caller
+from edge.rate_limits import RESERVED, count_down
 
 MAX_LEAD_SECONDS = 0.005
 PROBE = "/healthz"
@@ -38,13 +40,6 @@ log = logging.getLogger(__name__)
 Worker = threading.Condition  # a worker is represented by the condition that it waits on
 
 
-class Caller(NamedTuple):
-    """The credential of a request, "" without one, and its organization if it is known."""
-
-    credential: str
-    organization_id: int | None
-
-
 class Workers:
     """Task dispatcher for waitress. A task is a connection with at least one complete request."""
 
@@ -52,7 +47,6 @@ class Workers:
         self._lock = threading.Lock()
         self._tasks: deque[Any] = deque()
         self._count = count
-        self._most_of_caller = max(1, count - RESERVED)
         self._busy: Counter[str] = Counter()  # number of requests in progress, by caller
         self._busy_of: Counter[int | None] = Counter()  # the same by organization
         self._held: dict[str, deque[Any]] = {}  # by callers that have reached their limit; _OTHERS: by organizations
@@ -112,13 +106,13 @@ class Workers:
     def _finish(self, caller: Caller) -> None:
         """Release the requests that were held back for this one."""
         with self._lock:
-            _count_down(self._busy, caller.credential)
-            _count_down(self._busy_of, caller.organization_id)
+            count_down(self._busy, caller.name)
+            count_down(self._busy_of, caller.organization_id)
             waiting = self._held.pop(_OTHERS, deque())
-            if held := self._held.get(caller.credential):
+            if held := self._held.get(caller.name):
                 waiting.appendleft(held.popleft())
                 if not held:
-                    del self._held[caller.credential]
+                    del self._held[caller.name]
             if not waiting:
                 return
             self._tasks.extendleft(reversed(waiting))
@@ -158,16 +152,20 @@ class Workers:
         while self._tasks:
             task = self._tasks.popleft()
             caller = _caller(task)
-            credential = caller.credential
-            if credential and self._busy[credential] >= self._most_of_caller:
-                self._held.setdefault(credential, deque()).append(task)
+            if caller.name and self._busy[caller.name] >= self._most_of(caller):
+                self._held.setdefault(caller.name, deque()).append(task)
             elif not self._has_thread(caller.organization_id):
                 self._held.setdefault(_OTHERS, deque()).append(task)
             else:
-                self._busy[credential] += 1
+                self._busy[caller.name] += 1
                 self._busy_of[caller.organization_id] += 1
                 return task, caller
         return None
+
+    def _most_of(self, caller: Caller) -> int:
+        """Return how many threads a caller may occupy. With few of them, unknown ones of one network may use all."""
+        is_stranger = caller.organization_id is None
+        return self._count if is_stranger and self._count < _LEAST_THREADS else max(1, self._count - RESERVED)
 
     def _has_thread(self, organization_id: int | None) -> bool:
         """Return True if an organization may occupy one more thread. None: it is not known."""
@@ -206,16 +204,12 @@ def _serve(task: Any) -> None:
 
 
 def _caller(task: Any) -> Caller:
-    headers: dict[str, str] = getattr(task.requests[0], "headers", {})
+    """Return who sent the request: without a known credential, the network of the client."""
+    request = task.requests[0]
+    headers: dict[str, str] = getattr(request, "headers", {})
     credential = headers.get("AUTHORIZATION") or headers.get("COOKIE", "")
     session = _SESSION.search(credential)
-    return Caller(credential, known_callers.find(session[1] if session else credential))
-
-
-def _count_down(counts: Counter[Any], key: str | int | None) -> None:
-    counts[key] -= 1
-    if not counts[key]:
-        del counts[key]
+    return known_callers.find(session[1] if session else credential) or Caller(task.owner_of(request), None)
 
 
 def _path(task: Any) -> str:

@@ -11,17 +11,15 @@ from typing import Any
 import pytest
 from flask import Flask, Response
 
+from edge import known_callers
 from edge.api import guard
 from edge.labels import pdf
-from edge.pages.guard import require_role
 from edge.people.people import Role
-from edge.rate_limits import RESERVED, Buckets, ConcurrencyLimit
+from edge.rate_limits import FILES_OF_CALLER, Buckets, FileLimit, Slots
 from edge.records import assets
-from tests.api.conftest import Api, error
-from tests.application import services_of
+from tests.api.conftest import Api
 from tests.pages.conftest import Browser
 
-MOST = 8 - RESERVED
 PATIENCE = 30
 
 
@@ -58,38 +56,30 @@ def gate() -> Gate:
     return Gate()
 
 
-def test_a_key_with_slow_requests_leaves_room_for_others(
-    app: Flask, acme: Api, rival: Api, gate: Gate, monkeypatch: pytest.MonkeyPatch
+def test_all_tokens_of_a_key_and_all_sessions_of_a_person_are_one_caller(
+    acme: Api, rival: Api, sign_in_as: Callable[..., Browser]
 ) -> None:
-    listed = assets.list_page
-    monkeypatch.setattr(assets, "list_page", lambda *_, **filters: (gate(), listed(*_, **filters))[1])
-    with under_way(gate, lambda: acme.get("/assets"), MOST):
-        refused = acme.get("/locations")
-        assert (error(refused)["type"], refused.headers["Retry-After"]) == ("rate_limited", "1")
-        assert rival.get("/locations").status_code == 200
-        assert app.test_client().get("/healthz").status_code == 200
-    assert acme.get("/locations").status_code == 200
+    """`server.workers` lets a caller wait before it has all threads."""
+    headers = [f"Bearer {token}" for token in (acme.token, acme.exchange().json["access_token"], rival.token)]  # type: ignore[index]
+    for header in headers:
+        assert acme.get("/assets", headers={"Authorization": header}).status_code == 200
+    first, second, other = [known_callers.find(header) for header in headers]
+    assert first == second != other
+    browser = sign_in_as(Role.VIEWER)
+    assert browser.get("/account").status_code == 200
+    person = known_callers.find(browser.token)
+    assert person
+    assert person.name.startswith("person:")
 
 
-def test_a_person_with_slow_pages_leaves_room_for_others(
-    app: Flask, sign_in_as: Callable[..., Browser], gate: Gate
-) -> None:
-    app.view_functions["pages.account"] = require_role(Role.VIEWER)(gate)
-    greedy, other = sign_in_as(Role.VIEWER), sign_in_as(Role.VIEWER)
-    with under_way(gate, lambda: Browser(app, greedy.token).get("/account"), MOST):
-        refused = greedy.get("/locations")
-        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
-        assert other.get("/locations").status_code == 200
-    assert greedy.get("/locations").status_code == 200
-
-
-def test_a_file_that_is_streamed_holds_its_slot_until_its_end(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
-    browser, concurrency = sign_in_as(Role.VIEWER), services_of(app).concurrency
-    answer = browser.client.get("/export/board.csv", buffered=False)
-    assert list(concurrency._busy.values()) == [1]
-    assert answer.get_data()
-    answer.close()
-    assert concurrency._busy == {}
+def test_a_file_that_is_streamed_is_counted_until_its_end(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
+    browser = sign_in_as(Role.VIEWER)
+    answers = [browser.client.get("/export/board.csv", buffered=False) for _ in range(FILES_OF_CALLER)]
+    assert browser.get("/export/board.csv").status_code == 503
+    for answer in reversed(answers):
+        assert answer.get_data()
+        answer.close()
+    assert browser.get("/export/board.csv").status_code == 200
 
 
 def test_one_file_of_labels_is_made_at_a_time(
@@ -101,16 +91,6 @@ def test_one_file_of_labels_is_made_at_a_time(
     with under_way(gate, lambda: Browser(app, greedy.token).get("/labels.pdf"), 1):
         assert other.get("/labels.pdf").status_code == 429
     assert other.get("/labels.pdf").data == b"slow"
-
-
-def test_a_refusal_and_a_failure_release_the_slot(app: Flask, acme: Api, sign_in_as: Callable[..., Browser]) -> None:
-    browser = sign_in_as(Role.VIEWER)
-    for _ in range(3 * MOST):
-        assert acme.get("/assets/1").status_code == 404
-        assert browser.get("/people").status_code == 403
-        assert browser.client.post("/sign-out").status_code == 403
-        assert browser.client.get("/nothing").status_code == 404
-    assert services_of(app).concurrency._busy == {}
 
 
 def test_seconds_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,19 +135,18 @@ def test_waiting_is_not_charged(acme: Api, monkeypatch: pytest.MonkeyPatch) -> N
     assert charged == []
 
 
-def test_turns_are_counted_for_each_caller() -> None:
-    concurrency = ConcurrencyLimit(4)
-    assert [concurrency.acquire("a") for _ in range(3)] == [True, True, False]
-    assert concurrency.acquire("b")
-    concurrency.release("a")
-    assert concurrency.acquire("a")
-    assert ConcurrencyLimit(1).acquire("alone")
+def test_slots_are_counted_for_each_owner() -> None:
+    slots = Slots(2)
+    assert [slots.acquire("a") for _ in range(3)] == [True, True, False]
+    assert slots.acquire("b")
+    slots.release("a")
+    assert slots.acquire("a")
 
 
 def test_downloads_of_one_organization_leave_one_to_others() -> None:
-    concurrency = ConcurrencyLimit(8)
-    assert [concurrency.acquire_file(f"person:{number}", 1) for number in range(5)] == [True] * 4 + [False]
-    assert [concurrency.acquire_file(f"other:{number}", 2) for number in range(2)] == [True, False]
-    concurrency.release_file("person:0", 1)
-    assert concurrency.acquire_file("person:9", 1)
-    assert [ConcurrencyLimit(number).acquire_file("alone", 1) for number in (1, 2)] == [True, True]
+    limit = FileLimit(8)
+    assert [limit.acquire(f"person:{number}", 1) for number in range(5)] == [True] * 4 + [False]
+    assert [limit.acquire(f"other:{number}", 2) for number in range(2)] == [True, False]
+    limit.release("person:0", 1)
+    assert limit.acquire("person:9", 1)
+    assert [FileLimit(number).acquire("alone", 1) for number in (1, 2)] == [True, True]

@@ -33,6 +33,9 @@ class Task:
         self.is_cancelled = False
         self._work = work
 
+    def owner_of(self, _request: object) -> str:
+        return "192.0.2.7" if self.requests[0].headers else ""
+
     def service(self) -> None:
         self.times_served += 1
         self.begun.set()
@@ -204,6 +207,8 @@ def test_every_request_is_answered_once_whatever_comes_together(kinds: list[str]
 
 def test_only_the_caller_of_many_slow_requests_waits_for_them() -> None:
     """Before, it was refused with 429 although it kept to its rate."""
+    known_callers.note("Bearer a", "key", 1)
+    known_callers.note("Bearer a2", "key", 1)
     opened, at_once, most = threading.Event(), threading.Semaphore(6), []
 
     def slow() -> None:
@@ -212,7 +217,7 @@ def test_only_the_caller_of_many_slow_requests_waits_for_them() -> None:
         at_once.release()
 
     with working(8) as crew:
-        own = [Task(work=slow, caller="Bearer a") for _ in range(24)]
+        own = [Task(work=slow, caller=("Bearer a", "Bearer a2")[number % 2]) for number in range(24)]
         for task in own:
             crew.add_task(task)
         wait_for(lambda: sum(task.begun.is_set() for task in own) == 6, LONG)
@@ -232,8 +237,8 @@ def test_only_the_caller_of_many_slow_requests_waits_for_them() -> None:
 def two_organizations() -> Iterator[None]:
     """Several credentials of organization 1, and one of organization 2."""
     for name in "abc":
-        known_callers.note(f"Bearer {name}", 1)
-    known_callers.note("Bearer other", 2)
+        known_callers.note(f"Bearer {name}", name, 1)
+    known_callers.note("Bearer other", "other", 2)
     yield
     known_callers.forget()
 
@@ -276,7 +281,25 @@ def test_new_credentials_gain_no_more_threads() -> None:
         assert all(task.ended.wait(LONG) for task in (*unknown, *known))
 
 
+def test_strangers_of_one_network_leave_threads_to_others() -> None:
+    known_callers.note("Bearer a", "key", 1)
+    opened = threading.Event()
+    with working(8) as crew:
+        strangers = [Task(work=lambda: opened.wait(LONG), caller=f"Bearer {number}") for number in range(12)]
+        for task in strangers:
+            crew.add_task(task)
+        wait_for(lambda: sum(task.begun.is_set() for task in strangers) == 6, LONG)
+        known = Task(caller="Bearer a")
+        crew.add_task(known)
+        assert known.ended.wait(LONG)
+        assert sum(task.begun.is_set() for task in strangers) == 6
+        opened.set()
+        assert all(task.ended.wait(LONG) for task in strangers)
+
+
 def test_a_box_of_one_organization_uses_all_threads() -> None:
+    for name in "abcdefgh":
+        known_callers.note(f"Bearer {name}", name, 1)
     opened = threading.Event()
     with working(8) as crew:
         slow = [Task(work=lambda: opened.wait(LONG), caller=f"Bearer {name}") for name in "abcdefgh"]
@@ -288,23 +311,26 @@ def test_a_box_of_one_organization_uses_all_threads() -> None:
 
 @pytest.mark.usefixtures("two_organizations")
 def test_the_session_of_a_browser_names_its_organization() -> None:
-    known_callers.note("token", 1)
+    known_callers.note("token", "person:1", 1)
     for cookie in ("edge_session=token", "a=b; edge_session=token; c=d", "__Host-edge_session=token"):
         task = Task()
         task.requests[0].headers = {"COOKIE": cookie}
         assert workers._caller(task).organization_id == 1
     assert workers._caller(Task(caller="Bearer a")).organization_id == 1
     assert workers._caller(Task()) == ("", None)
+    assert workers._caller(Task(caller="Bearer unknown")) == ("192.0.2.7", None)
 
 
 def test_only_the_newest_credentials_are_known(two_organizations: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_callers, "MOST", 4)
-    known_callers.note("Bearer a", 1)
-    known_callers.note("Bearer new", 1)
-    assert [known_callers.find(f"Bearer {name}") for name in ("a", "b", "c", "other", "new")] == [1, None, 1, 2, 1]
+    known_callers.note("Bearer a", "a", 1)
+    known_callers.note("Bearer new", "new", 1)
+    known = [known_callers.find(f"Bearer {name}") for name in ("a", "b", "c", "other", "new")]
+    assert [one and one.organization_id for one in known] == [1, None, 1, 2, 1]
 
 
 def test_what_waits_for_its_caller_is_cancelled_at_the_end() -> None:
+    known_callers.note("Bearer a", "a", 1)
     opened = threading.Event()
     crew = Workers(3)
     own = [Task(work=lambda: opened.wait(LONG), caller="Bearer a") for _ in range(3)]
@@ -318,11 +344,11 @@ def test_what_waits_for_its_caller_is_cancelled_at_the_end() -> None:
 
 
 def test_a_credential_that_another_thread_drops_meanwhile_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Dropping(OrderedDict[int, int]):
-        def __setitem__(self, key: int, value: int) -> None:
+    class Dropping(OrderedDict[int, object]):
+        def __setitem__(self, key: int, value: object) -> None:
             super().__setitem__(key, value)
             super().pop(key)
 
-    monkeypatch.setattr(known_callers, "_organizations", Dropping())
-    known_callers.note("Bearer x", 1)
+    monkeypatch.setattr(known_callers, "_callers", Dropping())
+    known_callers.note("Bearer x", "x", 1)
     assert known_callers.find("Bearer x") is None
