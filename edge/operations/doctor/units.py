@@ -25,8 +25,6 @@ Unit = dict[str, str]
 
 def units(subject: Subject) -> Finding:
     """Check every service, timer and job of the site."""
-    if not subject.machine.is_site:
-        return ok("not installed by systemd/install.sh")
     try:
         shown = _shown(subject, [*_running(subject), *_waiting(subject), *_jobs(subject)])
     except Unavailable as error:
@@ -57,8 +55,6 @@ def restarts(subject: Subject) -> Finding:
 
     The page cache does not count: the kernel takes it back before it slows the service down.
     """
-    if not subject.machine.is_site:
-        return ok("not installed by systemd/install.sh")
     try:
         shown = _shown(subject, [name for name in _running(subject) if not name.startswith("avahi")])
     except Unavailable:
@@ -78,7 +74,7 @@ def restarts(subject: Subject) -> Finding:
 
 def settings_in_force(subject: Subject) -> Finding:
     """Check whether the settings file was changed after the service read it."""
-    if not subject.machine.is_site or not subject.machine.settings.is_file():
+    if not subject.machine.settings.is_file():
         return ok("no installed settings file")
     try:
         unit = _shown(subject, ["edge.service"])["edge.service"]
@@ -96,7 +92,7 @@ def settings_in_force(subject: Subject) -> Finding:
 def name_in_network(subject: Subject) -> Finding:
     """Ask avahi whether the box is announced by its name with .local."""
     folder = subject.machine.avahi
-    if not subject.machine.is_site or not folder.is_dir():
+    if not folder.is_dir():
         return ok("not announced in the network; use the address")
     if not (folder / "services" / "edge.service").is_file():
         return warning("the box is not announced in the network", "sudo edge-mdns on")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from edge.errors import Unavailable
-from edge.operations.doctor.doctor import CHECKS
+from edge.operations.doctor.doctor import CHECKS, ON_SITES, examine
 from edge.operations.doctor.findings import Level, Subject
 from edge.operations.doctor.machine import Machine, run
 from tests.operations.doctor.test_doctor import finding_of, subject, with_message
@@ -88,7 +88,8 @@ def test_a_site_as_it_was_installed_is_well(computer: Site) -> None:
 
 
 def test_a_computer_without_an_installation_has_nothing_to_check(subject: Subject) -> None:
-    assert {check: finding_of(subject, check)[0] for check in ALL} == dict.fromkeys(ALL, Level.OK)
+    found = {item.name: item.finding.level for item in examine(subject)}
+    assert {check: found[check] for check in (*ALL, *ON_SITES)} == dict.fromkeys((*ALL, *ON_SITES), Level.OK)
 
 
 @pytest.mark.parametrize(
