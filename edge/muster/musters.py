@@ -12,7 +12,8 @@ from edge.audit import quotas
 from edge.audit.actors import Actor, service
 from edge.audit.audit import Act, Subject, acting
 from edge.clock import SECOND
-from edge.database.connection import execute, execute_many, reading, writing
+from edge.database.connection import execute, execute_many, reading
+from edge.database.deletes import delete_some
 from edge.errors import Conflict, Invalid, NotFound
 from edge.muster import plans, whereabouts
 from edge.muster.plans import MOST_PEOPLE, Plan
@@ -293,9 +294,5 @@ def end(actor: Actor, muster_id: int, version: str, note: str) -> None:
 
 def drop_old(organization_id: int, before: int) -> int:
     """Delete the oldest muster that ended, or was started and never ended, before a time. Returns 1 or 0."""
-    with writing():
-        return execute(
-            "DELETE FROM muster WHERE id = (SELECT id FROM muster WHERE organization_id = ? "
-            "AND ifnull(ended_at, started_at) < ? ORDER BY id LIMIT 1)",
-            (organization_id, before),
-        ).rowcount
+    old = "organization_id = ? AND ifnull(ended_at, started_at) < ? ORDER BY id"
+    return delete_some("muster", "id", old, (organization_id, before), 1)

@@ -16,10 +16,10 @@ from edge.database.connection import checkpoint
 from edge.expected_lists import old_lists
 from edge.muster import musters
 from edge.readers import sled_scans, sleds
-from edge.records import asset_notes, asset_photos
+from edge.records import asset_photos
 from edge.rules import alerts
 from edge.texts import N_, fill
-from edge.tracking import asset_values, copies, deletion, tracked_people
+from edge.tracking import copies, deletion, tracked_people
 
 log = logging.getLogger(__name__)
 
@@ -79,15 +79,12 @@ def _drop_too_old(limits: Limits, now: int, pause: Pause) -> None:
         return
     # Relative to the newest scan: a clock that jumped ahead deletes no history.
     before = min(now, newest) - limits.history_days * clock.DAY
-    steps = {
-        "history": lambda: deletion.drop_history(before),
-        "records": lambda: deletion.drop_old_records(before),
-        "stock_take_rows": lambda: deletion.drop_stock_takes(before),
-        "sensor_values": lambda: asset_values.drop_old(before),
-        "expected_list_rows": lambda: old_lists.drop_expected_lists(before),
-        "notes": lambda: asset_notes.drop_old(before),
-        "photos": lambda: asset_photos.drop_old(before),
+    steps: dict[str, Step] = {
+        "history": partial(deletion.drop_history, before),
+        "stock_take_rows": partial(deletion.drop_stock_takes, before),
+        "expected_list_rows": partial(old_lists.drop_expected_lists, before),
     }
+    steps |= {name: partial(deletion.drop_old_records, name, before) for name in deletion.WITH_HISTORY}
     _drop(fill(TOO_OLD, days=limits.history_days), steps, pause)
     for organization_id, age in tracked_people.history_limits():
         people_before = min(now, newest) - age
@@ -145,7 +142,7 @@ def _before_history() -> Iterator[tuple[str, Step]]:
     """Yield the steps that precede history when the disk is low; `_drop_too_many` has bounded everything else."""
     yield "raw_messages", deletion.drop_raw_messages
     oldest_photos = asset_photos.oldest_slice()
-    yield "photos", lambda: asset_photos.drop_old(oldest_photos)
+    yield "photos", lambda: deletion.drop_old_records("photos", oldest_photos)
     ended = deletion.ended_stock_takes()
     slice_of_them = ended[: len(ended) // SLICES + 1]
     yield "stock_take_rows", lambda: deletion.drop_these_stock_takes(slice_of_them)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
-from edge.database.connection import execute, reading, writing
+from edge.database.connection import execute, reading
+from edge.database.deletes import delete_some
 from edge.database.models import HandheldScan
 from edge.readers import kept_messages, readers, sleds
 from edge.readers.ledger import Bucket
@@ -255,14 +256,7 @@ def nearness(reader_ids: Sequence[int], asset_id: int) -> Nearness | None:
 
 def drop_old_reads(now: int, limit: int = 500) -> int:
     """Delete reads older than `KEPT_FOR`."""
-    dropped = 0
-    for (reader_id,) in execute("SELECT DISTINCT reader_id FROM sled_assignment").fetchall():
-        with writing():
-            dropped += execute(_DROP_OLD, (reader_id, now - KEPT_FOR, limit)).rowcount
-    return dropped
-
-
-_DROP_OLD = """
-DELETE FROM sled_read WHERE reader_id = ?1 AND (observed_at, asset_id) IN (
-    SELECT observed_at, asset_id FROM sled_read WHERE reader_id = ?1 AND observed_at < ?2 ORDER BY observed_at LIMIT ?3)
-"""
+    readers = execute("SELECT DISTINCT reader_id FROM sled_assignment").fetchall()
+    old = "reader_id = ? AND observed_at < ? ORDER BY observed_at"
+    key = "reader_id, observed_at, asset_id"
+    return sum(delete_some("sled_read", key, old, (reader_id, now - KEPT_FOR), limit) for (reader_id,) in readers)

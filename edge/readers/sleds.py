@@ -13,6 +13,7 @@ from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.database.connection import execute, execute_many, writing
+from edge.database.deletes import delete_some
 from edge.errors import Invalid
 from edge.people import people
 from edge.people.people import Role
@@ -198,11 +199,7 @@ _NEXT = "SELECT min(chosen_at) FROM location_choice WHERE {column} = ? AND chose
 
 def drop_old_choices(now: int, limit: int = 500) -> int:
     """Delete choices received more than `CHOICES_KEPT` ago. They ended long before."""
-    with writing():
-        return execute(
-            "DELETE FROM location_choice WHERE id IN (SELECT id FROM location_choice WHERE received_at < ? LIMIT ?)",
-            (now - CHOICES_KEPT, limit),
-        ).rowcount
+    return delete_some("location_choice", "id", "received_at < ?", (now - CHOICES_KEPT,), limit)
 
 
 def _name_of(organization_id: int, person_id: int | None, device_id: int | None, *, is_new: bool = True) -> str | None:

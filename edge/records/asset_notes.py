@@ -8,7 +8,7 @@ from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute, writing
+from edge.database.connection import execute
 from edge.errors import Conflict, Invalid, NotFound
 from edge.records import assets
 from edge.texts import N_
@@ -82,12 +82,3 @@ def of_asset(organization_id: int, asset_id: int) -> list[Note]:
         (asset_id, organization_id, MOST_OF_ASSET),
     )
     return [Note(*row) for row in rows]
-
-
-def drop_old(before: int, limit: int = ROWS) -> int:
-    """Delete notes that were received before a time. For retention."""
-    ids = "SELECT id FROM asset_note WHERE received_at < ? LIMIT ?"
-    if execute(ids, (before, 1)).fetchone() is None:
-        return 0
-    with writing():
-        return execute(f"DELETE FROM asset_note WHERE id IN ({ids})", (before, limit)).rowcount

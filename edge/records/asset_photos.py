@@ -8,7 +8,7 @@ from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
-from edge.database.connection import execute, writing
+from edge.database.connection import execute
 from edge.errors import NotFound
 from edge.records import assets
 from edge.records.asset_notes import check_room
@@ -91,15 +91,6 @@ def content(organization_id: int, asset_id: int, photo_id: str) -> bytes:
     if row is None:
         raise NotFound("no such photo")
     return row[0]
-
-
-def drop_old(before: int, limit: int = ROWS) -> int:
-    """Delete photos that were received before a time. For retention."""
-    numbers = "SELECT no FROM asset_photo WHERE received_at < ? LIMIT ?"
-    if execute(numbers, (before, 1)).fetchone() is None:
-        return 0
-    with writing():
-        return execute(f"DELETE FROM asset_photo WHERE no IN ({numbers})", (before, limit)).rowcount
 
 
 def oldest_slice() -> int:

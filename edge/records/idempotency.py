@@ -87,12 +87,3 @@ _MAKE_ROOM = """
         SELECT number FROM idempotent_answer
         WHERE organization_id = ? AND caller = ? AND bytes_up_to - length(body) >= ? ORDER BY number LIMIT 1))
 """
-
-
-def drop_expired(now: int, limit: int) -> int:
-    """Delete at most `limit` expired answers and return the number deleted. `now` is in microseconds."""
-    return execute(
-        "DELETE FROM idempotent_answer WHERE no IN "
-        "(SELECT no FROM idempotent_answer WHERE created_at <= ? ORDER BY created_at LIMIT ?)",
-        (now - LIFETIME, limit),
-    ).rowcount

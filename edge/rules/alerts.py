@@ -8,7 +8,8 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute, writing
+from edge.database.connection import execute
+from edge.database.deletes import delete_some
 from edge.errors import Conflict, Invalid, NotFound
 from edge.muster.musters import Obstacle
 from edge.rules.rules import Condition
@@ -223,11 +224,7 @@ def newest() -> int | None:
 
 def drop_old(before: int, limit: int = 500) -> int:
     """Delete alerts made before a time (µs). Returns their number."""
-    with writing():
-        return execute(
-            "DELETE FROM alert WHERE no IN (SELECT no FROM alert WHERE made_at < ? ORDER BY made_at LIMIT ?)",
-            (before, limit),
-        ).rowcount
+    return delete_some("alert", "no", "made_at < ? ORDER BY made_at", (before,), limit)
 
 
 def drop_over(keep: int = MOST_KEPT, limit: int = 500) -> int:
@@ -240,9 +237,5 @@ def drop_over(keep: int = MOST_KEPT, limit: int = 500) -> int:
     if excess <= 0:
         return 0
     crowded, _ = max(counts, key=itemgetter(1))
-    with writing():
-        return execute(
-            "DELETE FROM alert WHERE no IN (SELECT no FROM alert WHERE organization_id = ? "
-            "ORDER BY acknowledged_at IS NULL, no LIMIT ?)",
-            (crowded, min(excess, limit)),
-        ).rowcount
+    own = "organization_id = ? ORDER BY acknowledged_at IS NULL, no"
+    return delete_some("alert", "no", own, (crowded,), min(excess, limit))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from edge import clock
 from edge.clock import SECOND
-from edge.database.connection import execute, execute_many, writing
+from edge.database.connection import execute, execute_many
 from edge.tracking.shown_positions import is_asset_shown
 from edge.validation import json_text
 
@@ -143,15 +143,3 @@ def count_low() -> list[tuple[int, int, int]]:
         "WHERE v.battery IS NOT NULL AND a.deleted_at IS NULL GROUP BY v.organization_id",
         (LOW,),
     ).fetchall()
-
-
-def drop_old(before: int, limit: int = 500) -> int:
-    """Delete values of assets that sent none since a time (µs). Returns their number."""
-    old = "max(ifnull(battery_at, 0), ifnull(temperature_at, 0), ifnull(pressed_at, 0)) < ?"
-    if execute(f"SELECT 1 FROM asset_value WHERE {old} LIMIT 1", (before,)).fetchone() is None:
-        return 0
-    with writing():
-        return execute(
-            f"DELETE FROM asset_value WHERE asset_id IN (SELECT asset_id FROM asset_value WHERE {old} LIMIT ?)",
-            (before, limit),
-        ).rowcount

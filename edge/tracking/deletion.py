@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from edge import clock
 from edge.audit import actors
 from edge.audit.audit import Subject, acting
 from edge.database.bounds import Bounds
 from edge.database.connection import execute, execute_many, reading, writing
+from edge.database.deletes import delete_some, delete_whole
 from edge.errors import HistoryUnavailable
 from edge.records import idempotency
 from edge.tracking import copies, history_engine, report
@@ -76,33 +77,9 @@ def drop_history_of_people(organization_id: int, before: int, limit: int = ROWS)
                 dropped += copies.delete_rows_before(track, before, limit - dropped)
                 if dropped >= limit:
                     return dropped
-    for table, key, sql in _OF_PEOPLE:
-        rows = execute(sql, (organization_id, before, limit)).fetchall()
-        if rows:
-            with writing():
-                execute_many(f"DELETE FROM {table} WHERE {key} = ?", rows)
-        dropped += len(rows)
+    for one in _OF_PEOPLE:
+        dropped += _drop_by_age(one, before, limit, organization_id)
     return dropped
-
-
-# Table, primary key, search. CROSS JOIN: by the index of the assets, since most rows are not of people.
-_OF_PEOPLE = (
-    (
-        *("handheld_scan", "id"),
-        "SELECT scan.id FROM tracked_person p CROSS JOIN handheld_scan scan ON scan.asset_id = p.asset_id "
-        "WHERE scan.organization_id = ? AND scan.received_at < ? LIMIT ?",
-    ),
-    (
-        *("passage", "no"),
-        "SELECT passage.no FROM tracked_person p CROSS JOIN passage ON passage.asset_id = p.asset_id "
-        "WHERE passage.organization_id = ? AND passage.at < ? AND passage.site_no IS NULL LIMIT ?",
-    ),
-    (
-        *("epcis_withdrawn", "no"),
-        "SELECT w.no FROM tracked_person p CROSS JOIN epcis_withdrawn w ON w.asset_id = p.asset_id "
-        "WHERE w.organization_id = ? AND w.at < ? LIMIT ?",
-    ),
-)
 
 
 def _report_unsent_history(before: int) -> None:
@@ -125,103 +102,101 @@ def drop_dead_letters(bounds: Bounds, limit: int = ROWS) -> int:
         for position, (no, size) in enumerate(newest.fetchall()):
             total += size
             if position >= bounds.dead_letters or total > bounds.dead_letter_bytes:
-                return _delete(_DEAD_LETTERS, (reader_id, no, limit))
+                return delete_some(
+                    "dead_letter", "no", "reader_id IS ? AND no <= ? ORDER BY no", (reader_id, no), limit
+                )
     return 0
 
 
 def drop_unknown_tags(keep: int, limit: int = ROWS) -> int:
     """Keep the most recently seen tags of each reader."""
-    crowded = execute(
-        "SELECT organization_id, reader_id FROM unknown_tag GROUP BY organization_id, reader_id HAVING count(*) > ?",
-        (keep,),
-    ).fetchone()
-    if crowded is None:
-        return 0
-    (oldest_kept,) = execute(_UNKNOWN_TAG_CUT, (*crowded, keep)).fetchone()
-    return _delete(_UNKNOWN_TAGS, (*crowded, oldest_kept, limit))
+    key = "organization_id, tag_type, match_key, reader_id"
+    return _drop_crowded("unknown_tag", key, "organization_id IS ? AND reader_id = ?", "last_seen_at", keep, limit)
 
 
 def drop_unassigned_topics(keep: int, limit: int = ROWS) -> int:
     """Keep the most recently used topics of each organization."""
-    crowded = execute(
-        "SELECT organization_id FROM unassigned_topic GROUP BY organization_id HAVING count(*) > ?", (keep,)
-    ).fetchone()
+    return _drop_crowded("unassigned_topic", "topic", "organization_id IS ?", "last_heard_at", keep, limit)
+
+
+def _drop_crowded(table: str, key: str, owner: str, age: str, keep: int, limit: int) -> int:
+    """Keep the newest rows of an owner with too many. Finds the end by an index, outside the transaction."""
+    columns = ", ".join(condition.split()[0] for condition in owner.split(" AND "))
+    crowded = execute(f"SELECT {columns} FROM {table} GROUP BY {columns} HAVING count(*) > ?", (keep,)).fetchone()
     if crowded is None:
         return 0
-    (oldest_kept,) = execute(_UNASSIGNED_TOPIC_CUT, (*crowded, keep)).fetchone()
-    return _delete(_UNASSIGNED_TOPICS, (*crowded, oldest_kept, limit))
+    cut = f"SELECT {age} FROM {table} WHERE {owner} ORDER BY {age} DESC LIMIT 1 OFFSET ?"
+    (oldest_kept,) = execute(cut, (*crowded, keep)).fetchone()
+    return delete_some(table, key, f"{owner} AND {age} <= ? ORDER BY {age}", (*crowded, oldest_kept), limit)
 
 
-def _delete(sql: str, parameters: tuple[Any, ...]) -> int:
-    """Delete a range. The caller finds its end by an index, outside the transaction."""
-    with writing():
-        return execute(sql, parameters).rowcount
+class Aged(NamedTuple):
+    """Rows that are deleted by age: the columns of their key, and the time that counts."""
+
+    table: str
+    key: str
+    age: str
+    is_own: str = "1"  # condition for those of this box
 
 
-_DEAD_LETTERS = """
-    DELETE FROM dead_letter WHERE no IN (
-        SELECT no FROM dead_letter WHERE reader_id IS ? AND no <= ? ORDER BY no LIMIT ?)
-"""
-_UNKNOWN_TAG_CUT = """
-    SELECT last_seen_at FROM unknown_tag WHERE organization_id = ? AND reader_id = ?
-    ORDER BY last_seen_at DESC LIMIT 1 OFFSET ?
-"""
-_UNKNOWN_TAGS = """
-    DELETE FROM unknown_tag WHERE (organization_id, tag_type, match_key, reader_id) IN (
-        SELECT organization_id, tag_type, match_key, reader_id FROM unknown_tag
-        WHERE organization_id = ? AND reader_id = ? AND last_seen_at <= ? ORDER BY last_seen_at LIMIT ?)
-"""
-_UNASSIGNED_TOPIC_CUT = """
-    SELECT last_heard_at FROM unassigned_topic WHERE organization_id IS ?
-    ORDER BY last_heard_at DESC LIMIT 1 OFFSET ?
-"""
-_UNASSIGNED_TOPICS = """
-    DELETE FROM unassigned_topic WHERE topic IN (
-        SELECT topic FROM unassigned_topic WHERE organization_id IS ? AND last_heard_at <= ?
-        ORDER BY last_heard_at LIMIT ?)
-"""
+_SCANS = Aged("handheld_scan", "id", "handheld_scan.received_at")
+_PASSAGES = Aged("passage", "no", "passage.at", is_own="passage.site_no IS NULL")
+_WITHDRAWN = Aged("epcis_withdrawn", "no", "epcis_withdrawn.at")
+WITH_HISTORY = {  # name in the audit: what is as old as the deleted history
+    "records": (
+        _SCANS,
+        _PASSAGES,
+        _WITHDRAWN,
+        Aged("device_use", "no", "ended_at"),
+        Aged("ledger", "reader_id, hour, bucket", f"hour * {clock.HOUR} + {clock.HOUR} - 1"),
+        Aged("carrier_load", "asset_id, loaded_at", "unloaded_at"),
+    ),
+    "sensor_values": (
+        Aged("asset_value", "asset_id", "max(ifnull(battery_at, 0), ifnull(temperature_at, 0), ifnull(pressed_at, 0))"),
+    ),
+    "notes": (Aged("asset_note", "id", "received_at"),),
+    "photos": (Aged("asset_photo", "no", "received_at"),),
+}
+_OF_PEOPLE = (_SCANS, _PASSAGES, _WITHDRAWN)
 
 
-def drop_old_records(before: int, limit: int = ROWS) -> int:
-    """Delete records as old as the deleted history: people's scans, hours of the ledger, past loads of carriers,
-    passages, and EPCIS events that were taken away.
-    """
-    return sum(_drop_records(table, key, age, before, limit) for table, key, age in _WITH_HISTORY)
+def drop_old_records(name: str, before: int, limit: int = ROWS) -> int:
+    """Delete records older than a time. `name`: in `WITH_HISTORY`."""
+    return sum(_drop_by_age(one, before, limit) for one in WITH_HISTORY[name])
 
 
-_WITH_HISTORY = (  # table, primary key, age column
-    ("handheld_scan", ("id",), "received_at"),
-    ("device_use", ("no",), "ended_at"),
-    ("ledger", ("reader_id", "hour", "bucket"), f"hour * {clock.HOUR} + {clock.HOUR} - 1"),
-    ("carrier_load", ("asset_id", "loaded_at"), "unloaded_at"),
-    ("passage", ("no",), "at"),
-    ("epcis_withdrawn", ("no",), "at"),
-)
-
-
-def _drop_records(table: str, key: Sequence[str], age: str, before: int, limit: int) -> int:
+def _drop_by_age(one: Aged, before: int, limit: int, organization_id: int | None = None) -> int:
     """Delete rows by age. There is no index by age, so they are searched outside the transaction."""
-    rows = execute(f"SELECT {', '.join(key)} FROM {table} WHERE {age} < ? LIMIT ?", (before, limit)).fetchall()
+    key = one.key.split(", ")
+    source, where, values = one.table, f"{one.age} < ?", [before]
+    if organization_id is not None:  # CROSS JOIN: by the index of the assets, since most rows are not of people
+        source = f"tracked_person p CROSS JOIN {one.table} ON {one.table}.asset_id = p.asset_id"
+        where, values = f"{where} AND {one.table}.organization_id = ? AND {one.is_own}", [before, organization_id]
+    chosen = ", ".join(f"{one.table}.{name}" for name in key)
+    rows = execute(f"SELECT {chosen} FROM {source} WHERE {where} LIMIT ?", (*values, limit)).fetchall()
     if rows:
         with _forgetting():
-            execute_many(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} = ?' for name in key)}", rows)
+            execute_many(f"DELETE FROM {one.table} WHERE {' AND '.join(f'{name} = ?' for name in key)}", rows)
     return len(rows)
 
 
 def drop_stock_takes(before: int, limit: int = ROWS) -> int:
     """Delete rows of one stock-take that ended before a time: its details first, then the stock-take itself."""
-    ended = (
-        "SELECT id FROM stock_take WHERE ifnull(finished_at, cancelled_at) < ? LIMIT 1"  # started_at is from a device
-    )
-    old = execute(ended, (before,)).fetchone()
+    # started_at is from a device
+    old = execute("SELECT id FROM stock_take WHERE ifnull(finished_at, cancelled_at) < ? LIMIT 1", (before,)).fetchone()
     return _drop_stock_take(old[0], limit) if old else 0
 
 
+_DETAILS_OF_STOCK_TAKE = {
+    "stock_take_line": "no",
+    "stock_take_expected": "asset_id",
+    "stock_take_unsent": "no",
+    "stock_take_scan": "id",
+}
+
+
 def _drop_stock_take(stock_take_id: str, limit: int) -> int:
-    with writing():
-        dropped = (execute(sql, (stock_take_id, limit)).rowcount for sql in _DETAILS_OF_STOCK_TAKE)
-        one = (stock_take_id,)
-        return next(filter(None, dropped), 0) or execute("DELETE FROM stock_take WHERE id = ?", one).rowcount
+    return delete_whole("stock_take", "stock_take_id", _DETAILS_OF_STOCK_TAKE, stock_take_id, limit)
 
 
 def ended_stock_takes() -> list[str]:
@@ -232,39 +207,23 @@ def ended_stock_takes() -> list[str]:
 
 def drop_these_stock_takes(ids: Sequence[str], limit: int = ROWS) -> int:
     """Delete rows of the first of these stock-takes that still exists."""
-    for stock_take_id in ids:
-        dropped = _drop_stock_take(stock_take_id, limit)
-        if dropped:
-            return dropped
-    return 0
+    dropped = (_drop_stock_take(one, limit) for one in ids)
+    return next(filter(None, dropped), 0)
 
 
 def drop_raw_messages(limit: int = RAW_MESSAGES) -> int:
     """Delete the oldest packs of unrecorded messages."""
-    return _delete("DELETE FROM raw_message WHERE no IN (SELECT no FROM raw_message ORDER BY no LIMIT ?)", (limit,))
-
-
-_DETAILS_OF_STOCK_TAKE = (
-    "DELETE FROM stock_take_line WHERE (stock_take_id, no) IN (SELECT stock_take_id, no FROM stock_take_line "
-    "WHERE stock_take_id = ? LIMIT ?)",
-    "DELETE FROM stock_take_expected WHERE (stock_take_id, asset_id) IN (SELECT stock_take_id, asset_id "
-    "FROM stock_take_expected WHERE stock_take_id = ? LIMIT ?)",
-    "DELETE FROM stock_take_unsent WHERE (stock_take_id, no) IN (SELECT stock_take_id, no FROM stock_take_unsent "
-    "WHERE stock_take_id = ? LIMIT ?)",
-    "DELETE FROM stock_take_scan WHERE id IN (SELECT id FROM stock_take_scan WHERE stock_take_id = ? LIMIT ?)",
-)
+    return delete_some("raw_message", "no", "1 ORDER BY no", (), limit)
 
 
 def drop_audit(before: int, limit: int = ROWS) -> int:
     """Delete audit lines from before a time, by the index of each organization."""
     with writing():
         owners = [row[0] for row in execute("SELECT id FROM organization UNION ALL SELECT NULL")]
-        return sum(execute(_DROP_AUDIT, (owner, before, limit)).rowcount for owner in owners)
+        return sum(delete_some("audit", "no", _OLD_AUDIT, (owner, before), limit) for owner in owners)
 
 
-_DROP_AUDIT = """
-    DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE organization_id IS ? AND at < ? ORDER BY at LIMIT ?)
-"""
+_OLD_AUDIT = "organization_id IS ? AND at < ? ORDER BY at"
 
 
 def newest_audit() -> int | None:
@@ -290,61 +249,41 @@ def drop_audit_over(keep: int, limit: int = ROWS) -> int:
     if excess <= 0:
         return 0
     *actor, _, _ = max(counts, key=lambda row: row[-2:])
-    with writing():
-        return execute(_DROP_AUDIT_OVER, (*actor, min(excess, limit))).rowcount
+    own = "organization_id IS ? AND actor_kind = ? AND actor_id IS ? ORDER BY at, no"
+    return delete_some("audit", "no", own, tuple(actor), min(excess, limit))
 
 
 _AUDIT_OF_ACTORS = """
     SELECT organization_id, actor_kind, actor_id, sum(at > ?), count(*) FROM audit GROUP BY 1, 2, 3
-"""
-_DROP_AUDIT_OVER = """
-    DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE organization_id IS ? AND actor_kind = ? AND actor_id IS ?
-                                   ORDER BY at, no LIMIT ?)
 """
 
 
 BULK_JOBS_KEPT = 7 * clock.DAY  # after their end
 
 
+_OLD_JOB = f"SELECT id FROM bulk_job WHERE finished_at < ? - {BULK_JOBS_KEPT}"
+_EXPIRED = (  # table, key, condition for the time now; details before what they belong to
+    ("web_session", "token_hash", "expires_at < ?"),
+    ("refresh_token", "token_hash", "expires_at < ?"),
+    ("idempotent_answer", "no", f"created_at <= ? - {idempotency.LIFETIME} ORDER BY created_at"),
+    ("bulk_job_asset", "job_id, asset_id", f"job_id IN ({_OLD_JOB})"),
+    ("bulk_job_row", "job_id, line", f"job_id IN ({_OLD_JOB})"),
+    (
+        *("bulk_job", "id"),
+        f"finished_at < ? - {BULK_JOBS_KEPT} AND NOT EXISTS (SELECT 1 FROM bulk_job_asset WHERE job_id = id) "
+        "AND NOT EXISTS (SELECT 1 FROM bulk_job_row WHERE job_id = id)",
+    ),
+    (
+        *("token_family", "no"),
+        f"created_at < ? - {clock.DAY} AND NOT EXISTS (SELECT 1 FROM refresh_token WHERE family_id = token_family.no)",
+    ),
+)
+
+
 def drop_expired(now: int, limit: int = ROWS) -> int:
-    """Delete expired sessions, refresh tokens, idempotent answers and bulk jobs, and token families without tokens."""
+    """Delete some rows of each table whose time has passed, such as expired sessions and finished bulk jobs."""
     with writing():
-        dropped = sum(
-            execute(f"DELETE FROM {table} WHERE token_hash IN"
-                    f" (SELECT token_hash FROM {table} WHERE expires_at < ? LIMIT ?)", (now, limit)).rowcount
-            for table in ("web_session", "refresh_token")
-        )  # fmt: skip
-        dropped += idempotency.drop_expired(now, limit)
-        dropped += _drop_bulk_jobs(now - BULK_JOBS_KEPT, limit)
-        return dropped + execute(_DROP_FAMILIES, (now - clock.DAY, limit)).rowcount
-
-
-def _drop_bulk_jobs(before: int, limit: int) -> int:
-    """Delete the assets and rows of finished jobs first, then the jobs without any."""
-    dropped = execute(
-        "DELETE FROM bulk_job_asset WHERE (job_id, asset_id) IN ("
-        "SELECT a.job_id, a.asset_id FROM bulk_job j JOIN bulk_job_asset a ON a.job_id = j.id "
-        "WHERE j.finished_at < ? LIMIT ?)",
-        (before, limit),
-    ).rowcount
-    dropped += execute(
-        "DELETE FROM bulk_job_row WHERE (job_id, line) IN ("
-        "SELECT r.job_id, r.line FROM bulk_job j JOIN bulk_job_row r ON r.job_id = j.id "
-        "WHERE j.finished_at < ? LIMIT ?)",
-        (before, limit),
-    ).rowcount
-    jobs = (
-        "DELETE FROM bulk_job WHERE finished_at < ? AND NOT EXISTS (SELECT 1 FROM bulk_job_asset WHERE job_id = id) "
-        "AND NOT EXISTS (SELECT 1 FROM bulk_job_row WHERE job_id = id)"
-    )
-    return dropped + execute(jobs, (before,)).rowcount
-
-
-_DROP_FAMILIES = """
-    DELETE FROM token_family WHERE no IN (
-        SELECT no FROM token_family WHERE created_at < ?
-          AND NOT EXISTS (SELECT 1 FROM refresh_token WHERE family_id = token_family.no) LIMIT ?)
-"""
+        return sum(delete_some(*one, (now,), limit) for one in _EXPIRED)
 
 
 def free_pages() -> tuple[int, int]:

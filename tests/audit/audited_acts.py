@@ -142,7 +142,7 @@ NOT_AUDITED = {
         "asset_changes.apply", "slices.run_jobs", "slices.write_slice",
     },
     "answers that are kept to be given again; the create that they are of is audited": {
-        "idempotency.drop_expired", "idempotency.store", "idempotency.once",
+        "idempotency.store", "idempotency.once",
     },
     "the stays of a hub, which are the same in PostgreSQL and here": {
         "lent_rows.lent", "moving.bring_back", "moving.finish_there", "copies.count_after_deletion",
@@ -159,7 +159,7 @@ NOT_AUDITED = {
         "deletion.drop_unassigned_topics", "deletion.drop_unknown_tags", "copies.delete_rows_before",
         "copies.drop_remote_rows", "copies.count_after_deletion",
         "old_lists.drop_expected_lists", "deletion.drop_history_of_people",
-        "asset_notes.drop_old", "asset_photos.drop_old", "sled_scans.drop_old_reads", "sleds.drop_old_choices",
+        "deletes.delete_some", "deletes.delete_whole", "sled_scans.drop_old_reads", "sleds.drop_old_choices",
         "musters.drop_old",
     },
     PART_OF_AN_ACT: {
@@ -227,7 +227,7 @@ NOT_AUDITED = {
         "output_state.record_failure",
     },
     "readings of tags, and faults that the box found": {
-        "asset_values.drop_old", "asset_values.record", "box_faults.record", "alerts.close_excess",
+        "asset_values.record", "box_faults.record", "alerts.close_excess",
     },
     "programs that read the open feed, and the feed itself: reading changes nothing": {
         "change_feed.close_for_upstream", "change_feed.open_for_upstream",

@@ -138,7 +138,7 @@ def test_scans_that_retention_has_deleted_are_not_recorded_again(cast: Cast, olg
     count_scans(olga, dock)
     assert stock_takes.finish(olga, TAKE, clock.now())
     accepted_scans.record_rest(go_on)
-    while deletion.drop_old_records(AT + clock.DAY):
+    while deletion.drop_old_records("records", AT + clock.DAY):
         pass
     accepted_scans.find_rest()
     accepted_scans.record_rest(go_on)

@@ -188,7 +188,7 @@ def test_a_service_that_stops_waits_for_one_step_only(site: Path) -> None:
 
 def test_looking_for_old_records_waits_for_nobody_who_writes(site: Path) -> None:
     counts: list[int] = []
-    look = threading.Thread(target=lambda: counts.append(store.drop_old_records(1)))
+    look = threading.Thread(target=lambda: counts.append(store.drop_old_records("records", 1)))
     with writing():
         look.start()
         look.join(5)
@@ -202,7 +202,7 @@ def test_loads_of_carriers_that_ended_go_with_their_history(site: Path) -> None:
         (one,), (other,) = execute("SELECT id FROM asset")
         for loaded, unloaded in ((1, 5), (6, 20), (20, None)):
             execute("INSERT INTO carrier_load VALUES (?, ?, ?, NULL, NULL, ?)", (one, loaded, other, unloaded))
-    assert store.drop_old_records(10) == 1
+    assert store.drop_old_records("records", 10) == 1
     assert execute("SELECT loaded_at FROM carrier_load ORDER BY 1").fetchall() == [(6,), (20,)]
 
 

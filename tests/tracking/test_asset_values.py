@@ -17,7 +17,7 @@ from edge.ingest.pipeline import Pipeline
 from edge.readers import readers
 from edge.records import assets
 from edge.records.tags import NewTag
-from edge.tracking import asset_values
+from edge.tracking import asset_values, deletion
 from edge.tracking.asset_values import AssetValues, NewValues
 from tests.conftest import Cast
 from tests.events.conftest import SILENCE, make_events
@@ -101,6 +101,6 @@ def test_a_message_sets_the_values_and_makes_an_event(stage: Stage, cast: Cast) 
 
 def test_old_values_are_dropped(stage: Stage) -> None:
     stage.record((0, 50, None))
-    assert asset_values.drop_old(T) == 0
-    assert asset_values.drop_old(T + 1) == 1
+    assert deletion.drop_old_records("sensor_values", T) == 0
+    assert deletion.drop_old_records("sensor_values", T + 1) == 1
     assert stage.values() == AssetValues()

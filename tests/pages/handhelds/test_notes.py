@@ -21,6 +21,7 @@ from edge.pages import images, label_documents
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from edge.records import asset_notes, asset_photos, assets
+from edge.tracking import deletion
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site
 
@@ -234,10 +235,10 @@ def test_old_notes_and_photos_are_dropped_with_history(sign_in_as: SignIn, site:
     for table in ("asset_note", "asset_photo"):
         execute(f"UPDATE {table} SET received_at = ? WHERE id LIKE '%number-1'", (long_ago,))
     before = clock.now() - clock.DAY
-    assert (asset_notes.drop_old(before), asset_photos.drop_old(before)) == (1, 1)
-    assert (asset_notes.drop_old(before), asset_photos.drop_old(before)) == (0, 0)
+    assert [deletion.drop_old_records(name, before) for name in ("notes", "photos")] == [1, 1]
+    assert [deletion.drop_old_records(name, before) for name in ("notes", "photos")] == [0, 0]
     assert asset_photos.oldest_slice() > before
-    assert asset_photos.drop_old(asset_photos.oldest_slice()) == 1
+    assert deletion.drop_old_records("photos", asset_photos.oldest_slice()) == 1
     assert asset_photos.oldest_slice() == 0
 
 
