@@ -241,10 +241,11 @@ def _check_role(kind: str) -> None:
 
 
 def _labels(job: Job) -> dict[str, object]:
-    choices = [(name, f"{gettext(ENCODINGS[name])}: {words}") for name, words in job.table.samples.items()]
+    names = _translated(ENCODINGS)
+    choices = [(name, f"{names[name]}: {words}") for name, words in job.table.samples.items()]
     return {
         "faults": partial(_shown_faults, job),  # when the page has seen that the check is done
-        "encodings": _translated(ENCODINGS),
+        "encodings": names,
         "separators": _translated(SEPARATORS),
         "encoding_choices": choices,
         "headings": [(row.number, f"{row.number}: {', '.join(filter(None, row.cells))[:80]}") for row in job.table.top],
