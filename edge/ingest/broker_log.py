@@ -15,7 +15,7 @@ from edge.ingest.sessions import CONNECT_SECONDS, Broker
 from edge.readers.sign_ins import SignIns
 
 TOPICS = [("$SYS/broker/log/N", 0), ("$SYS/broker/log/E", 0)]  # notices and errors
-RETRY_SECONDS = 15.0
+RETRY_SECONDS = 5.0
 _MOST = 2_000  # packets of one turn
 
 

@@ -20,6 +20,7 @@ _MOST = 200  # addresses and connections
 _OPENED = re.compile(r"New connection from (.+) on port \d+")
 _SIGNED_IN = re.compile(r"New client connected from (\S+) as (\S+) \(")
 _ENDED = re.compile(r"[Cc]lient (\S+)(?: \[(\S+:\d+)\])?[ ,.:]")
+_TAKEN_OVER = re.compile(r"Client (\S+) already connected, closing old connection")
 _REFUSED = "not authori"
 _PROBE = "probe"  # the client of `edge doctor` that has no account on purpose
 
@@ -46,6 +47,7 @@ class SignIns:
         self._opened: deque[str] = deque(maxlen=_MOST)  # connections without a sign-in so far
         self._by_account: dict[str, SignIn] = {}
         self._others: dict[str, deque[SignIn]] = {}  # by account of edge: sign-ins
+        self._taken_over: dict[str, deque[int]] = {}  # by account of edge: when another client ended its connection
         self._refused: OrderedDict[str, Refused] = OrderedDict()
         self.unheard: list[Filled] = []  # see `unheard`
 
@@ -57,6 +59,9 @@ class SignIns:
             elif match := _SIGNED_IN.search(line):
                 self._forget(match[1])
                 self._sign_in(match[2], SignIn(_host(match[1]), at), own)
+            elif match := _TAKEN_OVER.search(line):
+                if match[1] in own:
+                    self._taken_over.setdefault(match[1], deque(maxlen=FEWEST)).append(at)
             elif (match := _ENDED.search(line)) and (match[1] == "<unknown>" or _REFUSED in line):
                 address = self._forget(match[2])
                 if _REFUSED in line and address and match[1] != _PROBE:
@@ -80,9 +85,10 @@ class SignIns:
     def others(self, since: int) -> list[str]:
         """Return the addresses from which other clients repeatedly sign in with the account of edge."""
         with self._lock:
-            recent = [[row.address for row in rows if row.at >= since] for rows in self._others.values()]
-        flapping = [rows for rows in recent if len(rows) >= 2 * FEWEST and len(set(rows)) > 1]
-        return sorted({address for rows in flapping for address in rows})
+            taken = [
+                account for account, moments in self._taken_over.items() if sum(at >= since for at in moments) >= FEWEST
+            ]
+            return sorted({row.address for account in taken for row in self._others.get(account, ())})
 
     def _forget(self, connection: str | None) -> str:
         """Return the connection, or the oldest one that has not signed in: the broker answers them in order."""

@@ -58,7 +58,14 @@ from edge.operations.upgrade.pending_upgrade import StartedAfterUpgrade, is_pend
 from edge.people import sessions
 from edge.rate_limits import FileLimit
 from edge.readers import broker_files, broker_state, ledger
-from edge.readers.broker_accounts import SESSIONS, assign_sessions, count_settled, is_assignment_due, list_accounts
+from edge.readers.broker_accounts import (
+    SESSIONS,
+    assign_sessions,
+    count_settled,
+    is_assignment_due,
+    list_accounts,
+    names_of_sessions,
+)
 from edge.readers.kept_messages import Window
 from edge.readers.sign_ins import SIGN_INS, unheard
 from edge.rules import box_faults, saved_filters
@@ -403,7 +410,7 @@ def _jobs(live: LiveSettings, subscriber: Subscriber, notifiers: Sequence[Notifi
             broker_files.write_files(folder, own)
 
         reader_of_log = BrokerLog(
-            _account_of(config, broker_files.log_name, own.password), broker_files.reserved_names(own.name), SIGN_INS
+            _account_of(config, broker_files.log_name, own.password), names_of_sessions(own.name), SIGN_INS
         )
         jobs.append(Job("log of the broker", LOG_SECONDS, lambda _: reader_of_log.read()))
         jobs.append(Job("accounts of readers", ACCOUNTS_SECONDS, update))
