@@ -50,43 +50,42 @@ class CheckedConnection(http.client.HTTPConnection):
             encrypted.do_handshake()
 
     def exchange(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        most: int,
-        seconds: float,
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], most: int, seconds: float
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        """Send a request and return the answer with at most `most` bytes of its content.
+        """Send a request, connecting first if needed, and return the answer with at most `most` bytes of its content.
 
-        Raises TimeoutError after `seconds` in all, OSError, HTTPException or NotAllowed.
+        A connection that cannot be used again is closed. `is_cut` says that `seconds` were over before the content.
+        Raises TimeoutError at the deadline before there is an answer, OSError, HTTPException or NotAllowed.
         """
-        with talking(f"{self.host}:{self.port}"):
-            return self._exchange(method, path, body, headers, most, seconds)
-
-    def _exchange(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        most: int,
-        seconds: float,
-    ) -> tuple[http.client.HTTPResponse, bytes]:
+        self.is_cut = False
         deadline = threading.Timer(seconds, self.cut)
         deadline.daemon = True
         deadline.start()
         try:
-            self.request(method, path, body, headers)
-            answer = self.getresponse()
-            return answer, _content(answer, most)
+            with talking(f"{self.host}:{self.port}"):
+                self.request(method, path, body, headers)
+                answer = self.getresponse()
+                content = _content(answer, most)
         except (OSError, http.client.HTTPException) as error:
             if self.is_cut:
                 raise TimeoutError from error
             raise
         finally:
             deadline.cancel()
+        if self.is_cut or answer.will_close or not answer.isclosed():
+            self.close()
+        return answer, content
+
+    def exchange_completely(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], most: int, seconds: float
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """Like `exchange`. Raises TimeoutError or IncompleteRead if the content ends before its time."""
+        answer, content = self.exchange(method, path, body, headers, most, seconds)
+        if self.is_cut:
+            raise TimeoutError
+        if answer.length and len(content) < most:  # `read` reports no end before its time
+            raise http.client.IncompleteRead(content, answer.length)
+        return answer, content
 
     def cut(self) -> None:
         """Shut the connection down at the deadline, so that a blocked read or write fails."""

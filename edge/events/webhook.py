@@ -41,17 +41,14 @@ class Poster:
 
     def __init__(self, url: str, network: Network, tls: ssl.SSLContext) -> None:
         address = urlsplit(url)
-        self._url = url
         self._path = (address.path or "/") + (f"?{address.query}" if address.query else "")
-        self._network = network
-        self._tls = tls
-        self._connection: CheckedConnection | None = None
+        self._connection = CheckedConnection(url, network, tls)
 
     def post(self, body: bytes, headers: dict[str, str]) -> Outcome:
         """Post JSON. Only the response status matters; the body is read and discarded."""
         headers = {"Content-Type": "application/json", "User-Agent": f"edge/{__version__}", **headers}
         try:
-            if self._connection is not None:
+            if self._connection.sock is not None:
                 with contextlib.suppress(*_CLOSED_MEANWHILE):  # the receiver may have closed the idle connection
                     return self._post(body, headers)
                 self.close()
@@ -61,17 +58,10 @@ class Poster:
             return Outcome(Result.FAILED, _fault(error))
 
     def close(self) -> None:
-        if self._connection:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
 
     def _post(self, body: bytes, headers: dict[str, str]) -> Outcome:
-        if self._connection is None:
-            self._connection = CheckedConnection(self._url, self._network, self._tls)
-        connection = self._connection
-        answer, _ = connection.exchange("POST", self._path, body, headers, MAX_ANSWER, ANSWER_SECONDS)
-        if connection.is_cut or not answer.isclosed() or answer.will_close:
-            self.close()
+        answer, _ = self._connection.exchange("POST", self._path, body, headers, MAX_ANSWER, ANSWER_SECONDS)
         return _outcome(answer.status, answer.getheader("Retry-After"))
 
 

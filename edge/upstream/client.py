@@ -89,8 +89,7 @@ class Client:
 
     def __init__(self, access: Access, tls: ssl.SSLContext) -> None:
         self._access = access
-        self._tls = tls
-        self._connection: CheckedConnection | None = None
+        self._connection = CheckedConnection(access.url, access.network, tls)
         self._token = ""
         self._token_ends = 0.0  # of the monotonic clock
         self.requests = 0
@@ -169,9 +168,7 @@ class Client:
         self._sent("DELETE", f"{PATHS[kind]}/{record_id}/tags/{tag_id}")
 
     def close(self) -> None:
-        if self._connection:
-            self._connection.close()
-            self._connection = None
+        self._connection.close()
 
     def _record(self, kind: Kind, method: str, path: str, body: Mapping[str, Any] | None = None) -> Record:
         return answers.checked(kind, answers.data(self._call(method, PATHS[kind] + path, body), dict))
@@ -222,7 +219,7 @@ class Client:
         content = None if body is None else json_text.encode(body)
         headers = {"User-Agent": f"edge/{__version__}", "Accept": "application/json", **headers}
         try:
-            if self._connection is not None and (method == "GET" or path == EXCHANGE):
+            if self._connection.sock is not None and (method == "GET" or path == EXCHANGE):
                 with contextlib.suppress(*_CLOSED_MEANWHILE):  # the service may have closed the idle connection
                     return self._exchanged(method, path, content, headers)
                 self.close()
@@ -234,17 +231,10 @@ class Client:
 
     def _exchanged(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> Answer:
         self.requests += 1
-        if self._connection is None:
-            self._connection = CheckedConnection(self._access.url, self._access.network, self._tls)
-        connection = self._connection
         path = urlsplit(self._access.url).path + path
-        answer, received = connection.exchange(method, path, content, headers, answers.MAX_ANSWER, ANSWER_SECONDS)
-        if connection.is_cut:
-            raise TimeoutError
-        if answer.length and len(received) < answers.MAX_ANSWER:  # `read` reports no end before its time
-            raise http.client.IncompleteRead(b"", answer.length)
-        if connection.is_cut or answer.will_close or not answer.isclosed():
-            self.close()
+        answer, received = self._connection.exchange_completely(
+            method, path, content, headers, answers.MAX_ANSWER, ANSWER_SECONDS
+        )
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, received)
 
 
