@@ -44,9 +44,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from edge.tracking.portal_rule import PORTAL, WEAKER_BY, is_certain, is_stray
-from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.signal_strength import LOOKS, Detection, Weight
-from edge.tracking.signs import Outage, Signs
+from edge.tracking.signs import Outage, ReaderOutages, Signs
 
 MARGIN = 3.0  # dB
 LOOK_LIMIT = 20.0  # dB, most that a single look adds or subtracts

@@ -29,7 +29,6 @@ from edge.tracking.late_decisions import (
 )
 from edge.tracking.late_reads import insert_late, last_read_second, replace_rows, rows_from, stayed_with
 from edge.tracking.packed_reads import ALWAYS, Recent
-from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.recent_reads import KEPT_FOR, UNKNOWN, RecentReads, Sign
 from edge.tracking.retrace import (
     ByPerson,
@@ -42,7 +41,7 @@ from edge.tracking.retrace import (
     since_of,
 )
 from edge.tracking.signal_strength import Detection, Weight
-from edge.tracking.signs import Signs
+from edge.tracking.signs import ReaderOutages, Signs
 from edge.tracking.stays import (
     CLOSE_STAY,
     INSERT_ROW,

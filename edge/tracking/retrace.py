@@ -22,8 +22,8 @@ from edge.tracking.decision_rule import (
     settles,
 )
 from edge.tracking.portal_rule import PORTAL, STRAY_WINDOW, is_certain, is_undecided
-from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.signal_strength import Detection, Weight
+from edge.tracking.signs import ReaderOutages
 
 FOREVER = 2**40  # seconds; as `horizon`: no more reads will come
 # Rules that decide by reads after the begin of the stay.

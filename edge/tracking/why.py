@@ -12,10 +12,10 @@ from edge.texts import N_, fill
 from edge.tracking import recent_reads, report
 from edge.tracking.decision_rule import Lead, Rule, decided_from, held_back, last_at, lead, settles
 from edge.tracking.portal_rule import is_stray
-from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.report import DecidedStay
 from edge.tracking.retrace import first_from, since_of
 from edge.tracking.signal_strength import LOOKS, Detection
+from edge.tracking.signs import ReaderOutages
 
 MOVES = 5
 EXPLANATIONS = {

@@ -19,10 +19,9 @@ from itertools import islice
 from edge.clock import SECOND
 from edge.tracking.decision_rule import Rule
 from edge.tracking.packed_reads import ALWAYS, Recent
-from edge.tracking.reader_outages import ReaderOutages
 from edge.tracking.retrace import State, first_from, retrace
 from edge.tracking.signal_strength import AntennaKind, weight_of
-from edge.tracking.signs import Signs
+from edge.tracking.signs import ReaderOutages, Signs
 from tests.simulation.measure import Decided, Score, score, total
 from tests.simulation.warehouse import Scenario, SimulatedRead, Trace, scenarios, traces
 
