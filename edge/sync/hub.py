@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from edge import clock
@@ -65,14 +66,12 @@ class Retired(Conflict):
 
 def hello(site: Site, content: Any, received: int) -> dict[str, Any]:
     """Agree on a version and on the site's position. Raises Retired and OtherVersion."""
-    try:
+    with _reading_from("greeting"):
         version = max(set(content["versions"]) & set(batch_format.VERSIONS), default=None)
         instance, mine = _short(content["instance"]), _cursor(content["cursor"])
         former = {str(epoch) for epoch in content["former"]}
         report = batch_format.checked_report(content["report"])
         seen, box = batch_format.hub_state(content.get("hub")), _short(content.get("box", ""))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unreadable(f"the greeting is invalid: {error!r:.200}") from error
     if version is None:
         raise OtherVersion(
             f"This hub speaks versions {list(batch_format.VERSIONS)} of sync; update the older of the two boxes"
@@ -136,13 +135,11 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
 
     A page of all has live assets only. So the site asks for other assets that it knows, by `ids`.
     """
-    try:
+    with _reading_from("question"):
         after, epoch, page = _number(content["after"]), content["epoch"], content["page"]
         page = None if page is None else _number(page)
         seen = batch_format.hub_state(content.get("hub"))
         asked = [_number(number) for number in content.get("ids", ())]
-    except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     epochs.check_not_behind(seen)
     with reading():
         until, following, is_full = change_feed.newest_record(), None, False
@@ -183,12 +180,10 @@ def digests(site: Site, content: Any) -> dict[str, Any]:
     A site that sends `is_partial` accepts an answer that ends early, at the day `until`. Digests of days are stored;
     `is_full` computes them again.
     """
-    try:
+    with _reading_from("question"):
         first, last = (_day(day) for day in content["range"])
         days = [_day(day) for day in content["days"]]
         buckets = {_number(bucket) for bucket in content.get("buckets", ())}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     scope = Scope(site.organization_id, site.no)
     if content.get("of") == "records":
         is_exact = bool(content.get("is_exact"))
@@ -221,10 +216,8 @@ def _copies(site: Site, content: Any, ranges: list[int]) -> dict[str, Any]:
     Assets that have changed since the site asked for changes, or that are in conflict, are not compared. Sites of
     earlier releases compare no `valid_from`, so they compare nothing.
     """
-    try:
+    with _reading_from("question"):
         first, after = _number(content["first"]), _number(content["after"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     owner = site.organization_id
     with reading():
         changed = change_feed.assets_after(after, MAX_MASTERS) if content.get("epoch") == epochs.hub_epoch() else None
@@ -255,11 +248,9 @@ def _passages(scope: Scope, content: Any, buckets: list[int]) -> dict[str, Any]:
     Older passages than `since` are not compared: the retention of one of the two may have dropped them. Those after
     `until` were set aside as too far in the future. Sites of earlier releases do not know it, and compare them, too.
     """
-    try:
+    with _reading_from("question"):
         first, since = max(_number(content["first"]), 0), _number(content["since"])
         until = min(_number(content["until"]), incoming.newest_time(clock.now())) if "until" in content else FOREVER
-    except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     times = Times(max(since, sites.hub_horizon()), until)
     with reading():
         if not buckets:
@@ -300,11 +291,9 @@ def preview(site: Site, hub_name: str, body: bytes) -> dict[str, Any]:
 
 def recover(site: Site, content: Any) -> dict[str, Any]:
     """Return a page of the site's data for a new machine; starts with part "locations" after [0]."""
-    try:
+    with _reading_from("question"):
         page, length = _SECTIONS[content["part"]]
         after = [_number(number) for number in content["after"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise Unreadable(f"the question is invalid: {error!r:.200}") from error
     if len(after) != length:
         raise Unreadable(f"{after!r:.200} is no position in the {content['part']}")
     with reading():
@@ -325,6 +314,15 @@ _SECTIONS: dict[str, tuple[Callable[..., CopyPage], int]] = {  # length of a pos
     "history": (lambda peer, *after: site_copies.history(peer, after), 3),
     "passages": (site_copies.passages, 1),
 }
+
+
+@contextmanager
+def _reading_from(what: str) -> Iterator[None]:
+    """Raise Unreadable if the content lacks a part or has a value of another type."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unreadable(f"the {what} is invalid: {error!r:.200}") from error
 
 
 def _number(value: Any) -> int:

@@ -6,6 +6,7 @@ Where they differ, the site's data is sent again, and the hub's assets are fetch
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from edge import clock
@@ -23,6 +24,7 @@ from edge.sync.store import (
     record_digests,
     state,
 )
+from edge.sync.store.change_feed import Kind
 from edge.sync.store.digests import ALL_DAYS, Days, Digest, Scope
 from edge.sync.store.hub_link import Target
 from edge.sync.store.passage_digests import FOREVER, Times
@@ -60,7 +62,7 @@ class RecordDifference(NamedTuple):
     key: str | None  # None: unknown here
 
     def __str__(self) -> str:
-        return f"{change_feed.Kind(self.kind).name.lower()} {self.key or f'{self.ref} (only at the hub)'}"
+        return f"{Kind(self.kind).name.lower()} {self.key or f'{self.ref} (only at the hub)'}"
 
 
 class CopyDifference(NamedTuple):
@@ -139,7 +141,7 @@ def _differing_tracks(here: Target, scope: Scope, theirs_by_day: Any) -> list[Di
     for day, *theirs in theirs_by_day:
         with reading():
             ours = digests.by_track(scope, day)
-            changed |= change_feed.tracks_after(here.acked_seq)  # since the comparison began
+            changed |= change_feed.changed_after(here.acked_seq, Kind.STAY, Kind.RANGE)  # since the comparison began
             tracks = set(digests.differing(ours, _digests(theirs))) - changed
             tracks -= copies.seen_after(tracks, latest)  # the hub does not take them yet
             names = copies.asset_keys(tracks)
@@ -161,23 +163,27 @@ def _compare_records(here: Target, call: Call) -> list[RecordDifference]:
     with reading():
         ours = record_digests.by_bucket(scope, "", is_exact=is_exact)
     buckets = digests.differing(ours, _digests(theirs))
-    if not buckets:
-        return []
     differing: set[RecordDigest] = set()
-    while buckets:
-        answer = call("digests", batch_format.pack({**question, "buckets": buckets}))
-        answered = {*map(int, answer["buckets"]), buckets[0]}
+    for answered, answer in _by_parts(call, question, buckets):
         with reading():
             ours_in_them = set(record_digests.in_buckets(scope, "", answered, is_exact=is_exact))
         differing |= ours_in_them ^ {RecordDigest(*map(int, row)) for row in answer["records"]}
-        buckets = [bucket for bucket in buckets if bucket not in answered]
     with reading():
-        changed = change_feed.records_after(here.acked_seq)
+        changed = change_feed.changed_after(here.acked_seq, Kind.ASSET, Kind.LOCATION)
         hub_time = clock.now() + (here.clock_offset or 0)
         changed |= record_digests.created_after({record.ref for record in differing}, hub_time)
         kinds = {record.ref: record.kind for record in differing if record.ref not in changed}
         keys = record_digests.keys_of(scope, kinds)
     return [RecordDifference(kind, ref, keys.get(ref)) for ref, kind in sorted(kinds.items())]
+
+
+def _by_parts(call: Call, question: dict[str, Any], buckets: list[int]) -> Iterator[tuple[set[int], Any]]:
+    """Ask for buckets until all are answered. Yields the answered ones with the answer."""
+    while buckets:
+        answer = call("digests", batch_format.pack({**question, "buckets": buckets}))
+        answered = {*map(int, answer.get("buckets", ())), buckets[0]}
+        yield answered, answer
+        buckets = [bucket for bucket in buckets if bucket not in answered]
 
 
 def _compare_copies(here: Target, call: Call, *, is_full: bool = False) -> list[CopyDifference]:
@@ -199,19 +205,16 @@ def _compare_copies(here: Target, call: Call, *, is_full: bool = False) -> list[
         ranges += [number for number in differing_ranges if number <= until]
         first = max(until, first) + 1
     differing: set[int] = set()
-    while ranges:
-        answer = call("digests", batch_format.pack({**question, "first": 0, "buckets": ranges}))
+    for answered, answer in _by_parts(call, {**question, "first": 0}, ranges):
         if answer.get("copies") is None:
             return []
         theirs = {(int(ref), int(value)) for ref, value in answer["copies"]}
-        answered = {*map(int, answer["buckets"]), ranges[0]}
         for number in answered:
             with reading():
                 hashes = copy_digests.in_range(here.organization_id, copy_digests.read_site, number)
             copy_digests.check(here.organization_id, number, hashes)
             theirs ^= {(ref, value) for ref, _, value in hashes}
         differing |= {ref for ref, _ in theirs}.difference(map(int, answer["without"]))
-        ranges = [number for number in ranges if number not in answered]
     refs = sorted(differing - copy_digests.created_after(differing, clock.now()))[:MAX_COPIES]
     fetch_assets(here, call, refs)
     keys = copy_digests.keys_of_copies(refs)
@@ -238,17 +241,15 @@ def _compare_passages(here: Target, call: Call) -> list[PassageDifference]:
         differing_buckets += sorted(set(digests.differing(ours.by_bucket, theirs)) & set(ours.by_bucket))
         first = ours.following
     numbers: set[int] = set()
-    buckets = differing_buckets[:MAX_PASSAGE_BUCKETS]
-    while buckets:
-        answer = call("digests", batch_format.pack({**question, "first": 0, **times._asdict(), "buckets": buckets}))
-        answered = {*map(int, answer["buckets"]), buckets[0]}
+    for answered, answer in _by_parts(
+        call, {**question, "first": 0, **times._asdict()}, differing_buckets[:MAX_PASSAGE_BUCKETS]
+    ):
         with reading():
             ours_in_them = passage_digests.in_buckets(scope, times, answered)
         theirs_in_them = {int(no): int(value) for no, value in answer["passages"]}
         numbers |= {no for no, value in ours_in_them.items() if theirs_in_them.get(no) != value}
-        buckets = [bucket for bucket in buckets if bucket not in answered]
     with reading():
-        names = passage_digests.names(numbers - change_feed.passages_after(here.acked_seq))
+        names = passage_digests.names(numbers - change_feed.changed_after(here.acked_seq, Kind.PASSAGE))
     return [PassageDifference(no, *names[no]) for no in sorted(names)[:MAX_PASSAGES]]
 
 
@@ -334,7 +335,7 @@ def _resend(here: Target, differences: list[AnyDifference]) -> tuple[int, str]:
             if isinstance(one, RecordDifference):
                 change_feed.add_record(one.kind, one.ref)
             elif isinstance(one, PassageDifference):
-                change_feed.add_record(change_feed.Kind.PASSAGE, one.no)
+                change_feed.add_record(Kind.PASSAGE, one.no)
             elif isinstance(one, Difference):
                 change_feed.add_range(one.track, one.day * clock.DAY, (one.day + 1) * clock.DAY - 1)
     return len(sent), summary

@@ -195,7 +195,7 @@ NOT_AUDITED = {
         "mirrors.take_back", "former_hubs.remember",
         "former_hubs.return_to", "change_feed.add_homes",
         "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",
-        "change_feed.add_asset", "passage_copies.recover",
+        "passage_copies.recover",
         "sites.admit", "epochs.check_not_behind", "epochs.hub_state", "epochs.skip_ids", "recovered_history.join",
         "recovered_history.reserve_tracks", "recovered_history.take",
         "refused_data.set_aside", "refused_data.set_all_aside",
@@ -211,7 +211,7 @@ NOT_AUDITED = {
     },
     "digests of days, computed from the history": {
         "copy_digests.by_range", "copy_digests.check", "copy_digests.forget",
-        "digests.check", "digests.forget", "digests.kept_by_day",
+        "digests.check", "digests.forget", "digests.install", "digests.kept_by_day",
     },
     "outbound events: what happened, and how far each destination was told": {
         "progress.record_progress", "progress.record_test", "detection.log_changes", "changes.log_changes",

@@ -8,6 +8,7 @@ harm.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
@@ -192,13 +193,8 @@ def add_range(track: int, since: int, until: int) -> None:
     execute("INSERT INTO change (kind, a, b, c) VALUES (?, ?, ?, ?)", (Kind.RANGE, track, since, until))
 
 
-def add_asset(asset_id: int) -> None:
-    """Queue an asset, for changes that do not write its row."""
-    execute("INSERT INTO change (kind, a) VALUES (?, ?)", (Kind.ASSET, asset_id))
-
-
 def add_record(kind: int, record_id: int) -> None:
-    """Queue an asset, a location or a passage, to send it again."""
+    """Queue an asset, a location or a passage: to send it again, or for changes that do not write its row."""
     execute("INSERT INTO change (kind, a) VALUES (?, ?)", (kind, record_id))
 
 
@@ -211,15 +207,10 @@ def all_records_listed(seq: int, limit: int) -> list[Change]:
     return [Change(*row) for row in rows]
 
 
-def records_after(seq: int) -> set[int]:
-    """Return the assets and locations with changes after `seq`."""
-    kinds = (Kind.ASSET, Kind.LOCATION)
-    return {row[0] for row in execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind IN (?, ?)", (seq, *kinds))}
-
-
-def passages_after(seq: int) -> set[int]:
-    """Return the passages with changes after `seq`."""
-    return {row[0] for row in execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind = ?", (seq, Kind.PASSAGE))}
+def changed_after(seq: int, *kinds: Kind) -> set[int]:
+    """Return what has changes of these kinds after `seq`."""
+    sql = "SELECT DISTINCT a FROM change WHERE seq > ? AND kind IN (SELECT value FROM json_each(?))"
+    return {row[0] for row in execute(sql, (seq, json.dumps(kinds)))}
 
 
 def assets_after(seq: int, limit: int) -> list[int] | None:
@@ -267,12 +258,6 @@ def add_names(organization_id: int) -> None:
             "INSERT INTO change (kind, a) SELECT 2, id FROM asset WHERE organization_id = ? ORDER BY id",
         ):
             execute(sql, (organization_id,))
-
-
-def tracks_after(seq: int) -> set[int]:
-    """Return the tracks with history changes after `seq`."""
-    kinds = (Kind.STAY, Kind.RANGE)
-    return {row[0] for row in execute("SELECT DISTINCT a FROM change WHERE seq > ? AND kind IN (?, ?)", (seq, *kinds))}
 
 
 def skip(seq: int) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from typing import Any
 
 from edge.database.connection import execute, reading, writing
 from edge.database.sliced_writing import write_in_slices
 from edge.database.triggers import COPY_DIGESTS, COPY_RANGE_BITS
-from edge.sync.store.digests import Digest
+from edge.sync.store.digests import Digest, hash_of, install, sum_up
+from edge.sync.store.record_copies import ASSET_COLUMNS, TAGS
 
 RANGES = 1 << (53 - COPY_RANGE_BITS)
 MOST_UNSETTLED = 5_000  # assets in conflict; with more, a hub compares nothing
@@ -60,7 +60,7 @@ def by_range(
     Computes and stores those that are missing, and ends early after `seconds`. Leaves out the assets `without` and
     those of one home.
     """
-    _install_triggers()
+    install(COPY_DIGESTS, "copy_digest")
     ends_at = time.monotonic() + seconds
     reached = first - 1
 
@@ -151,10 +151,7 @@ def _store(organization_id: int, number: int, read: Read) -> None:
 
 
 def _totals(hashes: Hashes) -> str:
-    by_home: dict[int, Digest] = {}
-    for _, home, value in hashes:
-        count, total = by_home.get(home, (0, 0))
-        by_home[home] = (count + 1, (total + value) % 2**53)
+    by_home = sum_up((home, value) for _, home, value in hashes)
     return json.dumps([(home, *digest) for home, digest in sorted(by_home.items())])
 
 
@@ -163,33 +160,17 @@ def _range(ref: int) -> int:
 
 
 def _hash(columns: Sequence[Any], tags: Iterable[Sequence[str]]) -> int:
-    text = json.dumps([*columns, sorted(map(list, tags))])
-    return int.from_bytes(blake2b(text.encode(), digest_size=6).digest())
+    return hash_of(json.dumps([*columns, sorted(map(list, tags))]).encode())
 
 
-def _install_triggers() -> None:
-    """Install the triggers with the first comparison. Digests stored before they existed may be outdated."""
-    sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))"
-    if execute(sql, (json.dumps(list(COPY_DIGESTS)),)).fetchone()[0] == len(COPY_DIGESTS):
-        return
-    with writing():
-        execute("DELETE FROM copy_digest")
-        for statement in COPY_DIGESTS.values():
-            execute(statement)
-
-
-_TAGS = (
-    "(SELECT json_group_array(json_array(tag_type, value)) FROM tag "
-    "WHERE tag.asset_id = r.id AND tag.deleted_at IS NULL)"
-)
-_COLUMNS = "r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, r.valid_to"
+_TAGS = TAGS.format("asset")
 _AT_HUB = (
-    f"SELECT r.id, {_COLUMNS}, r.created_at, r.updated_at, {_TAGS}, "
+    f"SELECT r.id, {ASSET_COLUMNS}, r.created_at, r.updated_at, {_TAGS}, "
     "ifnull((SELECT peer FROM mirror WHERE record_id = r.id), 0) FROM asset r "
     "WHERE r.id BETWEEN ? AND ? AND +r.organization_id = ? AND r.deleted_at IS NULL"
 )
 _AT_SITE = (
-    f"SELECT link.remote_id, {_COLUMNS}, ifnull(link.created_at, r.created_at), r.updated_at, {_TAGS} "
+    f"SELECT link.remote_id, {ASSET_COLUMNS}, ifnull(link.created_at, r.created_at), r.updated_at, {_TAGS} "
     "FROM link JOIN mirror ON mirror.record_id = link.local_id AND mirror.peer = 0 "
     "JOIN asset r ON r.id = link.local_id "
     "WHERE link.peer = 0 AND link.remote_id BETWEEN ? AND ? AND +r.organization_id = ? AND r.deleted_at IS NULL"

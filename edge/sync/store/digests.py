@@ -60,7 +60,7 @@ def kept_by_day(scope: Scope, days: Days, seconds: float | None = None) -> KeptD
 
     After `seconds` it returns the days that are ready, at least MAX_DAYS_READ of the missing ones.
     """
-    _install_triggers()
+    install(DIGESTS, "history_digest")
     ends_at = None if seconds is None else time.monotonic() + seconds
     with reading():
         present = extent(scope, days)
@@ -78,12 +78,12 @@ def kept_by_day(scope: Scope, days: Days, seconds: float | None = None) -> KeptD
 def by_day(scope: Scope, days: Days) -> dict[int, Digest]:
     """Return the digests by day, computed from the history."""
     until = (days.last + 1) * clock.DAY - 1
-    return _add_up((row[1] // clock.DAY, row) for row in _rows(scope, days.first * clock.DAY, until))
+    return sum_up((row[1] // clock.DAY, _hash(row)) for row in _rows(scope, days.first * clock.DAY, until))
 
 
 def by_track(scope: Scope, day: int) -> dict[int, Digest]:
     """Return the digests of one day by the site's track number."""
-    return _add_up((row[0], row) for row in _rows(scope, day * clock.DAY, (day + 1) * clock.DAY - 1))
+    return sum_up((row[0], _hash(row)) for row in _rows(scope, day * clock.DAY, (day + 1) * clock.DAY - 1))
 
 
 def extent(scope: Scope, days: Days) -> Days:
@@ -112,16 +112,29 @@ def check(scope: Scope, day: int, computed: Mapping[int, Digest]) -> None:
         forget(scope, Days(day, day))
 
 
-def _install_triggers() -> None:
-    """Install the triggers with the first comparison. Digests stored before they existed may be outdated."""
-    names = json.dumps(list(DIGESTS))
+def install(triggers: Mapping[str, str], table: str) -> None:
+    """Install the triggers of stored digests with the first comparison. Earlier digests may be outdated."""
     sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name IN (SELECT value FROM json_each(?))"
-    if execute(sql, (names,)).fetchone()[0] == len(DIGESTS):
+    if execute(sql, (json.dumps(list(triggers)),)).fetchone()[0] == len(triggers):
         return
     with writing():
-        execute("DELETE FROM history_digest")
-        for statement in DIGESTS.values():
+        execute(f"DELETE FROM {table}")
+        for statement in triggers.values():
             execute(statement)
+
+
+def hash_of(content: bytes) -> int:
+    """Return the number that a row adds to a digest."""
+    return int.from_bytes(blake2b(content, digest_size=6).digest())
+
+
+def sum_up(hashes: Iterable[tuple[int, int]]) -> dict[int, Digest]:
+    """Return the digests by key, of pairs of a key and a hash."""
+    by_key: dict[int, Digest] = {}
+    for key, value in hashes:
+        count, total = by_key.get(key, (0, 0))
+        by_key[key] = (count + 1, (total + value) % 2**53)
+    return by_key
 
 
 def _stored(scope: Scope, days: Days) -> dict[int, Digest]:
@@ -174,14 +187,9 @@ def _compute(scope: Scope, days: Days, today: int) -> dict[int, Digest]:
     return computed
 
 
-def _add_up(rows: Iterable[tuple[int, DigestRow]]) -> dict[int, Digest]:
-    digests: dict[int, Digest] = {}
-    for key, (*numbers, rssi) in rows:
-        packed = _ROW.pack(*numbers, _NO_RSSI if rssi is None else rssi)
-        count, total = digests.get(key, (0, 0))
-        value = int.from_bytes(blake2b(packed, digest_size=6).digest())
-        digests[key] = (count + 1, (total + value) % 2**53)
-    return digests
+def _hash(row: DigestRow) -> int:
+    *numbers, rssi = row
+    return hash_of(_ROW.pack(*numbers, _NO_RSSI if rssi is None else rssi))
 
 
 def _rows(scope: Scope, since: int, until: int) -> Iterable[DigestRow]:

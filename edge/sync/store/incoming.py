@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain as chain_of
 from typing import NamedTuple
 
@@ -360,7 +360,10 @@ def _keep_tracks(peer: Peer, created_at_by_ref: Mapping[int, int], states: Seque
     """
     known = copies.site_tracks(peer.no, [state.no for state in states])
     assets = _assets_here(peer, [state.asset for state in states if state.asset is not None], created_at_by_ref)
-    locations = _locations_here(peer, [state.location for state in states])
+    named = {state.location for state in states}
+    locations = known_records.resolve_locations(peer, named)
+    if missing := named.difference(locations):
+        raise NotKnown(Needs(locations=sorted(missing)))
     if unknown := sorted(state.no for state in states if state.asset is None and state.no not in known):
         raise NotKnown(Needs(tracks=unknown))
     changed = []
@@ -379,21 +382,11 @@ def _keep_tracks(peer: Peer, created_at_by_ref: Mapping[int, int], states: Seque
     copies.update_tracks(changed)
 
 
-def _assets_here(peer: Peer, refs: Iterable[int], created_at_by_ref: Mapping[int, int]) -> dict[int, int]:
+def _assets_here(peer: Peer, refs: Collection[int], created_at_by_ref: Mapping[int, int]) -> dict[int, int]:
     """Return the ids of assets here. Raises NotKnown."""
-    distinct = set(refs)
-    known = known_records.resolve_assets(peer, distinct, created_at_by_ref)
-    if unknown := distinct.difference(known):
+    known = known_records.resolve_assets(peer, refs, created_at_by_ref)
+    if unknown := set(refs).difference(known):
         raise NotKnown(Needs(assets=sorted(unknown)))
-    return known
-
-
-def _locations_here(peer: Peer, refs: Iterable[int]) -> dict[int, int]:
-    """Return the ids of locations here. Raises NotKnown."""
-    distinct = set(refs)
-    known = known_records.resolve_locations(peer, distinct)
-    if unknown := distinct.difference(known):
-        raise NotKnown(Needs(locations=sorted(unknown)))
     return known
 
 

@@ -74,7 +74,7 @@ def take_back(peer: Peer, pairs: Iterable[tuple[int, int]]) -> None:
         if copy == own:
             execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
             execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (own, peer.no))
-            change_feed.add_asset(own)
+            change_feed.add_record(Kind.ASSET, own)
         elif home_of(own) is None:
             stays.move_to_asset(peer.organization_id, copy, own, skip_taken=True)
             record_copies.retire(peer.organization_id, "asset", copy, moment())
@@ -168,7 +168,7 @@ def _release(peer: Peer, remote_id: int, local: int) -> None:
     """Unlink a record after the peer reused its id. A record of the hub becomes this machine's own."""
     if peer.no == HUB:
         execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (local, HUB))
-        change_feed.add_asset(local)
+        change_feed.add_record(Kind.ASSET, local)
     elif remote_id > 0:
         execute(
             "UPDATE OR REPLACE link SET remote_id = ? WHERE peer = ? AND remote_id = ?", (-local, peer.no, remote_id)
@@ -204,7 +204,7 @@ def _take(peer: Peer, record: Record, aside: list[str]) -> None:
 def _tell_home(peer: Peer, record: Record, local: int | None) -> None:
     """Queue the asset of another home that a site still sends as its own. Only so it learns of a deleted one."""
     if peer.no != HUB and record.ref > 0 and local is not None and home_of(local) != peer.no:
-        change_feed.add_asset(local)
+        change_feed.add_record(Kind.ASSET, local)
 
 
 def _set_aside(peer: Peer, record: Record, error: EdgeError, aside: list[str]) -> None:
@@ -343,7 +343,7 @@ def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> No
     if placeholder is not None:
         _end_placeholder(peer.organization_id, table_of(record), placeholder, into)
     if peer.no != HUB and isinstance(record, AssetRecord):
-        change_feed.add_asset(into)  # sends the site the record's id here
+        change_feed.add_record(Kind.ASSET, into)  # sends the site the record's id here
 
 
 def _end_placeholder(organization_id: int, table: search.Kind, placeholder: int, into: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from edge.database.connection import execute
 from edge.doors import passage_copies
@@ -20,11 +20,12 @@ from edge.sync.store.exchange import (
     Stay,
     TrackState,
 )
-from edge.sync.store.record_copies import tag_pairs
+from edge.sync.store.record_copies import ASSET_COLUMNS, LOCATION_COLUMNS, TAGS, tag_pairs
 from edge.tracking import copies
 from edge.tracking.antenna_names import FIRST_PORT
 from edge.tracking.copies import StayColumns
 
+Sent = TypeVar("Sent", AssetRecord, LocationRecord)
 TAG_BYTES = 200  # that a tag takes in an answer, beside its value
 
 
@@ -94,11 +95,12 @@ class Contents:
         known = {track.no for track in tracks}
         passages = passage_copies.passages_to_send(self._organization_id, self._passages)
         named = [track.asset for track in tracks if track.asset is not None] + [one.asset for one in passages]
+        chosen = self._organization_id, json.dumps(list(self._needed))
         return Batch(
             until_seq,
             self._horizon,
-            _assets(self._organization_id, self._assets, self._needed),
-            _locations(self._organization_id, self._locations, self._needed),
+            _records(AssetRecord, _SELECT_ASSETS, (json.dumps(list(self._assets)), *chosen)),
+            _records(LocationRecord, _SELECT_LOCATIONS, (json.dumps(list(self._locations)), *chosen)),
             _names("reader", self._organization_id, self._readers),
             _names("person", self._organization_id, self._people),
             tracks,
@@ -179,10 +181,7 @@ def due_tracks(organization_id: int, limit: int, max_new: int) -> DueTracks:
     return DueTracks([*new[:max_new], *unsure], seen, len(rows) < limit and len(new) <= max_new)
 
 
-_TAGS = (
-    "(SELECT json_group_array(json_array(tag_type, value)) FROM (SELECT tag_type, value FROM tag "
-    "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
-)
+_DATES = "r.created_at, r.updated_at, r.deleted_at"
 _HOME = "ifnull((SELECT home FROM mirror WHERE record_id = r.id), '')"
 _IS_OWN_OR_NEEDED = (
     "NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND (SELECT -remote_id FROM link "
@@ -190,25 +189,20 @@ _IS_OWN_OR_NEEDED = (
 )
 
 
-def _assets(organization_id: int, ids: set[int], needed: set[int]) -> list[AssetRecord]:
-    rows = execute(_SELECT_ASSETS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
-    return [AssetRecord._make((*row[:-2], tag_pairs(row[-2]), row[-1])) for row in rows]
-
-
-def _locations(organization_id: int, ids: set[int], needed: set[int]) -> list[LocationRecord]:
-    rows = execute(_SELECT_LOCATIONS, (json.dumps(list(ids)), organization_id, json.dumps(list(needed))))
-    return [LocationRecord._make((*row[:-2], tag_pairs(row[-2]), row[-1])) for row in rows]
+def _records(kind: type[Sent], sql: str, values: tuple[object, ...]) -> list[Sent]:
+    records: list[Sent] = []
+    for *columns, tags, home in execute(sql, values):
+        records.append(kind._make((*columns, tag_pairs(tags), home)))
+    return records
 
 
 _SELECT_ASSETS = (
-    f"SELECT {_REF.format('r.id')}, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
-    f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
+    f"SELECT {_REF.format('r.id')}, {ASSET_COLUMNS}, {_DATES}, {TAGS.format('asset')}, {_HOME} FROM asset r "
     f"WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
 )
 _SELECT_LOCATIONS = (
-    f"SELECT {_REF.format('r.id')}, {_REF.format('r.parent_id')}, r.external_key, r.name, r.description, "
-    "r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
-    f"{_TAGS.format('location')}, {_HOME} FROM location r "
+    f"SELECT {_REF.format('r.id')}, {_REF.format('r.parent_id')}, r.external_key, {LOCATION_COLUMNS}, {_DATES}, "
+    f"{TAGS.format('location')}, {_HOME} FROM location r "
     f"WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? AND {_IS_OWN_OR_NEEDED} ORDER BY r.id"
 )
 
@@ -223,13 +217,13 @@ class ForSite(NamedTuple):
 def assets_for_site(organization_id: int, site_no: int, ids: Iterable[int]) -> ForSite:
     """Return assets for a site, without those that are in conflict. For hubs."""
     ids_json = json.dumps(list(ids))
-    rows = execute(_SELECT_FOR_SITE, (ids_json, organization_id, site_no)).fetchall()
+    records = _records(AssetRecord, _SELECT_FOR_SITE, (ids_json, organization_id, site_no))
     yours = execute(
         "SELECT local_id, remote_id FROM link WHERE peer = ? AND remote_id <> -local_id "
         "AND local_id IN (SELECT value FROM json_each(?)) ORDER BY local_id, remote_id",
-        (site_no, json.dumps([row[0] for row in rows])),
+        (site_no, json.dumps([record.ref for record in records])),
     )
-    return ForSite([AssetRecord._make((*row[:-2], tag_pairs(row[-2]), row[-1])) for row in rows], yours.fetchall())
+    return ForSite(records, yours.fetchall())
 
 
 def own_assets(site_no: int, ids: Iterable[int]) -> list[tuple[int, int]]:
@@ -272,8 +266,7 @@ def asset_ids_after(organization_id: int, after_id: int, limit: int) -> list[int
 
 
 _SELECT_FOR_SITE = (
-    "SELECT r.id, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
-    f"r.valid_to, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')}, {_HOME} FROM asset r "
+    f"SELECT r.id, {ASSET_COLUMNS}, {_DATES}, {TAGS.format('asset')}, {_HOME} FROM asset r "
     "WHERE r.id IN (SELECT value FROM json_each(?)) AND +r.organization_id = ? "
     "AND NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND mirror.peer = ?) "
     "AND NOT EXISTS (SELECT 1 FROM conflict JOIN link USING (peer, remote_id) WHERE link.local_id = r.id) ORDER BY r.id"

@@ -12,6 +12,15 @@ from edge.records.external_keys import ASSET_KEYS, LOCATION_KEYS, key_number, mo
 from edge.records.tags import NewTag, TagRow, match_key
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Record
 
+# SQL for columns of a record `r`. Locations have their parent and key before, which each side names in its own way.
+ASSET_COLUMNS = "r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, r.valid_to"
+LOCATION_COLUMNS = "r.name, r.description, r.is_active, r.valid_from, r.valid_to"
+# SQL for the live tags of a record `r` as JSON, in order.
+TAGS = (
+    "(SELECT json_group_array(json_array(tag_type, value)) FROM (SELECT tag_type, value FROM tag "
+    "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
+)
+
 
 def table_of(record: Record) -> search.Kind:
     return "asset" if isinstance(record, AssetRecord) else "location"

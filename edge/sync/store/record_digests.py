@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from edge.database.connection import execute
 from edge.sync.store.change_feed import Kind
-from edge.sync.store.digests import Digest, Scope
+from edge.sync.store.digests import Digest, Scope, hash_of, sum_up
+from edge.sync.store.record_copies import ASSET_COLUMNS, LOCATION_COLUMNS, TAGS
 
 BUCKETS = 64
 _VALID_FROM = 6  # index in the columns of both kinds
@@ -29,11 +29,7 @@ class RecordDigest(NamedTuple):
 
 def by_bucket(scope: Scope, code: str, *, is_exact: bool) -> dict[int, Digest]:
     """Return the digests by bucket. `code` is the site's, which begins the keys of its locations at a hub."""
-    digests: dict[int, Digest] = {}
-    for ref, _, value in _records(scope, code, is_exact):
-        count, total = digests.get(ref % BUCKETS, (0, 0))
-        digests[ref % BUCKETS] = (count + 1, (total + value) % 2**53)
-    return digests
+    return sum_up((ref % BUCKETS, value) for ref, _, value in _records(scope, code, is_exact))
 
 
 def in_buckets(scope: Scope, code: str, buckets: Collection[int], *, is_exact: bool) -> list[RecordDigest]:
@@ -77,8 +73,7 @@ def _records(scope: Scope, code: str, is_exact: bool) -> Iterable[RecordDigest]:
             columns[-1] = sorted(columns[-1])
             if not is_exact:
                 del columns[_VALID_FROM]
-            text = json.dumps([int(kind), *columns])
-            yield RecordDigest(columns[0], int(kind), int.from_bytes(blake2b(text.encode(), digest_size=6).digest()))
+            yield RecordDigest(columns[0], int(kind), hash_of(json.dumps([int(kind), *columns]).encode()))
 
 
 def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
@@ -87,17 +82,12 @@ def _kept_in_conflicts(site_no: int, kind: Kind) -> dict[int, Sequence[Any]]:
     return {ref: json.loads(record) for ref, record in rows}
 
 
-_TAGS = (
-    "(SELECT json_group_array(json_array(tag_type, value)) FROM tag WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL)"
-)
-_ASSET = "r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, r.valid_to"
-_LOCATION = "r.name, r.description, r.is_active, r.valid_from, r.valid_to"
 _IS_OWN = "r.organization_id = ?1 AND NOT EXISTS (SELECT 1 FROM mirror WHERE record_id = r.id)"
 _OWN = {
-    Kind.ASSET: f"SELECT r.id, {_ASSET}, r.created_at, r.updated_at, r.deleted_at, {_TAGS.format('asset')} "
+    Kind.ASSET: f"SELECT r.id, {ASSET_COLUMNS}, r.created_at, r.updated_at, r.deleted_at, {TAGS.format('asset')} "
     f"FROM asset r WHERE {_IS_OWN}",
-    Kind.LOCATION: f"SELECT r.id, r.parent_id, r.external_key, {_LOCATION}, r.created_at, r.updated_at, r.deleted_at, "
-    f"{_TAGS.format('location')} FROM location r WHERE {_IS_OWN}",
+    Kind.LOCATION: f"SELECT r.id, r.parent_id, r.external_key, {LOCATION_COLUMNS}, r.created_at, "
+    f"r.updated_at, r.deleted_at, {TAGS.format('location')} FROM location r WHERE {_IS_OWN}",
 }
 # A record may have several ids at a site; always use the lowest.
 _MIRRORED = (
@@ -107,8 +97,8 @@ _MIRRORED = (
 _CREATED = "ifnull(link.created_at, r.created_at), r.updated_at, r.deleted_at"
 _PARENT = "(SELECT min(remote_id) FROM link WHERE local_id = r.parent_id AND peer = :site_no AND remote_id > 0)"
 _OF_SITE = {
-    Kind.ASSET: f"SELECT min(link.remote_id), {_ASSET}, {_CREATED}, {_TAGS.format('asset')} "
+    Kind.ASSET: f"SELECT min(link.remote_id), {ASSET_COLUMNS}, {_CREATED}, {TAGS.format('asset')} "
     + _MIRRORED.format("asset"),
-    Kind.LOCATION: f"SELECT min(link.remote_id), {_PARENT}, substr(r.external_key, :key_begins), {_LOCATION}, "
-    f"{_CREATED}, {_TAGS.format('location')} " + _MIRRORED.format("location"),
+    Kind.LOCATION: f"SELECT min(link.remote_id), {_PARENT}, substr(r.external_key, :key_begins), {LOCATION_COLUMNS}, "
+    f"{_CREATED}, {TAGS.format('location')} " + _MIRRORED.format("location"),
 }

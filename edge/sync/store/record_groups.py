@@ -12,6 +12,7 @@ from itertools import groupby
 from edge.database.connection import execute
 from edge.database.sliced_writing import parts_of
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Peer, Record
+from edge.sync.store.record_copies import TAGS
 
 WINDOW = 500  # records; a site sends as many at once
 MOST_OF_GROUP = 50
@@ -75,8 +76,7 @@ def _held(peer: Peer, records: Sequence[Record]) -> dict[int, set[Claim]]:
     """Return the key and the tags of the live records here whose home is the peer, by its ids."""
     table = "asset" if isinstance(records[0], AssetRecord) else "location"
     rows = execute(
-        f"SELECT remote_id, r.external_key, (SELECT json_group_array(json_array(tag_type, value)) FROM tag "
-        f"WHERE tag.{table}_id = r.id AND tag.deleted_at IS NULL) FROM link "
+        f"SELECT remote_id, r.external_key, {TAGS.format(table)} FROM link "
         "JOIN mirror ON mirror.record_id = link.local_id AND mirror.peer = link.peer "
         f"JOIN {table} r ON r.id = link.local_id AND r.deleted_at IS NULL "
         "WHERE link.peer = ? AND link.remote_id IN (SELECT value FROM json_each(?))",

@@ -27,7 +27,7 @@ from edge.sync.store.exchange import (
     Stay,
     TrackState,
 )
-from edge.sync.store.record_copies import tag_pairs
+from edge.sync.store.record_copies import ASSET_COLUMNS, LOCATION_COLUMNS, TAGS, tag_pairs
 from edge.tracking import returned_copies
 from edge.tracking.copies import StayColumns
 
@@ -172,15 +172,11 @@ def _batch(**fields: Any) -> Batch:
     return empty._replace(**fields)
 
 
-_TAGS = (
-    "(SELECT json_group_array(json_array(tag_type, value)) FROM (SELECT tag_type, value FROM tag "
-    "WHERE tag.{0}_id = r.id AND tag.deleted_at IS NULL ORDER BY tag_type, value))"
-)
 # A record may have several ids at a site; always use the lowest.
 _REF = "ifnull((SELECT min(remote_id) FROM link WHERE local_id = {0} AND peer = ?1 AND remote_id > 0), {1})"
 _ASSET = (
-    "SELECT {0} AS ref, r.external_key, r.name, r.description, r.is_active, r.metadata, r.valid_from, "
-    f"r.valid_to, ifnull(link.created_at, r.created_at), r.updated_at, r.deleted_at, {_TAGS.format('asset')} "
+    f"SELECT {{0}} AS ref, {ASSET_COLUMNS}, ifnull(link.created_at, r.created_at), r.updated_at, "
+    f"r.deleted_at, {TAGS.format('asset')} "
     "FROM link JOIN asset r ON r.id = link.local_id WHERE link.peer = ?1 "
 )
 _REFS = (
@@ -188,9 +184,9 @@ _REFS = (
     "WHERE peer = ?1 AND remote_id > 0 GROUP BY local_id HAVING ref > ?2 ORDER BY ref LIMIT ?3"
 )
 _LOCATIONS = (
-    f"SELECT link.remote_id, {_REF.format('r.parent_id', 'NULL')}, substr(r.external_key, ?2), r.name, "
-    "r.description, r.is_active, r.valid_from, r.valid_to, r.created_at, r.updated_at, r.deleted_at, "
-    f"{_TAGS.format('location')} FROM link JOIN location r ON r.id = link.local_id "
+    f"SELECT link.remote_id, {_REF.format('r.parent_id', 'NULL')}, substr(r.external_key, ?2), "
+    f"{LOCATION_COLUMNS}, r.created_at, r.updated_at, r.deleted_at, "
+    f"{TAGS.format('location')} FROM link JOIN location r ON r.id = link.local_id "
     "WHERE link.peer = ?1 AND link.remote_id > 0 AND ifnull(link.remote_id = ?3, 1) ORDER BY link.remote_id"
 )
 # A passage whose number a restored site used again has a negative one; the hub alone keeps it.
