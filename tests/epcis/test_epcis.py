@@ -290,7 +290,7 @@ def test_events_of_another_organization_are_not_visible(box: Box, site: Site, ca
 
 def test_sub_locations(box: Box, site: Site) -> None:
     hall, dock = site.places[1], site.places[0]
-    locations.patch(site.actor, dock, {"parent_id": Parent(hall, UNSET)})
+    locations.patch(site.actor, dock, {}, parent=Parent(hall, UNSET))
     execute("UPDATE door SET location_id = ?", (dock,))
     for place in range(3):
         site.see(0, place, place)
