@@ -12,12 +12,13 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.commands.context import NETWORK, Setup, for_actor, for_organization, print_table
 from edge.errors import NotFound, SetupError
+from edge.events.checked_connection import trust
 from edge.operations.files import replace_text
 from edge.outbound import Network
 from edge.people import secrets
 from edge.readers.broker_state import MOSQUITTO
 from edge.upstream import bridges, counterparts, decisions, local_records, upstreams
-from edge.upstream.client import SCOPES, Access, Client, check_authority, check_url, of_upstream, trust
+from edge.upstream.client import SCOPES, Access, Client, check_authority, check_url, of_upstream
 from edge.upstream.counterparts import Counterpart, TroubleKind
 from edge.upstream.upstreams import NewUpstream, Upstream
 

@@ -12,6 +12,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from edge.conversations import talking
@@ -20,6 +21,16 @@ from edge.outbound import Network, connect
 
 ANSWER_SECONDS = 20.0
 _PIECE = 64 * 1024  # many small chunks in one call would take many times their size
+
+
+def trust(authority_file: Path | None, authority: str = "") -> ssl.SSLContext:
+    """Return the TLS settings: trust only `authority` (PEM) if there is one, otherwise the system's and the file's."""
+    if authority:
+        return ssl.create_default_context(cadata=authority)
+    context = ssl.create_default_context()
+    if authority_file:
+        context.load_verify_locations(authority_file)
+    return context
 
 
 class CheckedConnection(http.client.HTTPConnection):
@@ -50,12 +61,20 @@ class CheckedConnection(http.client.HTTPConnection):
             encrypted.do_handshake()
 
     def exchange(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], most: int, seconds: float
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        most: int,
+        seconds: float,
+        *,
+        is_complete: bool = True,
     ) -> tuple[http.client.HTTPResponse, bytes]:
         """Send a request, connecting first if needed, and return the answer with at most `most` bytes of its content.
 
-        A connection that cannot be used again is closed. `is_cut` says that `seconds` were over before the content.
-        Raises TimeoutError at the deadline before there is an answer, OSError, HTTPException or NotAllowed.
+        A connection that cannot be used again is closed. With `is_complete` the content matters, so it is an error if
+        it ends before its time. Raises TimeoutError after `seconds`, OSError, HTTPException or NotAllowed.
         """
         self.is_cut = False
         deadline = threading.Timer(seconds, self.cut)
@@ -74,16 +93,9 @@ class CheckedConnection(http.client.HTTPConnection):
             deadline.cancel()
         if self.is_cut or answer.will_close or not answer.isclosed():
             self.close()
-        return answer, content
-
-    def exchange_completely(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], most: int, seconds: float
-    ) -> tuple[http.client.HTTPResponse, bytes]:
-        """Like `exchange`. Raises TimeoutError or IncompleteRead if the content ends before its time."""
-        answer, content = self.exchange(method, path, body, headers, most, seconds)
-        if self.is_cut:
+        if is_complete and self.is_cut:
             raise TimeoutError
-        if answer.length and len(content) < most:  # `read` reports no end before its time
+        if is_complete and answer.length and len(content) < most:  # `read` reports no end before its time
             raise http.client.IncompleteRead(content, answer.length)
         return answer, content
 

@@ -61,7 +61,9 @@ class Poster:
         self._connection.close()
 
     def _post(self, body: bytes, headers: dict[str, str]) -> Outcome:
-        answer, _ = self._connection.exchange("POST", self._path, body, headers, MAX_ANSWER, ANSWER_SECONDS)
+        answer, _ = self._connection.exchange(
+            "POST", self._path, body, headers, MAX_ANSWER, ANSWER_SECONDS, is_complete=False
+        )
         return _outcome(answer.status, answer.getheader("Retry-After"))
 
 

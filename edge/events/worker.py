@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -21,6 +22,7 @@ from edge.database.instance import fingerprint
 from edge.errors import EdgeError, HistoryUnavailable, SetupError
 from edge.events import destinations, detection, progress
 from edge.events import log as events
+from edge.events.checked_connection import trust
 from edge.events.delivery import Message, Outcome, Result, Round, Sender, attempt_to_send
 from edge.events.destinations import BodyFormat, Destination, DestinationKind
 from edge.events.detection import Silence
@@ -86,7 +88,6 @@ class EventsWorker:
         self._epcis = epcis
         self._follower = follower
         self._authority_file = authority_file
-        self._tls: ssl.SSLContext | None = None  # takes 1.4 MB, so it is made for the first destination
         self._stopping = threading.Event()
         self._turns = FairQueue(SENDERS - 1)
         self._busy: set[int] = set()  # destinations queued or being served
@@ -295,17 +296,14 @@ class EventsWorker:
         except SetupError as error:
             return _Unusable(str(error))
         if row.kind is DestinationKind.WEBHOOK:
-            return Webhook(row.url, secret, row.network, self._context())
+            return Webhook(row.url, secret, row.network, self._tls)
         client_id = f"edge-events-{fingerprint()}-{row.no}"
-        return Broker(row.url, secret, row.topic, row.network, self._context(), client_id)
+        return Broker(row.url, secret, row.topic, row.network, self._tls, client_id)
 
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            context = ssl.create_default_context()
-            if self._authority_file:
-                context.load_verify_locations(self._authority_file)
-            self._tls = context
-        return self._tls
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Take 1.4 MB for the first destination."""
+        return trust(self._authority_file)
 
     def _every(self, name: str, seconds: float, do: Callable[[], object]) -> None:
         if time.monotonic() >= self._due.get(name, 0):

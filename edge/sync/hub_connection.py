@@ -66,7 +66,7 @@ class HubConnection:
             self.close()
         connection = self._connection = self._connection or self._new_connection()
         path = urlsplit(self._url).path.rstrip("/") + path
-        answer, content = connection.exchange_completely("POST", path, body, headers, most, self._seconds)
+        answer, content = connection.exchange("POST", path, body, headers, most, self._seconds)
         return Answer(answer.status, answer.headers, content)
 
     def _new_connection(self) -> CheckedConnection:

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 from edge import __version__
 from edge.errors import Invalid
-from edge.events.checked_connection import ANSWER_SECONDS, CheckedConnection
+from edge.events.checked_connection import ANSWER_SECONDS, CheckedConnection, trust
 from edge.outbound import Network, NotAllowed
 from edge.people.secrets import unseal
 from edge.sync.store.change_feed import Kind
@@ -66,16 +66,6 @@ def check_authority(pem: str) -> str:
     except (TypeError, ValueError, ssl.SSLError) as error:
         raise refusal from error
     return pem
-
-
-def trust(authority_file: Path | None, authority: str = "") -> ssl.SSLContext:
-    """Return the TLS settings: trust only `authority` (PEM) if there is one, otherwise the system's and the file's."""
-    if authority:
-        return ssl.create_default_context(cadata=authority)
-    context = ssl.create_default_context()
-    if authority_file:
-        context.load_verify_locations(authority_file)
-    return context
 
 
 def of_upstream(row: Upstream, authority_file: Path | None) -> Client:
@@ -232,9 +222,7 @@ class Client:
     def _exchanged(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> Answer:
         self.requests += 1
         path = urlsplit(self._access.url).path + path
-        answer, received = self._connection.exchange_completely(
-            method, path, content, headers, answers.MAX_ANSWER, ANSWER_SECONDS
-        )
+        answer, received = self._connection.exchange(method, path, content, headers, answers.MAX_ANSWER, ANSWER_SECONDS)
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, received)
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import waitress
 
 from edge.database.connection import FILE_NAME, close_database, open_database
+from edge.events.checked_connection import trust
 from edge.outbound import Network
 from edge.people import api_keys
 from edge.people.secrets import hash_secret
 from edge.records import assets
-from edge.upstream.client import SCOPES, Access, Client, trust
+from edge.upstream.client import SCOPES, Access, Client
 from tests.application import make_app
 from tests.sync.world import Box
 

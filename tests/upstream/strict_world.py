@@ -13,11 +13,12 @@ import pytest
 
 from edge import clock, listeners
 from edge.database import connection
+from edge.events.checked_connection import trust
 from edge.outbound import Network
 from edge.people import secrets
 from edge.upstream import rounds, upstreams
 from edge.upstream.answers import Away
-from edge.upstream.client import Access, Client, trust
+from edge.upstream.client import Access, Client
 from edge.upstream.upstreams import NewUpstream, Upstream
 from tests.sync.world import Box
 from tests.upstream.strict_records import Body, Records, Row

@@ -11,6 +11,7 @@ from http.client import HTTPException, HTTPResponse
 from urllib.parse import urlsplit
 
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, warning
+from edge.rate_limits import is_loopback
 
 RENEWED_DAYS = 30  # edge-https renews a certificate this long before it expires
 LATE_DAYS = 25
@@ -61,8 +62,13 @@ def https(subject: Subject) -> Finding:
 
 
 def mqtts(subject: Subject) -> Finding:
-    """Check that the broker answers on its TLS port."""
+    """Check that the broker answers on its TLS port, and that a broker elsewhere is not used without TLS."""
     port = subject.tls_port
+    if subject.broker_url.startswith("mqtt://") and not is_loopback(subject.broker_url):
+        return warning(
+            f"edge sends its password to {urlsplit(subject.broker_url).hostname} and receives reads without encryption",
+            "set mqtt.broker to an address with mqtts:// and mqtt.ca_file if the broker has its own authority",
+        )
     if not port:
         return ok("readers do not use TLS")
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Response, g, jsonify, make_response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -90,36 +92,16 @@ def _end_session() -> None:
 
 def _authenticate(here: DeviceRow | None) -> sessions.SignIn | sessions.Refused:
     form, config = request.form, services().config
+    client: dict[str, Any] = {"address": address(), "hours": config.session_hours, "browser": _browser()}
+    known: dict[str, Any] = {**client, "proof": cookies.read(cookies.KNOWN), "device": here}
     if "challenge" in form:
-        return sessions.enter_code(
-            form["challenge"],
-            form.get("code", ""),
-            form.get("recovery", ""),
-            address=address(),
-            hours=config.session_hours,
-            browser=_browser(),
-            proof=cookies.read(cookies.KNOWN),
-            device=here,
-        )
+        return sessions.enter_code(form["challenge"], form.get("code", ""), form.get("recovery", ""), **known)
     if "email" in form or here is None:
-        return sessions.sign_in(
-            form.get("email", ""),
-            form.get("password", ""),
-            address=address(),
-            hours=config.session_hours,
-            browser=_browser(),
-            proof=cookies.read(cookies.KNOWN),
-            device=here,
-        )
+        return sessions.sign_in(form.get("email", ""), form.get("password", ""), **known)
+    badge, person_id, pin = form.get("badge", ""), form.get("person", 0, type=whole), form.get("pin", "")
+    is_pin_required = config.pin_required
     return sessions.sign_in_on_device(
-        here,
-        badge=form.get("badge", ""),
-        person_id=form.get("person", 0, type=whole),
-        pin=form.get("pin", ""),
-        is_pin_required=config.pin_required,
-        address=address(),
-        hours=config.session_hours,
-        browser=_browser(),
+        here, badge=badge, person_id=person_id, pin=pin, is_pin_required=is_pin_required, **client
     )
 
 

@@ -12,12 +12,14 @@ import ssl
 import time
 from collections.abc import Callable
 from datetime import tzinfo
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 
 from edge import clock
 from edge.database.instance import fingerprint
 from edge.errors import EdgeError, SetupError
+from edge.events.checked_connection import trust
 from edge.events.delivery import Outcome, Result
 from edge.events.progress import is_due
 from edge.events.standby_thread import UNEXPECTED_SECONDS, StandbyThread
@@ -51,7 +53,6 @@ class ChannelsWorker(StandbyThread):
         self._lists_held_until = 0.0
         self._zone = zone
         self._authority_file = authority_file
-        self._tls: ssl.SSLContext | None = None  # takes 30 ms and 1 MB, so only with channels
         self._held_until: dict[int, float] = {}  # after an unexpected error
         self._served: dict[int, int] = {}  # the last channel, by organization
 
@@ -146,7 +147,7 @@ class ChannelsWorker(StandbyThread):
 
     def _send(self, row: Channel, outgoing: Outgoing) -> Outcome:
         try:
-            sender = new_sender(row, unseal(row.secret) if row.secret else "", self._context())
+            sender = new_sender(row, unseal(row.secret) if row.secret else "", self._tls)
         except SetupError as error:
             return Outcome(Result.FAILED, str(error))
         try:
@@ -154,9 +155,7 @@ class ChannelsWorker(StandbyThread):
         finally:
             sender.close()
 
-    def _context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = ssl.create_default_context()
-            if self._authority_file:
-                self._tls.load_verify_locations(self._authority_file)
-        return self._tls
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Take 30 ms and 1 MB for the first channel."""
+        return trust(self._authority_file)

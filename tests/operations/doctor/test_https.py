@@ -95,6 +95,14 @@ def test_a_box_without_https_has_nothing_to_check(subject: Subject) -> None:
     assert [finding_of(subject, check)[0] for check in ("https", "broker-tls", "certificates")] == [Level.OK] * 3
 
 
+def test_a_broker_of_another_machine_without_tls_is_a_warning(subject: Subject) -> None:
+    level, text = finding_of(subject._replace(broker_url="mqtt://edge@broker.example"), "broker-tls")
+    assert level is Level.WARNING
+    assert "broker.example" in text
+    for url in ("mqtts://edge@broker.example", "mqtt://edge@127.0.0.1", "embedded"):
+        assert finding_of(subject._replace(broker_url=url), "broker-tls")[0] is Level.OK
+
+
 def test_pages_and_broker_that_answer_are_well(examine: Examine, tmp_path: Path) -> None:
     certificate = made(tmp_path)
     assert examine("https", certificate, HEALTHY)[0] is Level.OK
