@@ -435,10 +435,10 @@ uninstall() {
     if [[ -d $data && $data != "$home" ]]; then find "$data" -xdev -depth -user edge -delete 2>/dev/null || true; fi
     rm -rf "${home:?}" "${settings:?}"
     userdel edge 2>/dev/null || true
-    if [[ -z $had_database ]]; then
-      echo "removed the program and its settings; no database was in $data, so one on a disk that is not mounted is kept"
-    elif [[ -e $data/edge.db ]]; then
+    if [[ -e $data/edge.db ]]; then
       echo "removed the program and its settings; the database in $data could not be removed"
+    elif [[ -z $had_database ]]; then
+      echo "removed the program and its settings; no database was in $data, so one on a disk that is not mounted is kept"
     else
       echo "removed the program, its settings, the database and its backups"
     fi
