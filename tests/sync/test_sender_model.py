@@ -438,7 +438,7 @@ def bring_to_rest(site: SiteBox) -> None:
 def settle_all(lives: list[Life], shared: Shared) -> None:
     """Decide on all conflicts, and sync until the data of each site has reached the others."""
     for _ in range(100):
-        for _ in range(2):
+        for _ in range(3):  # a merge travels to a site, and what it retires there back
             for life in lives:
                 life.site.settle()
         if not shared.decide():
