@@ -8,6 +8,7 @@ were deleted.
 
 from __future__ import annotations
 
+import re
 import secrets
 import sqlite3
 from collections import Counter
@@ -226,16 +227,20 @@ def _regain_from_search(fresh: sqlite3.Connection, kind: str) -> int:
         f"SELECT id, text FROM searchable WHERE kind = ? AND id NOT IN (SELECT id FROM {kind})", (kind,)
     ).fetchall():
         name, key = (*split_text(text), "", "")[:2]
-        number += fresh.execute(_REGAIN.format(kind=kind), (clock.now(), name, key.upper(), id_)).rowcount
+        minted = _MINTED[kind].fullmatch(key.upper())
+        values = (clock.now(), name, key.upper(), id_, int(minted[1]) if minted else None)
+        number += fresh.execute(_REGAIN.format(kind=kind), values).rowcount
     return number
 
 
 _REGAIN = """
     INSERT OR IGNORE INTO {kind} (id, organization_id, external_key, name, description, is_active, valid_from, valid_to,
-        created_at, updated_at, deleted_at)
+        created_at, updated_at, deleted_at, key_number)
     SELECT id, organization_id, ?3, ?2, nullif(description, ''), is_active, valid_from, valid_to, valid_from, ?1,
-        deleted_at FROM searchable WHERE id = ?4
+        deleted_at, ?5 FROM searchable WHERE id = ?4
 """
+# Keys of the series of `records.external_keys`: the next key is one more than the highest number.
+_MINTED = {"asset": re.compile(r"ASSET-([0-9]{4,18})"), "location": re.compile(r"LOC-([0-9]{3,18})")}
 
 
 def _index_missing(fresh: sqlite3.Connection) -> None:
