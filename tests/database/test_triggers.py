@@ -23,8 +23,9 @@ BATCH = [
     "DELETE recent_read",
     "INSERT history",
     "UPDATE history",
+    "UPDATE track",  # the time of the last read
     "UPDATE track",
-    "UPDATE track",
+    "UPDATE track",  # the location, of which two indexes have a copy
     "COMMIT",
 ]
 

@@ -317,7 +317,7 @@ def test_events_deleted_by_age_are_no_errors(yard: Yard) -> None:
     yard.look()
     yard.partner.receive()
     assert execute("SELECT count(*) FROM epcis_withdrawn").fetchone() == (0,)
-    assert deletion.drop_old_records(EPOCH + 2 * DAY)
+    assert deletion.drop_old_records("records", EPOCH + 2 * DAY)
     yard.look()
     yard.partner.receive()
     assert [event for event in yard.partner.events.values() if "errorDeclaration" in event] == []
@@ -331,7 +331,7 @@ def test_errors_are_deleted_by_age(yard: Yard) -> None:
     yard.read(0, 0, EPOCH + 500 * SECOND)
     yard.look()
     assert execute("SELECT count(*) FROM epcis_withdrawn").fetchone() == (1,)
-    deletion.drop_old_records(EPOCH + DAY)
+    deletion.drop_old_records("records", EPOCH + DAY)
     assert execute("SELECT count(*) FROM epcis_withdrawn").fetchone() == (0,)
 
 
