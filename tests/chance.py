@@ -78,15 +78,26 @@ def give_time(connection: sqlite3.Connection) -> None:
 @contextmanager
 def of(name: str, start: datetime | None = None, *, is_real_time: bool = False) -> Iterator[int]:
     """Let all random values and the time at the start depend on `name` and the seed. Returns both as a number."""
+    with random_of(name) as (seed, chance):
+        _began.append(BOOTED + time.monotonic() if is_real_time else (start or moment(chance)).timestamp())
+        try:
+            with time_machine.travel(_began[-1]):
+                yield seed
+        finally:
+            _began.pop()
+
+
+@contextmanager
+def random_of(name: str) -> Iterator[tuple[int, random.Random]]:
+    """Let all random values depend on `name` and the seed. Returns both as a number, and the source of the values."""
     seed = zlib.crc32(f"{SEED} {name}".encode())
     chance = random.Random(seed)
-    _began.append(BOOTED + time.monotonic() if is_real_time else (start or moment(chance)).timestamp())
     entropy = os.urandom, random._urandom  # type: ignore[attr-defined]
     os.urandom = random._urandom = chance.randbytes  # type: ignore[attr-defined]
+    state = random.getstate()
     random.seed(seed)
     try:
-        with time_machine.travel(_began[-1]):
-            yield seed
+        yield seed, chance
     finally:
-        _began.pop()
+        random.setstate(state)
         os.urandom, random._urandom = entropy  # type: ignore[attr-defined]

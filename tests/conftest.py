@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -133,6 +133,18 @@ def chance_of_test(request: pytest.FixtureRequest) -> Iterator[None]:
     with chance.of(request.node.nodeid, is_real_time=is_real):
         request.node.add_report_section("setup", "seed", chance.repeated())
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """What tests share has random values of its own, so that they depend on no test before it on the same worker."""
+    if fixturedef.scope == "function" or fixturedef.argname == "chance_of_session":
+        return (yield)
+    name = f"{fixturedef.baseid}::{fixturedef.argname}[{request.param if hasattr(request, 'param') else ''}]"
+    with chance.random_of(name):
+        return (yield)
 
 
 PROGRAMS = {

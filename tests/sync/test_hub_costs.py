@@ -20,7 +20,7 @@ from edge.people.secrets import hash_secret
 from edge.sync import batch_format, hub
 from edge.sync.store import change_feed, clashes, incoming, mirrors, outgoing, refused_data, sites, state
 from edge.sync.store.change_feed import Kind
-from edge.sync.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Origin, Patch, Stay, TrackState
+from edge.sync.store.exchange import AssetRecord, Batch, Cursor, LocationRecord, Needs, Origin, Patch, Stay, TrackState
 from tests.application import make_app
 from tests.pages.conftest import Browser
 from tests.sync.world import EPOCH, Hub, SiteBox, apply_records
@@ -66,7 +66,9 @@ def test_a_record_costs_the_same_at_a_hub_with_many_assets(box: SiteBox) -> None
         def look() -> None:
             ids = {execute("SELECT max(id) FROM asset").fetchone()[0]}
             outgoing.assets_for_site(site.organization_id, 99, ids)
-            outgoing._assets(site.organization_id, ids, ids)
+            contents = outgoing.Contents(site.organization_id, 0)
+            contents.need(Needs(assets=[*ids]))
+            contents.batch(0)
             outgoing._names("asset", site.organization_id, ids)
 
         def page() -> None:
