@@ -27,7 +27,7 @@ from tests.conftest import Cast
 from tests.pages.conftest import Browser, SignIn, Site, opened_with
 from tests.pages.records.test_csv_import import run
 
-NOON, LATER = 1_772_452_800_000_000, 1_804_000_000_000_000  # 2026-03-02 and 2027-03-02
+NOON, LATER = 1_772_452_800_000_000, 2_214_302_400_000_000  # 2026-03-02 and 2040-03-02, before and after any test
 
 
 class Sample(NamedTuple):
@@ -48,7 +48,7 @@ def _common() -> dict[str, Sample]:
         "description": Sample("Blue", "Blue", "Blue"),
         "is_active": Sample(False, "no", ""),
         "valid_from": Sample(NOON, "2026-03-02 12:00:00Z", None),
-        "valid_to": Sample(LATER, "2027-03-02 15:06:40Z", None),
+        "valid_to": Sample(LATER, "2040-03-02 12:00:00Z", None),
     }
 
 
