@@ -219,9 +219,14 @@ def scan_page(enter: Callable[..., Page]) -> Callable[..., Page]:
     return make
 
 
-# Keys that follow the load of the scan page at once may be the rest of a code, and are refused.
-ACCEPTS = """() => !document.getElementById("catcher")
-  || performance.now() - Number(document.body.dataset.listening || Infinity) > 300"""
+# Keys that follow the load of the scan page at once may be the rest of a code, and are refused: for twice the slowest
+# pause between two keys that this device has seen. On a busy machine any code may have a slow one.
+ACCEPTS = """() => {
+  const { slowest } = JSON.parse(localStorage.getItem("edge-scanner") || "{}");
+  const pause = slowest ? Math.max(150, 2 * slowest) : 300;
+  return !document.getElementById("catcher")
+    || performance.now() - Number(document.body.dataset.listening || Infinity) > pause;
+}"""
 
 
 def scan(page: Page, code: str, end: str = "Enter", delay: float = 5) -> None:
