@@ -40,7 +40,7 @@ class Ended(NamedTuple):
 _lock = threading.Lock()
 _folders: list[Path] = []  # one while the service runs
 _running: Counter[str] = Counter()
-_last: dict[str, float] = {}  # beginning or end of the last conversation with each partner whose mark is open
+_last: dict[str, float] = {}  # beginning or end of the last conversation with each partner that has an open mark
 _ended: dict[str, Ended] = {}
 _waits_until: dict[str, float] = {}  # of partners that were refused
 

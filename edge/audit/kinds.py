@@ -1,7 +1,7 @@
-"""Kinds: what the small records of an organization have in common, such as channels, outputs, doors and rules.
+"""Kinds of small records of an organization, such as channels, outputs, doors and rules.
 
-A kind is one declaration. From it come reading, the check of names, and audited writes. What is special to a kind is a
-function next to its declaration.
+Each kind is declared once. The declaration provides reading, the check of names, and audited writes; the functions next
+to it are special to the kind.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ALL = "1"  # a condition that all rows meet
 class Kind(Generic[Row]):
     """A kind of record. All names are constants of this program, and its table has `organization_id` and `created_at`.
 
-    `select`: SQL up to its WHERE. `row` makes a row of what it selects. `key`: column and attribute of its number.
+    `select`: SQL up to its WHERE. `row` makes a row of the selected columns. `key`: column and attribute of its number.
     `live`: condition of rows that were not removed; with one, removed rows stay in the table with `deleted_at`.
-    `taken`: the error for a name that is in use, with `%(name)s`. `detail` returns what the audit says about a row.
+    `taken`: the error for a name that is in use, with `%(name)s`. `detail` returns the fields of a row for the audit.
     """
 
     table: str
@@ -53,12 +53,12 @@ class Kind(Generic[Row]):
         return self.where(f"{self.table}.organization_id = ?", organization_id)
 
     def where(self, condition: str, *bound: object, order: str = "") -> list[Row]:
-        """Return the records that meet a condition, of all organizations unless it says which one."""
-        found = execute(f"{self.select} WHERE {condition} AND {self.live} ORDER BY {order or self.order}", bound)
+        """Return the records that meet a condition, of all organizations unless the condition names one."""
+        found = execute(f"{self.select} WHERE ({condition}) AND {self.live} ORDER BY {order or self.order}", bound)
         return [self.row(one) for one in found.fetchall()]
 
     def check_name(self, organization_id: int, name: str, number: int | None = None) -> None:
-        """Raise Conflict if another record has this name, in whatever case."""
+        """Raise Conflict if another record has this name; case does not count."""
         same = f"organization_id = ? AND name = ? COLLATE NOCASE AND {self.key} IS NOT ? AND {self.live}"
         if execute(f"SELECT 1 FROM {self.table} WHERE {same}", (organization_id, name, number)).fetchone():
             raise Conflict(fill(self.taken, name=name))
@@ -95,12 +95,12 @@ class Kind(Generic[Row]):
             act.note_changes(f"{self.table}.changed", self.subject(row), differences)
         return row
 
-    def mark(self, actor: Actor, number: int, participle: str, columns: Mapping[str, object], **detail: Any) -> Row:
+    def mark(self, actor: Actor, number: int, participle: str, columns: Mapping[str, object]) -> Row:
         """Set columns for an action such as `disabled`, and note it. Returns the record before. Raises NotFound."""
         with acting(actor) as act:
             row = self.get(actor.organization_id, number)
             self._set(number, columns)
-            act.note(f"{self.table}.{participle}", self.subject(row), detail)
+            act.note(f"{self.table}.{participle}", self.subject(row))
         return row
 
     def remove(self, actor: Actor, number: int, participle: str = "deleted") -> Row:

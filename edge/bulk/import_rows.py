@@ -76,7 +76,7 @@ def records_of(reading: Reading, rows: Sequence[RawRow], progress: Callable[[int
 
 
 def _parsed(reading: Reading, line: Line, separator: str | None = None) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of a row that are valid, and what is wrong with the others."""
+    """Return the values of a row that are valid, and the errors of the others."""
     declared = [column for column in DECLARED[reading.kind] if column.name in line.cells]
     if line.fault:
         return {}, [unpack(line.fault)]
@@ -187,7 +187,7 @@ def _understood(cells: Mapping[str, str], zone: tzinfo) -> dict[str, str]:
     return shown
 
 
-Identity = tuple[Hashable, str]  # what only one row may have, and the message for another one
+Identity = tuple[Hashable, str]  # unique among the rows, and the message for a second one
 
 
 def _own_key(record: NewRecord) -> Iterator[Identity]:
@@ -221,7 +221,7 @@ def _without_repeats(
 
 
 def _with_listed(kind: str, records: Sequence[NewRecord]) -> Iterator[NewRecord]:
-    """Give one row of each owner all that the file lists for it: what is not listed is detached or reset.
+    """Give one row of each owner all that the file lists for it. Anything else is detached or reset.
 
     These are the tags of the first row of a record, and the antennas of the row of a reader.
     """

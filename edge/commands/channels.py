@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from edge.audit.actors import Actor
-from edge.commands.context import NETWORK, ask_password, for_actor, for_organization, print_table
-from edge.errors import NotFound, Unavailable
+from edge.commands.context import NETWORK, ask_password, for_actor, for_organization, named, print_table, quoted
+from edge.errors import Unavailable
 from edge.outbound import Network
 from edge.people import secrets
 from edge.rules.channels import channels, outbox, settings
@@ -67,7 +67,7 @@ def add_email(actor: Actor, name: str, server: str, recipients: tuple[str, ...],
     secret = secrets.seal(password) if password else None
     title = values.name("name", name)
     channels.add(actor, NewChannel(ChannelKind.EMAIL, title, checked, secret, Schedule(), Network(network)))
-    click.echo(f"Added {title}. Try it: edge channel test {_quoted(title)}")
+    click.echo(f"Added {title}. Try it: edge channel test {quoted(title)}")
 
 
 @channel.command("test")
@@ -119,17 +119,10 @@ def remove(actor: Actor, name: str) -> None:
 
 
 def _find(organization_id: int, name: str) -> Channel:
-    for row in channels.list_channels(organization_id):
-        if row.name.casefold() == name.casefold():
-            return row
-    raise NotFound(f"There is no channel {name}. List all: edge channel list")
+    return named(channels.list_channels(organization_id), name, "channel", "channel")
 
 
 def _state(row: Channel) -> str:
     if row.disabled_at:
         return "disabled"
     return f"failing: {row.last_error}" if row.last_error else "ok"
-
-
-def _quoted(name: str) -> str:
-    return f"'{name}'" if " " in name else name

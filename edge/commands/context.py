@@ -7,7 +7,7 @@ import getpass
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import click
 
@@ -37,6 +37,14 @@ NETWORK = click.option(
     show_default=True,
     help="Allowed networks: the internet, also private networks, also this box.",
 )
+
+
+class HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=HasName)
 
 
 class Setup(NamedTuple):
@@ -192,3 +200,16 @@ def location_id_of(organization_id: int, key: str | None) -> int | None:
 
 def key_of(organization_id: int, location_id: int | None) -> str:
     return locations.get(organization_id, location_id).external_key if location_id else ""
+
+
+def quoted(name: str) -> str:
+    """Return a name as it is typed in a shell."""
+    return f"'{name}'" if " " in name else name
+
+
+def named(rows: Iterable[Named], name: str, noun: str, command: str) -> Named:
+    """Return the row with this name; case does not count unless two differ in it. Raises NotFound."""
+    same = [row for row in rows if row.name.casefold() == name.casefold()]
+    if not same:
+        raise NotFound(f"There is no {noun} {name}. List all: edge {command} list")
+    return next((row for row in same if row.name == name), same[0])

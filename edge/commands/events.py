@@ -15,9 +15,11 @@ from edge.commands.context import (
     for_actor,
     for_organization,
     location_id_of,
+    named,
     print_table,
+    quoted,
 )
-from edge.errors import NotFound, Unavailable
+from edge.errors import Unavailable
 from edge.events import destinations, detection, validation
 from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, Filter
@@ -53,7 +55,7 @@ def add_webhook(
     row = _add(actor, DestinationKind.WEBHOOK, name, checked, secret, kinds, location, network, body_format=body_format)
     click.echo(f"Added {row.name}. The receiver verifies signatures with this secret, shown only once:\n")
     click.echo(secret)
-    click.echo(f"\nTry it: edge events test {_quoted(row.name)}")
+    click.echo(f"\nTry it: edge events test {quoted(row.name)}")
 
 
 @events.command("add-mqtt")
@@ -85,7 +87,7 @@ def add_mqtt(
     template = validation.topic_template(topic)
     password = ask_password() if has_password else ""
     row = _add(actor, DestinationKind.MQTT, name, checked, password, kinds, location, network, template)
-    click.echo(f"Added {row.name}. Try it: edge events test {_quoted(row.name)}")
+    click.echo(f"Added {row.name}. Try it: edge events test {quoted(row.name)}")
 
 
 @events.command("list")
@@ -215,10 +217,7 @@ def _add(
 
 
 def _find(organization_id: int, name: str) -> Destination:
-    for row in destinations.list_destinations(organization_id):
-        if row.name == name:
-            return row
-    raise NotFound(f"There is no destination {name}. List all: edge events list")
+    return named(destinations.list_destinations(organization_id), name, "destination", "events")
 
 
 def _state(row: Destination) -> str:
@@ -229,7 +228,3 @@ def _state(row: Destination) -> str:
 
 def _chosen(row: Destination) -> str:
     return "all" if set(row.event_kinds) == set(KINDS) else " ".join(row.event_kinds)
-
-
-def _quoted(name: str) -> str:
-    return f"'{name}'" if " " in name else name

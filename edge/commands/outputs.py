@@ -7,9 +7,9 @@ import time
 import click
 
 from edge.audit.actors import Actor
-from edge.commands.context import Setup, for_actor, for_organization, print_table
+from edge.commands.context import Setup, for_actor, for_organization, named, print_table, quoted
 from edge.commands.readers.broker_accounts import print_account
-from edge.errors import NotFound, Unavailable
+from edge.errors import Unavailable
 from edge.rules.outputs import forms, outputs
 from edge.rules.outputs.forms import Form
 from edge.rules.outputs.output_state import TEST_SECONDS
@@ -49,7 +49,7 @@ def add(actor: Actor, name: str, **entered: str | int) -> None:
     """
     title = values.name("name", name)
     row = outputs.add(actor, title, forms.checked({field: str(value) for field, value in entered.items()}))
-    click.echo(f"Added {row.name}; commands are published on {row.topic}. Try it: edge output test {_quoted(title)}")
+    click.echo(f"Added {row.name}; commands are published on {row.topic}. Try it: edge output test {quoted(title)}")
 
 
 @output.command("account")
@@ -113,10 +113,7 @@ def remove(actor: Actor, name: str) -> None:
 
 
 def _find(organization_id: int, name: str) -> Output:
-    for row in outputs.list_outputs(organization_id):
-        if row.name.casefold() == name.casefold():
-            return row
-    raise NotFound(f"There is no output {name}. List all: edge output list")
+    return named(outputs.list_outputs(organization_id), name, "output", "output")
 
 
 def _state(row: Output) -> str:
@@ -125,7 +122,3 @@ def _state(row: Output) -> str:
     if row.last_error:
         return f"failing: {row.last_error}"
     return "on" if row.is_on else "off"
-
-
-def _quoted(name: str) -> str:
-    return f"'{name}'" if " " in name else name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from edge.audit.actors import Actor
 from edge.audit.audit import acting, changed
@@ -113,11 +113,12 @@ def add_door(actor: Actor, name: str, location_id: int | None = None) -> int:
 
 def change_door(actor: Actor, door_id: int, name: str, location_id: int | None) -> None:
     """Rename a door, or set its location. Raises NotFound, Invalid and Conflict."""
-    after = {"name": values.name("name", name), "location_id": location_id}
+    name = values.name("name", name)
     with acting(actor):
         door = _own_door(actor.organization_id, door_id)
-        _check(actor.organization_id, after["name"], location_id, door_id)
-        before = {"name": door.name, "location_id": door.location_id}
+        _check(actor.organization_id, name, location_id, door_id)
+        before: dict[str, object] = {"name": door.name, "location_id": door.location_id}
+        after: dict[str, object] = {"name": name, "location_id": location_id}
         KIND.change(actor, door_id, after, **changed(before, after))
 
 
@@ -171,7 +172,7 @@ def _own_door(organization_id: int, door_id: int) -> Door:
     return door
 
 
-def _check(organization_id: int, name: Any, location_id: int | None, door_id: int | None) -> None:
+def _check(organization_id: int, name: str, location_id: int | None, door_id: int | None) -> None:
     """Raise Conflict if the name is taken, and Invalid for an unknown location."""
     with suppress(NotFound):
         if door_named(organization_id, name).id != door_id:

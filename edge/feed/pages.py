@@ -82,7 +82,7 @@ def _copied(reader: Reader, cursor: Cursor) -> Page:
 def _copied_rows(scope: Scope, table: str, after: int) -> tuple[list[Line], int | None]:
     """Return the next rows of a table and their last key, None at the end.
 
-    The limit is for the rows of all organizations, so that a page takes about the same time for each.
+    The limit is for the rows of all organizations: a page takes about the same time for each.
     """
     name = _KEYS[table]
     stored = execute(

@@ -156,7 +156,7 @@ def read_tables(number: int = FORMAT) -> Iterator[tuple[str, Iterator[Record]]]:
 
 
 def set_id_sequence(key: bytes, count: int) -> None:
-    """Continue the id sequence of the exported box, so that no id of its records is assigned again."""
+    """Continue the id sequence of the exported box: no id of its records is assigned again."""
     with writing():
         execute("UPDATE instance SET id_key = ?, id_count = ?", (key, count))
 

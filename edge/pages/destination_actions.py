@@ -1,4 +1,4 @@
-"""Buttons that event destinations and channels have in common: test, enable, disable, remove."""
+"""Buttons that event destinations, channels and outputs have in common: test, enable, disable, remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose each sled is, and was."""
+"""Present and former owners of sleds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edge.database.connection import execute
 
 
 class Owner(Struct, frozen=True):
-    """Whose a sled is since a time (microseconds): a person's, a handheld's, or nobody's."""
+    """Owner of a sled since a time (microseconds): a person's, a handheld's, or nobody's."""
 
     since: int
     person_id: int | None
@@ -38,7 +38,7 @@ def all_owners() -> dict[int, list[Owner]]:
 
 
 def owner_at(owners: Sequence[Owner], at: int) -> Owner | None:
-    """Return whose the sled was at a time; None if it was nobody's."""
+    """Return the owner of the sled at a time; None if it was nobody's."""
     for owner in reversed(owners):
         if owner.since <= at:
             return owner if owner.is_somebody else None

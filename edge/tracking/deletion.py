@@ -30,7 +30,7 @@ def newest_scan() -> int | None:
 
 @contextmanager
 def _forgetting() -> Iterator[None]:
-    """Open a transaction that deletes by age, so that EPCIS does not declare the deleted events as errors."""
+    """Open a transaction that deletes by age: EPCIS does not declare the deleted events as errors."""
     with writing():
         execute("UPDATE epcis SET is_forgetting = 1")
         yield
@@ -142,7 +142,7 @@ class Aged(NamedTuple):
 _SCANS = Aged("handheld_scan", "id", "handheld_scan.received_at")
 _PASSAGES = Aged("passage", "no", "passage.at", is_own="passage.site_no IS NULL")
 _WITHDRAWN = Aged("epcis_withdrawn", "no", "epcis_withdrawn.at")
-WITH_HISTORY = {  # name in the audit: what is as old as the deleted history
+WITH_HISTORY = {  # name in the audit: tables as old as the deleted history
     "records": (
         _SCANS,
         _PASSAGES,
@@ -262,7 +262,7 @@ BULK_JOBS_KEPT = 7 * clock.DAY  # after their end
 
 
 _OLD_JOB = f"SELECT id FROM bulk_job WHERE finished_at < ? - {BULK_JOBS_KEPT}"
-_EXPIRED = (  # table, key, condition for the time now; details before what they belong to
+_EXPIRED = (  # table, key, condition for the time now; details before their records
     ("web_session", "token_hash", "expires_at < ?"),
     ("refresh_token", "token_hash", "expires_at < ?"),
     ("idempotent_answer", "no", f"created_at <= ? - {idempotency.LIFETIME} ORDER BY created_at"),

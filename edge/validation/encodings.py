@@ -36,7 +36,7 @@ ENCODINGS = {
     "cp852": N_("DOS, Central Europe"),
     "cp866": N_("DOS, Cyrillic"),
 }
-_LATIN = ("cp1252", "cp1250", "mac-roman", "cp850")  # whose letters are judged here
+_LATIN = ("cp1252", "cp1250", "mac-roman", "cp850")  # their letters are judged here
 _OTHERS = [name for name in ENCODINGS if not name.startswith("utf")]
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _MOST_JUDGED = 20_000  # letters

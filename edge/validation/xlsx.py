@@ -65,7 +65,7 @@ _DATES = {"days": "yyyy-mm-dd", "seconds": "yyyy-mm-dd hh:mm:ss", "milliseconds"
 _SIGNATURE = b"PK\x03\x04"
 _BLOCK = 65_536
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # LZMA may ask for gigabytes
-# What the libraries raise for damaged files; `SyntaxError` is that of XML.
+# Errors of the libraries for damaged files; `SyntaxError` is that of XML.
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, SyntaxError, LookupError, ValueError, TypeError),
     *(AttributeError, ArithmeticError, OSError, RuntimeError, EOFError),
@@ -132,7 +132,7 @@ def _check(data: bytes) -> bool:
 
 
 def _check_names(names: Collection[str]) -> None:
-    """Say what another kind of ZIP file is."""
+    """Name another kind of ZIP file."""
     if "content.xml" in names and "mimetype" in names:
         raise unusable(N_("The file is an OpenDocument file. Save the table as Excel workbook (.xlsx) or CSV"))
     if "[Content_Types].xml" not in names:
@@ -140,7 +140,7 @@ def _check_names(names: Collection[str]) -> None:
 
 
 def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> bool:
-    """Count what the library would build from a part, before it does. Entities are refused, because they can expand.
+    """Count the elements that the library would build from a part, before it does. Refuses entities: they can expand.
 
     Returns True if it has names of Strict Open XML.
     """
@@ -165,7 +165,7 @@ def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> bool:
 
 
 class _Part:
-    """What the library keeps of a part, in bytes: all elements, but in a sheet those of one row, in the texts those of
+    """Bytes that the library keeps of a part: all elements, but in a sheet those of one row, in the texts those of
     one text. Rows and texts elsewhere than Excel has them free nothing.
     """
 

@@ -48,7 +48,7 @@ SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 @pages.get("/scan")
 @require_role(Role.OPERATOR)
 def scan_page() -> Response:
-    """Return the page, which differs by language only, so that devices can cache it for offline use."""
+    """Return the page, which differs by language only: devices cache it for offline use."""
     page = render_template("handhelds/scan.html", test_code=TEST_CODE)
     response = compressed(page.encode(), "text/html")
     files = static_files()
@@ -68,7 +68,7 @@ def _with_who_cookie(response: Response) -> Response:
 @pages.get("/scan/left")
 @open_to_all
 def left_scans() -> str:
-    """Show the page that takes over what waits in the storage of the page without HTTPS; see its script."""
+    """Show the page that takes over the scans in the storage of the page without HTTPS; see its script."""
     return render_template("handhelds/left.html")
 
 
@@ -378,7 +378,7 @@ def _carrier_of(asset_id: int) -> tuple[int, str] | None:
 
 
 def _load_of(carrier_id: int) -> list[tuple[int, str]]:
-    """Return what is on a carrier, without people whose position is hidden."""
+    """Return the load of a carrier, without people at hidden positions."""
     rows = carriers.on(current_session().organization_id, carrier_id)
     return [row for row in rows if not shown_positions.is_hidden(row[0])]
 

@@ -8,6 +8,7 @@ from flask import render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, Invalid
+from edge.pages.destination_actions import add_actions
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, message_of
 from edge.pages.guard import actor, current_session, pages, require_role
@@ -83,32 +84,7 @@ def edit_output(no: int) -> tuple[str, int] | AnyResponse:
     return done(f"{PATH}/{no}", "changed")
 
 
-@pages.post(f"{PATH}/<int:no>/test")
-@require_role(Role.ADMINISTRATOR)
-def test_output(no: int) -> AnyResponse:
-    outputs.request_test(actor(), no)
-    return done(f"{PATH}/{no}", "output-tested")
-
-
-@pages.post(f"{PATH}/<int:no>/enable")
-@require_role(Role.ADMINISTRATOR)
-def enable_output(no: int) -> AnyResponse:
-    outputs.enable(actor(), no)
-    return done(f"{PATH}/{no}", "output-enabled")
-
-
-@pages.post(f"{PATH}/<int:no>/disable")
-@require_role(Role.ADMINISTRATOR)
-def disable_output(no: int) -> AnyResponse:
-    outputs.disable(actor(), no)
-    return done(f"{PATH}/{no}", "output-disabled")
-
-
-@pages.post(f"{PATH}/<int:no>/remove")
-@require_role(Role.ADMINISTRATOR)
-def remove_output(no: int) -> AnyResponse:
-    outputs.remove(actor(), no)
-    return done(PATH, "output-removed")
+add_actions(PATH, "output", outputs)
 
 
 def _name() -> str:

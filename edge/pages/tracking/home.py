@@ -1,4 +1,4 @@
-"""Home: what needs attention, the last 24 hours, areas compared with yesterday, longest dwell, latest moves.
+"""Home: urgent tasks, the last 24 hours, areas compared with yesterday, longest dwell, latest moves.
 
 Walls show a part of it. The moves of the last hours are kept for some seconds, because reading them takes longest.
 """
@@ -134,7 +134,7 @@ def _seen(rows: Sequence[BoardRow]) -> list[BoardRow]:
 def attention(
     organization_id: int, *, sees_readers: bool, sees_messages: bool, sees_box: bool, sees_musters: bool
 ) -> list[Item]:
-    """Return what needs attention, the most urgent first; nothing whose number is 0."""
+    """Return the tasks, the most urgent first, without those of number 0."""
     items = [Item(N_("Open alerts"), alerts.count_open(organization_id), "/alerts")]
     if sees_musters:
         items.insert(0, Item(N_("Open musters"), len(musters.open_musters(organization_id)), "/musters"))

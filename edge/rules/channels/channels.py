@@ -171,7 +171,7 @@ def has_channels() -> bool:
 def at_work() -> list[Channel]:
     """Return the channels with a message or a test to send. For the worker only."""
     waits = "EXISTS (SELECT 1 FROM channel_message WHERE channel_no = channel.no)"
-    return KIND.where(f"(is_test_requested OR (disabled_at IS NULL AND {waits}))", order="no")
+    return KIND.where(f"is_test_requested OR (disabled_at IS NULL AND {waits})", order="no")
 
 
 def troubles() -> list[str]:
