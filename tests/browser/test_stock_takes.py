@@ -42,6 +42,13 @@ def begin(page: Page, location: str) -> None:
     expect(page.locator("#take")).to_be_visible()
 
 
+def join(page: Page) -> None:
+    """Go on with the stock-take that olga has started."""
+    page.click("#jobs")
+    page.click("text=Start a stock-take")
+    page.click(".choice-button:has-text('started by olga')")
+
+
 def sign_off(page: Page, how: str = "Sign off as") -> None:
     page.click("#take")
     page.click("text=Sign off …")
@@ -153,9 +160,7 @@ def test_another_device_goes_on_with_it_and_both_see_the_same(scan_page: ScanPag
     outcome(one, "counted", "Pallet 1")
     expect(one.locator("#link")).to_have_text("All saved")
     other = scan_page("otto", viewport=PHONE)
-    other.click("#jobs")
-    other.click("text=Start a stock-take")
-    other.click(".choice-button:has-text('started by olga')")
+    join(other)
     expect(other.locator("#take")).to_contain_text("1 of 3 found")
     scan(other, "BC-0002")
     outcome(other, "counted", "Pallet 2")
@@ -179,9 +184,7 @@ def test_before_signing_the_devices_that_may_hold_unsent_scans_are_named(scan_pa
     scan(one, "BC-0001")
     outcome(one, "counted", "Pallet 1")
     other = scan_page("otto", viewport=PHONE, expected=OFFLINE)
-    other.click("#jobs")
-    other.click("text=Start a stock-take")
-    other.click(".choice-button:has-text('started by olga')")
+    join(other)
     expect(other.locator("#take")).to_contain_text("1 of 3 found")
     scan(other, "http://box.local/l/NO-SUCH")
     outcome(other, "unclear", "Location unclear")
@@ -207,9 +210,7 @@ def test_a_silent_device_is_named_unless_it_set_the_stock_take_aside(scan_page: 
     one = scan_page("olga", viewport=PHONE)
     begin(one, "Dock 1")
     other = scan_page("otto", viewport=PHONE, expected=OFFLINE)
-    other.click("#jobs")
-    other.click("text=Start a stock-take")
-    other.click(".choice-button:has-text('started by olga')")
+    join(other)
     wait_for("SELECT count(*) FROM stock_take_device", (2,))
     other.context.set_offline(True)
     expect(other.locator("#link")).not_to_have_text("All saved")
@@ -235,9 +236,7 @@ def test_a_device_that_reported_went_offline_and_scanned_on_is_not_taken_for_set
     scan(one, "BC-0002")
     outcome(one, "counted", "Pallet 2")
     other = scan_page("otto", viewport=PHONE, expected=OFFLINE)
-    other.click("#jobs")
-    other.click("text=Start a stock-take")
-    other.click(".choice-button:has-text('started by olga')")
+    join(other)
     wait_for("SELECT count(*) FROM stock_take_device", (2,))
     other.context.set_offline(True)
     scan(other, "BC-0001")
