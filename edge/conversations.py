@@ -112,7 +112,7 @@ def close_marks() -> None:
 
 def waiting() -> dict[str, int]:
     """Return the seconds that partners still have to wait, of those that were refused for that."""
-    return {partner: math.ceil(until - now()) for partner, until in _waits_until.items() if until > now()}
+    return {partner: math.ceil(until - now()) for partner, until in list(_waits_until.items()) if until > now()}
 
 
 def _mark(partner: str) -> None:

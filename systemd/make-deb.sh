@@ -119,7 +119,7 @@ CONTROL
 #!/bin/sh
 set -e
 [ "$1" = configure ] || exit 0
-data=$(sed -nE "s/^ *data_dir *= *[\"']([^\"']+)[\"'].*/\\1/p" /etc/edge/edge.toml 2>/dev/null || true)
+data=$(LC_ALL=C sed -nE "s/^[^a-z#]*data_dir[[:space:]]*=[[:space:]]*[\"']([^\"']+)[\"'].*/\\1/p" /etc/edge/edge.toml 2>/dev/null || true)
 if [ -f "${data:-/var/lib/edge}/edge.db" ]; then
   edge-setup --answers /dev/null
 elif [ -f /etc/edge/answers ]; then
@@ -137,7 +137,7 @@ case $1 in remove | purge) ;; *) exit 0 ;; esac
 installed=/opt/edge/venv/systemd/install.sh
 if [ -x $installed ]; then $installed --uninstall; fi
 if [ "$1" = purge ]; then
-  data=$(sed -nE "s/^ *data_dir *= *[\"']([^\"']+)[\"'].*/\\1/p" /etc/edge/edge.toml 2>/dev/null || true)
+  data=$(LC_ALL=C sed -nE "s/^[^a-z#]*data_dir[[:space:]]*=[[:space:]]*[\"']([^\"']+)[\"'].*/\\1/p" /etc/edge/edge.toml 2>/dev/null || true)
   # On another disk, only what belongs to the service: the disk may have other files.
   if [ -d "$data" ] && id -u edge >/dev/null 2>&1; then find "$data" -xdev -depth -user edge -delete || true; fi
   rm -rf /etc/edge /var/lib/edge /opt/edge

@@ -12,6 +12,8 @@ _TABLE = re.compile(r"^table (\S+ \S+) \{")
 _ELSEWHERE = re.compile("output|forward|routing|nat", re.IGNORECASE)  # chains that no packet to this box passes
 _ALL = re.compile(r"\s*(?:counter packets \d+ bytes \d+ )?(?:drop|reject.*)$|-A INPUT -j (?:DROP|REJECT.*)$")
 _LIMITED = re.compile(r"saddr|iif|ct state|ctstate|(?:^| )-[si] ")  # not for all packets from other devices
+# Lets packets in by something else than a port written here. Whether other devices pass is unknown then.
+_OTHER_ACCEPT = re.compile(r"(?!.*(?:policy|icmp|\blo\b|ct state|ctstate)).*(?:\baccept\b|-j ACCEPT)")
 
 
 class Firewall(NamedTuple):
@@ -22,9 +24,12 @@ class Firewall(NamedTuple):
 
 
 def examine(rules: str, ports: Collection[int]) -> Firewall:
-    """Return which of the ports the rules close. The first rule for a port decides, else that for all packets."""
+    """Return which of the ports the rules close. The first rule for a port decides, else that for all packets.
+
+    A port counts as open if rules for addresses, interfaces or sets may let packets in.
+    """
     by_port: dict[int, bool] = {}
-    is_open, table, chain, place = True, "", "", ""
+    is_open, is_unknown, table, chain, place = True, False, "", "", ""
     for line in rules.splitlines():
         if match := _TABLE.match(line):
             table = match[1]
@@ -38,14 +43,16 @@ def examine(rules: str, ports: Collection[int]) -> Firewall:
         if is_input and re.search("policy drop| DROP", line):
             is_open = False
         verdict = _verdict(line)
-        named = None if "udp" in line else _PORTS.search(line)
+        named = None if "udp" in line or "@" in line else _PORTS.search(line)
         if named and verdict is not None:
             for port in ports:
                 if _has(named[1] or named[2], port):
                     by_port.setdefault(port, verdict)
         elif chain.lower().endswith("input") and _ALL.match(line):
             is_open = False
-    closed = sorted(port for port in ports if not by_port.get(port, is_open))
+        elif chain.lower().endswith("input") and _OTHER_ACCEPT.match(line) and "udp" not in line:
+            is_unknown = True
+    closed = sorted(port for port in ports if not by_port.get(port, is_open or is_unknown))
     return Firewall(closed, _remedy(rules, place, closed))
 
 

@@ -20,7 +20,6 @@ def broker_reachable(subject: Subject) -> Finding:
     Readers with a message within a day are on this box or reach its broker in another way, such as a bridge.
     """
     url = urlsplit(subject.broker_url)
-    silent = _silent_readers()
     if not is_loopback(subject.broker_url):
         return ok("no readers at a broker of this box")
     try:
@@ -30,6 +29,7 @@ def broker_reachable(subject: Subject) -> Finding:
     ports = {str(url.port or 1883), str(subject.tls_port)}
     listening = [words[3] for words in lines if len(words) > 3 and words[3].rpartition(":")[2] in ports]
     if listening and all(is_loopback(f"mqtt://{address}") for address in listening):
+        silent = _silent_readers()
         if not silent:
             return ok(f"the broker listens on {', '.join(listening)} only, and every reader sends from this box")
         return problem(

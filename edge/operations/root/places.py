@@ -54,6 +54,7 @@ def note(file: Path, previous: Previous) -> bool:
     new = file.with_name(f"{file.name}.new")
     try:
         new.write_text(f"OLD={previous.release}\nBACKUP={previous.backup}\n", "utf-8")
+        new.chmod(0o644)  # the doctor reads it as the service, whatever the umask of root
         sync(new)
         new.replace(file)
         sync(file.parent)

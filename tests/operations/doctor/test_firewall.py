@@ -90,6 +90,15 @@ def test_the_rules_of_a_firewall(rules: str, closed: list[int], remedy: str) -> 
     assert remedy in found.remedy
 
 
+@pytest.mark.parametrize("accepted", ["ip saddr 192.168.0.0/16", 'iifname "eth0"', "tcp dport @web"])
+def test_a_port_is_not_called_closed_if_another_rule_may_let_packets_in(accepted: str) -> None:
+    """Regression: the advice opened ports to everybody that were open to the right devices."""
+    begin = "table inet filter {\n chain input {\n  type filter hook input priority filter; policy drop;\n"
+    usual = '  ct state established,related accept\n  iif "lo" accept\n  meta l4proto ipv6-icmp accept\n'
+    assert examine(f"{begin}{usual} }}\n}}\n", [443, 1883]).closed == [443, 1883]
+    assert examine(f"{begin}{usual}  {accepted} accept\n }}\n}}\n", [443, 1883]).closed == []
+
+
 def test_ports_that_no_silent_reader_needs_may_be_closed(computer: Site) -> None:
     def level(rules: str | None) -> Level:
         return doctor.CHECKS["firewall"](computer.subject._replace(firewall=rules, tls_port=8883)).level

@@ -68,4 +68,9 @@ function unpacked({ items, parcels }) {
   return { items, parcels: parcels.map((one) => (one.photo ? { ...one, photo: bytes(one.photo) } : one)) };
 }
 
-if (document.getElementById("left")) step(location).then((next) => { if (next) location.replace(next); });
+if (document.getElementById("left")) {
+  step(location).then((next) => { if (next) location.replace(next); }).catch((error) => {
+    [document.getElementById("left").hidden, document.getElementById("left-failed").hidden] = [true, false];
+    throw error;
+  });
+}

@@ -61,7 +61,7 @@ async function run() {
       const times = clock.siteTimes(waiting);
       await clock.noteSent(own, times);
       const { results } = await post("/scan/batch", {
-        items: own.map((item) => onTheWire(item, times.get(item.id))), ...(await holdings(waiting)),
+        items: own.map((item) => onTheWire(item, times.get(item.id))), ...(await holdings(waiting, null, times)),
       });
       await queue.settle(results);
       kept = queue.without(waiting, results);
@@ -195,9 +195,8 @@ let device = null;
  * What of stock-takes is `waiting` here, for other devices at the sign-off. One that is not named is not open here, and all of it
  * is sent. `joined`: one that is opened now.
  */
-export async function holdings(waiting, joined = null) {
+export async function holdings(waiting, joined = null, times = clock.siteTimes(waiting)) {
   const take = joined || (await queue.load("take"));
-  const times = clock.siteTimes(waiting);
   const holds = new Map(take ? [[take.id, { stock_take: take.id, is_open: take.stopped !== "stopped", unsent: 0 }]] : []);
   for (const item of waiting) {
     if (!item.take) continue;

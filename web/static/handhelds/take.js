@@ -11,7 +11,7 @@ import { flush, holdings, ownId, post, recount } from "./sync.js";
 
 const COUNTING = ["queued", "counted", "recorded", "again", "unknown"]; // an unclear scan counts when it has a location
 
-// { id, location, name, with_sublocations, expected: [ids], others: scans by other devices, seen: by readers, lost: [ids],
+// { id, location, name, with_sublocations, expected: [ids], others: scans that the server has, seen: by readers, lost: [ids],
 //   devices: [id, name, is open there, unsent, since, reported at], stopped: see `catchUp` }
 export let take = null;
 let expected = new Set();
@@ -118,7 +118,9 @@ export function groupsOf(log, isSorted = true) {
   const scannedIds = new Set();
   const unknown = new Set();
   const own = log.filter((entry) => entry.take === take.id);
-  const undone = new Set(own.filter((entry) => !COUNTING.includes(entry.state)).map((entry) => entry.id));
+  const undone = new Set(own.filter((entry) => !COUNTING.includes(entry.state)).flatMap(
+    (entry) => (entry.codes ? entry.codes.map((code, no) => scanId(entry.id, no)) : [entry.id]),
+  ));
   const answers = take.others.filter(([id]) => !undone.has(id));
   for (const [asset, code] of [...ownScans(own), ...answers.map(([, code, asset]) => [asset, code])]) {
     if (asset) scannedIds.add(asset);
