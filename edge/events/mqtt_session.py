@@ -18,7 +18,6 @@ from urllib.parse import unquote, urlsplit
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
-from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge.conversations import LONGEST_SECONDS, talking
@@ -133,16 +132,24 @@ class Publisher:
             self._session = None
 
     def _connect(self) -> None:
-        client = make_client(Client, self._address, protocol=self._version)
+        """Connect, with version 3.1.1 if the broker refuses 5. One that closes the connection is asked again for 5."""
+        code = self._open(self._version)
+        is_refused = code is not None and code.value == _UNSUPPORTED_VERSION
+        if self._version is MQTTProtocolVersion.MQTTv5 and (code is None or is_refused):
+            self.close()
+            if is_refused:
+                self._version = MQTTProtocolVersion.MQTTv311
+            code = self._open(MQTTProtocolVersion.MQTTv311)
+        if code is None:
+            raise NoAnswer("the broker closed the connection without an answer")
+        if code.is_failure:
+            raise NoAnswer(f"the broker refused the connection: {code}")
+
+    def _open(self, version: MQTTProtocolVersion) -> ReasonCode | None:
+        client = make_client(Client, self._address, protocol=version)
         client.dial, client.connect_timeout = self._dial, self._seconds
         self._session = _Session(client, self._address, self._seconds)
-        code = self._session.open()
-        if code.value == _UNSUPPORTED_VERSION and self._version is MQTTProtocolVersion.MQTTv5:
-            self.close()
-            self._version = MQTTProtocolVersion.MQTTv311
-            self._connect()
-        elif code.is_failure:
-            raise NoAnswer(f"the broker refused the connection: {code}")
+        return self._session.open()
 
 
 class _Session:
@@ -156,21 +163,24 @@ class _Session:
         self._news = threading.Condition()
         self._code: ReasonCode | None = None
         self._acknowledged: dict[int, ReasonCode] = {}
-        self.is_up = False
+        self.is_up = self._is_closed = False
         client.on_connect = self._on_connect
         client.on_publish = self._on_publish
         client.on_disconnect = self._on_disconnect
 
-    def open(self) -> ReasonCode:
-        """Connect and return the broker's reason code. Raises OSError, NotAllowed or NoAnswer."""
+    def open(self) -> ReasonCode | None:
+        """Connect and return the broker's reason code, None if it closed the connection without one.
+
+        Raises OSError, NotAllowed or NoAnswer.
+        """
         self._conversation.enter_context(self._address.talking())
         host, port = self._address.host, self._address.port
         if self._client.connect(host, port, KEEPALIVE_SECONDS) is not MQTTErrorCode.MQTT_ERR_SUCCESS:
             raise NoAnswer("the connection could not be made")
         self._client.loop_start()
         with self._news:
-            self._news.wait_for(lambda: self._code is not None, self._seconds)
-            if self._code is None:
+            self._news.wait_for(lambda: self._code is not None or self._is_closed, self._seconds)
+            if self._code is None and not self._is_closed:
                 raise NoAnswer(f"no response from the broker within {self._seconds:.0f} s")
             return self._code
 
@@ -206,8 +216,6 @@ class _Session:
 
     def _on_disconnect(self, *_: object) -> None:
         with self._news:
-            self.is_up = False
-            if self._code is None:  # without an answer, as some brokers do for an unknown version
-                self._code = ReasonCode(PacketTypes.CONNACK, "Unsupported protocol version")
+            self.is_up, self._is_closed = False, True
             self._news.notify_all()
         self._conversation.close()

@@ -37,6 +37,7 @@ class Refused(NamedTuple):
     times: int
     at: int  # of the last
     account: str = ""  # of the last, as far as the broker names it
+    is_version: bool = False  # for its version of MQTT
 
 
 class SignIns:
@@ -68,9 +69,9 @@ class SignIns:
                     self._refuse(_host(address), at, match[1])
 
     def refuse(self, address: str, at: int) -> None:
-        """Note a refusal of the embedded broker."""
+        """Note a refusal of the embedded broker, which has no passwords: for the version of MQTT."""
         with self._lock:
-            self._refuse(address, at)
+            self._refuse(address, at, is_version=True)
 
     def of(self, account: str) -> SignIn | None:
         """Return the last sign-in of an account since the service started."""
@@ -104,10 +105,10 @@ class SignIns:
         elif account in self._by_account or len(self._by_account) < 50 * _MOST:
             self._by_account[account] = row
 
-    def _refuse(self, address: str, at: int, account: str = "") -> None:
+    def _refuse(self, address: str, at: int, account: str = "", *, is_version: bool = False) -> None:
         was = self._refused.pop(address, None)
         times = was.times if was and at - was.at < RECENT else 0
-        self._refused[address] = Refused(address, times + 1, at, account)
+        self._refused[address] = Refused(address, times + 1, at, account, is_version)
         if len(self._refused) > _MOST:
             self._refused.popitem(last=False)
 
@@ -132,6 +133,8 @@ def unheard(accounts: Iterable[BrokerAccountRow], received_at: Mapping[int, int 
 def refusals(rows: Sequence[Refused]) -> Filled:
     """Return which addresses the broker refuses."""
     addresses = ", ".join(f"{row.address} ({row.times})" for row in rows[:5])
+    if all(row.is_version for row in rows):
+        return fill(N_("the broker refuses %(addresses)s: set MQTT 3.1.1 on these devices"), addresses=addresses)
     return fill(
         N_("the broker refuses sign-ins from %(addresses)s: correct user name and password there"), addresses=addresses
     )

@@ -107,9 +107,16 @@ def test_the_service_reports_refusals_and_rivals(known: SignIns) -> None:
     for _ in range(FEWEST):
         known.refuse("192.168.4.31", began())
     check = readiness.check_sign_ins()
-    assert "the broker refuses sign-ins from 192.168.4.31 (3)" in check.detail
+    assert "the broker refuses 192.168.4.31 (3)" in check.detail
     assert check.is_outside, "a stranger must not cause the rollback of an upgrade"
     for address in ["127.0.0.1:1", "192.168.4.99:2"] * FEWEST:
         known.note(signed_in(address, "edge"), OWN, began())
         known.note("Client edge already connected, closing old connection.", OWN, began())
     assert "another program signs in at the broker as edge" in readiness.check_sign_ins().detail
+
+
+def test_a_refusal_of_the_embedded_broker_names_the_version() -> None:
+    known = SignIns()
+    for _ in range(FEWEST):
+        known.refuse("192.168.4.40", 5)
+    assert sign_ins.refusals(known.refused(0)) == "the broker refuses 192.168.4.40 (3): set MQTT 3.1.1 on these devices"

@@ -1,0 +1,37 @@
+"""Which version of MQTT is used for a broker that closes connections."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from edge.events.mqtt_session import Address, NoAnswer, Publisher
+
+LEVEL = 8  # byte of CONNECT with the version: 4 is 3.1.1, 5 is 5
+
+
+def test_a_broker_that_closes_a_connection_is_asked_again_for_version_5() -> None:
+    """Regression: 3.1.1, which reports no refused message, was kept after a restart of the broker."""
+    levels: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def close_all() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    levels.append(connection.recv(1024)[LEVEL])
+
+        thread = threading.Thread(target=close_all, daemon=True)
+        thread.start()
+        publisher = Publisher(Address(f"mqtt://127.0.0.1:{server.getsockname()[1]}", "test"), 10)
+        for _ in range(2):
+            with pytest.raises(NoAnswer, match="closed the connection without an answer"):
+                publisher.publish("a", b"b")
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+    assert levels == [5, 4, 5, 4]
