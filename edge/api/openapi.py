@@ -190,7 +190,9 @@ def _name(status: int) -> str:
 def _refusal(status: int) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": ref("ErrorResponse")}}
     if status == 403:
-        about = "The token lacks the scope; as plain text: the User-Agent is a library default"
+        about = (
+            "The token lacks the scope, or may not uncover a person; as plain text: the User-Agent is a library default"
+        )
         return {
             "description": about,
             "headers": _headers(*_COMPRESSION_HEADERS),

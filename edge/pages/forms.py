@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from flask import abort, request
 
-from edge.errors import Conflict, EdgeError, Invalid
+from edge.errors import Conflict, EdgeError, Forbidden, Invalid
 from edge.pages.translation import gettext, translated
 from edge.records.tags import NewTag
 from edge.texts import N_
@@ -174,7 +174,7 @@ def errors_of(error: EdgeError) -> Errors:
     """Return messages by field, in the language of the page. Messages without a field have the key ""."""
     if isinstance(error, Invalid):
         return {fault.field: translated(fault.message) for fault in error.fields}
-    if isinstance(error, Conflict):
+    if isinstance(error, Conflict | Forbidden):
         return {"external_key" if str(error).startswith("external_key") else "": sentence(message_of(error))}
     raise error
 

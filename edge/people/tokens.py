@@ -1,4 +1,4 @@
-"""Access tokens and principals (interface: Authentication; Authentication).
+"""Access tokens and principals (interface: Authentication).
 
 A token proves that this installation issued it, for which subject and until when. Every request checks in the database
 that its API key, token family or session is still valid.

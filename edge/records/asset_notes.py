@@ -16,7 +16,6 @@ from edge.texts import N_
 MOST_OF_ASSET = 200
 MOST_OF_PERSON = 500  # in 24 hours
 MAX_NOTE = 1000  # characters
-ROWS = 500
 
 
 class Note(NamedTuple):

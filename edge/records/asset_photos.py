@@ -16,7 +16,6 @@ from edge.records.asset_notes import check_room
 MOST_OF_ASSET = 10
 MOST_OF_PERSON = 300  # in 24 hours
 MAX_BYTES = 256 * 1024
-ROWS = 20  # of up to MAX_BYTES
 SLICES = 50
 
 

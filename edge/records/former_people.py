@@ -53,7 +53,12 @@ def kept(actor: Actor, asset_ids: Iterable[int]) -> Iterator[None]:
     before = set(execute(_PEOPLE, (ids,)))
     yield
     if before - set(execute(_PEOPLE, (ids,))):
-        raise Forbidden(N_("This asset is a person. Changing that requires a role that sees positions of people"))
+        raise Forbidden(
+            N_(
+                "This asset is a person. Only who may see positions of people may change that; "
+                "for API keys a setting permits it"
+            )
+        )
 
 
 def check_tags(actor: Actor, tags: Iterable[tuple[str, str, int]]) -> None:
@@ -61,8 +66,12 @@ def check_tags(actor: Actor, tags: Iterable[tuple[str, str, int]]) -> None:
 
     `tags`: type, match key, and id of the record that gets it. A tag that another person gets is permitted.
     """
-    if _must_hide(actor):
-        held = {"organization_id": actor.organization_id, "tags": json_text.text(list(tags))}
+    tags = list(tags)
+    if tags and _must_hide(actor):
+        held = {"organization_id": actor.organization_id, "tags": json_text.text(tags)}
         if execute(_HELD_BY_PERSON, held).fetchone():
-            message = N_("This tag was a person's. Attaching it requires a role that sees positions of people")
+            message = N_(
+                "This tag was a person's. Only who may see positions of people may attach it; "
+                "for API keys a setting permits it"
+            )
             raise Forbidden(message)

@@ -20,6 +20,7 @@ from edge.tracking import copies, history_engine, report
 # About a millisecond of writing each, to keep the ingest writer's wait short.
 ROWS = 500
 PAGES = 200
+PHOTOS = 20  # of up to 256 KB
 RAW_MESSAGES = 10  # packs of up to a megabyte
 
 
@@ -137,6 +138,7 @@ class Aged(NamedTuple):
     key: str
     age: str
     is_own: str = "1"  # condition for those of this box
+    most: int = ROWS  # in one transaction
 
 
 _SCANS = Aged("handheld_scan", "id", "handheld_scan.received_at")
@@ -155,7 +157,7 @@ WITH_HISTORY = {  # name in the audit: tables as old as the deleted history
         Aged("asset_value", "asset_id", "max(ifnull(battery_at, 0), ifnull(temperature_at, 0), ifnull(pressed_at, 0))"),
     ),
     "notes": (Aged("asset_note", "id", "received_at"),),
-    "photos": (Aged("asset_photo", "no", "received_at"),),
+    "photos": (Aged("asset_photo", "no", "received_at", most=PHOTOS),),
 }
 _OF_PEOPLE = (_SCANS, _PASSAGES, _WITHDRAWN)
 
@@ -173,7 +175,7 @@ def _drop_by_age(one: Aged, before: int, limit: int, organization_id: int | None
         source = f"tracked_person p CROSS JOIN {one.table} ON {one.table}.asset_id = p.asset_id"
         where, values = f"{where} AND {one.table}.organization_id = ? AND {one.is_own}", [before, organization_id]
     chosen = ", ".join(f"{one.table}.{name}" for name in key)
-    rows = execute(f"SELECT {chosen} FROM {source} WHERE {where} LIMIT ?", (*values, limit)).fetchall()
+    rows = execute(f"SELECT {chosen} FROM {source} WHERE {where} LIMIT ?", (*values, min(limit, one.most))).fetchall()
     if rows:
         with _forgetting():
             execute_many(f"DELETE FROM {one.table} WHERE {' AND '.join(f'{name} = ?' for name in key)}", rows)

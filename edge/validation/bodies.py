@@ -1,4 +1,4 @@
-"""Request bodies of all writes, field by field (interface: Fields; Fields)."""
+"""Request bodies of all writes, field by field (interface: Fields)."""
 
 from __future__ import annotations
 

@@ -44,6 +44,8 @@ _FEWEST = {"cp1252": 1, "cp1250": 1, "mac-roman": 3, "cp850": 3}  # letters that
 _MOST_SAMPLED = 20_000  # bytes of lines with other bytes than ASCII, for charset-normalizer and the samples
 _CHAOS = 0.4  # that charset-normalizer may see in a possible text; its own limit of 0.2 is for whole documents
 _MOST_WORDS, _LONGEST_WORD = 4, 20  # of a sample
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+_UP_TO_A_SEPARATOR = re.compile(rb".*[ ,;\t]|.*", re.DOTALL)  # none of them is a part of a character in any encoding
 _LINE, _FOREIGN = re.compile(rb"[^\r\n]+"), re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile(r"[^\s,;|\"]*[^\x00-\x7f][^\s,;|\"]*")
 _FOREIGN_WORD = re.compile(r"(?<![a-zA-Z])[^\W\d_a-zA-Z]{3,}(?![a-zA-Z])")  # unusual in Latin script
@@ -116,7 +118,7 @@ def _most_likely(data: bytes) -> Decoded:
     is_certain = own is not None and (not ranked or any(name in _LATIN for name in ranked[0]))
     names = [*([own] if own and is_certain else []), *(name for some in ranked for name in some), *_OTHERS]
     samples = _samples(data, names + (["utf-8"] if _broken_share(data) <= 1 else []))
-    decoded = ((name, _decoded(data, name)) for name in samples)  # some have a letter for every byte
+    decoded = ((name, _decoded(data, name)) for name in samples or names)  # some have a letter for every byte
     return next(Decoded(text, name, is_certain, samples) for name, text in decoded if text is not None)
 
 
@@ -140,8 +142,11 @@ def _sampled(data: bytes) -> bytes:
     """Return the first lines with other bytes than ASCII."""
     lines, size = [], 0
     for found in _LINE.finditer(data.removeprefix(_MARKS[0][0])):
-        line = found[0][:_MOST_SAMPLED]
-        if not line.isascii():
+        line = found[0]
+        if first := _NOT_ASCII.search(line):  # at the beginning of a character, in all encodings
+            line = line[first.start() :]
+            if len(line) > _MOST_SAMPLED:
+                line = _UP_TO_A_SEPARATOR.match(line[:_MOST_SAMPLED])[0]  # type: ignore[index]  # always matches
             lines.append(line)
             size += len(line)
             if size > _MOST_SAMPLED:

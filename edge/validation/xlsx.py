@@ -321,7 +321,7 @@ def _fault(number: int, cells: Sequence[str], heading: Sequence[str]) -> str:
         return fill(message, line=number, cells=len(cells), columns=len(heading))
     for name, cell in zip(heading, cells, strict=False):
         if cell in _ERRORS:
-            return fill(N_("a cell has the error %(error)s"), error=cell)
+            return fill(N_("%(column)s has the error %(error)s"), column=name, error=cell)
         if len(cell) >= MOST_OF_CELL:
             message = N_(
                 "%(column)s has %(number)s characters or more, where Excel ends a text without notice. Use a CSV file"

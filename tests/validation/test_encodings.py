@@ -71,3 +71,10 @@ def test_one_byte_of_another_encoding_does_not_change_the_rest_of_the_file() -> 
 
 def test_words_of_ascii_ask_for_nothing() -> None:
     assert decode_any(b"name\nPallet\n")[1:] == ("utf-8", True, {})
+
+
+def test_letters_late_in_a_long_line_are_judged_too() -> None:
+    """Regression: only the beginning of a line was judged, so such a file could not be read at all."""
+    data = ("name,description\n" + "BOX-1," + "x" * 30_000 + "," + JAPANESE).encode("cp932")
+    samples = decode_any(data).samples
+    assert "冷蔵庫の棚" in samples["cp932"]

@@ -217,7 +217,7 @@ def test_formulas_are_not_evaluated_and_errors_are_faults() -> None:
     )
     table = xlsx.table_of(with_part(SHEET, sheet(rows)), 10)
     faults = [(row.cells, unpack(row.fault)) for row in table.rows]
-    assert faults == [(("2",), ""), (("#N/A",), "a cell has the error #N/A")]
+    assert faults == [(("2",), ""), (("#N/A",), "name has the error #N/A")]
 
 
 def test_more_rows_and_cells_than_the_heading_are_reported() -> None:

@@ -30,9 +30,8 @@ def open_stock_takes() -> Response:
 
 
 _ASKS_FOR = 15 * clock.SECOND
-_asking: dict[
-    str, tuple[str, int]
-] = {}  # the device that signs off a stock-take, and when it last asked others to stop
+# By stock-take: the device that signs it off, and when it last asked others to stop.
+_asking: dict[str, tuple[str, int]] = {}
 
 
 @pages.get("/scan/stock-takes/<stock_take_id>")
@@ -50,7 +49,7 @@ def report_and_progress(stock_take_id: str) -> Response:
     progress = stock_takes.progress(session.organization_id, stock_take_id)
     if progress is None:
         abort(404)
-    for one in [one for one, (_, at) in _asking.items() if at < now - _ASKS_FOR]:
+    for one in [one for one, (_, at) in list(_asking.items()) if at < now - _ASKS_FOR]:
         _asking.pop(one, None)
     if body.get("asks") is True:
         _asking[stock_take_id] = (str(body.get("device")), now)

@@ -41,6 +41,7 @@ from edge.readers import (
     unknown_tags,
 )
 from edge.readers.antenna_kinds import kinds_of
+from edge.readers.broker_accounts import BrokerAccountRow
 from edge.readers.dead_letters import DeadLetter
 from edge.readers.ignored_messages import IgnoredMessage
 from edge.readers.readers import ReaderRow, add_reader_with_location
@@ -81,6 +82,7 @@ def show_reader(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     hours = ledger.hours(current_session().organization_id, reader_id)
     seen = {bucket for hour in hours for bucket in hour.buckets}
+    account = next((row for row in broker_accounts.list_accounts() if row.reader_id == reader_id), None)
     state = next(row for row in status.list_states(current_session().organization_id) if row.id == reader_id)
     return render_template(
         "readers/reader.html",
@@ -112,17 +114,16 @@ def show_reader(reader_id: int) -> str:
         sled=sleds.state_of(current_session().organization_id, reader_id),
         sled_operators=operators(),
         undo_minutes={minutes: gettext(title) for minutes, title in UNDO_MINUTES.items()},
-        has_account=any(row.reader_id == reader_id for row in broker_accounts.list_accounts()),
-        sign_in=_sign_in_trouble(reader_id, state.last_received_at),
+        has_account=account is not None,
+        sign_in=_sign_in_trouble(account, state.last_received_at),
     )
 
 
-def _sign_in_trouble(reader_id: int, received_at: int | None) -> str:
+def _sign_in_trouble(account: BrokerAccountRow | None, received_at: int | None) -> str:
     """Return why the broker lets no message of this reader through, as far as its log tells, or an empty string."""
-    account = next((row for row in broker_accounts.list_accounts() if row.reader_id == reader_id), None)
     if not account:
         return ""
-    if texts := sign_ins.unheard([account], {reader_id: received_at}):
+    if texts := sign_ins.unheard([account], {account.reader_id: received_at}):
         return texts[0]
     known = sign_ins.SIGN_INS.of(account.name)
     is_alone = len(organizations.list_organizations()) == 1  # an unknown address may be of another organization
