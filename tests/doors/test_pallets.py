@@ -106,8 +106,9 @@ def test_a_tag_that_stays_near_the_door_does_not_follow_a_pallet(bench: Bench) -
     assert staged not in {asset for asset, _, _ in bench.gate.passages()}
 
 
-def test_fewer_tags_than_a_pallet_keep_their_own_decisions(bench: Bench) -> None:
+@pytest.mark.parametrize(("tags", "direction"), [(5, "UNKNOWN"), (6, "OUT")])
+def test_only_six_tags_or_more_are_judged_together(bench: Bench, tags: int, direction: str) -> None:
     line = new_pipeline()
-    bench.gate.receive([read for read in pallet(0) if read.asset < 4], line)
+    bench.gate.receive([read for read in pallet(0) if read.asset < tags], line)
     bench.settle(line)
-    assert bench.directions()[:4] == ["UNKNOWN"] * 4
+    assert bench.directions()[:tags] == [direction] * tags

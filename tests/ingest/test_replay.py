@@ -338,12 +338,6 @@ def test_a_kept_message_without_a_reader_leaves_others_of_its_batch(site: Site) 
     assert buckets() == {"recorded": (2, 2)}
 
 
-FROZEN = {
-    "2026-11-27": "",
-    "2026-11-28": "",
-}
-
-
 @pytest.mark.parametrize("has_places", [False, True])
 def test_messages_that_earlier_releases_kept_are_still_replayed(site: Site, *, has_places: bool) -> None:
     """The stored form is an array of each message; releases until 2026-11-27 wrote no places."""
