@@ -109,10 +109,12 @@ class Workers:
             count_down(self._busy, caller.name)
             count_down(self._busy_of, caller.organization_id)
             waiting = self._held.pop(_OTHERS, deque())
-            if held := self._held.get(caller.name):
+            if held := self._held.pop(caller.name, None):
                 waiting.appendleft(held.popleft())
-                if not held:
-                    del self._held[caller.name]
+                if caller.name in self._busy:
+                    self._held[caller.name] = held
+                else:  # nobody of that name is left to release the others
+                    waiting.extend(held)
             if not waiting:
                 return
             self._tasks.extendleft(reversed(waiting))

@@ -352,3 +352,20 @@ def test_a_credential_that_another_thread_drops_meanwhile_is_no_error(monkeypatc
     monkeypatch.setattr(known_callers, "_callers", Dropping())
     known_callers.note("Bearer x", "x", 1)
     assert known_callers.find("Bearer x") is None
+
+
+def test_requests_that_waited_for_a_stranger_are_answered_once_the_credential_is_known() -> None:
+    """They waited for the network of the client, and after it nobody of that name ended a request any more."""
+    go_on = threading.Event()
+    first = [Task(work=lambda: go_on.wait(LONG), caller="Bearer new") for _ in range(2)]
+    waiting = [Task(caller="Bearer new") for _ in range(20)]
+    with working(4) as crew:
+        for task in (*first, *waiting):
+            crew.add_task(task)
+        assert all(task.begun.wait(LONG) for task in first)
+        probe = Task()
+        crew.add_task(probe)
+        assert probe.ended.wait(LONG)  # after it was looked at, all others are held back
+        known_callers.note("Bearer new", "key 1", 1)
+        go_on.set()
+        assert all(task.ended.wait(LONG) for task in waiting)
