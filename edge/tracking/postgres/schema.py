@@ -84,11 +84,37 @@ _NEWEST = (
     FROM stay s JOIN track_label t ON t.no = s.track JOIN source_label p ON p.no = s.source WHERE s.until IS NULL
     """,
 )
-_LATER = {"hub_writer": _WRITER, "stay_newest": _NEWEST}  # what tables of version 2 may lack
+# The sites, each found by one step in an index, which also has all that a report about some sites reads of the labels.
+# Roles that may read the other views, may read this one.
+_SITES = (
+    "CREATE INDEX track_label_site ON track_label (site, organization, no)",
+    """
+    CREATE VIEW report.site AS
+    WITH RECURSIVE found AS (
+        (SELECT organization, site FROM track_label ORDER BY site, organization LIMIT 1)
+        UNION ALL
+        SELECT after.* FROM found CROSS JOIN LATERAL (
+            SELECT t.organization, t.site FROM track_label t
+            WHERE (t.site, t.organization) > (found.site, found.organization) ORDER BY t.site, t.organization LIMIT 1
+        ) after
+    )
+    SELECT organization, site FROM found
+    """,
+    """
+    DO $$ DECLARE reader name; BEGIN
+        FOR reader IN SELECT grantee FROM information_schema.role_table_grants
+            WHERE table_schema = 'report' AND table_name = 'stay' AND privilege_type = 'SELECT'
+            AND grantee NOT IN (current_user, 'PUBLIC')
+        LOOP EXECUTE format('GRANT SELECT ON report.site TO %I', reader); END LOOP;
+    END $$
+    """,
+)
+_LATER = {"hub_writer": _WRITER, "stay_newest": _NEWEST, "track_label_site": _SITES}  # what version 2 may lack
 _NAMES = (
     *("edge_history", "hub_writer", "site_cursor", "source_label", "stay", "track_label"),
     *(f"stay_{number}" for number in range(PARTITIONS)),
 )
+_WITH_LATER = (*_NAMES, *sorted(_LATER.keys() - {*_NAMES}))
 _LOCK = 7_203_884_512  # any number that other programs do not use for their own advisory locks
 
 
@@ -99,7 +125,7 @@ def create(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         lacking = _lacking(connection)
-        if not _LATER.keys() >= set(lacking) and len(lacking) < len(_NAMES) + 1:
+        if not _LATER.keys() >= set(lacking) and len(lacking) < len(_WITH_LATER):
             return  # some are lost, see `check_usable`
         connection.execute("SET LOCAL statement_timeout = 0")  # an index of many stays takes minutes
         later = [statement for name in _LATER if name in lacking for statement in _LATER[name]]
@@ -185,6 +211,6 @@ def _noted_owner(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
 
 
 def _lacking(connection: psycopg.Connection[tuple[Any, ...]]) -> list[str]:
-    """Return the tables, and the index of later releases, that do not exist."""
+    """Return the tables, and the indexes of later releases, that do not exist."""
     sql = "SELECT name FROM unnest(%s::text[]) AS n(name) WHERE to_regclass(name) IS NULL"
-    return [name for (name,) in connection.execute(sql, ([*_NAMES, "stay_newest"],))]
+    return [name for (name,) in connection.execute(sql, (list(_WITH_LATER),))]

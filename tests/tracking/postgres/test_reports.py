@@ -1,4 +1,4 @@
-"""The commands of the manual set up a hub on PostgreSQL, and a role that reads its two views and does nothing else."""
+"""The commands of the manual set up a hub on PostgreSQL, and a role that reads its views and does nothing else."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.operations.files import hold
 from edge.tracking import history_labels
+from edge.tracking.postgres import schema
 from tests.manual.documents import ROOT, blocks, marked
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
 from tests.tracking.postgres.conftest import STAYS
@@ -107,6 +108,9 @@ def test_the_views_have_the_rows_of_the_hub(hub: Hub, server: Server) -> None:
     newest = reading(server, "SELECT asset_key, location FROM report.newest_stay ORDER BY 1")
     expected = "SELECT a.external_key, l.name FROM track t JOIN asset a ON a.id = t.asset_id "
     assert newest == hub.rows(f"{expected} JOIN location l ON l.id = t.location_id ORDER BY 1")
+    sites = reading(server, "SELECT organization, site FROM report.site ORDER BY 2")
+    expected = "SELECT o.name, s.code FROM site s JOIN organization o ON o.id = s.organization_id ORDER BY 2"
+    assert sites == hub.rows(expected)
 
 
 def test_names_follow_the_hub_and_people_are_left_out(hub: Hub, server: Server) -> None:
@@ -267,6 +271,38 @@ def test_an_index_finds_the_rows_of_the_panels_with_a_period(hub: Hub, server: S
         for title, sql in periods.items():
             plan = " ".join(line for (line,) in connection.execute(b"EXPLAIN " + sql.encode()))
             assert "_to_timestamp_idx" in plan, title
+
+
+def test_the_choice_of_sites_and_panels_of_a_site_do_not_read_all_names(hub: Hub, server: Server) -> None:
+    """Before, each of them read the names of all assets of all sites."""
+    with closing(psycopg.connect(hub.history, autocommit=True)) as connection:
+        connection.execute(
+            "INSERT INTO track_label SELECT n, 'Other', 'S' || n % 50, 'K-' || n, 'Pallet ' || n "
+            "FROM generate_series(1000, 20000) n"
+        )
+        connection.execute("VACUUM ANALYZE track_label")
+        chosen = {title: sql for title, sql in queries().items() if title in ("Site", "Assets by location now")}
+        assert len(chosen) == 2
+        for title, sql in chosen.items():
+            [([plan],)] = connection.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + sql.encode()).fetchall()
+            assert names_read(plan["Plan"]) < 200, title
+
+
+def names_read(node: dict[str, Any]) -> int:
+    """Return the number of rows of `track_label` that a plan has read."""
+    here = int(node["Actual Rows"] * node["Actual Loops"]) + node.get("Rows Removed by Filter", 0)
+    below = sum(map(names_read, node.get("Plans", ())))
+    return below + (here if node.get("Relation Name") == "track_label" else 0)
+
+
+def test_roles_that_read_the_views_of_an_earlier_release_read_the_new_one(hub: Hub, server: Server) -> None:
+    with closing(psycopg.connect(hub.history, autocommit=True)) as connection:
+        connection.execute("DROP VIEW report.site")
+        connection.execute("DROP INDEX track_label_site")
+        schema.create(connection)
+    assert reading(server, "SELECT site FROM report.site ORDER BY 1") == []
+    refresh(hub)
+    assert reading(server, "SELECT site FROM report.site ORDER BY 1") == [("BER",), ("HAM",)]
 
 
 def test_the_dashboard_can_be_imported_anywhere() -> None:
