@@ -11,7 +11,7 @@ from flask import render_template
 from edge.api import openapi
 from edge.api.operations import OPERATIONS
 from edge.pages import record_links
-from edge.pages.guard import open_to_all, pages
+from edge.pages.guard import public
 from edge.services import services
 
 AGENT = "my-application/1.0"
@@ -43,8 +43,7 @@ class Call(NamedTuple):
     answers: Sequence[tuple[str, str]]
 
 
-@pages.get("/api/docs")
-@open_to_all
+@public.get("/api/docs")
 def api_docs() -> str:
     document = openapi.document(OPERATIONS, services().version)
     return render_template(

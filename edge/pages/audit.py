@@ -11,11 +11,10 @@ from edge.audit.actors import ActorKind
 from edge.audit.trail import BOX, AuditFilter
 from edge.pages.dates import begin_of_day
 from edge.pages.forms import search_text, typable
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import administrators, current_session
 from edge.pages.paging import offset_asked
 from edge.pages.translation import gettext
 from edge.people import api_keys, people
-from edge.people.people import Role
 from edge.texts import N_
 
 PER_PAGE = 50
@@ -57,8 +56,7 @@ KINDS = {
 }
 
 
-@pages.get("/audit")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/audit")
 def show_audit() -> str:
     query, offset = _requested(), offset_asked()
     return render_template(

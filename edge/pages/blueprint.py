@@ -34,7 +34,7 @@ from edge.pages.check_names import check_name
 from edge.pages.doors import doors
 from edge.pages.expected_lists import expected_lists
 from edge.pages.forms import MOST_DIGITS, message_of
-from edge.pages.guard import has_role, identify, open_to_all, pages
+from edge.pages.guard import has_role, identify, pages, public
 from edge.pages.handhelds import expected_lists as handheld_lists
 from edge.pages.handhelds import parcels, scan, stock_takes
 from edge.pages.help import help_address
@@ -114,8 +114,7 @@ def register(app: Flask) -> None:
     app.register_blueprint(pages)
 
 
-@pages.get("/static/<version>/<path:name>")
-@open_to_all
+@public.get("/static/<version>/<path:name>")
 def static_file(version: str, name: str) -> Response:
     return static_files().answer(version, name)
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from flask import abort, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.config.live import SettingState
 from edge.errors import Invalid
 from edge.pages.forms import Errors, errors_of, text
-from edge.pages.guard import actor, pages, require_role
+from edge.pages.guard import Answer, actor, administrators
 from edge.pages.notices import done
 from edge.pages.operations import may_see_the_box
-from edge.people.people import Role
 from edge.services import services
 
 
-@pages.get("/status/settings/<name>")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/status/settings/<name>")
 def setting_form(name: str) -> str:
     setting = _setting(name)
     return _page(setting, setting.value, {})
 
 
-@pages.post("/status/settings/<name>")
-@require_role(Role.ADMINISTRATOR)
-def change_setting(name: str) -> AnyResponse | tuple[str, int]:
+@administrators.post("/status/settings/<name>")
+def change_setting(name: str) -> Answer:
     setting, entered = _setting(name), text(request.form, "value")
     try:
         services().settings.change(actor(), name, entered)
@@ -33,9 +29,8 @@ def change_setting(name: str) -> AnyResponse | tuple[str, int]:
     return done(f"/status/settings/{name}", "changed")
 
 
-@pages.post("/status/settings/<name>/reset")
-@require_role(Role.ADMINISTRATOR)
-def reset_setting(name: str) -> AnyResponse:
+@administrators.post("/status/settings/<name>/reset")
+def reset_setting(name: str) -> Answer:
     services().settings.reset(actor(), _setting(name).name)
     return done(f"/status/settings/{name}", "setting-reset")
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from flask import request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.epcis import places
 from edge.epcis.places import Place
-from edge.pages.guard import actor, pages, require_role
+from edge.pages.guard import Answer, actor, administrators
 from edge.pages.notices import done
-from edge.people.people import Role
 
 
-@pages.post("/locations/<int:location_id>/epcis")
-@require_role(Role.ADMINISTRATOR)
-def save_epcis_location(location_id: int) -> AnyResponse:
+@administrators.post("/locations/<int:location_id>/epcis")
+def save_epcis_location(location_id: int) -> Answer:
     places.save(actor(), "location", location_id, _entered())
     return done(f"/locations/{location_id}/edit", "changed")
 
 
-@pages.post("/doors/<int:door_id>/epcis")
-@require_role(Role.ADMINISTRATOR)
-def save_epcis_door(door_id: int) -> AnyResponse:
+@administrators.post("/doors/<int:door_id>/epcis")
+def save_epcis_door(door_id: int) -> Answer:
     places.save(actor(), "door", door_id, _entered())
     return done(f"/doors/{door_id}/edit", "changed")
 

@@ -1,6 +1,6 @@
 """Access control of the pages: session, role and CSRF token.
 
-Every view declares the minimum role, or that it is public. A view without a declaration answers 403.
+Every view is registered for a minimum role, or for everybody. One that is not answers 403.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from flask import Blueprint, Response, abort, current_app, g, jsonify, redirect, render_template, request
@@ -39,6 +39,38 @@ POLLED = "X-Edge-Polled"  # header of requests that a page sends by itself, whic
 pages = Blueprint("pages", __name__)
 
 View = TypeVar("View", bound=Callable[..., object])
+
+
+# What a view may return: a response, a page, or a page with a status.
+Answer = AnyResponse | str | tuple[str | AnyResponse, int]
+
+
+class Views:
+    """Registers views for this role and higher ones, such as `@editors.post("/plans")`; `role` None: for everybody."""
+
+    def __init__(self, role: Role | None) -> None:
+        self._role = role
+
+    def get(self, path: str) -> Callable[[View], View]:
+        return self._marking(pages.get(path))
+
+    def post(self, path: str, max_body: int = 0) -> Callable[[View], View]:
+        """`max_body`: the largest body in bytes, with a session, if it is not `MAX_BODY`."""
+        return self._marking(pages.post(path), max_body)
+
+    def _marking(self, register: Callable[[Any], Any], max_body: int = 0) -> Callable[[View], View]:
+        def add(view: View) -> View:
+            view.required_role = self._role  # type: ignore[attr-defined]
+            if max_body:
+                view.max_body = max_body  # type: ignore[attr-defined]
+            register(view)
+            return view
+
+        return add
+
+
+public, viewers, operators = Views(None), Views(Role.VIEWER), Views(Role.OPERATOR)
+editors, administrators = Views(Role.EDITOR), Views(Role.ADMINISTRATOR)
 
 
 def require_role(role: Role) -> Callable[[View], View]:

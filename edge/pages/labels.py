@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl, urlencode
 
 from flask import Response, abort, make_response, redirect, render_template, request
 from markupsafe import Markup
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, EdgeError, Invalid, NotFound, Unavailable
 from edge.labels import printer, printers
@@ -21,11 +20,10 @@ from edge.labels.zpl import DOTS_PER_MM, labels_zpl
 from edge.outbound import check_host
 from edge.pages import label_documents, record_links
 from edge.pages.forms import Errors, errors_of, message_of, text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session, operators, viewers
 from edge.pages.notices import done
 from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext, localized, translated
-from edge.people.people import Role
 from edge.services import services
 from edge.texts import N_
 from edge.tracking import board, location_board
@@ -39,23 +37,20 @@ CODES = {
 }
 
 
-@pages.get("/labels")
-@require_role(Role.VIEWER)
+@viewers.get("/labels")
 def choose_labels() -> str:
     return _page({})
 
 
-@pages.get("/labels/preview")
-@require_role(Role.VIEWER)
+@viewers.get("/labels/preview")
 def preview_labels() -> str:
     """Return the picture of the first label, for the page that chooses."""
     labels = _labels() or abort(404)
     return render_template("labels/_preview.html", labels=labels, **_preview(labels))
 
 
-@pages.get("/labels.pdf")
-@require_role(Role.VIEWER)
-def download_labels() -> AnyResponse | tuple[str, int]:
+@viewers.get("/labels.pdf")
+def download_labels() -> Answer:
     """Answer with the document, or the address of a page that shows its progress and then opens it."""
     paper = PAPERS.get(request.args.get("paper", DEFAULT_PAPER)) or abort(404)
     skip = min(max(request.args.get("skip", 0, type=whole), 0), paper.per_page - 1)
@@ -78,9 +73,8 @@ def download_labels() -> AnyResponse | tuple[str, int]:
         return _pdf(labels_pdf(chosen, paper, _code(), skip=skip, progress=progress))
 
 
-@pages.get("/labels/documents/<document_id>")
-@require_role(Role.VIEWER)
-def show_label_document(document_id: str) -> AnyResponse:
+@viewers.get("/labels/documents/<document_id>")
+def show_label_document(document_id: str) -> Answer:
     """Show the progress, and open the document as soon as it is complete."""
     document = label_documents.find(current_session().organization_id, document_id) or abort(404)
     if document.is_done:
@@ -90,8 +84,7 @@ def show_label_document(document_id: str) -> AnyResponse:
     return response
 
 
-@pages.get("/labels/documents/<document_id>.pdf")
-@require_role(Role.VIEWER)
+@viewers.get("/labels/documents/<document_id>.pdf")
 def open_label_document(document_id: str) -> Response:
     document = label_documents.find(current_session().organization_id, document_id) or abort(404)
     if not document.is_done:
@@ -115,9 +108,8 @@ def _drawing() -> Iterator[Callable[[int], None]]:
         abort(429, str(error))
 
 
-@pages.post("/labels/print")
-@require_role(Role.OPERATOR)
-def print_labels() -> AnyResponse | tuple[str, int]:
+@operators.post("/labels/print")
+def print_labels() -> Answer:
     chosen_printer = printers.find_printer(current_session().organization_id) or abort(404)
     chosen, paper = _labels() or abort(404), PAPERS[chosen_printer.paper]
     try:
@@ -148,16 +140,14 @@ def print_asset_label(organization_id: int, places: Sequence[int], name: str, ex
     return True
 
 
-@pages.get("/labels/printer")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/labels/printer")
 def label_printer_form() -> str:
     chosen_printer = printers.find_printer(current_session().organization_id)
     return _printer_page(chosen_printer._asdict() if chosen_printer else {"paper": "roll-102x51", "dots_per_mm": 8}, {})
 
 
-@pages.post("/labels/printer")
-@require_role(Role.ADMINISTRATOR)
-def set_label_printer() -> AnyResponse | tuple[str, int]:
+@administrators.post("/labels/printer")
+def set_label_printer() -> Answer:
     """Save the label printer, or that of a location. An empty address removes it."""
     location_id = request.form.get("location", 0, type=whole)
     try:
@@ -181,9 +171,8 @@ def set_label_printer() -> AnyResponse | tuple[str, int]:
     return done("/labels/printer", "changed")
 
 
-@pages.post("/labels/printer/test")
-@require_role(Role.ADMINISTRATOR)
-def print_test_label() -> AnyResponse | tuple[str, int]:
+@administrators.post("/labels/printer/test")
+def print_test_label() -> Answer:
     chosen_printer = printers.find_printer(current_session().organization_id) or abort(404)
     label = Label(gettext("Label printer test"), "TEST-0001", record_links.asset_link("TEST-0001"))
     try:

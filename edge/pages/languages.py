@@ -7,13 +7,12 @@ from werkzeug.wrappers import Response
 
 from edge.pages import cookies
 from edge.pages.forms import json_object
-from edge.pages.guard import actor, is_own_path, open_to_all, pages, wants_json
+from edge.pages.guard import actor, is_own_path, public, wants_json
 from edge.pages.translation import LANGUAGES
 from edge.people import people
 
 
-@pages.post("/language")
-@open_to_all
+@public.post("/language")
 def choose_language() -> Response:
     """Save the language of the signed-in person, or of this device without a session."""
     entered = json_object() if request.is_json else request.form

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from edge.manual import INDEX
 from edge.manual.manual import Manual
-from edge.pages.guard import open_to_all, pages
+from edge.pages.guard import public
 from edge.pages.static_files import web_folder
 
 MOST_QUERY = 100  # characters
@@ -24,15 +24,13 @@ def manual() -> Manual:
     return Manual(web_folder() / "manual")
 
 
-@pages.get("/manual")
-@open_to_all
+@public.get("/manual")
 def manual_index() -> str:
     query = request.args.get("q", "").strip()[:MOST_QUERY]
     return _page(INDEX, query)
 
 
-@pages.get("/manual/<path:name>")
-@open_to_all
+@public.get("/manual/<path:name>")
 def manual_chapter(name: str) -> str:
     return _page(name)
 

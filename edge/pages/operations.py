@@ -19,7 +19,7 @@ from edge.operations.backup import Backup
 from edge.operations.retention import REASONS
 from edge.operations.upgrade import pending_upgrade
 from edge.pages import upstream
-from edge.pages.guard import actor, current_session, has_role, open_to_all, pages, require_role
+from edge.pages.guard import actor, administrators, current_session, editors, has_role, public
 from edge.pages.translation import gettext, translated
 from edge.people import organizations
 from edge.people.people import Role
@@ -63,16 +63,14 @@ DELETED = {
 _PORT = re.compile(r":[0-9]*$")
 
 
-@pages.get("/certificate")
-@open_to_all
+@public.get("/certificate")
 def certificate() -> str:
     pem = _pem()
     host = _PORT.sub("", request.host)
     return render_template("operations/certificate.html", fingerprint=_fingerprint(pem) if pem else None, host=host)
 
 
-@pages.get("/certificate/edge-authority.crt")
-@open_to_all
+@public.get("/certificate/edge-authority.crt")
 def authority() -> Response:
     pem = _pem()
     if pem is None:
@@ -95,8 +93,7 @@ def _fingerprint(pem: str) -> str:
     return sha256(ssl.PEM_cert_to_DER_cert(pem)).digest().hex(":").upper()
 
 
-@pages.get("/status")
-@require_role(Role.EDITOR)
+@editors.get("/status")
 def show_status() -> str:
     sees_box = may_see_the_box()
     checks = services().health.checks()
@@ -136,8 +133,7 @@ def _grouped(settings: Sequence[SettingState]) -> list[tuple[str, list[SettingSt
     return sorted(shown, key=lambda one: not one[1][0].is_changeable)
 
 
-@pages.post("/status/backups/<name>")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/status/backups/<name>")
 def download_backup(name: str) -> Response:
     """Send a backup file."""
     if not may_see_the_box():

@@ -8,7 +8,6 @@ from itertools import zip_longest
 from typing import Any
 
 from flask import Response, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.database.connection import all_or_none
@@ -21,10 +20,9 @@ from edge.errors import EdgeError, Invalid
 from edge.expected_lists import expected_lists
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers import readers
 from edge.services import services
@@ -44,24 +42,21 @@ DIRECTIONS = {
 }
 
 
-@pages.get("/doors")
-@require_role(Role.VIEWER)
+@viewers.get("/doors")
 def show_doors() -> str:
     return render_template("doors/doors.html", **_doors_now(), values={}, errors={}, **_choices())
 
 
-@pages.get("/doors/now")
-@require_role(Role.VIEWER)
+@viewers.get("/doors/now")
 def doors_now() -> Response:
     """Return the totals of today. The page polls this."""
     values = _doors_now()
     return fragment("doors/_doors.html", (values["doors"], values["totals"]), **values)
 
 
-@pages.post("/doors")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/doors")
 @once
-def new_door() -> AnyResponse | tuple[str, int]:
+def new_door() -> Answer:
     try:
         door_id = doors.add_door(actor(), text(request.form, "name"), _location())
     except EdgeError as error:
@@ -72,8 +67,7 @@ def new_door() -> AnyResponse | tuple[str, int]:
     return done(f"/doors/{door_id}/edit", "made")
 
 
-@pages.get("/doors/<int:door_id>")
-@require_role(Role.VIEWER)
+@viewers.get("/doors/<int:door_id>")
 def show_door(door_id: int) -> str:
     door = doors.find_door(current_session().organization_id, door_id)
     return render_template(
@@ -81,24 +75,21 @@ def show_door(door_id: int) -> str:
     )
 
 
-@pages.get("/doors/<int:door_id>/now")
-@require_role(Role.VIEWER)
+@viewers.get("/doors/<int:door_id>/now")
 def door_now(door_id: int) -> Response:
     """Return the passages and totals of today. The page polls this."""
     values = _door_now(doors.find_door(current_session().organization_id, door_id))
     return fragment("doors/_door.html", (values["today"], values["passages"], values["expected"]), **values)
 
 
-@pages.get("/doors/<int:door_id>/edit")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/doors/<int:door_id>/edit")
 def edit_door_form(door_id: int) -> str:
     door = doors.find_door(current_session().organization_id, door_id)
     return _form(door, {"name": door.name, "location_id": door.location_id or ""}, {}, _saved_rows(door))
 
 
-@pages.post("/doors/<int:door_id>/edit")
-@require_role(Role.ADMINISTRATOR)
-def edit_door(door_id: int) -> AnyResponse | tuple[str, int]:
+@administrators.post("/doors/<int:door_id>/edit")
+def edit_door(door_id: int) -> Answer:
     door = doors.find_door(current_session().organization_id, door_id)
     try:
         antennas = _entered_antennas(door.organization_id)
@@ -112,15 +103,13 @@ def edit_door(door_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/doors/{door_id}", "changed")
 
 
-@pages.post("/doors/<int:door_id>/remove")
-@require_role(Role.ADMINISTRATOR)
-def remove_door(door_id: int) -> AnyResponse:
+@administrators.post("/doors/<int:door_id>/remove")
+def remove_door(door_id: int) -> Answer:
     doors.remove_door(actor(), door_id)
     return done("/doors", "door-removed")
 
 
-@pages.get("/passages/<int:no>")
-@require_role(Role.VIEWER)
+@viewers.get("/passages/<int:no>")
 def show_passage(no: int) -> str:
     """Show why a passage was detected: the reads behind it."""
     passage, reads = passage_report.find_passage(current_session().organization_id, no)

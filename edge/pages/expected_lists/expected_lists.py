@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from flask import Response, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.doors import doors
 from edge.doors.passage_rule import Direction
@@ -16,10 +15,9 @@ from edge.memory_budget import WORK
 from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, current_session, editors, operators, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.texts import N_
 from edge.tracking import location_board
@@ -35,8 +33,7 @@ TITLES = {"missing": N_("Missing"), "wrong": N_("Wrong"), "surplus": N_("Surplus
 HOW = {"door": N_("at the door"), "scan": N_("scanned"), "carrier": N_("on its carrier"), "": ""}
 
 
-@pages.get("/expected-lists")
-@require_role(Role.VIEWER)
+@viewers.get("/expected-lists")
 def show_expected_lists() -> str:
     organization_id = current_session().organization_id
     before = request.args.get("before", type=whole)
@@ -51,16 +48,14 @@ def show_expected_lists() -> str:
     )
 
 
-@pages.get("/expected-lists/new")
-@require_role(Role.EDITOR)
+@editors.get("/expected-lists/new")
 def new_expected_list_form() -> str:
     return render_template("expected_lists/new-expected-list.html", values={}, errors={}, **_choices())
 
 
-@pages.post("/expected-lists/new")
-@require_role(Role.EDITOR)
+@editors.post("/expected-lists/new", MAX_FILE)
 @once
-def new_expected_list() -> AnyResponse | tuple[str, int]:
+def new_expected_list() -> Answer:
     try:
         list_id = expected_lists.create(
             actor(),
@@ -77,25 +72,19 @@ def new_expected_list() -> AnyResponse | tuple[str, int]:
     return done(f"/expected-lists/{list_id}", "made")
 
 
-new_expected_list.max_body = MAX_FILE  # type: ignore[attr-defined]  # read by the guard
-
-
-@pages.get("/expected-lists/<int:list_id>")
-@require_role(Role.VIEWER)
+@viewers.get("/expected-lists/<int:list_id>")
 def show_expected_list(list_id: int) -> str:
     return render_template("expected_lists/expected-list.html", **_labels(_state(list_id)))
 
 
-@pages.get("/expected-lists/<int:list_id>/now")
-@require_role(Role.VIEWER)
+@viewers.get("/expected-lists/<int:list_id>/now")
 def expected_list_now(list_id: int) -> Response:
     """Return the counts and lines. The page polls this."""
     state = _state(list_id)
     return fragment("expected_lists/_expected-list.html", (state.one, state.lines), **_labels(state))
 
 
-@pages.get("/expected-lists/<int:list_id>.csv")
-@require_role(Role.VIEWER)
+@viewers.get("/expected-lists/<int:list_id>.csv")
 def expected_list_csv(list_id: int) -> Response:
     rows = (
         (line.result, line.asset_key, line.name, line.how, *times(line.seen_at), line.other)
@@ -105,9 +94,8 @@ def expected_list_csv(list_id: int) -> Response:
     return table_file(f"expected-list-{list_id}.csv", heading, rows)
 
 
-@pages.post("/expected-lists/<int:list_id>/start")
-@require_role(Role.OPERATOR)
-def start_expected_list(list_id: int) -> AnyResponse | tuple[str, int]:
+@operators.post("/expected-lists/<int:list_id>/start")
+def start_expected_list(list_id: int) -> Answer:
     try:
         expected_lists.start(actor(), list_id)
     except Conflict as error:
@@ -116,15 +104,13 @@ def start_expected_list(list_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/expected-lists/{list_id}", "list-started")
 
 
-@pages.get("/expected-lists/<int:list_id>/sign-off")
-@require_role(Role.OPERATOR)
+@operators.get("/expected-lists/<int:list_id>/sign-off")
 def sign_off_form(list_id: int) -> str:
     return render_template("expected_lists/sign-off.html", **_labels(_state(list_id), is_whole=True), errors={})
 
 
-@pages.post("/expected-lists/<int:list_id>/sign-off")
-@require_role(Role.OPERATOR)
-def sign_off_expected_list(list_id: int) -> AnyResponse | tuple[str, int]:
+@operators.post("/expected-lists/<int:list_id>/sign-off")
+def sign_off_expected_list(list_id: int) -> Answer:
     """Sign off the result on the screen, or show the new one if it has changed."""
     try:
         expected_lists.sign_off(actor(), list_id, request.form.get("version", ""))
@@ -134,9 +120,8 @@ def sign_off_expected_list(list_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/expected-lists/{list_id}", "list-signed")
 
 
-@pages.post("/expected-lists/<int:list_id>/remove")
-@require_role(Role.EDITOR)
-def remove_expected_list(list_id: int) -> AnyResponse:
+@editors.post("/expected-lists/<int:list_id>/remove")
+def remove_expected_list(list_id: int) -> Answer:
     expected_lists.remove(actor(), list_id)
     return done("/expected-lists", "list-removed")
 

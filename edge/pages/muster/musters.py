@@ -9,7 +9,6 @@ from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 from flask import Response, abort, redirect, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.clock import SECOND
@@ -21,11 +20,10 @@ from edge.muster.whereabouts import Person, PointReader
 from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, search_text, text, whole
-from edge.pages.guard import actor, current_or_none, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, current_or_none, current_session, editors, operators
 from edge.pages.notices import done
 from edge.pages.polling import fragment, version_of
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.services import services
 from edge.texts import N_
@@ -57,7 +55,7 @@ def may_muster() -> bool:
 
 
 def _runs_musters(view: View) -> View:
-    """Require the role of the setting. Operators at least, by the guard."""
+    """Require the role of the setting, too."""
 
     @wraps(view)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -65,7 +63,7 @@ def _runs_musters(view: View) -> View:
             abort(403)
         return view(*args, **kwargs)
 
-    return require_role(Role.OPERATOR)(checked)  # type: ignore[return-value]  # `wraps` keeps the signature
+    return checked  # type: ignore[return-value]  # `wraps` keeps the signature
 
 
 def open_musters() -> Sequence[musters.Muster]:
@@ -73,7 +71,7 @@ def open_musters() -> Sequence[musters.Muster]:
     return musters.open_musters(current_session().organization_id) if may_muster() else ()
 
 
-@pages.get("/musters")
+@operators.get("/musters")
 @_runs_musters
 def show_musters() -> str:
     return _list()
@@ -94,16 +92,14 @@ def _list(errors: Errors | None = None) -> str:
     )
 
 
-@pages.get("/musters/plans/new")
-@require_role(Role.EDITOR)
+@editors.get("/musters/plans/new")
 def new_muster_plan_form() -> str:
     return _form(None, {"chosen": "all", "points": []}, {})
 
 
-@pages.post("/musters/plans/new")
-@require_role(Role.EDITOR)
+@editors.post("/musters/plans/new")
 @once
-def new_muster_plan() -> AnyResponse | tuple[str, int]:
+def new_muster_plan() -> Answer:
     try:
         plans.create(actor(), _entered())
     except EdgeError as error:
@@ -111,17 +107,15 @@ def new_muster_plan() -> AnyResponse | tuple[str, int]:
     return done("/musters" if may_muster() else "/", "made")
 
 
-@pages.get("/musters/plans/<int:plan_id>")
-@require_role(Role.EDITOR)
+@editors.get("/musters/plans/<int:plan_id>")
 def edit_muster_plan_form(plan_id: int) -> str:
     plan = plans.find_plan(current_session().organization_id, plan_id)
     points = [str(point_id) for point_id, _ in plan.points]
     return _form(plan, {**plan._asdict(), "points": points, "codes": "\n".join(plans.listed_keys(plan))}, {})
 
 
-@pages.post("/musters/plans/<int:plan_id>")
-@require_role(Role.EDITOR)
-def edit_muster_plan(plan_id: int) -> AnyResponse | tuple[str, int]:
+@editors.post("/musters/plans/<int:plan_id>")
+def edit_muster_plan(plan_id: int) -> Answer:
     plan = plans.find_plan(current_session().organization_id, plan_id)
     try:
         plans.change(actor(), plan_id, _entered())
@@ -130,9 +124,8 @@ def edit_muster_plan(plan_id: int) -> AnyResponse | tuple[str, int]:
     return done("/musters" if may_muster() else "/", "changed")
 
 
-@pages.post("/musters/plans/<int:plan_id>/remove")
-@require_role(Role.EDITOR)
-def remove_muster_plan(plan_id: int) -> AnyResponse | tuple[str, int]:
+@editors.post("/musters/plans/<int:plan_id>/remove")
+def remove_muster_plan(plan_id: int) -> Answer:
     plan = plans.find_plan(current_session().organization_id, plan_id)
     try:
         plans.remove(actor(), plan_id)
@@ -142,9 +135,9 @@ def remove_muster_plan(plan_id: int) -> AnyResponse | tuple[str, int]:
     return done("/musters" if may_muster() else "/", "muster-plan-removed")
 
 
-@pages.post("/musters/plans/<int:plan_id>/start")
+@operators.post("/musters/plans/<int:plan_id>/start")
 @_runs_musters
-def start_muster(plan_id: int) -> AnyResponse | tuple[str, int]:
+def start_muster(plan_id: int) -> Answer:
     """Start a muster. If the plan has an open one, show that: two wardens press the button at the same time."""
     try:
         muster_id = musters.start(actor(), plan_id, is_drill="drill" in request.form)
@@ -156,13 +149,13 @@ def start_muster(plan_id: int) -> AnyResponse | tuple[str, int]:
     return redirect(f"/musters/{muster_id}", 303)
 
 
-@pages.get("/musters/<int:muster_id>")
+@operators.get("/musters/<int:muster_id>")
 @_runs_musters
 def show_muster(muster_id: int) -> str:
     return render_template("muster/muster.html", **_values(muster_id))
 
 
-@pages.get("/musters/<int:muster_id>/now")
+@operators.get("/musters/<int:muster_id>/now")
 @_runs_musters
 def muster_now(muster_id: int) -> Response:
     """Return counts and lists. The page polls this."""
@@ -190,7 +183,7 @@ def _shared_values(muster_id: int) -> dict[str, Any]:
         return _shared[key][1]
 
 
-@pages.get("/musters/<int:muster_id>.csv")
+@operators.get("/musters/<int:muster_id>.csv")
 @_runs_musters
 def muster_csv(muster_id: int) -> Response:
     rows = (
@@ -210,7 +203,7 @@ def muster_csv(muster_id: int) -> Response:
     return table_file(f"muster-{muster_id}.csv", heading, rows)
 
 
-@pages.get("/musters/<int:muster_id>/people/<int:asset_id>")
+@operators.get("/musters/<int:muster_id>/people/<int:asset_id>")
 @_runs_musters
 def show_muster_person(muster_id: int, asset_id: int) -> str:
     """Show one person, with the button to tick. A tap on the list never ticks: rows move while people arrive."""
@@ -223,29 +216,29 @@ def show_muster_person(muster_id: int, asset_id: int) -> str:
     )
 
 
-@pages.post("/musters/<int:muster_id>/people/<int:asset_id>/tick")
+@operators.post("/musters/<int:muster_id>/people/<int:asset_id>/tick")
 @_runs_musters
-def tick_muster_person(muster_id: int, asset_id: int) -> AnyResponse:
+def tick_muster_person(muster_id: int, asset_id: int) -> Answer:
     musters.tick(actor(), muster_id, asset_id)
     return redirect(f"/musters/{muster_id}?ticked={asset_id}", 303)
 
 
-@pages.post("/musters/<int:muster_id>/people/<int:asset_id>/untick")
+@operators.post("/musters/<int:muster_id>/people/<int:asset_id>/untick")
 @_runs_musters
-def untick_muster_person(muster_id: int, asset_id: int) -> AnyResponse:
+def untick_muster_person(muster_id: int, asset_id: int) -> Answer:
     musters.untick(actor(), muster_id, asset_id)
     return redirect(f"/musters/{muster_id}", 303)
 
 
-@pages.get("/musters/<int:muster_id>/end")
+@operators.get("/musters/<int:muster_id>/end")
 @_runs_musters
 def end_muster_form(muster_id: int) -> str:
     return _end_page(muster_id, {})
 
 
-@pages.post("/musters/<int:muster_id>/end")
+@operators.post("/musters/<int:muster_id>/end")
 @_runs_musters
-def end_muster(muster_id: int) -> AnyResponse | tuple[str, int]:
+def end_muster(muster_id: int) -> Answer:
     """End the muster with the missing people on the screen, or show the others."""
     try:
         musters.end(actor(), muster_id, request.form.get("version", ""), text(request.form, "note"))

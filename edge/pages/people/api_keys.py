@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from flask import abort, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import Invalid
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import api_keys
-from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret, new_token
 from edge.texts import N_
 
@@ -23,22 +21,19 @@ LEVEL_TITLES = {"": N_("No access"), "read": N_("Read"), "write": N_("Read and w
 EXPIRIES = {"": N_("Never"), "30": N_("In 30 days"), "90": N_("In 90 days"), "365": N_("In a year")}
 
 
-@pages.get("/keys")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/keys")
 def list_keys() -> str:
     return render_template(
         "people/api-keys.html", keys=api_keys.list_keys(current_session().organization_id), now=clock.now()
     )
 
 
-@pages.get("/keys/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/keys/new")
 def new_key_form() -> str:
     return _form({}, {"tracking": "read"})
 
 
-@pages.post("/keys/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/keys/new")
 @once
 def new_key() -> str | tuple[str, int]:
     """Create a key. The response is the only page that shows the secret, so it is not a redirect."""
@@ -60,8 +55,7 @@ def new_key() -> str | tuple[str, int]:
     return render_template("people/api-key-created.html", key=key, secret=secret)
 
 
-@pages.get("/keys/<key_id>/revoke")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/keys/<key_id>/revoke")
 def ask_to_revoke(key_id: str) -> str:
     key = next(
         (key for key in api_keys.list_keys(current_session().organization_id) if key.id == key_id), None
@@ -69,9 +63,8 @@ def ask_to_revoke(key_id: str) -> str:
     return render_template("people/revoke-api-key.html", key=key)
 
 
-@pages.post("/keys/<key_id>/revoke")
-@require_role(Role.ADMINISTRATOR)
-def revoke_key(key_id: str) -> AnyResponse:
+@administrators.post("/keys/<key_id>/revoke")
+def revoke_key(key_id: str) -> Answer:
     api_keys.revoke_key(actor(), key_id)
     return done("/keys", "revoked")
 

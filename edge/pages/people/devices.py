@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from flask import abort, redirect, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Invalid
 from edge.operations.own_address import in_numbers
 from edge.pages import cookies, record_links
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, text
-from edge.pages.guard import actor, current_session, open_to_all, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session, public
 from edge.pages.notices import done
 from edge.people import devices as store
 from edge.people import enrollment as devices
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.texts import N_
 
 
-@pages.get("/devices")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/devices")
 def show_devices() -> str:
     return _page({})
 
 
-@pages.post("/devices")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/devices")
 @once
 def new_device() -> str | tuple[str, int]:
     """Create an enrollment link, valid for one device and one day. The response is the only page that shows it."""
@@ -37,30 +33,26 @@ def new_device() -> str | tuple[str, int]:
     return _invitation(device.name, code)
 
 
-@pages.post("/devices/<int:device_id>/invite")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/devices/<int:device_id>/invite")
 def invite_device_again(device_id: int) -> str:
     device = store.find_device(current_session().organization_id, device_id) or abort(404)
     return _invitation(device.name, devices.renew_invitation(actor(), device_id))
 
 
-@pages.post("/devices/<int:device_id>/revoke")
-@require_role(Role.ADMINISTRATOR)
-def revoke_device(device_id: int) -> AnyResponse:
+@administrators.post("/devices/<int:device_id>/revoke")
+def revoke_device(device_id: int) -> Answer:
     store.revoke_device(actor(), device_id)
     return done("/devices", "device-revoked")
 
 
-@pages.get("/enrol/<code>")
-@open_to_all
+@public.get("/enrol/<code>")
 def enrollment(code: str) -> str:
     """Show a confirmation page only, because a preview in the camera app must not use up the link."""
     return render_template("people/enrol.html", device=devices.find_by_code(code) or abort(404, _SPENT), code=code)
 
 
-@pages.post("/enrol/<code>")
-@open_to_all
-def enrol(code: str) -> AnyResponse:
+@public.post("/enrol/<code>")
+def enrol(code: str) -> Answer:
     enrolled = devices.enrol(code)
     if enrolled is None:
         abort(404, _SPENT)

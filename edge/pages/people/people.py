@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from flask import abort, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid
 from edge.pages import cookies
 from edge.pages.double_submit import once
 from edge.pages.formatting import ROLES
 from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.people import passwords, people, second_factors
 from edge.people.people import PersonRow, Role
@@ -21,8 +20,7 @@ from edge.people.secrets import hash_secret, new_token
 from edge.texts import N_
 
 
-@pages.get("/people")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/people")
 def show_people() -> str:
     organization_id = current_session().organization_id
     return render_template(
@@ -32,16 +30,14 @@ def show_people() -> str:
     )
 
 
-@pages.get("/people/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/people/new")
 def new_person_form() -> str:
     return _form(None, {"role": "operator"}, {})
 
 
-@pages.post("/people/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/people/new")
 @once
-def new_person() -> AnyResponse | tuple[str, int]:
+def new_person() -> Answer:
     try:
         values = _entered()
         name, role = values.pop("name"), values.pop("role")
@@ -51,16 +47,14 @@ def new_person() -> AnyResponse | tuple[str, int]:
     return done("/people", "made")
 
 
-@pages.get("/people/<int:person_id>/edit")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/people/<int:person_id>/edit")
 def edit_person_form(person_id: int) -> str:
     person = _person(person_id)
     return _form(person, person._asdict(), {})
 
 
-@pages.post("/people/<int:person_id>/edit")
-@require_role(Role.ADMINISTRATOR)
-def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
+@administrators.post("/people/<int:person_id>/edit")
+def edit_person(person_id: int) -> Answer:
     """Save a person. Empty password, PIN and badge fields keep the current values; new values end open sessions."""
     try:
         entered = _entered()
@@ -83,9 +77,8 @@ def edit_person(person_id: int) -> AnyResponse | tuple[str, int]:
     return done("/people", "changed")
 
 
-@pages.post("/people/<int:person_id>/disable")
-@require_role(Role.ADMINISTRATOR)
-def disable_person(person_id: int) -> AnyResponse | tuple[str, int]:
+@administrators.post("/people/<int:person_id>/disable")
+def disable_person(person_id: int) -> Answer:
     """Disable a person and end their sessions. The last administrator cannot be disabled."""
     person = _person(person_id)
     try:
@@ -95,9 +88,8 @@ def disable_person(person_id: int) -> AnyResponse | tuple[str, int]:
     return done("/people", "disabled")
 
 
-@pages.post("/people/<int:person_id>/enable")
-@require_role(Role.ADMINISTRATOR)
-def enable_person(person_id: int) -> AnyResponse | tuple[str, int]:
+@administrators.post("/people/<int:person_id>/enable")
+def enable_person(person_id: int) -> Answer:
     person = _person(person_id)
     try:
         people.enable_person(actor(), person_id)

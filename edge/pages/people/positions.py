@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Invalid
 from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people.people import Role
@@ -26,16 +25,14 @@ SEEN_BY = {
 }
 
 
-@pages.get(PATH)
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(PATH)
 def people_setting_form() -> str:
     one = tracked_people.setting(current_session().organization_id)
     return _page(one._asdict(), {})
 
 
-@pages.post(PATH)
-@require_role(Role.ADMINISTRATOR)
-def change_people_setting() -> AnyResponse | tuple[str, int]:
+@administrators.post(PATH)
+def change_people_setting() -> Answer:
     try:
         tracked_people.save(actor(), _entered(request.form))
     except Invalid as error:

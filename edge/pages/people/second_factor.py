@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from flask import abort, make_response, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict
 from edge.pages import cookies, record_links
 from edge.pages.double_submit import once
-from edge.pages.guard import actor, address, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, address, current_session, viewers
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import people, second_factor, second_factors, sign_in
-from edge.people.people import PersonRow, Role
+from edge.people.people import PersonRow
 from edge.people.secrets import hash_secret, new_token
 from edge.texts import N_
 
@@ -20,16 +19,14 @@ WRONG_PASSWORD = N_("Current password is wrong")
 WRONG_FIRST_CODE = N_("Wrong code. Wait for the next one and enter it")
 
 
-@pages.get("/account/second-factor")
-@require_role(Role.VIEWER)
+@viewers.get("/account/second-factor")
 def second_factor_page() -> str:
     return _page()
 
 
-@pages.post("/account/second-factor")
-@require_role(Role.VIEWER)
+@viewers.post("/account/second-factor")
 @once
-def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
+def begin_second_factor() -> Answer:
     """Show the secret for the authenticator app once. Requires the password, because an open session is not enough."""
     person = _person()
     if not sign_in.is_own_password(person, request.form.get("present", ""), address=address()):
@@ -42,10 +39,9 @@ def begin_second_factor() -> str | AnyResponse | tuple[str, int]:
     return _page(step="confirm", secret=secret, code=code)
 
 
-@pages.post("/account/second-factor/confirm")
-@require_role(Role.VIEWER)
+@viewers.post("/account/second-factor/confirm")
 @once
-def confirm_second_factor() -> str | AnyResponse | tuple[str, int]:
+def confirm_second_factor() -> Answer:
     """Enable the second factor after the first valid code, and show the recovery codes once."""
     try:
         codes = second_factor.confirm(actor(), request.form.get("code", ""), hash_secret(cookies.session_token()))
@@ -56,9 +52,8 @@ def confirm_second_factor() -> str | AnyResponse | tuple[str, int]:
     return _page(step="codes", codes=codes)
 
 
-@pages.post("/account/second-factor/remove")
-@require_role(Role.VIEWER)
-def remove_second_factor() -> AnyResponse:
+@viewers.post("/account/second-factor/remove")
+def remove_second_factor() -> Answer:
     """Remove the second factor. Requires a code, because an open session is not enough."""
     person, form = _person(), request.form
     fault = sign_in.check_own_code(person, form.get("code", ""), form.get("recovery", ""), address=address())

@@ -10,17 +10,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from edge.errors import Invalid
 from edge.pages import cookies, kept_forms
 from edge.pages.forms import errors_of, whole
-from edge.pages.guard import (
-    actor,
-    address,
-    current_session,
-    device,
-    next_path,
-    open_to_all,
-    pages,
-    require_role,
-    wants_json,
-)
+from edge.pages.guard import Answer, actor, address, current_session, device, next_path, public, viewers, wants_json
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import passwords, people, second_factors, tokens
@@ -40,17 +30,15 @@ _SYSTEMS = (
 )
 
 
-@pages.get("/sign-in")
-@open_to_all
-def sign_in_page() -> AnyResponse | str:
+@public.get("/sign-in")
+def sign_in_page() -> Answer:
     if g.session is not None:
         return redirect(next_path(), 303)
     return _page()
 
 
-@pages.post("/sign-in")
-@open_to_all
-def sign_in() -> AnyResponse:
+@public.post("/sign-in")
+def sign_in() -> Answer:
     """Sign in by password; on an enrolled device also by badge, or by name and PIN.
 
     With a second factor, the response to the password is a form for the code, which is posted here, too.
@@ -111,9 +99,8 @@ def _kept_form_page(form: kept_forms.KeptForm, token: str) -> str:
     return render_template("kept-form.html", form=form)
 
 
-@pages.post("/sign-out")
-@open_to_all
-def sign_out() -> AnyResponse:
+@public.post("/sign-out")
+def sign_out() -> Answer:
     _end_session()
     response = redirect("/sign-in", 303)
     cookies.delete(response, cookies.SESSION)
@@ -121,15 +108,13 @@ def sign_out() -> AnyResponse:
     return response
 
 
-@pages.get("/account")
-@require_role(Role.VIEWER)
+@viewers.get("/account")
 def account() -> str:
     return _account({})
 
 
-@pages.post("/account")
-@require_role(Role.VIEWER)
-def change_password() -> AnyResponse | tuple[str, int]:
+@viewers.post("/account")
+def change_password() -> Answer:
     """Change the person's own password and end all other sessions of the person."""
     person = people.find_person(current_session().organization_id, current_session().person_id)
     if person is None or not sessions.is_own_password(person, request.form.get("present", ""), address=address()):
@@ -145,16 +130,14 @@ def change_password() -> AnyResponse | tuple[str, int]:
     return done("/account", "password")
 
 
-@pages.post("/account/sessions/end")
-@require_role(Role.VIEWER)
-def end_sessions() -> AnyResponse:
+@viewers.post("/account/sessions/end")
+def end_sessions() -> Answer:
     """End one other session of the person, or all others."""
     session_store.end_sessions(actor(), hash_secret(cookies.session_token()), request.form.get("ref", ""))
     return done("/account", "sessions-ended")
 
 
-@pages.post("/account/token")
-@require_role(Role.VIEWER)
+@viewers.post("/account/token")
 def session_token() -> Response | str:
     """Issue a short-lived API token with the permissions of the role (interface: Authentication 6)."""
     environment = services().config.environment

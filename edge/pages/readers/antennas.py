@@ -5,17 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.database.connection import all_or_none
 from edge.errors import Invalid
 from edge.pages import charts
 from edge.pages.forms import text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session, editors
 from edge.pages.notices import done
 from edge.pages.readers.location_corrections import saved_location
 from edge.pages.translation import gettext, translated
-from edge.people.people import Role
 from edge.readers import antenna_reads, correction_offers, offset_proposals, readers
 from edge.readers.antenna_kinds import set_location_kind, set_reader_kind
 from edge.readers.readers import Placement
@@ -32,9 +30,8 @@ KIND_NAMES = {
 }
 
 
-@pages.post("/readers/<int:reader_id>/antennas")
-@require_role(Role.ADMINISTRATOR)
-def set_antenna(reader_id: int) -> AnyResponse:
+@administrators.post("/readers/<int:reader_id>/antennas")
+def set_antenna(reader_id: int) -> Answer:
     """Save the settings of an antenna, or make it inherit those of its reader."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     kind, placement = _kind(), Placement(entered_location(), entered_rssi(), "is_enabled" in request.form)
@@ -48,26 +45,23 @@ def set_antenna(reader_id: int) -> AnyResponse:
     return saved_location(reader_id, port, was_id)
 
 
-@pages.post("/readers/<int:reader_id>/antenna-kind")
-@require_role(Role.ADMINISTRATOR)
-def set_kind_of_reader(reader_id: int) -> AnyResponse:
+@administrators.post("/readers/<int:reader_id>/antenna-kind")
+def set_kind_of_reader(reader_id: int) -> Answer:
     """Save the kind that antennas of a reader inherit."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     set_reader_kind(actor(), reader_id, reader.name, _kind())
     return done(f"/readers/{reader_id}", "changed")
 
 
-@pages.post("/locations/<int:location_id>/antenna-kind")
-@require_role(Role.ADMINISTRATOR)
-def set_kind_of_location(location_id: int) -> AnyResponse:
+@administrators.post("/locations/<int:location_id>/antenna-kind")
+def set_kind_of_location(location_id: int) -> Answer:
     """Save the kind that antennas at a location and below it inherit."""
     location = locations.get(current_session().organization_id, location_id)
     set_location_kind(actor(), location_id, location.name, _kind())
     return done(f"/locations/{location_id}/edit", "changed")
 
 
-@pages.get("/readers/<int:reader_id>/antennas")
-@require_role(Role.EDITOR)
+@editors.get("/readers/<int:reader_id>/antennas")
 def show_antenna_work(reader_id: int) -> str:
     """Show the reads of a reader's antennas in the last minutes, to align the antennas."""
     organization_id = current_session().organization_id
@@ -99,9 +93,8 @@ def _own_offsets(organization_id: int, reader_id: int) -> list[tuple[str, float]
     return [(names.get(port, str(port)), decibels) for (one, port), decibels in sorted(own.items()) if one == reader_id]
 
 
-@pages.post("/readers/<int:reader_id>/rssi-offset")
-@require_role(Role.ADMINISTRATOR)
-def set_rssi_offset(reader_id: int) -> AnyResponse:
+@administrators.post("/readers/<int:reader_id>/rssi-offset")
+def set_rssi_offset(reader_id: int) -> Answer:
     """Save the offset for signal strengths of a reader or antenna. Empty: inherit it, or none."""
     reader = readers.get_reader(current_session().organization_id, reader_id)
     entered = text(request.form, "port")

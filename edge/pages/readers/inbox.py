@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flask import abort, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.database.lists import Page
 from edge.errors import Conflict, EdgeError
 from edge.pages.forms import errors_of, new_tag, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session, editors
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked
 from edge.pages.readers.list import format_titles, grouped_topics
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.readers import dead_letters, dismissals, unknown_tags
 from edge.records import assets, lookup
 from edge.services import services
@@ -25,15 +23,13 @@ MOST_TOPICS = 200
 PER_PAGE = 50
 
 
-@pages.get("/readers/topics")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/readers/topics")
 def show_topics() -> str:
     return _topics_page({})
 
 
-@pages.post("/readers/topics")
-@require_role(Role.ADMINISTRATOR)
-def dismiss_topic() -> AnyResponse | tuple[str, int]:
+@administrators.post("/readers/topics")
+def dismiss_topic() -> Answer:
     """Hide a topic permanently, or show it again."""
     if "bring_back" in request.form:
         dismissals.restore(actor(), "topic", request.form["bring_back"])
@@ -56,15 +52,13 @@ def _topics_page(errors: dict[str, str]) -> str:
     )
 
 
-@pages.get("/readers/unknown-tags")
-@require_role(Role.EDITOR)
+@editors.get("/readers/unknown-tags")
 def show_unknown_tags() -> str:
     return _tags_page({}, "")
 
 
-@pages.post("/readers/unknown-tags")
-@require_role(Role.EDITOR)
-def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
+@editors.post("/readers/unknown-tags")
+def attach_unknown_tag() -> Answer:
     """Attach a tag to the asset with the entered key or tag, or hide it permanently."""
     form = request.form
     if "bring_back" in form:
@@ -84,8 +78,7 @@ def attach_unknown_tag() -> AnyResponse | tuple[str, int]:
     return done("/readers/unknown-tags", "tagged")
 
 
-@pages.get("/readers/dead-letters")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/readers/dead-letters")
 def show_dead_letters() -> str:
     letters = dead_letters.list_letters(current_session().organization_id, SHOWN_BYTES)
     readable_letters = [(letter, readable(letter.payload, letter.size)) for letter in letters]
@@ -94,9 +87,8 @@ def show_dead_letters() -> str:
     )
 
 
-@pages.post("/readers/dead-letters/<int:no>")
-@require_role(Role.ADMINISTRATOR)
-def treat_dead_letter(no: int) -> AnyResponse:
+@administrators.post("/readers/dead-letters/<int:no>")
+def treat_dead_letter(no: int) -> Answer:
     """Requeue a dead letter, or delete it. If parsing fails again, the letter stays."""
     requeue = services().requeue
     if "drop" in request.form:

@@ -12,7 +12,7 @@ from edge import clock
 from edge.formats import registry
 from edge.formats.reads import Guess
 from edge.pages import record_links
-from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.guard import actor, administrators, current_session, editors, has_role
 from edge.pages.polling import fragment
 from edge.pages.translation import gettext, language
 from edge.people.people import Role
@@ -27,8 +27,7 @@ MANY_TAGS = 10  # topics with the same parent and a MAC address as last level; f
 _ADDRESS = re.compile("[0-9A-Fa-f]{2}([:-]?[0-9A-Fa-f]{2}){5,}")
 
 
-@pages.get("/readers")
-@require_role(Role.EDITOR)
+@editors.get("/readers")
 def show_readers() -> str:
     return render_template(
         "readers/readers.html",
@@ -54,8 +53,7 @@ def _broker() -> dict[str, Any]:
     return {"broker": broker, "broker_host": broker.host_for_readers(record_links.address(), request.host_url)}
 
 
-@pages.get("/readers/heard")
-@require_role(Role.EDITOR)
+@editors.get("/readers/heard")
 def first_messages() -> Response:
     """Return topics without a reader. The page polls this while it waits for the first message."""
     topics = _offered_topics()
@@ -98,8 +96,7 @@ def _parent_of_tag(topic: Topic) -> str:
     return parent if _ADDRESS.fullmatch(last) else ""
 
 
-@pages.post("/readers/<int:reader_id>/account")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/readers/<int:reader_id>/account")
 def make_reader_account(reader_id: int) -> str:
     """Create an account at the broker for the reader. Its password is shown once."""
     reader = readers.get_reader(current_session().organization_id, reader_id)

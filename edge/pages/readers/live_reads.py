@@ -11,11 +11,10 @@ from flask import Response, render_template, request
 from edge import clock
 from edge.database.connection import are_people_hidden
 from edge.pages.forms import search_text
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import current_session, editors
 from edge.pages.polling import fragment
 from edge.pages.readers.readers import BUCKETS
 from edge.pages.translation import language
-from edge.people.people import Role
 from edge.readers import live_reads, readers
 from edge.readers.live_reads import LiveRead
 from edge.tracking import antenna_names, board, tracked_people
@@ -39,8 +38,7 @@ class TagReads(NamedTuple):
     asset_id: int | None
 
 
-@pages.get("/readers/<int:reader_id>/reads")
-@require_role(Role.EDITOR)
+@editors.get("/readers/<int:reader_id>/reads")
 def show_live_reads(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     antenna, tag = _filters()
@@ -50,8 +48,7 @@ def show_live_reads(reader_id: int) -> str:
     )
 
 
-@pages.get("/readers/<int:reader_id>/reads/now")
-@require_role(Role.EDITOR)
+@editors.get("/readers/<int:reader_id>/reads/now")
 def live_reads_now(reader_id: int) -> Response:
     readers.get_reader(current_session().organization_id, reader_id)
     values = _now(reader_id)

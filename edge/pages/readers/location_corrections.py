@@ -10,12 +10,11 @@ from datetime import datetime
 from urllib.parse import urlencode
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import Invalid, NotFound
 from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session, has_role
 from edge.pages.notices import done
 from edge.people.people import Role
 from edge.readers import correction_offers, location_corrections, readers
@@ -26,8 +25,7 @@ from edge.texts import N_
 from edge.tracking import antenna_names, location_board
 
 
-@pages.get("/readers/<int:reader_id>/correct")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/readers/<int:reader_id>/correct")
 def show_correction(reader_id: int) -> str | tuple[str, int]:
     """Show the form and, once filled in, a preview of the changes."""
     if not request.args:
@@ -40,9 +38,8 @@ def show_correction(reader_id: int) -> str | tuple[str, int]:
     return _page(reader_id, request.args, preview, {}, correction)
 
 
-@pages.post("/readers/<int:reader_id>/correct")
-@require_role(Role.ADMINISTRATOR)
-def correct_history(reader_id: int) -> AnyResponse | tuple[str, int]:
+@administrators.post("/readers/<int:reader_id>/correct")
+def correct_history(reader_id: int) -> Answer:
     try:
         correction = _entered(reader_id, request.form)
         preview = location_corrections.preview(current_session().organization_id, correction, is_bounded=True)
@@ -54,7 +51,7 @@ def correct_history(reader_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/readers/{reader_id}", "changed")
 
 
-def saved_location(reader_id: int, port: int | None, was_id: int | None) -> AnyResponse:
+def saved_location(reader_id: int, port: int | None, was_id: int | None) -> Answer:
     """Redirect to the reader, with an offer to correct history if the location of an antenna changed."""
     offered = correction_offers.offers(current_session().organization_id, reader_id, port, was_id)
     if not offered:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import EdgeError, Invalid
@@ -15,7 +14,7 @@ from edge.formats.reads import Attempt, Guess, Trial
 from edge.ingest.try_out import try_out
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session, editors
 from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES, entered_location, entered_rssi
 from edge.pages.readers.inbox import SHOWN_BYTES, readable, to_edit
@@ -24,7 +23,6 @@ from edge.pages.readers.location_corrections import offers_shown, saved_location
 from edge.pages.readers.sleds import UNDO_MINUTES, operators
 from edge.pages.translation import gettext
 from edge.people import organizations
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers import (
     broker_accounts,
@@ -76,8 +74,7 @@ BUCKETS = {
 }
 
 
-@pages.get("/readers/<int:reader_id>")
-@require_role(Role.EDITOR)
+@editors.get("/readers/<int:reader_id>")
 def show_reader(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     hours = ledger.hours(current_session().organization_id, reader_id)
@@ -136,8 +133,7 @@ def _sign_in_trouble(account: BrokerAccountRow | None, received_at: int | None) 
     return sign_ins.refusals(refused) if refused else ""
 
 
-@pages.get("/readers/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/readers/new")
 def new_reader_form() -> str:
     """Show the form. For an unassigned topic, format and mapping are filled in from its last message."""
     topic = request.args.get("topic", "")
@@ -151,8 +147,7 @@ def new_reader_form() -> str:
     return _form(None, values, {}, suggested=guess.mapping or format_titles().get(guess.name or ""))
 
 
-@pages.post("/readers/try")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/readers/try")
 def try_reader() -> str | tuple[str, int]:
     """Show the outcome of a message with the unsaved settings of the form."""
     organization_id = current_session().organization_id
@@ -165,10 +160,9 @@ def try_reader() -> str | tuple[str, int]:
     return _form(reader, request.form, {}, trial=trial)
 
 
-@pages.post("/readers/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/readers/new")
 @once
-def new_reader() -> AnyResponse | tuple[str, int]:
+def new_reader() -> Answer:
     try:
         values = _entered()
         del values["is_enabled"]
@@ -178,16 +172,14 @@ def new_reader() -> AnyResponse | tuple[str, int]:
     return done(f"/readers/{reader.id}", "made")
 
 
-@pages.get("/readers/<int:reader_id>/edit")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/readers/<int:reader_id>/edit")
 def edit_reader_form(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     return _form(reader, reader._asdict() | _last_unread_message(reader), {})
 
 
-@pages.post("/readers/<int:reader_id>/edit")
-@require_role(Role.ADMINISTRATOR)
-def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
+@administrators.post("/readers/<int:reader_id>/edit")
+def edit_reader(reader_id: int) -> Answer:
     organization_id = current_session().organization_id
     was_id = readers.get_reader(organization_id, reader_id).location_id
     try:
@@ -210,9 +202,8 @@ def edit_reader(reader_id: int) -> AnyResponse | tuple[str, int]:
     return saved_location(reader_id, None, was_id)
 
 
-@pages.post("/readers/<int:reader_id>/remove")
-@require_role(Role.ADMINISTRATOR)
-def remove_reader(reader_id: int) -> AnyResponse:
+@administrators.post("/readers/<int:reader_id>/remove")
+def remove_reader(reader_id: int) -> Answer:
     readers.remove_reader(actor(), reader_id)
     return done("/readers", "removed")
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from flask import request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import Invalid
 from edge.pages.forms import text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session, editors
 from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import devices, people
@@ -20,9 +19,8 @@ from edge.texts import N_
 UNDO_MINUTES = {15: N_("Last 15 minutes"), 60: N_("Last hour"), 480: N_("Last 8 hours"), 1440: N_("Last 24 hours")}
 
 
-@pages.post("/readers/<int:reader_id>/sled")
-@require_role(Role.ADMINISTRATOR)
-def assign_sled(reader_id: int) -> AnyResponse:
+@administrators.post("/readers/<int:reader_id>/sled")
+def assign_sled(reader_id: int) -> Answer:
     """Give a sled to a person or a handheld from now on. Empty: to nobody."""
     kind, _, number = text(request.form, "operator").partition("-")
     if number and (kind not in ("person", "device") or not number.isascii() or not number.isdigit()):
@@ -38,9 +36,8 @@ def assign_sled(reader_id: int) -> AnyResponse:
     return done(f"/readers/{reader_id}", "changed")
 
 
-@pages.post("/readers/<int:reader_id>/sled/undo")
-@require_role(Role.EDITOR)
-def undo_sled(reader_id: int) -> AnyResponse:
+@editors.post("/readers/<int:reader_id>/sled/undo")
+def undo_sled(reader_id: int) -> Answer:
     """Undo the scans of a sled in the last minutes."""
     minutes = request.form.get("minutes", 0, type=whole)
     if minutes not in UNDO_MINUTES:

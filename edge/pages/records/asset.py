@@ -6,7 +6,6 @@ import secrets
 from typing import Any
 
 from flask import Response, abort, jsonify, redirect, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.doors import passage_report
@@ -14,12 +13,11 @@ from edge.errors import HistoryUnavailable
 from edge.pages import formatting, record_links
 from edge.pages.doors.doors import DIRECTIONS
 from edge.pages.forms import Errors, search_text, whole
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import Answer, current_session, viewers
 from edge.pages.polling import fragment
 from edge.pages.tracking import timeline
 from edge.pages.tracking.floor_plans import marker_of
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.records import asset_notes, asset_photos, assets, loans, lookup, metadata_fields
 from edge.records.assets import AssetRow
 from edge.records.kept_elsewhere import home_name
@@ -34,8 +32,7 @@ MOST_EXPLAINED = 3
 SUGGESTED = 10
 
 
-@pages.get("/assets/<int:asset_id>")
-@require_role(Role.VIEWER)
+@viewers.get("/assets/<int:asset_id>")
 def show_asset(asset_id: int) -> str:
     return asset_page(asset_id)
 
@@ -78,8 +75,7 @@ def asset_page(
     )
 
 
-@pages.get("/assets/<int:asset_id>/now")
-@require_role(Role.VIEWER)
+@viewers.get("/assets/<int:asset_id>/now")
 def asset_now(asset_id: int) -> Response:
     """Return the location and moves. The page polls this."""
     asset = assets.get_any(current_session().organization_id, asset_id)
@@ -123,8 +119,7 @@ def _rows(asset: AssetRow, before: int | None) -> tuple[list[Move], bool]:
         return [], False
 
 
-@pages.get("/assets/<int:asset_id>/why")
-@require_role(Role.VIEWER)
+@viewers.get("/assets/<int:asset_id>/why")
 def why_asset(asset_id: int) -> str:
     """Show the evidence for the current location and the last moves."""
     organization_id = current_session().organization_id
@@ -138,16 +133,14 @@ def why_asset(asset_id: int) -> str:
     )
 
 
-@pages.get("/assets/<int:asset_id>/label")
-@require_role(Role.VIEWER)
+@viewers.get("/assets/<int:asset_id>/label")
 def asset_label(asset_id: int) -> str:
     asset = assets.get(current_session().organization_id, asset_id)
     link = record_links.asset_link(asset.external_key)
     return record_links.page(asset.name, asset.external_key, link, f"/assets/{asset_id}")
 
 
-@pages.get("/assets/suggested")
-@require_role(Role.VIEWER)
+@viewers.get("/assets/suggested")
 def suggested_assets() -> Response:
     """Return a few matches for an input field."""
     q = search_text(request.args.get("q", ""))
@@ -155,9 +148,8 @@ def suggested_assets() -> Response:
     return jsonify(assets=[[row.external_key, row.name] for row in rows])
 
 
-@pages.get("/a/<external_key>")
-@require_role(Role.VIEWER)
-def labelled_asset(external_key: str) -> AnyResponse:
+@viewers.get("/a/<external_key>")
+def labelled_asset(external_key: str) -> Answer:
     """Redirect from the link in the QR code of a label."""
     asset = lookup.asset_by_key(current_session().organization_id, external_key) or abort(404)
     return redirect(f"/assets/{asset.id}", 303)

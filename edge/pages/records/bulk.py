@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from flask import Response, abort, redirect, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.bulk import bulk_jobs, imports
@@ -18,12 +17,11 @@ from edge.errors import EdgeError, Invalid
 from edge.pages.csv_download import table_file
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, text, values_of, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, current_session, editors
 from edge.pages.polling import fragment
 from edge.pages.records.csv_import import errors_file
 from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext, translated
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.services import services
 from edge.texts import N_
@@ -52,16 +50,14 @@ class Chosen(NamedTuple):
     is_filter: bool
 
 
-@pages.get("/bulk")
-@require_role(Role.EDITOR)
+@editors.get("/bulk")
 def choose_bulk_change() -> str:
     return _form(_chosen(SHOWN), {})
 
 
-@pages.post("/bulk")
-@require_role(Role.EDITOR)
+@editors.post("/bulk")
 @once
-def start_bulk_change() -> AnyResponse | tuple[str, int]:
+def start_bulk_change() -> Answer:
     """Check all assets and start the job. It runs in the background."""
     chosen = _chosen(MAX_ASSETS)
     if chosen.total > MAX_ASSETS:
@@ -78,29 +74,25 @@ def start_bulk_change() -> AnyResponse | tuple[str, int]:
     return redirect(f"/bulk/{job_id}", 303)
 
 
-@pages.get("/bulk/<job_id>")
-@require_role(Role.EDITOR)
+@editors.get("/bulk/<job_id>")
 def show_bulk_job(job_id: str) -> str:
     return render_template("records/bulk-job.html", **_shown(_job(job_id)))
 
 
-@pages.get("/bulk/<job_id>/now")
-@require_role(Role.EDITOR)
+@editors.get("/bulk/<job_id>/now")
 def bulk_job_now(job_id: str) -> Response:
     """Return the progress. The page polls this."""
     values = _shown(_job(job_id))
     return fragment("records/_bulk-now.html", (values["progress"], values["job"].finished_at), **values)
 
 
-@pages.post("/bulk/<job_id>/stop")
-@require_role(Role.EDITOR)
-def stop_bulk_job(job_id: str) -> AnyResponse:
+@editors.post("/bulk/<job_id>/stop")
+def stop_bulk_job(job_id: str) -> Answer:
     bulk_jobs.stop(actor(), _job(job_id).id)
     return redirect(f"/bulk/{job_id}", 303)
 
 
-@pages.get("/bulk/<job_id>/unchanged.csv")
-@require_role(Role.EDITOR)
+@editors.get("/bulk/<job_id>/unchanged.csv")
 def unchanged_assets(job_id: str) -> Response:
     """Return the assets that were not changed, with the reasons."""
     job = _job(job_id)
@@ -111,8 +103,7 @@ def unchanged_assets(job_id: str) -> Response:
     return table_file("unchanged-assets.csv", ("external_key", "name", "reason"), rows)
 
 
-@pages.get("/bulk/<job_id>/results.csv")
-@require_role(Role.EDITOR)
+@editors.get("/bulk/<job_id>/results.csv")
 def imported_rows(job_id: str) -> Response:
     """Return the result of each row of an import, with the key of each new record."""
     rows = [

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from flask import Response, abort, redirect, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.bulk import import_kinds, imports
 from edge.bulk.import_columns import (
@@ -24,13 +23,12 @@ from edge.errors import Conflict, EdgeError, Unavailable
 from edge.memory_budget import WORK
 from edge.pages.csv_download import table_file
 from edge.pages.forms import Errors, errors_of, whole
-from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
+from edge.pages.guard import MAX_UPLOAD, Answer, actor, current_session, editors, has_role
 from edge.pages.polling import fragment
 from edge.pages.records import csv_import_jobs
 from edge.pages.records.csv_import_jobs import Job
 from edge.pages.spilled import Spilled
 from edge.pages.translation import gettext, translated
-from edge.people.people import Role
 from edge.records.csv_import import Outcome
 from edge.services import services
 from edge.texts import N_
@@ -48,15 +46,13 @@ EMPTY_CELLS = {
 }
 
 
-@pages.get("/import")
-@require_role(Role.EDITOR)
+@editors.get("/import")
 def import_form() -> str:
     return _form({})
 
 
-@pages.post("/import")
-@require_role(Role.EDITOR)
-def check_import() -> AnyResponse | tuple[str, int]:
+@editors.post("/import", MAX_UPLOAD)
+def check_import() -> Answer:
     """Start a dry run. Its records stay in memory until they are imported or several newer files were uploaded."""
     kind, file = request.form.get("kind", ""), request.files.get("file")
     if kind not in KINDS:
@@ -67,12 +63,9 @@ def check_import() -> AnyResponse | tuple[str, int]:
     return _checked(kind, file.read(), is_exact=request.form.get("empty") == "clear")
 
 
-check_import.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
-
-
 def _checked(
     kind: str, data: bytes, *, is_exact: bool, layout: Layout = GUESSED, columns: Sequence[str] = ()
-) -> AnyResponse | tuple[str, int]:
+) -> Answer:
     """Start a dry run. Without `columns` they are taken from the heading, or a person chooses them."""
     try:
         if xlsx.is_workbook(data):  # takes seconds, so it is read in the background
@@ -92,9 +85,8 @@ def _checked(
     return redirect(f"/import/{job.id}", 303)
 
 
-@pages.post("/import/<job_id>/layout")
-@require_role(Role.EDITOR)
-def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
+@editors.post("/import/<job_id>/layout")
+def check_import_again(job_id: str) -> Answer:
     """Repeat the dry run with the selected encoding, separator and heading."""
     job = _job(job_id)
     heading = request.form.get("heading", 0, type=whole)
@@ -107,15 +99,13 @@ def check_import_again(job_id: str) -> AnyResponse | tuple[str, int]:
     return _checked(job.kind, job.data, is_exact=job.reading.is_exact, layout=layout, columns=columns)
 
 
-@pages.get("/import/<job_id>/columns")
-@require_role(Role.EDITOR)
+@editors.get("/import/<job_id>/columns")
 def choose_import_columns(job_id: str) -> str:
     return _columns_form(_read_job(job_id), {})
 
 
-@pages.post("/import/<job_id>/columns")
-@require_role(Role.EDITOR)
-def check_import_columns(job_id: str) -> AnyResponse | tuple[str, int]:
+@editors.post("/import/<job_id>/columns")
+def check_import_columns(job_id: str) -> Answer:
     """Repeat the dry run with the selected field of each column."""
     job = _read_job(job_id)
     columns = [_chosen_column(at) for at in range(len(job.table.heading))]
@@ -161,25 +151,22 @@ def _columns_form(job: Job, errors: Errors) -> str:
     )
 
 
-@pages.get("/import/<job_id>")
-@require_role(Role.EDITOR)
-def show_import(job_id: str) -> str | AnyResponse:
+@editors.get("/import/<job_id>")
+def show_import(job_id: str) -> Answer:
     job = _job(job_id)
     if job.is_done and job.needs_columns and not job.trouble:
         return redirect(f"/import/{job_id}/columns", 303)
     return render_template("records/import-job.html", job=job, **_labels(job))
 
 
-@pages.get("/import/<job_id>/now")
-@require_role(Role.EDITOR)
+@editors.get("/import/<job_id>/now")
 def import_now(job_id: str) -> Response:
     job = _job(job_id)
     return fragment("records/_import-now.html", (job.step, job.progress, job.is_done), job=job, **_labels(job))
 
 
-@pages.post("/import/<job_id>")
-@require_role(Role.EDITOR)
-def run_import(job_id: str) -> AnyResponse:
+@editors.post("/import/<job_id>")
+def run_import(job_id: str) -> Answer:
     """Import the records of the dry run, once. They are validated again when they are written."""
     job = _job(job_id)
     with job.lock:
@@ -197,16 +184,14 @@ def run_import(job_id: str) -> AnyResponse:
     return redirect(f"/bulk/{job.import_id}", 303)
 
 
-@pages.get("/import/<job_id>/results.csv")
-@require_role(Role.EDITOR)
+@editors.get("/import/<job_id>/results.csv")
 def import_results(job_id: str) -> Response:
     outcomes = _job(job_id).outcomes or ()
     rows = ((one.line, one.external_key, one.result, translated(unpack(one.reason))) for one in outcomes)
     return table_file("import-results.csv", ("line", "external_key", "result", "reason"), rows)
 
 
-@pages.get("/import/<job_id>/errors.csv")
-@require_role(Role.EDITOR)
+@editors.get("/import/<job_id>/errors.csv")
 def import_errors(job_id: str) -> Response:
     """Return the rows with errors as a table to correct and upload again."""
     job = _job(job_id)
@@ -215,8 +200,7 @@ def import_errors(job_id: str) -> Response:
     return errors_file(job.reading.names, faulty)
 
 
-@pages.get("/import/template/<kind>.csv")
-@require_role(Role.EDITOR)
+@editors.get("/import/template/<kind>.csv")
 def import_template(kind: str) -> Response:
     columns = COLUMNS.get(kind) or abort(404)
     return table_file(f"{kind}s.csv", columns, [EXAMPLES[kind]])

@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from flask import abort, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, EdgeError
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, Overtaken, errors_of, multiline, new_tag, opened_with, save_merged, text, values_of
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, current_session, editors
 from edge.pages.notices import done
 from edge.pages.records.kept_elsewhere import at_home
 from edge.pages.translation import gettext, translated
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.records import assets, metadata_fields
 from edge.records.assets import AssetChanges, AssetRow
@@ -23,16 +21,14 @@ from edge.validation import bodies
 from edge.validation.values import TAG_TYPE_NAMES
 
 
-@pages.get("/assets/new")
-@require_role(Role.EDITOR)
+@editors.get("/assets/new")
 def new_asset_form() -> str:
     return _form(None, {"tag_value": request.args.get("tag", ""), "tag_type": request.args.get("type", "rfid")}, {})
 
 
-@pages.post("/assets/new")
-@require_role(Role.EDITOR)
+@editors.post("/assets/new")
 @once
-def new_asset() -> AnyResponse | tuple[str, int]:
+def new_asset() -> Answer:
     entered = _entered()
     if key := text(request.form, "external_key"):
         entered["external_key"] = key
@@ -47,18 +43,16 @@ def new_asset() -> AnyResponse | tuple[str, int]:
     return done(f"/assets/{asset.id}", "made")
 
 
-@pages.get("/assets/<int:asset_id>/edit")
-@require_role(Role.EDITOR)
+@editors.get("/assets/<int:asset_id>/edit")
 @at_home
 def edit_asset_form(asset_id: int) -> str:
     asset = assets.get(current_session().organization_id, asset_id)
     return _form(asset, asset._asdict() | _metadata(asset), {})
 
 
-@pages.post("/assets/<int:asset_id>/edit")
-@require_role(Role.EDITOR)
+@editors.post("/assets/<int:asset_id>/edit")
 @at_home
-def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
+def edit_asset(asset_id: int) -> Answer:
     """Save the form: a rename for the key and a patch for the other fields, in one transaction."""
     organization_id = current_session().organization_id
 
@@ -86,18 +80,16 @@ def edit_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/assets/{asset_id}", "changed")
 
 
-@pages.post("/assets/<int:asset_id>/retire")
-@require_role(Role.EDITOR)
+@editors.post("/assets/<int:asset_id>/retire")
 @at_home
-def retire_asset(asset_id: int) -> AnyResponse:
+def retire_asset(asset_id: int) -> Answer:
     assets.delete(actor(), asset_id)
     return done("/", "retired")
 
 
-@pages.post("/assets/<int:asset_id>/restore")
-@require_role(Role.EDITOR)
+@editors.post("/assets/<int:asset_id>/restore")
 @at_home
-def restore_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
+def restore_asset(asset_id: int) -> Answer:
     """Restore a retired asset. Possible on pages only; for the API, it remains deleted."""
     try:
         assets.restore(actor(), asset_id)
@@ -106,10 +98,9 @@ def restore_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/assets/{asset_id}", "restored")
 
 
-@pages.post("/assets/<int:asset_id>/tags")
-@require_role(Role.EDITOR)
+@editors.post("/assets/<int:asset_id>/tags")
 @at_home
-def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
+def attach_asset_tag(asset_id: int) -> Answer:
     asset = assets.get(current_session().organization_id, asset_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
     try:
@@ -120,10 +111,9 @@ def attach_asset_tag(asset_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/assets/{asset_id}/edit", "tagged")
 
 
-@pages.post("/assets/<int:asset_id>/tags/<int:tag_id>/detach")
-@require_role(Role.EDITOR)
+@editors.post("/assets/<int:asset_id>/tags/<int:tag_id>/detach")
 @at_home
-def detach_asset_tag(asset_id: int, tag_id: int) -> AnyResponse:
+def detach_asset_tag(asset_id: int, tag_id: int) -> Answer:
     assets.detach_tag(actor(), asset_id, tag_id)
     return done(f"/assets/{asset_id}/edit", "untagged")
 

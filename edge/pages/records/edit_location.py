@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.epcis import places
 from edge.errors import Conflict, EdgeError
@@ -22,12 +21,11 @@ from edge.pages.forms import (
     text,
     values_of,
 )
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, current_session, editors
 from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES
 from edge.pages.records.kept_elsewhere import at_home
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers.antenna_kinds import kind_of_location
 from edge.records import locations
@@ -38,16 +36,14 @@ from edge.validation import bodies
 from edge.validation.values import TAG_TYPE_NAMES
 
 
-@pages.get("/locations/new")
-@require_role(Role.EDITOR)
+@editors.get("/locations/new")
 def new_location_form() -> str:
     return _form(None, {"parent_id": request.args.get("parent", ""), "is_active": "1"}, {})
 
 
-@pages.post("/locations/new")
-@require_role(Role.EDITOR)
+@editors.post("/locations/new")
 @once
-def new_location() -> AnyResponse | tuple[str, int]:
+def new_location() -> Answer:
     entered = _entered()
     if key := text(request.form, "external_key"):
         entered["external_key"] = key
@@ -60,18 +56,16 @@ def new_location() -> AnyResponse | tuple[str, int]:
     return done(f"/locations/{location.id}", "made")
 
 
-@pages.get("/locations/<int:location_id>/edit")
-@require_role(Role.EDITOR)
+@editors.get("/locations/<int:location_id>/edit")
 @at_home
 def edit_location_form(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
     return _form(location, location._asdict(), {})
 
 
-@pages.post("/locations/<int:location_id>/edit")
-@require_role(Role.EDITOR)
+@editors.post("/locations/<int:location_id>/edit")
 @at_home
-def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
+def edit_location(location_id: int) -> Answer:
     organization_id = current_session().organization_id
 
     def save(values: dict[str, Any], check: Callable[[LocationRow], None]) -> None:
@@ -92,10 +86,9 @@ def edit_location(location_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/locations/{location_id}", "changed")
 
 
-@pages.post("/locations/<int:location_id>/retire")
-@require_role(Role.EDITOR)
+@editors.post("/locations/<int:location_id>/retire")
 @at_home
-def retire_location(location_id: int) -> AnyResponse | tuple[str, int]:
+def retire_location(location_id: int) -> Answer:
     location = locations.get(current_session().organization_id, location_id)
     try:
         locations.delete(actor(), location_id)
@@ -104,10 +97,9 @@ def retire_location(location_id: int) -> AnyResponse | tuple[str, int]:
     return done("/locations", "retired")
 
 
-@pages.post("/locations/<int:location_id>/tags")
-@require_role(Role.EDITOR)
+@editors.post("/locations/<int:location_id>/tags")
 @at_home
-def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
+def attach_location_tag(location_id: int) -> Answer:
     location = locations.get(current_session().organization_id, location_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
     try:
@@ -117,10 +109,9 @@ def attach_location_tag(location_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/locations/{location_id}/edit", "tagged")
 
 
-@pages.post("/locations/<int:location_id>/tags/<int:tag_id>/detach")
-@require_role(Role.EDITOR)
+@editors.post("/locations/<int:location_id>/tags/<int:tag_id>/detach")
 @at_home
-def detach_location_tag(location_id: int, tag_id: int) -> AnyResponse:
+def detach_location_tag(location_id: int, tag_id: int) -> Answer:
     locations.detach_tag(actor(), location_id, tag_id)
     return done(f"/locations/{location_id}/edit", "untagged")
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from flask import request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid
 from edge.pages.dates import begin_of_day
 from edge.pages.forms import errors_of, typable
-from edge.pages.guard import actor, pages, require_role
+from edge.pages.guard import Answer, actor, operators
 from edge.pages.notices import done
 from edge.pages.records.asset import asset_page
-from edge.people.people import Role
 from edge.records import loans
 from edge.texts import N_
 
 
-@pages.post("/assets/<int:asset_id>/loan")
-@require_role(Role.OPERATOR)
-def lend_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
+@operators.post("/assets/<int:asset_id>/loan")
+def lend_asset(asset_id: int) -> Answer:
     """Store the borrower and the last day, or change them."""
     borrower, due = typable(request.form.get("borrower", "")), request.form.get("due", "").strip()
     try:
@@ -32,8 +29,7 @@ def lend_asset(asset_id: int) -> AnyResponse | tuple[str, int]:
     return done(f"/assets/{asset_id}", "lent")
 
 
-@pages.post("/assets/<int:asset_id>/loan/end")
-@require_role(Role.OPERATOR)
-def return_asset(asset_id: int) -> AnyResponse:
+@operators.post("/assets/<int:asset_id>/loan/end")
+def return_asset(asset_id: int) -> Answer:
     loans.take_back(actor(), asset_id)
     return done(f"/assets/{asset_id}", "returned")

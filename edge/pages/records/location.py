@@ -6,19 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from flask import Response, abort, redirect, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import HistoryUnavailable
 from edge.pages import record_links
 from edge.pages.forms import search_text
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import Answer, current_session, viewers
 from edge.pages.paging import offset_asked
 from edge.pages.polling import fragment
 from edge.pages.tracking import history_notes
 from edge.pages.tracking.floor_plans import marker_of
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.records import loans, locations, lookup
 from edge.records.kept_elsewhere import home_name
 from edge.records.locations import LocationRow
@@ -48,8 +46,7 @@ _CHOOSES: dict[str, Callable[[Branch], bool]] = {
 }
 
 
-@pages.get("/locations")
-@require_role(Role.VIEWER)
+@viewers.get("/locations")
 def show_locations() -> str:
     branches = location_board.tree(current_session().organization_id)
     q = search_text(request.args.get("q", ""))
@@ -71,8 +68,7 @@ def show_locations() -> str:
     )
 
 
-@pages.get("/locations/<int:location_id>")
-@require_role(Role.VIEWER)
+@viewers.get("/locations/<int:location_id>")
 def show_location(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
     branches = location_board.tree(current_session().organization_id)
@@ -86,8 +82,7 @@ def show_location(location_id: int) -> str:
     )
 
 
-@pages.get("/locations/<int:location_id>/now")
-@require_role(Role.VIEWER)
+@viewers.get("/locations/<int:location_id>/now")
 def location_now(location_id: int) -> Response:
     """Return the assets and movements. The page polls this."""
     values = _now(locations.get(current_session().organization_id, location_id))
@@ -121,17 +116,15 @@ def _passages(organization_id: int, location_id: int) -> list[Passage] | None:
         return None
 
 
-@pages.get("/locations/<int:location_id>/label")
-@require_role(Role.VIEWER)
+@viewers.get("/locations/<int:location_id>/label")
 def location_label(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
     link = record_links.location_link(location.external_key)
     return record_links.page(location.name, location.external_key, link, f"/locations/{location_id}")
 
 
-@pages.get("/l/<external_key>")
-@require_role(Role.VIEWER)
-def labelled_location(external_key: str) -> AnyResponse:
+@viewers.get("/l/<external_key>")
+def labelled_location(external_key: str) -> Answer:
     """Redirect from the link in the QR code of a label."""
     location = lookup.location_by_key(current_session().organization_id, external_key) or abort(404)
     return redirect(f"/locations/{location.id}", 303)

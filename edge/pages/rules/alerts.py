@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 from flask import Response, abort, render_template, request
 from werkzeug.datastructures import MultiDict
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.pages.forms import search_text, text, whole
-from edge.pages.guard import actor, current_session, has_role, pages, require_role
+from edge.pages.guard import Answer, actor, current_session, has_role, operators, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
 from edge.pages.translation import gettext
@@ -22,39 +21,34 @@ SHOWN = 50
 NEWEST = 3
 
 
-@pages.get("/alerts")
-@require_role(Role.VIEWER)
+@viewers.get("/alerts")
 def list_alerts() -> str:
     return render_template(
         "rules/alerts.html", rules=rules.list_rules(current_session().organization_id), **_alerts_now()
     )
 
 
-@pages.get("/alerts/now")
-@require_role(Role.VIEWER)
+@viewers.get("/alerts/now")
 def alerts_now() -> Response:
     """Return the list. The page polls this."""
     values = _alerts_now()
     return fragment("rules/_alerts.html", (values["rows"], values["more"], values["total"]), **values)
 
 
-@pages.get("/alerts/open")
-@require_role(Role.VIEWER)
+@viewers.get("/alerts/open")
 def open_alerts_now() -> Response:
     """Return the newest open alerts. Board and plans poll this."""
     return fragment("rules/_open.html", open_alerts())
 
 
-@pages.post("/alerts/<int:no>/acknowledge")
-@require_role(Role.OPERATOR)
-def acknowledge_alert(no: int) -> AnyResponse:
+@operators.post("/alerts/<int:no>/acknowledge")
+def acknowledge_alert(no: int) -> Answer:
     alerts.acknowledge(actor(), no, text(request.form, "note"))
     return done("/alerts", "acknowledged")
 
 
-@pages.post("/alerts/acknowledge")
-@require_role(Role.OPERATOR)
-def acknowledge_alerts() -> AnyResponse:
+@operators.post("/alerts/acknowledge")
+def acknowledge_alerts() -> Answer:
     """Acknowledge the open alerts of the list, up to the newest one that the page showed."""
     newest = request.form.get("newest", type=whole)
     if newest is None:

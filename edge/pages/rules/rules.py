@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.doors import doors
@@ -14,10 +13,9 @@ from edge.errors import EdgeError, Invalid
 from edge.muster import plans
 from edge.pages.double_submit import once
 from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, current_session, editors, viewers
 from edge.pages.notices import done
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers import readers
 from edge.rules import rules, sentences
@@ -51,23 +49,20 @@ DIRECTIONS = {"any": N_("in any direction"), "in": N_("inward"), "out": N_("outw
 EMPTY: Mapping[str, Any] = {"asset_kind": "all", "kind": "enters", "unit": "hours", "days": [str(n) for n in range(7)]}
 
 
-@pages.get("/rules")
-@require_role(Role.VIEWER)
+@viewers.get("/rules")
 def list_rules() -> str:
     rows = [(row, sentences.describe(row.fields, row.place_name)) for row in _rules()]
     return render_template("rules/rules.html", rows=rows)
 
 
-@pages.get("/rules/new")
-@require_role(Role.EDITOR)
+@editors.get("/rules/new")
 def new_rule_form() -> str:
     return _form(None, EMPTY, {})
 
 
-@pages.post("/rules/new")
-@require_role(Role.EDITOR)
+@editors.post("/rules/new")
 @once
-def new_rule() -> str | tuple[str, int] | AnyResponse:
+def new_rule() -> Answer:
     try:
         entered = _entered()
         if "preview" in request.form:
@@ -78,16 +73,14 @@ def new_rule() -> str | tuple[str, int] | AnyResponse:
     return done("/rules", "made")
 
 
-@pages.get("/rules/<int:no>")
-@require_role(Role.EDITOR)
+@editors.get("/rules/<int:no>")
 def edit_rule_form(no: int) -> str:
     rule = rules.get(current_session().organization_id, no)
     return _form(rule, _saved(rule.fields), {}, preview(rule, services().zone), is_previewed=True)
 
 
-@pages.post("/rules/<int:no>")
-@require_role(Role.EDITOR)
-def edit_rule(no: int) -> str | tuple[str, int] | AnyResponse:
+@editors.post("/rules/<int:no>")
+def edit_rule(no: int) -> Answer:
     rule = rules.get(current_session().organization_id, no)
     try:
         entered = _entered()
@@ -99,23 +92,20 @@ def edit_rule(no: int) -> str | tuple[str, int] | AnyResponse:
     return done("/rules", "changed")
 
 
-@pages.post("/rules/<int:no>/enable")
-@require_role(Role.EDITOR)
-def enable_rule(no: int) -> AnyResponse:
+@editors.post("/rules/<int:no>/enable")
+def enable_rule(no: int) -> Answer:
     rules.enable_rule(actor(), no)
     return done("/rules", "rule-enabled")
 
 
-@pages.post("/rules/<int:no>/disable")
-@require_role(Role.EDITOR)
-def disable_rule(no: int) -> AnyResponse:
+@editors.post("/rules/<int:no>/disable")
+def disable_rule(no: int) -> Answer:
     rules.disable_rule(actor(), no)
     return done("/rules", "rule-disabled")
 
 
-@pages.post("/rules/<int:no>/remove")
-@require_role(Role.EDITOR)
-def remove_rule(no: int) -> AnyResponse:
+@editors.post("/rules/<int:no>/remove")
+def remove_rule(no: int) -> Answer:
     rules.remove_rule(actor(), no)
     return done("/rules", "rule-removed")
 

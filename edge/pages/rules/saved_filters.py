@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from flask import abort, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, EdgeError, Invalid, NotFound
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, typable, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session, editors, viewers
 from edge.pages.notices import done
 from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.rules import saved_filters
 from edge.rules.channels import channels
@@ -34,8 +32,7 @@ DAYS = (
 )
 
 
-@pages.get("/filters")
-@require_role(Role.VIEWER)
+@viewers.get("/filters")
 def list_filters() -> str:
     organization_id = current_session().organization_id
     names = {row.no: row.name for row in channels.list_channels(organization_id)}
@@ -43,10 +40,9 @@ def list_filters() -> str:
     return render_template("rules/filters.html", rows=rows, channel_names=names)
 
 
-@pages.post("/filters")
-@require_role(Role.EDITOR)
+@editors.post("/filters")
 @once
-def save_filter() -> AnyResponse:
+def save_filter() -> Answer:
     """Save the filter of the board, which the form has as hidden fields."""
     query = board_filter(request.form)
     try:
@@ -57,24 +53,21 @@ def save_filter() -> AnyResponse:
     return done(f"/?{board_query(query)}".rstrip("?"), "filter-saved")
 
 
-@pages.post("/filters/<int:no>/remove")
-@require_role(Role.EDITOR)
-def remove_filter(no: int) -> AnyResponse:
+@editors.post("/filters/<int:no>/remove")
+def remove_filter(no: int) -> Answer:
     saved_filters.remove(actor(), no)
     return done("/filters", "filter-removed")
 
 
-@pages.get("/filters/<int:no>/mail")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/filters/<int:no>/mail")
 def mail_form(no: int) -> str:
     row = saved_filters.get(current_session().organization_id, no)
     hour = f"{row.minute // 60:02}:{row.minute % 60:02}"
     return _form(row, {"channel": row.channel_no, "time": hour, "day": _day(row)}, {})
 
 
-@pages.post("/filters/<int:no>/mail")
-@require_role(Role.ADMINISTRATOR)
-def save_mail(no: int) -> AnyResponse | tuple[str, int]:
+@administrators.post("/filters/<int:no>/mail")
+def save_mail(no: int) -> Answer:
     row = saved_filters.get(current_session().organization_id, no)
     form = request.form
     try:

@@ -11,12 +11,11 @@ from werkzeug.datastructures import MultiDict
 
 from edge.database.lists import Page
 from edge.pages.forms import search_text, whole
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import current_session, viewers
 from edge.pages.paging import Heading, heading, offset_asked
 from edge.pages.polling import fragment
 from edge.pages.tracking.board_columns import COLUMNS, chosen_columns, query_of_file
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.readers.first_steps import first_steps
 from edge.records import loans
@@ -58,8 +57,7 @@ ORDERS = {
 }
 
 
-@pages.get("/")
-@require_role(Role.VIEWER)
+@viewers.get("/")
 def show_board() -> str:
     query, offset = _requested()
     page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
@@ -86,16 +84,14 @@ def show_board() -> str:
     )
 
 
-@pages.get("/board/steps")
-@require_role(Role.VIEWER)
+@viewers.get("/board/steps")
 def board_steps() -> Response:
     """Return the progress of setup. The page polls this."""
     steps = first_steps(current_session().organization_id)
     return fragment("tracking/_first-steps.html", steps, steps=steps)
 
 
-@pages.get("/board/rows")
-@require_role(Role.VIEWER)
+@viewers.get("/board/rows")
 def board_rows() -> Response:
     """Return the rows of the board. The page polls this."""
     query, offset = _requested()

@@ -8,8 +8,7 @@ from flask import redirect, request
 from werkzeug.wrappers import Response
 
 from edge.pages import cookies
-from edge.pages.guard import is_own_path, pages, require_role
-from edge.people.people import Role
+from edge.pages.guard import is_own_path, viewers
 from edge.texts import N_
 
 # The name is always shown.
@@ -25,8 +24,7 @@ USUAL = ("key", "location", "since", "seen")
 _SEPARATOR = "."  # needs no quotes in a cookie
 
 
-@pages.post("/board/columns")
-@require_role(Role.VIEWER)
+@viewers.post("/board/columns")
 def choose_columns() -> Response:
     """Save the columns for this device."""
     back = request.form.get("next", "")

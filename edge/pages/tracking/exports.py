@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from flask import Response, abort, redirect, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.bulk.import_columns import BETWEEN_TAGS, COLUMNS
@@ -15,11 +14,10 @@ from edge.doors import passage_report
 from edge.pages.csv_download import table_file, times
 from edge.pages.dates import local, requested_days
 from edge.pages.forms import whole
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import Answer, administrators, current_session, editors, viewers
 from edge.pages.tracking.board import board_filter
 from edge.pages.tracking.board_columns import columns_of_file
 from edge.pages.tracking.past import past_filter
-from edge.people.people import Role
 from edge.readers import ledger, reader_table
 from edge.records import record_export
 from edge.records.external_keys import MILLISECOND
@@ -42,15 +40,13 @@ ADDRESSES = {
 OF_DAYS = ("history", "passages")
 
 
-@pages.get("/export")
-@require_role(Role.VIEWER)
+@viewers.get("/export")
 def export_form() -> str:
     return render_template("tracking/export.html", days=requested_days(DAYS), has_xlsx=xlsx.is_available())
 
 
-@pages.get("/export/download")
-@require_role(Role.VIEWER)
-def download_table() -> AnyResponse:
+@viewers.get("/export/download")
+def download_table() -> Answer:
     """Redirect to the file of the chosen table."""
     table = request.args.get("table", "")
     path = ADDRESSES.get(table) or abort(404)
@@ -58,8 +54,7 @@ def download_table() -> AnyResponse:
     return redirect(f"{path}?{urlencode({name: request.args.get(name, '') for name in names})}", 303)
 
 
-@pages.get("/export/board.csv")
-@require_role(Role.VIEWER)
+@viewers.get("/export/board.csv")
 def export_board() -> Response:
     """Return the assets of the board: the ticked ones, else all that match the filter.
 
@@ -76,8 +71,7 @@ def export_board() -> Response:
     return table_file("assets.csv", exports.chosen_heading(columns), rows)
 
 
-@pages.get("/export/records/<kind>.csv")
-@require_role(Role.VIEWER)
+@viewers.get("/export/records/<kind>.csv")
 def export_records(kind: str) -> Response:
     """Return all assets, locations or tags as a table that can be changed and imported again."""
     columns = COLUMNS[kind] if kind in ("asset", "location", "tag") else abort(404)
@@ -87,8 +81,7 @@ def export_records(kind: str) -> Response:
     return table_file(f"{kind}s.csv", columns, ([cells[name] for name in columns] for cells in rows))
 
 
-@pages.get("/export/readers.csv")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/export/readers.csv")
 def export_readers() -> Response:
     """Return all readers and their antennas as a table that can be changed and imported again."""
     return table_file("readers.csv", reader_table.COLUMNS, reader_table.rows(current_session().organization_id))
@@ -108,8 +101,7 @@ def _exact_time(moment: int | None) -> datetime | None:
     return None if moment is None else clock.to_datetime(moment - moment % MILLISECOND).astimezone(services().zone)
 
 
-@pages.get("/export/past.csv")
-@require_role(Role.VIEWER)
+@viewers.get("/export/past.csv")
 def export_past() -> Response:
     heading = ("external_key", "name", "location_key", "location", "arrived", "last_seen")
     query = past_filter(clock.now())
@@ -121,8 +113,7 @@ def export_past() -> Response:
     return table_file(f"assets-{local(query.at).replace(':', '')}.csv", heading, rows)
 
 
-@pages.get("/export/history.csv")
-@require_role(Role.VIEWER)
+@viewers.get("/export/history.csv")
 def export_history() -> Response:
     days = requested_days(DAYS)
     stay = ("asset_key", "asset", "location_key", "location", "from", "left", "seen_until", "seconds", "sightings")
@@ -144,8 +135,7 @@ def export_history() -> Response:
     return table_file("history.csv", (*stay, *seen_by), rows)
 
 
-@pages.get("/export/passages.csv")
-@require_role(Role.VIEWER)
+@viewers.get("/export/passages.csv")
 def export_passages() -> Response:
     days = requested_days(DAYS)
     heading = ("asset_key", "asset", "door", "direction", "time", "confidence", "inner_reads", "outer_reads", "site")
@@ -165,8 +155,7 @@ def export_passages() -> Response:
     return table_file("passages.csv", heading, rows)
 
 
-@pages.get("/export/ledger.csv")
-@require_role(Role.EDITOR)
+@editors.get("/export/ledger.csv")
 def export_ledger() -> Response:
     days = requested_days(DAYS)
     rows = (

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flask import Response, jsonify, redirect, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
 from edge.pages.forms import Errors, errors_of, is_id, json_object, search_text, whole
-from edge.pages.guard import MAX_UPLOAD, actor, current_session, has_role, pages, require_role
+from edge.pages.guard import MAX_UPLOAD, Answer, actor, current_session, editors, has_role, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
 from edge.pages.translation import gettext, translated
@@ -74,18 +73,16 @@ def marker_of(location_id: int | None) -> Marker | None:
     return Marker(drawn.plan, drawn.name, corners, x, y, drawn.shape.location_id == location_id)
 
 
-@pages.get("/plans")
-@require_role(Role.VIEWER)
-def show_plans() -> AnyResponse | str:
+@viewers.get("/plans")
+def show_plans() -> Answer:
     plans = floor_plans.list_plans(current_session().organization_id)
     if len(plans) == 1 and not has_role(Role.EDITOR):
         return redirect(f"/locations/{plans[0].location_id}/plan", 303)
     return _plans_page(plans, {})
 
 
-@pages.post("/plans")
-@require_role(Role.EDITOR)
-def upload_plan() -> AnyResponse | tuple[str, int]:
+@editors.post("/plans", MAX_UPLOAD)
+def upload_plan() -> Answer:
     """Save the drawing of an area. A replacement keeps the shapes."""
     organization_id = current_session().organization_id
     file, location_id = request.files.get("image"), request.form.get("location_id", 0, type=whole)
@@ -109,16 +106,12 @@ def upload_plan() -> AnyResponse | tuple[str, int]:
     return done(f"/locations/{location_id}/plan/edit", "changed")
 
 
-upload_plan.max_body = MAX_UPLOAD  # type: ignore[attr-defined]
-
-
 def _plans_page(plans: Sequence[Plan], errors: Errors) -> str:
     branches = location_board.tree(current_session().organization_id)
     return render_template("tracking/floor-plans.html", plans=plans, locations=branches, errors=errors)
 
 
-@pages.get("/locations/<int:location_id>/plan")
-@require_role(Role.VIEWER)
+@viewers.get("/locations/<int:location_id>/plan")
 def show_plan(location_id: int) -> str:
     organization_id = current_session().organization_id
     q = search_text(request.args.get("q", ""))
@@ -135,16 +128,14 @@ def show_plan(location_id: int) -> str:
     )
 
 
-@pages.get("/locations/<int:location_id>/plan/now")
-@require_role(Role.VIEWER)
+@viewers.get("/locations/<int:location_id>/plan/now")
 def plan_now(location_id: int) -> Response:
     """Return the counts. The page polls this."""
     values = _drawn(location_id, search_text(request.args.get("q", "")))
     return fragment("tracking/_floor-plan.html", (values["plan"], values["spots"]), **values)
 
 
-@pages.get("/locations/<int:location_id>/plan/image")
-@require_role(Role.VIEWER)
+@viewers.get("/locations/<int:location_id>/plan/image")
 def plan_image(location_id: int) -> Response:
     """Return the image. The URL contains the version, so browsers may cache it."""
     content, media_type = floor_plans.image(current_session().organization_id, location_id)
@@ -153,8 +144,7 @@ def plan_image(location_id: int) -> Response:
     return response
 
 
-@pages.get("/locations/<int:location_id>/plan/edit")
-@require_role(Role.EDITOR)
+@editors.get("/locations/<int:location_id>/plan/edit")
 def edit_plan(location_id: int) -> str:
     organization_id = current_session().organization_id
     plan, shapes = floor_plans.whole_plan(organization_id, location_id)
@@ -163,8 +153,7 @@ def edit_plan(location_id: int) -> str:
     return render_template("tracking/edit-floor-plan.html", plan=plan, branches=branches, drawn=drawn)
 
 
-@pages.post("/locations/<int:location_id>/plan/shapes")
-@require_role(Role.EDITOR)
+@editors.post("/locations/<int:location_id>/plan/shapes")
 def save_shapes(location_id: int) -> Response | tuple[Response, int]:
     body = json_object()
     try:
@@ -178,9 +167,8 @@ def save_shapes(location_id: int) -> Response | tuple[Response, int]:
     return jsonify(updated_at=str(moment))
 
 
-@pages.post("/locations/<int:location_id>/plan/remove")
-@require_role(Role.EDITOR)
-def remove_plan(location_id: int) -> AnyResponse:
+@editors.post("/locations/<int:location_id>/plan/remove")
+def remove_plan(location_id: int) -> Answer:
     floor_plans.remove_plan(actor(), location_id)
     return done("/plans", "plan-removed")
 

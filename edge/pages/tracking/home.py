@@ -20,7 +20,7 @@ from edge.operations.doctor import findings
 from edge.pages import charts, formatting
 from edge.pages.charts import Chart
 from edge.pages.dates import exact
-from edge.pages.guard import current_session, has_role, pages, require_role
+from edge.pages.guard import current_session, has_role, viewers
 from edge.pages.kept_values import KeptValues
 from edge.pages.muster import musters as muster_pages
 from edge.pages.operations import may_see_the_box
@@ -90,14 +90,12 @@ class Day(NamedTuple):
     note: str = ""
 
 
-@pages.get("/home")
-@require_role(Role.VIEWER)
+@viewers.get("/home")
 def show_home() -> str:
     return render_template("tracking/home.html", **_values())
 
 
-@pages.get("/home/now")
-@require_role(Role.VIEWER)
+@viewers.get("/home/now")
 def home_now() -> Response:
     """Return the figures. The page polls this."""
     values = _values()

@@ -11,12 +11,11 @@ from edge.database.lists import Page
 from edge.pages import charts
 from edge.pages.dates import exact, local, requested_days, requested_moment, shortcuts
 from edge.pages.forms import search_text, whole
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import current_session, viewers
 from edge.pages.paging import Heading, heading, offset_asked
 from edge.pages.tracking import timeline
 from edge.pages.tracking.board import UNSEEN
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.records import assets, locations
 from edge.texts import N_
 from edge.tracking import asset_values, board, flows, location_board, past, past_board
@@ -36,8 +35,7 @@ STEPS = {
 }
 
 
-@pages.get("/past")
-@require_role(Role.VIEWER)
+@viewers.get("/past")
 def show_past() -> str:
     """Show the board at a past moment."""
     now = clock.now()
@@ -95,8 +93,7 @@ def _heading(query: PastFilter, sort: str) -> Heading:
     )
 
 
-@pages.get("/assets/<int:asset_id>/history")
-@require_role(Role.VIEWER)
+@viewers.get("/assets/<int:asset_id>/history")
 def asset_history(asset_id: int) -> str:
     """Show the stays on the selected days, and the time at each location."""
     organization_id = current_session().organization_id
@@ -129,8 +126,7 @@ def asset_history(asset_id: int) -> str:
     )
 
 
-@pages.get("/locations/<int:location_id>/history")
-@require_role(Role.VIEWER)
+@viewers.get("/locations/<int:location_id>/history")
 def location_history(location_id: int) -> str:
     """Show arrivals, departures and average presence by hour or day."""
     organization_id = current_session().organization_id
@@ -152,8 +148,7 @@ def location_history(location_id: int) -> str:
     )
 
 
-@pages.get("/battery-low")
-@require_role(Role.VIEWER)
+@viewers.get("/battery-low")
 def show_low_batteries() -> str:
     """Show assets whose tag has a low battery, the lowest first."""
     offset = offset_asked()
@@ -167,8 +162,7 @@ def show_low_batteries() -> str:
     )
 
 
-@pages.get("/not-seen")
-@require_role(Role.VIEWER)
+@viewers.get("/not-seen")
 def show_not_seen() -> str:
     """Show assets not seen for a long time, longest first."""
     organization_id = current_session().organization_id

@@ -7,15 +7,13 @@ from typing import Any
 from flask import render_template
 
 from edge.pages.dates import requested_days
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import current_session, viewers
 from edge.pages.tracking.floor_plans import nearest, spot_of
-from edge.people.people import Role
 from edge.records import assets
 from edge.tracking import floor_plans, location_board, past
 
 
-@pages.get("/assets/<int:asset_id>/trail")
-@require_role(Role.VIEWER)
+@viewers.get("/assets/<int:asset_id>/trail")
 def show_trail(asset_id: int) -> str:
     organization_id = current_session().organization_id
     asset = assets.get_any(organization_id, asset_id)

@@ -25,7 +25,7 @@ from edge.expected_lists.expected_lists import State
 from edge.muster import musters
 from edge.muster.musters import Muster
 from edge.muster.whereabouts import Person
-from edge.pages.guard import address, open_to_all, pages
+from edge.pages.guard import address, public
 from edge.pages.kept_values import KeptValues
 from edge.pages.polling import version_of
 from edge.pages.rules.alerts import sentence
@@ -96,7 +96,6 @@ class ListCount(NamedTuple):
 def _of_wall(screen: Screen) -> Callable[[str], Response]:
     """Find the wall of a code and give the request the rights of the wall."""
 
-    @open_to_all
     @wraps(screen)
     def opened(code: str) -> Response:
         g.session = None
@@ -122,7 +121,7 @@ def _secured(response: Response) -> Response:
     return response
 
 
-@pages.get("/w/<code>")
+@public.get("/w/<code>")
 @_of_wall
 def show_screen(wall: Wall) -> Response:
     with suppress(Unavailable):  # a full disk must not stop the screen
@@ -139,7 +138,7 @@ def show_screen(wall: Wall) -> Response:
     return make_response(page)
 
 
-@pages.get("/w/<code>/now")
+@public.get("/w/<code>/now")
 @_of_wall
 def screen_now(wall: Wall) -> Response:
     """Return the content. The page polls this."""
@@ -153,7 +152,7 @@ def screen_now(wall: Wall) -> Response:
     return response
 
 
-@pages.get("/w/<code>/plan")
+@public.get("/w/<code>/plan")
 @_of_wall
 def screen_plan(wall: Wall) -> Response:
     """Return the drawing of the plan that the wall shows."""

@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from flask import abort, render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.doors import doors
 from edge.errors import EdgeError, NotFound
 from edge.pages import record_links
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.pages.translation import LANGUAGES, SOURCE, language
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.texts import N_
 from edge.tracking import floor_plans, tracked_people
@@ -33,14 +31,12 @@ TITLES = {
 }
 
 
-@pages.get("/walls")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/walls")
 def show_walls() -> str:
     return _list({"language": language()}, {})
 
 
-@pages.post("/walls")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/walls")
 @once
 def new_wall() -> str | tuple[str, int]:
     """Create a wall. The response is the only page that shows its link, so it is not a redirect."""
@@ -51,8 +47,7 @@ def new_wall() -> str | tuple[str, int]:
     return _link(wall, code)
 
 
-@pages.get("/walls/<int:wall_id>")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/walls/<int:wall_id>")
 def show_wall_settings(wall_id: int) -> str:
     try:
         wall = walls.get(current_session().organization_id, wall_id)
@@ -61,17 +56,15 @@ def show_wall_settings(wall_id: int) -> str:
     return render_template("walls/wall.html", wall=wall, titles=TITLES, once=new_token())
 
 
-@pages.post("/walls/<int:wall_id>/renew")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/walls/<int:wall_id>/renew")
 @once
 def renew_wall(wall_id: int) -> str:
     wall, code = walls.renew(actor(), wall_id)
     return _link(wall, code)
 
 
-@pages.post("/walls/<int:wall_id>/revoke")
-@require_role(Role.ADMINISTRATOR)
-def revoke_wall(wall_id: int) -> AnyResponse:
+@administrators.post("/walls/<int:wall_id>/revoke")
+def revoke_wall(wall_id: int) -> Answer:
     walls.revoke(actor(), wall_id)
     return done("/walls", "wall-revoked")
 
