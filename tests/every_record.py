@@ -29,7 +29,7 @@ from edge.pages import label_documents
 from edge.pages.records import csv_import_jobs
 from edge.pages.records.csv_import_jobs import Job
 from edge.pages.spilled import Spilled
-from edge.people import api_keys, enrollment, people
+from edge.people import api_keys, devices, people
 from edge.people.people import Role
 from edge.readers import dead_letters, readers
 from edge.readers.dead_letters import NewDeadLetter
@@ -126,7 +126,7 @@ def add_records(organization_id: int) -> dict[str, Any]:
         "door_id": door,
         "passage": passage,
         "person_id": boss.person_id,
-        "device_id": enrollment.invite(boss, SECRET)[0].id,
+        "device_id": devices.invite(boss, SECRET)[0].id,
         "key_id": api_keys.add_key(boss, SECRET, api_keys.SCOPES, b"hash").id,
         "stock_take_id": f"{SECRET}-take",
         "external_key": pallet.external_key,

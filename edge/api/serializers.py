@@ -9,7 +9,7 @@ from edge.records.assets import AssetRow
 from edge.records.locations import LocationRow
 from edge.records.tags import TagRow
 from edge.tracking.report import AssetLocationRow, StayRow
-from edge.validation.json_text import Raw, Struct, decoder
+from edge.validation.json_text import Raw, Struct, raw
 
 
 class Tag(Struct, gc=False):
@@ -76,7 +76,7 @@ def asset(row: AssetRow) -> Asset:
         name,
         description,
         bool(is_active),
-        _checked(metadata),
+        raw(metadata),  # damaged metadata would make the whole response invalid
         instant(valid_from),
         None if valid_to is None else instant(valid_to),
         instant(created),
@@ -129,7 +129,6 @@ def stay(row: StayRow) -> Stay:
 
 
 instant: Callable[[int], str] = clock.rfc3339
-_checked: Callable[[str], Raw] = decoder(Raw)  # damaged metadata would make the whole response invalid
 
 
 def _optional(micros: int | None) -> str | None:

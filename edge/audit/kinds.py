@@ -27,7 +27,8 @@ class Kind(Generic[Row]):
 
     `select`: SQL up to its WHERE. `row` makes a row of the selected columns. `key`: column and attribute of its number.
     `live`: condition of rows that were not removed; with one, removed rows stay in the table with `deleted_at`.
-    `taken`: the error for a name that is in use, with `%(name)s`. `detail` returns the fields of a row for the audit.
+    `taken`: the error for a name that is in use, with `%(name)s`. `audited`: its name in the audit,
+    by default that of the table. `detail` returns the fields of a row for the audit.
     """
 
     table: str
@@ -38,9 +39,15 @@ class Kind(Generic[Row]):
     order: str = "name COLLATE NOCASE"
     live: str = ALL
     taken: str = ""
+    audited: str = ""
     detail: Callable[[Row], Mapping[str, Any]] = lambda _: {}
 
-    def get(self, organization_id: int, number: int) -> Row:
+    @property
+    def kind(self) -> str:
+        """Its name in the audit."""
+        return self.audited or self.table
+
+    def get(self, organization_id: int, number: int | str) -> Row:
         """Return a record. Raises NotFound."""
         mine = f"{self.table}.organization_id = ? AND {self.table}.{self.key} = ?"
         rows = self.where(mine, organization_id, number)
@@ -57,13 +64,13 @@ class Kind(Generic[Row]):
         found = execute(f"{self.select} WHERE ({condition}) AND {self.live} ORDER BY {order or self.order}", bound)
         return [self.row(one) for one in found.fetchall()]
 
-    def check_name(self, organization_id: int, name: str, number: int | None = None) -> None:
+    def check_name(self, organization_id: int, name: str, number: int | str | None = None) -> None:
         """Raise Conflict if another record has this name; case does not count."""
         same = f"organization_id = ? AND name = ? COLLATE NOCASE AND {self.key} IS NOT ? AND {self.live}"
         if execute(f"SELECT 1 FROM {self.table} WHERE {same}", (organization_id, name, number)).fetchone():
             raise Conflict(fill(self.taken, name=name))
 
-    def check_enabled(self, organization_id: int, number: int) -> None:
+    def check_enabled(self, organization_id: int, number: int | str) -> None:
         """Raise Conflict if a record is disabled, and NotFound."""
         row: Any = self.get(organization_id, number)
         if row.disabled_at is not None:
@@ -78,10 +85,10 @@ class Kind(Generic[Row]):
             sql = f"INSERT INTO {self.table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
             number = execute(f"{sql} RETURNING {self.key}", tuple(values.values())).fetchone()[0]
             row = self.get(actor.organization_id, number)
-            act.note(f"{self.table}.created", self.subject(row), {**self.detail(row), **detail})
+            act.note(f"{self.kind}.created", self.subject(row), {**self.detail(row), **detail})
         return row
 
-    def change(self, actor: Actor, number: int, columns: Mapping[str, object], **differences: Any) -> Row:
+    def change(self, actor: Actor, number: int | str, columns: Mapping[str, object], **differences: Any) -> Row:
         """Change columns of a record; the audit shows the details that differ, and `differences`. Raises NotFound and
         Conflict.
         """
@@ -92,31 +99,31 @@ class Kind(Generic[Row]):
             self._set(number, columns)
             row = self.get(actor.organization_id, number)
             differences = changed(self.detail(before), self.detail(row)) | differences
-            act.note_changes(f"{self.table}.changed", self.subject(row), differences)
+            act.note_changes(f"{self.kind}.changed", self.subject(row), differences)
         return row
 
-    def mark(self, actor: Actor, number: int, participle: str, columns: Mapping[str, object]) -> Row:
+    def mark(self, actor: Actor, number: int | str, participle: str, columns: Mapping[str, object]) -> Row:
         """Set columns for an action such as `disabled`, and note it. Returns the record before. Raises NotFound."""
         with acting(actor) as act:
             row = self.get(actor.organization_id, number)
             self._set(number, columns)
-            act.note(f"{self.table}.{participle}", self.subject(row))
+            act.note(f"{self.kind}.{participle}", self.subject(row))
         return row
 
-    def remove(self, actor: Actor, number: int, participle: str = "deleted") -> Row:
+    def remove(self, actor: Actor, number: int | str, participle: str = "deleted") -> Row:
         """Remove a record and return it. Raises NotFound."""
         if self.live != ALL:
             return self.mark(actor, number, participle, {"deleted_at": clock.now()})
         with acting(actor) as act:
             row = self.get(actor.organization_id, number)
             execute(f"DELETE FROM {self.table} WHERE {self.key} = ?", (number,))
-            act.note(f"{self.table}.{participle}", self.subject(row))
+            act.note(f"{self.kind}.{participle}", self.subject(row))
         return row
 
     def subject(self, row: Any) -> Subject:
         """Return the record as the audit names it."""
-        return Subject(self.table, getattr(row, self.key), row.name)
+        return Subject(self.kind, getattr(row, self.key), row.name)
 
-    def _set(self, number: int, columns: Mapping[str, object]) -> None:
+    def _set(self, number: int | str, columns: Mapping[str, object]) -> None:
         assignments = ", ".join(f"{name} = ?" for name in columns)
         execute(f"UPDATE {self.table} SET {assignments} WHERE {self.key} = ?", (*columns.values(), number))

@@ -10,11 +10,11 @@ from edge import clock
 from edge.audit import trail
 from edge.audit.actors import ActorKind
 from edge.audit.trail import AuditFilter
-from edge.commands.context import Setup, for_organization, in_force, print_table
+from edge.commands.context import Setup, in_force, print_table, reads
 from edge.validation import json_text
 
 
-@click.command()
+@reads("audit")
 @click.option("--actor", "actor_kind", type=click.Choice([kind.value for kind in ActorKind]), help="Kind of actor.")
 @click.option("--actor-id", default="", help="Id of a person, or the client_id of a key.")
 @click.option("--kind", default="", help="Kind of record, such as asset, reader or person; box for this box.")
@@ -24,7 +24,6 @@ from edge.validation import json_text
 @click.option("--until", type=click.DateTime(), help="In the time zone of the site, exclusive.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
-@for_organization
 @click.pass_obj
 def audit(
     setup: Setup,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from edge.audit.actors import Actor
-from edge.commands.context import NETWORK, ask_password, for_actor, for_organization, named, print_table, quoted
+from edge.commands.context import NETWORK, ask_password, named, print_table, quoted, reads, writes
 from edge.errors import Unavailable
 from edge.outbound import Network
 from edge.people import secrets
@@ -23,8 +23,7 @@ def channel() -> None:
     """Notify people of alerts, for example by email."""
 
 
-@channel.command("list")
-@for_organization
+@reads("list", channel)
 def list_channels(organization_id: int) -> None:
     """List the channels with the state of delivery."""
     rows = channels.list_channels(organization_id)
@@ -39,7 +38,7 @@ def list_channels(organization_id: int) -> None:
     )
 
 
-@channel.command("add-email")
+@writes("add-email", channel)
 @click.argument("name")
 @click.option("--server", required=True, metavar="HOST[:PORT]", help="Mail server.")
 @click.option(
@@ -53,7 +52,6 @@ def list_channels(organization_id: int) -> None:
 @click.option("--sender", required=True, metavar="ADDRESS", help="An address that the server accepts.")
 @click.option("--to", "recipients", required=True, multiple=True, metavar="ADDRESS", help="Recipient; repeatable.")
 @NETWORK
-@for_actor
 def add_email(actor: Actor, name: str, server: str, recipients: tuple[str, ...], network: str, **more: Any) -> None:
     """Send alerts by email.
 
@@ -70,10 +68,9 @@ def add_email(actor: Actor, name: str, server: str, recipients: tuple[str, ...],
     click.echo(f"Added {title}. Try it: edge channel test {quoted(title)}")
 
 
-@channel.command("test")
+@writes("test", channel)
 @click.argument("name")
 @click.option("--wait", default=40, show_default=True, help="Seconds to wait for the result.")
-@for_actor
 def test(actor: Actor, name: str, wait: int) -> None:
     """Have the service send a test message at once, and print the result."""
     row = _find(actor.organization_id, name)
@@ -90,28 +87,25 @@ def test(actor: Actor, name: str, wait: int) -> None:
     raise Unavailable("No result yet. Check that the service is running. Later: edge channel list")
 
 
-@channel.command("enable")
+@writes("enable", channel)
 @click.argument("name")
-@for_actor
 def enable(actor: Actor, name: str) -> None:
     """Resume a channel that was disabled."""
     channels.enable(actor, _find(actor.organization_id, name).no)
     click.echo("Enabled.")
 
 
-@channel.command("disable")
+@writes("disable", channel)
 @click.argument("name")
-@for_actor
 def disable(actor: Actor, name: str) -> None:
     """Stop sending for now. Alerts in the meantime are not sent later."""
     channels.disable(actor, _find(actor.organization_id, name).no)
     click.echo("Disabled. To resume: edge channel enable NAME")
 
 
-@channel.command("remove")
+@writes("remove", channel)
 @click.argument("name")
 @click.confirmation_option(prompt="Waiting messages are discarded. Remove it")
-@for_actor
 def remove(actor: Actor, name: str) -> None:
     """Remove a channel."""
     channels.remove(actor, _find(actor.organization_id, name).no)

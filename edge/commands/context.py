@@ -90,28 +90,43 @@ def require_disk(setup: Setup) -> None:
         raise SetupError(f"{folder} does not exist. Mount its disk, or fix data_dir in {Machine().settings}")
 
 
-def for_organization(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command with `--org`, an open site, and the organization's id as first argument."""
+def reads(
+    name: str, group: click.Group | None = None, **settings: Any
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command of a function that gets the id of an organization, with `--org` and an open site.
 
-    @click.option("--org", help="Organization; optional if there is only one.")
-    @click.pass_obj
-    @functools.wraps(command)
-    def with_site(setup: Setup, /, *, org: str | None, **options: Any) -> None:
-        open_site(setup)
-        command(organizations.find_organization(org).id, **options)
+    It is added to the group. `settings` are those of `click.command`.
+    """
 
-    return with_site
+    def make(function: Callable[..., None]) -> click.Command:
+        @click.pass_obj
+        @functools.wraps(function)
+        def with_site(setup: Setup, /, *, org: str | None, **options: Any) -> None:
+            open_site(setup)
+            function(organizations.find_organization(org).id, **options)
+
+        command = click.command(name, click.Command, **settings)(with_site)
+        command.params.append(click.Option(["--org"], help="Organization; optional if there is only one."))
+        if group:
+            group.add_command(command)
+        return command
+
+    return make
 
 
-def for_actor(command: Callable[..., None]) -> Callable[..., None]:
-    """Like `for_organization`, for commands that write: the first argument is the Actor."""
+def writes(
+    name: str, group: click.Group | None = None, **settings: Any
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Like `reads`, for a function that writes: it gets the Actor."""
 
-    @for_organization
-    @functools.wraps(command)
-    def with_actor(organization_id: int, /, **options: Any) -> None:
-        command(shell(organization_id), **options)
+    def make(function: Callable[..., None]) -> click.Command:
+        @functools.wraps(function)
+        def with_actor(organization_id: int, /, **options: Any) -> None:
+            function(shell(organization_id), **options)
 
-    return with_actor
+        return reads(name, group, **settings)(with_actor)
+
+    return make
 
 
 def in_force(setup: Setup) -> Config:

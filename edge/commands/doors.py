@@ -6,7 +6,7 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import for_actor, for_organization, location_id_of, print_table, reader_of
+from edge.commands.context import location_id_of, print_table, reader_of, reads, writes
 from edge.doors import doors, passage_report
 from edge.doors.doors import DoorAntenna
 from edge.doors.passage_rule import Side
@@ -20,8 +20,7 @@ def door() -> None:
     """Doors: which assets leave and arrive."""
 
 
-@door.command("list")
-@for_organization
+@reads("list", door)
 def list_doors(organization_id: int) -> None:
     """List the doors with their antennas."""
     rows = []
@@ -32,21 +31,19 @@ def list_doors(organization_id: int) -> None:
     print_table(("DOOR", "INSIDE", "OUTSIDE", "LOCATION", "SITE"), rows)
 
 
-@door.command("add")
+@writes("add", door)
 @click.argument("name")
 @click.option("--location", help="External key of the location that events name.")
-@for_actor
 def add(actor: Actor, name: str, location: str | None) -> None:
     """Add a door, for example: edge door add "Dock 4" --location DOCK-4"""
     doors.add_door(actor, name, location_id_of(actor.organization_id, location) if location else None)
     click.echo(f"Added {name}. Set its antennas: edge door antennas NAME --inner READER:ANTENNA --outer READER:ANTENNA")
 
 
-@door.command("antennas")
+@writes("antennas", door)
 @click.argument("name")
 @click.option("--inner", multiple=True, metavar="READER[:ANTENNA]", help="Antenna of the inner side; repeatable.")
 @click.option("--outer", multiple=True, metavar="READER[:ANTENNA]", help="Antenna of the outer side; repeatable.")
-@for_actor
 def antennas(actor: Actor, name: str, inner: tuple[str, ...], outer: tuple[str, ...]) -> None:
     """Replace the antennas of a door, for example: edge door antennas "Dock 4" --inner dock4:1 --outer dock4:2
 
@@ -64,9 +61,8 @@ def _antenna(organization_id: int, side: Side, text: str) -> DoorAntenna:
     return DoorAntenna(side, reader.id, port_from(reader.id, number) if number else None)
 
 
-@door.command("remove")
+@writes("remove", door)
 @click.argument("name")
-@for_actor
 def remove(actor: Actor, name: str) -> None:
     """Remove a door. Its passages are kept."""
     row = doors.door_named(actor.organization_id, name)
@@ -74,9 +70,8 @@ def remove(actor: Actor, name: str) -> None:
     click.echo(f"Removed {row.name}")
 
 
-@door.command("passages")
+@reads("passages", door)
 @click.argument("name")
-@for_organization
 def passages(organization_id: int, name: str) -> None:
     """List the last passages of a door."""
     row = doors.door_named(organization_id, name)

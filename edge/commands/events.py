@@ -12,12 +12,12 @@ from edge.commands.context import (
     NETWORK,
     Setup,
     ask_password,
-    for_actor,
-    for_organization,
     location_id_of,
     named,
     print_table,
     quoted,
+    reads,
+    writes,
 )
 from edge.errors import Unavailable
 from edge.events import destinations, detection, validation
@@ -37,14 +37,13 @@ def events() -> None:
     """Notify other programs of events, by webhook or MQTT."""
 
 
-@events.command("add-webhook")
+@writes("add-webhook", events)
 @click.argument("name")
 @click.argument("url")
 @_ON
 @_LOCATION
 @click.option("--epcis", "is_epcis", is_flag=True, help="Send EPCIS 2.0 documents: stays, carriers and passages.")
 @NETWORK
-@for_actor
 def add_webhook(
     actor: Actor, name: str, url: str, kinds: tuple[str, ...], location: str | None, is_epcis: bool, network: str
 ) -> None:
@@ -58,7 +57,7 @@ def add_webhook(
     click.echo(f"\nTry it: edge events test {quoted(row.name)}")
 
 
-@events.command("add-mqtt")
+@writes("add-mqtt", events)
 @click.argument("name")
 @click.argument("url")
 @click.option(
@@ -71,7 +70,6 @@ def add_webhook(
 @_ON
 @_LOCATION
 @NETWORK
-@for_actor
 def add_mqtt(
     actor: Actor,
     name: str,
@@ -90,8 +88,7 @@ def add_mqtt(
     click.echo(f"Added {row.name}. Try it: edge events test {quoted(row.name)}")
 
 
-@events.command("list")
-@for_organization
+@reads("list", events)
 def list_destinations(organization_id: int) -> None:
     """List the destinations with their event kinds and the state of delivery."""
     rows = destinations.list_destinations(organization_id)
@@ -115,9 +112,8 @@ def list_destinations(organization_id: int) -> None:
     print_table(head, table)
 
 
-@events.command("show")
+@reads("show", events)
 @click.argument("name")
-@for_organization
 def show(organization_id: int, name: str) -> None:
     """Show the newest delivery attempts to a destination."""
     row = _find(organization_id, name)
@@ -128,10 +124,9 @@ def show(organization_id: int, name: str) -> None:
     print_table(["AT", "EVENT", "ID", "TOOK", "ANSWER"], table)
 
 
-@events.command("test")
+@writes("test", events)
 @click.argument("name")
 @click.option("--wait", default=30, show_default=True, help="Seconds to wait for the response.")
-@for_actor
 def test(actor: Actor, name: str, wait: int) -> None:
     """Have the service send a test event, before anything else that waits, and print the result."""
     row = _find(actor.organization_id, name)
@@ -151,27 +146,24 @@ def test(actor: Actor, name: str, wait: int) -> None:
     raise Unavailable("No response yet. Check that the service is running. Later: edge events show NAME")
 
 
-@events.command("enable")
+@writes("enable", events)
 @click.argument("name")
-@for_actor
 def enable(actor: Actor, name: str) -> None:
     """Resume a destination that was disabled."""
     destinations.enable(actor, _find(actor.organization_id, name).no)
     click.echo("Resumes within seconds with the events still in the log.")
 
 
-@events.command("disable")
+@writes("disable", events)
 @click.argument("name")
-@for_actor
 def disable(actor: Actor, name: str) -> None:
     """Stop sending to a destination for now."""
     destinations.disable(actor, _find(actor.organization_id, name).no)
     click.echo("Disabled. To resume: edge events enable NAME")
 
 
-@events.command("new-secret")
+@writes("new-secret", events)
 @click.argument("name")
-@for_actor
 def new_secret(actor: Actor, name: str) -> None:
     """Give a webhook another secret, or a broker another password. The old one stops working at once."""
     row = _find(actor.organization_id, name)
@@ -181,10 +173,9 @@ def new_secret(actor: Actor, name: str) -> None:
         click.echo(secret)
 
 
-@events.command("remove")
+@writes("remove", events)
 @click.argument("name")
 @click.confirmation_option(prompt="Undelivered events are discarded. Remove it")
-@for_actor
 def remove(actor: Actor, name: str) -> None:
     """Remove a destination."""
     destinations.remove(actor, _find(actor.organization_id, name).no)

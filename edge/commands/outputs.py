@@ -7,7 +7,7 @@ import time
 import click
 
 from edge.audit.actors import Actor
-from edge.commands.context import Setup, for_actor, for_organization, named, print_table, quoted
+from edge.commands.context import Setup, named, print_table, quoted, reads, writes
 from edge.commands.readers.broker_accounts import print_account
 from edge.errors import Unavailable
 from edge.rules.outputs import forms, outputs
@@ -22,8 +22,7 @@ def output() -> None:
     """Switch lamps, horns and gates over MQTT by alerts."""
 
 
-@output.command("list")
-@for_organization
+@reads("list", output)
 def list_outputs(organization_id: int) -> None:
     """List the outputs with their state."""
     rows = outputs.list_outputs(organization_id)
@@ -33,7 +32,7 @@ def list_outputs(organization_id: int) -> None:
     print_table(["NAME", "DEVICE", "TOPIC", "STATE"], [(row.name, row.form, row.topic, _state(row)) for row in rows])
 
 
-@output.command("add")
+@writes("add", output)
 @click.argument("name")
 @click.option("--form", required=True, type=click.Choice([form.value for form in Form]), help="Kind of device.")
 @click.option("--device", required=True, help="Name or topic prefix of the device; with --form topic its topic.")
@@ -41,7 +40,6 @@ def list_outputs(organization_id: int) -> None:
 @click.option("--on", "on_payload", default="", help="With --form topic: message that switches on.")
 @click.option("--off", "off_payload", default="", help="With --form topic: message that switches off.")
 @click.option("--seconds", default=10, show_default=True, help="Time on; 0 until the alert is acknowledged.")
-@for_actor
 def add(actor: Actor, name: str, **entered: str | int) -> None:
     """Add an output.
 
@@ -52,9 +50,8 @@ def add(actor: Actor, name: str, **entered: str | int) -> None:
     click.echo(f"Added {row.name}; commands are published on {row.topic}. Try it: edge output test {quoted(title)}")
 
 
-@output.command("account")
+@writes("account", output)
 @click.argument("name")
-@for_actor
 @click.pass_obj
 def account(setup: Setup, actor: Actor, name: str) -> None:
     """Make the account of the device at the broker, or give it a new password; shown once."""
@@ -64,10 +61,9 @@ def account(setup: Setup, actor: Actor, name: str) -> None:
     click.echo(f"may read {row.topic} only, and publish nothing")
 
 
-@output.command("test")
+@writes("test", output)
 @click.argument("name")
 @click.option("--wait", default=10, show_default=True, help="Seconds to wait for the broker.")
-@for_actor
 def test(actor: Actor, name: str, wait: int) -> None:
     """Have the service switch an output on for 3 seconds, and print whether the broker took the command."""
     row = _find(actor.organization_id, name)
@@ -84,28 +80,25 @@ def test(actor: Actor, name: str, wait: int) -> None:
     raise Unavailable("No result yet. Check that the service is running. Later: edge output list")
 
 
-@output.command("enable")
+@writes("enable", output)
 @click.argument("name")
-@for_actor
 def enable(actor: Actor, name: str) -> None:
     """Let new alerts switch an output."""
     outputs.enable(actor, _find(actor.organization_id, name).no)
     click.echo("Enabled.")
 
 
-@output.command("disable")
+@writes("disable", output)
 @click.argument("name")
-@for_actor
 def disable(actor: Actor, name: str) -> None:
     """Switch an output off until it is enabled."""
     outputs.disable(actor, _find(actor.organization_id, name).no)
     click.echo("Disabled. To resume: edge output enable NAME")
 
 
-@output.command("remove")
+@writes("remove", output)
 @click.argument("name")
 @click.confirmation_option(prompt="Rules no longer switch it. Remove it")
-@for_actor
 def remove(actor: Actor, name: str) -> None:
     """Switch an output off and remove it."""
     outputs.remove(actor, _find(actor.organization_id, name).no)

@@ -12,15 +12,15 @@ from edge.commands.context import (
     Setup,
     ask_new_password,
     asset_of,
-    for_actor,
-    for_organization,
     location_id_of,
     location_of,
     open_file,
     open_site,
     person_of,
     print_table,
+    reads,
     shell,
+    writes,
 )
 from edge.people import organizations, people, second_factors, topic_owners
 from edge.people.passwords import hash_password
@@ -57,9 +57,8 @@ def add_org(setup: Setup, name: str, topics: str | None) -> None:
         click.echo(f"Its readers publish below {row.topic_prefix}/")
 
 
-@org.command("topics")
+@writes("topics", org)
 @click.argument("prefix")
-@for_actor
 def set_topics(actor: Actor, prefix: str) -> None:
     """Set the prefix of the MQTT topics of an organization's readers: edge org topics acme --org Acme"""
     topic_owners.set_prefix(actor, prefix)
@@ -84,11 +83,10 @@ def user() -> None:
     """People who sign in."""
 
 
-@user.command("add")
+@writes("add", user)
 @click.option("--email", required=True, help="Email address for signing in.")
 @click.option("--name", help="Display name. Default: the part before the @.")
 @click.option("--role", type=click.Choice([role.value for role in Role]), default=Role.VIEWER.value, show_default=True)
-@for_actor
 def add_user(actor: Actor, email: str, name: str | None, role: str) -> None:
     """Add a person. The password is asked for twice, or read as one line from standard input."""
     name = values.name("name", name or email.partition("@")[0])
@@ -96,8 +94,7 @@ def add_user(actor: Actor, email: str, name: str | None, role: str) -> None:
     click.echo(f"Added {row.role} {row.name} <{row.email}>")
 
 
-@user.command("list")
-@for_organization
+@reads("list", user)
 def list_users(organization_id: int) -> None:
     """List the people of an organization."""
     rows, holders = people.list_people(organization_id), second_factors.holders(organization_id)
@@ -110,9 +107,8 @@ def list_users(organization_id: int) -> None:
     )
 
 
-@user.command("remove-second-factor")
+@writes("remove-second-factor", user)
 @click.argument("email")
-@for_actor
 def remove_second_factor(actor: Actor, email: str) -> None:
     """Turn off two-factor authentication of a person who has lost phone and recovery codes.
 
@@ -130,11 +126,10 @@ def location() -> None:
     """The tree of locations."""
 
 
-@location.command("add")
+@writes("add", location)
 @click.argument("name")
 @click.option("--key", help="External key. Default: the next free LOC number.")
 @click.option("--parent", help="External key of the parent location.")
-@for_actor
 def add_location(actor: Actor, name: str, key: str | None, parent: str | None) -> None:
     """Add a location."""
     row = locations.create(
@@ -146,8 +141,7 @@ def add_location(actor: Actor, name: str, key: str | None, parent: str | None) -
     click.echo(f"Added location {row.external_key} ({row.name})")
 
 
-@location.command("list")
-@for_organization
+@reads("list", location)
 def list_locations(organization_id: int) -> None:
     """List the locations."""
     offset, rows = 0, []
@@ -157,10 +151,9 @@ def list_locations(organization_id: int) -> None:
     print_table(["KEY", "NAME", "IN"], [(row.external_key, row.name, row.parent_external_key) for row in rows])
 
 
-@location.command("antennas")
+@writes("antennas", location)
 @click.argument("key")
 @click.argument("kind", type=click.Choice([*(kind.value for kind in AntennaKind), "inherit"]))
-@for_actor
 def set_antennas(actor: Actor, key: str, kind: str) -> None:
     """Set how reads of the antennas at a location and below are used.
 
@@ -177,11 +170,10 @@ def asset() -> None:
     """Assets: the things that are tracked."""
 
 
-@asset.command("add")
+@writes("add", asset)
 @click.argument("name")
 @click.option("--key", help="External key. Default: the next free ASSET number.")
 @click.option("--tag", "given", multiple=True, metavar="TYPE:VALUE", help="For example rfid:3074257BF7194E4000001A85.")
-@for_actor
 def add_asset(actor: Actor, name: str, key: str | None, given: tuple[str, ...]) -> None:
     """Add an asset, with its tags if they are known."""
     row = assets.create(
@@ -193,9 +185,8 @@ def add_asset(actor: Actor, name: str, key: str | None, given: tuple[str, ...]) 
     click.echo(f"Added asset {row.external_key} ({row.name})")
 
 
-@asset.command("list")
+@reads("list", asset)
 @click.option("--search", default="", help="Part of a name, key, description or tag.")
-@for_organization
 def list_assets(organization_id: int, search: str) -> None:
     """List the assets."""
     offset, rows = 0, []
@@ -205,9 +196,8 @@ def list_assets(organization_id: int, search: str) -> None:
     print_table(["KEY", "NAME", "TAGS"], [(row.external_key, row.name, _tag_list(row.tags)) for row in rows])
 
 
-@asset.command("why")
+@reads("why", asset)
 @click.argument("key")
-@for_organization
 def explain_location(organization_id: int, key: str) -> None:
     """Explain why an asset is where it is: reads, deciding rule, and pending moves."""
     why = why_here(organization_id, asset_of(organization_id, key).id)
@@ -257,12 +247,11 @@ def tag() -> None:
     """Tags, by which readers and scanners identify assets and locations."""
 
 
-@tag.command("add")
+@writes("add", tag)
 @click.argument("tag_type")
 @click.argument("value")
 @click.option("--asset", "asset_key", help="External key of the asset.")
 @click.option("--location", "location_key", help="External key of the location.")
-@for_actor
 def add_tag(actor: Actor, tag_type: str, value: str, asset_key: str | None, location_key: str | None) -> None:
     """Attach a tag, for example: edge tag add rfid 3074257BF7194E4000001A85 --asset ASSET-0001"""
     owner = _owner(actor.organization_id, asset_key, location_key)
@@ -271,10 +260,9 @@ def add_tag(actor: Actor, tag_type: str, value: str, asset_key: str | None, loca
     click.echo(f"Attached {tag_type}:{value} to {owner.external_key}")
 
 
-@tag.command("list")
+@reads("list", tag)
 @click.option("--asset", "asset_key", help="External key of the asset.")
 @click.option("--location", "location_key", help="External key of the location.")
-@for_organization
 def list_tags(organization_id: int, asset_key: str | None, location_key: str | None) -> None:
     """List the tags of an asset or a location."""
     owner = _owner(organization_id, asset_key, location_key)

@@ -6,7 +6,7 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import Setup, for_actor, for_organization, in_force, print_table
+from edge.commands.context import Setup, in_force, print_table, reads, writes
 from edge.errors import NotFound
 from edge.rules import alerts, rules
 from edge.rules.alerts import AlertFilter
@@ -22,8 +22,7 @@ def rules_group() -> None:
     """Rules that raise alerts."""
 
 
-@rules_group.command("list")
-@for_organization
+@reads("list", rules_group)
 def list_rules(organization_id: int) -> None:
     """List the rules."""
     print_table(
@@ -35,9 +34,8 @@ def list_rules(organization_id: int) -> None:
     )
 
 
-@rules_group.command("show")
+@reads("show", rules_group)
 @click.argument("rule")
-@for_organization
 def show(organization_id: int, rule: str) -> None:
     """Show a rule by number or name, and its last alerts."""
     row = _rule(organization_id, rule)
@@ -49,9 +47,8 @@ def show(organization_id: int, rule: str) -> None:
     )
 
 
-@rules_group.command("preview")
+@reads("preview", rules_group)
 @click.argument("rule")
-@for_organization
 @click.pass_obj
 def show_preview(setup: Setup, organization_id: int, rule: str) -> None:
     """List the alerts that a rule would have raised in the last 7 days."""
@@ -68,9 +65,8 @@ def show_preview(setup: Setup, organization_id: int, rule: str) -> None:
     print_table(("TIME", "ABOUT"), [(clock.rfc3339(one.at), one.name) for one in previewed.newest])
 
 
-@rules_group.command("disable")
+@writes("disable", rules_group)
 @click.argument("rule")
-@for_actor
 def disable(actor: Actor, rule: str) -> None:
     """Disable a rule. Its alerts are kept."""
     row = _rule(actor.organization_id, rule)
@@ -78,9 +74,8 @@ def disable(actor: Actor, rule: str) -> None:
     click.echo(f"Disabled {row.name}")
 
 
-@rules_group.command("enable")
+@writes("enable", rules_group)
 @click.argument("rule")
-@for_actor
 def enable(actor: Actor, rule: str) -> None:
     """Enable a rule. It alerts about what happens from now on."""
     row = _rule(actor.organization_id, rule)

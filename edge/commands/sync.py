@@ -9,7 +9,7 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import Setup, for_actor, for_organization, in_force, print_table
+from edge.commands.context import Setup, in_force, print_table, reads, writes
 from edge.errors import Conflict, NotFound, Unavailable
 from edge.people.secrets import hash_secret, new_token
 from edge.records import keys_in_bulk
@@ -35,11 +35,10 @@ def sync() -> None:
     """Connect sites to a hub that shows the data of all of them."""
 
 
-@sync.command("add-site")
+@writes("add-site", sync)
 @click.argument("code")
 @click.argument("name")
 @click.option("--url", required=True, help="Address at which the site reaches this hub, for example https://hub.lan.")
-@for_actor
 def add_site(actor: Actor, code: str, name: str, url: str) -> None:
     """Add a site and print its one-time join code (on the hub). CODE becomes the prefix of its location keys."""
     check_address(url)
@@ -50,10 +49,9 @@ def add_site(actor: Actor, code: str, name: str, url: str) -> None:
     click.echo(f"edge sync join {_join_code(url, secret)}")
 
 
-@sync.command("new-code")
+@writes("new-code", sync)
 @click.argument("code")
 @click.option("--url", required=True, help="Address at which the site reaches this hub.")
-@for_actor
 def new_code(actor: Actor, code: str, url: str) -> None:
     """Print a join code for another box of the site CODE (on the hub). Using it revokes the key of the present box."""
     check_address(url)
@@ -65,11 +63,10 @@ def new_code(actor: Actor, code: str, url: str) -> None:
     click.echo("\nOn its current box, if only the key was lost: edge sync join with the same code.")
 
 
-@sync.command("rename-site")
+@writes("rename-site", sync)
 @click.argument("code")
 @click.option("--code", "new_code", help="New code. The keys of its locations at this hub begin with it.")
 @click.option("--name", help="New name.")
-@for_actor
 def rename_site(actor: Actor, code: str, new_code: str | None, name: str | None) -> None:
     """Change the name or the code of the site CODE (on the hub). A new code changes the keys of its locations."""
     site = sites.find_by_code(actor.organization_id, code)
@@ -79,29 +76,26 @@ def rename_site(actor: Actor, code: str, new_code: str | None, name: str | None)
     click.echo(f"The site is {site.name} ({site.code}).")
 
 
-@sync.command("retire-site")
+@writes("retire-site", sync)
 @click.argument("code")
 @click.confirmation_option(prompt="Revoke the key of this site? Its records and history stay, read-only")
-@for_actor
 def retire_site(actor: Actor, code: str) -> None:
     """Retire the site CODE (on the hub). It can return with a new code: edge sync new-code."""
     site_lifecycle.retire(actor, sites.find_by_code(actor.organization_id, code).no)
     click.echo(f"Retired {code}. Its records and history stay, read-only.")
 
 
-@sync.command("remove-site")
+@writes("remove-site", sync)
 @click.argument("code")
 @click.confirmation_option(prompt="Remove this site? Its records become the hub's")
-@for_actor
 def remove_site(actor: Actor, code: str) -> None:
     """Remove the site CODE (on the hub). Its records become the hub's until a site with this code is added again."""
     site_lifecycle.remove(actor, sites.find_by_code(actor.organization_id, code).no)
     click.echo(f"Removed {code}.")
 
 
-@sync.command("merge-conflicts")
+@writes("merge-conflicts", sync)
 @click.argument("code")
-@for_actor
 def merge_conflicts(actor: Actor, code: str) -> None:
     """Merge the assets of the site CODE that have the same key, name and tag as the hub's (on the hub)."""
     site, merged = sites.find_by_code(actor.organization_id, code), 0
@@ -116,9 +110,8 @@ def _join_code(url: str, secret: str) -> str:
     return join_codes.write(join_codes.JoinCode(url, secret, pem))
 
 
-@sync.command("preview")
+@writes("preview", sync)
 @click.argument("code", required=False)
-@for_actor
 def preview(actor: Actor, code: str | None) -> None:
     """Show which records would clash if this box joined with CODE. Changes nothing; the code stays valid."""
     comparison = enrollment.compare(actor.organization_id, join_codes.read(code or click.prompt("Join code")))
@@ -144,10 +137,9 @@ def _print_preview(comparison: previews.Preview) -> None:
         click.echo(f"… and {comparison.total - len(comparison.shown)} more")
 
 
-@sync.command("prefix")
+@writes("prefix", sync)
 @click.argument("prefix")
 @click.option("--all", "is_all", is_flag=True, help="Change the keys of all records, without asking a hub.")
-@for_actor
 def prefix(actor: Actor, prefix: str, is_all: bool) -> None:
     """Put PREFIX before the keys that clash with a hub's, or before all keys (on the site, before it joins).
 
@@ -161,10 +153,9 @@ def prefix(actor: Actor, prefix: str, is_all: bool) -> None:
     click.echo(" ".join(previews.prefixed(keys_in_bulk.prefix_keys(actor, records, prefix))))
 
 
-@sync.command("join")
+@writes("join", sync)
 @click.argument("code", required=False)
 @click.option("--yes", is_flag=True, help="Join also if keys clash with the hub's.")
-@for_actor
 def join(actor: Actor, code: str | None, yes: bool) -> None:
     """Start reporting to a hub, with a one-time CODE from its Sync page (on the site)."""
     here = hub_link.find()
@@ -193,9 +184,8 @@ def _ask_about_clashes(actor: Actor, code: str) -> None:
         click.confirm("Join, and keep both records of each? The hub lists them as conflicts", abort=True)
 
 
-@sync.command("recover")
+@writes("recover", sync)
 @click.argument("code", required=False)
-@for_actor
 def recover(actor: Actor, code: str | None) -> None:
     """Recover records and history of a site from its hub, and continue as that site (on a new box).
 
@@ -246,8 +236,7 @@ def _use_code(code: str | None, of_site: str = "") -> HubAccess:
     )
 
 
-@sync.command("status")
-@for_organization
+@reads("status", sync)
 def status(organization_id: int) -> None:
     """Show the state of sync with the hub, or with the sites."""
     state = sync_state.site_state()
@@ -299,26 +288,23 @@ def _health_row(row: SiteStatus) -> tuple[object, ...]:
     )
 
 
-@sync.command("pause")
-@for_actor
+@writes("pause", sync)
 def pause(actor: Actor) -> None:
     """Pause sync until `edge sync resume` (on the site). Changes are queued meanwhile."""
     hub_link.steer(actor, "hub.paused", paused_at=clock.now())
     click.echo("Paused. Changes are kept and sent after: edge sync resume")
 
 
-@sync.command("resume")
-@for_actor
+@writes("resume", sync)
 def resume(actor: Actor) -> None:
     """Resume sync after `edge sync pause` (on the site)."""
     hub_link.steer(actor, "hub.resumed", paused_at=None)
     click.echo("Resumes within seconds.")
 
 
-@sync.command("verify")
+@writes("verify", sync)
 @click.option("--wait", default=600, show_default=True, help="Seconds to wait for the result.")
 @click.option("--full", is_flag=True, help="Read all history at both ends instead of using stored digests.")
-@for_actor
 def verify(actor: Actor, wait: int, *, full: bool) -> None:
     """Compare history and records with the hub's and resend the differences (on the site).
 
@@ -336,8 +322,7 @@ def verify(actor: Actor, wait: int, *, full: bool) -> None:
     raise Unavailable("No result yet. Check that the service is running and the hub is reachable: edge sync status")
 
 
-@sync.command("resend")
-@for_actor
+@writes("resend", sync)
 def resend(actor: Actor) -> None:
     """Send all data to the hub again (on the site). The hub drops any other history of these assets."""
     hub_link.steer(actor, "hub.resent", restored_from=None)
@@ -346,9 +331,8 @@ def resend(actor: Actor) -> None:
     click.echo(f"{sync_state.waiting(change_feed.count_after(here.acked_seq))} to be sent.")
 
 
-@sync.command("leave")
+@writes("leave", sync)
 @click.confirmation_option(prompt="Stop reporting to the hub? The hub keeps the data it received")
-@for_actor
 def leave(actor: Actor) -> None:
     """Stop reporting to the hub (on the site). Assets received from it stay and become this box's own.
 
@@ -362,8 +346,7 @@ def leave(actor: Actor) -> None:
     click.echo("Left. The hub keeps the data it received. To return: a new code of this site, and edge sync join")
 
 
-@sync.command("conflicts")
-@for_organization
+@reads("conflicts", sync)
 def conflicts(organization_id: int) -> None:
     """List conflicts of keys and tags between boxes, and items that could not be applied."""
     peers = [(0, "hub")] if hub_link.find() else [(row.no, row.code) for row in sites.list_sites(organization_id)]

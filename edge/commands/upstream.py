@@ -10,7 +10,7 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import NETWORK, Setup, for_actor, for_organization, print_table
+from edge.commands.context import NETWORK, Setup, print_table, reads, writes
 from edge.errors import NotFound, SetupError
 from edge.events.checked_connection import trust
 from edge.operations.files import replace_text
@@ -31,13 +31,12 @@ def upstream() -> None:
     """Keep assets, locations and tags equal in another service with the v1 API."""
 
 
-@upstream.command("add-v1")
+@writes("add-v1", upstream)
 @click.argument("url")
 @click.option("--client-id", required=True, help="Client id of an API key of the service.")
 @click.option("--ca", "authority", type=CERTIFICATES, help="Trust only this certificate authority (PEM).")
 @click.option("--unchecked", is_flag=True, help="Add it although it cannot be reached now.")
 @NETWORK
-@for_actor
 def add_v1(actor: Actor, url: str, client_id: str, network: str, authority: Path | None, *, unchecked: bool) -> None:
     """Copy all records of this box to the service at URL, and keep them equal. Prompts for the client secret.
 
@@ -52,8 +51,7 @@ def add_v1(actor: Actor, url: str, client_id: str, network: str, authority: Path
     click.echo(f"Added {row.url}. The service begins within seconds: edge upstream show")
 
 
-@upstream.command("show")
-@for_organization
+@reads("show", upstream)
 def show(organization_id: int) -> None:
     """Show the state, and the records that are not equal at the service with the reason."""
     row = upstreams.get(organization_id)
@@ -81,10 +79,9 @@ def show(organization_id: int) -> None:
     )
 
 
-@upstream.command("overwrite")
+@writes("overwrite", upstream)
 @click.argument("keys", nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="All records that others have changed there.")
-@for_actor
 def overwrite(actor: Actor, keys: tuple[str, ...], *, is_all: bool) -> None:
     """Overwrite at the service what others have changed in the records with these KEYS, assets or locations."""
     if bool(keys) == is_all:
@@ -95,9 +92,8 @@ def overwrite(actor: Actor, keys: tuple[str, ...], *, is_all: bool) -> None:
     click.echo(f"{number} will be overwritten within seconds.")
 
 
-@upstream.command("keep")
+@writes("keep", upstream)
 @click.argument("keys", nargs=-1, required=True)
-@for_actor
 def keep(actor: Actor, keys: tuple[str, ...]) -> None:
     """Give the records with these KEYS the values that others have set at the service, or delete them like there."""
     ids = _listed(actor.organization_id, keys, TroubleKind.CHANGED)
@@ -110,33 +106,29 @@ def keep(actor: Actor, keys: tuple[str, ...]) -> None:
     click.echo(f"{len(ids)} changed here.")
 
 
-@upstream.command("compare")
-@for_actor
+@writes("compare", upstream)
 def compare(actor: Actor) -> None:
     """Compare all records with the service now, which otherwise happens once a day, and check all troubles again."""
     upstreams.retry(actor)
     click.echo("Begins within seconds: edge upstream show")
 
 
-@upstream.command("pause")
-@for_actor
+@writes("pause", upstream)
 def pause(actor: Actor) -> None:
     """Write nothing until `edge upstream resume`. Changes wait."""
     upstreams.pause(actor)
     click.echo("Paused. To continue: edge upstream resume")
 
 
-@upstream.command("resume")
-@for_actor
+@writes("resume", upstream)
 def resume(actor: Actor) -> None:
     """Continue after `edge upstream pause`, or at once after an outage."""
     upstreams.resume(actor)
     click.echo("Continues within seconds.")
 
 
-@upstream.command("new-secret")
+@writes("new-secret", upstream)
 @click.option("--client-id", help="Client id of the other API key; default: unchanged.")
-@for_actor
 def new_secret(actor: Actor, client_id: str | None) -> None:
     """Use another client secret, for example after the API key was revoked. Prompts for it."""
     row = upstreams.get(actor.organization_id)
@@ -145,25 +137,23 @@ def new_secret(actor: Actor, client_id: str | None) -> None:
     upstreams.change_secret(actor, access.client_id, secrets.seal(access.secret))
 
 
-@upstream.command("new-ca")
+@writes("new-ca", upstream)
 @click.argument("file", type=CERTIFICATES)
-@for_actor
 def new_ca(actor: Actor, file: Path) -> None:
     """Trust only the certificate authority in FILE (PEM), for example before the certificate of the service changes."""
     upstreams.change_authority(actor, check_authority(_text(file)))
     click.echo("Used from the next connection on: edge upstream show")
 
 
-@upstream.command("remove")
+@writes("remove", upstream)
 @click.confirmation_option(prompt="Stop writing to the service? Its records stay there")
-@for_actor
 def remove(actor: Actor) -> None:
     """Stop writing to the service. Its records stay there, and are matched by key if it is added again."""
     upstreams.remove(actor)
     click.echo("Removed.")
 
 
-@upstream.command("bridge")
+@writes("bridge", upstream)
 @click.argument("url")
 @click.option("--user", help="User at that broker. Prompts for the password.")
 @click.option(
@@ -173,7 +163,6 @@ def remove(actor: Actor) -> None:
     help="Certificate authority of that broker (PEM).",
 )
 @click.option("--insecure", is_flag=True, help="Without TLS; only for a broker on this computer, for tests.")
-@for_actor
 def bridge(actor: Actor, url: str, user: str | None, authority: Path | None, *, insecure: bool) -> None:
     """Write the configuration by which mosquitto sends the messages of all readers to the broker at URL.
 
@@ -199,9 +188,8 @@ def bridge(actor: Actor, url: str, user: str | None, authority: Path | None, *, 
     click.echo("\nThen check it: edge doctor")
 
 
-@upstream.command("remove-bridge")
+@writes("remove-bridge", upstream)
 @click.confirmation_option(prompt="Stop sending messages of readers to the other broker?")
-@for_actor
 def remove_bridge(actor: Actor) -> None:
     """Forget the bridge, and print the commands that remove it from mosquitto."""
     row = bridges.get(actor.organization_id)

@@ -49,19 +49,6 @@ class Person(Table):
     disabled_at = IntegerField(null=True)
 
 
-class Device(Table):
-    id = IntegerField(primary_key=True)
-    organization_id = IntegerField()
-    name = TextField()
-    token_hash = BlobField(null=True)
-    enrolment_hash = BlobField(null=True)
-    enrolment_until = IntegerField(null=True)
-    created_by = IntegerField(null=True)
-    created_at = IntegerField()
-    last_seen_at = IntegerField(null=True)
-    revoked_at = IntegerField(null=True)
-
-
 class WebSession(Table):
     token_hash = BlobField(primary_key=True)
     person_id = IntegerField()
@@ -71,19 +58,6 @@ class WebSession(Table):
     ref = TextField()
     browser = TextField()
     used_at = IntegerField()
-
-
-class ApiKey(Table):
-    id = TextField(primary_key=True)
-    organization_id = IntegerField()
-    name = TextField()
-    scopes = TextField()
-    secret_hash = BlobField()
-    created_by = IntegerField(null=True)
-    created_at = IntegerField()
-    expires_at = IntegerField(null=True)
-    last_used_at = IntegerField(null=True)
-    revoked_at = IntegerField(null=True)
 
 
 class Location(Table):

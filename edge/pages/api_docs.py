@@ -43,7 +43,7 @@ class Call(NamedTuple):
     answers: Sequence[tuple[str, str]]
 
 
-@public.get("/api/docs")
+@public.get("/api/docs", manual="api#first-call")
 def api_docs() -> str:
     document = openapi.document(OPERATIONS, services().version)
     return render_template(

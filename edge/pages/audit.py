@@ -12,7 +12,7 @@ from edge.audit.trail import BOX, AuditFilter
 from edge.pages.dates import begin_of_day
 from edge.pages.forms import search_text, typable
 from edge.pages.guard import administrators, current_session
-from edge.pages.paging import offset_asked
+from edge.pages.paging import offset_asked, pager
 from edge.pages.translation import gettext
 from edge.people import api_keys, people
 from edge.texts import N_
@@ -56,7 +56,7 @@ KINDS = {
 }
 
 
-@administrators.get("/audit")
+@administrators.get("/audit", manual="office#audit")
 def show_audit() -> str:
     query, offset = _requested(), offset_asked()
     return render_template(
@@ -66,10 +66,7 @@ def show_audit() -> str:
         actors=_actors(),
         kinds={kind: gettext(title) for kind, title in KINDS.items()},
         given={name: request.args.get(name, "") for name in ("actor", "since", "until")},
-        offset=offset,
-        per_page=PER_PAGE,
-        earlier=_address(max(offset - PER_PAGE, 0)),
-        later=_address(offset + PER_PAGE),
+        **pager(PER_PAGE, _address),
     )
 
 

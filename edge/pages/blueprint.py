@@ -50,6 +50,7 @@ from edge.pages.tracking import board, board_columns, exports, floor_plans, hist
 from edge.pages.translation import gettext, translated
 from edge.pages.walls import screen, walls
 from edge.people.people import Role
+from edge.people.secrets import new_token
 from edge.services import services
 from edge.texts import N_
 from edge.tracking.stays import Quality
@@ -102,6 +103,7 @@ def register(app: Flask) -> None:
         ROLES=formatting.ROLES,
         services=services,
         help_address=help_address,
+        new_token=new_token,
         history_unavailable=history_notes.UNAVAILABLE,
         open_alerts=alerts.open_alerts,
         open_musters=musters.open_musters,

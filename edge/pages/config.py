@@ -13,7 +13,7 @@ from edge.pages.operations import may_see_the_box
 from edge.services import services
 
 
-@administrators.get("/status/settings/<name>")
+@administrators.get("/status/settings/<name>", manual="settings#changes-while-the-service-runs")
 def setting_form(name: str) -> str:
     setting = _setting(name)
     return _page(setting, setting.value, {})

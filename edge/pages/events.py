@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid
 from edge.events import destinations, detection, validation
 from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import KINDS, EventKind, Filter
 from edge.outbound import Network
-from edge.pages.destination_actions import add_actions
+from edge.pages.actions import add_actions
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.people import secrets
-from edge.people.people import Role
 from edge.people.secrets import new_token, new_webhook_secret
 from edge.services import services
 from edge.texts import N_, fill
@@ -41,8 +39,7 @@ KIND_TITLES = {
 }
 
 
-@pages.get(PATH)
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(PATH, manual="events#destinations")
 def list_event_destinations() -> str:
     organization_id = current_session().organization_id
     rows = destinations.list_destinations(organization_id)
@@ -54,18 +51,16 @@ def list_event_destinations() -> str:
     )
 
 
-@pages.get(f"{PATH}/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(f"{PATH}/new", manual="events#destinations")
 def new_event_destination_form() -> str:
     kind = request.args.get("kind", "")
     kind = kind if kind in (DestinationKind.WEBHOOK, DestinationKind.MQTT) else DestinationKind.WEBHOOK
     return _form(kind, {}, {"topic": validation.DEFAULT_TOPIC}, list(KINDS))
 
 
-@pages.post(f"{PATH}/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post(f"{PATH}/new")
 @once
-def new_event_destination() -> str | tuple[str, int] | AnyResponse:
+def new_event_destination() -> Answer:
     """Create a destination. The response is the only page that shows the secret of a webhook."""
     config, form, kinds = services().config, request.form, request.form.getlist("events")
     kind = DestinationKind.MQTT if form.get("kind") == DestinationKind.MQTT else DestinationKind.WEBHOOK
@@ -80,8 +75,7 @@ def new_event_destination() -> str | tuple[str, int] | AnyResponse:
     return done(f"{PATH}/{row.no}", "made")
 
 
-@pages.get(f"{PATH}/<int:no>")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(f"{PATH}/<int:no>", manual="events#delivery")
 def event_destination(no: int) -> str:
     organization_id = current_session().organization_id
     row = destinations.get(organization_id, no)
@@ -99,9 +93,8 @@ def event_destination(no: int) -> str:
 add_actions(PATH, "destination", destinations)
 
 
-@pages.post(f"{PATH}/<int:no>/secret")
-@require_role(Role.ADMINISTRATOR)
-def new_event_secret(no: int) -> str | tuple[str, int] | AnyResponse:
+@administrators.post(f"{PATH}/<int:no>/secret")
+def new_event_secret(no: int) -> Answer:
     """Generate a new secret for a webhook, or save the entered password for a broker."""
     row = destinations.get(current_session().organization_id, no)
     is_webhook = row.kind is DestinationKind.WEBHOOK

@@ -21,8 +21,9 @@ from edge.audit.actors import Actor
 from edge.database.connection import hide_people, share_processor
 from edge.errors import Unavailable
 from edge.pages import cookies, kept_forms
+from edge.pages.help import SECTIONS
 from edge.pages.translation import gettext
-from edge.people import enrollment, sessions, sign_in
+from edge.people import devices, sessions, sign_in
 from edge.people.devices import DeviceRow
 from edge.people.people import RANK, Role
 from edge.people.secrets import hash_secret, new_token
@@ -51,7 +52,10 @@ class Views:
     def __init__(self, role: Role | None) -> None:
         self._role = role
 
-    def get(self, path: str) -> Callable[[View], View]:
+    def get(self, path: str, manual: str = "") -> Callable[[View], View]:
+        """`manual`: the section about the page, such as `office#board`; by default that of the path above."""
+        if manual:
+            SECTIONS[path] = manual
         return self._marking(pages.get(path))
 
     def post(self, path: str, max_body: int = 0) -> Callable[[View], View]:
@@ -71,22 +75,6 @@ class Views:
 
 public, viewers, operators = Views(None), Views(Role.VIEWER), Views(Role.OPERATOR)
 editors, administrators = Views(Role.EDITOR), Views(Role.ADMINISTRATOR)
-
-
-def require_role(role: Role) -> Callable[[View], View]:
-    """Require this role or a higher one."""
-
-    def mark(view: View) -> View:
-        view.required_role = role  # type: ignore[attr-defined]
-        return view
-
-    return mark
-
-
-def open_to_all(view: View) -> View:
-    """Make a view public."""
-    view.required_role = None  # type: ignore[attr-defined]
-    return view
 
 
 def current_session() -> SessionRow:
@@ -168,7 +156,7 @@ def until_received(response: Response) -> Response:
 def device() -> DeviceRow | None:
     """Return the enrolled device that sent the request."""
     cookie = cookies.read(cookies.DEVICE)
-    return enrollment.find(cookie) if cookie else None
+    return devices.find(cookie) if cookie else None
 
 
 def next_path(fallback: str = "/") -> str:

@@ -37,7 +37,7 @@ CODES = {
 }
 
 
-@viewers.get("/labels")
+@viewers.get("/labels", manual="office#labels")
 def choose_labels() -> str:
     return _page({})
 
@@ -73,7 +73,7 @@ def download_labels() -> Answer:
         return _pdf(labels_pdf(chosen, paper, _code(), skip=skip, progress=progress))
 
 
-@viewers.get("/labels/documents/<document_id>")
+@viewers.get("/labels/documents/<document_id>", manual="office#labels")
 def show_label_document(document_id: str) -> Answer:
     """Show the progress, and open the document as soon as it is complete."""
     document = label_documents.find(current_session().organization_id, document_id) or abort(404)
@@ -140,7 +140,7 @@ def print_asset_label(organization_id: int, places: Sequence[int], name: str, ex
     return True
 
 
-@administrators.get("/labels/printer")
+@administrators.get("/labels/printer", manual="office#label-printer")
 def label_printer_form() -> str:
     chosen_printer = printers.find_printer(current_session().organization_id)
     return _printer_page(chosen_printer._asdict() if chosen_printer else {"paper": "roll-102x51", "dots_per_mm": 8}, {})

@@ -24,13 +24,13 @@ def manual() -> Manual:
     return Manual(web_folder() / "manual")
 
 
-@public.get("/manual")
+@public.get("/manual", manual="README#use")
 def manual_index() -> str:
     query = request.args.get("q", "").strip()[:MOST_QUERY]
     return _page(INDEX, query)
 
 
-@public.get("/manual/<path:name>")
+@public.get("/manual/<path:name>", manual="README#use")
 def manual_chapter(name: str) -> str:
     return _page(name)
 

@@ -63,7 +63,7 @@ DELETED = {
 _PORT = re.compile(r":[0-9]*$")
 
 
-@public.get("/certificate")
+@public.get("/certificate", manual="installation#https")
 def certificate() -> str:
     pem = _pem()
     host = _PORT.sub("", request.host)
@@ -93,7 +93,7 @@ def _fingerprint(pem: str) -> str:
     return sha256(ssl.PEM_cert_to_DER_cert(pem)).digest().hex(":").upper()
 
 
-@editors.get("/status")
+@editors.get("/status", manual="office#status")
 def show_status() -> str:
     sees_box = may_see_the_box()
     checks = services().health.checks()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flask import request
 
@@ -24,6 +24,13 @@ class Heading(NamedTuple):
 def offset_asked() -> int:
     """Return the offset of the page from the query."""
     return min(max(request.args.get("offset", 0, type=whole), 0), MOST_PASSED_OVER)
+
+
+def pager(per_page: int, address: Callable[[int], str]) -> dict[str, Any]:
+    """Return the values for the macro `pager`. `address` returns the URL of the page that begins with this row."""
+    offset = offset_asked()
+    earlier, later = address(max(offset - per_page, 0)), address(offset + per_page)
+    return {"offset": offset, "per_page": per_page, "earlier": earlier, "later": later}
 
 
 def heading(title: str, sort: str, present: str, address: Callable[[str], str]) -> Heading:

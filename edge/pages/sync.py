@@ -6,18 +6,17 @@ import threading
 from typing import Any
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge import clock
 from edge.errors import Conflict, EdgeError, Invalid, Unavailable
 from edge.outbound import Network
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, message_of, whole
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked
 from edge.pages.translation import gettext, translated
-from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_token
 from edge.rate_limits import Buckets
 from edge.records import keys_in_bulk
@@ -44,14 +43,12 @@ _comparing = threading.Lock()  # one at a time: another machine decides how long
 _previews = Buckets(burst=10, per_second=1 / 6)
 
 
-@pages.get("/sync")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/sync", manual="sites#status")
 def sync() -> str:
     return _page({}, {})
 
 
-@pages.post("/sync/sites")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/sync/sites")
 @once
 def add_site() -> str | tuple[str, int]:
     """Add a site. The response is the only page that shows the join code."""
@@ -67,35 +64,27 @@ def add_site() -> str | tuple[str, int]:
     return _code_page(made, secret)
 
 
-@pages.post("/sync/sites/<int:site_no>/code")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/sync/sites/<int:site_no>/code")
 def new_code(site_no: int) -> str:
     secret = new_token()
     return _code_page(sites.renew_code(actor(), site_no, hash_secret(secret)), secret)
 
 
-@pages.get("/sync/sites/<int:site_no>/remove")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/sync/sites/<int:site_no>/remove", manual="sites#leaving-renaming-retiring")
 def ask_to_remove_site(site_no: int) -> str:
     return render_template("sync/remove-site.html", site=sites.get_site(current_session().organization_id, site_no))
 
 
-@pages.post("/sync/sites/<int:site_no>/remove")
-@require_role(Role.ADMINISTRATOR)
-def remove_site(site_no: int) -> AnyResponse:
-    site_lifecycle.remove(actor(), site_no)
-    return done("/sync", "site-removed")
+add_action(administrators, "/sync/sites/<int:site_no>/remove", site_lifecycle.remove, "/sync", "site-removed")
 
 
-@pages.post("/sync/preview")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/sync/preview")
 def preview_join() -> str | tuple[str, int]:
     """Show which records would clash if this box joined a hub. Changes nothing."""
     return _preview_page()
 
 
-@pages.post("/sync/prefix")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post("/sync/prefix")
 def prefix_keys() -> str | tuple[str, int]:
     """Put a prefix before the keys that clash, or before all keys, and compare again."""
     organization_id = current_session().organization_id
@@ -168,15 +157,13 @@ def _why_no_preview(error: EdgeError) -> str:
     )
 
 
-@pages.get("/sync/sites/<int:site_no>/edit")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get("/sync/sites/<int:site_no>/edit", manual="sites#leaving-renaming-retiring")
 def edit_site(site_no: int) -> str:
     return _site_page(site_no, {})
 
 
-@pages.post("/sync/sites/<int:site_no>/edit")
-@require_role(Role.ADMINISTRATOR)
-def save_site(site_no: int) -> AnyResponse | tuple[str, int]:
+@administrators.post("/sync/sites/<int:site_no>/edit")
+def save_site(site_no: int) -> Answer:
     """Change name and code of a site."""
     try:
         code = values.external_key("code", request.form.get("code", "").strip())
@@ -189,11 +176,7 @@ def save_site(site_no: int) -> AnyResponse | tuple[str, int]:
     return done("/sync", "changed")
 
 
-@pages.post("/sync/sites/<int:site_no>/retire")
-@require_role(Role.ADMINISTRATOR)
-def retire_site(site_no: int) -> AnyResponse:
-    site_lifecycle.retire(actor(), site_no)
-    return done("/sync", "site-retired")
+add_action(administrators, "/sync/sites/<int:site_no>/retire", site_lifecycle.retire, "/sync", "site-retired")
 
 
 def _site_page(site_no: int, errors: dict[str, str]) -> str:
@@ -201,24 +184,18 @@ def _site_page(site_no: int, errors: dict[str, str]) -> str:
     return render_template("sync/edit-site.html", site=site, errors=errors, values=request.form)
 
 
-@pages.post("/sync/sites/<int:site_no>/merge")
-@require_role(Role.ADMINISTRATOR)
-def merge_agreeing(site_no: int) -> AnyResponse:
+@administrators.post("/sync/sites/<int:site_no>/merge")
+def merge_agreeing(site_no: int) -> Answer:
     while conflicts.merge_agreeing(actor(), site_no) == conflicts.MOST:
         pass
     return done("/sync", "merged")
 
 
-@pages.post("/sync/conflicts/<int:site_no>/<int:remote_id>/same")
-@require_role(Role.ADMINISTRATOR)
-def same_thing(site_no: int, remote_id: int) -> AnyResponse:
-    conflicts.merge(actor(), site_no, remote_id)
-    return done("/sync", "same")
+add_action(administrators, "/sync/conflicts/<int:site_no>/<int:remote_id>/same", conflicts.merge, "/sync", "same")
 
 
-@pages.post("/sync/conflicts/<int:site_no>/<int:remote_id>/rename")
-@require_role(Role.ADMINISTRATOR)
-def rename_ours(site_no: int, remote_id: int) -> AnyResponse | tuple[str, int]:
+@administrators.post("/sync/conflicts/<int:site_no>/<int:remote_id>/rename")
+def rename_ours(site_no: int, remote_id: int) -> Answer:
     """Give the record of this hub another key, and leave the key to the record of the site."""
     field = f"key-{site_no}-{remote_id}"
     try:
@@ -231,23 +208,20 @@ def rename_ours(site_no: int, remote_id: int) -> AnyResponse | tuple[str, int]:
     return done("/sync", "renamed")
 
 
-@pages.post("/sync/pause")
-@require_role(Role.ADMINISTRATOR)
-def pause() -> AnyResponse:
+@administrators.post("/sync/pause")
+def pause() -> Answer:
     hub_link.steer(actor(), "hub.paused", paused_at=clock.now())
     return done("/sync", "pause")
 
 
-@pages.post("/sync/resume")
-@require_role(Role.ADMINISTRATOR)
-def resume() -> AnyResponse:
+@administrators.post("/sync/resume")
+def resume() -> Answer:
     hub_link.steer(actor(), "hub.resumed", paused_at=None)
     return done("/sync", "resume")
 
 
-@pages.post("/sync/verify")
-@require_role(Role.ADMINISTRATOR)
-def verify() -> AnyResponse:
+@administrators.post("/sync/verify")
+def verify() -> Answer:
     hub_link.steer(actor(), "hub.verification_asked", is_verify_requested=1)
     return done("/sync", "verify")
 

@@ -9,15 +9,13 @@ from contextlib import closing
 from typing import Any
 
 from flask import render_template
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, NotFound, Unavailable
 from edge.pages.forms import message_of
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.pages.paging import offset_asked
 from edge.pages.translation import translated
-from edge.people.people import Role
 from edge.rate_limits import Buckets
 from edge.services import services
 from edge.sync.store import change_feed
@@ -53,24 +51,21 @@ REASONS = (
 _reads = Buckets(burst=20, per_second=1 / 3)  # of the service, by people
 
 
-@pages.get(PATH)
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(PATH, manual="upstream#differences")
 def upstream() -> str:
     return _page("")
 
 
-@pages.post(f"{PATH}/compare")
-@require_role(Role.ADMINISTRATOR)
-def compare_upstream() -> AnyResponse:
+@administrators.post(f"{PATH}/compare")
+def compare_upstream() -> Answer:
     from edge.upstream import upstreams
 
     upstreams.retry(actor())
     return done(PATH, "upstream-compared")
 
 
-@pages.post(f"{PATH}/records/<int:record_id>/overwrite")
-@require_role(Role.ADMINISTRATOR)
-def overwrite_upstream(record_id: int) -> AnyResponse:
+@administrators.post(f"{PATH}/records/<int:record_id>/overwrite")
+def overwrite_upstream(record_id: int) -> Answer:
     """Write the values of this box there with the next round."""
     from edge.upstream import upstreams
 
@@ -79,9 +74,8 @@ def overwrite_upstream(record_id: int) -> AnyResponse:
     return done(PATH, "upstream-overwritten")
 
 
-@pages.post(f"{PATH}/records/<int:record_id>/keep")
-@require_role(Role.ADMINISTRATOR)
-def keep_upstream(record_id: int) -> AnyResponse | tuple[str, int]:
+@administrators.post(f"{PATH}/records/<int:record_id>/keep")
+def keep_upstream(record_id: int) -> Answer:
     """Take over the values of the service."""
     from edge.upstream import client, decisions, upstreams
 

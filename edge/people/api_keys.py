@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, non_empty
-from edge.database.models import ApiKey, rows
-from edge.errors import Invalid, NotFound
+from edge.audit.audit import non_empty
+from edge.audit.kinds import ALL, Kind
+from edge.errors import Invalid
 from edge.texts import N_, fill
 from edge.validation.values import MAX_NAME
 
@@ -34,40 +35,47 @@ class KeyRow(NamedTuple):
     revoked_at: int | None
 
 
+def _row(row: Sequence[Any]) -> KeyRow:
+    key = KeyRow._make(row)
+    return key._replace(scopes=tuple(str(key.scopes).split()))
+
+
+def _detail(row: KeyRow) -> dict[str, Any]:
+    return non_empty({"scopes": row.scopes, "expires_at": row.expires_at and clock.rfc3339(row.expires_at)})
+
+
+KIND = Kind(
+    "api_key",
+    "API key",
+    f"SELECT {', '.join(KeyRow._fields)} FROM api_key",
+    _row,
+    key="id",
+    order="created_at DESC, id",
+    live="revoked_at IS NULL",
+    audited="key",
+    detail=_detail,
+)
+get = KIND.get
+
+
 def add_key(
     actor: Actor, name: str, scopes: Sequence[str], secret_hash: bytes, *, expires_at: int | None = None
 ) -> KeyRow:
     """Create a key. Raises Invalid for a bad name, scope or expiry."""
-    moment = clock.now()
-    _check(name, scopes, expires_at, moment)
-    ordered = tuple(scope for scope in (*KEY_SCOPES, SYNC_SCOPE) if scope in scopes)
-    key_id = str(uuid.uuid4())
-    row = KeyRow(key_id, actor.organization_id, name, ordered, actor.person_id, moment, expires_at, None, None)
-    with acting(actor) as act:
-        ApiKey.insert({**row._asdict(), "scopes": " ".join(ordered), "secret_hash": secret_hash}).execute()
-        expiry = expires_at and clock.rfc3339(expires_at)
-        act.note("key.created", Subject("key", row.id, name), non_empty({"scopes": ordered, "expires_at": expiry}))
-    return row
+    _check(name, scopes, expires_at, clock.now())
+    ordered = " ".join(scope for scope in (*KEY_SCOPES, SYNC_SCOPE) if scope in scopes)
+    columns = {"id": str(uuid.uuid4()), "name": name, "scopes": ordered, "secret_hash": secret_hash}
+    return KIND.add(actor, {**columns, "created_by": actor.person_id, "expires_at": expires_at})
 
 
 def list_keys(organization_id: int, *, include_revoked: bool = False) -> list[KeyRow]:
     """Return the keys of an organization, newest first."""
-    condition = ApiKey.organization_id == organization_id
-    if not include_revoked:
-        condition &= ApiKey.revoked_at.is_null()
-    query = ApiKey.select(*(getattr(ApiKey, column) for column in KeyRow._fields)).where(condition)
-    keys = [KeyRow(*row) for row in rows(query.order_by(ApiKey.created_at.desc(), ApiKey.id))]
-    return [row._replace(scopes=tuple(str(row.scopes).split())) for row in keys]
+    return (replace(KIND, live=ALL) if include_revoked else KIND).list_of(organization_id)
 
 
 def revoke_key(actor: Actor, key_id: str) -> None:
     """Revoke a key immediately and permanently. Raises NotFound if it is unknown or already revoked."""
-    with acting(actor) as act:
-        key = next((row for row in list_keys(actor.organization_id) if row.id == key_id), None)
-        if key is None:
-            raise NotFound("no such API key")
-        ApiKey.update(revoked_at=clock.now()).where(ApiKey.id == key_id).execute()
-        act.note("key.revoked", Subject("key", key.id, key.name))
+    KIND.mark(actor, key_id, "revoked", {"revoked_at": clock.now()})
 
 
 def _check(name: str, scopes: Sequence[str], expires_at: int | None, moment: int) -> None:

@@ -1,20 +1,26 @@
-"""Shared handhelds. Administrators enroll and revoke them."""
+"""Shared handhelds of an organization: a one-time link enrolls one, which then has a permanent cookie.
+
+Only hashes of links and cookies are stored.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting
+from edge.audit.audit import acting
+from edge.audit.kinds import Kind
 from edge.database.connection import execute, writing
 from edge.database.ids import new_id
-from edge.database.models import Device, WebSession, rows
-from edge.errors import Invalid, NotFound
+from edge.errors import Invalid
+from edge.people.secrets import hash_secret, new_token
 from edge.texts import N_, fill
 from edge.validation.values import MAX_NAME
 
+ENROLLMENT_HOURS = 24
 _SEEN_EVERY = 60 * clock.SECOND  # minimum time between two updates of `last_seen_at`
 
 
@@ -28,125 +34,92 @@ class DeviceRow(NamedTuple):
     enrolment_until: int | None
     created_at: int
     last_seen_at: int | None
-    revoked_at: int | None
 
 
-_COLUMNS = (
-    Device.id,
-    Device.organization_id,
-    Device.name,
-    Device.token_hash.is_null(False),
-    Device.enrolment_until,
-    Device.created_at,
-    Device.last_seen_at,
-    Device.revoked_at,
+def _row(row: Sequence[Any]) -> DeviceRow:
+    device = DeviceRow._make(row)
+    return device._replace(is_enrolled=bool(device.is_enrolled))
+
+
+KIND = Kind(
+    "device",
+    "device",
+    "SELECT id, organization_id, name, token_hash IS NOT NULL, enrolment_until, created_at, last_seen_at FROM device",
+    _row,
+    key="id",
+    order="name, id",
+    live="revoked_at IS NULL",
 )
+get, list_devices, subject_of = KIND.get, KIND.list_of, KIND.subject
 
 
-def add_device(actor: Actor, name: str, enrolment_hash: bytes, until: int) -> DeviceRow:
-    """Create a device that can be enrolled before `until` (microseconds). Raises Invalid for a bad name."""
+def invite(actor: Actor, name: str) -> tuple[DeviceRow, str]:
+    """Create a device and return it with its one-time code, valid for 24 hours. Raises Invalid for a bad name."""
     if not name.strip() or len(name) > MAX_NAME:
         raise Invalid.one(
             "name", "invalid_value", fill(N_("Enter a device name of 1 to %(most)s characters"), most=MAX_NAME)
         )
-    with acting(actor) as act:
-        row = DeviceRow(new_id(), actor.organization_id, name, False, until, clock.now(), None, None)
-        Device.insert(
-            id=row.id,
-            organization_id=row.organization_id,
-            name=name,
-            enrolment_hash=enrolment_hash,
-            enrolment_until=until,
-            created_by=actor.person_id,
-            created_at=row.created_at,
-        ).execute()
-        act.note("device.created", subject_of(row))
-    return row
+    code = new_token()
+    columns = {"id": new_id(), "name": name, "created_by": actor.person_id, **_enrollment(code)}
+    return KIND.add(actor, columns), code
 
 
-def list_devices(organization_id: int) -> list[DeviceRow]:
-    """Return the devices of an organization by name, without revoked ones."""
-    active = (Device.organization_id == organization_id) & Device.revoked_at.is_null()
-    return [DeviceRow(*row) for row in rows(Device.select(*_COLUMNS).where(active).order_by(Device.name, Device.id))]
+def renew_invitation(actor: Actor, device_id: int) -> str:
+    """Return a new one-time code for a device that lost its cookie. The old cookie works until the code is used.
+
+    Raises NotFound.
+    """
+    code = new_token()
+    KIND.mark(actor, device_id, "invited", _enrollment(code))
+    return code
 
 
-def find_device(organization_id: int, device_id: int) -> DeviceRow | None:
-    """Return a device that is not revoked, or None."""
-    return _one((Device.organization_id == organization_id) & (Device.id == device_id) & Device.revoked_at.is_null())
+def _enrollment(code: str) -> dict[str, Any]:
+    return {"enrolment_hash": hash_secret(code), "enrolment_until": clock.now() + ENROLLMENT_HOURS * clock.HOUR}
 
 
-def renew_enrollment(actor: Actor, device_id: int, enrolment_hash: bytes, until: int) -> None:
-    """Replace the enrollment code. The enrolled device stays valid until the code is used. Raises NotFound."""
-    with acting(actor) as act:
-        device = _existing(actor.organization_id, device_id)
-        update = Device.update(enrolment_hash=enrolment_hash, enrolment_until=until)
-        update.where(Device.id == device_id).execute()
-        act.note("device.invited", subject_of(device))
+def find_by_code(code: str) -> DeviceRow | None:
+    """Return the device that a code enrolls, or None if the code is unknown, used or expired."""
+    valid = KIND.where("enrolment_hash = ? AND enrolment_until > ?", hash_secret(code), clock.now())
+    return next(iter(valid), None)
 
 
-def find_by_enrollment(enrolment_hash: bytes) -> DeviceRow | None:
-    """Return the device with this enrollment code, or None if the code is unknown or expired."""
-    is_valid = Device.enrolment_until > clock.now()
-    return _one((Device.enrolment_hash == enrolment_hash) & is_valid & Device.revoked_at.is_null())
-
-
-def enrol(enrolment_hash: bytes, token_hash: bytes) -> DeviceRow | None:
-    """Use the enrollment code and store the device's token. Returns None if the code was already used.
+def enrol(code: str) -> tuple[DeviceRow, str] | None:
+    """Use a code. Returns the device and the token for its cookie, or None if the code is no longer valid.
 
     The device itself is the actor in the audit log.
     """
+    token = new_token()
     with writing():
-        device = find_by_enrollment(enrolment_hash)
+        device = find_by_code(code)
         if device is None:
             return None
-        _enrol(actors.device(device.organization_id, device.id, device.name), device, token_hash)
-    return device
+        columns = {"token_hash": hash_secret(token), "enrolment_hash": None, "enrolment_until": None}
+        _end_sessions_and(actors.device(device.organization_id, device.id, device.name), device.id, "enrolled", columns)
+    return device, token
 
 
-def _enrol(actor: Actor, device: DeviceRow, token_hash: bytes) -> None:
-    with acting(actor) as act:
-        update = Device.update(token_hash=token_hash, enrolment_hash=None, enrolment_until=None)
-        update.where(Device.id == device.id).execute()
-        WebSession.delete().where(WebSession.device_id == device.id).execute()
-        act.note("device.enrolled", subject_of(device))
-
-
-def find_by_token(token_hash: bytes) -> DeviceRow | None:
-    """Return the device with this token, or None if it is unknown or revoked."""
-    return _one((Device.token_hash == token_hash) & Device.revoked_at.is_null())
+def find(token: str) -> DeviceRow | None:
+    """Return the device with the cookie `token`, or None if it is unknown or revoked."""
+    return next(iter(KIND.where("token_hash = ?", hash_secret(token))), None)
 
 
 def record_seen(device_id: int) -> None:
     """Update `last_seen_at`, at most once per minute."""
     moment = clock.now()
-    stale = "SELECT 1 FROM device WHERE id = ? AND (last_seen_at IS NULL OR last_seen_at < ?)"
-    if execute(stale, (device_id, moment - _SEEN_EVERY)).fetchone():
+    stale = "id = ? AND (last_seen_at IS NULL OR last_seen_at < ?)"
+    if KIND.where(stale, device_id, moment - _SEEN_EVERY):
         with writing():
-            Device.update(last_seen_at=moment).where(Device.id == device_id).execute()
+            execute("UPDATE device SET last_seen_at = ? WHERE id = ?", (moment, device_id))
 
 
 def revoke_device(actor: Actor, device_id: int) -> None:
     """Revoke the device and end its sessions. Raises NotFound."""
-    with acting(actor) as act:
-        device = _existing(actor.organization_id, device_id)
-        update = Device.update(revoked_at=clock.now(), token_hash=None, enrolment_hash=None)
-        update.where(Device.id == device_id).execute()
-        WebSession.delete().where(WebSession.device_id == device_id).execute()
-        act.note("device.revoked", subject_of(device))
+    columns = {"revoked_at": clock.now(), "token_hash": None, "enrolment_hash": None}
+    _end_sessions_and(actor, device_id, "revoked", columns)
 
 
-def subject_of(row: DeviceRow) -> Subject:
-    """Return the device as the subject of an audit entry."""
-    return Subject("device", row.id, row.name)
-
-
-def _existing(organization_id: int, device_id: int) -> DeviceRow:
-    device = find_device(organization_id, device_id)
-    if device is None:
-        raise NotFound("no such device")
-    return device
-
-
-def _one(condition: Any) -> DeviceRow | None:
-    row = next(rows(Device.select(*_COLUMNS).where(condition)), None)
-    return DeviceRow(*row) if row else None
+def _end_sessions_and(actor: Actor, device_id: int, participle: str, columns: dict[str, Any]) -> None:
+    with acting(actor):
+        KIND.mark(actor, device_id, participle, columns)
+        execute("DELETE FROM web_session WHERE device_id = ?", (device_id,))

@@ -354,11 +354,13 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "api_keys.add_key": (lambda on: api_keys.add_key(on.ada, "ERP", ["assets:read"], b"h"), "key.created", "ERP"),
     "api_keys.revoke_key": (lambda on: api_keys.revoke_key(on.ada, on.key.id), "key.revoked", "WMS"),
     "refresh_tokens.rotate": (refresh_twice, "key.tokens_revoked", "WMS"),
-    "devices.add_device": (lambda on: devices.add_device(on.ada, "Gun 2", b"c2", 2**60), "device.created", "Gun 2"),
-    "devices.renew_enrollment": (
-        lambda on: devices.renew_enrollment(on.ada, on.device.id, b"c2", 2**60), "device.invited", "Gun 1",
+    "devices.invite": (lambda on: devices.invite(on.ada, "Gun 2"), "device.created", "Gun 2"),
+    "devices.renew_invitation": (
+        lambda on: devices.renew_invitation(on.ada, on.device.id), "device.invited", "Gun 1",
     ),
-    "devices.enrol": (lambda _: devices.enrol(b"code", b"token"), "device.enrolled", "Gun 1"),
+    "devices.enrol": (
+        lambda on: devices.enrol(devices.renew_invitation(on.ada, on.device.id)), "device.enrolled", "Gun 1"
+    ),
     "devices.revoke_device": (lambda on: devices.revoke_device(on.ada, on.device.id), "device.revoked", "Gun 1"),
     "dead_letters.dismiss": (
         lambda on: dead_letters.dismiss(on.ada, set_a_letter_aside(on)), "dead_letter.dismissed", "t"

@@ -64,7 +64,7 @@ def set_stage(organization_id: int) -> Stage:
         locations.create(ada, name="Dock", external_key="D-1", tags=[NewTag("barcode", "D")]),
         readers.add_reader(ada, name="Portal", topic="portal/1", format="edge"),
         api_keys.add_key(ada, "WMS", ["assets:read"], b"secret"),
-        devices.add_device(ada, "Gun 1", b"code", clock.now() + clock.HOUR),
+        devices.invite(ada, "Gun 1")[0],
         people.add_person(ada, "Olga", Role.OPERATOR),
     )
 

@@ -13,7 +13,7 @@ EDGE = Path(__file__).parents[2] / "edge"
 # Modules that run statements but write nothing.
 _READERS = {EDGE / "ingest/pipeline.py", EDGE / "runtime/readiness.py"}
 _RUNS_STATEMENTS = re.compile(
-    r"(database\.connection\.execute(_many)?|database\.models|audit\.audit\.(Act|acting|act_in_group))\b"
+    r"(database\.connection\.execute(_many)?|database\.models|audit\.(audit\.(Act|acting|act_in_group)|kinds\.Kind))\b"
 )
 _SQL = re.compile(r"\b((INSERT|REPLACE)( OR \w+)? INTO|UPDATE|DELETE FROM)\b")
 _BUILT = re.compile(  # writing methods of a Peewee table

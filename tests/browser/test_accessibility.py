@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from edge import clock
 from edge.audit.actors import shell
-from edge.people import api_keys, enrollment, people
+from edge.people import api_keys, devices, people
 from edge.readers import dead_letters, ledger, readers, status, unassigned_topics, unknown_tags
 from edge.tracking import floor_plans, positions
 from edge.tracking.stays import Quality, Scan
@@ -55,7 +55,7 @@ def furnished(site: Site) -> Site:
     letter = dead_letters.NewDeadLetter(site.organization_id, reader.id, "dock/1", b"\xff", 1, "not UTF-8", clock.now())
     dead_letters.add([letter])
     api_keys.add_key(shell(site.organization_id), "WMS", ["assets:read", "tracking:read"], b"hash")
-    enrollment.invite(shell(site.organization_id), "Scanner 1")
+    devices.invite(shell(site.organization_id), "Scanner 1")
     for number in (1, 2, 3):
         see(site, number)
     dock, corners = site.docks[0].id, [(100, 100), (900, 100), (900, 900)]
@@ -193,7 +193,7 @@ def test_the_outcomes_of_a_scan_have_no_serious_fault(scan_page: Callable[..., P
 
 
 def test_the_doors_have_no_serious_fault(open_context: Callable[..., BrowserContext], site: Site) -> None:
-    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     found = []
     for path in ("/sign-in", "/manual/troubleshooting", f"/enrol/{code}"):

@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from edge import clock
 from edge.audit.actors import shell
 from edge.database.connection import execute
-from edge.people import enrollment
+from edge.people import devices
 from tests.browser.conftest import PASSWORD, PHONE, Site, outcome, queued, scan
 
 pytestmark = pytest.mark.browser
@@ -20,7 +20,7 @@ EXPECTED = ("ERR_INTERNET_DISCONNECTED", "401")
 @pytest.fixture
 def gun(open_context: Callable[..., BrowserContext], site: Site) -> Page:
     """An enrolled device on which olga is signed in, at Dock 1."""
-    _, code = enrollment.invite(shell(site.organization_id), "Gun 1")
+    _, code = devices.invite(shell(site.organization_id), "Gun 1")
     page = open_context(viewport=PHONE, expected=EXPECTED).new_page()
     page.goto(f"/enrol/{code}")
     page.click("button:has-text('Enroll')")

@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from edge.audit.actors import shell
 from edge.pages import translation
-from edge.people import enrollment
+from edge.people import devices
 from tests.browser.conftest import PHONE, Server, Site, outcome, scan
 
 pytestmark = pytest.mark.browser
@@ -73,7 +73,7 @@ def test_every_text_of_the_handheld_is_translated(
 ) -> None:
     server.stop()
     server.start()  # with those texts
-    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     eyes = Eyes(open_context(viewport=PHONE, expected=(*OFFLINE, "403")).new_page())
     sign_in(eyes, code)
     scan_whatever_there_is(eyes)

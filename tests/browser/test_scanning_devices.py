@@ -12,7 +12,7 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.pages import static_files
 from edge.pages.static_files import File
-from edge.people import enrollment, passwords, people
+from edge.people import devices, passwords, people
 from edge.people.people import Role
 from edge.records import assets
 from tests.browser.conftest import PASSWORD, PHONE, Server, Site, outcome, scan
@@ -260,7 +260,7 @@ def test_a_badge_is_read_with_any_focus_and_submits_no_unfinished_form(
     expect(admin.locator("#badge")).to_have_value("BADGE-77")
     badge, pin = passwords.hash_badge("BADGE-78"), passwords.hash_pin("4711", Role.OPERATOR)
     people.add_person(shell(site.organization_id), "Paul", Role.OPERATOR, badge_hash=badge, pin_hash=pin)
-    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     page.goto(f"/enrol/{code}")
     page.click("button:has-text('Enroll')")
@@ -288,14 +288,14 @@ def test_a_badge_is_read_with_any_focus_and_submits_no_unfinished_form(
 
 
 def test_an_enrollment_code_opens_from_any_field(open_context: Callable[..., BrowserContext], site: Site) -> None:
-    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE).new_page()
     page.goto("/sign-in")
     expect(page.locator("#email")).to_be_focused()
     scan(page, f"http://box.lan:8080/enrol/{code}")
     page.click("button:has-text('Enroll')")
     expect(page.locator("#badge")).to_be_focused()
-    _, other = enrollment.invite(shell(site.organization_id), "Scanner 2")
+    _, other = devices.invite(shell(site.organization_id), "Scanner 2")
     scan(page, f"http://box.lan:8080/enrol/{other}")
     expect(page.locator("h1")).to_contain_text("Scanner 2")
 
@@ -305,7 +305,7 @@ def with_badges(open_context: Callable[..., BrowserContext], site: Site) -> Page
     for name, badge in (("Pia", "BADGE-77"), ("Paul", "BADGE-78")):
         given = {"badge_hash": passwords.hash_badge(badge), "badge_mark": passwords.badge_mark(badge)}
         people.add_person(shell(site.organization_id), name, Role.OPERATOR, **given)
-    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     page = open_context(viewport=PHONE, expected=OFFLINE).new_page()
     page.goto(f"/enrol/{code}")
     page.click("button:has-text('Enroll')")
@@ -389,7 +389,7 @@ def test_without_an_answer_about_a_badge_the_scans_after_it_wait_only_seconds(
 
 def test_a_code_that_enrols_a_device_is_no_tag(scan_page: ScanPage, site: Site) -> None:
     page = scan_page()
-    _, code = enrollment.invite(shell(site.organization_id), "Scanner 1")
+    _, code = devices.invite(shell(site.organization_id), "Scanner 1")
     scan(page, f"http://box.lan:8080/enrol/{code}")
     expect(page.locator("h1")).to_contain_text("Scanner 1")
     page.goto("/scan")

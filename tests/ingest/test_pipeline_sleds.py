@@ -187,7 +187,7 @@ def test_a_choice_ends_when_its_person_is_disabled(sled: Sled) -> None:
 
 def test_a_sled_of_a_handheld_follows_whoever_uses_it(sled: Sled) -> None:
     site, line, now = sled.site, pipeline(), clock.now()
-    device = devices.add_device(shell(site.organization_id), "MC3300", b"1" * 32, now + HOUR)
+    device = devices.invite(shell(site.organization_id), "MC3300")[0]
     sleds.assign(shell(site.organization_id), sled.reader_id, device_id=device.id)
     execute("UPDATE sled_assignment SET since = ? WHERE device_id IS NOT NULL", (now - HOUR,))
     execute("UPDATE version SET readers = readers + 1")

@@ -56,7 +56,7 @@ def test_filters_narrow_the_list(admin: Browser, cast: Cast, site: Site) -> None
 def test_every_record_links_to_its_history_of_changes(admin: Browser, cast: Cast, site: Site) -> None:
     reader = readers.add_reader(shell(cast.acme), name="Portal", topic="p", format="edge")
     key = api_keys.add_key(shell(cast.acme), "WMS", ["assets:read"], b"hash")
-    device = devices.add_device(shell(cast.acme), "Gun 1", b"code", clock.now() + clock.HOUR)
+    device = devices.invite(shell(cast.acme), "Gun 1")[0]
     person = people.list_people(cast.acme)[0]
     for shown, kind, record_id in (
         (f"/assets/{site.pallet.id}", "asset", site.pallet.id),

@@ -8,7 +8,7 @@ from werkzeug.test import Client
 
 from edge.audit.actors import shell
 from edge.pages import cookies
-from edge.people import enrollment
+from edge.people import devices
 from edge.people.people import PersonRow
 from edge.people.sign_in import csrf_token
 from tests.conftest import Cast
@@ -57,7 +57,7 @@ def test_the_cookie_that_names_the_person_without_encryption_is_deleted(app: Fla
 
 
 def test_a_device_enrolled_before_stays_enrolled_and_gets_the_new_name(app: Flask, ada: PersonRow, cast: Cast) -> None:
-    enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), "Gun 1")[1])
+    enrolled = devices.enrol(devices.invite(shell(cast.acme), "Gun 1")[1])
     assert enrolled
     client = sign_in(app, SECURE, (cookies.DEVICE, enrolled[1]))
     renewed = client.get_cookie(f"__Host-{cookies.DEVICE}", domain="edge.example")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edge.audit.actors import shell
-from edge.people import enrollment, people, sessions, sign_in
+from edge.people import devices, people, sessions, sign_in
 from edge.people.people import Role
 from edge.people.sign_in import Refused, SignIn
 from edge.rate_limits import Buckets
@@ -25,7 +25,7 @@ def test_nobody_signs_in_on_a_device_in_a_loop(cast: Cast, monkeypatch: pytest.M
     """Each sign-in leaves a row for as long as the history, and a badge needs no slow check of a password."""
     monkeypatch.setattr(sign_in, "_sign_ins_of_device", Buckets(burst=3, per_second=1 / 30))
     olga = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
-    enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), "Handheld 1")[1])
+    enrolled = devices.enrol(devices.invite(shell(cast.acme), "Handheld 1")[1])
     assert enrolled
     answers = [
         sign_in.sign_in_on_device(enrolled[0], person_id=olga.id, is_pin_required=False, address="192.0.2.7", hours=12)

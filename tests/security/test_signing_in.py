@@ -14,7 +14,7 @@ from edge.audit.actors import person as actor_of
 from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.errors import Invalid
-from edge.people import enrollment, known_browsers, passwords, people, tokens
+from edge.people import devices, known_browsers, passwords, people, tokens
 from edge.people import sessions as session_store
 from edge.people import sign_in as sessions
 from edge.people.devices import DeviceRow
@@ -140,7 +140,7 @@ class TestPins:
         return people.add_person(shell(cast.acme), "Otto", Role.OPERATOR, pin_hash=pin_hash)
 
     def enter(self, cast: Cast, person: PersonRow, pin: str) -> SignIn | Refused:
-        enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), f"Gun {clock.now()}")[1])
+        enrolled = devices.enrol(devices.invite(shell(cast.acme), f"Gun {clock.now()}")[1])
         assert enrolled
         options = {"is_pin_required": False, "address": LAN, "hours": 12}
         return sign_in_on_device(enrolled[0], person_id=person.id, pin=pin, **options)  # type: ignore[arg-type]
@@ -153,12 +153,12 @@ class TestPins:
             attempt("wrong", "192.168.1.99", email=f"a{number}@acme.example")
         assert isinstance(attempt(), Refused)
         assert isinstance(self.enter(cast, otto, "4711"), SignIn)
-        gun = enrollment.enrol(enrollment.invite(shell(cast.acme), "Gun of the boss")[1])
+        gun = devices.enrol(devices.invite(shell(cast.acme), "Gun of the boss")[1])
         assert gun
         assert isinstance(sign_in(EMAIL, PASSWORD, address=LAN, hours=12, device=gun[0]), SignIn)
 
     def test_a_device_has_as_many_attempts_as_a_network(self, cast: Cast, ada: PersonRow) -> None:
-        gun = enrollment.enrol(enrollment.invite(shell(cast.acme), "Stolen gun")[1])
+        gun = devices.enrol(devices.invite(shell(cast.acme), "Stolen gun")[1])
         assert gun
         tried = [
             sign_in(f"a{number}@x.example", "wrong", address=f"10.0.{number}.1", hours=12, device=gun[0])
@@ -167,7 +167,7 @@ class TestPins:
         assert sum(1 for answer in tried if isinstance(answer, Refused) and not answer.wait_seconds) == 60
 
     def test_a_stolen_device_cannot_try_or_lock_the_pins_of_everybody(self, cast: Cast) -> None:
-        gun, other = (enrollment.enrol(enrollment.invite(shell(cast.acme), name)[1]) for name in ("Stolen", "Other"))
+        gun, other = (devices.enrol(devices.invite(shell(cast.acme), name)[1]) for name in ("Stolen", "Other"))
         assert gun
         assert other
         pin_hash = hash_pin("4711", Role.OPERATOR)
@@ -271,7 +271,7 @@ class TestScansInAnothersName:
 
     @pytest.fixture
     def gun(self, cast: Cast) -> int:
-        return enrollment.invite(shell(cast.acme), "Gun 1")[0].id
+        return devices.invite(shell(cast.acme), "Gun 1")[0].id
 
     def send(self, browser: Browser, **item: object) -> dict[str, Any]:
         answer = browser.send("/scan/batch", {"sent_at": clock.now() // 1000, "items": [item]})
@@ -344,7 +344,7 @@ class TestScansInAnothersName:
     def test_nobody_can_undo_stock_take_scans_of_another_device(
         self, sign_in_as: Callable[..., Browser], site: Site, gun: int, cast: Cast
     ) -> None:
-        other_gun = enrollment.invite(shell(cast.acme), "Gun 2")[0].id
+        other_gun = devices.invite(shell(cast.acme), "Gun 2")[0].id
         theirs, own = sign_in_as(Role.OPERATOR, device_id=other_gun), sign_in_as(Role.OPERATOR, device_id=gun)
         at, them = clock.now() // 1000, self.id_of(theirs)
         session_store.add_session(actor_of(cast.acme, them, "Them", gun), b"also here", clock.now() + clock.HOUR)

@@ -6,16 +6,7 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import (
-    Setup,
-    for_actor,
-    for_organization,
-    key_of,
-    location_id_of,
-    location_of,
-    print_table,
-    reader_of,
-)
+from edge.commands.context import Setup, key_of, location_id_of, location_of, print_table, reader_of, reads, writes
 from edge.errors import Invalid
 from edge.readers import correction_offers, location_corrections, readers
 from edge.readers.antenna_kinds import set_reader_kind
@@ -28,14 +19,13 @@ from edge.tracking.signal_strength import AntennaKind
 from edge.validation import times, values
 
 
-@click.command("antenna")
+@writes("antenna")
 @click.argument("name")
 @click.argument("number", metavar="ANTENNA")
 @click.option("--location", help="External key of its location; empty: same as reader.")
 @click.option("--min-rssi", help="Minimum signal strength (dBm); empty: same as reader.")
 @click.option("--on/--off", "is_enabled", default=None, help="Record its reads.")
 @click.option("--forget", is_flag=True, help="Remove the settings of this antenna.")
-@for_actor
 def antenna(
     actor: Actor,
     name: str,
@@ -79,11 +69,10 @@ def print_offers(organization_id: int, reader_id: int, port: int | None, was_id:
         click.echo(f"  {correction_offers.command(organization_id, correction)}")
 
 
-@click.command("kind")
+@writes("kind")
 @click.argument("name")
 @click.argument("meaning", metavar="KIND", type=click.Choice([*(kind.value for kind in AntennaKind), "inherit"]))
 @click.option("--antenna", "number", help="This antenna only.")
-@for_actor
 def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
     """Set how reads of a reader, or of one antenna, are used, for example: edge reader kind dock1 portal
 
@@ -96,11 +85,10 @@ def kind(actor: Actor, name: str, meaning: str, number: str | None) -> None:
     click.echo(f"{row.name}{'' if number is None else f', antenna {number}'}: {meaning}")
 
 
-@click.command("offset", context_settings={"ignore_unknown_options": True})  # accepts -10 as an argument
+@writes("offset", context_settings={"ignore_unknown_options": True})  # accepts -10 as an argument
 @click.argument("name")
 @click.argument("decibels", metavar="DB")
 @click.option("--antenna", "number", help="This antenna only.")
-@for_actor
 def offset(actor: Actor, name: str, decibels: str, number: str | None) -> None:
     """Add decibels to the strengths of a reader, or of one antenna, for example: edge reader offset dock1 -10
 
@@ -115,7 +103,7 @@ def offset(actor: Actor, name: str, decibels: str, number: str | None) -> None:
     click.echo(f"{row.name}{'' if number is None else f', antenna {number}'}: {shown}")
 
 
-@click.command("correct")
+@writes("correct")
 @click.argument("name")
 @click.option("--was", required=True, help="External key of the wrong location.")
 @click.option("--is", "right", required=True, help="External key of the right location.")
@@ -123,7 +111,6 @@ def offset(actor: Actor, name: str, decibels: str, number: str | None) -> None:
 @click.option("--until", help="Same format as --since. Default: now.")
 @click.option("--antenna", "number", help="This antenna only.")
 @click.option("--yes", "is_confirmed", is_flag=True, help="Apply the changes. Without it, only show them.")
-@for_actor
 @click.pass_obj
 def correct(
     setup: Setup,
@@ -168,9 +155,8 @@ def _parse_time(field: str, text: str) -> int:
     return moment
 
 
-@click.command("offsets")
+@reads("offsets")
 @click.argument("name", required=False)
-@for_organization
 def list_offsets(organization_id: int, name: str | None) -> None:
     """List RSSI offsets, and propose them from tags that two readers read while standing still."""
     offsets = offsets_of(organization_id)

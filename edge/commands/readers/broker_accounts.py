@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import click
 
 from edge.audit.actors import Actor
-from edge.commands.context import Setup, for_actor, open_site, reader_of
+from edge.commands.context import Setup, open_site, reader_of, writes
 from edge.config.settings import Config, read_secret
 from edge.errors import Conflict, SetupError
 from edge.ingest import broker_probe
@@ -16,9 +16,8 @@ from edge.readers import broker_accounts, broker_files
 from edge.validation.topics import DOCTOR_TOPIC, has_wildcard
 
 
-@click.command()
+@writes("account")
 @click.argument("reader")
-@for_actor
 @click.pass_obj
 def account(setup: Setup, actor: Actor, reader: str) -> None:
     """Make the account of a reader at the broker, or give it a new password; shown once."""

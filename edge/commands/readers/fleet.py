@@ -12,7 +12,7 @@ import click
 
 from edge.audit.actors import Actor
 from edge.bulk.import_rows import Reading, records_of
-from edge.commands.context import Setup, for_actor
+from edge.commands.context import Setup, writes
 from edge.commands.readers.broker_accounts import write_accounts
 from edge.errors import SetupError
 from edge.readers import fleet
@@ -26,7 +26,7 @@ MOST = 1_000
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
 
 
-@click.command("import")
+@writes("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
     "--accounts", type=click.Path(path_type=Path), required=True, help="File to create for users and passwords."
@@ -34,7 +34,6 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
 @click.option("--encoding", type=click.Choice(list(ENCODINGS)), help="Encoding. Default: recognized.")
 @click.option("--separator", type=click.Choice(list(SEPARATORS)), help="Separator. Default: recognized.")
 @click.option("--heading", type=int, default=0, metavar="LINE", help="Line of the heading. Default: recognized.")
-@for_actor
 @click.pass_obj
 def import_readers(
     setup: Setup, actor: Actor, file: Path, accounts: Path, encoding: str | None, separator: str | None, heading: int
@@ -60,12 +59,11 @@ def import_readers(
     click.echo(f"Added {len(done.made)} readers{changed}. {advice}")
 
 
-@click.command("renew-passwords")
+@writes("renew-passwords")
 @click.option(
     "--accounts", type=click.Path(path_type=Path), required=True, help="File to create for users and passwords."
 )
 @click.option("--yes", "is_confirmed", is_flag=True, help="Do not prompt.")
-@for_actor
 @click.pass_obj
 def renew_passwords(setup: Setup, actor: Actor, accounts: Path, is_confirmed: bool) -> None:
     """Give every reader's account a new password. Readers stay connected until they sign in again."""

@@ -10,7 +10,7 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import Setup, for_actor, for_organization, key_of, location_id_of, print_table, reader_of
+from edge.commands.context import Setup, key_of, location_id_of, print_table, reader_of, reads, writes
 from edge.commands.readers import antennas
 from edge.commands.readers.broker_accounts import make_account
 from edge.errors import Invalid
@@ -52,7 +52,7 @@ def list_formats() -> None:
     )
 
 
-@reader.command("add")
+@writes("add", reader)
 @click.argument("name")
 @click.option("--topic", required=True, help="MQTT topic filter; may contain + and #.")
 @click.option("--format", "format_name", required=True, help="Format; see edge reader formats.")
@@ -62,7 +62,6 @@ def list_formats() -> None:
 @click.option("--status-topic", help="MQTT topic of status and last will, if different.")
 @click.option("--clock", "clock_setting", default=AUTO, help=CLOCK_HELP)
 @click.option("--account", is_flag=True, help="Also create its broker account.")
-@for_actor
 @click.pass_obj
 def add_reader(
     setup: Setup,
@@ -96,8 +95,7 @@ def add_reader(
         make_account(setup.config, actor, row.id)
 
 
-@reader.command("list")
-@for_organization
+@reads("list", reader)
 def list_readers(organization_id: int) -> None:
     """List the readers and when each was last heard."""
     states = status.statuses(organization_id)
@@ -110,9 +108,8 @@ def list_readers(organization_id: int) -> None:
     )
 
 
-@reader.command("show")
+@reads("show", reader)
 @click.argument("name")
-@for_organization
 def show_reader(organization_id: int, name: str) -> None:
     """Show one reader: settings, antennas, and outcome of its messages in the last 24 hours."""
     row = reader_of(organization_id, name)
@@ -141,7 +138,7 @@ def show_reader(organization_id: int, name: str) -> None:
     _print_unreadable(organization_id, row)
 
 
-@reader.command("change")
+@writes("change", reader)
 @click.argument("name")
 @click.option("--name", "new_name", help="A new name.")
 @click.option("--topic", help="A new topic.")
@@ -152,7 +149,6 @@ def show_reader(organization_id: int, name: str) -> None:
 @click.option("--status-topic", help="MQTT topic of status and last will; empty for none.")
 @click.option("--clock", "clock_setting", help=CLOCK_HELP)
 @click.option("--on/--off", "is_enabled", default=None, help="Record its reads.")
-@for_actor
 def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any) -> None:
     """Change the given settings and leave the others."""
     row = reader_of(actor.organization_id, name)
@@ -176,7 +172,7 @@ def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any)
         antennas.print_offers(actor.organization_id, row.id, None, row.location_id)
 
 
-@reader.command("try")
+@reads("try", reader)
 @click.argument("name", required=False)
 @click.option("--file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A message.")
 @click.option("--message", help="Message as text.")
@@ -186,7 +182,6 @@ def change_reader(actor: Actor, name: str, new_name: str | None, **options: Any)
 )
 @click.option("--format", "format_name", help="Format to use instead of the reader's.")
 @click.option("--mapping", type=click.Path(path_type=Path), help="JSON file that describes the format `mapping`.")
-@for_organization
 def try_reader(organization_id: int, name: str | None, **options: Any) -> None:
     """Show the outcome of a message without saving anything.
 
@@ -261,9 +256,8 @@ def show_mappings(name: str | None) -> None:
     click.echo(json.dumps(examples()[name].mapping, indent=2))
 
 
-@reader.command("remove")
+@writes("remove", reader)
 @click.argument("name")
-@for_actor
 def remove_reader(actor: Actor, name: str) -> None:
     """Remove a reader. Its recorded history is kept."""
     readers.remove_reader(actor, reader_of(actor.organization_id, name).id)

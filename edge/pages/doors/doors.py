@@ -18,12 +18,12 @@ from edge.doors.passage_rule import Direction, Side
 from edge.epcis import places
 from edge.errors import EdgeError, Invalid
 from edge.expected_lists import expected_lists
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, text, whole
 from edge.pages.guard import Answer, actor, administrators, current_session, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
-from edge.people.secrets import new_token
 from edge.readers import readers
 from edge.services import services
 from edge.texts import N_
@@ -42,7 +42,7 @@ DIRECTIONS = {
 }
 
 
-@viewers.get("/doors")
+@viewers.get("/doors", manual="doors#set-up-a-door")
 def show_doors() -> str:
     return render_template("doors/doors.html", **_doors_now(), values={}, errors={}, **_choices())
 
@@ -67,7 +67,7 @@ def new_door() -> Answer:
     return done(f"/doors/{door_id}/edit", "made")
 
 
-@viewers.get("/doors/<int:door_id>")
+@viewers.get("/doors/<int:door_id>", manual="doors#passages")
 def show_door(door_id: int) -> str:
     door = doors.find_door(current_session().organization_id, door_id)
     return render_template(
@@ -82,7 +82,7 @@ def door_now(door_id: int) -> Response:
     return fragment("doors/_door.html", (values["today"], values["passages"], values["expected"]), **values)
 
 
-@administrators.get("/doors/<int:door_id>/edit")
+@administrators.get("/doors/<int:door_id>/edit", manual="doors#set-up-a-door")
 def edit_door_form(door_id: int) -> str:
     door = doors.find_door(current_session().organization_id, door_id)
     return _form(door, {"name": door.name, "location_id": door.location_id or ""}, {}, _saved_rows(door))
@@ -103,13 +103,10 @@ def edit_door(door_id: int) -> Answer:
     return done(f"/doors/{door_id}", "changed")
 
 
-@administrators.post("/doors/<int:door_id>/remove")
-def remove_door(door_id: int) -> Answer:
-    doors.remove_door(actor(), door_id)
-    return done("/doors", "door-removed")
+add_action(administrators, "/doors/<int:door_id>/remove", doors.remove_door, "/doors", "door-removed")
 
 
-@viewers.get("/passages/<int:no>")
+@viewers.get("/passages/<int:no>", manual="doors#passages")
 def show_passage(no: int) -> str:
     """Show why a passage was detected: the reads behind it."""
     passage, reads = passage_report.find_passage(current_session().organization_id, no)
@@ -144,7 +141,6 @@ def _door_now(door: Door) -> dict[str, Any]:
 def _choices() -> dict[str, Any]:
     organization_id = current_session().organization_id
     return {
-        "once": new_token(),
         "locations": location_board.tree(organization_id),
         "readers": [(row.id, row.name) for row in readers.list_readers(organization_id)],
     }

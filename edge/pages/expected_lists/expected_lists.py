@@ -12,13 +12,13 @@ from edge.errors import Conflict, EdgeError, Invalid
 from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import MOST_ITEMS, State
 from edge.memory_budget import WORK
+from edge.pages.actions import add_action
 from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, text, whole
 from edge.pages.guard import Answer, actor, current_session, editors, operators, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
-from edge.people.secrets import new_token
 from edge.texts import N_
 from edge.tracking import location_board
 from edge.validation import csv_text
@@ -33,7 +33,7 @@ TITLES = {"missing": N_("Missing"), "wrong": N_("Wrong"), "surplus": N_("Surplus
 HOW = {"door": N_("at the door"), "scan": N_("scanned"), "carrier": N_("on its carrier"), "": ""}
 
 
-@viewers.get("/expected-lists")
+@viewers.get("/expected-lists", manual="expected-lists#prepare")
 def show_expected_lists() -> str:
     organization_id = current_session().organization_id
     before = request.args.get("before", type=whole)
@@ -48,7 +48,7 @@ def show_expected_lists() -> str:
     )
 
 
-@editors.get("/expected-lists/new")
+@editors.get("/expected-lists/new", manual="expected-lists#prepare")
 def new_expected_list_form() -> str:
     return render_template("expected_lists/new-expected-list.html", values={}, errors={}, **_choices())
 
@@ -72,7 +72,7 @@ def new_expected_list() -> Answer:
     return done(f"/expected-lists/{list_id}", "made")
 
 
-@viewers.get("/expected-lists/<int:list_id>")
+@viewers.get("/expected-lists/<int:list_id>", manual="expected-lists#tick-off")
 def show_expected_list(list_id: int) -> str:
     return render_template("expected_lists/expected-list.html", **_labels(_state(list_id)))
 
@@ -104,7 +104,7 @@ def start_expected_list(list_id: int) -> Answer:
     return done(f"/expected-lists/{list_id}", "list-started")
 
 
-@operators.get("/expected-lists/<int:list_id>/sign-off")
+@operators.get("/expected-lists/<int:list_id>/sign-off", manual="expected-lists#sign-off")
 def sign_off_form(list_id: int) -> str:
     return render_template("expected_lists/sign-off.html", **_labels(_state(list_id), is_whole=True), errors={})
 
@@ -120,10 +120,7 @@ def sign_off_expected_list(list_id: int) -> Answer:
     return done(f"/expected-lists/{list_id}", "list-signed")
 
 
-@editors.post("/expected-lists/<int:list_id>/remove")
-def remove_expected_list(list_id: int) -> Answer:
-    expected_lists.remove(actor(), list_id)
-    return done("/expected-lists", "list-removed")
+add_action(editors, "/expected-lists/<int:list_id>/remove", expected_lists.remove, "/expected-lists", "list-removed")
 
 
 def _state(list_id: int) -> State:
@@ -139,7 +136,6 @@ def _labels(state: State, *, is_whole: bool = False) -> dict[str, Any]:
 def _choices() -> dict[str, Any]:
     organization_id = current_session().organization_id
     return {
-        "once": new_token(),
         "doors": [door for door in doors.list_doors(organization_id) if door.site is None],
         "locations": location_board.tree(organization_id),
         "Direction": Direction,

@@ -11,9 +11,8 @@ from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import ExpectedList, State
 from edge.expected_lists.ticks import Line
 from edge.pages.forms import json_object
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import actor, current_session, operators
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.texts import N_
 
 MOST_LISTS = 100
@@ -21,22 +20,19 @@ MOST_LINES = 500  # surplus and wrong assets sent to a handheld; the counts incl
 _CHANGED = N_("The list changed. Check it again")
 
 
-@pages.get("/scan/expected-lists")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/expected-lists")
 def unsigned_lists() -> Response:
     """Return the lists that are open or prepared."""
     lists = expected_lists.open_lists(current_session().organization_id)[:MOST_LISTS]
     return jsonify(lists=[_summary(one) for one in lists])
 
 
-@pages.get("/scan/expected-lists/<int:list_id>")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/expected-lists/<int:list_id>")
 def list_on_handheld(list_id: int) -> Response:
     return jsonify(**_state(expected_lists.find_state(current_session().organization_id, list_id)))
 
 
-@pages.post("/scan/expected-lists/<int:list_id>/sign-off")
-@require_role(Role.OPERATOR)
+@operators.post("/scan/expected-lists/<int:list_id>/sign-off")
 def sign_off_on_handheld(list_id: int) -> Response | tuple[Response, int]:
     """Sign off the result that the handheld shows. A repeated request has the same answer."""
     version = json_object().get("version")

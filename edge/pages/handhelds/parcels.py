@@ -9,11 +9,10 @@ from flask import Response, abort, jsonify, request
 from edge import clock
 from edge.errors import Conflict, EdgeError, Invalid, NotFound, Unavailable
 from edge.pages.forms import is_id, json_object, message_of, whole
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import current_session, operators
 from edge.pages.handhelds.scan import SCAN_ID, observed, sender_of
 from edge.pages.labels import print_asset_label
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.records import asset_photos, assets, location_tree
 from edge.texts import N_
 
@@ -22,8 +21,7 @@ _PRINTED = 1_000
 _printed: OrderedDict[tuple[int, str], None] = OrderedDict()  # so that a repeated request prints nothing
 
 
-@pages.post("/scan/photos")
-@require_role(Role.OPERATOR)
+@operators.post("/scan/photos")
 def scan_photo() -> Response:
     """Store the photo in the body. A repeated one is not decoded again."""
     photo_id, asset_id = request.args.get("id", ""), request.args.get("asset", 0, type=whole)
@@ -52,8 +50,7 @@ def scan_photo() -> Response:
 scan_photo.max_body = MAX_PHOTO  # type: ignore[attr-defined]
 
 
-@pages.post("/scan/labels")
-@require_role(Role.OPERATOR)
+@operators.post("/scan/labels")
 def scan_label() -> Response:
     """Print the label of an asset on the printer nearest to a location."""
     body = json_object()

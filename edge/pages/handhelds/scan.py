@@ -18,7 +18,7 @@ from edge.handhelds.scans import Answer, Result, Submitted
 from edge.memory_budget import WORK
 from edge.pages import cookies, record_links
 from edge.pages.forms import is_id, json_object, search_text, typable
-from edge.pages.guard import actor, current_session, device, has_role, open_to_all, pages, require_role
+from edge.pages.guard import actor, current_session, device, editors, has_role, operators, public
 from edge.pages.handhelds import actions, scanned_badges
 from edge.pages.polling import version_of
 from edge.pages.rules import alerts
@@ -45,8 +45,7 @@ TEST_CODE = "EDGE-TEST:azqwymAZQWYM/0123456789?_=&%+#(;)"
 SCAN_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 
 
-@pages.get("/scan")
-@require_role(Role.OPERATOR)
+@operators.get("/scan", manual="scanning#first-scan")
 def scan_page() -> Response:
     """Return the page, which differs by language only: devices cache it for offline use."""
     page = render_template("handhelds/scan.html", test_code=TEST_CODE)
@@ -65,22 +64,19 @@ def _with_who_cookie(response: Response) -> Response:
     return response
 
 
-@pages.get("/scan/left")
-@open_to_all
+@public.get("/scan/left", manual="scanning#work-without-a-connection")
 def left_scans() -> str:
     """Show the page that takes over the scans in the storage of the page without HTTPS; see its script."""
     return render_template("handhelds/left.html")
 
 
-@pages.get("/scan/test-code")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/test-code", manual="scanning#hardware-scanners")
 def scan_test_code() -> str:
     """Show a code to scan, from which the device learns the prefix, suffix and keyboard layout of its scanner."""
     return render_template("handhelds/test-code.html", code=record_links.qr(TEST_CODE), text=TEST_CODE)
 
 
-@pages.get("/sw.js")
-@open_to_all
+@public.get("/sw.js")
 def service_worker() -> Response:
     files = static_files()
     cached = ("handhelds/", "app.css", "times.js", "icon")
@@ -91,8 +87,7 @@ def service_worker() -> Response:
     return response
 
 
-@pages.get("/scan/state")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/state")
 def scan_state() -> Response:
     """Return the session, the person's permissions, the CSRF token, the time and the version of the scripts."""
     here = device()
@@ -113,8 +108,7 @@ def scan_state() -> Response:
     return _with_who_cookie(response)
 
 
-@pages.get("/scan/locations")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/locations")
 def scan_locations() -> Response:
     """Return all locations with the codes of their labels, for offline use."""
     rows = location_board.with_codes(current_session().organization_id)
@@ -128,8 +122,7 @@ def scan_locations() -> Response:
     return response
 
 
-@pages.get("/scan/alerts")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/alerts")
 def scan_alerts() -> Response:
     """Return the newest open alerts of rules with their time (ms), and the number of all."""
     shown = alerts.open_alerts()
@@ -137,8 +130,7 @@ def scan_alerts() -> Response:
     return jsonify(total=shown.total, newest=newest)
 
 
-@pages.post("/scan/assets")
-@require_role(Role.OPERATOR)
+@operators.post("/scan/assets")
 def scan_assets() -> Response:
     """Return the outdated buckets of the device's copy of all assets. The device sends the digests of its buckets."""
     digests = json_object().get("digests")
@@ -150,8 +142,7 @@ def scan_assets() -> Response:
         return compressed(content, "application/json")
 
 
-@pages.post("/scan/batch")
-@require_role(Role.OPERATOR)
+@operators.post("/scan/batch")
 def scan_batch() -> Response:
     """Process scans and undos in order. Repeated items get their first answer.
 
@@ -183,8 +174,7 @@ def scan_batch() -> Response:
     return jsonify(results=[_answer_json(answer) for answer in answers], csrf=g.csrf, now=received_at // 1000)
 
 
-@pages.get("/scan/find")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/find")
 def scan_find() -> Response:
     """Return the record with this code, else the matches of a search."""
     text = search_text(request.args.get("q", ""))
@@ -200,8 +190,7 @@ def scan_find() -> Response:
     return jsonify(assets=[_asset(row, with_moves=len(page.rows) == 1) for row in page.rows], total=page.total_count)
 
 
-@pages.get("/scan/near/<int:asset_id>")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/near/<int:asset_id>")
 def scan_near(asset_id: int) -> Response:
     """Return the signal of an asset at the person's own sled (dBm, null if unknown) with its time (ms), or {}."""
     if lookup.asset_by_id(current_session().organization_id, asset_id) is None:
@@ -215,8 +204,7 @@ def _own_sleds() -> list[int]:
     return sleds.sleds_of(session.organization_id, session.person_id, session.device_id)
 
 
-@pages.post("/scan/attach")
-@require_role(Role.EDITOR)
+@editors.post("/scan/attach")
 def scan_attach() -> tuple[Response, int] | Response:
     """Attach an unknown code to an existing or new asset, and record the waiting scan."""
     body = json_object()

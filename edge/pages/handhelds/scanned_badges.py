@@ -10,9 +10,8 @@ from typing import Any
 from flask import Response, abort, jsonify
 
 from edge.pages.forms import json_object
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import current_session, operators
 from edge.people import passwords, people
-from edge.people.people import Role
 from edge.rate_limits import Buckets
 from edge.records import lookup
 
@@ -31,8 +30,7 @@ def marks() -> dict[str, Any]:
     }
 
 
-@pages.post("/scan/badge")
-@require_role(Role.OPERATOR)
+@operators.post("/scan/badge")
 def scan_badge() -> Response:
     """Answer whether the code is the badge of a person in the organization, and of whom."""
     code = json_object().get("code")

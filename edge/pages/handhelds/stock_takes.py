@@ -9,9 +9,8 @@ from edge.handhelds import stock_takes
 from edge.pages.csv_download import table_file, times
 from edge.pages.dates import local
 from edge.pages.forms import json_object
-from edge.pages.guard import current_session, pages, require_role
+from edge.pages.guard import current_session, operators, viewers
 from edge.pages.handhelds import actions
-from edge.people.people import Role
 from edge.texts import N_
 
 TITLES = {
@@ -22,8 +21,7 @@ TITLES = {
 }
 
 
-@pages.get("/scan/stock-takes")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/stock-takes")
 def open_stock_takes() -> Response:
     open_ones = stock_takes.list_stock_takes(current_session().organization_id, is_open_only=True, limit=20)
     return jsonify(stock_takes=[_summary(take) for take in open_ones])
@@ -34,9 +32,8 @@ _ASKS_FOR = 15 * clock.SECOND
 _asking: dict[str, tuple[str, int]] = {}
 
 
-@pages.get("/scan/stock-takes/<stock_take_id>")
-@pages.post("/scan/stock-takes/<stock_take_id>")
-@require_role(Role.OPERATOR)
+@operators.get("/scan/stock-takes/<stock_take_id>")
+@operators.post("/scan/stock-takes/<stock_take_id>")
 def report_and_progress(stock_take_id: str) -> Response:
     """Store the report of a device in a POST, and return the progress of all devices.
 
@@ -66,15 +63,13 @@ def report_and_progress(stock_take_id: str) -> Response:
     )
 
 
-@pages.get("/stock-takes")
-@require_role(Role.VIEWER)
+@viewers.get("/stock-takes", manual="scanning#stock-takes")
 def show_stock_takes() -> str:
     rows = stock_takes.list_stock_takes(current_session().organization_id)
     return render_template("handhelds/stock-takes.html", stock_takes=rows)
 
 
-@pages.get("/stock-takes/<stock_take_id>")
-@require_role(Role.VIEWER)
+@viewers.get("/stock-takes/<stock_take_id>", manual="scanning#stock-takes")
 def show_stock_take(stock_take_id: str) -> str:
     take = _finished(stock_take_id)
     lines = stock_takes.sheet(current_session().organization_id, stock_take_id)
@@ -83,8 +78,7 @@ def show_stock_take(stock_take_id: str) -> str:
     return render_template("handhelds/stock-take.html", take=take, groups=groups, devices=devices)
 
 
-@pages.get("/stock-takes/<stock_take_id>.csv")
-@require_role(Role.VIEWER)
+@viewers.get("/stock-takes/<stock_take_id>.csv")
 def stock_take_csv(stock_take_id: str) -> Response:
     take = _finished(stock_take_id)
     lines = stock_takes.sheet(current_session().organization_id, stock_take_id)

@@ -24,7 +24,6 @@ from edge.pages.guard import Answer, actor, current_or_none, current_session, ed
 from edge.pages.notices import done
 from edge.pages.polling import fragment, version_of
 from edge.pages.translation import gettext
-from edge.people.secrets import new_token
 from edge.services import services
 from edge.texts import N_
 from edge.tracking import location_board, tracked_people
@@ -71,7 +70,7 @@ def open_musters() -> Sequence[musters.Muster]:
     return musters.open_musters(current_session().organization_id) if may_muster() else ()
 
 
-@operators.get("/musters")
+@operators.get("/musters", manual="musters#start")
 @_runs_musters
 def show_musters() -> str:
     return _list()
@@ -92,7 +91,7 @@ def _list(errors: Errors | None = None) -> str:
     )
 
 
-@editors.get("/musters/plans/new")
+@editors.get("/musters/plans/new", manual="musters#plan")
 def new_muster_plan_form() -> str:
     return _form(None, {"chosen": "all", "points": []}, {})
 
@@ -107,7 +106,7 @@ def new_muster_plan() -> Answer:
     return done("/musters" if may_muster() else "/", "made")
 
 
-@editors.get("/musters/plans/<int:plan_id>")
+@editors.get("/musters/plans/<int:plan_id>", manual="musters#plan")
 def edit_muster_plan_form(plan_id: int) -> str:
     plan = plans.find_plan(current_session().organization_id, plan_id)
     points = [str(point_id) for point_id, _ in plan.points]
@@ -149,7 +148,7 @@ def start_muster(plan_id: int) -> Answer:
     return redirect(f"/musters/{muster_id}", 303)
 
 
-@operators.get("/musters/<int:muster_id>")
+@operators.get("/musters/<int:muster_id>", manual="musters#during-a-muster")
 @_runs_musters
 def show_muster(muster_id: int) -> str:
     return render_template("muster/muster.html", **_values(muster_id))
@@ -203,7 +202,7 @@ def muster_csv(muster_id: int) -> Response:
     return table_file(f"muster-{muster_id}.csv", heading, rows)
 
 
-@operators.get("/musters/<int:muster_id>/people/<int:asset_id>")
+@operators.get("/musters/<int:muster_id>/people/<int:asset_id>", manual="musters#during-a-muster")
 @_runs_musters
 def show_muster_person(muster_id: int, asset_id: int) -> str:
     """Show one person, with the button to tick. A tap on the list never ticks: rows move while people arrive."""
@@ -230,7 +229,7 @@ def untick_muster_person(muster_id: int, asset_id: int) -> Answer:
     return redirect(f"/musters/{muster_id}", 303)
 
 
-@operators.get("/musters/<int:muster_id>/end")
+@operators.get("/musters/<int:muster_id>/end", manual="musters#end-and-report")
 @_runs_musters
 def end_muster_form(muster_id: int) -> str:
     return _end_page(muster_id, {})
@@ -324,7 +323,6 @@ def _form(plan: plans.Plan | None, values: dict[str, Any], errors: Errors) -> st
         plan=plan,
         values=values,
         errors=errors,
-        once=new_token(),
         locations=location_board.tree(organization_id),
         chosen=[(one, gettext(title)) for one, title in CHOSEN.items()],
         people=len(plans.people_of(plan)) if plan else tracked_people.count(organization_id),

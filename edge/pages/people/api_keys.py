@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from flask import abort, render_template, request
+from flask import render_template, request
 
 from edge import clock
 from edge.errors import Invalid
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of
-from edge.pages.guard import Answer, actor, administrators, current_session
-from edge.pages.notices import done
+from edge.pages.guard import actor, administrators, current_session
 from edge.pages.translation import gettext
 from edge.people import api_keys
-from edge.people.secrets import hash_secret, new_client_secret, new_token
+from edge.people.secrets import hash_secret, new_client_secret
 from edge.texts import N_
 
 RESOURCES = {"assets": N_("Assets"), "locations": N_("Locations"), "tracking": N_("Tracking"), "feed": N_("Open feed")}
@@ -21,14 +21,14 @@ LEVEL_TITLES = {"": N_("No access"), "read": N_("Read"), "write": N_("Read and w
 EXPIRIES = {"": N_("Never"), "30": N_("In 30 days"), "90": N_("In 90 days"), "365": N_("In a year")}
 
 
-@administrators.get("/keys")
+@administrators.get("/keys", manual="api#keys-and-tokens")
 def list_keys() -> str:
     return render_template(
         "people/api-keys.html", keys=api_keys.list_keys(current_session().organization_id), now=clock.now()
     )
 
 
-@administrators.get("/keys/new")
+@administrators.get("/keys/new", manual="api#keys-and-tokens")
 def new_key_form() -> str:
     return _form({}, {"tracking": "read"})
 
@@ -55,18 +55,13 @@ def new_key() -> str | tuple[str, int]:
     return render_template("people/api-key-created.html", key=key, secret=secret)
 
 
-@administrators.get("/keys/<key_id>/revoke")
+@administrators.get("/keys/<key_id>/revoke", manual="api#keys-and-tokens")
 def ask_to_revoke(key_id: str) -> str:
-    key = next(
-        (key for key in api_keys.list_keys(current_session().organization_id) if key.id == key_id), None
-    ) or abort(404)
+    key = api_keys.get(current_session().organization_id, key_id)
     return render_template("people/revoke-api-key.html", key=key)
 
 
-@administrators.post("/keys/<key_id>/revoke")
-def revoke_key(key_id: str) -> Answer:
-    api_keys.revoke_key(actor(), key_id)
-    return done("/keys", "revoked")
+add_action(administrators, "/keys/<key_id>/revoke", api_keys.revoke_key, "/keys", "revoked")
 
 
 def levels_of(resource: str) -> dict[str, str]:
@@ -95,5 +90,4 @@ def _form(errors: dict[str, str], values: object) -> str:
         values=values,
         resources=[(name, title, levels_of(name)) for name, title in RESOURCES.items()],
         expiries={days: gettext(words) for days, words in EXPIRIES.items()},
-        once=new_token(),
     )

@@ -7,17 +7,15 @@ from flask import abort, redirect, render_template, request
 from edge.errors import Invalid
 from edge.operations.own_address import in_numbers
 from edge.pages import cookies, record_links
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, text
 from edge.pages.guard import Answer, actor, administrators, current_session, public
-from edge.pages.notices import done
-from edge.people import devices as store
-from edge.people import enrollment as devices
-from edge.people.secrets import new_token
+from edge.people import devices
 from edge.texts import N_
 
 
-@administrators.get("/devices")
+@administrators.get("/devices", manual="scanning#shared-handhelds")
 def show_devices() -> str:
     return _page({})
 
@@ -35,17 +33,14 @@ def new_device() -> str | tuple[str, int]:
 
 @administrators.post("/devices/<int:device_id>/invite")
 def invite_device_again(device_id: int) -> str:
-    device = store.find_device(current_session().organization_id, device_id) or abort(404)
+    device = devices.get(current_session().organization_id, device_id)
     return _invitation(device.name, devices.renew_invitation(actor(), device_id))
 
 
-@administrators.post("/devices/<int:device_id>/revoke")
-def revoke_device(device_id: int) -> Answer:
-    store.revoke_device(actor(), device_id)
-    return done("/devices", "device-revoked")
+add_action(administrators, "/devices/<int:device_id>/revoke", devices.revoke_device, "/devices", "device-revoked")
 
 
-@public.get("/enrol/<code>")
+@public.get("/enrol/<code>", manual="scanning#shared-handhelds")
 def enrollment(code: str) -> str:
     """Show a confirmation page only, because a preview in the camera app must not use up the link."""
     return render_template("people/enrol.html", device=devices.find_by_code(code) or abort(404, _SPENT), code=code)
@@ -66,8 +61,8 @@ _SPENT = N_("This link was used or has expired. Ask an administrator for a new o
 
 
 def _page(errors: dict[str, str]) -> str:
-    listed = store.list_devices(current_session().organization_id)
-    return render_template("people/devices.html", devices=listed, errors=errors, once=new_token())
+    listed = devices.list_devices(current_session().organization_id)
+    return render_template("people/devices.html", devices=listed, errors=errors)
 
 
 def _invitation(name: str, code: str) -> str:

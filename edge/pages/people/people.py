@@ -16,11 +16,11 @@ from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.people import passwords, people, second_factors
 from edge.people.people import PersonRow, Role
-from edge.people.secrets import hash_secret, new_token
+from edge.people.secrets import hash_secret
 from edge.texts import N_
 
 
-@administrators.get("/people")
+@administrators.get("/people", manual="office#people-and-roles")
 def show_people() -> str:
     organization_id = current_session().organization_id
     return render_template(
@@ -30,7 +30,7 @@ def show_people() -> str:
     )
 
 
-@administrators.get("/people/new")
+@administrators.get("/people/new", manual="office#people-and-roles")
 def new_person_form() -> str:
     return _form(None, {"role": "operator"}, {})
 
@@ -47,7 +47,7 @@ def new_person() -> Answer:
     return done("/people", "made")
 
 
-@administrators.get("/people/<int:person_id>/edit")
+@administrators.get("/people/<int:person_id>/edit", manual="office#people-and-roles")
 def edit_person_form(person_id: int) -> str:
     person = _person(person_id)
     return _form(person, person._asdict(), {})
@@ -134,5 +134,4 @@ def _form(person: PersonRow | None, values: Any, errors: Errors, meanwhile: Mapp
         errors=errors,
         meanwhile=meanwhile,
         opened=opened_with(_editable(person)) if person else None,
-        once=new_token(),
     )

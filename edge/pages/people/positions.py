@@ -25,7 +25,7 @@ SEEN_BY = {
 }
 
 
-@administrators.get(PATH)
+@administrators.get(PATH, manual="people-positions#set-up")
 def people_setting_form() -> str:
     one = tracked_people.setting(current_session().organization_id)
     return _page(one._asdict(), {})

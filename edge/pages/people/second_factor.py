@@ -12,14 +12,14 @@ from edge.pages.notices import done
 from edge.pages.translation import gettext
 from edge.people import people, second_factor, second_factors, sign_in
 from edge.people.people import PersonRow
-from edge.people.secrets import hash_secret, new_token
+from edge.people.secrets import hash_secret
 from edge.texts import N_
 
 WRONG_PASSWORD = N_("Current password is wrong")
 WRONG_FIRST_CODE = N_("Wrong code. Wait for the next one and enter it")
 
 
-@viewers.get("/account/second-factor")
+@viewers.get("/account/second-factor", manual="office#two-factor-authentication")
 def second_factor_page() -> str:
     return _page()
 
@@ -77,6 +77,5 @@ def _page(errors: dict[str, str] | None = None, step: str = "", **shown: object)
         step=step,
         factor=second_factors.find(session.organization_id, session.person_id),
         has_password=_person().password_hash is not None,
-        once=new_token(),
         **shown,
     )

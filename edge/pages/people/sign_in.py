@@ -30,7 +30,7 @@ _SYSTEMS = (
 )
 
 
-@public.get("/sign-in")
+@public.get("/sign-in", manual="troubleshooting#sign-in")
 def sign_in_page() -> Answer:
     if g.session is not None:
         return redirect(next_path(), 303)
@@ -108,7 +108,7 @@ def sign_out() -> Answer:
     return response
 
 
-@viewers.get("/account")
+@viewers.get("/account", manual="office#account")
 def account() -> str:
     return _account({})
 

@@ -61,7 +61,7 @@ def set_kind_of_location(location_id: int) -> Answer:
     return done(f"/locations/{location_id}/edit", "changed")
 
 
-@editors.get("/readers/<int:reader_id>/antennas")
+@editors.get("/readers/<int:reader_id>/antennas", manual="readers#antennas")
 def show_antenna_work(reader_id: int) -> str:
     """Show the reads of a reader's antennas in the last minutes, to align the antennas."""
     organization_id = current_session().organization_id

@@ -11,7 +11,7 @@ from edge.errors import Conflict, EdgeError
 from edge.pages.forms import errors_of, new_tag, whole
 from edge.pages.guard import Answer, actor, administrators, current_session, editors
 from edge.pages.notices import done
-from edge.pages.paging import offset_asked
+from edge.pages.paging import offset_asked, pager
 from edge.pages.readers.list import format_titles, grouped_topics
 from edge.pages.translation import gettext
 from edge.readers import dead_letters, dismissals, unknown_tags
@@ -23,7 +23,7 @@ MOST_TOPICS = 200
 PER_PAGE = 50
 
 
-@administrators.get("/readers/topics")
+@administrators.get("/readers/topics", manual="readers#unassigned-topics")
 def show_topics() -> str:
     return _topics_page({})
 
@@ -52,7 +52,7 @@ def _topics_page(errors: dict[str, str]) -> str:
     )
 
 
-@editors.get("/readers/unknown-tags")
+@editors.get("/readers/unknown-tags", manual="readers#unmatched-tags")
 def show_unknown_tags() -> str:
     return _tags_page({}, "")
 
@@ -78,7 +78,7 @@ def attach_unknown_tag() -> Answer:
     return done("/readers/unknown-tags", "tagged")
 
 
-@administrators.get("/readers/dead-letters")
+@administrators.get("/readers/dead-letters", manual="readers#unreadable-messages")
 def show_dead_letters() -> str:
     letters = dead_letters.list_letters(current_session().organization_id, SHOWN_BYTES)
     readable_letters = [(letter, readable(letter.payload, letter.size)) for letter in letters]
@@ -111,10 +111,7 @@ def _tags_page(errors: dict[str, str], value: str) -> str:
             unknown_tags.list_tags(organization_id, reader_id, PER_PAGE, offset),
             unknown_tags.count_tags(organization_id, reader_id),
         ),
-        offset=offset,
-        per_page=PER_PAGE,
-        earlier=f"{address}offset={max(offset - PER_PAGE, 0)}",
-        later=f"{address}offset={offset + PER_PAGE}",
+        **pager(PER_PAGE, lambda row: f"{address}offset={row}"),
         errors=errors,
         wrong=value,
         dismissed=dismissals.list_dismissed(organization_id, "tag"),

@@ -27,7 +27,7 @@ MANY_TAGS = 10  # topics with the same parent and a MAC address as last level; f
 _ADDRESS = re.compile("[0-9A-Fa-f]{2}([:-]?[0-9A-Fa-f]{2}){5,}")
 
 
-@editors.get("/readers")
+@editors.get("/readers", manual="readers#first-reader")
 def show_readers() -> str:
     return render_template(
         "readers/readers.html",

@@ -38,7 +38,7 @@ class TagReads(NamedTuple):
     asset_id: int | None
 
 
-@editors.get("/readers/<int:reader_id>/reads")
+@editors.get("/readers/<int:reader_id>/reads", manual="readers#live-reads")
 def show_live_reads(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     antenna, tag = _filters()

@@ -25,7 +25,7 @@ from edge.texts import N_
 from edge.tracking import antenna_names, location_board
 
 
-@administrators.get("/readers/<int:reader_id>/correct")
+@administrators.get("/readers/<int:reader_id>/correct", manual="positions#location-corrections")
 def show_correction(reader_id: int) -> str | tuple[str, int]:
     """Show the form and, once filled in, a preview of the changes."""
     if not request.args:

@@ -12,6 +12,7 @@ from edge.errors import EdgeError, Invalid
 from edge.formats import examples, registry
 from edge.formats.reads import Attempt, Guess, Trial
 from edge.ingest.try_out import try_out
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, Overtaken, errors_of, opened_with, save_merged, text, values_of, whole
 from edge.pages.guard import Answer, actor, administrators, current_session, editors
@@ -23,7 +24,6 @@ from edge.pages.readers.location_corrections import offers_shown, saved_location
 from edge.pages.readers.sleds import UNDO_MINUTES, operators
 from edge.pages.translation import gettext
 from edge.people import organizations
-from edge.people.secrets import new_token
 from edge.readers import (
     broker_accounts,
     clocks,
@@ -74,7 +74,7 @@ BUCKETS = {
 }
 
 
-@editors.get("/readers/<int:reader_id>")
+@editors.get("/readers/<int:reader_id>", manual="readers#message-outcomes")
 def show_reader(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     hours = ledger.hours(current_session().organization_id, reader_id)
@@ -133,7 +133,7 @@ def _sign_in_trouble(account: BrokerAccountRow | None, received_at: int | None) 
     return sign_ins.refusals(refused) if refused else ""
 
 
-@administrators.get("/readers/new")
+@administrators.get("/readers/new", manual="readers#first-reader")
 def new_reader_form() -> str:
     """Show the form. For an unassigned topic, format and mapping are filled in from its last message."""
     topic = request.args.get("topic", "")
@@ -172,7 +172,7 @@ def new_reader() -> Answer:
     return done(f"/readers/{reader.id}", "made")
 
 
-@administrators.get("/readers/<int:reader_id>/edit")
+@administrators.get("/readers/<int:reader_id>/edit", manual="readers#reader-settings")
 def edit_reader_form(reader_id: int) -> str:
     reader = readers.get_reader(current_session().organization_id, reader_id)
     return _form(reader, reader._asdict() | _last_unread_message(reader), {})
@@ -202,10 +202,7 @@ def edit_reader(reader_id: int) -> Answer:
     return saved_location(reader_id, None, was_id)
 
 
-@administrators.post("/readers/<int:reader_id>/remove")
-def remove_reader(reader_id: int) -> Answer:
-    readers.remove_reader(actor(), reader_id)
-    return done("/readers", "removed")
+add_action(administrators, "/readers/<int:reader_id>/remove", readers.remove_reader, "/readers", "removed")
 
 
 def _clock_settings() -> dict[str, str]:
@@ -314,5 +311,4 @@ def _form(
         clock_settings=_clock_settings() | {zone: zone for zone in clock.zones()},
         locations=branches,
         prefix=organizations.get_organization(organization_id).topic_prefix,
-        once=new_token(),
     )

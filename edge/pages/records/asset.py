@@ -32,7 +32,7 @@ MOST_EXPLAINED = 3
 SUGGESTED = 10
 
 
-@viewers.get("/assets/<int:asset_id>")
+@viewers.get("/assets/<int:asset_id>", manual="office#assets")
 def show_asset(asset_id: int) -> str:
     return asset_page(asset_id)
 
@@ -119,7 +119,7 @@ def _rows(asset: AssetRow, before: int | None) -> tuple[list[Move], bool]:
         return [], False
 
 
-@viewers.get("/assets/<int:asset_id>/why")
+@viewers.get("/assets/<int:asset_id>/why", manual="positions#explanations")
 def why_asset(asset_id: int) -> str:
     """Show the evidence for the current location and the last moves."""
     organization_id = current_session().organization_id
@@ -133,7 +133,7 @@ def why_asset(asset_id: int) -> str:
     )
 
 
-@viewers.get("/assets/<int:asset_id>/label")
+@viewers.get("/assets/<int:asset_id>/label", manual="office#labels")
 def asset_label(asset_id: int) -> str:
     asset = assets.get(current_session().organization_id, asset_id)
     link = record_links.asset_link(asset.external_key)

@@ -8,6 +8,7 @@ from flask import Response, request
 
 from edge import clock
 from edge.errors import EdgeError
+from edge.pages.actions import add_action
 from edge.pages.forms import errors_of, multiline
 from edge.pages.guard import Answer, actor, current_session, editors, operators, viewers
 from edge.pages.notices import done
@@ -25,10 +26,9 @@ def add_note(asset_id: int) -> Answer:
     return done(f"/assets/{asset_id}#notes", "made")
 
 
-@editors.post("/assets/<int:asset_id>/notes/<note_id>/remove")
-def remove_note(asset_id: int, note_id: str) -> Answer:
-    asset_notes.remove(actor(), asset_id, note_id)
-    return done(f"/assets/{asset_id}", "note-removed")
+add_action(
+    editors, "/assets/<int:asset_id>/notes/<note_id>/remove", asset_notes.remove, "/assets/{asset_id}", "note-removed"
+)
 
 
 @viewers.get("/assets/<int:asset_id>/photos/<photo_id>")
@@ -40,7 +40,10 @@ def asset_photo(asset_id: int, photo_id: str) -> Response:
     return response
 
 
-@editors.post("/assets/<int:asset_id>/photos/<photo_id>/remove")
-def remove_photo(asset_id: int, photo_id: str) -> Answer:
-    asset_photos.remove(actor(), asset_id, photo_id)
-    return done(f"/assets/{asset_id}", "photo-removed")
+add_action(
+    editors,
+    "/assets/<int:asset_id>/photos/<photo_id>/remove",
+    asset_photos.remove,
+    "/assets/{asset_id}",
+    "photo-removed",
+)

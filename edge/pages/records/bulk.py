@@ -22,7 +22,6 @@ from edge.pages.polling import fragment
 from edge.pages.records.csv_import import errors_file
 from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext, translated
-from edge.people.secrets import new_token
 from edge.services import services
 from edge.texts import N_
 from edge.tracking import board, location_board
@@ -50,7 +49,7 @@ class Chosen(NamedTuple):
     is_filter: bool
 
 
-@editors.get("/bulk")
+@editors.get("/bulk", manual="office#changes-of-many-assets")
 def choose_bulk_change() -> str:
     return _form(_chosen(SHOWN), {})
 
@@ -74,7 +73,7 @@ def start_bulk_change() -> Answer:
     return redirect(f"/bulk/{job_id}", 303)
 
 
-@editors.get("/bulk/<job_id>")
+@editors.get("/bulk/<job_id>", manual="office#changes-of-many-assets")
 def show_bulk_job(job_id: str) -> str:
     return render_template("records/bulk-job.html", **_shown(_job(job_id)))
 
@@ -185,7 +184,6 @@ def _form(chosen: Chosen, errors: Errors, faults: Sequence[Fault] = ()) -> str:
         labels=f"/labels?{selection}",
         export=f"/export/board.csv?{selection}",
         back=f"/assets/{chosen.rows[0].asset_id}" if chosen.total == 1 and not chosen.is_filter else "/",
-        once=new_token(),
     )
 
 

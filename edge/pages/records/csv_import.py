@@ -46,7 +46,7 @@ EMPTY_CELLS = {
 }
 
 
-@editors.get("/import")
+@editors.get("/import", manual="office#import")
 def import_form() -> str:
     return _form({})
 
@@ -99,7 +99,7 @@ def check_import_again(job_id: str) -> Answer:
     return _checked(job.kind, job.data, is_exact=job.reading.is_exact, layout=layout, columns=columns)
 
 
-@editors.get("/import/<job_id>/columns")
+@editors.get("/import/<job_id>/columns", manual="office#import")
 def choose_import_columns(job_id: str) -> str:
     return _columns_form(_read_job(job_id), {})
 
@@ -151,7 +151,7 @@ def _columns_form(job: Job, errors: Errors) -> str:
     )
 
 
-@editors.get("/import/<job_id>")
+@editors.get("/import/<job_id>", manual="office#import")
 def show_import(job_id: str) -> Answer:
     job = _job(job_id)
     if job.is_done and job.needs_columns and not job.trouble:

@@ -14,14 +14,13 @@ from edge.pages.guard import Answer, actor, current_session, editors
 from edge.pages.notices import done
 from edge.pages.records.kept_elsewhere import at_home
 from edge.pages.translation import gettext, translated
-from edge.people.secrets import new_token
 from edge.records import assets, metadata_fields
 from edge.records.assets import AssetChanges, AssetRow
 from edge.validation import bodies
 from edge.validation.values import TAG_TYPE_NAMES
 
 
-@editors.get("/assets/new")
+@editors.get("/assets/new", manual="office#assets")
 def new_asset_form() -> str:
     return _form(None, {"tag_value": request.args.get("tag", ""), "tag_type": request.args.get("type", "rfid")}, {})
 
@@ -43,7 +42,7 @@ def new_asset() -> Answer:
     return done(f"/assets/{asset.id}", "made")
 
 
-@editors.get("/assets/<int:asset_id>/edit")
+@editors.get("/assets/<int:asset_id>/edit", manual="office#assets")
 @at_home
 def edit_asset_form(asset_id: int) -> str:
     asset = assets.get(current_session().organization_id, asset_id)
@@ -164,5 +163,4 @@ def _form(asset: AssetRow | None, values: Any, errors: Errors, meanwhile: Mappin
         fields=metadata_fields.fields(asset.metadata) if asset else [],
         of_metadata=metadata_fields,
         types=[(name, gettext(title)) for name, title in TAG_TYPE_NAMES.items()],
-        once=new_token(),
     )

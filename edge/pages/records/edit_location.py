@@ -26,7 +26,6 @@ from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES
 from edge.pages.records.kept_elsewhere import at_home
 from edge.pages.translation import gettext
-from edge.people.secrets import new_token
 from edge.readers.antenna_kinds import kind_of_location
 from edge.records import locations
 from edge.records.location_tree import UNSET, Parent
@@ -36,7 +35,7 @@ from edge.validation import bodies
 from edge.validation.values import TAG_TYPE_NAMES
 
 
-@editors.get("/locations/new")
+@editors.get("/locations/new", manual="office#locations")
 def new_location_form() -> str:
     return _form(None, {"parent_id": request.args.get("parent", ""), "is_active": "1"}, {})
 
@@ -56,7 +55,7 @@ def new_location() -> Answer:
     return done(f"/locations/{location.id}", "made")
 
 
-@editors.get("/locations/<int:location_id>/edit")
+@editors.get("/locations/<int:location_id>/edit", manual="office#locations")
 @at_home
 def edit_location_form(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
@@ -156,5 +155,4 @@ def _form(location: LocationRow | None, values: Any, errors: Errors, meanwhile: 
         epcis=places.find(current_session().organization_id, "location", location.id) if location else None,
         steps=places.STEPS,
         dispositions=places.DISPOSITIONS,
-        once=new_token(),
     )

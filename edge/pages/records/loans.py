@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import request
 
 from edge.errors import EdgeError, Invalid
+from edge.pages.actions import add_action
 from edge.pages.dates import begin_of_day
 from edge.pages.forms import errors_of, typable
 from edge.pages.guard import Answer, actor, operators
@@ -29,7 +30,4 @@ def lend_asset(asset_id: int) -> Answer:
     return done(f"/assets/{asset_id}", "lent")
 
 
-@operators.post("/assets/<int:asset_id>/loan/end")
-def return_asset(asset_id: int) -> Answer:
-    loans.take_back(actor(), asset_id)
-    return done(f"/assets/{asset_id}", "returned")
+add_action(operators, "/assets/<int:asset_id>/loan/end", loans.take_back, "/assets/{asset_id}", "returned")

@@ -46,7 +46,7 @@ _CHOOSES: dict[str, Callable[[Branch], bool]] = {
 }
 
 
-@viewers.get("/locations")
+@viewers.get("/locations", manual="office#locations")
 def show_locations() -> str:
     branches = location_board.tree(current_session().organization_id)
     q = search_text(request.args.get("q", ""))
@@ -68,7 +68,7 @@ def show_locations() -> str:
     )
 
 
-@viewers.get("/locations/<int:location_id>")
+@viewers.get("/locations/<int:location_id>", manual="office#locations")
 def show_location(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
     branches = location_board.tree(current_session().organization_id)
@@ -116,7 +116,7 @@ def _passages(organization_id: int, location_id: int) -> list[Passage] | None:
         return None
 
 
-@viewers.get("/locations/<int:location_id>/label")
+@viewers.get("/locations/<int:location_id>/label", manual="office#labels")
 def location_label(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
     link = record_links.location_link(location.external_key)

@@ -21,7 +21,7 @@ SHOWN = 50
 NEWEST = 3
 
 
-@viewers.get("/alerts")
+@viewers.get("/alerts", manual="rules#alerts")
 def list_alerts() -> str:
     return render_template(
         "rules/alerts.html", rules=rules.list_rules(current_session().organization_id), **_alerts_now()

@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import EdgeError, Invalid, SetupError
 from edge.outbound import Network
-from edge.pages.destination_actions import add_actions
+from edge.pages.actions import add_actions
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.people import secrets
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.rules.channels import channels, outbox, settings
 from edge.rules.channels.channels import Channel, ChannelKind, NewChannel
@@ -30,24 +28,21 @@ _SECRET_FOR = {ChannelKind.EMAIL: ("host", "user"), ChannelKind.NTFY: ("url",), 
 _LONGEST_SECRET = {ChannelKind.EMAIL: 200, ChannelKind.NTFY: 200, ChannelKind.WEBHOOK: 1000}
 
 
-@pages.get(PATH)
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(PATH, manual="channels#add-a-channel")
 def list_channels() -> str:
     rows = channels.list_channels(current_session().organization_id)
     return render_template("rules/channels.html", rows=[(row, outbox.count_waiting(row.no)) for row in rows])
 
 
-@pages.get(f"{PATH}/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(f"{PATH}/new", manual="channels#add-a-channel")
 def new_channel_form() -> str:
     entered = {"kind": _kind(request.args), "security": "starttls", "is_sent_when_over": "on", "digest": "0"}
     return _form(None, {}, entered)
 
 
-@pages.post(f"{PATH}/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post(f"{PATH}/new")
 @once
-def new_channel() -> tuple[str, int] | AnyResponse:
+def new_channel() -> Answer:
     try:
         row = channels.add(actor(), _entered(request.form, None))
     except EdgeError as error:
@@ -55,23 +50,20 @@ def new_channel() -> tuple[str, int] | AnyResponse:
     return done(f"{PATH}/{row.no}", "channel-added")
 
 
-@pages.get(f"{PATH}/<int:no>")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(f"{PATH}/<int:no>", manual="channels#delivery")
 def channel(no: int) -> str:
     row = channels.get(current_session().organization_id, no)
     return render_template("rules/channel.html", row=row, waiting=outbox.count_waiting(no))
 
 
-@pages.get(f"{PATH}/<int:no>/edit")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(f"{PATH}/<int:no>/edit", manual="channels#add-a-channel")
 def edit_channel_form(no: int) -> str:
     row = channels.get(current_session().organization_id, no)
     return _form(row, {}, _values(row))
 
 
-@pages.post(f"{PATH}/<int:no>/edit")
-@require_role(Role.ADMINISTRATOR)
-def edit_channel(no: int) -> tuple[str, int] | AnyResponse:
+@administrators.post(f"{PATH}/<int:no>/edit")
+def edit_channel(no: int) -> Answer:
     row = channels.get(current_session().organization_id, no)
     try:
         channels.change(actor(), no, _entered(request.form, row))

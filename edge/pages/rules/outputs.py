@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flask import render_template, request
-from werkzeug.wrappers import Response as AnyResponse
 
 from edge.errors import Conflict, Invalid
-from edge.pages.destination_actions import add_actions
+from edge.pages.actions import add_actions
 from edge.pages.double_submit import once
 from edge.pages.forms import errors_of, message_of
-from edge.pages.guard import actor, current_session, pages, require_role
+from edge.pages.guard import Answer, actor, administrators, current_session
 from edge.pages.notices import done
 from edge.pages.translation import gettext
-from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.rules.outputs import forms, outputs
 from edge.rules.outputs.forms import Form
@@ -32,22 +30,19 @@ FORMS = {
 }
 
 
-@pages.get(PATH)
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(PATH, manual="outputs#add-an-output")
 def list_outputs() -> str:
     return render_template("rules/outputs.html", rows=outputs.list_outputs(current_session().organization_id))
 
 
-@pages.get(f"{PATH}/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(f"{PATH}/new", manual="outputs#add-an-output")
 def new_output_form() -> str:
     return _form(None, {}, {"form": Form.SHELLY, "relay": "0", "seconds": "10"})
 
 
-@pages.post(f"{PATH}/new")
-@require_role(Role.ADMINISTRATOR)
+@administrators.post(f"{PATH}/new")
 @once
-def new_output() -> tuple[str, int] | AnyResponse:
+def new_output() -> Answer:
     try:
         row = outputs.add(actor(), _name(), forms.checked(request.form))
     except Invalid as error:
@@ -57,23 +52,20 @@ def new_output() -> tuple[str, int] | AnyResponse:
     return done(f"{PATH}/{row.no}", "output-added")
 
 
-@pages.get(f"{PATH}/<int:no>")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(f"{PATH}/<int:no>", manual="outputs#switching")
 def output(no: int) -> str:
     return render_template("rules/output.html", row=outputs.get(current_session().organization_id, no), forms=FORMS)
 
 
-@pages.get(f"{PATH}/<int:no>/edit")
-@require_role(Role.ADMINISTRATOR)
+@administrators.get(f"{PATH}/<int:no>/edit", manual="outputs#add-an-output")
 def edit_output_form(no: int) -> str:
     row = outputs.get(current_session().organization_id, no)
     names = ("name", "form", "device", "relay", "on_payload", "off_payload", "seconds")
     return _form(row, {}, {name: str(getattr(row, name)) for name in names})
 
 
-@pages.post(f"{PATH}/<int:no>/edit")
-@require_role(Role.ADMINISTRATOR)
-def edit_output(no: int) -> tuple[str, int] | AnyResponse:
+@administrators.post(f"{PATH}/<int:no>/edit")
+def edit_output(no: int) -> Answer:
     row = outputs.get(current_session().organization_id, no)
     try:
         outputs.change(actor(), no, _name(), forms.checked(request.form))

@@ -11,12 +11,12 @@ from edge import clock
 from edge.doors import doors
 from edge.errors import EdgeError, Invalid
 from edge.muster import plans
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, whole
 from edge.pages.guard import Answer, actor, current_session, editors, viewers
 from edge.pages.notices import done
 from edge.pages.translation import gettext
-from edge.people.secrets import new_token
 from edge.readers import readers
 from edge.rules import rules, sentences
 from edge.rules.channels import channels
@@ -49,13 +49,13 @@ DIRECTIONS = {"any": N_("in any direction"), "in": N_("inward"), "out": N_("outw
 EMPTY: Mapping[str, Any] = {"asset_kind": "all", "kind": "enters", "unit": "hours", "days": [str(n) for n in range(7)]}
 
 
-@viewers.get("/rules")
+@viewers.get("/rules", manual="rules#set-up-a-rule")
 def list_rules() -> str:
     rows = [(row, sentences.describe(row.fields, row.place_name)) for row in _rules()]
     return render_template("rules/rules.html", rows=rows)
 
 
-@editors.get("/rules/new")
+@editors.get("/rules/new", manual="rules#set-up-a-rule")
 def new_rule_form() -> str:
     return _form(None, EMPTY, {})
 
@@ -73,7 +73,7 @@ def new_rule() -> Answer:
     return done("/rules", "made")
 
 
-@editors.get("/rules/<int:no>")
+@editors.get("/rules/<int:no>", manual="rules#set-up-a-rule")
 def edit_rule_form(no: int) -> str:
     rule = rules.get(current_session().organization_id, no)
     return _form(rule, _saved(rule.fields), {}, preview(rule, services().zone), is_previewed=True)
@@ -92,22 +92,9 @@ def edit_rule(no: int) -> Answer:
     return done("/rules", "changed")
 
 
-@editors.post("/rules/<int:no>/enable")
-def enable_rule(no: int) -> Answer:
-    rules.enable_rule(actor(), no)
-    return done("/rules", "rule-enabled")
-
-
-@editors.post("/rules/<int:no>/disable")
-def disable_rule(no: int) -> Answer:
-    rules.disable_rule(actor(), no)
-    return done("/rules", "rule-disabled")
-
-
-@editors.post("/rules/<int:no>/remove")
-def remove_rule(no: int) -> Answer:
-    rules.remove_rule(actor(), no)
-    return done("/rules", "rule-removed")
+add_action(editors, "/rules/<int:no>/enable", rules.enable_rule, "/rules", "rule-enabled")
+add_action(editors, "/rules/<int:no>/disable", rules.disable_rule, "/rules", "rule-disabled")
+add_action(editors, "/rules/<int:no>/remove", rules.remove_rule, "/rules", "rule-removed")
 
 
 def _rules() -> list[Rule]:
@@ -139,7 +126,6 @@ def _form(
         preview=previewed,
         is_previewed=is_previewed or (not errors and "preview" in request.form),
         preview_days=DAYS,
-        once=new_token(),
         locations=location_board.tree(organization_id),
         doors=[(row.id, row.name) for row in doors.list_doors(organization_id)],
         channels=channels.list_channels(organization_id),

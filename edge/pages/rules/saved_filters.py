@@ -5,13 +5,13 @@ from __future__ import annotations
 from flask import abort, render_template, request
 
 from edge.errors import Conflict, EdgeError, Invalid, NotFound
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, typable, whole
 from edge.pages.guard import Answer, actor, administrators, current_session, editors, viewers
 from edge.pages.notices import done
 from edge.pages.tracking.board import board_filter, board_query
 from edge.pages.translation import gettext
-from edge.people.secrets import new_token
 from edge.rules import saved_filters
 from edge.rules.channels import channels
 from edge.rules.channels.channels import ChannelKind
@@ -32,7 +32,7 @@ DAYS = (
 )
 
 
-@viewers.get("/filters")
+@viewers.get("/filters", manual="office#board")
 def list_filters() -> str:
     organization_id = current_session().organization_id
     names = {row.no: row.name for row in channels.list_channels(organization_id)}
@@ -53,13 +53,10 @@ def save_filter() -> Answer:
     return done(f"/?{board_query(query)}".rstrip("?"), "filter-saved")
 
 
-@editors.post("/filters/<int:no>/remove")
-def remove_filter(no: int) -> Answer:
-    saved_filters.remove(actor(), no)
-    return done("/filters", "filter-removed")
+add_action(editors, "/filters/<int:no>/remove", saved_filters.remove, "/filters", "filter-removed")
 
 
-@administrators.get("/filters/<int:no>/mail")
+@administrators.get("/filters/<int:no>/mail", manual="office#board")
 def mail_form(no: int) -> str:
     row = saved_filters.get(current_session().organization_id, no)
     hour = f"{row.minute // 60:02}:{row.minute % 60:02}"
@@ -88,9 +85,7 @@ def _form(row: SavedFilter, entered: object, errors: Errors) -> str:
     rows = channels.list_channels(current_session().organization_id)
     mail = [(channel.no, channel.name) for channel in rows if channel.kind is ChannelKind.EMAIL]
     days = [(number, gettext(day)) for number, day in enumerate(DAYS)]
-    return render_template(
-        "rules/filter-mail.html", row=row, values=entered, errors=errors, channels=mail, days=days, once=new_token()
-    )
+    return render_template("rules/filter-mail.html", row=row, values=entered, errors=errors, channels=mail, days=days)
 
 
 def _day(row: SavedFilter) -> int:

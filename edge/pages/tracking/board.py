@@ -12,11 +12,10 @@ from werkzeug.datastructures import MultiDict
 from edge.database.lists import Page
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, viewers
-from edge.pages.paging import Heading, heading, offset_asked
+from edge.pages.paging import Heading, heading, offset_asked, pager
 from edge.pages.polling import fragment
 from edge.pages.tracking.board_columns import COLUMNS, chosen_columns, query_of_file
 from edge.pages.translation import gettext
-from edge.people.secrets import new_token
 from edge.readers.first_steps import first_steps
 from edge.records import loans
 from edge.records.loans import Loan, LoanFilter
@@ -57,7 +56,7 @@ ORDERS = {
 }
 
 
-@viewers.get("/")
+@viewers.get("/", manual="office#board")
 def show_board() -> str:
     query, offset = _requested()
     page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
@@ -69,7 +68,6 @@ def show_board() -> str:
         filters=[(row.name, board_query(row.filter)) for row in _quick_filters()],
         present=board_query(query),
         saved_fields=parse_qsl(board_query(query)),
-        once=new_token(),
         query=query,
         sites=sites.names_by_location(current_session().organization_id),
         locations=location_board.choices(current_session().organization_id),
@@ -80,7 +78,7 @@ def show_board() -> str:
         file_columns=query_of_file(),
         here_again="/?" + board_query(query, offset),
         live="/board/rows?" + board_query(query, offset),
-        **_pager(query, offset),
+        **_pager(query),
     )
 
 
@@ -97,7 +95,7 @@ def board_rows() -> Response:
     query, offset = _requested()
     page = board(current_session().organization_id, query, limit=PER_PAGE, offset=offset)
     lent = _loans(page)
-    values = _pager(query, offset)
+    values = _pager(query)
     version = (page, lent, [loan.is_overdue for loan in lent.values()], values["columns"])
     return fragment("tracking/_board-rows.html", version, page=page, loans=lent, query=query, **values)
 
@@ -150,17 +148,14 @@ def board_query(query: BoardFilter, offset: int = 0) -> str:
     return urlencode({name: value for name, value in values.items() if value})
 
 
-def _pager(query: BoardFilter, offset: int) -> dict[str, object]:
+def _pager(query: BoardFilter) -> dict[str, object]:
     return {
         "labels": "/labels?" + board_query(query),
         "bulk": "/bulk?" + board_query(query),
         "export": "/export/board.csv?" + "&".join(filter(None, (board_query(query), urlencode(query_of_file())))),
         "headings": {sort: _heading(query, sort) for sort in HEADINGS},
         "columns": chosen_columns(),
-        "offset": offset,
-        "per_page": PER_PAGE,
-        "earlier": "/?" + board_query(query, max(offset - PER_PAGE, 0)),
-        "later": "/?" + board_query(query, offset + PER_PAGE),
+        **pager(PER_PAGE, lambda row: "/?" + board_query(query, row)),
     }
 
 

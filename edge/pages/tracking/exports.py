@@ -40,7 +40,7 @@ ADDRESSES = {
 OF_DAYS = ("history", "passages")
 
 
-@viewers.get("/export")
+@viewers.get("/export", manual="office#export")
 def export_form() -> str:
     return render_template("tracking/export.html", days=requested_days(DAYS), has_xlsx=xlsx.is_available())
 

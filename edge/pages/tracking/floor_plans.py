@@ -9,6 +9,7 @@ from flask import Response, jsonify, redirect, render_template, request
 
 from edge import clock
 from edge.errors import EdgeError, Invalid, NotFound, Unavailable
+from edge.pages.actions import add_action
 from edge.pages.forms import Errors, errors_of, is_id, json_object, search_text, whole
 from edge.pages.guard import MAX_UPLOAD, Answer, actor, current_session, editors, has_role, viewers
 from edge.pages.notices import done
@@ -73,7 +74,7 @@ def marker_of(location_id: int | None) -> Marker | None:
     return Marker(drawn.plan, drawn.name, corners, x, y, drawn.shape.location_id == location_id)
 
 
-@viewers.get("/plans")
+@viewers.get("/plans", manual="office#floor-plans")
 def show_plans() -> Answer:
     plans = floor_plans.list_plans(current_session().organization_id)
     if len(plans) == 1 and not has_role(Role.EDITOR):
@@ -111,7 +112,7 @@ def _plans_page(plans: Sequence[Plan], errors: Errors) -> str:
     return render_template("tracking/floor-plans.html", plans=plans, locations=branches, errors=errors)
 
 
-@viewers.get("/locations/<int:location_id>/plan")
+@viewers.get("/locations/<int:location_id>/plan", manual="office#floor-plans")
 def show_plan(location_id: int) -> str:
     organization_id = current_session().organization_id
     q = search_text(request.args.get("q", ""))
@@ -144,7 +145,7 @@ def plan_image(location_id: int) -> Response:
     return response
 
 
-@editors.get("/locations/<int:location_id>/plan/edit")
+@editors.get("/locations/<int:location_id>/plan/edit", manual="office#floor-plans")
 def edit_plan(location_id: int) -> str:
     organization_id = current_session().organization_id
     plan, shapes = floor_plans.whole_plan(organization_id, location_id)
@@ -167,10 +168,7 @@ def save_shapes(location_id: int) -> Response | tuple[Response, int]:
     return jsonify(updated_at=str(moment))
 
 
-@editors.post("/locations/<int:location_id>/plan/remove")
-def remove_plan(location_id: int) -> Answer:
-    floor_plans.remove_plan(actor(), location_id)
-    return done("/plans", "plan-removed")
+add_action(editors, "/locations/<int:location_id>/plan/remove", floor_plans.remove_plan, "/plans", "plan-removed")
 
 
 def _points(given: Sequence[Sequence[int]]) -> list[Point]:

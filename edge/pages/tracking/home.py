@@ -90,7 +90,7 @@ class Day(NamedTuple):
     note: str = ""
 
 
-@viewers.get("/home")
+@viewers.get("/home", manual="office#home")
 def show_home() -> str:
     return render_template("tracking/home.html", **_values())
 

@@ -12,7 +12,7 @@ from edge.pages import charts
 from edge.pages.dates import exact, local, requested_days, requested_moment, shortcuts
 from edge.pages.forms import search_text, whole
 from edge.pages.guard import current_session, viewers
-from edge.pages.paging import Heading, heading, offset_asked
+from edge.pages.paging import Heading, heading, offset_asked, pager
 from edge.pages.tracking import timeline
 from edge.pages.tracking.board import UNSEEN
 from edge.pages.translation import gettext
@@ -35,7 +35,7 @@ STEPS = {
 }
 
 
-@viewers.get("/past")
+@viewers.get("/past", manual="office#past-positions")
 def show_past() -> str:
     """Show the board at a past moment."""
     now = clock.now()
@@ -52,10 +52,7 @@ def show_past() -> str:
         },
         locations=location_board.choices(current_session().organization_id),
         headings={sort: _heading(query, sort) for sort in COLUMNS},
-        offset=offset,
-        per_page=PER_PAGE,
-        earlier="/past?" + _query_string(query, max(offset - PER_PAGE, 0)),
-        later="/past?" + _query_string(query, offset + PER_PAGE),
+        **pager(PER_PAGE, lambda row: "/past?" + _query_string(query, row)),
         export=_query_string(query),
     )
 
@@ -93,7 +90,7 @@ def _heading(query: PastFilter, sort: str) -> Heading:
     )
 
 
-@viewers.get("/assets/<int:asset_id>/history")
+@viewers.get("/assets/<int:asset_id>/history", manual="office#past-positions")
 def asset_history(asset_id: int) -> str:
     """Show the stays on the selected days, and the time at each location."""
     organization_id = current_session().organization_id
@@ -113,10 +110,7 @@ def asset_history(asset_id: int) -> str:
         days=days,
         shortcuts=shortcuts(LENGTHS),
         page=Page(stays.rows[::-1][offset : offset + PER_PAGE], len(stays.rows)),
-        offset=offset,
-        per_page=PER_PAGE,
-        earlier=f"/assets/{asset_id}/history?{days.query}&offset={max(offset - PER_PAGE, 0)}",
-        later=f"/assets/{asset_id}/history?{days.query}&offset={offset + PER_PAGE}",
+        **pager(PER_PAGE, lambda row: f"/assets/{asset_id}/history?{days.query}&offset={row}"),
         sightings=sum(stay.sightings for stay in stays.rows),
         is_cut=stays.is_cut,
         strip=strip,
@@ -126,7 +120,7 @@ def asset_history(asset_id: int) -> str:
     )
 
 
-@viewers.get("/locations/<int:location_id>/history")
+@viewers.get("/locations/<int:location_id>/history", manual="office#past-positions")
 def location_history(location_id: int) -> str:
     """Show arrivals, departures and average presence by hour or day."""
     organization_id = current_session().organization_id
@@ -148,7 +142,7 @@ def location_history(location_id: int) -> str:
     )
 
 
-@viewers.get("/battery-low")
+@viewers.get("/battery-low", manual="readers#sensor-values")
 def show_low_batteries() -> str:
     """Show assets whose tag has a low battery, the lowest first."""
     offset = offset_asked()
@@ -162,7 +156,7 @@ def show_low_batteries() -> str:
     )
 
 
-@viewers.get("/not-seen")
+@viewers.get("/not-seen", manual="office#missing-assets")
 def show_not_seen() -> str:
     """Show assets not seen for a long time, longest first."""
     organization_id = current_session().organization_id
@@ -177,8 +171,5 @@ def show_not_seen() -> str:
         counts=counts,
         lengths={length: gettext(title) for length, title in UNSEEN.items() if length},
         hours=hours,
-        offset=offset,
-        per_page=PER_PAGE,
-        earlier=f"/not-seen?hours={hours}&offset={max(offset - PER_PAGE, 0)}",
-        later=f"/not-seen?hours={hours}&offset={offset + PER_PAGE}",
+        **pager(PER_PAGE, lambda row: f"/not-seen?hours={hours}&offset={row}"),
     )

@@ -13,7 +13,7 @@ from edge.records import assets
 from edge.tracking import floor_plans, location_board, past
 
 
-@viewers.get("/assets/<int:asset_id>/trail")
+@viewers.get("/assets/<int:asset_id>/trail", manual="office#floor-plans")
 def show_trail(asset_id: int) -> str:
     organization_id = current_session().organization_id
     asset = assets.get_any(organization_id, asset_id)

@@ -121,7 +121,7 @@ def _secured(response: Response) -> Response:
     return response
 
 
-@public.get("/w/<code>")
+@public.get("/w/<code>", manual="walls#the-screen")
 @_of_wall
 def show_screen(wall: Wall) -> Response:
     with suppress(Unavailable):  # a full disk must not stop the screen

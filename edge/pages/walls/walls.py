@@ -10,12 +10,11 @@ from flask import abort, render_template, request
 from edge.doors import doors
 from edge.errors import EdgeError, NotFound
 from edge.pages import record_links
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, text, whole
-from edge.pages.guard import Answer, actor, administrators, current_session
-from edge.pages.notices import done
+from edge.pages.guard import actor, administrators, current_session
 from edge.pages.translation import LANGUAGES, SOURCE, language
-from edge.people.secrets import new_token
 from edge.texts import N_
 from edge.tracking import floor_plans, tracked_people
 from edge.walls import walls
@@ -31,7 +30,7 @@ TITLES = {
 }
 
 
-@administrators.get("/walls")
+@administrators.get("/walls", manual="walls#add-a-wall")
 def show_walls() -> str:
     return _list({"language": language()}, {})
 
@@ -47,13 +46,13 @@ def new_wall() -> str | tuple[str, int]:
     return _link(wall, code)
 
 
-@administrators.get("/walls/<int:wall_id>")
+@administrators.get("/walls/<int:wall_id>", manual="walls#revoke")
 def show_wall_settings(wall_id: int) -> str:
     try:
         wall = walls.get(current_session().organization_id, wall_id)
     except NotFound:
         abort(404)
-    return render_template("walls/wall.html", wall=wall, titles=TITLES, once=new_token())
+    return render_template("walls/wall.html", wall=wall, titles=TITLES)
 
 
 @administrators.post("/walls/<int:wall_id>/renew")
@@ -63,10 +62,7 @@ def renew_wall(wall_id: int) -> str:
     return _link(wall, code)
 
 
-@administrators.post("/walls/<int:wall_id>/revoke")
-def revoke_wall(wall_id: int) -> Answer:
-    walls.revoke(actor(), wall_id)
-    return done("/walls", "wall-revoked")
+add_action(administrators, "/walls/<int:wall_id>/revoke", walls.revoke, "/walls", "wall-revoked")
 
 
 def _entered(form: Mapping[str, str]) -> NewWall:
@@ -98,7 +94,6 @@ def _list(values: Mapping[str, Any], errors: Errors) -> str:
         people=tracked_people.setting(organization_id),
         values=values,
         errors=errors,
-        once=new_token(),
     )
 
 

@@ -16,7 +16,7 @@ from edge.database.connection import execute
 from edge.handhelds import scans as handheld
 from edge.handhelds.scans import Result, Submitted
 from edge.pages.handhelds.scan import MAX_BATCH
-from edge.people import enrollment, people
+from edge.people import devices, people
 from edge.people.people import Role
 from edge.records import assets, locations
 from edge.records.tags import NewTag
@@ -306,7 +306,7 @@ class SharedDevice:
     """A device on which one person was signed in before another."""
 
     def __init__(self, sign_in_as: SignIn, cast: Cast, *, begun: int, expired: int | None = None) -> None:
-        self.row, _ = enrollment.invite(shell(cast.acme), "Gun 1")
+        self.row, _ = devices.invite(shell(cast.acme), "Gun 1")
         before = sign_in_as(Role.OPERATOR, device_id=self.row.id)
         (self.person, self.ref) = execute("SELECT person_id, ref FROM web_session").fetchone()
         assert before.get("/scan/state").status_code == 200
@@ -368,7 +368,7 @@ def test_after_a_sign_out_the_session_is_over(sign_in_as: SignIn, cast: Cast, si
 
 def test_the_reference_of_a_session_is_valid_on_its_own_device_only(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
     device = SharedDevice(sign_in_as, cast, begun=7200)
-    other, _ = enrollment.invite(shell(cast.acme), "Gun 2")
+    other, _ = devices.invite(shell(cast.acme), "Gun 2")
     for number, device_id in enumerate((other.id, None)):
         browser = sign_in_as(Role.OPERATOR, device_id=device_id)
         for ref in (device.ref, "", "x" * 32, 5, str(device.person)):

@@ -287,7 +287,7 @@ def reports(browser: Browser, device: str, said: Any) -> list[tuple[str, bool, i
 
 
 def test_each_device_reports_its_unsent_scans(sign_in_as: SignIn, cast: Cast, site: Site) -> None:
-    gun = devices.add_device(shell(cast.acme), "Gun 2", b"x", clock.now() + clock.HOUR)
+    gun = devices.invite(shell(cast.acme), "Gun 2")[0]
     one, other = sign_in_as(Role.OPERATOR), sign_in_as(Role.OPERATOR, device_id=gun.id)
     name = one.get("/scan/state").json["name"]  # type: ignore[index]
     send(one, begin(site, site.pallet.id))

@@ -15,7 +15,7 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.database.instance import data_dir_file
 from edge.pages import cookies
-from edge.people import enrollment, passwords, people, second_factor, second_factors, sign_in, tokens
+from edge.people import devices, passwords, people, second_factor, second_factors, sign_in, tokens
 from edge.people import sessions as session_store
 from edge.people.people import PersonRow, Role
 from edge.people.secrets import hash_secret
@@ -283,7 +283,7 @@ def test_others_need_no_code(app: Flask, cast: Cast, phone: Phone) -> None:
 
 
 def test_it_is_required_on_an_enrolled_device_too(app: Flask, cast: Cast, phone: Phone, time: list[int]) -> None:
-    enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), "Gun 1")[1])
+    enrolled = devices.enrol(devices.invite(shell(cast.acme), "Gun 1")[1])
     assert enrolled
     door = Door(app)
     door.browser.carry(enrolled[1])

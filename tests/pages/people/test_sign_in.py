@@ -8,7 +8,7 @@ from edge.audit import actors
 from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.pages import cookies
-from edge.people import enrollment, passwords, people, sessions, sign_in
+from edge.people import devices, passwords, people, sessions, sign_in
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from tests.application import change
@@ -83,7 +83,7 @@ def test_an_address_is_throttled_over_all_accounts(app: Flask, ada: people.Perso
 def test_badges_cannot_be_tried_out_on_a_device(app: Flask, cast: Cast, ada: people.PersonRow) -> None:
     """A locked device answers a right badge like a wrong one."""
     people.add_person(shell(cast.acme), "Otto", Role.OPERATOR, badge_hash=passwords.hash_badge("4711"))
-    device = enrollment.enrol(enrollment.invite(shell(cast.acme), "Handheld 1")[1])
+    device = devices.enrol(devices.invite(shell(cast.acme), "Handheld 1")[1])
     assert device
     browser = Browser(app)
     browser.carry(device[1])
@@ -134,8 +134,8 @@ def test_a_session_token_opens_the_api_for_a_moment(
 class TestOnADevice:
     @pytest.fixture
     def handheld(self, app: Flask, cast: Cast, ada: people.PersonRow) -> Browser:
-        _, code = enrollment.invite(shell(cast.acme), "Gun 1")
-        enrolled = enrollment.enrol(code)
+        _, code = devices.invite(shell(cast.acme), "Gun 1")
+        enrolled = devices.enrol(code)
         assert enrolled
         browser = Browser(app)
         browser.carry(enrolled[1])
@@ -192,9 +192,9 @@ class TestOnADevice:
         assert enter(handheld, badge="B-77")[0] == 403
 
     def test_a_link_enrolls_one_device_only(self, cast: Cast, ada: people.PersonRow) -> None:
-        _, code = enrollment.invite(shell(cast.acme), "Gun 2")
-        assert enrollment.enrol(code)
-        assert enrollment.enrol(code) is None
+        _, code = devices.invite(shell(cast.acme), "Gun 2")
+        assert devices.enrol(code)
+        assert devices.enrol(code) is None
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def test_an_enrolled_device_works_without_use_for_its_whole_shift(cast: Cast, ti
     sessions.use_idle_minutes(60)
     try:
         olga = people.add_person(shell(cast.acme), "Olga", Role.OPERATOR)
-        enrolled = enrollment.enrol(enrollment.invite(shell(cast.acme), "Handheld 1")[1])
+        enrolled = devices.enrol(devices.invite(shell(cast.acme), "Handheld 1")[1])
         assert enrolled
         gun = actors.person(cast.acme, olga.id, "Olga", enrolled[0].id, "Handheld 1")
         sessions.add_session(gun, b"gun", time[0] + 12 * clock.HOUR)
