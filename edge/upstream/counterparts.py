@@ -47,11 +47,11 @@ class Counterpart(NamedTuple):
     sending_key: str | None = None  # of a record with a creation that was not answered
 
 
-_SELECT = (
-    "SELECT record_id, kind, remote_id, base, sent, sending, is_forced, trouble_kind, trouble, trouble_at, attempts, "
-    "sending_key "
-    "FROM upstream_record WHERE upstream_no = ?"
+_COLUMNS = (
+    "record_id, kind, remote_id, base, sent, sending, is_forced, trouble_kind, trouble, trouble_at, attempts, "
+    "sending_key"
 )
+_SELECT = f"SELECT {_COLUMNS} FROM upstream_record WHERE upstream_no = ?"
 
 
 def of_records(upstream_no: int, ids: Collection[int]) -> dict[int, Counterpart]:
@@ -60,14 +60,12 @@ def of_records(upstream_no: int, ids: Collection[int]) -> dict[int, Counterpart]
     return {row[0]: _counterpart(row) for row in rows}
 
 
-def owners(upstream_no: int, remote_ids: Collection[int]) -> dict[int, int]:
-    """Return the record of this box for each of these ids of the service."""
-    rows = execute(
-        "SELECT remote_id, record_id FROM upstream_record WHERE upstream_no = ? "
-        "AND remote_id IN (SELECT value FROM json_each(?))",
-        (upstream_no, _json(remote_ids)),
-    )
-    return dict(rows.fetchall())
+def owner(upstream_no: int, remote_id: int) -> int | None:
+    """Return the record of this box for an id of the service."""
+    row = execute(
+        "SELECT record_id FROM upstream_record WHERE upstream_no = ? AND remote_id = ?", (upstream_no, remote_id)
+    ).fetchone()
+    return row[0] if row else None
 
 
 def holding(upstream_no: int, mark: str) -> list[Counterpart]:
@@ -122,8 +120,7 @@ def keep(upstream_no: int, rows: Iterable[Counterpart], now: int) -> None:
     rows = list(rows)
     forget(upstream_no, [row.record_id for row in rows])
     execute_many(
-        "INSERT INTO upstream_record (upstream_no, record_id, kind, remote_id, base, sent, sending, is_forced, "
-        "trouble_kind, trouble, trouble_at, attempts, sending_key, retry_at) "
+        f"INSERT INTO upstream_record (upstream_no, {_COLUMNS}, retry_at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(upstream_no, *_values(row, now)) for row in rows],
     )
@@ -137,21 +134,13 @@ def forget(upstream_no: int, ids: Collection[int]) -> None:
     )
 
 
-def retry_all(upstream_no: int) -> int:
-    """Check all troubles again. Call in a transaction. Returns their number."""
+def retry(upstream_no: int, record_id: int | None = None) -> int:
+    """Check a trouble again, or all. Call in a transaction. Returns their number."""
     return execute(
-        "UPDATE upstream_record SET retry_at = 0, attempts = 0 WHERE upstream_no = ? AND trouble IS NOT NULL",
-        (upstream_no,),
-    ).rowcount
-
-
-def retry_now(upstream_no: int, record_id: int) -> None:
-    """Check a record with a trouble now. Call in a transaction."""
-    execute(
-        "UPDATE upstream_record SET retry_at = 0, attempts = 0 WHERE upstream_no = ? AND record_id = ? "
-        "AND trouble IS NOT NULL",
+        "UPDATE upstream_record SET retry_at = 0, attempts = 0 WHERE upstream_no = ? "
+        "AND record_id = ifnull(?, record_id) AND trouble IS NOT NULL",
         (upstream_no, record_id),
-    )
+    ).rowcount
 
 
 def retry_kind(upstream_no: int, kind: TroubleKind) -> None:

@@ -45,7 +45,7 @@ def keep_theirs(actor: Actor, client: Client, record_id: int) -> None:
             _records_of(here.kind).delete(actor, record_id)
         else:
             _take_over(actor, row.no, here, remote)
-        counterparts.retry_now(row.no, record_id)
+        counterparts.retry(row.no, record_id)
         details = {"record": record_id, "key": here.key} if here else {"record": record_id}
         act.note("upstream.theirs_kept", upstreams.subject_of(row), details)
 
@@ -90,7 +90,7 @@ def _change(actor: Actor, here: LocalRecord, sent: Mapping[str, Any], key: str, 
 def _parent(upstream_no: int, remote_id: int | None) -> Parent:
     if remote_id is None:
         return Parent(None, UNSET)
-    owner = counterparts.owners(upstream_no, [remote_id]).get(remote_id)
+    owner = counterparts.owner(upstream_no, remote_id)
     if owner is None:
         raise Conflict(N_("Its parent there is not a location of this box"))
     return Parent(owner, UNSET)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from edge.sync.store.change_feed import Kind
+from edge import clock
 from edge.upstream import content
 from edge.upstream.answers import Record, Refused
 from edge.upstream.client import Client
@@ -14,12 +15,15 @@ from edge.upstream.content import KEY, TAGS, WINDOW, Content, Known, Plan, Tag
 from edge.upstream.counterparts import Counterpart, Trouble, TroubleKind
 from edge.upstream.local_records import LocalRecord
 
+TEMPORARY = "EDGE-MOVES-"
+EXCHANGED = Trouble(TroubleKind.BLOCKED, "its key is being exchanged with another record")
+
 
 class Job(NamedTuple):
     """A record here, its counterpart as stored, and the record there: the counterpart, or one with the same key.
 
-    `is_owned` returns True for an id there that belongs to another record of this box. `keep_created` stores the id of
-    a new record. `key_trouble` and `tag_trouble` say who has the key or a tag there.
+    `is_owned` returns True for an id there that belongs to another record of this box. `keep` stores a state before the
+    next request. `clash` says who has the key there, or a tag.
     """
 
     here: LocalRecord
@@ -27,9 +31,8 @@ class Job(NamedTuple):
     stored: Counterpart
     remote: Record | None
     is_owned: Callable[[int], bool]
-    keep_created: Callable[[Record], None]
-    key_trouble: Callable[[], Trouble]
-    tag_trouble: Callable[[Tag], Trouble]
+    keep: Callable[[Counterpart], None]
+    clash: Callable[[Tag | None], Trouble]
 
 
 class _Stop(Exception):
@@ -58,22 +61,50 @@ def push(client: Client, job: Job) -> Counterpart:
         return stored._replace(trouble=Trouble(kind, f"the service responded {error}"))
 
 
-def delete(client: Client, kind: Kind, stored: Counterpart, remote: Record | None) -> Counterpart | None:
+def delete(client: Client, stored: Counterpart, remote: Record | None) -> Counterpart | None:
     """Delete the counterpart of a record that is deleted here. Returns None if nothing is left to do. Raises Away."""
     if remote is None:
         return None
     try:
-        changed = content.changed_by_others(content.of_answer(kind, remote), stored.known)
+        changed = content.changed_by_others(content.of_answer(stored.kind, remote), stored.known)
         if changed and not stored.is_forced:
             text = f"is deleted here, but others changed its {content.names(changed)}"
             return stored._replace(trouble=Trouble(TroubleKind.CHANGED, text))
-        client.delete(kind, remote["id"])
+        client.delete(stored.kind, remote["id"])
     except Refused as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
         text = f"is deleted here, but the service responded {error}"
         return stored._replace(trouble=Trouble(TroubleKind.REFUSED, text))
     return None
+
+
+def move_away(
+    client: Client, here: LocalRecord, stored: Counterpart, keep: Callable[[Counterpart], None]
+) -> Counterpart | None:
+    """Give a record a temporary key there. Returns None if it keeps its key, or others have changed it. Raises Away.
+
+    The temporary key is stored as trouble and as a value of this box before it is written. So after a death it counts
+    as written by this box, and the record gets its own key with the next check.
+    """
+    if stored.remote_id is None or (stored.trouble and stored.trouble.kind is TroubleKind.CHANGED):
+        return None
+    remote = client.by_id(here.kind, stored.remote_id)
+    if remote is None or remote[KEY] == here.key:
+        return None
+    there = content.of_answer(here.kind, remote)
+    known = content.settled(there, stored.known)
+    if known.base is None or content.changed_by_others(there, known):
+        return None
+    key = TEMPORARY + secrets.token_hex(6)
+    sending = {**known.base, KEY: content.mark(key)}
+    moving = stored._replace(known=known._replace(sending=sending), trouble=EXCHANGED, trouble_at=clock.now())
+    keep(moving)
+    try:
+        renamed = client.rename(here.kind, stored.remote_id, key)
+    except Refused:
+        return None
+    return moving._replace(known=Known(content.of_answer(here.kind, renamed).marks))
 
 
 def _push(client: Client, job: Job) -> Record:
@@ -89,7 +120,7 @@ def _push(client: Client, job: Job) -> Record:
 def _adopt(client: Client, job: Job, remote: Record) -> Record:
     """Match the record there that has the same key."""
     if job.is_owned(remote["id"]):
-        raise _Stop(job.key_trouble())
+        raise _Stop(job.clash(None))
     return _change(client, job, remote)
 
 
@@ -110,7 +141,8 @@ def _create(client: Client, job: Job) -> Record:
             raise
         remote = _create_without_tags(client, job, body)
     if not job.here.is_in_effect:
-        job.keep_created(remote)
+        known = job.stored.known._replace(base=content.of_answer(kind, remote).marks)
+        job.keep(job.stored._replace(remote_id=remote["id"], known=known))
     return _write(client, job, remote, _plan(job, remote, Known(), is_forced=True))
 
 
@@ -125,7 +157,7 @@ def _create_without_tags(client: Client, job: Job, body: Mapping[str, Any]) -> R
     except Refused as error:
         if error.status != HTTPStatus.CONFLICT:
             raise
-        raise _Stop(job.key_trouble()) from error
+        raise _Stop(job.clash(None)) from error
 
 
 def _change(client: Client, job: Job, remote: Record) -> Record:
@@ -151,7 +183,7 @@ def _write(client: Client, job: Job, remote: Record, plan: Plan) -> Record:
         except Refused as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
-            trouble = job.key_trouble()
+            trouble = job.clash(None)
     if plan.attach or plan.detach:
         remote, tag_trouble = _write_tags(client, job, remote, plan)
         trouble = trouble or tag_trouble
@@ -193,7 +225,7 @@ def _write_tags(client: Client, job: Job, remote: Record, plan: Plan) -> tuple[R
     taken = [tag for tag in refused if tag not in attached]
     if not taken:
         return remote, None
-    trouble = job.tag_trouble(taken[0])
+    trouble = job.clash(taken[0])
     more = f"; {len(taken) - 1} more" if len(taken) > 1 else ""
     return remote, trouble._replace(text=trouble.text + more)
 

@@ -6,7 +6,7 @@ Changes made by users are audited. Progress is not.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -97,42 +97,30 @@ def remove(actor: Actor) -> None:
 
 def pause(actor: Actor) -> None:
     """Stop writing until `resume`. Raises NotFound."""
-    with acting(actor) as act:
-        row = get(actor.organization_id)
-        execute("UPDATE upstream SET paused_at = ? WHERE no = ?", (clock.now(), row.no))
-        act.note("upstream.paused", subject_of(row))
+    _change(actor, "upstream.paused", "paused_at = ?", clock.now())
 
 
 def resume(actor: Actor) -> None:
     """Continue, also at once after an outage. Raises NotFound."""
-    with acting(actor) as act:
-        row = get(actor.organization_id)
-        execute("UPDATE upstream SET paused_at = NULL, next_try_at = 0 WHERE no = ?", (row.no,))
-        act.note("upstream.resumed", subject_of(row))
+    _change(actor, "upstream.resumed", "paused_at = NULL, next_try_at = 0")
 
 
 def change_secret(actor: Actor, client_id: str, secret: bytes) -> None:
     """Replace the credentials. Raises NotFound."""
-    with acting(actor) as act:
-        row = get(actor.organization_id)
-        values = (client_id, secret, row.no)
-        execute("UPDATE upstream SET client_id = ?, secret = ?, next_try_at = 0 WHERE no = ?", values)
-        act.note("upstream.secret_changed", subject_of(row), {"client_id": client_id})
+    columns, details = "client_id = ?, secret = ?, next_try_at = 0", {"client_id": client_id}
+    _change(actor, "upstream.secret_changed", columns, client_id, secret, details=details)
 
 
 def change_authority(actor: Actor, authority: str) -> None:
     """Replace the certificates of the authority (PEM). Raises NotFound."""
-    with acting(actor) as act:
-        row = get(actor.organization_id)
-        execute("UPDATE upstream SET authority = ?, next_try_at = 0 WHERE no = ?", (authority, row.no))
-        act.note("upstream.authority_changed", subject_of(row))
+    _change(actor, "upstream.authority_changed", "authority = ?, next_try_at = 0", authority)
 
 
 def retry(actor: Actor) -> int:
     """Compare all records now, and check all troubles again. Returns the number of troubles. Raises NotFound."""
     with acting(actor) as act:
         row = get(actor.organization_id)
-        number = counterparts.retry_all(row.no)
+        number = counterparts.retry(row.no)
         execute("UPDATE upstream SET walk_id = 0, next_try_at = 0 WHERE no = ?", (row.no,))
         act.note("upstream.compared", subject_of(row))
     return number
@@ -218,6 +206,16 @@ def troubles() -> list[str]:
         for row in all_upstreams()
         if row.failing_since and not row.paused_at and row.failing_since < clock.now() - TROUBLE_AFTER
     ]
+
+
+def _change(
+    actor: Actor, event: str, columns: str, *values: object, details: Mapping[str, object] | None = None
+) -> None:
+    """Set columns of the service, and note it. Raises NotFound."""
+    with acting(actor) as act:
+        row = get(actor.organization_id)
+        execute(f"UPDATE upstream SET {columns} WHERE no = ?", (*values, row.no))
+        act.note(event, subject_of(row), details)
 
 
 def _rows(where: str, values: tuple[object, ...]) -> list[Upstream]:

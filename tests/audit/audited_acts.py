@@ -205,8 +205,8 @@ NOT_AUDITED = {
         "epochs.renew_epoch", "epochs.retire", "hub_link.skip", "hub_link.trim", "hub_link.update",
     },
     "what a service with the v1 API has, and how far the exchange is: the records are audited here": {
-        "counterparts.force", "counterparts.forget", "counterparts.keep", "counterparts.retry_all",
-        "counterparts.retry_kind", "counterparts.retry_now", "upstreams.begin_walk", "upstreams.end_walk",
+        "counterparts.force", "counterparts.forget", "counterparts.keep", "counterparts.retry",
+        "counterparts.retry_kind", "upstreams.begin_walk", "upstreams.end_walk",
         "upstreams.move", "upstreams.add_written", "upstreams.note_failure",
     },
     "digests of days, computed from the history": {

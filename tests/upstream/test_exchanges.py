@@ -12,7 +12,7 @@ from edge.audit.actors import Actor
 from edge.records import assets, locations, lookup
 from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
-from edge.upstream import exchanges, rounds, work
+from edge.upstream import push, rounds
 from tests.upstream.strict_records import invalid
 from tests.upstream.strict_service import StrictService
 from tests.upstream.strict_world import StrictSender, strict_sender
@@ -80,7 +80,7 @@ def test_a_chain_of_renames_needs_no_temporary_key(sender: StrictSender) -> None
     sender.records.rename = lambda kind, row, body: (seen.append(body["external_key"]), rename(kind, row, body))[1]  # type: ignore[method-assign, func-returns-value]
     sender.settle()
     sender.assert_equal()
-    assert not [key for key in seen if key.startswith(exchanges.TEMPORARY)]
+    assert not [key for key in seen if key.startswith(push.TEMPORARY)]
 
 
 def test_a_new_record_gets_the_old_key_of_another(sender: StrictSender, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_a_death_before_the_temporary_key_is_stored(sender: StrictSender, monkey
         def dead(*_: object) -> None:
             raise Died
 
-        patched.setattr(work.Work, "store", dead)
+        patched.setattr(rounds.Work, "store", dead)
         with pytest.raises(Died):
             sender.settle()
     sender.settle()
@@ -228,7 +228,7 @@ def test_a_service_that_refuses_the_temporary_key(sender: StrictSender) -> None:
     rename = sender.records.rename
 
     def refuse(kind: str, row: object, body: dict[str, str]) -> int:
-        if body["external_key"].startswith(exchanges.TEMPORARY):
+        if body["external_key"].startswith(push.TEMPORARY):
             raise invalid("external_key", "too_long")
         return rename(kind, row, body)  # type: ignore[arg-type]
 
@@ -254,4 +254,4 @@ def test_a_service_that_refuses_the_temporary_key(sender: StrictSender) -> None:
     ],
 )
 def test_the_order_of_an_exchange(holders: dict[int, int], ordered: list[int], moved: list[int]) -> None:
-    assert exchanges.order(holders) == (ordered, moved)
+    assert rounds.order(holders) == (ordered, moved)

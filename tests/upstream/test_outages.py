@@ -19,7 +19,7 @@ from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.sync.store import change_feed
 from edge.sync.store.change_feed import Kind
-from edge.upstream import answers, rounds, upstreams, work
+from edge.upstream import answers, rounds, upstreams
 from edge.upstream import worker as upstream_worker
 from edge.upstream.answers import Answer, Away, Record
 from edge.upstream.client import Client
@@ -205,17 +205,17 @@ def test_a_death_at_any_request(
 
 
 def test_a_death_before_the_results_are_stored(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = work.Work.store
+    store = rounds.Work.store
     for step in scenario(sender.actor):
         step()
 
         def dead(*_: object) -> None:
             raise Died
 
-        monkeypatch.setattr(work.Work, "store", dead)
+        monkeypatch.setattr(rounds.Work, "store", dead)
         with pytest.raises(Died):
             sender.settle()
-        monkeypatch.setattr(work.Work, "store", store)
+        monkeypatch.setattr(rounds.Work, "store", store)
         sender.settle()
         sender.assert_equal()
 
@@ -324,7 +324,7 @@ def test_a_record_by_which_the_service_fails_does_not_stop_the_others(
         patched.setattr(Client, "create", fail)
         for number in range(3):
             assets.create(sender.actor, name="Pallet", external_key=f"P-{number}")
-        for _ in range(work.MOST_FAILURES):
+        for _ in range(rounds.MOST_FAILURES):
             run_all(worker)
             assert sender.row.last_error
             sender.clock.advance(clock.HOUR)

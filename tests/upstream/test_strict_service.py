@@ -13,7 +13,7 @@ from edge.events import checked_connection
 from edge.records import assets, locations
 from edge.records.location_tree import UNSET, Parent
 from edge.records.tags import NewTag
-from edge.upstream import answers, rounds, upstreams, work
+from edge.upstream import answers, rounds, upstreams
 from edge.upstream import client as client_module
 from edge.upstream.answers import Away
 from tests.upstream import strict_service
@@ -223,7 +223,7 @@ def test_a_record_that_breaks_the_connection_is_set_aside(sender: StrictSender) 
 
     sender.records.create = die  # type: ignore[assignment, method-assign]
     errors = sender.persist()
-    assert len(errors) == work.MOST_FAILURES
+    assert len(errors) == rounds.MOST_FAILURES
     [trouble] = sender.troubles().values()
     assert trouble.startswith("refused: ")
     assert {key for kind, key in sender.there() if kind == "assets"} == {"P-0", "P-1", "P-3", "P-4"}
