@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing
-from struct import Struct
 from typing import NamedTuple
 
 from edge.audit.actors import Actor
@@ -24,6 +22,7 @@ from edge.records import locations
 from edge.texts import N_
 from edge.tracking import late_reads
 from edge.tracking.late_reads import RowCount, relocate
+from edge.tracking.recent_reads import READ, stored_reads
 from edge.tracking.stays import ScanSource, load_positions, number_of, write_positions
 
 ROWS = 100  # a transaction ends after this many rows of history and has at most twice as many
@@ -34,7 +33,6 @@ _ROWS_AT_ONCE = 50_000  # maximum rows read by one statement, unless a single as
 MOST_ROWS_OF_REQUEST = 2_000  # maximum rows changed by one request; larger corrections need the command
 _MOST_AFFECTED = 20_000  # maximum rows of the affected assets in the period, for one request
 _MOST_SCANNED = 500_000  # maximum rows of all assets in the period, for one request
-_READ = Struct("<qqidBBIq")  # as in edge.tracking.recent_reads: asset, time, source, ...
 
 
 class Correction(NamedTuple):
@@ -199,7 +197,7 @@ def _correct_recent_reads(correction: Correction, renamed: Mapping[int, int]) ->
         with writing():
             batches = _next_batches(after, correction.since)
             execute_many(
-                "UPDATE recent_read SET reads = ? WHERE no = ?",
+                "UPDATE recent_read SET reads = ?, packed = x'' WHERE no = ?",
                 [(_renamed(reads, correction, renamed), no) for no, reads in batches],
             )
             if not batches:
@@ -214,22 +212,21 @@ def _next_batches(after: int, since: int) -> list[tuple[int, bytes]]:
     """Return (number, reads) of the batches after a number, about `READ_BYTES`, at least one if there is one."""
     batches: list[tuple[int, bytes]] = []
     size = 0
-    with closing(execute(_BATCHES, (after, since))) as rows:
-        for no, reads in rows:
-            batches.append((no, reads))
-            size += len(reads)
-            if size >= READ_BYTES:
-                break
+    for no in execute(_BATCHES, (after, since)).fetchall():
+        batches += [(*no, reads) for reads in stored_reads("no = ?", no)]
+        size += len(batches[-1][1])
+        if size >= READ_BYTES:
+            break
     return batches
 
 
 def _renamed(reads: bytes, correction: Correction, renamed: Mapping[int, int]) -> bytes:
     packed = []
-    for asset_id, at, source_no, *rest in _READ.iter_unpack(reads):
+    for asset_id, at, source_no, *rest in READ.iter_unpack(reads):
         if correction.since <= at <= correction.until:
             source_no = renamed.get(source_no, source_no)
-        packed.append(_READ.pack(asset_id, at, source_no, *rest))
+        packed.append(READ.pack(asset_id, at, source_no, *rest))
     return b"".join(packed)
 
 
-_BATCHES = "SELECT no, reads FROM recent_read WHERE no > ? AND until >= ? ORDER BY no"
+_BATCHES = "SELECT no FROM recent_read WHERE no > ? AND until >= ? ORDER BY no LIMIT 1000"

@@ -10,7 +10,7 @@ from edge.database.connection import execute, execute_many
 
 KEPT = 3  # messages of each reader
 KEPT_BYTES = 16_384  # larger messages are not kept
-EVERY = 60 * SECOND
+EVERY = 300 * SECOND
 
 
 class ReaderMessage(NamedTuple):
@@ -21,17 +21,17 @@ class ReaderMessage(NamedTuple):
 
 
 class Keeper:
-    """Store at most one message of each reader per minute. Not thread-safe; use in a transaction."""
+    """Store at most one message of each reader every five minutes. Not thread-safe; use in a transaction."""
 
     def __init__(self) -> None:
-        self._minutes: dict[int, int] = {}
+        self._periods: dict[int, int] = {}
 
     def keep(self, messages: Iterable[ReaderMessage]) -> None:
         due: dict[int, ReaderMessage] = {}
         for message in messages:
-            minute = message.received_at // EVERY
-            if self._minutes.get(message.reader_id) != minute and len(message.payload) <= KEPT_BYTES:
-                self._minutes[message.reader_id] = minute
+            period = message.received_at // EVERY
+            if self._periods.get(message.reader_id) != period and len(message.payload) <= KEPT_BYTES:
+                self._periods[message.reader_id] = period
                 due[message.reader_id] = message
         if due:
             rows = [(message[0], message.received_at // EVERY % KEPT, *message[1:]) for message in due.values()]

@@ -13,7 +13,7 @@ from edge.readers import unknown_tags
 from edge.readers.ledger import hour_of
 from edge.readers.readers import get_reader
 
-ANTENNA_EVERY = 10 * clock.SECOND
+ANTENNA_EVERY = 60 * clock.SECOND
 
 
 class ReaderStatus(NamedTuple):

@@ -19,7 +19,16 @@ from typing import NamedTuple
 
 from edge.clock import SECOND
 from edge.database.connection import execute
-from edge.tracking.recent_reads import KEPT_FOR, READ, UNKNOWN, insert_batch, pack_read, reads_of, strength_in
+from edge.tracking.recent_reads import (
+    KEPT_FOR,
+    READ,
+    UNKNOWN,
+    insert_batch,
+    pack_read,
+    reads_of,
+    stored_reads,
+    strength_in,
+)
 from edge.tracking.stays import Scan
 
 FIRST_REACH = 10 * SECOND  # before a late read; most stays have a read in that time
@@ -87,8 +96,8 @@ class CountedReads:
         self._since = since
         reads_by_asset: dict[int, list[CountedRead]] = {scan.asset_id: [] for scan in self._scans}
         locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
-        stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND NOT is_evidence", (since,))
-        for (reads,) in chain(stored, [(b"".join(self._noted),)]):
+        stored = stored_reads("until >= ? AND NOT is_evidence", (since,))
+        for reads in chain(stored, [b"".join(self._noted)]):
             for asset_id, at, source_no, rssi, _, quality, _, delay in READ.iter_unpack(reads):
                 if at >= since and asset_id in reads_by_asset:
                     one = CountedRead(at, locations[source_no], source_no, delay, quality, strength_in(rssi))
@@ -102,7 +111,7 @@ def first_after(asset_id: int, location_id: int, after: int, until: int) -> Coun
     """Return the first known read of an asset at a location in a period, its begin excluded."""
     locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
     first: CountedRead | None = None
-    for (reads,) in execute("SELECT reads FROM recent_read WHERE until > ? AND NOT is_evidence", (after,)):
+    for reads in stored_reads("until > ? AND NOT is_evidence", (after,)):
         for _, at, source_no, rssi, _, quality, _, delay in reads_of({asset_id}, reads):
             is_there = after < at <= until and locations[source_no] == location_id
             if is_there and (first is None or at < first.observed_at):

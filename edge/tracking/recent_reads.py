@@ -8,6 +8,7 @@ and for assets that memory had no room for.
 from __future__ import annotations
 
 import sys
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from struct import Struct
@@ -25,6 +26,7 @@ from edge.tracking.stays import HeldRead, Position, Scan
 
 KEPT_FOR = 900 * SECOND  # on disk, after receipt
 KEPT_BYTES = 32 * 1024 * 1024
+DROPPED_EVERY = 300 * SECOND  # after that they are dropped, at most 100 batches at once
 LOOKED_BACK = 300  # seconds before a late read, loaded from disk
 MOST_BYTES = 64 * 1024 * 1024  # in memory, for all assets
 COUNTED_EVERY = 50_000  # reads
@@ -263,17 +265,32 @@ def insert_batch(
     received_at: int, until: int, gap: int, reads: bytes, signs: bytes = b"", *, is_evidence: bool = True
 ) -> None:
     """Store a batch of reads observed at or before `until`, and drop old batches and those that exceed the limit."""
-    (number,) = execute(
-        "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads, signs, is_evidence) "
-        "VALUES (?1, ?2, ?3, (SELECT ifnull(max(bytes_before + length(reads)), 0) FROM recent_read "
-        "WHERE no = (SELECT max(no) FROM recent_read)), ?4, ?5, ?6) RETURNING bytes_before",
-        (received_at, until, gap, reads, signs, is_evidence),
-    ).fetchone()
+    last_at, size = execute(_LAST).fetchone() or (received_at, 0)
+    # At a quiet site several batches then share a page of the database, and an SD card wears with each page written.
+    # At a busy one they fill pages anyway, and late reads would have to unpack many.
+    packed = zlib.compress(reads, 1) if received_at - last_at >= SECOND else b""
     execute(
-        "DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read ORDER BY no LIMIT 100) "
-        "AND (received_at < ? OR bytes_before < ?)",  # only the oldest rows, to avoid a full scan
-        (received_at - KEPT_FOR, number + len(reads) - KEPT_BYTES),
+        "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads, packed, signs, is_evidence) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (received_at, until, gap, size, b"" if packed else reads, packed, signs, is_evidence),
     )
+    size += len(packed) or len(reads)
+    execute(_DROP, (received_at - KEPT_FOR, size - KEPT_BYTES, received_at - KEPT_FOR - DROPPED_EVERY))
+
+
+_LAST = "SELECT received_at, bytes_before + length(reads) + length(packed) FROM recent_read ORDER BY no DESC LIMIT 1"
+# Only the oldest rows, to avoid a full scan, and several at once, which writes fewer pages.
+_DROP = """
+DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read ORDER BY no LIMIT 100)
+AND (received_at < ?1 OR bytes_before < ?2)
+AND (SELECT received_at < ?3 OR bytes_before < ?2 FROM recent_read ORDER BY no LIMIT 1)
+"""
+
+
+def stored_reads(condition: str, values: Sequence[int]) -> Iterator[bytes]:
+    """Yield the reads of the batches that meet a condition, in their stored form (`READ`)."""
+    for reads, packed in execute(f"SELECT reads, packed FROM recent_read WHERE {condition}", values):
+        yield zlib.decompress(packed) if packed else reads
 
 
 def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[bytes] = ()) -> dict[int, Recent]:
@@ -285,8 +302,8 @@ def load(asset_ids: Collection[int] | None, until: int, unwritten: Sequence[byte
     locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
     offsets = _offsets_by_source()
     recents: dict[int, Recent] = {}
-    stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence ORDER BY no", (until,))
-    for (reads,) in chain(stored, [(b"".join(unwritten),)]):
+    stored = stored_reads("until >= ? AND is_evidence ORDER BY no", (until,))
+    for reads in chain(stored, [b"".join(unwritten)]):
         for asset_id, at, source_no, rssi, weight, quality, complete_from, delay in reads_of(asset_ids, reads):
             recent = recents.get(asset_id)
             if recent is None:
@@ -336,13 +353,13 @@ def load_signs() -> Signs:
 
 def was_read(asset_id: int, since: int) -> bool:
     """Return True if a batch of evidence that reaches `since`, or later, has a read of the asset."""
-    stored = execute("SELECT reads FROM recent_read WHERE until >= ? AND is_evidence", (since,))
-    return any(True for (reads,) in stored for _ in reads_of({asset_id}, reads))
+    stored = stored_reads("until >= ? AND is_evidence", (since,))
+    return any(True for reads in stored for _ in reads_of({asset_id}, reads))
 
 
 def newest_first(since: int) -> Iterator[tuple[int, int, int, float | None]]:
     """Yield (asset, time, source, RSSI) of reads received at or after `since`, newest batch first."""
-    for (reads,) in execute("SELECT reads FROM recent_read WHERE received_at >= ? ORDER BY no DESC", (since,)):
+    for reads in stored_reads("received_at >= ? ORDER BY no DESC", (since,)):
         for asset_id, at, source_no, rssi, *_ in READ.iter_unpack(reads):
             yield asset_id, at, source_no, strength_in(rssi)
 

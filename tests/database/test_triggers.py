@@ -19,6 +19,7 @@ BATCH = [
     "BEGIN",
     "SELECT track",
     "SELECT source",
+    "SELECT recent_read",
     "INSERT recent_read",
     "DELETE recent_read",
     "INSERT history",

@@ -82,7 +82,7 @@ def test_recent_reads_are_limited_in_bytes(site: Site, monkeypatch: pytest.Monke
     line, begin, most = pipeline(), clock.now() - 300 * SECOND, 0
     for second in range(60):
         line.handle([message(csl(*map(seen, site.epcs)), received_at=begin + second * SECOND)])
-        kept = execute("SELECT sum(length(reads)) FROM recent_read").fetchone()[0]
+        kept = execute("SELECT sum(length(reads) + length(packed)) FROM recent_read").fetchone()[0]
         assert 0 < kept <= 1_000
         most = max(most, kept)
     assert most > 700, "and not for less"
@@ -129,9 +129,7 @@ def test_a_stored_read_says_since_when_no_other_one_is_missing(site: Site) -> No
         moment = at + second * SECOND
         payload = csl(seen(site.epcs[0], moment)) if topic == DOCK else at_aisle(site.epcs[0], moment)
         line.handle([message(payload, topic, received_at=moment)])
-    stored = [
-        read[6] for (reads,) in execute("SELECT reads FROM recent_read ORDER BY no") for read in READ.iter_unpack(reads)
-    ]
+    stored = [read[6] for reads in recent_reads.stored_reads("1 ORDER BY no", ()) for read in READ.iter_unpack(reads)]
     assert stored[1:] == [at // SECOND + 1, at // SECOND + 16]
 
 
