@@ -7,6 +7,7 @@ translations for its scripts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from gettext import NullTranslations, translation
 from pathlib import Path
@@ -48,6 +49,11 @@ def language() -> str:
 
 def gettext(text: str) -> str:
     return catalog(language()).gettext(text) if text else ""  # for "", a catalog returns its header
+
+
+def named(choices: Mapping[Any, str]) -> list[tuple[Any, str]]:
+    """Return choices with their names in the language of the page, for a form."""
+    return [(choice, gettext(name)) for choice, name in choices.items()]
 
 
 def ngettext(one: str, many: str, number: int) -> str:

@@ -15,8 +15,7 @@ from typing import Any
 
 from edge.errors import Invalid
 from edge.texts import N_, Count, fill
-from edge.validation.encodings import decode_any
-from edge.validation.tables import MOST_ROWS, Line, RawTable, names_of, table_from, unusable
+from edge.validation.tables import MOST_ROWS, RawTable, table_from, unusable
 
 MOST_OF_ROW = 200_000  # characters
 SEPARATORS = (",", ";", "\t", "|")
@@ -29,11 +28,6 @@ _BEGINS_FORMULA = "=+@\uff1d\uff0b\uff0d\uff20-"  # also in full width
 _FORMULA = (*_BEGINS_FORMULA, "\t", "\r")
 _LISTED = ",;\t"  # separators that spreadsheets use without asking, by the settings of the computer
 MARK = "\ufeff"  # without it, Excel takes UTF-8 for the local encoding
-
-
-def decode(data: bytes) -> str:
-    """Return the text in its most likely encoding."""
-    return decode_any(data).text
 
 
 def separator_of(text: str) -> str:
@@ -115,13 +109,6 @@ def _rows(text: str, reader: Any, source: _Source, separator: str) -> Iterator[t
         number, before = before + 1, reader.line_num
         if any(cell.strip() for cell in cells):
             yield number, [_plain(cell.strip(), separator) for cell in cells]
-
-
-def lines(text: str, columns: Sequence[str], required: Sequence[str], most: int = MOST_ROWS) -> list[Line]:
-    """Return the rows below the heading, without blank ones. Raises Invalid as `table_from` and `names_of`."""
-    table = table_of(text, most, known=columns)
-    names = names_of(table.heading, columns, required)
-    return [row.line(names) for row in table.rows]
 
 
 def _fault(separator: str, number: int, cells: Sequence[str], heading: Sequence[str]) -> str:

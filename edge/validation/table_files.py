@@ -13,7 +13,8 @@ from edge.validation.encodings import decode_any, decode_as
 from edge.validation.tables import MOST_ROWS, RawRow, RawTable, unusable
 
 MOST_COLUMNS = 100
-BYTES_OF_BYTE = 10  # memory per byte of a CSV file: text in several encodings, then cells
+_BYTES_OF_BYTE = 10  # memory per byte of a CSV file: text in several encodings, then cells
+_BYTES_OF_WORKBOOK = 64 * 1024 * 1024  # shared texts and cells, bounded by the checks of edge.validation.xlsx
 MOST_VALUES = 700_000  # cells and tags of a file: a record takes up to 130 bytes for each, also for an empty cell
 _OTHERS = {  # files that are often taken for a table, by their first bytes
     b"\xd0\xcf\x11\xe0": N_("The file is an old Excel workbook (.xls) or protected. Save it as .xlsx or CSV"),
@@ -69,6 +70,11 @@ def read_workbook(data: bytes, layout: Layout = GUESSED, known: Collection[str] 
 def read(data: bytes, layout: Layout = GUESSED, known: Collection[str] = ()) -> Table:
     """Read a CSV or Excel file. Raises Invalid."""
     return (read_workbook if xlsx.is_workbook(data) else read_csv)(data, layout, known)
+
+
+def memory_of(data: bytes) -> int:
+    """Return the bytes of memory that reading a file takes at most."""
+    return _BYTES_OF_WORKBOOK if xlsx.is_workbook(data) else _BYTES_OF_BYTE * len(data)
 
 
 def _table(raw: RawTable, layout: Layout) -> Table:

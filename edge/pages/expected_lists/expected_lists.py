@@ -19,11 +19,15 @@ from edge.pages.forms import errors_of, text, whole
 from edge.pages.guard import Answer, actor, current_session, editors, operators, viewers
 from edge.pages.notices import done
 from edge.pages.polling import fragment
-from edge.texts import N_
+from edge.pages.records.csv_import import SEPARATORS, entered_layout
+from edge.pages.translation import gettext, named
+from edge.texts import N_, fill
 from edge.tracking import location_board
-from edge.validation import csv_text
+from edge.validation import xlsx
+from edge.validation.encodings import ENCODINGS
 from edge.validation.packed_texts import unpack
-from edge.validation.table_files import BYTES_OF_BYTE
+from edge.validation.table_files import memory_of, read
+from edge.validation.tables import names_of
 
 SHOWN = 100  # signed lists on a page
 MOST_LINES = 500  # of one result on the live page; the report and the CSV file have all
@@ -140,6 +144,9 @@ def _choices() -> dict[str, Any]:
         "locations": location_board.tree(organization_id),
         "Direction": Direction,
         "most": MOST_ITEMS,
+        "has_xlsx": xlsx.is_available(),
+        "encodings": [("", gettext("Recognize it")), *named(ENCODINGS)],
+        "separators": [("", gettext("Recognize it")), *named(SEPARATORS)],
     }
 
 
@@ -163,9 +170,15 @@ def _codes() -> list[str]:
     file = request.files.get("file")
     if file and file.filename:
         data = file.read()
-        with WORK.holding(BYTES_OF_BYTE * len(data)):
-            for line in csv_text.lines(csv_text.decode(data), COLUMNS, (), MOST_ITEMS):
-                if line.fault:
-                    raise Invalid.one("file", "invalid_value", unpack(line.fault))
-                codes.append(line.cells.get("external_key") or line.cells.get("tag", ""))
+        with WORK.holding(memory_of(data)):
+            table = read(data, entered_layout(), COLUMNS)
+        if not table.is_certain:
+            words = "; ".join(f"{gettext(ENCODINGS[name])}: {sample}" for name, sample in table.samples.items())
+            message = fill(N_("Choose the encoding by its letters, and the file again. %(words)s"), words=words)
+            raise Invalid.one("encoding", "required", message)
+        names = names_of(table.heading, COLUMNS, ())
+        for line in (row.line(names) for row in table.rows):
+            if line.fault:
+                raise Invalid.one("file", "invalid_value", unpack(line.fault))
+            codes.append(line.cells.get("external_key") or line.cells.get("tag", ""))
     return codes

@@ -35,7 +35,7 @@ from edge.texts import N_
 from edge.validation import xlsx
 from edge.validation.encodings import ENCODINGS
 from edge.validation.packed_texts import unpack
-from edge.validation.table_files import BYTES_OF_BYTE, GUESSED, UNREAD, Layout, read_csv
+from edge.validation.table_files import GUESSED, UNREAD, Layout, memory_of, read_csv
 from edge.validation.tables import MOST_ROWS
 
 KINDS = {"asset": N_("Assets"), "location": N_("Locations"), "tag": N_("Tags"), "reader": N_("Readers")}
@@ -71,7 +71,7 @@ def _checked(
         if xlsx.is_workbook(data):  # takes seconds, so it is read in the background
             table = UNREAD._replace(layout=layout)
         else:
-            with WORK.holding(BYTES_OF_BYTE * len(data)):
+            with WORK.holding(memory_of(data)):
                 table = read_csv(data, layout, COLUMNS[kind])
             columns = columns or known_columns(kind, table.heading)
             if columns:
@@ -90,13 +90,17 @@ def check_import_again(job_id: str) -> Answer:
     """Repeat the dry run with the selected encoding, separator and heading."""
     job = _job(job_id)
     heading = request.form.get("heading", 0, type=whole)
-    layout = Layout(heading=heading)
-    if not job.is_workbook:
-        layout = Layout(request.form.get("encoding", ""), request.form.get("separator", ""), heading)
-    if layout.encoding not in ("", *ENCODINGS) or layout.separator not in ("", *SEPARATORS):
-        abort(400, gettext("Choose one from the list"))
+    layout = Layout(heading=heading) if job.is_workbook else entered_layout()._replace(heading=heading)
     columns = job.reading.columns if layout[1:] == job.table.layout[1:] else ()
     return _checked(job.kind, job.data, is_exact=job.reading.is_exact, layout=layout, columns=columns)
+
+
+def entered_layout() -> Layout:
+    """Return the encoding and the separator in the form; empty ones are recognized."""
+    layout = Layout(request.form.get("encoding", ""), request.form.get("separator", ""))
+    if layout.encoding not in ("", *ENCODINGS) or layout.separator not in ("", *SEPARATORS):
+        abort(400, gettext("Choose one from the list"))
+    return layout
 
 
 @editors.get("/import/<job_id>/columns", manual="office#import")

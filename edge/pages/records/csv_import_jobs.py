@@ -20,18 +20,17 @@ from edge.bulk.imports import FAULTY
 from edge.database.connection import close_database
 from edge.errors import Conflict, EdgeError, Invalid
 from edge.fair_turns import FairTurns, Turn
-from edge.memory_budget import MB, WORK
+from edge.memory_budget import WORK
 from edge.pages.spilled import Spilled
 from edge.people.secrets import new_token
 from edge.records.csv_import import NewRecord, Outcome
 from edge.texts import N_
-from edge.validation.table_files import BYTES_OF_BYTE, Table, read
+from edge.validation.table_files import Table, memory_of, read
 
 log = logging.getLogger(__name__)
 
 KEPT = 5  # of each organization
 SHOWN_FAULTS = 100  # on the page; the files of results and errors have all
-BYTES_OF_WORKBOOK = 64 * MB  # shared texts and cells, bounded by the checks of edge.validation.xlsx
 
 
 @dataclass
@@ -167,7 +166,7 @@ def _keep(job: Job, checked: import_kinds.Checked) -> None:
 def _read(job: Job) -> None:
     """Read the file, and look for its columns if nobody has chosen them."""
     data, is_certain = job.data, job.table.is_certain
-    with WORK.holding(BYTES_OF_WORKBOOK if job.is_workbook else BYTES_OF_BYTE * len(data)):
+    with WORK.holding(memory_of(data)):
         job.table = read(data, job.table.layout, COLUMNS[job.kind])._replace(is_certain=is_certain)
     job.rows = len(job.table.rows)
     columns = job.reading.columns or known_columns(job.kind, job.table.heading)

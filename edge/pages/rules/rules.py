@@ -16,7 +16,7 @@ from edge.pages.double_submit import once
 from edge.pages.forms import MOST_DIGITS, Errors, errors_of, text, whole
 from edge.pages.guard import Answer, actor, current_session, editors, viewers
 from edge.pages.notices import done
-from edge.pages.translation import gettext
+from edge.pages.translation import gettext, named
 from edge.readers import readers
 from edge.rules import rules, sentences
 from edge.rules.channels import channels
@@ -132,17 +132,12 @@ def _form(
         outputs=outputs.list_outputs(organization_id),
         muster_plans=plans.list_plans(organization_id),
         readers=[(row.id, row.name) for row in readers.list_readers(organization_id)],
-        assets=_named(ASSETS),
-        conditions=_named(CONDITIONS),
-        directions=_named(DIRECTIONS),
-        units=_named(sentences.UNIT_NAMES),
+        assets=named(ASSETS),
+        conditions=named(CONDITIONS),
+        directions=named(DIRECTIONS),
+        units=named(sentences.UNIT_NAMES),
         day_names=[(day, gettext(name)) for day, name in enumerate(sentences.DAY_NAMES)],
     )
-
-
-def _named(choices: Mapping[Any, str]) -> list[tuple[Any, str]]:
-    """Return choices for a form in the language of the page."""
-    return [(choice, gettext(name)) for choice, name in choices.items()]
 
 
 def _shown() -> dict[str, Any]:

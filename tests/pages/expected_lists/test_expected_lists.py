@@ -6,12 +6,14 @@ import io
 from collections.abc import Callable
 
 import pytest
+from werkzeug.test import TestResponse
 
 from edge.database.connection import execute
 from edge.doors.passage_rule import Direction
 from edge.expected_lists import expected_lists
 from edge.pages.expected_lists import expected_lists as expected_list_pages
 from edge.people.people import Role
+from edge.validation import xlsx
 from tests.conftest import Cast
 from tests.expected_lists.yard import Yard
 from tests.pages.conftest import Browser
@@ -89,6 +91,27 @@ def test_a_refused_form_keeps_its_input_and_names_the_codes(sign_in_as: SignIn, 
     form: dict[str, object] = {"name": "Truck", "place": place, "file": (io.BytesIO(b"colour\nred\n"), "a.csv")}
     assert "There is no column" in editor.post("/expected-lists/new", form).text
     assert execute("SELECT count(*) FROM expected_list").fetchone() == (0,)
+
+
+def test_the_file_is_read_like_a_table_of_records(sign_in_as: SignIn, yard: Yard) -> None:
+    """0x8A is ä on a Macintosh and è in DOS, and both letters are common: the page asks instead of guessing."""
+    editor = sign_in_as(Role.EDITOR)
+
+    def send(data: bytes, **chosen: str) -> TestResponse:
+        form = {"name": "Truck", "place": f"location-{yard.dock}", "file": (io.BytesIO(data), "truck"), **chosen}
+        return editor.post("/expected-lists/new", form)
+
+    data = "external_key\nGerät\n".encode("mac-roman")
+    asked = send(data)
+    assert asked.status_code == 400
+    assert "DOS, Western Europe: èt" in asked.text
+    assert "Macintosh: ät" in asked.text
+    assert "No asset has the key or tag Gerät" in send(data, encoding="mac-roman").text
+    assert send(data, encoding="rot13").status_code == 400
+    with xlsx.write(["Tag", "external_key"], [["", "P-0"], ["", "P-1"]]) as file:
+        assert send(file.read()).status_code == 303
+    assert send(b"external_key|tag\nP-0|\n", separator="|").status_code == 303
+    assert execute("SELECT count(*) FROM expected_item").fetchone() == (3,)
 
 
 def test_a_second_start_and_a_start_at_a_busy_place_are_explained(sign_in_as: SignIn, yard: Yard) -> None:

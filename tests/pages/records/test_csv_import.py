@@ -437,8 +437,8 @@ EXPORTED = st.one_of(
 @given(st.lists(st.lists(EXPORTED, min_size=2, max_size=2), min_size=1), st.sampled_from(",;\t"))
 def test_exported_values_are_imported_unchanged(rows: list[list[str]], separator: str) -> None:
     text = "".join(csv_text.write_rows(["name", "description"], rows, separator))
-    lines = csv_text.lines(csv_text.decode(text.encode()), ["name", "description"], [])
-    assert [list(line.cells.values()) for line in lines] == [row for row in rows if any(row)]
+    lines = csv_text.table_of(text.removeprefix(csv_text.MARK), known=["name", "description"]).rows
+    assert [[*line.cells, ""][:2] for line in lines] == [row for row in rows if any(row)]
 
 
 def as_a_spreadsheet_reads_it(text: str, separator: str) -> list[str]:

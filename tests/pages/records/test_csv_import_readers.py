@@ -19,7 +19,7 @@ from edge.readers.readers import Placement, ReaderRow, add_reader
 from edge.records import locations
 from edge.tracking import rssi_offsets
 from edge.tracking.signal_strength import AntennaKind
-from edge.validation import csv_text
+from edge.validation import csv_text, table_files
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
 from tests.pages.records.test_csv_import import imported, send
@@ -200,7 +200,7 @@ def test_an_export_changed_and_imported_is_exported_as_changed(
         assert "No errors" in page, page
         if "already saved" not in page:
             assert "Done." in imported(browser, path)
-        raw = csv_text.table_of(csv_text.decode(browser.get(PATH).data))
+        raw = table_files.read_csv(browser.get(PATH).data)
         assert [list(row.cells) for row in raw.rows] == rows
 
 

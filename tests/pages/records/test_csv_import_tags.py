@@ -20,7 +20,7 @@ from edge.records import assets, csv_import_tags, locations, lookup
 from edge.records.csv_import import NewRecord
 from edge.records.csv_import_tags import line_of
 from edge.records.tags import NewTag
-from edge.validation import csv_text, values
+from edge.validation import csv_text, table_files, values
 from edge.validation.packed_texts import unpack
 from tests.conftest import Cast
 from tests.pages.conftest import Browser
@@ -255,5 +255,5 @@ def test_an_export_changed_and_imported_is_exported_as_changed(
 
 def written(browser: Browser) -> list[list[str]]:
     """Return the exported rows, read as an import does."""
-    raw = csv_text.table_of(csv_text.decode(browser.get(PATH).data))
+    raw = table_files.read_csv(browser.get(PATH).data)
     return [list(row.cells) for row in raw.rows]
