@@ -16,10 +16,10 @@ from edge import clock
 from edge.api import bearer, epcis_filters, epcis_problems
 from edge.api.epcis_filters import PAGING, Wish
 from edge.api.epcis_problems import Problem
-from edge.epcis import ordering, query
-from edge.epcis.documents import VERSIONS, query_document
+from edge.epcis import query
+from edge.epcis.documents import VERSIONS, Event, query_document
 from edge.epcis.names import Names
-from edge.epcis.query import Event, Place
+from edge.epcis.query import Place
 from edge.memory_budget import MB, WORK
 from edge.people.tokens import Principal
 from edge.services import services
@@ -34,7 +34,6 @@ MOST_PER_PAGE = 1_000
 TOKENS_STAY = 30 * clock.DAY  # at least: they are places in the history
 _MEMORY = 12 * MB
 _FORMATS = ("No_Preference", "Always_GS1_Digital_Link", "Always_EPC_URN", "Never_Translates")
-_ORDERED = 99  # source of a place in order
 _VERSION = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,3}")
 _ALLOW = "GET, HEAD, OPTIONS"
 
@@ -79,16 +78,15 @@ def _events(principal: Principal) -> Response:
 
 def _page(principal: Principal, wish: Wish, filters: dict[str, str], names: Names) -> tuple[list[Event], str | None]:
     """Return the events of the page, and the token of the next one."""
-    organization_id, zone, numbers = principal.organization_id, services().zone, _numbers(filters)
+    zone, place = services().zone, _place(filters, is_in_order=wish.order is not None)
+    of = principal.organization_id, wish.query
     if wish.most is not None:
-        ordering.check_count(organization_id, wish.query, names, zone, wish.most)
+        query.check_count(*of, names, zone, wish.most)
     if wish.order is None:
-        made, place = query.page(organization_id, wish.query, names, zone, _place(numbers), _per_page())
-        return made, None if place is None else _token(filters, [place[0], *place[1]])
-    made, last = ordering.page(
-        organization_id, wish.query, wish.order, names, zone, _place_in_order(numbers), _per_page()
-    )
-    return made, None if last is None else _token(filters, [_ORDERED, *last.key, last.sent])
+        made, place = query.page(*of, names, zone, place, _per_page())
+    else:
+        made, place = query.page_in_order(*of, wish.order, names, zone, place, _per_page())
+    return made, place and _token(filters, [place[0], *place[1]])
 
 
 def _base() -> str:
@@ -142,8 +140,8 @@ def _token(filters: dict[str, str], numbers: list[int]) -> str:
     return base64.urlsafe_b64encode(text).decode().rstrip("=")
 
 
-def _numbers(filters: dict[str, str]) -> list[int] | None:
-    """Return the numbers of the token. Raises Problem if it is not one for these filters."""
+def _place(filters: dict[str, str], *, is_in_order: bool) -> Place | None:
+    """Return the place of the token. Raises Problem if it is not one for these filters."""
     token = request.args.get("nextPageToken")
     if token is None:
         return None
@@ -152,30 +150,15 @@ def _numbers(filters: dict[str, str]) -> list[int] | None:
         text, *numbers = json_text.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
     except (ValueError, TypeError) as error:
         raise _wrong_token() from error
-    if text != _fingerprint(filters) or not all(isinstance(one, int) and abs(one) < 1 << 62 for one in numbers):
-        raise _wrong_token()
-    return numbers
-
-
-def _wrong_token() -> Problem:
-    return Problem.parameter("nextPageToken is not one of this query; take the address in the Link header")
-
-
-def _place(numbers: list[int] | None) -> Place | None:
-    if numbers is None:
-        return None
+    is_whole = text == _fingerprint(filters) and all(isinstance(one, int) and abs(one) < 1 << 62 for one in numbers)
     source, *key = numbers or [-1]
-    if not query.is_place((source, tuple(key))):
+    if not is_whole or not query.is_place((source, tuple(key)), is_in_order=is_in_order):
         raise _wrong_token()
     return source, tuple(key)
 
 
-def _place_in_order(numbers: list[int] | None) -> ordering.Place | None:
-    if numbers is None:
-        return None
-    if len(numbers) != 4 or numbers[0] != _ORDERED or numbers[3] < 0:
-        raise _wrong_token()
-    return ordering.Place((numbers[1], numbers[2]), numbers[3])
+def _wrong_token() -> Problem:
+    return Problem.parameter("nextPageToken is not one of this query; take the address in the Link header")
 
 
 def _fingerprint(filters: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Parameters of the standard's query (SimpleEventQuery) as filters of `edge.epcis.query`.
+"""Parameters of the standard's query (SimpleEventQuery) as filters of `edge.epcis.sources`.
 
 Parameters about fields that no event of edge has match nothing, as the standard says. Unknown names are refused.
 """
@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from edge.api.epcis_problems import Problem
+from edge.epcis.documents import ERROR_REASON
 from edge.epcis.names import Names
-from edge.epcis.ordering import Order
-from edge.epcis.query import ERROR_REASON, Query
+from edge.epcis.query import Order
+from edge.epcis.sources import Query
 from edge.validation import times
 
 MOST_VALUES = 100  # of one filter

@@ -7,7 +7,7 @@ from flask import Response
 from edge.api import envelope
 from edge.database.connection import domain_error
 from edge.epcis.documents import VERSIONS
-from edge.epcis.ordering import TooComplex, TooLarge
+from edge.epcis.query import TooComplex, TooLarge
 from edge.validation import json_text
 
 _EXCEPTIONS = {

@@ -310,9 +310,9 @@ PAST_STAYS = {
     )
 }
 
-# Triggers for webhooks with EPCIS events (`edge.epcis.changes`): they note the moments at which events of an asset came
-# or went, and keep events that went, because those are declared as errors. No "OR IGNORE": the conflict clause of the
-# statement that fires a trigger would take its place.
+# Triggers for webhooks with EPCIS events (`edge.epcis.subscriptions`): they note the moments at which events of an
+# asset came or went, and keep events that went, because those are declared as errors. No "OR IGNORE": the conflict
+# clause of the statement that fires a trigger would take its place.
 _NOW = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000"
 _STAY, _LOAD, _LOAD_END, _PASSAGE = 1, 2, 3, 4  # kinds of epcis_pending
 _OUTWARD = 5  # kind of epcis_withdrawn; a passage inward has that of passages

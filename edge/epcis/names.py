@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
 from urllib.parse import quote, unquote
 
 from edge.database.connection import execute
@@ -17,6 +18,7 @@ GS1_RESOLVER = "https://id.gs1.org"
 _GLN = re.compile(r"\(414\)([0-9]{13})(?:\(254\)(.{1,20}))?|https?://.+?/414/([0-9]{13})(?:/254/([^/?#]{1,60}))?/?")
 _IS_ITEM = "gs1_key NOT LIKE '(414)%'"
 _MAY_BE_GLN = "(value LIKE '(414)%' OR value LIKE '%/414/%')"
+T = TypeVar("T")
 _SAFE = "';="  # may stay as they are in Digital Links
 
 
@@ -41,19 +43,13 @@ class Names:
 
     def load(self, assets: Iterable[int], locations: Iterable[int]) -> None:
         """Read the tags of records. A retired asset keeps the identity of its former tags."""
-        named: dict[int, tuple[tuple[bool, int], str, str]] = {}  # the live tag with the lowest id counts first
-        for record_id, identity, value, order in _tags("asset", _IS_ITEM, self._organization_id, assets):
-            if record_id not in named or order < named[record_id][0]:
-                named[record_id] = order, identity, value
-        for record_id, (_, identity, value) in named.items():
+        of_assets = _named("asset", _IS_ITEM, self._organization_id, assets, lambda identity, value: (identity, value))
+        for record_id, (identity, value) in of_assets.items():
             link = self._assets[record_id] = digital_link(identity)
             if self.as_urn and (urn := _urn(value)):
                 self._urns[link] = urn
-        places: dict[int, tuple[tuple[bool, int], str]] = {}
-        for record_id, _, value, order in _tags("location", _MAY_BE_GLN, self._organization_id, locations):
-            if (record_id not in places or order < places[record_id][0]) and (gln := _gln(value)):
-                places[record_id] = order, gln
-        self._places.update({record_id: gln for record_id, (_, gln) in places.items()})
+        glns = _named("location", _MAY_BE_GLN, self._organization_id, locations, lambda _, value: _gln(value))
+        self._places.update(glns)
 
     def asset(self, asset_id: int) -> str:
         return self._assets.get(asset_id) or f"{self.base}/assets/{asset_id}"
@@ -134,14 +130,21 @@ def _urn(value: str) -> str | None:
     return gs1_epcs.pure_identity(value)
 
 
-def _tags(
-    kind: str, condition: str, organization_id: int, ids: Iterable[int]
-) -> Iterator[tuple[int, str, str, tuple[bool, int]]]:
-    """Yield record, GS1 identity, value and order of each tag, also of former ones. There can be a million."""
+def _named(
+    kind: str, condition: str, organization_id: int, ids: Iterable[int], name_of: Callable[[str, str], T | None]
+) -> dict[int, T]:
+    """Return the names of records by their tags: GS1 identity and value. There can be a million, also former ones.
+
+    The live tag with the lowest id counts first.
+    """
     rows = execute(
         f"SELECT {kind}_id, gs1_key, value, deleted_at IS NOT NULL, id FROM tag "
         f"WHERE {kind}_id IN (SELECT value FROM json_each(?)) AND +organization_id = ? AND {condition}",
         (json.dumps(sorted(set(ids))), organization_id),
     )
-    for record_id, identity, value, is_former, tag_id in rows:
-        yield record_id, identity, value, (bool(is_former), tag_id)
+    named: dict[int, tuple[tuple[bool, int], T]] = {}
+    for record_id, identity, value, *order in rows:
+        is_first = record_id not in named or tuple(order) < named[record_id][0]
+        if is_first and (name := name_of(identity, value)):
+            named[record_id] = (bool(order[0]), order[1]), name
+    return {record_id: name for record_id, (_, name) in named.items()}

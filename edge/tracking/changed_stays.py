@@ -1,6 +1,6 @@
 """Changes of stays in PostgreSQL, noted for webhooks with EPCIS like the triggers of this file note its own changes.
 
-See `edge.epcis.changes` and `EPCIS_TRIGGERS`. A batch brings the rows that it has replaced.
+See `edge.epcis.subscriptions` and `EPCIS_TRIGGERS`. A batch brings the rows that it has replaced.
 """
 
 from __future__ import annotations

@@ -28,10 +28,9 @@ from edge.audit.actors import shell
 from edge.clock import DAY, SECOND
 from edge.database.connection import close_database, execute, execute_many, writing
 from edge.database.ids import new_ids
-from edge.epcis import changes as epcis_changes
 from edge.epcis import query, subscriptions
 from edge.epcis.names import Names
-from edge.epcis.query import Query
+from edge.epcis.sources import Query
 from edge.events import destinations
 from edge.events import log as event_log
 from edge.feed import cursors, pages
@@ -313,10 +312,10 @@ def measure_feed(owner: int) -> None:
 def measure_webhook(server: Server, made: Hub, senders: list[Sender], new: int) -> None:
     """Measure what a webhook with EPCIS costs: each new stay, the log, and messages."""
     row = add_webhook(made.actor)
-    epcis_changes.log_changes(is_needed=True)
+    subscriptions.log_changes(is_needed=True)
     sent = ingest(server, made.organization_id, senders, new)
     began, number = time.process_time(), 0
-    while more := epcis_changes.log_changes(is_needed=True):
+    while more := subscriptions.log_changes(is_needed=True):
         number += more
     logged, began = time.process_time() - began, time.process_time()
     events = event_log.after(made.organization_id, row.seq, 300)
@@ -329,7 +328,7 @@ def measure_webhook(server: Server, made: Hub, senders: list[Sender], new: int) 
         flush=True,
     )
     destinations.remove(made.actor, row.no)
-    epcis_changes.log_changes(is_needed=False)
+    subscriptions.log_changes(is_needed=False)
 
 
 def measure_size(url: str) -> None:

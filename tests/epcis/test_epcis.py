@@ -12,7 +12,7 @@ import pytest
 from edge import clock
 from edge.audit.actors import shell
 from edge.database.connection import execute, execute_many, writing
-from edge.epcis import ordering, places, query
+from edge.epcis import places, query, sources
 from edge.epcis.documents import CONTEXT
 from edge.epcis.event_ids import event_id, text_to_hash
 from edge.epcis.names import Names, digital_link
@@ -228,7 +228,7 @@ def test_pages_have_each_event_once(
             execute("INSERT INTO carrier_load VALUES (?, ?, ?, NULL, NULL, ?)", (asset, at, site.assets[1], at + 9))
     expected = events(box, perPage="1000")
     assert len(expected) == 6 + 2 + 5 + 6
-    monkeypatch.setattr(query, "MOST_EXAMINED", examined)
+    monkeypatch.setattr(sources, "MOST_EXAMINED", examined)
     found = list(pages(box, perPage=per_page))
     assert [event for page in found for event in page] == expected
     assert max(map(len, found)) <= int(per_page)
@@ -241,24 +241,25 @@ def test_a_short_period_with_few_stays_is_looked_up_by_time(
     for hour in range(9):
         site.see(hour % 3, hour % 2, hour)
     period = {"GE_eventTime": "2023-11-14T23:13:20Z", "LT_eventTime": "2023-11-15T05:13:20Z"}
-    monkeypatch.setattr(query, "MOST_OF_PERIOD", 5)
+    monkeypatch.setattr(sources, "MOST_OF_PERIOD", 5)
     by_track = events(box, **period)
     assert len(by_track) == 6
-    monkeypatch.setattr(query, "MOST_OF_PERIOD", 6)
+    monkeypatch.setattr(sources, "MOST_OF_PERIOD", 6)
     for examined in (1, 2, 6, 7):
-        monkeypatch.setattr(query, "MOST_EXAMINED", examined)
+        monkeypatch.setattr(sources, "MOST_EXAMINED", examined)
         found = list(pages(box, **period, perPage="2"))
         assert [event for page in found for event in page] == by_track
-    monkeypatch.setattr(query, "LONGEST_PERIOD", 1 << 63)
-    monkeypatch.setattr(query, "MOST_OF_PERIOD", 99)
+    monkeypatch.setattr(sources, "LONGEST_PERIOD", 1 << 63)
+    monkeypatch.setattr(sources, "MOST_OF_PERIOD", 99)
     assert len(events(box)) == 9
 
 
-def test_urns_on_request(box: Box, site: Site) -> None:
+@pytest.mark.parametrize("order", [{}, {"orderBy": "eventTime"}])
+def test_urns_on_request(box: Box, site: Site, order: dict[str, str]) -> None:
     assets.attach_tag(site.actor, site.assets[1], NewTag("rfid", "3074257BF7194E4000001A85"))
     site.see(1, 0, 1)
     [event] = events(box)
-    answer = ask(box, {"GS1-EPC-Format": "Always_EPC_URN"})
+    answer = ask(box, {"GS1-EPC-Format": "Always_EPC_URN"}, **order)
     [named] = answer.json["epcisBody"]["queryResults"]["resultsBody"]["eventList"]
     assert named["epcList"] == ["urn:epc:id:sgtin:0614141.812345.6789"]
     assert named["eventID"] == event["eventID"]
@@ -342,7 +343,7 @@ def test_more_events_than_the_client_takes(box: Box, site: Site, monkeypatch: py
     assert len(events(box, maxEventCount="4", perPage="3")) == 4
     answer = ask(box, maxEventCount="3")
     assert (answer.status_code, answer.json["type"]) == (413, "epcisException:QueryTooLargeException")
-    monkeypatch.setattr(ordering, "MOST_EXAMINED", 2)
+    monkeypatch.setattr(query, "MOST_IN_ORDER", 2)
     for filters in ({"maxEventCount": "9"}, {"orderBy": "eventTime"}):
         answer = ask(box, **filters)
         assert (answer.status_code, answer.json["type"]) == (413, "epcisException:QueryTooComplexException")
@@ -488,7 +489,7 @@ def test_events_of_one_asset_need_one_page(box: Box, site: Site, monkeypatch: py
             "FROM json_each('[1,1,1,1,1,1,1,1,1,1,1,1]')",
             (site.organization_id, site.door, site.assets[1]),
         )
-    monkeypatch.setattr(query, "MOST_EXAMINED", 8)
+    monkeypatch.setattr(sources, "MOST_EXAMINED", 8)
     assert list(map(len, pages(box, MATCH_epc=PALLET))) == [1]
     assert len(list(pages(box))) == 3
 

@@ -9,7 +9,7 @@ import pytest
 
 from edge.audit.actors import person
 from edge.database.connection import execute
-from edge.epcis import changes
+from edge.epcis import subscriptions
 from edge.handhelds import scans
 from edge.handhelds.scans import Submitted
 from edge.people import people
@@ -42,12 +42,12 @@ def test_a_hub_sends_the_events_that_it_shows(company: tuple[Hub, SiteBox]) -> N
     hub, site = company
     with hub.in_use():
         partner = Partner(add_webhook(hub.actor))
-        changes.log_changes(is_needed=True)
+        subscriptions.log_changes(is_needed=True)
 
     def assert_same(number: int, wrong: int) -> None:
         site.settle()
         with hub.in_use():
-            while changes.log_changes(is_needed=True):
+            while subscriptions.log_changes(is_needed=True):
                 pass
             partner.receive()
             shown = by_id(queried(hub.organization_id))
@@ -80,10 +80,10 @@ def test_a_first_copy_of_a_site_is_few_messages(company: tuple[Hub, SiteBox]) ->
             site.scan_now(site.pallet, hour % 2, EPOCH + hour * HOUR)
     with hub.in_use():
         row = add_webhook(hub.actor)
-        changes.log_changes(is_needed=True)
+        subscriptions.log_changes(is_needed=True)
     site.settle()
     with hub.in_use():
-        while changes.log_changes(is_needed=True):
+        while subscriptions.log_changes(is_needed=True):
             pass
         assert execute("SELECT count(*) FROM event WHERE kind = 'asset.history'").fetchone()[0] == 2
         partner = Partner(row)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from edge.clock import SECOND
 from edge.database.connection import execute, writing
-from edge.epcis import changes
+from edge.epcis import subscriptions
 from edge.errors import Conflict
 from edge.sync.sender import LinkError
 from edge.tracking import deletion, history_engine
@@ -53,7 +53,7 @@ class Company:
             site.settle()
         with self.hub.in_use():
             self.partners = [Partner(add_webhook(self.hub.actor, name)) for name in ("ERP", "WMS")]
-            changes.log_changes(is_needed=True)
+            subscriptions.log_changes(is_needed=True)
 
     def begin(self) -> None:
         for site, yard in zip(self.sites, self.yards, strict=True):
@@ -98,7 +98,7 @@ class Company:
 
 
 def log_all() -> None:
-    while changes.log_changes(is_needed=True):
+    while subscriptions.log_changes(is_needed=True):
         pass
 
 
@@ -193,7 +193,7 @@ def site(tmp_path: Path, _postgres: None) -> SiteBox:
 def subscribe(hub: Hub) -> Partner:
     with hub.in_use():
         partner = Partner(add_webhook(hub.actor))
-        changes.log_changes(is_needed=True)
+        subscriptions.log_changes(is_needed=True)
     return partner
 
 
@@ -256,7 +256,7 @@ def test_a_webhook_that_is_added_during_a_batch_gets_its_changes(
     def add_and_replace(*values: object) -> None:
         if not added:
             added.append(Partner(add_webhook(site.hub.actor)))
-            changes.log_changes(is_needed=True)
+            subscriptions.log_changes(is_needed=True)
         replace(*values)  # type: ignore[arg-type]
 
     monkeypatch.setattr(batches, "replace_rows", add_and_replace)

@@ -14,7 +14,7 @@ import pytest
 
 from edge import clock
 from edge.database.connection import close_database, execute, writing
-from edge.epcis import changes
+from edge.epcis import subscriptions
 from edge.events import destinations
 from edge.events.delivery import Outcome, Result
 from edge.events.destinations import Destination
@@ -40,13 +40,13 @@ def site(tmp_path: Path, postgres_server: Server) -> Iterator[SiteBox]:
     made.settle()
     with made.hub.in_use():
         add_webhook(made.hub.actor)
-        changes.log_changes(is_needed=True)
+        subscriptions.log_changes(is_needed=True)
     yield made
     Hub.server = None
 
 
 def log_all() -> None:
-    while changes.log_changes(is_needed=True):
+    while subscriptions.log_changes(is_needed=True):
         pass
 
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from edge.audit.actors import Actor, person, shell
 from edge.clock import DAY
 from edge.database.connection import execute, writing
-from edge.epcis import changes, query, subscriptions
+from edge.epcis import query, subscriptions
 from edge.epcis.names import Names
-from edge.epcis.query import Query
+from edge.epcis.sources import Query
 from edge.events import destinations, log
 from edge.events.destinations import EPCIS_KINDS, BodyFormat, Destination, DestinationKind, NewDestination
 from edge.events.log import EventKind, Filter
@@ -91,7 +91,7 @@ class Yard:
     def subscribe(self) -> Yard:
         """Add a webhook that sends EPCIS."""
         self.partner = Partner(add_webhook(self.actor))
-        changes.log_changes(is_needed=True)
+        subscriptions.log_changes(is_needed=True)
         return self
 
     def begin(self, scans_made: list[str]) -> None:
@@ -100,7 +100,7 @@ class Yard:
         self.scans = scans_made
 
     def look(self) -> None:
-        while changes.log_changes(is_needed=True):
+        while subscriptions.log_changes(is_needed=True):
             pass
 
     def read(self, which: int, place: int, at: int) -> None:
@@ -336,7 +336,7 @@ def test_errors_are_deleted_by_age(yard: Yard) -> None:
 
 
 def test_without_such_a_webhook_nothing_is_noted(yard: Yard) -> None:
-    changes.log_changes(is_needed=False)
+    subscriptions.log_changes(is_needed=False)
     yard.read(0, 0, EPOCH)
     assert execute("SELECT count(*) FROM epcis_pending").fetchone() == (0,)
     assert execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'epcis_%' AND type = 'trigger'").fetchone() == (

@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from edge.database.connection import execute
-from edge.epcis import changes, places
+from edge.epcis import places, subscriptions
 from edge.epcis.documents import CONTEXT, query_document
 from edge.epcis.places import Place
 from edge.handhelds import scans
@@ -69,7 +69,7 @@ def made(cast: Cast) -> Made:
     for number, code in ((1, "(01)09521141123454(21)67/89"), (2, "(8003)09521141123454ABC")):
         assets.attach_tag(site.actor, site.assets[number], NewTag("barcode", code))
     execute("UPDATE door SET location_id = ?", (site.places[2],))
-    changes.log_changes(is_needed=True)
+    subscriptions.log_changes(is_needed=True)
     site.see(0, 0, 1)
     site.see(1, 1, 2)
     site.see(2, 1, 3)
@@ -85,7 +85,7 @@ def made(cast: Cast) -> Made:
         Quality.READER,
     )
     record([seen], GAP)
-    while changes.log_changes(is_needed=True):
+    while subscriptions.log_changes(is_needed=True):
         pass
     execute("DELETE FROM carrier_load WHERE loaded_at > ?", (EPOCH + 8 * HOUR,))
     execute("UPDATE passage SET at = at + 60000000 WHERE at >= ?", (EPOCH + 6 * HOUR,))

@@ -12,7 +12,7 @@ import pytest
 from edge import clock
 from edge.audit.actors import shell
 from edge.database.connection import execute, execute_many
-from edge.epcis import changes, subscriptions
+from edge.epcis import subscriptions
 from edge.events import destinations, log
 from edge.events.delivery import Message, Outcome, Result, Round, Sender
 from edge.events.destinations import Destination
@@ -169,10 +169,10 @@ def test_a_flood_waits_in_turns(yard: Yard) -> None:
     yard.look()
     moments = [(yard.assets[0], EPOCH + number * SECOND, 1, yard.places[0], 1) for number in range(5_000)]
     execute_many("INSERT INTO epcis_pending (asset_id, at, kind, place_id, is_added) VALUES (?, ?, ?, ?, ?)", moments)
-    assert changes.log_changes(is_needed=True) == changes.MOST_NOTED
+    assert subscriptions.log_changes(is_needed=True) == subscriptions.MOST_NOTED
     yard.look()
     logged = [event for event in log.after(yard.organization_id, 0, 500) if event.kind is EventKind.ASSET_HISTORY]
-    assert len(logged) == 1 + 5_000 // changes.MOST_MOMENTS
+    assert len(logged) == 1 + 5_000 // subscriptions.MOST_MOMENTS
     body = subscriptions.body(yard.partner.row, logged[-1], BASE, UTC)
     assert body is None, "these moments have no events"
     assert len(json.dumps(logged[-1].data)) < 2_000

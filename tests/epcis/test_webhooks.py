@@ -12,9 +12,9 @@ import pytest
 
 from edge.clock import DAY, HOUR, rfc3339
 from edge.database.connection import execute
-from edge.epcis import changes, moments, query, subscriptions
+from edge.epcis import query, sources, subscriptions
 from edge.epcis.names import Names
-from edge.epcis.query import Query
+from edge.epcis.sources import Query
 from edge.epcis.subscriptions import Subscriptions
 from edge.errors import HistoryUnavailable, Invalid
 from edge.events import destinations, detection
@@ -41,7 +41,7 @@ SILENCE = Silence(100 * 365 * DAY, HOUR)  # the scans of `Site` are years ago
 
 
 def make_events() -> None:
-    while detection.log_changes(SILENCE) or changes.log_changes(is_needed=True):
+    while detection.log_changes(SILENCE) or subscriptions.log_changes(is_needed=True):
         pass
 
 
@@ -90,7 +90,7 @@ def _read_there(history: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def site(box: Box) -> Site:
     detection.start(SILENCE)
-    changes.log_changes(is_needed=True)
+    subscriptions.log_changes(is_needed=True)
     return Site(box.organization_id)
 
 
@@ -221,8 +221,8 @@ def test_events_of_another_organization_are_not_read(site: Site, cast: Cast) -> 
     site.see(0, 0, 1)
     site.passage(1, 1)
     make_events()
-    assert len(moments.found_at(site.organization_id, site.assets[0], [EPOCH + HOUR])) == 2
-    assert moments.found_at(cast.rival, site.assets[0], [EPOCH + HOUR]) == []
+    assert len(sources.found_at(site.organization_id, site.assets[0], [EPOCH + HOUR])) == 2
+    assert sources.found_at(cast.rival, site.assets[0], [EPOCH + HOUR]) == []
 
 
 @pytest.mark.parametrize("changes", [{"event_filter": Filter(frozenset(KINDS))}, {"kind": DestinationKind.MQTT}])

@@ -49,7 +49,7 @@ OF_THE_FILE = {
 READS_ROWS = {
     "feed.rows": "stays by the instants that the change feed names",
     "feed.pages": "tracks in the order of a copy",
-    "epcis.query": "stays of all assets in the order of storing",
+    "epcis.sources": "stays of all assets in the order of storing",
 }
 # Current positions stay in this database when another engine has history. Lists that filter, sort or count
 # by them join them in SQL; everybody else calls `report`.
