@@ -60,6 +60,7 @@ class DoorReads:
         self._swept_at = self._counted_at = 0
         self._drop_before = 0
         self._ways: dict[_Window, tuple[Way, ...] | None] = {}  # None: judged before the start or a rollback
+        self._recalled: dict[_Window, tuple[Way, ...]] = {}  # those judged before, until they are judged again
         self._due: dict[_Window, list[int]] = {}  # times since boot of the first and last read that is not judged yet
         self._members: list[tuple[int, _Window]] = []  # assets to decide again
 
@@ -91,6 +92,7 @@ class DoorReads:
         }
         now = clock.elapsed()
         self._ways = dict.fromkeys(windows)
+        self._recalled.clear()
         self._due = {window: [now, now] for window in windows}
 
     @property
@@ -157,6 +159,7 @@ class DoorReads:
                 (asset_id, key) for asset_id, reads in visitors.items() if len({r.side for r in reads}) > 1
             ]
         self._ways.pop(key, None)
+        self._recalled.pop(key, None)
         if ways:
             self._ways[key] = ways
             if len(self._ways) > MOST_WINDOWS:
@@ -173,7 +176,11 @@ class DoorReads:
         for window in range(since // WINDOW, until // WINDOW + 1):
             key = door_id, window
             ways = self._ways.get(key, ())
-            yield key, ways_of(window, _visitors(*key)) if ways is None else ways
+            if ways is None:
+                if key not in self._recalled:  # not for each asset, since ingest waits meanwhile
+                    self._recalled[key] = ways_of(window, _visitors(*key))
+                ways = self._recalled[key]
+            yield key, ways
 
     def _decide(self, asset_id: int, since: int, until: int, now: int) -> None:
         """Decide the passages of an asset in a range of time, and write the differences."""
@@ -184,20 +191,15 @@ class DoorReads:
             for door_id, one in with_shared(passages(reads, since - LINK, until + LINK), reads, ways)
             if door_id in self._organizations and since <= one.at < until
         ]
-        stored = [
-            _Stored(*row)
-            for row in execute(
-                "SELECT no, door_id, at, direction, confidence, inner_reads, outer_reads, since, until FROM passage "
-                "WHERE asset_id = ? AND at >= ? AND at < ? AND site_no IS NULL ORDER BY at, no",
-                (asset_id, since, until),
-            )
-        ]
+        # The reads behind passages of that time, or of a clock that was set back since, may have been dropped.
+        dropped = max(now - KEPT_FOR, self._drop_before)
+        stored = [_Stored(*row) for row in execute(_STORED, (dropped, now + KEPT_FOR, asset_id, since, until))]
         for door_id, one in decided:
             before = _earlier(stored, door_id, one)
             new = (door_id, one.at, int(one.direction), round(one.confidence * 1000), *one[3:7])
             if before is not None:
                 stored.remove(before)
-                if before.values == new:
+                if before.values == new or before.is_final:
                     continue
             shown = _packed(reads[door_id], one)
             if before is None:
@@ -205,7 +207,7 @@ class DoorReads:
             else:
                 _update(before.no, new, shown, is_other=before.direction != one.direction)
         for gone in stored:
-            if gone.direction != Direction.WITHDRAWN and gone.door_id in self._organizations:
+            if not gone.is_final and gone.direction != Direction.WITHDRAWN and gone.door_id in self._organizations:
                 execute(_WITHDRAW, (Direction.WITHDRAWN, gone.no))
 
     def _may_decide(self, read: NewRead) -> bool:
@@ -243,6 +245,10 @@ class DoorReads:
             )
 
 
+_STORED = """
+SELECT no, door_id, at, direction, confidence, inner_reads, outer_reads, since, until, decided_at NOT BETWEEN ? AND ?
+FROM passage WHERE asset_id = ? AND at >= ? AND at < ? AND site_no IS NULL ORDER BY at, no
+"""
 _WITHDRAW = "UPDATE passage SET direction = ?, revision = revision + 1 WHERE no = ?"
 _NEVER = -(2**62)
 
@@ -279,10 +285,11 @@ class _Stored(NamedTuple):
     outer_reads: int
     since: int
     until: int
+    is_final: bool
 
     @property
     def values(self) -> tuple[int, ...]:
-        return self[1:]
+        return self[1:-1]
 
 
 def _earlier(stored: Sequence[_Stored], door_id: int, one: Passage) -> _Stored | None:

@@ -49,6 +49,7 @@ from edge.validation.field_counts import FieldCount, add_counts
 
 NO_PORT = 0  # port number for a reader without antennas
 MAX_NOTE = 500
+_WITHOUT_ASSET = frozenset((Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
 SET_ASIDE = frozenset((Bucket.MALFORMED, Bucket.TOO_LARGE))
 # Enum members as globals: in Python 3.11 an Enum lookup costs as much as a function call.
 _RECORDED, _REPEAT, _IGNORED = Bucket.RECORDED, Bucket.REPEAT, Kind.IGNORED
@@ -118,10 +119,7 @@ class Batch:
         """Record the seconds in which the reader was active, and the asset it read."""
         reader_id, scans, signs = line.route.reader_id, self._scans, self._signs
         for read, outcome, stamp in zip(parsed.reads, opened.outcomes, opened.stamps, strict=True):
-            if type(outcome) is int:
-                asset_id = scans[outcome].asset_id
-            else:
-                asset_id = unknown_tag(read.tag_type, read.value) if outcome is Bucket.UNMATCHED_TAG else OTHERS
+            asset_id = scans[outcome].asset_id if type(outcome) is int else self._only_read(line, read, outcome)
             key = (reader_id, stamp.observed_at // SECOND)
             if signs.setdefault(key, asset_id) != asset_id:
                 signs[key] = OTHERS
@@ -132,10 +130,19 @@ class Batch:
             else:
                 signs[key] = OTHERS
 
+    def _only_read(self, line: Line, read: Read, outcome: Bucket | int) -> int:
+        """Return what stands for a read that does not count yet. Once it counts, it proves nothing about its asset."""
+        if outcome in _WITHOUT_ASSET:
+            return unknown_tag(read.tag_type, read.value)
+        if outcome is Bucket.NO_LOCATION:
+            asset = self._matcher.match(line.route.organization_id, read.tag_type, read.value, read.aliases)
+            return OTHERS if isinstance(asset, NoAsset) else asset
+        return OTHERS
+
     def _name_signs(self, opened: Opened, earlier: Earlier, reader_id: int) -> None:
         """Note whose the reads of a tag were that has an asset now."""
         for before, outcome, stamp in zip(earlier.reads, opened.outcomes, opened.stamps, strict=True):
-            if before is Bucket.UNMATCHED_TAG and type(outcome) is int:
+            if before in _WITHOUT_ASSET and type(outcome) is int:
                 only = known_now(self._scans[outcome].asset_id)
                 self._named.append((reader_id, stamp.observed_at // SECOND, only))
 

@@ -76,7 +76,8 @@ class Timekeeper:
         self._clocks: BySource[ReaderClock] = BySource()
         self._box = BoxClock(len(known))
         self._confirmed_at = confirmed_at
-        self._confirmed_before = 0  # value of `confirmed_at` when the box's clock was last found to be wrong
+        # `confirmed_at` at the begin of the transaction, and when the box's clock was last found to be wrong.
+        self._confirmed_now = self._confirmed_before = 0
         self._raw = 0  # time of receipt of the last message, even if it is impossible
         self._untrusted_at: int | None = None  # last time of the clock while it is not trusted
         self._since_newest = 0  # time that has passed since the newest scan, while the clock is not trusted
@@ -97,8 +98,13 @@ class Timekeeper:
         return self._box.is_doubted(self._raw)
 
     def serve(self, organizations: int) -> None:
-        """Set the number of organizations with readers. With several, no single one may change the time of all."""
+        """Begin a transaction, with the number of organizations that have readers.
+
+        With several, no single one may change the time of all.
+        """
         self._box.organizations = organizations
+        if self._box.shift:
+            self._confirmed_now = self._confirmed_at()
 
     def offset(self, source: Source) -> int | None:
         """Return the offset of a clock in microseconds (positive: ahead), None if unknown."""
@@ -113,7 +119,7 @@ class Timekeeper:
 
         While the clock is not trusted, time continues from the newest scan instead.
         """
-        if self._box.shift and self._confirmed_at() != self._confirmed_before:
+        if self._box.shift and self._confirmed_now != self._confirmed_before:
             self._box.trust(box_time, clock.elapsed())
         self._raw = box_time = box_time - self._box.shift
         if not self._contradicts_history(box_time):
@@ -175,7 +181,7 @@ class Timekeeper:
                 self._box.observe_with_history(sample, reader.offset, self._newest)
         change = before - self._box.shift
         if change:
-            self._confirmed_before = self._confirmed_at()
+            self._confirmed_now = self._confirmed_before = self._confirmed_at()
             self._untrusted_at = None
             self._raw = sample.received_at + change
             self._newest = min(self._newest, self._raw)

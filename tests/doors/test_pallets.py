@@ -87,6 +87,21 @@ def test_the_order_of_reads_and_a_restart_change_nothing(bench: Bench, seed: int
     assert by_tag == {tag: ["OUT", "IN"] for tag in range(TAGS)}
 
 
+def test_after_a_restart_a_batch_judges_each_window_once_and_not_for_each_asset(bench: Bench) -> None:
+    line = new_pipeline()
+    bench.gate.receive(pallet(0), line)
+    bench.settle(line)
+    line = new_pipeline()
+    executed: list[str] = []
+    connection.database.connection().set_trace_callback(executed.append)
+    line.handle([bench.gate.message([GateRead(3.3 + tag / 50, tag, 1, -51) for tag in range(TAGS)])])
+    connection.database.connection().set_trace_callback(None)
+    windows = sum("visitor CROSS JOIN" in sql for sql in executed)
+    assert 0 < windows <= 4 < TAGS
+    bench.settle(line)
+    assert set(bench.directions()) == {"OUT"}
+
+
 def test_a_late_read_after_a_restart_withdraws_nothing(bench: Bench) -> None:
     line = new_pipeline()
     bench.gate.receive(pallet(0), line)

@@ -169,6 +169,23 @@ def test_old_reads_are_dropped_after_ten_minutes(gate: Gate, monkeypatch: pytest
     assert execute("SELECT DISTINCT asset_id FROM door_read").fetchall() == [(gate.assets[1],)]
 
 
+@pytest.mark.parametrize(("at", "port"), [(1.0, 1), (9.0, 2), (5.0, 1)])
+def test_a_read_of_a_passage_that_comes_after_its_other_reads_were_dropped_changes_nothing(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, at: float, port: int
+) -> None:
+    """Before, it withdrew the passage, since the reads that prove it are no longer known."""
+    pipeline = new_pipeline()
+    gate.receive(passing(0), pipeline)
+    before = execute("SELECT * FROM passage").fetchall()
+    assert [direction for _, direction, _ in gate.passages()] == ["OUT"]
+    later = clock.now() + passages.KEPT_FOR + clock.SECOND
+    monkeypatch.setattr(clock, "now", lambda: later)
+    for line in (pipeline, new_pipeline()):
+        gate.receive(passing(1000, asset=1)[:3], line)
+        gate.receive([GateRead(at, 0, port, -50), GateRead(at + 0.2, 0, 3 - port, -71)], line)
+        assert execute("SELECT * FROM passage WHERE asset_id = ?", (gate.assets[0],)).fetchall() == before
+
+
 def test_reads_are_also_dropped_after_the_clock_was_set_back(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, ahead = new_pipeline(), clock.now() + clock.DAY
     with monkeypatch.context() as wrong:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,7 +17,7 @@ from edge.readers import readers
 from edge.runtime.readiness import check_clock
 from tests.conftest import Cast
 from tests.ingest.clock_world import DOCK, EPC, GATE, START, World
-from tests.ingest.site import buckets, csl, seen
+from tests.ingest.site import buckets, csl, message, seen
 
 Jump = Callable[[float], int]  # second -> microseconds by which the box is ahead
 
@@ -233,6 +234,19 @@ def test_a_person_who_confirms_the_clock_ends_the_doubt_of_the_readers(world: Bo
         world.send_one(DOCK, at, ahead=3700)
         world.send_one(GATE, at, ahead=3700)
     assert world.pipeline.timekeeper.box_ahead == 0
+
+
+def test_while_the_clock_is_wrong_a_batch_asks_once_whether_a_person_confirmed_it(world: BoxWorld) -> None:
+    """Each time reads a file. Before, each message did."""
+    asked = Mock(return_value=0)
+    world.pipeline = Pipeline(0, 7, is_smoothing=False, confirmed_at=asked)
+    zone_world(world, 3700, ends=230)
+    assert world.pipeline.timekeeper.box_ahead
+    asked.reset_mock()
+    at = world.now
+    messages = [message(csl(seen("30FF", at // 1000 + number)), DOCK, received_at=at) for number in range(20)]
+    world.pipeline.handle(messages)
+    assert asked.call_count == 1
 
 
 def run_after_a_quiet_time(world: BoxWorld, jump: int, quiet: int, zone: int = 0) -> None:
