@@ -8,19 +8,55 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import select
 import socket
 import ssl
 import threading
 from collections.abc import Mapping
+from datetime import UTC
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from edge import clock
 from edge.conversations import talking
 from edge.memory_budget import WORK
-from edge.outbound import Network, connect
+from edge.outbound import Network, NotAllowed, connect
 
 ANSWER_SECONDS = 20.0
+MAX_WAIT_SECONDS = 3600.0  # that a partner or a proxy can ask for
+_CLOSED_MEANWHILE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
 _PIECE = 64 * 1024  # many small chunks in one call would take many times their size
+
+
+class Answer(NamedTuple):
+    """An answer of a partner; `headers.get` takes names in lower case."""
+
+    status: int
+    headers: Message | Mapping[str, str]
+    content: bytes
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def wait_seconds(self) -> float:
+        """The seconds of Retry-After: a number, or a date as proxies send it."""
+        text = self.headers.get("retry-after")
+        if not text or not text.isascii():
+            return 0.0
+        if text.isdigit():
+            return min(float(text[:9]), MAX_WAIT_SECONDS)
+        try:
+            moment = parsedate_to_datetime(text)
+        except ValueError:
+            return 0.0
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return min(max((clock.to_micros(aware) - clock.now()) / clock.SECOND, 0.0), MAX_WAIT_SECONDS)
 
 
 def trust(authority_file: Path | None, authority: str = "") -> ssl.SSLContext:
@@ -70,12 +106,37 @@ class CheckedConnection(http.client.HTTPConnection):
         seconds: float,
         *,
         is_complete: bool = True,
-    ) -> tuple[http.client.HTTPResponse, bytes]:
+        is_repeatable: bool = False,
+    ) -> Answer:
         """Send a request, connecting first if needed, and return the answer with at most `most` bytes of its content.
 
         A connection that cannot be used again is closed. With `is_complete` the content matters, so it is an error if
-        it ends before its time. Raises TimeoutError after `seconds`, OSError, HTTPException or NotAllowed.
+        it ends before its time. With `is_repeatable` the request is sent once more if the partner closes an idle
+        connection at that moment. Raises TimeoutError after `seconds`, OSError, HTTPException or NotAllowed.
         """
+        send = partial(self._exchange, method, path, body, headers, most, seconds, is_complete=is_complete)
+        if self._is_closed_by_peer():
+            self.close()
+        try:
+            if self.sock is not None and is_repeatable:
+                with contextlib.suppress(*_CLOSED_MEANWHILE):
+                    return send()
+                self.close()
+            return send()
+        except (OSError, http.client.HTTPException, NotAllowed, ValueError):
+            self.close()
+            raise
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        most: int,
+        seconds: float,
+        is_complete: bool,
+    ) -> Answer:
         self.is_cut = False
         deadline = threading.Timer(seconds, self.cut)
         deadline.daemon = True
@@ -97,7 +158,15 @@ class CheckedConnection(http.client.HTTPConnection):
             raise TimeoutError
         if is_complete and answer.length and len(content) < most:  # `read` reports no end before its time
             raise http.client.IncompleteRead(content, answer.length)
-        return answer, content
+        return Answer(answer.status, answer.headers, content)
+
+    def _is_closed_by_peer(self) -> bool:
+        """Return True if the idle connection is readable, which an open one is not before a request."""
+        if self.sock is None:
+            return False
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(0))
 
     def cut(self) -> None:
         """Shut the connection down at the deadline, so that a blocked read or write fails."""

@@ -7,7 +7,6 @@ proxy. One deadline covers the whole attempt, so a receiver that trickles bytes 
 from __future__ import annotations
 
 import base64
-import contextlib
 import hmac
 import http.client
 import ssl
@@ -15,18 +14,16 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from edge import __version__, clock
-from edge.events.checked_connection import ANSWER_SECONDS, CheckedConnection
+from edge.events.checked_connection import ANSWER_SECONDS, Answer, CheckedConnection
 from edge.events.delivery import Message, Outcome, Result
 from edge.outbound import Network, NotAllowed
 from edge.people.secrets import WEBHOOK_PREFIX
 
 MAX_ANSWER = 64 * 1024
-MAX_WAIT_SECONDS = 3600.0
 WAIT_SECONDS = 5.0  # default pause if a 429 answer has no Retry-After
 
 # Answers about the receiver as a whole, not about the event.
 _NOT_THE_EVENT = (401, 402, 403, 404, 405, 407, 408, 421, 425, 426, 429, 451, 502, 503, 504, 508, 511)
-_CLOSED_MEANWHILE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
 
 
 def sign(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
@@ -48,23 +45,15 @@ class Poster:
         """Post JSON. Only the response status matters; the body is read and discarded."""
         headers = {"Content-Type": "application/json", "User-Agent": f"edge/{__version__}", **headers}
         try:
-            if self._connection.sock is not None:
-                with contextlib.suppress(*_CLOSED_MEANWHILE):  # the receiver may have closed the idle connection
-                    return self._post(body, headers)
-                self.close()
-            return self._post(body, headers)
+            answer = self._connection.exchange(
+                *("POST", self._path, body, headers, MAX_ANSWER, ANSWER_SECONDS), is_complete=False, is_repeatable=True
+            )
         except (OSError, http.client.HTTPException, NotAllowed) as error:
-            self.close()
             return Outcome(Result.FAILED, _fault(error))
+        return _outcome(answer)
 
     def close(self) -> None:
         self._connection.close()
-
-    def _post(self, body: bytes, headers: dict[str, str]) -> Outcome:
-        answer, _ = self._connection.exchange(
-            "POST", self._path, body, headers, MAX_ANSWER, ANSWER_SECONDS, is_complete=False
-        )
-        return _outcome(answer.status, answer.getheader("Retry-After"))
 
 
 class Webhook(Poster):
@@ -83,18 +72,19 @@ class Webhook(Poster):
         return self.post(message.body, headers)
 
 
-def _outcome(status: int, retry_after: str | None) -> Outcome:
+def _outcome(received: Answer) -> Outcome:
+    status = received.status
     answer = f"{status} {_phrase(status)}"
-    if 200 <= status < 300:
+    if received.is_success:
         return Outcome(Result.DELIVERED, answer)
     if 300 <= status < 400:
         return Outcome(Result.FAILED, f"{answer}: redirects are not followed; enter the final address")
     if status == HTTPStatus.GONE:
         return Outcome(Result.GONE, f"{answer}: the receiver no longer accepts events")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return Outcome(Result.FAILED, answer, _seconds(retry_after) or WAIT_SECONDS)
+        return Outcome(Result.FAILED, answer, received.wait_seconds or WAIT_SECONDS)
     if status in _NOT_THE_EVENT:
-        return Outcome(Result.FAILED, answer, _seconds(retry_after))
+        return Outcome(Result.FAILED, answer, received.wait_seconds)
     return Outcome(Result.REFUSED, answer)
 
 
@@ -103,10 +93,6 @@ def _phrase(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return "(no known status)"
-
-
-def _seconds(text: str | None) -> float:
-    return min(float(text), MAX_WAIT_SECONDS) if text and text.isascii() and text.isdigit() else 0.0
 
 
 def _fault(error: Exception) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from edge import __version__
 from edge.errors import SetupError, TooLarge, Unavailable
+from edge.events.checked_connection import Answer
 from edge.memory_budget import MB, WORK, cost_of, marks_in
 from edge.outbound import Network, NotAllowed
 from edge.sync import batch_format
@@ -19,7 +20,6 @@ from edge.sync.hub_connection import MAX_ANSWER, REQUEST_SECONDS, HubConnection
 from edge.sync.sender import BatchRefused, HistoryWaits, LinkError, SecondBox, Stopped
 from edge.validation import json_text
 
-MAX_WAIT_SECONDS = 3600.0  # upper limit for the wait that the hub or a proxy asks for
 REFUSED_WAIT_SECONDS = 60.0  # a revoked key stays revoked, so retry slowly
 BATCH_TOO_MUCH = (400, 413, 422, 500)
 _STANDING = {"cursor", "time", "max_rows", "wait_ms", "masters"}
@@ -65,53 +65,43 @@ class HubClient:
         is_fresh = not self._token
         if is_fresh:
             self._token = self._new_token()
-        status, headers, content = self._send(
-            f"/sync/v1/{path}",
-            body,
-            {"Authorization": f"Bearer {self._token}", "Content-Type": "application/octet-stream"},
-        )
-        if status == HTTPStatus.OK:
-            return _json(content, _ANSWERS[path])
-        if status == HTTPStatus.UNAUTHORIZED:
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/octet-stream"}
+        answer = self._send(f"/sync/v1/{path}", body, headers)
+        if answer.status == HTTPStatus.OK:
+            return _json(answer.content, _ANSWERS[path])
+        if answer.status == HTTPStatus.UNAUTHORIZED:
             self._token = ""
             if not is_fresh:
                 return self.call(path, body)
-        raise _error(status, headers, _detail(content), is_batch=path == "changes")
+        raise _error(answer, is_batch=path == "changes")
 
     def join(self, secret: str, environment: str) -> Any:
         """Redeem a one-time join code and return the site's credentials."""
         body = json_text.encode({"code": secret, "environment": environment})
-        status, headers, content = self._send("/sync/v1/join", body, {"Content-Type": "application/json"})
-        if status != HTTPStatus.OK:
-            raise _error(status, headers, _detail(content), is_batch=False)
-        return _json(content, {"client_id", "client_secret", "code", "hub_name"})
+        answer = self._send("/sync/v1/join", body, {"Content-Type": "application/json"})
+        return _of_success(answer, {"client_id", "client_secret", "code", "hub_name"})
 
     def preview(self, secret: str, body: bytes) -> Any:
         """Ask which records would clash, with a join code that is not redeemed by this."""
         headers = {"Authorization": f"Join {secret}", "Content-Type": "application/octet-stream"}
-        status, answer_headers, content = self._send("/sync/v1/preview", body, headers)
-        if status != HTTPStatus.OK:
-            raise _error(status, answer_headers, _detail(content), is_batch=False)
-        return _json(content, {"clashes", "code", "hub_name", "hub_id"})
+        return _of_success(self._send("/sync/v1/preview", body, headers), {"clashes", "code", "hub_name", "hub_id"})
 
     def close(self) -> None:
         self._connection.close()
 
     def _new_token(self) -> str:
         body = json_text.encode(self._credentials)
-        status, headers, content = self._send("/api/v1/oauth/token", body, {"Content-Type": "application/json"})
-        if status == HTTPStatus.UNAUTHORIZED:
+        answer = self._send("/api/v1/oauth/token", body, {"Content-Type": "application/json"})
+        if answer.status == HTTPStatus.UNAUTHORIZED:
             raise LinkError(
                 "The hub rejected the key of this site: it was revoked or has expired. Create a new code on the hub's "
                 "Sync page and run `edge sync join` again",
                 REFUSED_WAIT_SECONDS,
             )
-        if status != HTTPStatus.OK:
-            raise _error(status, headers, _detail(content), is_batch=False)
-        token: str = _json(content, {"access_token"})["access_token"]
+        token: str = _of_success(answer, {"access_token"})["access_token"]
         return token
 
-    def _send(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any, bytes]:
+    def _send(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
         try:
             answer = self._connection.post(
                 path,
@@ -125,7 +115,7 @@ class HubClient:
             raise LinkError(f"The hub at {self._url} cannot be reached: {_short(error)}") from error
         self.sent += len(body)
         self.received += len(answer.content)
-        return answer.status, answer.headers, answer.content
+        return answer
 
 
 def check_address(url: str) -> None:
@@ -136,20 +126,23 @@ def check_address(url: str) -> None:
     raise SetupError(f"The hub's address is {url}; it must begin with https://. Turn on HTTPS at the hub first")
 
 
-def _error(status: int, headers: Any, detail: str, *, is_batch: bool) -> Exception:
+def _of_success(answer: Answer, required: set[str]) -> Any:
+    if answer.status != HTTPStatus.OK:
+        raise _error(answer, is_batch=False)
+    return _json(answer.content, required)
+
+
+def _error(answer: Answer, *, is_batch: bool) -> Exception:
+    status, detail, reason = answer.status, _detail(answer.content), answer.headers.get(batch_format.REASON)
     if status == HTTPStatus.CONFLICT:
         return Stopped(f"The hub rejected this box: {detail}")
     if is_batch and status in BATCH_TOO_MUCH:
         return BatchRefused(f"the hub responded {status}: {detail}")
-    if headers.get(batch_format.REASON) == batch_format.SECOND_BOX:
-        return SecondBox(f"The hub rejected this box: {detail}", _seconds(headers.get("Retry-After")))
-    if headers.get(batch_format.REASON) == batch_format.HISTORY_WAITS:
-        return HistoryWaits(f"The hub takes no new data now: {detail}", _seconds(headers.get("Retry-After")))
-    return LinkError(f"The hub responded {status}: {detail}", _seconds(headers.get("Retry-After")))
-
-
-def _seconds(text: str | None) -> float:
-    return min(float(text), MAX_WAIT_SECONDS) if text and text.isascii() and text.isdigit() else 0.0
+    if reason == batch_format.SECOND_BOX:
+        return SecondBox(f"The hub rejected this box: {detail}", answer.wait_seconds)
+    if reason == batch_format.HISTORY_WAITS:
+        return HistoryWaits(f"The hub takes no new data now: {detail}", answer.wait_seconds)
+    return LinkError(f"The hub responded {status}: {detail}", answer.wait_seconds)
 
 
 def _detail(content: bytes) -> str:

@@ -5,27 +5,17 @@ It follows no redirects and uses no proxy. With a private certificate authority 
 
 from __future__ import annotations
 
-import http.client
-import select
 import ssl
-from email.message import Message
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from edge.events.checked_connection import CheckedConnection
+from edge.events.checked_connection import Answer, CheckedConnection
 from edge.memory_budget import MB
 from edge.outbound import Network
 
 ANSWER_SECONDS = 60.0  # of one wait for the hub
 REQUEST_SECONDS = 300.0  # in all, also for a hub that sends single bytes
 MAX_ANSWER = 24 * MB  # a hub keeps its answers within that, see `api.sync`
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: Message
-    content: bytes
 
 
 class HubConnection:
@@ -50,24 +40,14 @@ class HubConnection:
 
         Raises OSError, http.client.HTTPException, NotAllowed, or ValueError for an impossible address.
         """
-        try:
-            return self._post(path, body, headers, most)
-        except (OSError, http.client.HTTPException, ValueError):
-            self.close()
-            raise
+        connection = self._connection = self._connection or self._new_connection()
+        path = urlsplit(self._url).path.rstrip("/") + path
+        return connection.exchange("POST", path, body, headers, most, self._seconds)
 
     def close(self) -> None:
         if self._connection:
             self._connection.close()
             self._connection = None
-
-    def _post(self, path: str, body: bytes, headers: dict[str, str], most: int) -> Answer:
-        if self._connection and _is_closed_by_peer(self._connection):
-            self.close()
-        connection = self._connection = self._connection or self._new_connection()
-        path = urlsplit(self._url).path.rstrip("/") + path
-        answer, content = connection.exchange("POST", path, body, headers, most, self._seconds)
-        return Answer(answer.status, answer.headers, content)
 
     def _new_connection(self) -> CheckedConnection:
         seconds = min(ANSWER_SECONDS, self._seconds)
@@ -78,12 +58,3 @@ class HubConnection:
             return ssl.create_default_context(cafile=self._authority_file)
         except OSError as error:
             raise ssl.SSLError(f"{self._authority_file}: {error}") from error
-
-
-def _is_closed_by_peer(connection: http.client.HTTPConnection) -> bool:
-    """Return True if the idle connection is readable, which an open one is not before a request."""
-    if connection.sock is None:
-        return True
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return bool(poll.poll(0))

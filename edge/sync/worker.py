@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.database.connection import close_database
 from edge.errors import EdgeError, SetupError, Unavailable
+from edge.events.checked_connection import MAX_WAIT_SECONDS
 from edge.sync import files, health_lane, verify
-from edge.sync.client import MAX_WAIT_SECONDS, HubClient
+from edge.sync.client import HubClient
 from edge.sync.health_lane import HealthLane
 from edge.sync.sender import HistoryWaits, LinkError, SecondBox, Sender, Sent, Stopped
 from edge.sync.store import change_feed, hub_link

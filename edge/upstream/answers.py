@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from datetime import UTC
-from email.utils import parsedate_to_datetime
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
-from edge import clock
 from edge.errors import EdgeError, TooLarge, Unavailable
+from edge.events.checked_connection import Answer
 from edge.memory_budget import MB, WORK, cost_of, marks_in
 from edge.sync.store.change_feed import Kind
 from edge.terminal import printable
@@ -24,7 +22,6 @@ MAX_ANSWER = 16 * MB
 MOST_MEMORY = 64 * MB  # of a parsed answer
 MAX_ERROR = 256 * 1024
 MAX_DETAIL = 300  # characters
-MAX_WAIT_SECONDS = 3600.0
 LIMITED_SECONDS = 10.0  # after a 429 without Retry-After
 REJECTED_SECONDS = 300.0  # a revoked key stays revoked, so retry slowly
 _OF_RECORD = (400, 404, 409, 413, 415, 422)  # about one record, not about the service
@@ -69,16 +66,6 @@ class Refused(EdgeError):
     def is_stale(self) -> bool:
         """True if the record has changed since it was read."""
         return self.status == HTTPStatus.BAD_REQUEST and "updated_at" in self.fields
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-    @property
-    def is_success(self) -> bool:
-        return 200 <= self.status < 300
 
 
 def decoded(answer: Answer) -> Any:
@@ -129,7 +116,7 @@ def error_of(answer: Answer, secrets: Sequence[str] = ()) -> EdgeError:
     """
     for secret in filter(None, secrets):
         answer = answer._replace(content=answer.content.replace(secret.encode(), b"(secret)"))
-    status, wait = answer.status, _seconds(answer.headers.get("retry-after"))
+    status, wait = answer.status, answer.wait_seconds
     error = _envelope(answer)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Away("The service limits requests (429)", wait or LIMITED_SECONDS)
@@ -171,17 +158,3 @@ def _envelope(answer: Answer) -> tuple[str, list[str]] | None:
 
 def _shown(text: str) -> str:
     return printable(text[:MAX_DETAIL])
-
-
-def _seconds(text: str | None) -> float:
-    """Return the seconds of Retry-After: a number, or a date as proxies send it."""
-    if not text or not text.isascii():
-        return 0.0
-    if text.isdigit():
-        return min(float(text[:9]), MAX_WAIT_SECONDS)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return 0.0
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return min(max((clock.to_micros(aware) - clock.now()) / clock.SECOND, 0.0), MAX_WAIT_SECONDS)

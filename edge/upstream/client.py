@@ -5,7 +5,6 @@ It gets tokens with client credentials, never by refresh: a lost answer to a ref
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import ssl
 import time
@@ -17,13 +16,13 @@ from urllib.parse import urlencode, urlsplit
 
 from edge import __version__
 from edge.errors import Invalid
-from edge.events.checked_connection import ANSWER_SECONDS, CheckedConnection, trust
+from edge.events.checked_connection import ANSWER_SECONDS, Answer, CheckedConnection, trust
 from edge.outbound import Network, NotAllowed
 from edge.people.secrets import unseal
 from edge.sync.store.change_feed import Kind
 from edge.terminal import printable
 from edge.upstream import answers
-from edge.upstream.answers import REJECTED_SECONDS, Answer, Away, Record, Refused, TooMuch
+from edge.upstream.answers import REJECTED_SECONDS, Away, Record, Refused, TooMuch
 from edge.upstream.upstreams import Upstream
 from edge.validation import json_text
 
@@ -35,8 +34,7 @@ MAX_AUTHORITY = 64 * 1024  # characters
 _UNKNOWN_ISSUER = (18, 19, 20, 21)  # X509_V_ERR of OpenSSL
 EXCHANGE = "/api/v1/oauth/token"
 PATHS = {Kind.ASSET: "/api/v1/assets", Kind.LOCATION: "/api/v1/locations"}
-_CLOSED_MEANWHILE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
-_BROKEN = (*_CLOSED_MEANWHILE, http.client.HTTPException, TimeoutError)  # during a request
+_BROKEN = (ConnectionResetError, BrokenPipeError, http.client.HTTPException, TimeoutError)  # during a request
 
 
 class Access(NamedTuple):
@@ -209,21 +207,18 @@ class Client:
         content = None if body is None else json_text.encode(body)
         headers = {"User-Agent": f"edge/{__version__}", "Accept": "application/json", **headers}
         try:
-            if self._connection.sock is not None and (method == "GET" or path == EXCHANGE):
-                with contextlib.suppress(*_CLOSED_MEANWHILE):  # the service may have closed the idle connection
-                    return self._exchanged(method, path, content, headers)
-                self.close()
             return self._exchanged(method, path, content, headers)
         except (OSError, http.client.HTTPException, NotAllowed) as error:
-            self.close()
             text = f"The service at {self._access.url} cannot be reached: {_reason(error)}"
             raise Away(text, may_be_of_record=isinstance(error, _BROKEN)) from error
 
     def _exchanged(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> Answer:
         self.requests += 1
-        path = urlsplit(self._access.url).path + path
-        answer, received = self._connection.exchange(method, path, content, headers, answers.MAX_ANSWER, ANSWER_SECONDS)
-        return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, received)
+        address = urlsplit(self._access.url).path + path
+        return self._connection.exchange(
+            *(method, address, content, headers, answers.MAX_ANSWER, ANSWER_SECONDS),
+            is_repeatable=method == "GET" or path == EXCHANGE,
+        )
 
 
 def _in_pieces(keys: Sequence[str]) -> Iterator[list[str]]:

@@ -8,9 +8,9 @@ from typing import Any
 from flask import Flask
 
 from edge.database.connection import FILE_NAME, close_database, open_database
+from edge.events.checked_connection import Answer
 from edge.people.secrets import hash_secret
 from edge.sync.client import HubClient
-from edge.sync.hub_connection import Answer
 from edge.sync.store import sites
 from tests.application import make_app
 from tests.sync.world import Hub, SiteBox

@@ -61,6 +61,7 @@ def test_an_idle_connection_that_the_hub_closed_is_replaced() -> None:
     with hub(answering([ANSWER], [ANSWER])) as connection:
         assert connection.post("/a", b"", {}).status == 200
         assert connection._connection
+        assert connection._connection.sock
         connection._connection.sock.recv(1, socket.MSG_PEEK)  # waits for the end
         assert connection.post("/a", b"", {}).status == 200
 
@@ -85,7 +86,8 @@ def test_after_an_answer_that_never_came_the_next_request_connects_again(monkeyp
     with hub(serve) as connection:
         with pytest.raises(TimeoutError):
             connection.post("/a", b"", {})
-        monkeypatch.setattr(hub_connection, "ANSWER_SECONDS", 10)
+        assert connection._connection
+        connection._connection.timeout = 10
         try:
             assert connection.post("/a", b"", {}).content == b"ok"
         finally:

@@ -15,13 +15,13 @@ import pytest
 
 from edge import clock
 from edge.errors import Unavailable
+from edge.events.checked_connection import Answer
 from edge.people import api_keys
 from edge.people.secrets import hash_secret
 from edge.records import assets
 from edge.sync import batch_format
 from edge.sync import sender as sender_side
 from edge.sync.client import HubClient
-from edge.sync.hub_connection import Answer
 from edge.sync.sender import BatchRefused, LinkError, Sender, Stopped
 from edge.sync.store import hub_link, incoming_stays, sites, state
 from tests.sync.http import SECRET, Connected, Send
@@ -287,7 +287,7 @@ def test_refused_positions_set_no_change_aside(ber: SiteBox) -> None:
 
 def test_a_site_waits_as_long_as_the_hub_asks(ber: SiteBox) -> None:
     link = Connected(ber)
-    link.line.spoil = answering(429, b'{"error": {"detail": "Too many requests"}}', **{"Retry-After": "17"})
+    link.line.spoil = answering(429, b'{"error": {"detail": "Too many requests"}}', **{"retry-after": "17"})
     with pytest.raises(LinkError) as error:
         attempt(link)
     assert error.value.wait_seconds == 17

@@ -12,7 +12,7 @@ import pytest
 
 from edge import clock, listeners
 from edge.errors import EdgeError
-from edge.events.checked_connection import CheckedConnection
+from edge.events.checked_connection import Answer, CheckedConnection
 from edge.memory_budget import WORK
 from edge.people import api_keys
 from edge.records import assets, locations
@@ -21,7 +21,7 @@ from edge.sync.store import change_feed
 from edge.sync.store.change_feed import Kind
 from edge.upstream import answers, rounds, upstreams
 from edge.upstream import worker as upstream_worker
-from edge.upstream.answers import Answer, Away, Record
+from edge.upstream.answers import Away, Record
 from edge.upstream.client import Client
 from edge.upstream.standby import UpstreamStandby
 from edge.upstream.upstreams import Upstream

@@ -17,6 +17,7 @@ from edge.audit import actors
 from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.events import detection
+from edge.events.checked_connection import Answer
 from edge.events.detection import Silence
 from edge.operations.metrics import sample
 from edge.pages.kept_values import KeptValues
@@ -26,7 +27,6 @@ from edge.people import api_keys, people, sessions
 from edge.people.api_keys import SCOPES
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret
-from edge.sync.hub_connection import Answer
 from edge.sync.sender import LinkError
 from edge.sync.store import remote_batches, site_quotas
 from edge.tracking import deletion, flows, history_engine, report
