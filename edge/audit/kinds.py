@@ -14,6 +14,7 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting, changed
 from edge.database.connection import execute
+from edge.database.whole_rows import insert, update
 from edge.errors import Conflict, NotFound
 from edge.texts import N_, fill
 
@@ -82,8 +83,7 @@ class Kind(Generic[Row]):
             if self.taken:
                 self.check_name(actor.organization_id, str(columns["name"]))
             values = {"organization_id": actor.organization_id, **columns, "created_at": clock.now()}
-            sql = f"INSERT INTO {self.table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
-            number = execute(f"{sql} RETURNING {self.key}", tuple(values.values())).fetchone()[0]
+            number = insert(self.table, values, f"RETURNING {self.key}").fetchone()[0]
             row = self.get(actor.organization_id, number)
             act.note(f"{self.kind}.created", self.subject(row), {**self.detail(row), **detail})
         return row
@@ -96,7 +96,7 @@ class Kind(Generic[Row]):
             before = self.get(actor.organization_id, number)
             if self.taken and "name" in columns:
                 self.check_name(actor.organization_id, str(columns["name"]), number)
-            self._set(number, columns)
+            update(self.table, number, columns, self.key)
             row = self.get(actor.organization_id, number)
             differences = changed(self.detail(before), self.detail(row)) | differences
             act.note_changes(f"{self.kind}.changed", self.subject(row), differences)
@@ -106,7 +106,7 @@ class Kind(Generic[Row]):
         """Set columns for an action such as `disabled`, and note it. Returns the record before. Raises NotFound."""
         with acting(actor) as act:
             row = self.get(actor.organization_id, number)
-            self._set(number, columns)
+            update(self.table, number, columns, self.key)
             act.note(f"{self.kind}.{participle}", self.subject(row))
         return row
 
@@ -123,7 +123,3 @@ class Kind(Generic[Row]):
     def subject(self, row: Any) -> Subject:
         """Return the record as the audit names it."""
         return Subject(self.kind, getattr(row, self.key), row.name)
-
-    def _set(self, number: int | str, columns: Mapping[str, object]) -> None:
-        assignments = ", ".join(f"{name} = ?" for name in columns)
-        execute(f"UPDATE {self.table} SET {assignments} WHERE {self.key} = ?", (*columns.values(), number))

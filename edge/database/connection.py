@@ -130,7 +130,7 @@ class _Database(peewee.SqliteDatabase):
         return connection
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """Run a query of the builder, with the same errors as `execute`."""
+        """Run a statement of Peewee, such as BEGIN, with the same errors as `execute`."""
         _limit.start()
         try:
             return super().execute_sql(sql, params)  # type: ignore[no-untyped-call]
@@ -184,7 +184,7 @@ def share_processor(organization_id: int | None) -> None:
 
 
 def execute(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> sqlite3.Cursor:
-    """Run one SQL statement; `models` says when to use the query builder instead."""
+    """Run one SQL statement."""
     _limit.start()
     try:
         return database.connection().execute(sql, parameters)  # type: ignore[no-any-return]

@@ -19,10 +19,3 @@ finally:
         del sys.modules[_name]
 
 import peewee as peewee  # noqa: E402  after the drivers were hidden
-
-BlobField = peewee.BlobField
-BooleanField = peewee.BooleanField
-FloatField = peewee.FloatField
-IntegerField = peewee.IntegerField
-Model = peewee.Model
-TextField = peewee.TextField

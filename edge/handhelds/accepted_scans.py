@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from edge.audit import actors
 from edge.database.connection import execute, transaction_seconds
-from edge.database.models import HandheldScan
 from edge.database.sliced_writing import write_in_slices
 from edge.errors import EdgeError
 from edge.handhelds import scans
@@ -165,7 +164,7 @@ WHERE organization_id = ? AND waits_for = ? AND id > ? AND undone_at IS NULL ORD
 
 def _record_waiting(row: StoredScan) -> None:
     if lookup.by_code(row.organization_id, row.code) is not None:
-        HandheldScan.delete().where(HandheldScan.id == row.id).execute()
+        execute("DELETE FROM handheld_scan WHERE id = ?", (row.id,))
         actor = actors.person(row.organization_id, row.person_id, "", row.device_id)
         scan = Submitted(row.id, row.code, row.location_id or 0, row.observed_at, sent_by=row.sent_by)
         scans.record_accepted(actor, scan, row.received_at)

@@ -16,7 +16,7 @@ from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, writing
-from edge.database.models import HandheldScan
+from edge.database.whole_rows import insert
 from edge.handhelds import loads
 from edge.readers import unknown_tags
 from edge.records import gs1, lookup, tags
@@ -329,7 +329,7 @@ def _store(
         ended_load.carrier_id if ended_load else scan.onto,
         ended_load.ended_at if ended_load else None,
     )
-    HandheldScan.insert(row._asdict()).execute()
+    insert("handheld_scan", row._asdict())
 
 
 def _is_scanned_again(scan: Submitted, asset_id: int) -> bool:

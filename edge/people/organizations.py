@@ -7,9 +7,9 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting, non_empty
-from edge.database.connection import writing
+from edge.database.connection import execute, writing
 from edge.database.ids import new_id
-from edge.database.models import Organization, rows
+from edge.database.whole_rows import insert
 from edge.errors import Conflict, NotFound
 from edge.people import topic_owners
 
@@ -23,6 +23,9 @@ class OrganizationRow(NamedTuple):
     topic_prefix: str | None
 
 
+_SELECT = f"SELECT {', '.join(OrganizationRow._fields)} FROM organization"
+
+
 def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -> OrganizationRow:
     """Create an organization. The actor belongs to the whole box.
 
@@ -30,13 +33,13 @@ def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -
     Raises Conflict if the name is taken, and Invalid or Conflict if the prefix is not available.
     """
     with writing():
-        if Organization.get_or_none(Organization.name == name):
+        if any(row.name == name for row in list_organizations()):
             raise Conflict(f"organization {name} already exists")
         row = OrganizationRow(new_id(), name, clock.now(), topic_prefix or topic_owners.propose(name))
         if row.topic_prefix is not None:
             topic_owners.check_free(row.id, row.topic_prefix)
         with acting(actor._replace(organization_id=row.id)) as act:
-            Organization.insert(row._asdict()).execute()
+            insert("organization", row._asdict())
             topic_owners.reassign_topics()
             details = non_empty({"topic_prefix": row.topic_prefix})
             act.note("organization.created", Subject("organization", row.id, name), details)
@@ -45,7 +48,7 @@ def add_organization(actor: Actor, name: str, topic_prefix: str | None = None) -
 
 def list_organizations() -> list[OrganizationRow]:
     """Return all organizations by name."""
-    return [OrganizationRow(*row) for row in rows(Organization.select().order_by(Organization.name))]
+    return [OrganizationRow(*row) for row in execute(f"{_SELECT} ORDER BY name")]
 
 
 def find_organization(name: str | None) -> OrganizationRow:
@@ -62,6 +65,6 @@ def find_organization(name: str | None) -> OrganizationRow:
 
 def get_organization(organization_id: int) -> OrganizationRow:
     """Return the organization with this id. Raises NotFound."""
-    for row in rows(Organization.select().where(Organization.id == organization_id)):
+    for row in execute(f"{_SELECT} WHERE id = ?", (organization_id,)):
         return OrganizationRow(*row)
     raise NotFound("organization not found")

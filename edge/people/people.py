@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, changed, non_empty
+from edge.audit.audit import acting, changed, non_empty
+from edge.audit.kinds import Kind
+from edge.database.connection import execute
 from edge.database.ids import new_id
-from edge.database.models import Person, WebSession, rows
-from edge.errors import Conflict, Invalid, NotFound
+from edge.database.whole_rows import insert, update
+from edge.errors import Conflict, Invalid
 from edge.texts import N_, fill
 from edge.validation.values import MAX_NAME
 
@@ -45,6 +47,16 @@ class PersonRow(NamedTuple):
     disabled_at: int | None
 
 
+KIND = Kind(
+    "person",
+    "person",
+    f"SELECT {', '.join(PersonRow._fields)} FROM person",
+    PersonRow._make,
+    key="id",
+    order="name",
+    detail=lambda row: {"name": row.name, "email": row.email, "role": str(row.role), "language": row.language},
+)
+list_people, subject_of, _audit_fields = KIND.list_of, KIND.subject, KIND.detail  # without hashes, with disabled people
 CREDENTIALS = {"password_hash": "password", "pin_hash": "pin", "badge_hash": "badge"}  # column: name in the audit log
 
 
@@ -67,7 +79,7 @@ def add_person(
             *(None, moment, moment, None),
         )
         _check(row)
-        Person.insert(row._asdict()).execute()
+        insert("person", row._asdict())
         act.note("person.created", subject_of(row), non_empty(_audit_fields(row)))
     return row
 
@@ -87,7 +99,7 @@ def update_person(
     one with the token hash `keep_session`. A higher role also removes the PIN, which may be too short for it.
     """
     with acting(actor) as act:
-        before = _existing(actor.organization_id, person_id)
+        before = KIND.get(actor.organization_id, person_id)
         if check:
             check(before)
         after = before._replace(**changes, updated_at=clock.now())
@@ -99,11 +111,10 @@ def update_person(
         _check(after)
         if before.role == Role.ADMINISTRATOR and after.role != Role.ADMINISTRATOR:
             _keep_an_administrator(before)
-        Person.update(after._asdict()).where(Person.id == person_id).execute()
+        update("person", person_id, after._asdict())
         replaced = {name: "changed" for column, name in CREDENTIALS.items() if column in changes}
         if replaced or is_promoted:
-            others = (WebSession.person_id == person_id) & (WebSession.token_hash != keep_session)
-            WebSession.delete().where(others).execute()
+            execute(_END_SESSIONS, (person_id, keep_session))
         act.note_changes(
             "person.changed", subject_of(after), {**changed(_audit_fields(before), _audit_fields(after)), **replaced}
         )
@@ -116,109 +127,81 @@ def disable_person(actor: Actor, person_id: int) -> None:
     Raises NotFound, and Conflict for the last administrator.
     """
     with acting(actor) as act:
-        person = _existing(actor.organization_id, person_id)
+        person = KIND.get(actor.organization_id, person_id)
         if person.disabled_at is not None:
             return
         if person.role == Role.ADMINISTRATOR:
             _keep_an_administrator(person)
         moment = clock.now()
-        change = Person.update(disabled_at=moment, updated_at=moment, badge_hash=None, badge_mark=None)
-        change.where(Person.id == person_id).execute()
-        WebSession.delete().where(WebSession.person_id == person_id).execute()
+        columns = {"disabled_at": moment, "updated_at": moment, "badge_hash": None, "badge_mark": None}
+        update("person", person_id, columns)
+        execute(_END_SESSIONS, (person_id, b""))
         act.note("person.disabled", subject_of(person))
 
 
 def enable_person(actor: Actor, person_id: int) -> None:
     """Enable a disabled person. Raises NotFound, and Conflict if the name is now taken."""
     with acting(actor) as act:
-        person = _existing(actor.organization_id, person_id)
+        person = KIND.get(actor.organization_id, person_id)
         if person.disabled_at is None:
             return
         person = person._replace(disabled_at=None)
         _check(person)
-        Person.update(disabled_at=None, updated_at=clock.now()).where(Person.id == person_id).execute()
+        update("person", person_id, {"disabled_at": None, "updated_at": clock.now()})
         act.note("person.enabled", subject_of(person))
-
-
-def subject_of(row: PersonRow) -> Subject:
-    """Return the person as the subject of an audit entry."""
-    return Subject("person", row.id, row.name)
-
-
-def _audit_fields(row: PersonRow) -> dict[str, Any]:
-    """Return the fields that the audit log records. Hashes are left out."""
-    return {"name": row.name, "email": row.email, "role": str(row.role), "language": row.language}
-
-
-def list_people(organization_id: int) -> list[PersonRow]:
-    """Return all people of an organization by name, including disabled ones."""
-    query = Person.select().where(Person.organization_id == organization_id).order_by(Person.name)
-    return [PersonRow(*row) for row in rows(query)]
 
 
 def find_person(organization_id: int, person_id: int) -> PersonRow | None:
     """Return a person, also a disabled one, or None."""
-    return _one((Person.organization_id == organization_id) & (Person.id == person_id))
+    return _one("organization_id = ? AND id = ?", organization_id, person_id)
 
 
 def find_by_email(email: str) -> list[PersonRow]:
     """Return the enabled people with this email, at most one per organization, oldest account first."""
-    enabled = (Person.email == email) & Person.disabled_at.is_null()
-    return [PersonRow(*row) for row in rows(Person.select().where(enabled).order_by(Person.created_at, Person.id))]
+    return KIND.where("email = ? AND disabled_at IS NULL", email, order="created_at, id")
 
 
 def find_by_badge(organization_id: int, badge_hash: bytes) -> PersonRow | None:
     """Return the enabled person with this badge, or None."""
-    in_organization = Person.organization_id == organization_id
-    return _one(in_organization & (Person.badge_hash == badge_hash) & Person.disabled_at.is_null())
+    return _one("organization_id = ? AND badge_hash = ? AND disabled_at IS NULL", organization_id, badge_hash)
 
 
 def badge_marks(organization_id: int) -> list[int]:
     """Return the marks of all badges (see `passwords.badge_mark`), sorted and without duplicates."""
-    has_mark = (Person.organization_id == organization_id) & Person.badge_mark.is_null(False)
-    return sorted({mark for (mark,) in rows(Person.select(Person.badge_mark).where(has_mark))})
+    marks = "SELECT badge_mark FROM person WHERE organization_id = ? AND badge_mark IS NOT NULL"
+    return sorted({mark for (mark,) in execute(marks, (organization_id,))})
 
 
 def set_badge_mark(person: PersonRow, mark: int) -> None:
     """Store the mark of a badge that was registered by a version without marks, or with shorter ones."""
     if person.badge_mark != mark:
-        Person.update(badge_mark=mark).where(Person.id == person.id).execute()
+        update("person", person.id, {"badge_mark": mark})
 
 
-def _one(condition: Any) -> PersonRow | None:
-    row = next(rows(Person.select().where(condition)), None)
-    return PersonRow(*row) if row else None
+def _one(condition: str, *bound: object) -> PersonRow | None:
+    return next(iter(KIND.where(condition, *bound)), None)
 
 
-def _existing(organization_id: int, person_id: int) -> PersonRow:
-    person = find_person(organization_id, person_id)
-    if person is None:
-        raise NotFound("no such person")
-    return person
+_COLLEAGUE = "organization_id = ? AND id <> ?"
+_END_SESSIONS = "DELETE FROM web_session WHERE person_id = ? AND token_hash <> ?"
 
 
 def _check(row: PersonRow) -> None:
-    others = Person.id != row.id
     if not row.name.strip() or len(row.name) > MAX_NAME:
         raise Invalid.one("name", "invalid_value", fill(N_("A name must have 1 to %(most)s characters"), most=MAX_NAME))
     if row.email is not None and not (3 <= len(row.email) <= MAX_NAME and "@" in row.email):
         raise Invalid.one("email", "invalid_value", N_("Enter a valid email address"))
-    colleagues = others & (Person.organization_id == row.organization_id)
-    if row.email is not None and _one(colleagues & (Person.email == row.email)):
+    colleague = (row.organization_id, row.id)
+    if row.email is not None and _one(f"{_COLLEAGUE} AND email = ?", *colleague, row.email):
         raise Conflict(fill(N_("%(email)s already has an account"), email=row.email))
-    same_name = colleagues & (Person.name.collate("NOCASE") == row.name) & Person.disabled_at.is_null()
-    if row.disabled_at is None and _one(same_name):
+    same_name = f"{_COLLEAGUE} AND name = ? COLLATE NOCASE AND disabled_at IS NULL"
+    if row.disabled_at is None and _one(same_name, *colleague, row.name):
         raise Conflict(fill(N_("a person called %(name)s already exists"), name=row.name))
-    if row.badge_hash is not None and _one(colleagues & (Person.badge_hash == row.badge_hash)):
+    if row.badge_hash is not None and _one(f"{_COLLEAGUE} AND badge_hash = ?", *colleague, row.badge_hash):
         raise Conflict(N_("this badge belongs to someone else"))
 
 
 def _keep_an_administrator(person: PersonRow) -> None:
-    administrators = (
-        (Person.organization_id == person.organization_id)
-        & (Person.role == Role.ADMINISTRATOR)
-        & Person.disabled_at.is_null()
-        & (Person.id != person.id)
-    )
-    if _one(administrators) is None:
+    administrators = f"{_COLLEAGUE} AND role = ? AND disabled_at IS NULL"
+    if _one(administrators, person.organization_id, person.id, Role.ADMINISTRATOR) is None:
         raise Conflict(N_("this is the last administrator; give another person this role first"))

@@ -11,7 +11,7 @@ from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
 from edge.database.connection import execute, writing
-from edge.database.models import WebSession
+from edge.database.whole_rows import insert
 from edge.errors import EdgeError
 from edge.people import devices, people, pin_lockout
 from edge.people.devices import DeviceRow
@@ -51,17 +51,10 @@ def add_session(person: Actor, token_hash: bytes, expires_at: int, browser: str 
     """Sign a person in and return the reference of the session. Expired sessions are deleted."""
     moment, ref = clock.now(), secrets.token_hex(16)
     with acting(person) as act:
-        WebSession.delete().where(WebSession.expires_at <= moment).execute()
-        WebSession.insert(
-            token_hash=token_hash,
-            person_id=person.person_id,
-            device_id=person.device_id,
-            created_at=moment,
-            expires_at=expires_at,
-            ref=ref,
-            browser=browser,
-            used_at=moment,
-        ).execute()
+        execute("DELETE FROM web_session WHERE expires_at <= ?", (moment,))
+        who = {"token_hash": token_hash, "person_id": person.person_id, "device_id": person.device_id, "ref": ref}
+        when = {"created_at": moment, "expires_at": expires_at, "used_at": moment}
+        insert("web_session", {**who, **when, "browser": browser})
         execute(_DROP_OLDEST, (person.person_id, person.person_id, MOST_OF_PERSON))
         act.note("person.signed_in", _subject(person))
     return ref
@@ -167,18 +160,16 @@ def refuse(person: PersonRow | None, device: DeviceRow | None, address: str, *, 
 def end_session(person: Actor, token_hash: bytes) -> None:
     """Sign a person out. Does nothing if the session has ended."""
     with acting(person) as act:
-        if WebSession.delete().where(WebSession.token_hash == token_hash).execute():
+        if execute("DELETE FROM web_session WHERE token_hash = ?", (token_hash,)).rowcount:
             act.note("person.signed_out", _subject(person))
 
 
 def end_sessions(person: Actor, keep: bytes, ref: str = "") -> None:
     """End another session of a person, or without its reference all but the one with the token hash `keep`."""
     with acting(person) as act:
-        own = WebSession.select().where((WebSession.person_id == person.person_id) & (WebSession.token_hash != keep))
-        ended = [row.token_hash for row in (own.where(WebSession.ref == ref) if ref else own)]
-        if ended:
-            WebSession.delete().where(WebSession.token_hash.in_(ended)).execute()
-            act.note("person.signed_out", _subject(person), {"others": len(ended)})
+        own = "DELETE FROM web_session WHERE person_id = ? AND token_hash <> ? AND ? IN (ref, '')"
+        if ended := execute(own, (person.person_id, keep, ref)).rowcount:
+            act.note("person.signed_out", _subject(person), {"others": ended})
 
 
 def actor_of(row: SessionRow) -> Actor:

@@ -11,7 +11,6 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.database.connection import execute, execute_many, writing
-from edge.database.models import BrokerAccount
 from edge.readers import output_topics
 from edge.readers.readers import get_reader, subject_of
 
@@ -85,8 +84,8 @@ def set_account(actor: Actor, reader_id: int, password_hash: str, reserved: Coll
     """Create a reader's account, or change its password. A new name is never in `reserved`. Raises NotFound."""
     with acting(actor) as act:
         reader = get_reader(actor.organization_id, reader_id)
-        known = BrokerAccount.get_or_none(BrokerAccount.reader_id == reader_id)
-        name = known.name if known else _free_name(reader.name, reserved)
+        known = execute("SELECT name FROM broker_account WHERE reader_id = ?", (reader_id,)).fetchone()
+        name = known[0] if known else _free_name(reader.name, reserved)
         execute(
             "INSERT INTO broker_account (reader_id, name, password_hash, created_at) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (reader_id) DO UPDATE SET password_hash = excluded.password_hash",

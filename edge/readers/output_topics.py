@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from edge.database.connection import execute
-from edge.database.models import BrokerAccount
 
 
 class DeviceAccount(NamedTuple):
@@ -30,5 +29,5 @@ def list_device_accounts() -> list[DeviceAccount]:
 
 def is_account_taken(name: str) -> bool:
     """Return True if a reader or an output has an account of this name."""
-    taken = execute("SELECT 1 FROM output WHERE account = ?", (name,)).fetchone()
-    return taken is not None or BrokerAccount.get_or_none(BrokerAccount.name == name) is not None
+    taken = "SELECT 1 FROM output WHERE account = ?1 UNION ALL SELECT 1 FROM broker_account WHERE name = ?1"
+    return execute(taken, (name,)).fetchone() is not None

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.audit.audit import Subject, acting, changed, non_empty
+from edge.audit.audit import acting, changed, non_empty
+from edge.audit.kinds import Kind
 from edge.database.connection import execute
 from edge.database.ids import new_id
-from edge.database.models import Antenna, Location, Reader, rows
-from edge.errors import Conflict, Invalid, NotFound
+from edge.database.whole_rows import insert, update
+from edge.errors import Conflict, Invalid
 from edge.formats.reads import UNREADABLE_ANTENNA
 from edge.people.topic_owners import check_owned
 from edge.readers import kept_messages, output_topics, unassigned_topics
@@ -55,6 +56,18 @@ class ReaderRow(NamedTuple):
     created_at: int
     updated_at: int
     deleted_at: int | None
+
+
+KIND = Kind(
+    "reader",
+    "reader",
+    f"SELECT {', '.join(ReaderRow._fields)} FROM reader",
+    ReaderRow._make,
+    key="id",
+    order="name",
+    live="deleted_at IS NULL",
+)
+get_reader, list_readers, subject_of = KIND.get, KIND.list_of, KIND.subject
 
 
 class AntennaRow(NamedTuple):
@@ -154,26 +167,12 @@ def add_reader(
             moment,
             None,
         )
-        Reader.insert(row._asdict()).execute()
+        insert("reader", row._asdict())
         for own_topic in filter(None, (topic, status_topic)):
             unassigned_topics.forget(own_topic)
         kept_messages.request_for_reader(organization_id, row.id)
         act.note("reader.created", subject_of(row), non_empty(_audited_fields(row)))
     return row
-
-
-def list_readers(organization_id: int) -> list[ReaderRow]:
-    """Return the live readers of an organization by name."""
-    live = (Reader.organization_id == organization_id) & Reader.deleted_at.is_null()
-    return [ReaderRow(*row) for row in rows(Reader.select().where(live).order_by(Reader.name))]
-
-
-def get_reader(organization_id: int, reader_id: int) -> ReaderRow:
-    """Return a live reader. Raises NotFound."""
-    live = (Reader.organization_id == organization_id) & (Reader.id == reader_id) & Reader.deleted_at.is_null()
-    for row in rows(Reader.select().where(live)):
-        return ReaderRow(*row)
-    raise NotFound("no such reader")
 
 
 def change_reader(
@@ -200,7 +199,7 @@ def change_reader(
         if "location_id" in changes:
             _check_location(actor.organization_id, changes["location_id"])
         after = before._replace(**changes, updated_at=clock.now())
-        Reader.update(**changes, updated_at=after.updated_at).where(Reader.id == reader_id).execute()
+        update("reader", reader_id, {**changes, "updated_at": after.updated_at})
         if {"format", "mapping"} & set(changes):  # diagnostics of the old format no longer apply
             execute("DELETE FROM ignored_message WHERE reader_id = ?", (reader_id,))
             execute("DELETE FROM mapped_field WHERE reader_id = ?", (reader_id,))
@@ -212,18 +211,14 @@ def change_reader(
 
 def remove_reader(actor: Actor, reader_id: int) -> None:
     """Soft-delete a reader: topic and name become available, recorded history stays. Raises NotFound."""
-    with acting(actor) as act:
-        row = get_reader(actor.organization_id, reader_id)
-        Reader.update(deleted_at=clock.now()).where(Reader.id == reader_id).execute()
-        act.note("reader.deleted", subject_of(row))
+    KIND.remove(actor, reader_id)
 
 
 def list_antennas(organization_id: int, reader_id: int) -> list[AntennaRow]:
     """Return the antennas with their own settings, by port. Raises NotFound."""
     get_reader(organization_id, reader_id)
-    return [
-        AntennaRow(*row) for row in rows(Antenna.select().where(Antenna.reader_id == reader_id).order_by(Antenna.port))
-    ]
+    sql = f"SELECT {', '.join(AntennaRow._fields)} FROM antenna WHERE reader_id = ? ORDER BY port"
+    return [AntennaRow(*row) for row in execute(sql, (reader_id,))]
 
 
 def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -> None:
@@ -234,13 +229,9 @@ def set_antenna(actor: Actor, reader_id: int, port: int, placement: Placement) -
         row = get_reader(actor.organization_id, reader_id)
         _check_location(actor.organization_id, placement.location_id)
         before = _audited_antenna(actor.organization_id, reader_id, port)
-        Antenna.insert(
-            reader_id=reader_id,
-            port=port,
-            location_id=placement.location_id,
-            min_rssi=placement.min_rssi,
-            is_enabled=placement.is_enabled,
-        ).on_conflict_replace().execute()
+        own = (reader_id, port, placement.location_id, placement.min_rssi, placement.is_enabled)
+        execute("DELETE FROM antenna WHERE reader_id = ? AND port = ?", own[:2])
+        insert("antenna", AntennaRow(*own)._asdict())
         kept_messages.request_for_reader(actor.organization_id, reader_id)
         after = _audited_antenna(actor.organization_id, reader_id, port)
         act.note("antenna.changed", subject_of(row), {"port": port, **changed(before, after)})
@@ -251,14 +242,9 @@ def remove_antenna(actor: Actor, reader_id: int, port: int) -> None:
     with acting(actor) as act:
         row = get_reader(actor.organization_id, reader_id)
         before = _audited_antenna(actor.organization_id, reader_id, port)
-        Antenna.delete().where((Antenna.reader_id == reader_id) & (Antenna.port == port)).execute()
+        execute("DELETE FROM antenna WHERE reader_id = ? AND port = ?", (reader_id, port))
         kept_messages.request_for_reader(actor.organization_id, reader_id)
         act.note("antenna.reset", subject_of(row), {"port": port, "old": non_empty(before)})
-
-
-def subject_of(row: ReaderRow) -> Subject:
-    """Return the subject of the reader for the audit."""
-    return Subject("reader", row.id, row.name)
 
 
 def _audited_fields(row: ReaderRow) -> dict[str, Any]:
@@ -352,10 +338,8 @@ def _check_free_name(organization_id: int, name: str, except_id: int = 0) -> Non
 
 def used_topics(except_id: int = 0) -> Iterator[UsedTopics]:
     """Yield the topics of the live readers of all organizations. To compare topics only."""
-    live = Reader.deleted_at.is_null() & (Reader.id != except_id)
-    columns = (Reader.organization_id, Reader.name, Reader.topic, Reader.status_topic)
-    for owner, name, *topics in rows(Reader.select(*columns).where(live)):
-        yield UsedTopics(owner, name, [topic for topic in topics if topic])
+    for row in KIND.where("id <> ?", except_id):
+        yield UsedTopics(row.organization_id, row.name, [topic for topic in (row.topic, row.status_topic) if topic])
 
 
 def _check_topic(organization_id: int, topic: str, except_id: int = 0) -> None:
@@ -381,8 +365,8 @@ def check_topic(organization_id: int, topic: str, used: Iterable[UsedTopics]) ->
 def _check_location(organization_id: int, location_id: int | None) -> None:
     if location_id is None:
         return
-    live = (Location.organization_id == organization_id) & (Location.id == location_id) & Location.deleted_at.is_null()
-    if not Location.select(Location.id).where(live).exists():
+    live = "SELECT 1 FROM location WHERE organization_id = ? AND id = ? AND deleted_at IS NULL"
+    if not execute(live, (organization_id, location_id)).fetchone():
         raise Invalid.one("location_id", "fk_not_found", N_("location_id does not name a location"))
 
 

@@ -15,7 +15,7 @@ from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.database.connection import execute, reading
 from edge.database.deletes import delete_some
-from edge.database.models import HandheldScan
+from edge.database.whole_rows import insert
 from edge.readers import kept_messages, readers, sleds
 from edge.readers.ledger import Bucket
 from edge.readers.sled_owners import Owner, owner_at, owners_of
@@ -106,20 +106,21 @@ def _count(read: SledRead, choice: Choice, location_id: int, gap: int) -> bool:
     )
     seq = positions.record_by_person(scan)
     carriers.follow([scan], gap=0)
-    HandheldScan.insert(
-        id=scan_id_of(read.reader_id, read.asset_id, read.observed_at),
-        organization_id=read.organization_id,
-        person_id=choice.person_id,
-        sent_by=choice.person_id,
-        device_id=choice.device_id,
-        location_id=location_id,
-        asset_id=read.asset_id,
-        code=read.code,
-        outcome="recorded",
-        observed_at=read.observed_at,
-        received_at=read.received_at,
-        seq=seq,
-    ).execute()
+    columns = {
+        "id": scan_id_of(read.reader_id, read.asset_id, read.observed_at),
+        "organization_id": read.organization_id,
+        "person_id": choice.person_id,
+        "sent_by": choice.person_id,
+        "device_id": choice.device_id,
+        "location_id": location_id,
+        "asset_id": read.asset_id,
+        "code": read.code,
+        "outcome": "recorded",
+        "observed_at": read.observed_at,
+        "received_at": read.received_at,
+        "seq": seq,
+    }
+    insert("handheld_scan", columns)
     return True
 
 

@@ -14,9 +14,10 @@ from edge.audit.actors import Actor
 from edge.audit.audit import acting
 from edge.database.connection import execute, reading
 from edge.database.lists import Page, SortTerm, order_by
+from edge.database.whole_rows import update
 from edge.errors import Conflict, NotFound
 from edge.records import former_people, record, search, tagging, tags
-from edge.records.external_keys import ASSET_KEYS, is_key_taken, next_update, update
+from edge.records.external_keys import ASSET_KEYS, is_key_taken, next_update
 from edge.records.kept_elsewhere import check_home
 from edge.records.listing import ListQuery, Reserve, Source, read_page, uncounted, view
 from edge.records.record import Kind

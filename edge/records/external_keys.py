@@ -110,12 +110,6 @@ def keep_microseconds(changes: Mapping[str, Any], current: Any) -> dict[str, Any
     return kept
 
 
-def update(table: str, record_id: int, values: Mapping[str, Any]) -> None:
-    """Update columns of one row."""
-    assignments = ", ".join(f"{column} = ?" for column in values)
-    execute(f"UPDATE {table} SET {assignments} WHERE id = ?", (*values.values(), record_id))
-
-
 def effective(alias: str) -> str:
     """Return the SQL condition that `:now` is within the window of a row.
 

@@ -12,8 +12,8 @@ from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Act, Subject, act_in_group, changed, non_empty
-from edge.database.connection import execute
 from edge.database.ids import new_id
+from edge.database.whole_rows import insert, update
 from edge.records import search, tagging, tags
 from edge.records.external_keys import (
     KeySeries,
@@ -23,7 +23,6 @@ from edge.records.external_keys import (
     key_number,
     moment,
     next_update,
-    update,
 )
 from edge.records.kept_elsewhere import changing
 from edge.records.tagging import tag_text
@@ -84,7 +83,7 @@ def create(kind: Kind[Row], actor: Actor, fields: Mapping[str, Any], new_tags: S
     Raises Conflict if the key or a tag is taken, Invalid for a bad window.
     """
 
-    def insert(act: Act) -> Row:
+    def add(act: Act) -> Row:
         organization_id, now = act.organization_id, moment()
         columns = {**fields, "valid_from": now if fields.get("valid_from") is None else fields["valid_from"]}
         check_window(columns["valid_from"], columns.get("valid_to"))
@@ -92,15 +91,14 @@ def create(kind: Kind[Row], actor: Actor, fields: Mapping[str, Any], new_tags: S
         key = choose_key(kind.keys, organization_id, columns.get("external_key"))
         columns |= {"external_key": key, "key_number": key_number(kind.keys, key), "created_at": now, "updated_at": now}
         columns |= {"id": new_id(), "organization_id": organization_id}
-        names, places = ", ".join(columns), ", ".join("?" * len(columns))
-        execute(f"INSERT INTO {kind.owner} ({names}) VALUES ({places})", tuple(columns.values()))
+        insert(kind.owner, columns)
         tagging.attach_all(act, kind.owner, columns["id"], new_tags, now)
         row = kind.get(organization_id, columns["id"])
         noted = {**kind.audited(row), "tags": [tag_text(tag) for tag in row.tags]}
         act.note(f"{kind.owner}.created", kind.subject(row), non_empty(noted))
         return kind.indexed(organization_id, row)
 
-    return act_in_group(actor, insert)
+    return act_in_group(actor, add)
 
 
 def patch(

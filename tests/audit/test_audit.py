@@ -50,8 +50,6 @@ WAYS_TO_WRITE = {
     "a constant": "SQL: str = 'UPDATE tag SET id = 1'\ndef write(): execute(SQL)",
     "a constant of another module": "from edge.records.other import SQL\ndef write(): [execute(one) for one in SQL]",
     "a constant made of another": "_SQL = 'UPDATE tag'\nSQL = f'{_SQL} SET id = 1'\ndef write(): execute(SQL)",
-    "the builder": "from edge.database.models import Person\ndef write(): Person.insert(id=1).execute()",
-    "the builder in another way": "from edge.database import models\ndef write(): models.Person.delete_by_id(1)",
     "a function": "from edge.records import other\ndef write(): other.change()",
     "one that is imported late": (
         "def write():\n    from edge.records.other import change as do\n    return map(do, ())"

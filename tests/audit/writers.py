@@ -13,13 +13,9 @@ EDGE = Path(__file__).parents[2] / "edge"
 # Modules that run statements but write nothing.
 _READERS = {EDGE / "ingest/pipeline.py", EDGE / "runtime/readiness.py"}
 _RUNS_STATEMENTS = re.compile(
-    r"(database\.connection\.execute(_many)?|database\.models|audit\.(audit\.(Act|acting|act_in_group)|kinds\.Kind))\b"
+    r"(database\.connection\.execute(_many)?|database\.rows|audit\.(audit\.(Act|acting|act_in_group)|kinds\.Kind))\b"
 )
 _SQL = re.compile(r"\b((INSERT|REPLACE)( OR \w+)? INTO|UPDATE|DELETE FROM)\b")
-_BUILT = re.compile(  # writing methods of a Peewee table
-    "(insert|replace)(_many|_from)?|update|delete|create|get_or_create|save|bulk_(create|update)|(set|delete)_by_id|"
-    "delete_instance"
-)
 _WRITE_A_KIND = {"add", "change", "mark", "remove"}  # methods of a declaration; its others read
 
 
@@ -131,14 +127,13 @@ def _analyze(definition: Definition, node: ast.AST, known: Mapping[str, str]) ->
             definition.writes |= bool(_SQL.search(child.value))
         elif isinstance(child, ast.Attribute | ast.Name):
             owner, _, name = _in_full(child, known).rpartition(".")
-            definition.writes |= owner.startswith("models.") and bool(_BUILT.fullmatch(name))
             definition.writes |= owner.endswith(".KIND") and name in _WRITE_A_KIND
             definition.uses.add(f"{owner}.{name}")
     return definition
 
 
 def _in_full(node: ast.expr, known: Mapping[str, str]) -> str:
-    """Return `models.Asset.insert` for `Asset.insert`; empty for names that were not imported."""
+    """Return `whole_rows.insert` for `insert`; empty for names that were not imported."""
     if isinstance(node, ast.Attribute):
         owner = _in_full(node.value, known)
         return f"{owner}.{node.attr}" if owner else ""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-import peewee
 import pytest
 
-from edge.database import migrate, models, triggers
+from edge.database import migrate, triggers
 from edge.database.connection import FILE_NAME, close_database, execute
 from edge.errors import SetupError
 
@@ -71,16 +70,6 @@ def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     migrate.migrate(tmp_path)
     close_database()
     assert (tmp_path / FILE_NAME).stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.parametrize("model", models.Table.__subclasses__(), ids=lambda model: model.__name__)
-def test_the_models_match_the_tables(store: Path, model: type[peewee.Model]) -> None:
-    name = model._meta.table_name
-    stored = {row[1]: bool(row[3]) for row in execute(f"PRAGMA table_xinfo({name})") if not row[6]}
-    built = {field.column_name: not field.null for field in model._meta.sorted_fields}
-    keys = {row[1] for row in execute(f"PRAGMA table_xinfo({name})") if row[5]}
-    assert set(built) == set(stored)
-    assert {column for column in built if built[column] != stored[column]} <= keys
 
 
 def test_every_table_is_strict(store: Path) -> None:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from edge.database import models
-
 EDGE = Path(__file__).parents[2] / "edge"
 
 SEAM = {
@@ -96,12 +94,6 @@ def test_only_the_seam_and_lists_name_the_view_of_positions() -> None:
         if any(POSITION.search(text) for text in texts(ast.parse(path.read_text("utf-8"))))
     }
     assert named - SEAM == JOINS_POSITIONS.keys()
-
-
-def test_there_is_no_model_of_history() -> None:
-    tables = {model._meta.table_name for model in models.Table.__subclasses__()}  # type: ignore[attr-defined] - Peewee adds it
-    assert "location" in tables
-    assert not {"history", "track"} & tables
 
 
 @pytest.mark.parametrize(
