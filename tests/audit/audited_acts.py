@@ -214,9 +214,9 @@ NOT_AUDITED = {
         "digests.check", "digests.forget", "digests.install", "digests.kept_by_day",
     },
     "outbound events: what happened, and how far each destination was told": {
-        "progress.record_progress", "progress.record_test", "detection.log_changes", "changes.log_changes",
+        "progress.record_progress", "progress.record_test", "detection.log_changes",
         "detection.log_readers", "detection.log_unseen", "detection.start", "detection.stop",
-        "log.add", "log.drop_old",
+        "log.add", "log.drop_old", "subscriptions.Subscriptions", "subscriptions.log_changes",
     },
     "messages of alerts, which are audited themselves, and how far each channel is": {
         "attempts.give_up", "attempts.record", "attempts.record_test", "outbox.enqueue", "outbox.postpone",
