@@ -125,10 +125,7 @@ def _format() -> str:
 
 
 def _per_page() -> int:
-    text = request.args.get("perPage", str(PER_PAGE))
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) >= 1):
-        raise Problem.parameter("perPage is a number from 1")
-    return min(int(text), MOST_PER_PAGE)
+    return min(epcis_filters.number(request.args, "perPage") or PER_PAGE, MOST_PER_PAGE)
 
 
 def _filters() -> dict[str, str]:

@@ -57,7 +57,7 @@ def parse(parameters: Mapping[str, str], names: Names) -> Wish:
     query = _query(parameters, names)
     if any(_ABSENT.fullmatch(name) for name in parameters):
         query = query._replace(types=frozenset())
-    return Wish(query, _order(parameters), _number(parameters, "maxEventCount"))
+    return Wish(query, _order(parameters), number(parameters, "maxEventCount"))
 
 
 def _check_names(parameters: Mapping[str, str]) -> None:
@@ -127,7 +127,7 @@ def _both(before: object, chosen: set[int]) -> set[int]:
 
 
 def _order(parameters: Mapping[str, str]) -> Order | None:
-    limit, direction = _number(parameters, "eventCountLimit"), parameters.get("orderDirection", "DESC")
+    limit, direction = number(parameters, "eventCountLimit"), parameters.get("orderDirection", "DESC")
     if direction not in ("ASC", "DESC"):
         raise Problem.parameter("orderDirection is ASC or DESC")
     if limit is not None and "maxEventCount" in parameters:
@@ -142,7 +142,8 @@ def _order(parameters: Mapping[str, str]) -> Order | None:
     return Order(by_record_time=field == "recordTime", is_descending=direction == "DESC", limit=limit)
 
 
-def _number(parameters: Mapping[str, str], name: str) -> int | None:
+def number(parameters: Mapping[str, str], name: str) -> int | None:
+    """Return a parameter that is a number, at most MOST_EVENTS. Raises Problem."""
     text = parameters.get(name)
     if text is None:
         return None

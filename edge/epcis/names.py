@@ -67,12 +67,11 @@ class Names:
     def assets_named(self, names: Collection[str]) -> set[int]:
         """Return the assets with these names, in any GS1 form."""
         identities = {identity for name in names if (identity := gs1.identity(name))}
-        rows = execute(
+        sql = (
             "SELECT asset_id FROM tag WHERE organization_id = ? AND gs1_key IN (SELECT value FROM json_each(?)) "
-            "AND asset_id IS NOT NULL",
-            (self._organization_id, json.dumps(sorted(identities))),
+            "AND asset_id IS NOT NULL"
         )
-        return {row[0] for row in rows} | self._numbered("assets", names)
+        return self._ids(sql, identities) | self._numbered("assets", names)
 
     def locations_named(self, names: Collection[str]) -> set[int]:
         glns = {_gln(name) for name in names} - {None}
@@ -88,24 +87,23 @@ class Names:
 
     def locations_within(self, ids: Collection[int]) -> set[int]:
         """Return these locations with all below them, retired ones included."""
-        rows = execute(
+        return self._ids(
             "WITH RECURSIVE below (id) AS (SELECT id FROM location WHERE organization_id = ?1 "
             "AND id IN (SELECT value FROM json_each(?2)) UNION SELECT l.id FROM location l "
             "JOIN below ON l.parent_id = below.id WHERE l.organization_id = ?1) SELECT id FROM below",
-            (self._organization_id, json.dumps(sorted(ids))),
+            ids,
         )
-        return {row[0] for row in rows}
 
     def doors_within(self, locations: Collection[int]) -> set[int]:
         """Return the doors of these locations."""
-        rows = execute(
-            "SELECT id FROM door WHERE organization_id = ? AND location_id IN (SELECT value FROM json_each(?))",
-            (self._organization_id, json.dumps(sorted(locations))),
-        )
-        return {row[0] for row in rows}
+        sql = "SELECT id FROM door WHERE organization_id = ? AND location_id IN (SELECT value FROM json_each(?))"
+        return self._ids(sql, locations)
 
     def doors_named(self, names: Collection[str]) -> set[int]:
         return self._numbered("doors", names)
+
+    def _ids(self, sql: str, chosen: Collection[int] | Collection[str]) -> set[int]:
+        return {row[0] for row in execute(sql, (self._organization_id, json.dumps(list(chosen))))}
 
     def _numbered(self, folder: str, names: Collection[str]) -> set[int]:
         start = f"{self.base}/{folder}/"

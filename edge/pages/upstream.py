@@ -24,13 +24,6 @@ from edge.texts import N_, refill
 PATH = "/status/upstream"
 PER_PAGE = 50
 STATES = {"working": N_("working"), "failing": N_("failing"), "paused": N_("paused")}
-KINDS = {
-    "changed there": N_("changed there"),
-    "taken there": N_("taken there"),
-    "refused": N_("refused"),
-    "waits": N_("waits"),
-    "blocked": N_("blocked"),
-}
 REASONS = (
     N_("others changed its %(fields)s"),
     N_("exists there with another %(fields)s"),
@@ -139,7 +132,7 @@ def _troubles(upstream_no: int, offset: int) -> list[dict[str, Any]]:
             "is_asset": one.kind.name == "ASSET",
             "here": here.get(one.record_id),
             "since": one.trouble_at,
-            "kind": KINDS[one.trouble.kind],
+            "kind": one.trouble.kind,
             "why": translated(refill(one.trouble.text, REASONS)),
             "is_decidable": one.trouble.kind == "changed there",
             "is_decided": one.is_forced,

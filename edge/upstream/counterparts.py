@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from edge import clock
 from edge.database.connection import execute, execute_many
 from edge.sync.store.change_feed import Kind
+from edge.texts import N_
 from edge.upstream.content import Known, marks_of_text, text_of
 from edge.validation import json_text
 
@@ -21,11 +22,11 @@ MAX_TROUBLE = 500  # characters
 
 
 class TroubleKind(StrEnum):
-    CHANGED = "changed there"  # by somebody else
-    TAKEN = "taken there"  # its key or a tag belongs to another record
-    REFUSED = "refused"
-    WAITS = "waits"  # for its parent
-    BLOCKED = "blocked"  # until another record of this box gives up a key or tag there
+    CHANGED = N_("changed there")  # by somebody else
+    TAKEN = N_("taken there")  # its key or a tag belongs to another record
+    REFUSED = N_("refused")
+    WAITS = N_("waits")  # for its parent
+    BLOCKED = N_("blocked")  # until another record of this box gives up a key or tag there
 
 
 class Trouble(NamedTuple):

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from edge import clock
 from edge.database.connection import execute
+from edge.records.tags import Owner, from_json, tags_as_json
 from edge.sync.store.change_feed import Kind
 from edge.upstream.content import Content, Tag
 from edge.validation import json_text
 
-_TABLES = {Kind.ASSET: "asset", Kind.LOCATION: "location"}
+_TABLES: dict[Kind, Owner] = {Kind.ASSET: "asset", Kind.LOCATION: "location"}
 _IS_SENT = "NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.record_id = r.id AND mirror.peer = 0)"
 _COLUMNS = (
     f"r.id, r.external_key, r.name, r.description, r.is_active, r.valid_from, r.valid_to, r.deleted_at, {_IS_SENT}"
@@ -64,22 +65,15 @@ def ids_after(organization_id: int, after: int, limit: int) -> list[int]:
 
 
 def _read(organization_id: int, kind: Kind, ids: Collection[int]) -> list[LocalRecord]:
-    table, ids_json, now = _TABLES[kind], json_text.text(sorted(ids)), clock.now()
+    table, now = _TABLES[kind], clock.now()
     own = "r.metadata" if kind is Kind.ASSET else "r.parent_id"
     rows = execute(
-        f"SELECT {_COLUMNS}, {own} FROM {table} r WHERE id IN (SELECT value FROM json_each(?)) "
-        "AND +organization_id = ?",
-        (ids_json, organization_id),
-    ).fetchall()
-    tags: dict[int, list[Tag]] = {}
-    for record_id, tag_type, value in execute(
-        f"SELECT {table}_id, tag_type, value FROM tag WHERE {table}_id IN (SELECT value FROM json_each(?)) "
-        "AND deleted_at IS NULL ORDER BY id",
-        (ids_json,),
-    ):
-        tags.setdefault(record_id, []).append((tag_type, value))
+        f"SELECT {_COLUMNS}, {tags_as_json(table, 'r.id')}, {own} FROM {table} r "
+        "WHERE id IN (SELECT value FROM json_each(?)) AND +organization_id = ?",
+        (json_text.text(sorted(ids)), organization_id),
+    )
     records = []
-    for record_id, key, name, description, is_active, valid_from, valid_to, deleted_at, is_sent, last in rows:
+    for record_id, key, name, description, is_active, valid_from, valid_to, deleted_at, is_sent, tags, last in rows:
         metadata = json_text.raw_or_none(last) if kind is Kind.ASSET else None
         fields = {
             "name": name,
@@ -89,14 +83,12 @@ def _read(organization_id: int, kind: Kind, ids: Collection[int]) -> list[LocalR
             "valid_to": None if valid_to is None else clock.rfc3339(valid_to),
             **({"metadata": metadata} if metadata is not None else {}),
         }
-        parent_id = last if kind is Kind.LOCATION else None
-        is_in_effect = valid_from <= now and (valid_to is None or valid_to > now)
-        its_tags = tags.get(record_id, [])
         records.append(
             LocalRecord(
-                *(record_id, kind, key, fields, parent_id, its_tags),
+                *(record_id, kind, key, fields, last if kind is Kind.LOCATION else None),
+                tags=[(tag.tag_type, tag.value) for tag in from_json(tags)],
                 is_deleted=deleted_at is not None,
-                is_in_effect=is_in_effect,
+                is_in_effect=valid_from <= now and (valid_to is None or valid_to > now),
                 is_sent=bool(is_sent),
             )
         )

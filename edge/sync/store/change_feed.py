@@ -9,7 +9,7 @@ harm.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -56,14 +56,20 @@ def start(*, tracking: bool) -> None:
 def stop() -> None:
     """Remove the triggers, empty the feed and delete the stored digests. Keeps what others than sync need."""
     with writing():
-        kept = {**(FEED_OF_READERS if is_open() else {}), **(FEED_OF_HUB if has_upstream() else {})}
-        for name in (*FEED_OF_SITE, *DIGESTS, *COPY_DIGESTS):
-            if name not in kept:
-                execute(f"DROP TRIGGER IF EXISTS {name}")
-        if not kept:
-            execute("DELETE FROM change")
+        _drop_triggers({**(FEED_OF_HUB if has_upstream() else {}), **(FEED_OF_READERS if is_open() else {})})
+        for name in (*DIGESTS, *COPY_DIGESTS):
+            execute(f"DROP TRIGGER IF EXISTS {name}")
         execute("DELETE FROM history_digest")
         execute("DELETE FROM copy_digest")
+
+
+def _drop_triggers(needed: Mapping[str, str]) -> None:
+    """Remove the triggers of the feed that nobody needs, and its changes if nobody reads it."""
+    for name in {**FEED_OF_SITE, **FEED_OF_READERS}:
+        if name not in needed:
+            execute(f"DROP TRIGGER IF EXISTS {name}")
+    if not needed:
+        execute("DELETE FROM change")
 
 
 def is_open() -> bool:
@@ -81,17 +87,12 @@ def open_for_readers() -> None:
 
 
 def close_for_readers() -> None:
-    """Remove the triggers of the open feed, except those that sync needs."""
+    """Remove the triggers of the open feed, except those that others need."""
     with writing():
         execute("DELETE FROM feed")
         is_site = execute("SELECT 1 FROM target").fetchone() is not None
         is_hub = execute("SELECT 1 FROM hub").fetchone() is not None
-        needed = FEED_OF_SITE if is_site else FEED_OF_HUB if is_hub or has_upstream() else {}
-        for name in FEED_OF_READERS:
-            if name not in needed:
-                execute(f"DROP TRIGGER IF EXISTS {name}")
-        if not needed:
-            execute("DELETE FROM change")
+        _drop_triggers(FEED_OF_SITE if is_site else FEED_OF_HUB if is_hub or has_upstream() else {})
 
 
 def has_upstream() -> bool:
@@ -108,11 +109,8 @@ def open_for_upstream() -> None:
 def close_for_upstream() -> None:
     """Remove the triggers if nobody else needs them. Call in the transaction that removes an upstream."""
     is_in_sync = execute("SELECT 1 FROM target UNION ALL SELECT 1 FROM hub").fetchone() is not None
-    if is_in_sync or is_open() or has_upstream():
-        return
-    for name in FEED_OF_HUB:
-        execute(f"DROP TRIGGER IF EXISTS {name}")
-    execute("DELETE FROM change")
+    if not (is_in_sync or is_open() or has_upstream()):
+        _drop_triggers({})
 
 
 def add_stays(instants: Iterable[tuple[int, int]] | None, tracks: Iterable[int]) -> None:
