@@ -1,4 +1,4 @@
-"""A thread that runs only while there is something for it to do, such as a channel or an upstream."""
+"""A thread that runs only while there is something for it to do, such as a channel, an output or an upstream."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from edge.errors import EdgeError
 log = logging.getLogger(__name__)
 
 UNEXPECTED_SECONDS = 60.0
-FAULT_SECONDS = UNEXPECTED_SECONDS / 10  # after an error with a known cause
-STOP_SECONDS = 2.0  # a thread that waits for a server ends with the process
 
 
 class StandbyThread:
     """Call `start_if_needed` regularly. The thread ends by itself once it is not needed, and never by an error."""
+
+    unexpected_seconds = UNEXPECTED_SECONDS
+    fault_seconds = UNEXPECTED_SECONDS / 10  # after an error with a known cause
+    stop_seconds = 2.0  # a thread that waits for a server ends with the process
 
     def __init__(
         self,
@@ -29,6 +31,7 @@ class StandbyThread:
         """Prepare without a thread. `work` does one round and returns the seconds until the next one."""
         self._name, self._is_needed, self._do_round, self._on_end = name, is_needed, work, on_end
         self._stopping = threading.Event()
+        self._woken = threading.Event()
         self._fault = ""
         self._thread: threading.Thread | None = None
 
@@ -45,9 +48,14 @@ class StandbyThread:
     def is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
+    def wake(self) -> None:
+        """Begin the next round at once."""
+        self._woken.set()
+
     def stop(self) -> None:
         self._stopping.set()
-        self.join(STOP_SECONDS)
+        self._woken.set()
+        self.join(self.stop_seconds)
 
     def join(self, seconds: float) -> None:
         """Wait for the end of the thread, if there is one."""
@@ -58,22 +66,27 @@ class StandbyThread:
         """Return the current fault, or an empty text."""
         return self._fault
 
+    def note(self, fault: str) -> None:
+        """Set the current fault, and log it if it is a new one."""
+        if fault != self._fault:
+            log.warning("%s: %s", self._name.capitalize(), fault)
+        self._fault = fault
+
     def _run(self) -> None:
-        wait = 0.0
-        while not self._stopping.wait(wait):
+        while not self.is_stopping:
             try:
                 if not self._is_needed():
                     break
                 wait = self._do_round()
                 self._fault = ""
             except EdgeError as error:
-                if str(error) != self._fault:
-                    log.warning("%s: %s", self._name.capitalize(), error)
-                self._fault = str(error)
-                wait = FAULT_SECONDS
+                self.note(str(error))
+                wait = self.fault_seconds
             except Exception as error:
-                log.exception("%s failed unexpectedly; trying again in a minute", self._name.capitalize())
+                log.exception("%s failed unexpectedly; trying again later", self._name.capitalize())
                 self._fault = repr(error)
-                wait = UNEXPECTED_SECONDS
+                wait = self.unexpected_seconds
+            if self._woken.wait(wait):
+                self._woken.clear()
         self._on_end()
         close_database()

@@ -29,6 +29,7 @@ from edge.events.detection import Silence
 from edge.events.fair_queue import FairQueue
 from edge.events.log import Event
 from edge.events.mqtt import Broker
+from edge.events.standby_thread import UNEXPECTED_SECONDS, StandbyThread
 from edge.events.webhook import Webhook
 from edge.people.secrets import unseal
 from edge.validation import json_text
@@ -43,7 +44,6 @@ UNSEEN_SECONDS = 30.0
 TRIM_SECONDS = 600.0
 TRIM_ROWS = 1_000
 NOTE_SECONDS = 60.0  # interval for recording progress over filtered events
-UNEXPECTED_SECONDS = 60.0
 SENDERS = 4
 EPCIS_ROUNDS = 10
 
@@ -95,21 +95,23 @@ class EventsWorker:
         self._passed: dict[int, _Passed] = {}
         self._senders: dict[int, tuple[tuple[str, bytes], Sender]] = {}
         self._due: dict[str, float] = {}
-        self._fault = self._follower_fault = ""
-        self._threads = [threading.Thread(target=self._run, name="events", daemon=True)]
-        self._threads += [threading.Thread(target=self._send, name=f"events-{n}", daemon=True) for n in range(SENDERS)]
+        self._follower_fault = ""
+        self._detector = StandbyThread("events", lambda: True, self._look)
+        self._threads = [threading.Thread(target=self._send, name=f"events-{n}", daemon=True) for n in range(SENDERS)]
 
     def use_pace(self, pace: EventsPace) -> None:
         """Apply new settings from the next round on."""
         self._pace = pace
 
     def start(self) -> None:
+        self._detector.start_if_needed()
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
         self._stopping.set()
         self._turns.close()
+        self._detector.stop()
         for thread in self._threads:
             thread.join(2)  # threads blocked by a receiver end with the process; their events are resent
         for _, sender in self._senders.values():
@@ -117,24 +119,9 @@ class EventsWorker:
 
     def trouble(self) -> str:
         """Return the current fault of the threads, or an empty text."""
-        if not all(thread.is_alive() for thread in self._threads):
+        if not all([self._detector.is_running(), *(thread.is_alive() for thread in self._threads)]):
             return "a thread has stopped; restart the service"
-        return self._fault or self._follower_fault
-
-    def _run(self) -> None:
-        wait = LOOK_SECONDS
-        while not self._stopping.wait(wait):
-            try:
-                wait = self._look()
-                self._fault = ""
-            except EdgeError as error:
-                self._note(str(error))
-                wait = UNEXPECTED_SECONDS / 10
-            except Exception as error:
-                log.exception("Events failed unexpectedly; trying again in a minute")
-                self._fault = repr(error)
-                wait = UNEXPECTED_SECONDS
-        close_database()
+        return self._detector.trouble() or self._follower_fault
 
     def _look(self) -> float:
         """Run all due tasks once. Returns the seconds until the next round."""
@@ -185,7 +172,7 @@ class EventsWorker:
         try:
             self._follower.follow()
         except EdgeError as error:
-            self._note(str(error))
+            self._detector.note(str(error))
             self._due["follower"] = time.monotonic() + UNEXPECTED_SECONDS / 10
         except Exception as error:
             log.exception("Rules failed unexpectedly; trying again in a minute")
@@ -236,7 +223,7 @@ class EventsWorker:
             try:
                 following = self._deliver(row)
             except EdgeError as error:
-                self._note(str(error))
+                self._detector.note(str(error))
                 self._held_until[row.no] = time.monotonic() + UNEXPECTED_SECONDS / 10
             except Exception:
                 log.exception("Events: a delivery to %s failed unexpectedly; trying again in a minute", row.name)
@@ -309,11 +296,6 @@ class EventsWorker:
         if time.monotonic() >= self._due.get(name, 0):
             do()
             self._due[name] = time.monotonic() + seconds
-
-    def _note(self, fault: str) -> None:
-        if fault != self._fault:
-            log.warning("Events: %s", fault)
-        self._fault = fault
 
 
 class _Passed(NamedTuple):

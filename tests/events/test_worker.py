@@ -9,6 +9,7 @@ import pytest
 from edge.errors import Unavailable
 from edge.events import destinations, detection, worker
 from edge.events.destinations import Destination
+from edge.events.standby_thread import StandbyThread
 from edge.events.worker import UNEXPECTED_SECONDS, EventsWorker
 from tests.events.conftest import PACE, Warehouse
 
@@ -67,8 +68,10 @@ def test_event_logging_does_not_stop_for_a_destination_added_during_the_look(
     assert not detection.is_running()
 
 
-def test_a_worker_that_has_not_looked_yet_has_no_trouble() -> None:
+def test_a_worker_that_has_not_looked_yet_has_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     one = EventsWorker(PACE)
+    assert "stopped" in one.trouble()
+    monkeypatch.setattr(StandbyThread, "is_running", lambda _: True)
     one._threads = []
     assert one.trouble() == ""
 

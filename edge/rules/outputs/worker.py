@@ -8,16 +8,15 @@ has left on is switched off.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from edge import clock
 from edge.clock import SECOND
-from edge.database.connection import close_database
 from edge.errors import EdgeError
 from edge.events.delivery import Outcome, Result
+from edge.events.standby_thread import StandbyThread
 from edge.rules.outputs import output_state, outputs
 from edge.rules.outputs.forms import Command, Form
 from edge.rules.outputs.output_state import LastCommand
@@ -26,7 +25,6 @@ from edge.rules.outputs.outputs import Output
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-UNEXPECTED_SECONDS = 5.0
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 15.0)
 CLEANING_SECONDS = 600.0
 CONNECTION, LAST_COMMANDS = 0, -1  # in addition to the numbers of outputs
@@ -53,66 +51,35 @@ class Sender(Protocol):
     def close(self) -> None: ...
 
 
-class OutputsWorker:
+class OutputsWorker(StandbyThread):
+    unexpected_seconds = fault_seconds = 5.0
+    stop_seconds = 3.0
+
     def __init__(self, new_sender: Callable[[], Sender]) -> None:
-        """Prepare without a thread and without a connection."""
+        """Prepare without a thread and without a connection. `wake` looks for new alerts; call it after the commit.
+
+        At its end the thread switches off all outputs that are on, as far as the broker answers.
+        """
+        super().__init__("outputs", output_state.is_needed, self.work_once, self._end)
         self._new_sender = new_sender
         self._sender: Sender | None = None
         self._connection = 0
         self._sent: dict[int, State] = {}  # acknowledged on this connection, by output
-        self._news = threading.Event()
-        self._stopping = threading.Event()
         self._failures: dict[int, int] = {}  # in sequence, by output
         self._retry_at: dict[int, float] = {}
         self._cleaned_at = 0.0
-        self._fault = ""
         self._topics: frozenset[str] = frozenset()
-        self._thread: threading.Thread | None = None
-
-    def start_if_needed(self) -> None:
-        """Start the thread if there are outputs and none is running."""
-        if self._stopping.is_set() or (self._thread and self._thread.is_alive()) or not output_state.is_needed():
-            return
-        self._thread = threading.Thread(target=self._run, name="outputs", daemon=True)
-        self._thread.start()
 
     def is_topic(self, topic: str) -> bool:
         """Return True for a topic of an output."""
         return topic in self._topics
 
-    def wake(self) -> None:
-        """Look for new alerts at once. Call after the commit."""
-        self._news.set()
-
-    def stop(self) -> None:
-        """Switch off all outputs that are on, as far as the broker answers, and end the thread."""
-        self._stopping.set()
-        self._news.set()
-        if self._thread:
-            self._thread.join(3)
-
-    def trouble(self) -> str:
-        """Return the current fault of the thread, or an empty text."""
-        return self._fault
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                wait = self.work_once()
-                self._fault = ""
-            except EdgeError as error:
-                self._note(str(error))
-                wait = UNEXPECTED_SECONDS
-            except Exception as error:
-                log.exception("Outputs failed unexpectedly; trying again soon")
-                self._fault = repr(error)
-                wait = UNEXPECTED_SECONDS
-            if self._news.wait(wait):
-                self._news.clear()
+    def _end(self) -> None:
         self._switch_off()
         if self._sender:
             self._sender.close()
-        close_database()
+        self._sender, self._connection = None, 0
+        self._sent.clear()
 
     def work_once(self) -> float:
         """Publish the commands that are due. Returns the seconds until the next round."""
@@ -173,7 +140,7 @@ class OutputsWorker:
         A refused command pauses its output only, a lost connection pauses all.
         """
         now = time.monotonic()
-        if not self._stopping.is_set() and now < max(self._retry_at.get(one, 0) for one in (key, CONNECTION)):
+        if not self.is_stopping and now < max(self._retry_at.get(one, 0) for one in (key, CONNECTION)):
             return None
         if self._sender is None:
             self._sender = self._new_sender()
@@ -189,7 +156,7 @@ class OutputsWorker:
         if self._sender.connections != self._connection:  # devices may have missed commands in the meantime
             self._connection = self._sender.connections
             self._sent.clear()
-            self._news.set()
+            self.wake()
         return outcome
 
     def _switch_off(self) -> None:
@@ -203,8 +170,3 @@ class OutputsWorker:
                     return
         except EdgeError as error:
             log.warning("Outputs: not switched off at the end: %s", error)
-
-    def _note(self, fault: str) -> None:
-        if fault != self._fault:
-            log.warning("Outputs: %s", fault)
-        self._fault = fault
