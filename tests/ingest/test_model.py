@@ -160,6 +160,8 @@ class Smoothed:
     def run(self) -> list[list[tuple[int, int]]]:
         """Return (second, location) of each row of each tag, with seconds counted from the first read."""
         places = {epc: self.random.choice((DOCK, AISLE)) for epc in self.epcs}
+        for topic in (DOCK, AISLE):  # ends the silence since the run before, which both have otherwise
+            self.pipeline.handle([message(csl(), topic, received_at=self.begin - SECOND)])
         for second in range(0, 400, 2):
             by_topic: dict[str, list[str]] = {DOCK: [], AISLE: []}
             for epc in self.epcs:
@@ -194,7 +196,7 @@ def test_with_smoothing_tags_attached_later_have_the_same_history(site: Site) ->
     readers.change_reader(shell(site.organization_id), aisle, {"format": "csl"})
     found = [
         (seed, early, late)
-        for seed in range(4, 10)
+        for seed in range(10)
         if (late := Smoothed(site, seed, is_early=False).run()) != (early := Smoothed(site, seed, is_early=True).run())
     ]
     assert found == []
@@ -225,7 +227,7 @@ def test_with_smoothing_antennas_placed_later_have_the_same_history(site: Site) 
     readers.change_reader(shell(site.organization_id), aisle, {"format": "csl"})
     found = [
         (seed, early, late)
-        for seed in range(4, 10)
+        for seed in range(10)
         if (late := Placed(site, seed, aisle, is_early=False).run())
         != (early := Placed(site, seed, aisle, is_early=True).run())
     ]
