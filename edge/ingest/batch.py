@@ -176,7 +176,10 @@ class Batch:
             recent.note_scans()
         messages: list[tuple[int, int, Bucket]] = []
         reads: list[tuple[int, int, Bucket]] = []
-        news = [_RECORDED if is_news else _REPEAT for is_news in self._record(recent)]
+        received_at = max([opened.received_at for opened in self._opened], default=0)
+        signs = [(*key, only) for key, only in self._signs.items()] + self._goodbyes + self._named
+        are_new = record(self._scans, self._gap, recent, signs, received_at)
+        news = [_RECORDED if is_news else _REPEAT for is_news in are_new]
         seen = (scan for scan, bucket in zip(self._scans, news, strict=True) if bucket is _RECORDED)
         if self._doors is not None:
             self._doors.record()
@@ -210,11 +213,6 @@ class Batch:
         status.record_antennas(self._antennas)
         mapped_fields.record(self._fields)
         ignored_messages.record([message for kept in self._ignored.values() for message in kept])
-
-    def _record(self, recent: RecentReads | None) -> list[bool]:
-        received_at = max([opened.received_at for opened in self._opened], default=0)
-        signs = [(*key, only) for key, only in self._signs.items()]
-        return record(self._scans, self._gap, recent, signs + self._goodbyes + self._named, received_at)
 
     def _live_reads(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from edge import clock, metrics
 from edge.clock import SECOND
@@ -135,6 +136,18 @@ class Pipeline:
         if self._recent:
             self._recent.done()
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Write with the present state, which is discarded if the database cannot be written."""
+        try:
+            with writing():
+                self._refresh()
+                yield
+                self._finish()
+        except Unavailable:
+            self._forget()
+            raise
+
     def _forget(self) -> None:
         """Discard in-memory state after a rollback; it is reloaded from the database."""
         self._router.forget()
@@ -148,11 +161,7 @@ class Pipeline:
             self._refresh()
             opened = self._open_first(messages, poison)
             messages = messages[: len(opened)]
-            self._matcher.prepare(_identities(opened))
-            batch = Batch(self._matcher, self.timekeeper, self._bounds, self._doors, self._gap)
-            for item in opened:
-                batch.add(item)
-            batch.write(self._recent)
+            batch = self._record(opened)
             if self._window:
                 self._window.keep(packs_of(opened, self._doors))
             self._keeper.keep(_samples_for_trial(opened))
@@ -171,6 +180,15 @@ class Pipeline:
         self._receipts.add(receipts)
         batch.count()
         return len(opened)
+
+    def _record(self, opened: Sequence[Opened]) -> Batch:
+        """Match the reads of these messages and write what follows from them."""
+        self._matcher.prepare(_identities(opened))
+        batch = Batch(self._matcher, self.timekeeper, self._bounds, self._doors, self._gap)
+        for item in opened:
+            batch.add(item)
+        batch.write(self._recent)
+        return batch
 
     def catch_up(self) -> bool:
         """Replay some messages that lacked a tag or reader which has since been set up. Returns True if there are more.
@@ -215,43 +233,26 @@ class Pipeline:
         until = now // SECOND - LAG
         if not recent.is_due(until):
             return False
-        try:
-            with writing():
-                self._refresh()
-                moved = settle(recent, self._gap, until)
-                recent.forget_positions(carriers.follow(moved, self._gap))
-                self._finish()
-        except Unavailable:
-            self._forget()
-            raise
+        with self._transaction():
+            moved = settle(recent, self._gap, until)
+            recent.forget_positions(carriers.follow(moved, self._gap))
         return recent.is_due(until)
 
     def _settle_doors(self) -> bool:
         """Judge some tags together that passed a door together. Returns True if there were any."""
         if not self._doors.is_due:
             return False
-        try:
-            with writing():
-                self._doors.refresh()
-                return self._doors.settle()
-        except Unavailable:
-            self._forget()
-            raise
+        with self._transaction():
+            return self._doors.settle()
 
     def _recount_sleds(self) -> bool:
         """Compare some reads of sleds with a choice of a location that arrived late. Returns True if there were any."""
         if not sled_scans.is_recount_due():
             return False
-        try:
-            with writing():
-                self._refresh()
-                sled_scans.recount_some(self._gap)
-                if self._recent:
-                    self._recent.note_scans()
-                self._finish()
-        except Unavailable:
-            self._forget()
-            raise
+        with self._transaction():
+            sled_scans.recount_some(self._gap)
+            if self._recent:
+                self._recent.note_scans()
         return True
 
     def _replay(self, no: int, pack: Pack, window: Window) -> None:
@@ -266,11 +267,7 @@ class Pipeline:
         if not entries:
             return
         opened = [one for entry in entries if (one := self._open_again(entry))]
-        self._matcher.prepare(_identities(opened))
-        batch = Batch(self._matcher, self.timekeeper, self._bounds, self._doors, self._gap)
-        for item in opened:
-            batch.add(item)
-        batch.write(self._recent)
+        self._record(opened)
         window.remove(no, pack)
         window.keep([*packs_of(opened, self._doors), *([rest] if rest else [])])
 

@@ -114,7 +114,7 @@ def rows_for_digest(organization_id: int, site_no: int | None, since: int, until
     """Yield rows of this machine, or on a hub of one site, in any order, with the site's track numbers."""
     if history_engine.is_remote():
         remote_numbers = _numbers_of_site(organization_id, site_no)
-        for no, *columns in history_engine.lent_rows.between(remote_numbers, since, until):
+        for no, *columns in history_engine.lent_rows.within([(no, since, until) for no in remote_numbers]):
             yield (remote_numbers[no], *columns)
         return
     sql = _FOR_DIGEST.format(_SCOPE[site_no is not None])
@@ -358,11 +358,9 @@ _RELEASE_NUMBERS = (
 )
 
 
+@history_engine.of_engine
 def delete_track(no: int) -> None:
     """Delete a track without rows. With PostgreSQL, this follows its batch."""
-    if history_engine.is_remote():
-        history_engine.batches.remove_track(no)
-        return
     remove_track(no)
 
 
@@ -402,13 +400,12 @@ def set_row_counts(row_counts: Mapping[int, int]) -> None:
     )
 
 
+@history_engine.of_engine
 def keys_within(ranges: Sequence[tuple[int, int, int]], ended_from: int, most: int) -> set[Key] | None:
     """Return the keys of rows that begin in these ranges and end at or after `ended_from`.
 
     Returns None if at least `most` begin in these ranges.
     """
-    if history_engine.is_remote():
-        return history_engine.batches.keys_within(ranges, ended_from, most)
     if _count_within(ranges, most) >= most:
         return None
     return set(
@@ -430,10 +427,9 @@ def _count_within(ranges: Sequence[tuple[int, int, int]], most: int) -> int:
     return number
 
 
+@history_engine.of_engine
 def keys_after(track: int, after: tuple[int, int], until: int, limit: int) -> list[tuple[int, int, int]]:
     """Return the next rows of a track that begin until then: begin, number, end."""
-    if history_engine.is_remote():
-        return history_engine.batches.keys_after(track, after, until, limit)
     return execute(
         "SELECT observed_at, seq, observed_at + seen_for FROM history WHERE position_no = ? "
         "AND (observed_at, seq) > (?, ?) AND observed_at <= ? ORDER BY observed_at, seq LIMIT ?",
@@ -449,29 +445,23 @@ _DELETE = "DELETE FROM history WHERE position_no = ? AND observed_at = ? AND seq
 _RECOUNT = "UPDATE track SET history_rows = (SELECT count(*) FROM history WHERE position_no = track.no) WHERE no = ?"
 
 
+@history_engine.of_engine
 def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, ...]]) -> None:
     """Delete rows, and insert or replace others. Call `count_rows` afterwards.
 
     REPLACE fires no triggers for deletion, so rows with another source are deleted first.
     """
-    if history_engine.is_remote():
-        history_engine.batches.replace_rows(gone, new_rows)
-        return
     execute_many(_DELETE, gone)
     execute_many(f"{_DELETE} AND source_no <> ?", [(*key, values[1]) for key, values in new_rows.items()])
     execute_many(_INSERT, [(*key, *values) for key, values in new_rows.items()])
 
 
+@history_engine.of_engine
 def count_rows(more: Mapping[int, int]) -> None:
     """Add to row counts. With PostgreSQL, this follows the batch."""
-    if history_engine.is_remote():
-        history_engine.batches.count_rows(more)
-        return
     add_to_row_counts(more)
 
 
+@history_engine.of_engine
 def recount(tracks: Collection[int]) -> None:
-    if history_engine.is_remote():
-        history_engine.batches.recount(tracks)
-        return
     execute_many(_RECOUNT, [(no,) for no in tracks])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from edge.errors import Conflict, SetupError
@@ -26,6 +27,8 @@ NO_OWN_READS = (
     "hub.history"
 )
 _url = ""
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def use(url: str, this: ThisHub | None = None) -> None:
@@ -56,6 +59,19 @@ def __getattr__(name: str) -> Any:
     if name in ("batches", "labels", "lent_rows", "moving", "replaced"):
         return import_module(f"edge.tracking.postgres.{name}")
     raise AttributeError(name)
+
+
+def of_engine(here: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Return a function that calls the one of this name in `batches` while PostgreSQL has the stays, else `here`."""
+
+    @wraps(here)
+    def chosen(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        there: Callable[_P, _R] = (
+            getattr(import_module("edge.tracking.postgres.batches"), here.__name__) if _url else here
+        )
+        return there(*arguments, **named)
+
+    return chosen
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def numbers_from(site_no: int, remote_no: int) -> list[tuple[int, int]]:
 
 def stays_after(site_no: int, track: int, at: int, seq: int, limit: int) -> list[StayColumns]:
     """Return the next stays of one track of a site."""
-    with history_engine.lending(lambda: history_engine.lent_rows.after(track, at, seq, limit)):
+    with history_engine.lending(lambda: history_engine.lent_rows.of_tracks([track], (track, at, seq), limit)):
         return execute(
             f"SELECT {_SITE_STAY_COLUMNS} FROM history h JOIN track t ON t.no = h.position_no "
             "JOIN source s ON s.no = h.source_no "

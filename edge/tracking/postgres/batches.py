@@ -258,7 +258,7 @@ def recount(tracks: Collection[int]) -> None:
     _batch.counted.update(tracks)
 
 
-def remove_track(track: int) -> None:
+def delete_track(track: int) -> None:
     """Let the hub delete a track after this batch."""
     _batch.gone.append(track)
 

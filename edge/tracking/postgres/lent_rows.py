@@ -139,17 +139,6 @@ def _bounds(since: int | None, until: int | None) -> dict[str, int]:
     return {"since": EARLIEST if since is None else since, "until": LATEST if until is None else until}
 
 
-_AFTER = f"""
-SELECT {_COLUMNS} FROM stay s WHERE track = %(track)s AND (observed_at, seq) > (%(at)s, %(seq)s)
-ORDER BY observed_at, seq LIMIT %(limit)s
-"""
-
-
-def after(track: int, at: int, seq: int, limit: int) -> list[Row]:
-    """Return the next rows of a track."""
-    return fetch(_AFTER, {"track": track, "at": at, "seq": seq, "limit": limit})
-
-
 _OF_TRACKS = f"""
 SELECT {_COLUMNS} FROM stay s WHERE track = ANY(%(tracks)s) AND observed_at >= %(since)s AND observed_at < %(until)s
   AND (track, observed_at, seq) > (%(track)s, %(at)s, %(seq)s)
@@ -251,18 +240,6 @@ def by_key(keys: Sequence[tuple[int, int, int]]) -> list[Row]:
     """Return these rows: track, begin, number."""
     tracks, times, numbers = ([key[column] for key in keys] for column in range(3))
     return fetch(_BY_KEY, {"tracks": tracks, "times": times, "numbers": numbers})
-
-
-_BETWEEN = f"""
-SELECT {_COLUMNS} FROM unnest(%(tracks)s::bigint[]) AS t(no) CROSS JOIN LATERAL (
-    SELECT * FROM stay WHERE track = t.no AND observed_at BETWEEN %(since)s AND %(until)s
-) s
-"""
-
-
-def between(tracks: Collection[int], since: int, until: int) -> list[Row]:
-    """Return the rows of tracks that began in a period, both ends included."""
-    return fetch(_BETWEEN, {"tracks": list(tracks), "since": since, "until": until})
 
 
 _LASTING = """
