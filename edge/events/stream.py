@@ -5,19 +5,16 @@ Decision record: web/manual/decisions/event-streams.md
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from edge.database.connection import close_database
-from edge.errors import EdgeError, Unavailable
+from edge.errors import Unavailable
 from edge.events import log as events
 from edge.events.log import Event, Filter
+from edge.events.standby_thread import StandbyThread
 from edge.people.people import Role
-
-log = logging.getLogger(__name__)
 
 ATTACH = "edge.attach"  # WSGI environment key of the handover, see `edge.server.channels`
 MOST = 100
@@ -97,22 +94,14 @@ class Listener:
             self._channel.end()
 
 
-class Streams:
+class Streams(StandbyThread):
+    fault_seconds = LOOK_SECONDS
+    unexpected_seconds = PING_SECONDS
+
     def __init__(self) -> None:
+        super().__init__("event streams", lambda: True, self._look, self._end)
         self._listeners: list[Listener] = []
         self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="event-streams", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(2)
-
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
 
     def count(self) -> int:
         return len(self._listeners)
@@ -120,7 +109,7 @@ class Streams:
     def add(self, listener: Listener) -> None:
         """Add a listener. Raises Unavailable if there are too many."""
         with self._lock:
-            if self._stopping.is_set():
+            if self.is_stopping:
                 raise Unavailable("The service is stopping")
             neighbors = sum(one.organization_id == listener.organization_id for one in self._listeners)
             own = sum(one.caller == listener.caller for one in self._listeners)
@@ -128,24 +117,15 @@ class Streams:
                 raise Unavailable("Too many streams are open; close one, or try again later", 30)
             self._listeners.append(listener)
 
-    def _run(self) -> None:
-        while not self._stopping.wait(LOOK_SECONDS):
-            try:
-                self._look()
-            except EdgeError as error:
-                log.warning("Event streams: %s", error)
-            except Exception:
-                log.exception("Event streams failed unexpectedly; continuing")
-                self._stopping.wait(PING_SECONDS)
+    def _end(self) -> None:
         for listener in self._listeners:
             listener.end()
-        close_database()
 
-    def _look(self) -> None:
+    def _look(self) -> float:
         with self._lock:
             present = list(self._listeners)
         if not present:
-            return
+            return LOOK_SECONDS
         newest = events.newest()
         batches: dict[tuple[int, int], list[Event]] = {}  # most listeners share a position
         over = [listener for listener in present if not self._send_to(listener, newest, batches)]
@@ -153,6 +133,7 @@ class Streams:
             listener.end()
         with self._lock:
             self._listeners = [listener for listener in self._listeners if listener not in over]
+        return LOOK_SECONDS
 
     def _send_to(self, listener: Listener, newest: int, batches: dict[tuple[int, int], list[Event]]) -> bool:
         if newest <= listener.seq or not listener.is_begun:

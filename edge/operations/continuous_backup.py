@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -27,6 +26,7 @@ from prometheus_client.core import GaugeMetricFamily
 from edge import clock
 from edge.database.connection import FILE_NAME
 from edge.errors import EdgeError, SetupError
+from edge.events.standby_thread import StandbyThread
 from edge.operations.files import replace_text
 from edge.operations.health import Check
 from edge.texts import N_, fill
@@ -126,28 +126,25 @@ def restore_point(folder: Path, target: Path, at: int | None = None) -> None:
     target.chmod(0o600)
 
 
-class ContinuousBackup:
+class ContinuousBackup(StandbyThread):
     """Litestream as a child process of the service, with its status."""
 
+    stop_seconds = STOP_SECONDS + 1
+
     def __init__(self, data_dir: Path, folder: Path) -> None:
+        super().__init__("continuous backup", lambda: True, self._check, self._end)
         self._data_dir = data_dir
         self._folder = folder
         self._target = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self._fault: str | None = N_("not started yet")
+        self._drive_fault: str | None = N_("not started yet")
         self._current_at = time.monotonic()  # when the drive was last up to date
         self._looked_at = time.monotonic()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="continuous backup", daemon=True)
 
     def start(self) -> None:
         """Start replicating. Raises SetupError if Litestream is not installed."""
         _tool()
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(STOP_SECONDS + 1)
+        self.start_if_needed()
 
     def check(self) -> Check:
         fault = self._trouble()
@@ -170,22 +167,18 @@ class ContinuousBackup:
         silent = time.monotonic() - self._looked_at
         if silent > LATE_SECONDS:
             return fill(SILENT, folder=self._folder, seconds=round(silent))
-        return self._fault
+        return self._drive_fault or self.trouble() or None
 
     def _behind(self) -> float:
         late = time.monotonic() - self._current_at
         return late if late > 2 * LOOK_SECONDS else 0.0
 
-    def _run(self) -> None:
+    def _check(self) -> float:
         try:
-            while not self._stopping.is_set():
-                try:
-                    self._note(self._look())
-                except (EdgeError, OSError) as error:  # the drive was pulled out during the check
-                    self._note(fill(N_("%(folder)s cannot be used: %(error)s"), folder=self._folder, error=str(error)))
-                self._stopping.wait(LOOK_SECONDS)
-        finally:
-            self._end()
+            self._note(self._look())
+        except (EdgeError, OSError) as error:  # the drive was pulled out during the check
+            self._note(fill(N_("%(folder)s cannot be used: %(error)s"), folder=self._folder, error=str(error)))
+        return LOOK_SECONDS
 
     def _look(self) -> str | None:
         """Return the present fault. Restarts Litestream if the drive is back or the process has ended."""
@@ -215,12 +208,12 @@ class ContinuousBackup:
         return 0 < taken <= copied and written <= newest + 2 * LOOK_SECONDS
 
     def _note(self, fault: str | None) -> None:
-        if fault != self._fault:
+        if fault != self._drive_fault:
             if fault:
                 log.error("Continuous backup: %s", fault)
             else:
                 log.info("Continuous backup: replicating to %s", self._target)
-        self._fault = fault
+        self._drive_fault = fault
 
     def _begin(self) -> None:
         self._target = self._choose_target()

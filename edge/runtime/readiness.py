@@ -167,7 +167,7 @@ def check_history() -> Check:
 
 def check_events(worker: EventsWorker, streams: Streams) -> Check:
     """Fail only if the thread has ended. An unreachable receiver is not fatal; events are queued."""
-    if not streams.is_alive():
+    if not streams.is_running():
         return Check("events", False, N_("the thread of the live streams has stopped; restart the service"))
     trouble = worker.trouble() or _of_organizations(destinations.troubles())
     return Check("events", not trouble, trouble or N_("all destinations accept events, or there are none"))

@@ -303,7 +303,7 @@ def _start_events(
     health.register(lambda: readiness.check_events(worker, streams), is_vital=False)
     worker.start()
     stack.callback(worker.stop)
-    streams.start()
+    streams.start_if_needed()
     return streams
 
 

@@ -96,7 +96,7 @@ def site(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site
     streams = Streams()
     app = make_app(streams=streams)
     with serving(app) as port, ExitStack() as stack:
-        streams.start()
+        streams.start_if_needed()
         stack.callback(streams.stop)
         yield Site(port, streams, warehouse, stack)
 
@@ -367,7 +367,7 @@ def test_an_event_after_a_long_silence_is_sent_in_place_of_a_keepalive(monkeypat
 def test_an_event_is_sent_within_a_second(warehouse: Warehouse) -> None:
     channel, streams = _Channel(), Streams()
     streams.add(listener_on(channel, warehouse.organization_id))
-    streams.start()
+    streams.start_if_needed()
     try:
         warehouse.add_asset("P-1")
         make_events()
