@@ -52,7 +52,7 @@ HOMES = {
     "paho": {"ingest", "events.mqtt_session", "demo"},  # the simulated readers of the demo publish like real ones
     "openpyxl": {"validation.xlsx"},
     "peewee": {"database"},
-    "PIL": {"pages.images"},
+    "PIL": {"records.images"},
     "ppf": {"labels"},
     "pyrage": {"people.secrets", "operations.encryption"},
     "psycopg": {"tracking.postgres"},

@@ -64,13 +64,14 @@ class Act:
         self.actor = actor
         self.organization_id = actor.organization_id
 
-    def note(self, action: str, subject: Subject, detail: Mapping[str, Any] | None = None) -> None:
+    def note(
+        self, action: str, subject: Subject, detail: Mapping[str, Any] | None = None, *, is_toggle: bool = False
+    ) -> None:
         """Record an action such as `asset.created` (`kind.participle`). After many toggles, count them instead.
 
-        `detail` must not contain a secret or its hash.
+        `detail` must not contain a secret or its hash. `is_toggle`: the change leaves no trace elsewhere in the record.
         """
-        entry = Entry(action, subject, detail or {})
-        is_toggle = action in _TOGGLING_ACTIONS or entry.detail.keys() == {"language"}
+        entry, is_toggle = Entry(action, subject, detail or {}), is_toggle or action in _TOGGLING_ACTIONS
         if not (is_toggle and self.actor.kind in quotas.LIMITED and self._merge(entry, MOST_REPEATS)):
             self.note_all([entry])
 
@@ -111,13 +112,15 @@ class Act:
             *(subject.kind, str(subject.id), subject.name, json_text.text(shortened(detail))),
         )
 
-    def note_changes(self, action: str, subject: Subject, differences: Mapping[str, Any]) -> None:
+    def note_changes(
+        self, action: str, subject: Subject, differences: Mapping[str, Any], *, is_toggle: bool = False
+    ) -> None:
         """Record changed fields, if any.
 
         Without changes no entry is written, so clients that resend the same values do not fill the trail.
         """
         if differences:
-            self.note(action, subject, differences)
+            self.note(action, subject, differences, is_toggle=is_toggle)
         else:
             _thread.notes = _notes() + 1
 

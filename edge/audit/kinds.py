@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting, changed
-from edge.database.connection import execute
-from edge.database.whole_rows import insert, update
+from edge.database.connection import execute, insert, update
 from edge.errors import Conflict, NotFound
 from edge.texts import N_, fill
 

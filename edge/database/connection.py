@@ -198,6 +198,18 @@ def stream(sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Iter
     yield from execute(sql, parameters)
 
 
+def insert(table: str, values: Mapping[str, Any], rest: str = "") -> sqlite3.Cursor:
+    """Add a row. Names of the table and columns are constants. `rest`: SQL after the values, such as `RETURNING no`."""
+    names, places = ", ".join(values), ", ".join("?" * len(values))
+    return execute(f"INSERT INTO {table} ({names}) VALUES ({places}) {rest}", tuple(values.values()))
+
+
+def update(table: str, record_id: int | str, values: Mapping[str, Any], key: str = "id") -> None:
+    """Change columns of one row. Names of the table and columns are constants."""
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    execute(f"UPDATE {table} SET {assignments} WHERE {key} = ?", (*values.values(), record_id))
+
+
 def execute_many(sql: str, rows: Iterable[Sequence[Any]]) -> None:
     """Run one SQL statement for each row of parameters."""
     _limit.start()

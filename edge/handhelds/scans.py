@@ -15,8 +15,7 @@ from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute, writing
-from edge.database.whole_rows import insert
+from edge.database.connection import execute, insert, writing
 from edge.handhelds import loads
 from edge.readers import unknown_tags
 from edge.records import gs1, lookup, tags

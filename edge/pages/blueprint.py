@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import pkgutil
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from flask import Flask, Response, g, jsonify, render_template, request
@@ -11,44 +13,24 @@ from jinja2 import FileSystemLoader
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
 
+import edge.pages
 from edge import clock
 from edge.api.middleware import request_context
 from edge.errors import EdgeError, Forbidden, Invalid, NotFound, OverQuota, TooLarge, Unavailable
 from edge.logs import without_secret
-from edge.pages import (
-    api_docs,
-    audit,
-    config,
-    epcis,
-    events,
-    formatting,
-    labels,
-    languages,
-    manual,
-    operations,
-    sync,
-    translation,
-    upstream,
-)
+from edge.pages import formatting, translation
 from edge.pages.check_names import check_name
-from edge.pages.doors import doors
-from edge.pages.expected_lists import expected_lists
 from edge.pages.forms import MOST_DIGITS, message_of
 from edge.pages.guard import has_role, identify, pages, public
-from edge.pages.handhelds import expected_lists as handheld_lists
-from edge.pages.handhelds import parcels, scan, stock_takes
 from edge.pages.help import help_address
 from edge.pages.muster import musters
 from edge.pages.notices import NOTICES
-from edge.pages.people import api_keys, devices, people, positions, second_factor, sign_in
-from edge.pages.readers import antennas, inbox, live_reads, location_corrections, readers, sleds
-from edge.pages.records import asset, asset_notes, bulk, csv_import, edit_asset, edit_location, loans, location
-from edge.pages.rules import alerts, channels, outputs, rules, saved_filters
+from edge.pages.rules import alerts
 from edge.pages.security_headers import CONTENT_SECURITY_POLICY
 from edge.pages.static_files import load_static_files, static_files, web_folder
-from edge.pages.tracking import board, board_columns, exports, floor_plans, history_notes, home, past, trails
+from edge.pages.tracking import history_notes
 from edge.pages.translation import gettext, translated
-from edge.pages.walls import screen, walls
+from edge.pages.walls import screen
 from edge.people.people import Role
 from edge.people.secrets import new_token
 from edge.services import services
@@ -56,17 +38,6 @@ from edge.texts import N_
 from edge.tracking.stays import Quality
 
 log = logging.getLogger(__name__)
-
-VIEWS = (
-    *(sign_in, second_factor, people, positions, devices, api_keys, languages),
-    *(home, board, board_columns, past, trails, floor_plans, exports),
-    *(asset, asset_notes, loans, location, edit_asset, edit_location, bulk, csv_import),
-    *(readers, antennas, live_reads, inbox, location_corrections, sleds),
-    *(expected_lists, musters),
-    *(saved_filters, rules, alerts, channels, outputs, doors, scan, stock_takes, handheld_lists, parcels),
-    *(walls, screen),
-    *(operations, config, audit, labels, sync, upstream, events, epcis, api_docs, manual),
-)  # imported to register their views
 
 
 class _Whole(IntegerConverter):
@@ -76,6 +47,9 @@ class _Whole(IntegerConverter):
 
 
 def register(app: Flask) -> None:
+    """Register the views of all modules of `edge.pages`, and what its templates use."""
+    for module in pkgutil.walk_packages(edge.pages.__path__, "edge.pages."):
+        import_module(module.name)
     files = load_static_files(app)
     pages.jinja_loader = FileSystemLoader(web_folder() / "templates")
     app.jinja_env.filters.update(

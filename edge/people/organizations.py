@@ -7,9 +7,8 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting, non_empty
-from edge.database.connection import execute, writing
+from edge.database.connection import execute, insert, writing
 from edge.database.ids import new_id
-from edge.database.whole_rows import insert
 from edge.errors import Conflict, NotFound
 from edge.people import topic_owners
 

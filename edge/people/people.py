@@ -10,9 +10,8 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting, changed, non_empty
 from edge.audit.kinds import Kind
-from edge.database.connection import execute
+from edge.database.connection import execute, insert, update
 from edge.database.ids import new_id
-from edge.database.whole_rows import insert, update
 from edge.errors import Conflict, Invalid
 from edge.texts import N_, fill
 from edge.validation.values import MAX_NAME
@@ -115,9 +114,9 @@ def update_person(
         replaced = {name: "changed" for column, name in CREDENTIALS.items() if column in changes}
         if replaced or is_promoted:
             execute(_END_SESSIONS, (person_id, keep_session))
-        act.note_changes(
-            "person.changed", subject_of(after), {**changed(_audit_fields(before), _audit_fields(after)), **replaced}
-        )
+        differences = {**changed(_audit_fields(before), _audit_fields(after)), **replaced}
+        is_toggle = changes.keys() == {"language"}
+        act.note_changes("person.changed", subject_of(after), differences, is_toggle=is_toggle)
     return after
 
 
@@ -153,7 +152,7 @@ def enable_person(actor: Actor, person_id: int) -> None:
 
 def find_person(organization_id: int, person_id: int) -> PersonRow | None:
     """Return a person, also a disabled one, or None."""
-    return _one("organization_id = ? AND id = ?", organization_id, person_id)
+    return next(iter(KIND.where("organization_id = ? AND id = ?", organization_id, person_id)), None)
 
 
 def find_by_email(email: str) -> list[PersonRow]:
@@ -163,7 +162,8 @@ def find_by_email(email: str) -> list[PersonRow]:
 
 def find_by_badge(organization_id: int, badge_hash: bytes) -> PersonRow | None:
     """Return the enabled person with this badge, or None."""
-    return _one("organization_id = ? AND badge_hash = ? AND disabled_at IS NULL", organization_id, badge_hash)
+    enabled = "organization_id = ? AND badge_hash = ? AND disabled_at IS NULL"
+    return next(iter(KIND.where(enabled, organization_id, badge_hash)), None)
 
 
 def badge_marks(organization_id: int) -> list[int]:

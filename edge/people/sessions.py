@@ -10,8 +10,7 @@ from edge import clock
 from edge.audit import actors
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute, writing
-from edge.database.whole_rows import insert
+from edge.database.connection import execute, insert, writing
 from edge.errors import EdgeError
 from edge.people import devices, people, pin_lockout
 from edge.people.devices import DeviceRow

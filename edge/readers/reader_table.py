@@ -5,7 +5,7 @@ Export and import use the same fields, so that an export imported again changes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ Fields = dict[str, Any]  # by column; None: empty
 
 OF_READER = ("topic", "status_topic", "format", "mapping", "clock_setting")  # empty in rows of antennas
 OF_BOTH = ("location", "min_rssi", "is_enabled", "kind", "rssi_offset")
-COLUMNS = ("name", "port", "topic", "status_topic", "format", "mapping", "clock_setting", *OF_BOTH)
 NEW_READER: Mapping[str, Any] = dict.fromkeys((*OF_READER, *OF_BOTH)) | {"clock_setting": AUTO, "is_enabled": True}
 NEW_ANTENNA: Mapping[str, Any] = dict.fromkeys(OF_BOTH)
 
@@ -54,12 +53,12 @@ def load(organization_id: int) -> dict[str, SavedReader]:
     return by_name
 
 
-def rows(organization_id: int) -> Iterator[list[str]]:
+def rows(organization_id: int, columns: Sequence[str]) -> Iterator[list[str]]:
     """Yield the cells of all readers by name, each followed by its antennas by port."""
     for name, reader in load(organization_id).items():
-        yield _cells({"name": name, **reader.fields})
-        for port, fields in reader.antennas.items():
-            yield _cells({"name": name, "port": port, **fields})
+        of_antennas = ({"port": port, **fields} for port, fields in reader.antennas.items())
+        for fields in (reader.fields, *of_antennas):
+            yield [_cell({"name": name, **fields}.get(column)) for column in columns]
 
 
 def _fields(row: ReaderRow, keys: Mapping[int, str]) -> Fields:
@@ -78,10 +77,6 @@ def _fields(row: ReaderRow, keys: Mapping[int, str]) -> Fields:
 def as_saved(mapping: str) -> str:
     """Return a mapping as a table can contain it: a cell has no spaces around it."""
     return mapping.replace("\r\n", "\n").strip()
-
-
-def _cells(fields: Mapping[str, Any]) -> list[str]:
-    return [_cell(fields.get(column)) for column in COLUMNS]
 
 
 def _cell(value: Any) -> str:

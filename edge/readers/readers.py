@@ -12,9 +12,8 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting, changed, non_empty
 from edge.audit.kinds import Kind
-from edge.database.connection import execute
+from edge.database.connection import execute, insert, update
 from edge.database.ids import new_id
-from edge.database.whole_rows import insert, update
 from edge.errors import Conflict, Invalid
 from edge.formats.reads import UNREADABLE_ANTENNA
 from edge.people.topic_owners import check_owned

@@ -13,9 +13,8 @@ from typing import NamedTuple
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
-from edge.database.connection import execute, reading
+from edge.database.connection import execute, insert, reading
 from edge.database.deletes import delete_some
-from edge.database.whole_rows import insert
 from edge.readers import kept_messages, readers, sleds
 from edge.readers.ledger import Bucket
 from edge.readers.sled_owners import Owner, owner_at, owners_of

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, Required, Unpack
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import acting
-from edge.database.connection import execute, reading
+from edge.database.connection import execute, reading, update
 from edge.database.lists import Page, SortTerm, order_by
-from edge.database.whole_rows import update
 from edge.errors import Conflict, NotFound
 from edge.records import former_people, record, search, tagging, tags
 from edge.records.external_keys import ASSET_KEYS, is_key_taken, next_update

@@ -12,8 +12,8 @@ from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 from edge import clock
 from edge.audit.actors import Actor
 from edge.audit.audit import Act, Subject, act_in_group, changed, non_empty
+from edge.database.connection import insert, update
 from edge.database.ids import new_id
-from edge.database.whole_rows import insert, update
 from edge.records import search, tagging, tags
 from edge.records.external_keys import (
     KeySeries,

@@ -167,7 +167,7 @@ NOT_AUDITED = {
         "record.rename",
         "bulk_jobs.add", "bulk_jobs.begin", "bulk_jobs.finish", "imports.write_some",
         "audit.Act", "audit.act_in_group", "audit.acting", "accepted_scans.record_waiting_scans", "ids.new_id",
-        "kinds.Kind", "whole_rows.insert", "whole_rows.update",
+        "kinds.Kind", "connection.insert", "connection.update",
         "ids.new_ids", "kept_messages.request_for_reader", "kept_messages.request_for_tags",
         "csv_import_assets.prepare", "csv_import_assets.write", "dismissals.forget_tags",
         "kept_elsewhere.changing",

@@ -13,7 +13,7 @@ EDGE = Path(__file__).parents[2] / "edge"
 # Modules that run statements but write nothing.
 _READERS = {EDGE / "ingest/pipeline.py", EDGE / "runtime/readiness.py"}
 _RUNS_STATEMENTS = re.compile(
-    r"(database\.connection\.execute(_many)?|database\.rows|audit\.(audit\.(Act|acting|act_in_group)|kinds\.Kind))\b"
+    r"(database\.connection\.(execute(_many)?|insert|update)|audit\.(audit\.(Act|acting|act_in_group)|kinds\.Kind))\b"
 )
 _SQL = re.compile(r"\b((INSERT|REPLACE)( OR \w+)? INTO|UPDATE|DELETE FROM)\b")
 _WRITE_A_KIND = {"add", "change", "mark", "remove"}  # methods of a declaration; its others read
@@ -133,7 +133,7 @@ def _analyze(definition: Definition, node: ast.AST, known: Mapping[str, str]) ->
 
 
 def _in_full(node: ast.expr, known: Mapping[str, str]) -> str:
-    """Return `whole_rows.insert` for `insert`; empty for names that were not imported."""
+    """Return `connection.insert` for `insert`; empty for names that were not imported."""
     if isinstance(node, ast.Attribute):
         owner = _in_full(node.value, known)
         return f"{owner}.{node.attr}" if owner else ""

@@ -18,7 +18,7 @@ from edge.ingest.pipeline import Pipeline
 from edge.operations.backup import Rotation, make_backup
 from edge.operations.upgrade.pending_upgrade import FILE_NAME
 from edge.people import organizations
-from edge.readers import readers
+from edge.readers import reader_messages, readers
 from edge.records import assets, locations
 from edge.records.tags import NewTag
 from edge.runtime import serve
@@ -95,8 +95,8 @@ def with_reader(backup: Path) -> Path:
     readers.add_reader(actor, name="dock", topic="site/dock/reads", format="edge", location_id=dock)
     assets.create(actor, name="Pallet", tags=[NewTag("rfid", "3074257BF7194E4000001A85")])
     ingest = Pipeline(0, 7)
-    for second in range(3):
-        at = clock.now() - (180 - 60 * second) * clock.SECOND
+    for period in range(3):
+        at = clock.now() - (3 - period) * reader_messages.EVERY
         payload = b'{"reads": [{"tag": "3074257BF7194E4000001A85"}, {"tag": "E2801160600002054CC20001"}]}'
         ingest.handle([Message("site/dock/reads", payload, at)])
     path = make_backup(site, site / "newer", Rotation(1, 1)).backup.path

@@ -21,12 +21,12 @@ from edge.bulk.import_columns import COLUMNS
 from edge.database.connection import execute, execute_many, limit_statements
 from edge.errors import Invalid, TooLarge, Unavailable
 from edge.memory_budget import WORK, Budget
-from edge.pages import images as plan_images
-from edge.pages.images import drawing_of
 from edge.people.people import Role
 from edge.people.secrets import hash_secret, new_client_secret
 from edge.rate_limits import FILES_OF_CALLER
 from edge.records import assets, csv_import
+from edge.records import images as plan_images
+from edge.records.images import drawing_of
 from edge.records.tags import NewTag
 from edge.runtime import readiness, serve
 from edge.server import server as http

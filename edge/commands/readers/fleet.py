@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 
 from edge.audit.actors import Actor
+from edge.bulk.import_columns import COLUMNS
 from edge.bulk.import_rows import Reading, records_of
 from edge.commands.context import Setup, writes
 from edge.commands.readers.broker_accounts import write_accounts
 from edge.errors import SetupError
 from edge.readers import fleet
-from edge.readers.reader_table import COLUMNS
 from edge.validation import csv_text
 from edge.validation.encodings import ENCODINGS
 from edge.validation.table_files import Layout, Table, read
@@ -43,10 +43,11 @@ def import_readers(
     Its columns are those of the export of readers; only the name is required, for new readers also topic and format.
     An empty cell changes nothing.
     """
-    table = read(file.read_bytes(), Layout(encoding or "", SEPARATORS.get(separator or "", ""), heading), COLUMNS)
+    layout = Layout(encoding or "", SEPARATORS.get(separator or "", ""), heading)
+    table = read(file.read_bytes(), layout, COLUMNS["reader"])
     if not table.is_certain:
         raise SetupError(f"The encoding of {file} is uncertain. Choose it by its letters:{_choices(table)}")
-    names = names_of(table.heading, COLUMNS, ("name",))
+    names = names_of(table.heading, COLUMNS["reader"], ("name",))
     if not 1 <= len(table.rows) <= MOST:
         raise SetupError(f"{file} has {len(table.rows)} rows; 1 to {MOST} can be imported at once")
     records = records_of(Reading("reader", names, False, UTC), table.rows, lambda _: None)

@@ -20,7 +20,7 @@ from edge.pages.guard import Answer, actor, current_session, editors, operators,
 from edge.pages.notices import done
 from edge.pages.polling import fragment
 from edge.pages.records.csv_import import SEPARATORS, entered_layout
-from edge.pages.translation import gettext, named
+from edge.pages.translation import colon, gettext, named
 from edge.texts import N_, fill
 from edge.tracking import location_board
 from edge.validation import xlsx
@@ -173,7 +173,7 @@ def _codes() -> list[str]:
         with WORK.holding(memory_of(data)):
             table = read(data, entered_layout(), COLUMNS)
         if not table.is_certain:
-            words = "; ".join(f"{gettext(ENCODINGS[name])}: {sample}" for name, sample in table.samples.items())
+            words = "; ".join(gettext(ENCODINGS[name]) + colon() + sample for name, sample in table.samples.items())
             message = fill(N_("Choose the encoding by its letters, and the file again. %(words)s"), words=words)
             raise Invalid.one("encoding", "required", message)
         names = names_of(table.heading, COLUMNS, ())

@@ -38,7 +38,7 @@ def scan_photo() -> Response:
     try:
         asset_photos.check(sender, asset_id)
         # Imported here because its library takes 2 MB and is rarely used.
-        from edge.pages.images import photo_of
+        from edge.records.images import photo_of
 
         photo = photo_of(organization_id, request.get_data(cache=False), asset_photos.MAX_BYTES)
         asset_photos.add(sender, photo_id, asset_id, photo.content, photo.size, at)

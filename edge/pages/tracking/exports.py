@@ -84,7 +84,8 @@ def export_records(kind: str) -> Response:
 @administrators.get("/export/readers.csv")
 def export_readers() -> Response:
     """Return all readers and their antennas as a table that can be changed and imported again."""
-    return table_file("readers.csv", reader_table.COLUMNS, reader_table.rows(current_session().organization_id))
+    columns = COLUMNS["reader"]
+    return table_file("readers.csv", columns, reader_table.rows(current_session().organization_id, columns))
 
 
 def _cells(record: record_export.Record) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def upload_plan() -> Answer:
         if file is None or not file.filename:
             raise Invalid.one("image", "required", N_("Choose a file"))
         # Imported here because its library takes 2 MB and is rarely used.
-        from edge.pages.images import drawing_of
+        from edge.records.images import drawing_of
 
         drawing = drawing_of(organization_id, file.read())
         floor_plans.set_image(actor(), location_id, drawing.content, drawing.media_type, drawing.size)

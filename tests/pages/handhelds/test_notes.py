@@ -17,10 +17,10 @@ from edge.audit.actors import shell
 from edge.database.connection import execute
 from edge.labels import printers
 from edge.labels.printers import LabelPrinter
-from edge.pages import images, label_documents
+from edge.pages import label_documents
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
-from edge.records import asset_notes, asset_photos, assets
+from edge.records import asset_notes, asset_photos, assets, images
 from edge.tracking import deletion
 from tests.conftest import Cast
 from tests.pages.conftest import Browser, Site

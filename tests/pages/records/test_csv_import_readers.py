@@ -9,12 +9,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from edge.audit.actors import shell
-from edge.bulk import bulk_jobs, slices
+from edge.bulk import bulk_jobs, import_columns, slices
 from edge.database.connection import execute
 from edge.formats.registry import CUSTOM
 from edge.people.people import Role
 from edge.readers import antenna_kinds, readers
-from edge.readers.reader_table import COLUMNS
 from edge.readers.readers import Placement, ReaderRow, add_reader
 from edge.records import locations
 from edge.tracking import rssi_offsets
@@ -27,6 +26,7 @@ from tests.pages.records.test_csv_import import imported, send
 SignIn = Callable[..., Browser]
 PATH = "/export/readers.csv"
 MAPPING = '{"list_path": "reads",\n "tag_path": "id"}'
+COLUMNS = import_columns.COLUMNS["reader"]
 HEADING = ",".join(COLUMNS)
 
 

@@ -14,10 +14,10 @@ from werkzeug.test import TestResponse
 from edge import clock
 from edge.audit.actors import shell
 from edge.errors import Invalid
-from edge.pages.images import LONGEST_SIDE, MOST_SCANS, drawing_of
 from edge.people.people import Role
 from edge.people.sign_in import csrf_token
 from edge.records import locations
+from edge.records.images import LONGEST_SIDE, MOST_SCANS, drawing_of
 from edge.tracking import floor_plans, positions
 from edge.tracking.stays import Quality, Scan
 from tests.conftest import Cast
