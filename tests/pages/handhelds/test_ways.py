@@ -13,8 +13,10 @@ def test_a_scan_with_a_handheld(sign_in_as: SignIn, site: Site) -> None:
     numbers = iter(range(10))
 
     def scan() -> None:
-        item = {"id": f"scan-no-{next(numbers)}", "code": "4006381333931", "location": site.dock.id}
-        browser.send("/scan/batch", {"sent_at": clock.now() // 1000, "items": [{**item, "at": clock.now() // 1000}]})
+        number, now = next(numbers), clock.now() // 1000
+        item = {"id": f"scan-no-{number}", "code": "4006381333931", "location": site.dock.id}
+        item["at"] = now - 1000 * (10 - number)  # each later than the last: a late one goes another way
+        browser.send("/scan/batch", {"sent_at": now, "items": [item]})
 
     files, functions = ways.of(scan)
     assert files <= 42
