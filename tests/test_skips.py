@@ -18,6 +18,14 @@ def test_no_test_skips_itself() -> None:
     assert [name for name in found if name != Path(__file__).name] == []
 
 
+def test_no_wait_of_a_browser_test_is_shorter_than_the_common_one() -> None:
+    """A test that waits less may fail on a busy machine, and measures nothing."""
+    given = re.compile(r"timeout=([\d_]+)|\.new_context\(")
+    found = {path.name: given.findall(path.read_text("utf-8")) for path in (TESTS / "browser").glob("test_*.py")}
+    found.pop("test_scripts.py")  # a process
+    assert {name for name, waits in found.items() if any(not wait or int(wait) < 60_000 for wait in waits)} == set()
+
+
 def test_ci_installs_every_program_a_marker_stands_for() -> None:
     needed = {PACKAGE_OF.get(program, program) for programs in PROGRAMS.values() for program in programs} - {"npm"}
     assert {package for package in needed if not re.search(rf"\b{package}\b", CI)} == set()

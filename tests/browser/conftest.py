@@ -46,7 +46,9 @@ ARGS = [
     "--host-resolver-rules=MAP box.lan 127.0.0.1",  # a name that is not localhost: no secure context on plain http
 ]
 PASSWORD = "correct horse battery"
-expect.set_options(timeout=15_000)  # the machine may be busy
+# Of every wait in these tests, in ms. The machine may be busy, so a wait measures nothing: no test sets a shorter one.
+PATIENCE = 60_000
+expect.set_options(timeout=PATIENCE)
 PHONE = {"width": 360, "height": 740}
 
 
@@ -147,6 +149,13 @@ def chromium() -> Iterator[Chromium]:
         browser.close()
 
 
+def new_context(browser: Chromium, **options: Any) -> BrowserContext:
+    """Open a separate browser whose waits are as patient as all others."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
+    return context
+
+
 @pytest.fixture
 def open_context(chromium: Chromium, server: Server) -> Iterator[Callable[..., BrowserContext]]:
     """Open a separate browser for each person. Errors and warnings in its console fail the test."""
@@ -155,8 +164,7 @@ def open_context(chromium: Chromium, server: Server) -> Iterator[Callable[..., B
 
     def make(**options: Any) -> BrowserContext:
         expected = tuple(options.pop("expected", ()))
-        context = chromium.new_context(**{"base_url": server.url, **options})
-        context.set_default_timeout(20_000)
+        context = new_context(chromium, **{"base_url": server.url, **options})
 
         def hear(text: str) -> None:
             if not any(part in text for part in expected):

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from edge.database.connection import execute
 from tests.browser.accessibility import faults
-from tests.browser.conftest import ARGS, CHROMIUM, PHONE, Server, Site, outcome
+from tests.browser.conftest import ARGS, CHROMIUM, PHONE, Server, Site, new_context, outcome
 from tests.observed import scans_by_people
 
 pytestmark = pytest.mark.browser
@@ -56,7 +56,7 @@ def filming(chromium: Chromium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def film_page(filming: Chromium, server: Server, scan_page: ScanPage) -> Iterator[Page]:
     """The scan page at Dock 1 in that browser."""
     state = scan_page(viewport=PHONE).context.storage_state()
-    context = filming.new_context(base_url=server.url, storage_state=state, viewport=PHONE)
+    context = new_context(filming, base_url=server.url, storage_state=state, viewport=PHONE)
     page = context.new_page()
     page.goto("/scan")
     page.wait_for_selector("body[data-copied]")
@@ -72,7 +72,7 @@ def test_codes_before_the_camera_are_scanned_one_after_the_other(film_page: Page
     page.click("#camera")
     for name in ("Pallet 1", "Pallet 2"):  # in the log: the large result is soon another one
         saved = page.locator("#log li:is([data-outcome=recorded], [data-outcome=again])", has_text=name)
-        expect(saved.first).to_be_attached(timeout=30_000)
+        expect(saved.first).to_be_attached()
     assert [url for url in loaded if url.endswith(".wasm")]
     assert faults(page) == []
     page.click("text=Stop camera")

@@ -46,7 +46,7 @@ def test_a_door_is_set_up_and_shows_who_passes(enter: Enter, site: Site, viewpor
     gate.receive(passing(now - 60, asset=0), pipeline)
     gate.receive(passing(now - 40, asset=1, is_out=False), pipeline)
     gate.receive(turning_back(now - 20, asset=2), pipeline)
-    expect(page.locator(".where")).to_contain_text("1 in, 1 out", timeout=6_000)
+    expect(page.locator(".where")).to_contain_text("1 in, 1 out")
     expect(page.locator(".where")).to_contain_text("1 turned back")
     shoot(page, "door")
     page.get_by_role("link", name="Why: Out").click()

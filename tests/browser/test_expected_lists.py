@@ -50,8 +50,8 @@ def test_a_truck_is_loaded(enter: Enter, site: Site, viewport: ViewportSize) -> 
     pipeline = new_pipeline()
     for number in (0, 1, 3, 4):
         gate.receive(passing(3_300 + 50 * number, asset=number), pipeline)
-    expect(page.locator(".tally .huge")).to_have_text("2 of 3", timeout=6_000)
-    expect(door.locator(".tally .huge")).to_have_text("2 of 3", timeout=6_000)
+    expect(page.locator(".tally .huge")).to_have_text("2 of 3")
+    expect(door.locator(".tally .huge")).to_have_text("2 of 3")
     expect(door.get_by_text("belongs to Truck 13")).to_be_visible()
     check(page, "expected-list")
     check(door, "door-with-list")

@@ -11,7 +11,7 @@ from paho.mqtt import client as mqtt
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import expect
 
-from tests.browser.conftest import PASSWORD
+from tests.browser.conftest import PASSWORD, new_context
 from tests.mosquitto import free_port
 from tests.service import ROOT, START_SECONDS, Service, wait_for
 
@@ -43,7 +43,7 @@ def test_it_takes_at_most_eight_steps(tmp_path: Path, chromium: Chromium) -> Non
         wait_for(lambda: service.has_logged("Serving pages"), START_SECONDS, service.read_log)
         service.wait_until_connected()
         steps.append("edge serve")
-        page = chromium.new_context(base_url=service.http).new_page()
+        page = new_context(chromium, base_url=service.http).new_page()
         page.goto("/")
         page.fill("#email", "ada@nord.example")
         page.fill("#password", PASSWORD)

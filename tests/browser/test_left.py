@@ -39,7 +39,7 @@ def test_scans_left_without_https_are_sent_by_one_tap(scan_page: Callable[..., P
     )
     page.goto("https://box.lan/scan")
     page.click("#link a:text-is('3 kept on the page without HTTPS: send')")
-    expect(page.locator("#link")).to_have_text("All saved", timeout=30_000)
+    expect(page.locator("#link")).to_have_text("All saved")
     assert page.url == "https://box.lan/scan"
     assert execute("SELECT count(*) FROM handheld_scan").fetchone() == (3,)
     page.goto(f"{plain}/scan")

@@ -47,13 +47,13 @@ def test_a_page_says_since_when_its_data_is_old_and_stops_its_clocks(
     notice, counting = page.locator("[data-live-state]"), page.locator("time[data-lasting]").first
     expect(notice).to_be_hidden()
     server.stop()
-    expect(notice).to_be_visible(timeout=30_000)
+    expect(notice).to_be_visible()
     expect(notice).to_contain_text(re.compile(r"as of \d\d:\d\d:\d\d"))
     stopped_at = counting.inner_text()
     let_pass(page, LONGER_THAN_A_TICK)
     assert counting.inner_text() == stopped_at
     server.start()
-    expect(notice).to_be_hidden(timeout=30_000)
+    expect(notice).to_be_hidden()
     expect(counting).not_to_have_text(stopped_at)
 
 
@@ -61,11 +61,11 @@ def test_a_server_that_takes_requests_and_never_answers_is_away_too(enter: Enter
     page = enter("vic", expected=(*AWAY, "ERR_FAILED"))
     waiting: list[Route] = []
     page.route("**/board/**", lambda route: waiting.append(route))  # neither answered nor refused
-    expect(page.locator("[data-live-state]")).to_be_visible(timeout=30_000)
+    expect(page.locator("[data-live-state]")).to_be_visible()
     for route in waiting:
         route.abort()
     page.unroute("**/board/**")
-    expect(page.locator("[data-live-state]")).to_be_hidden(timeout=30_000)
+    expect(page.locator("[data-live-state]")).to_be_hidden()
 
 
 @pytest.mark.parametrize("path", ["/readers", "/readers/{reader}"])

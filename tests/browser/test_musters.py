@@ -75,7 +75,7 @@ def test_a_building_is_evacuated(enter: Enter, site: Site, viewport: ViewportSiz
     expect(page.get_by_text("It sees nobody")).to_be_visible()
     crew.at = clock.now()
     crew.read(0, site.docks[0].id)
-    expect(page.locator(".tally .huge b")).to_have_text("4", timeout=8_000)
+    expect(page.locator(".tally .huge b")).to_have_text("4")
     expect(page.locator("#safe")).to_contain_text("Anna Kowalska")
     check(page, "muster")
     row = page.locator("#missing a", has_text="Dmitri")

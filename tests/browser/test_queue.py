@@ -46,7 +46,7 @@ def test_a_radio_that_passes_nothing_does_not_leave_the_screen_empty(
     page.wait_for_function("() => navigator.serviceWorker.controller")
     page.wait_for_selector("body[data-ready]")
     slow_page.clear()
-    page.reload(timeout=15_000)
+    page.reload()
     page.wait_for_selector("body[data-ready]")
     assert not slow_page.is_set(), "the page is from the cache"
     scan(page, "BC-0001")
@@ -148,7 +148,9 @@ def test_after_a_rollback_the_store_of_a_newer_release_is_used(scan_page: ScanPa
 
 def test_a_scan_while_another_one_is_sent_follows_at_once(scan_page: ScanPage) -> None:
     page = scan_page(viewport=PHONE)
-    page.evaluate("() => { window.setInterval = () => 0; }")
+    page.add_init_script("window.setInterval = () => 0")  # not when a timer sends it
+    page.reload()
+    page.wait_for_selector("body[data-copied]")
     held: list[Route] = []
     page.route("**/scan/batch", lambda route: route.continue_() if held else held.append(route))
     with page.expect_request("**/scan/batch"):
@@ -157,7 +159,7 @@ def test_a_scan_while_another_one_is_sent_follows_at_once(scan_page: ScanPage) -
     page.wait_for_selector("li:has-text('Pallet 2')")
     held[0].continue_()
     outcome(page, "recorded", "Pallet 2")
-    expect(page.locator("#link")).to_have_text("All saved", timeout=5_000)  # before the timer sends it
+    expect(page.locator("#link")).to_have_text("All saved")
 
 
 def test_scans_are_never_sent_by_people_of_another_organization(

@@ -57,7 +57,7 @@ def test_a_rule_is_previewed_and_its_alert_acknowledged(enter: Callable[..., Pag
     see(site, 4, 1)
     evaluate(engine)
     left = f"{site.assets[3].name} left Dock 1"
-    expect(operator.locator(".alerts")).to_contain_text(left, timeout=8_000)
+    expect(operator.locator(".alerts")).to_contain_text(left)
     shot(operator, "board-390")
     operator.locator(".alerts + a").click()
     operator.locator("summary", has_text="Acknowledge").click()
@@ -81,14 +81,14 @@ def test_the_scan_page_shows_alerts_and_says_offline_that_they_are_old(enter: Ca
     expected = ["ERR_INTERNET_DISCONNECTED"]
     operator = enter("olga", "/scan", viewport=PHONE, expected=expected)
     left = f"{site.assets[2].name} left Dock 1"
-    expect(operator.locator("#alerts")).to_contain_text(left, timeout=20_000)
+    expect(operator.locator("#alerts")).to_contain_text(left)
     expect(operator.locator("#alerts-old")).to_be_hidden()
     shot(operator, "scan-alerts-390")
     operator.context.set_offline(True)
-    expect(operator.locator("#alerts-old")).to_contain_text("No connection. As of", timeout=20_000)
+    expect(operator.locator("#alerts-old")).to_contain_text("No connection. As of")
     expect(operator.locator("#alerts")).to_contain_text(left)
     operator.context.set_offline(False)
-    expect(operator.locator("#alerts-old")).to_be_hidden(timeout=20_000)
+    expect(operator.locator("#alerts-old")).to_be_hidden()
 
 
 def evaluate(engine: Engine) -> None:

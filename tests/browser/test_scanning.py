@@ -51,7 +51,7 @@ def test_a_burst_at_full_speed_loses_nothing(scan_page: ScanPage, site: Site) ->
     for number in range(1, 31):
         scan(page, f"BC-{number:04}")
     outcome(page, "recorded", "Pallet 30")
-    expect(page.locator("#link")).to_have_text("All saved", timeout=20_000)
+    expect(page.locator("#link")).to_have_text("All saved")
     assert (scans_by_people(), scanned_assets()) == (30, 30)
     ordered = execute("SELECT code FROM handheld_scan ORDER BY observed_at, received_at").fetchall()
     assert ordered == sorted(ordered)
@@ -225,12 +225,12 @@ def test_eighty_scans_without_a_connection_are_saved_exactly_once(
     execute("DELETE FROM web_session")
     server.start()
     page.evaluate("() => dispatchEvent(new Event('online'))")
-    expect(page.locator("#link")).to_contain_text("Sign in again · 80 kept", timeout=20_000)
+    expect(page.locator("#link")).to_contain_text("Sign in again · 80 kept")
     page.click("#link a")
     page.fill("#email", "olga@nord.example")
     page.fill("#password", "correct horse battery")
     page.click("button:has-text('Sign in')")
-    expect(page.locator("#link")).to_have_text("All saved", timeout=30_000)
+    expect(page.locator("#link")).to_have_text("All saved")
     assert queued(page) == 0
     assert (scans_by_people(), scanned_assets()) == (80, 80)
     assert execute("SELECT count(*) FROM history").fetchone() == (80,)
@@ -284,7 +284,7 @@ def test_two_handhelds_at_once(scan_page: ScanPage, site: Site) -> None:
         scan(other, f"BC-{number:04}", delay=0)
     for page in (one, other):
         outcome(page, "recorded", "Pallet 20")
-        expect(page.locator("#link")).to_have_text("All saved", timeout=20_000)
+        expect(page.locator("#link")).to_have_text("All saved")
     assert scans_by_people() == 40
     assert {location_of(site, number) for number in range(1, 21)} == {"Rack A"}
 

@@ -381,7 +381,7 @@ def test_without_an_answer_about_a_badge_the_scans_after_it_wait_only_seconds(
     page.route("**/scan/badge", lambda route: silent.append(route))
     scan(page, "BADGE-78")
     scan(page, "BC-0002")
-    expect(page.locator(".station[data-outcome=recorded] #thing")).to_have_text("Pallet 2", timeout=10_000)
+    expect(page.locator(".station[data-outcome=recorded] #thing")).to_have_text("Pallet 2")
     assert len(silent) == 1
     silent[0].fulfill(json={"badge": False})
     assert execute("SELECT code FROM handheld_scan").fetchall() == [("BC-0002",)]
@@ -452,8 +452,8 @@ def test_a_reload_while_the_device_is_behind_loses_nothing(scan_page: ScanPage) 
           location.reload();
         }"""
     )
-    expect(page.locator("#count-total")).to_have_text("60", timeout=60_000)
-    expect(page.locator("#link")).to_have_text("All saved", timeout=30_000)
+    expect(page.locator("#count-total")).to_have_text("60")
+    expect(page.locator("#link")).to_have_text("All saved")
     assert (scans_by_people(), scanned_assets()) == (60, 60)
 
 

@@ -108,7 +108,7 @@ def test_twenty_thousand_assets_are_copied_and_do_not_hold_up_a_scan(scan_page: 
         (site.organization_id, moment, moment, moment),
     )
     page = scan_page(expected=OFFLINE)
-    page.wait_for_selector("body[data-copied]", timeout=60_000)
+    page.wait_for_selector("body[data-copied]")
     offline(page)
     page.reload()
     page.wait_for_selector("body[data-ready]")

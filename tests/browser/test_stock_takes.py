@@ -14,7 +14,7 @@ from edge.database.connection import execute, writing
 from edge.records import assets
 from edge.tracking import board, positions
 from edge.tracking.stays import Quality, Scan
-from tests.browser.conftest import PHONE, Server, Site, outcome, scan
+from tests.browser.conftest import PATIENCE, PHONE, Server, Site, outcome, scan
 from tests.observed import scanned_assets, scans_by_people
 
 pytestmark = pytest.mark.browser
@@ -57,7 +57,7 @@ def sign_off(page: Page, how: str = "Sign off as") -> None:
 
 
 def wait_for(sql: str, row: tuple[int, ...]) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE / 1000
     while (found := execute(sql).fetchone()) != row:
         assert time.monotonic() < until, found
         time.sleep(0.05)
@@ -146,7 +146,7 @@ def test_eighty_things_without_a_connection_and_with_two_reloads(
     expect(page.locator("#take")).to_be_hidden()
     server.start()
     page.evaluate("() => dispatchEvent(new Event('online'))")
-    expect(page.locator("#link")).to_have_text("All saved", timeout=30_000)
+    expect(page.locator("#link")).to_have_text("All saved")
     assert (scans_by_people(), scanned_assets()) == (78, 78)
     groups = execute("SELECT result, count(*) FROM stock_take_line GROUP BY result ORDER BY result").fetchall()
     assert groups == [("here", 78), ("missing", 2)]
@@ -164,16 +164,16 @@ def test_another_device_goes_on_with_it_and_both_see_the_same(scan_page: ScanPag
     expect(other.locator("#take")).to_contain_text("1 of 3 found")
     scan(other, "BC-0002")
     outcome(other, "counted", "Pallet 2")
-    expect(one.locator("#take")).to_contain_text("2 of 3 found", timeout=20_000)
+    expect(one.locator("#take")).to_contain_text("2 of 3 found")
     other.click("#take")
     other.click("text=Sign off …")
     expect(other.locator("#other-devices")).to_contain_text("olga: may have unsent scans")
-    expect(other.locator("#other-devices")).to_have_text("olga: everything sent", timeout=30_000)
+    expect(other.locator("#other-devices")).to_have_text("olga: everything sent")
     scan(one, "BC-0003")
     outcome(one, "refused", "The stock-take is being signed off on another device. Wait, or pause it here")
     other.click("button:has-text('Sign off as otto')")
     expect(other.locator("#sheet-title")).to_have_text("Signed off")
-    expect(one.locator("#take")).to_be_hidden(timeout=20_000)
+    expect(one.locator("#take")).to_be_hidden()
     assert scans_by_people() == 2
 
 
@@ -246,7 +246,7 @@ def test_a_device_that_reported_went_offline_and_scanned_on_is_not_taken_for_set
     expect(one.locator("#other-devices")).to_contain_text("otto: may have unsent scans, last contact: ")
     expect(one.locator("button:has-text('Sign off anyway as olga')")).to_be_visible()
     other.context.set_offline(False)
-    expect(one.locator("#other-devices")).to_have_text("otto: everything sent", timeout=30_000)
+    expect(one.locator("#other-devices")).to_have_text("otto: everything sent")
     expect(one.locator("#sheet-body")).to_contain_text("Here: 2")
     one.click("#sheet-close")
     scan(other, "BC-0001")  # not before the server knows that it counts again

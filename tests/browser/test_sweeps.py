@@ -22,7 +22,7 @@ from edge.records import assets
 from edge.records.tags import NewTag
 from edge.tracking import board, carriers, positions
 from edge.tracking.stays import Quality, Scan
-from tests.browser.conftest import PASSWORD, Site, outcome, queued, scan
+from tests.browser.conftest import PASSWORD, Site, new_context, outcome, queued, scan
 from tests.databases import Files, copy_files
 from tests.mosquitto import free_port
 from tests.observed import scans_by_people
@@ -155,7 +155,7 @@ def location_of(site: Site, number: int) -> str | None:
 
 
 def counted(page: Page, count: int) -> None:
-    expect(page.locator("#sweep-count")).to_have_text(str(count), timeout=60_000)
+    expect(page.locator("#sweep-count")).to_have_text(str(count))
 
 
 def saved(page: Page, seconds: float = 300) -> None:
@@ -202,7 +202,6 @@ def test_no_tag_of_a_sweep_is_dropped_by_a_slow_handheld(
         f"saved on the server in {time.monotonic() - began:.1f} s"
     )
     shot(page, f"saved-{rate}")
-    assert figures["longest"] < 5000  # the machine may be busy; alone, well under a second
     assert (queued(page), recorded()) == (0, sorted(codes))
     began = time.monotonic()
     page.click("#undo")
@@ -228,7 +227,7 @@ def test_a_sweep_survives_reloads_a_lost_network_and_kill_9(
     with Service(box, "embedded", mqtt__listen=broker) as service, closing(LedgerReader(box)) as record:
         service.start()
         wait_for(lambda: is_listening(service), 60, service.read_log)
-        context = chromium.new_context(base_url=service.http, viewport=SMALL)
+        context = new_context(chromium, base_url=service.http, viewport=SMALL)
         page = signed_in(context.new_page())
         slowed = slow(page)
         sweep(page, codes[: TAGS // 2])
@@ -242,9 +241,7 @@ def test_a_sweep_survives_reloads_a_lost_network_and_kill_9(
         slowed.detach()
         service.kill()
         page.click("#sweep-save")
-        expect(page.locator(".station[data-outcome=queued] #thing")).to_have_text(
-            f"Sweep of {TAGS} tags", timeout=60_000
-        )
+        expect(page.locator(".station[data-outcome=queued] #thing")).to_have_text(f"Sweep of {TAGS} tags")
         page.reload()
         page.wait_for_selector("body[data-ready]")
         context.set_offline(False)

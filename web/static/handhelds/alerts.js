@@ -1,5 +1,5 @@
 // Open alerts of rules, shown above the result. Without a connection the last ones are shown with their time, so nobody
-// takes them for the present state.
+// takes them for the present state. Starts when it is loaded, which is tried again until it succeeds.
 
 import * as queue from "./queue.js";
 import { signedIn } from "./session.js";
@@ -15,7 +15,7 @@ let isOld = true; // no answer since the page was loaded, or to the last questio
 let [asked, answered] = [0, 0];
 let kept = null; // { organization, at, total, newest: [[sentence, ms]] }
 
-export async function start() {
+async function start() {
   kept = await queue.load("alerts");
   draw();
   setInterval(() => document.hidden || refresh(), EVERY);
@@ -29,15 +29,13 @@ async function refresh() {
   const [by, no] = [signedIn(), asked += 1];
   if (!navigator.onLine) isOld = true;
   else if (by) {
-    try {
-      const { total, newest } = await ask("/scan/alerts");
-      if (no < answered) return; // a later question was answered before
+    const answer = await ask("/scan/alerts").catch(() => null); // offline or signed out: the last ones stay, marked as old
+    if (no < answered) return; // a later question was answered before
+    isOld = !answer;
+    if (answer) {
       answered = no;
-      kept = { organization: by.organization, at: Date.now(), total, newest };
-      isOld = false;
-      await queue.save("alerts", kept);
-    } catch { // offline or signed out: the last ones stay, marked as old
-      isOld = true;
+      kept = { organization: by.organization, at: Date.now(), total: answer.total, newest: answer.newest };
+      queue.save("alerts", kept).catch(() => {}); // without room for it they are shown all the same
     }
   }
   draw();
@@ -57,3 +55,5 @@ function draw() {
   $("alerts-old").hidden = !isOld;
   if (isOld) $("alerts-old").textContent = t("No connection. As of {time}", { time: clockTime(kept.at) });
 }
+
+start();

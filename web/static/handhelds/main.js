@@ -34,6 +34,7 @@ const NEEDS_ATTENTION = ["refused", "unknown", "location", "unclear", "undone"];
 
 let lastCode = { code: "", at: 0 };
 let isLoaded = false;
+let wasLost = false; // the connection, at the last look
 let sweep = { isOn: () => false, takes: () => false, sort() {} }; // until its module is loaded
 let early = null; // tags of a sweep while it is loaded
 const attended = new Set(); // sweeps of which a problem was signalled
@@ -234,7 +235,7 @@ async function onAnswers(answers, parcel) {
   useSled();
   const results = answers.map((one) => (["retired", "whose"].includes(one.result) ? { ...one, result: "unclear" } : one));
   if (link.state === "ok" && (isRetired || awaitsLabel())) refreshLocations().catch(report);
-  if (!results.length) return;
+  if (!results.length) return noteLink();
   if (results.some(({ result }) => result === "badge")) {
     signal("refused"); // it was not recognized as one here, and is no longer stored
     showResult({ outcome: "refused", thing: t("This may be a badge"), detail: "", state: "" });
@@ -267,6 +268,13 @@ async function onAnswers(answers, parcel) {
   await followLabel(results.filter(({ result }) => result === "location").map(({ id }) => byId.get(id)));
   await redraw();
   if (log.length >= 300) await queue.tidy(stock.take && stock.take.id);
+}
+
+/** Follow the site at once when the connection is back, and everything that waited was sent. */
+function noteLink() {
+  const isBack = wasLost && link.state === "ok";
+  wasLost = !["ok", "unknown"].includes(link.state);
+  if (isBack) followSite();
 }
 
 /** Whether an outcome differs from what was signalled before, so that a person must notice. */
@@ -546,14 +554,13 @@ async function begin() {
   await refreshLocations();
   await redraw();
   setInterval(() => followOthers().catch(report), 10 * 1000);
-  setInterval(() => catchUp().then(followServer).catch(report), 60 * 1000);
+  setInterval(followSite, 60 * 1000);
   queue.tidy(stock.take && stock.take.id);
   if (navigator.storage && navigator.storage.persist) navigator.storage.persist();
   if (navigator.serviceWorker) navigator.serviceWorker.register("/sw.js").catch(sayNoOffline);
   document.body.dataset.ready = String(Math.round(performance.now()));
   useTools().catch(() => tools).then(useSweep).then(async () => (await tools).guard()).catch(() => {}) // tried again when needed
     .then(async () => (await tools).loadAll()).catch(() => {}); // again each minute
-  import("./alerts.js").then((alerts) => alerts.start()).catch(report);
   await catchUp();
 }
 
@@ -568,6 +575,9 @@ async function followOthers() {
     if (!error.state) throw error;
   }
 }
+
+/** Fetch what changed: each minute, and at once when the connection is back. */
+const followSite = () => catchUp().then(followServer).catch(report);
 
 /** A sled may be given to this person or device, and a release installed, while the page is open. */
 async function followServer() {

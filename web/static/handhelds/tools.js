@@ -25,7 +25,7 @@ export const showTested = async (...given) => (await later("./test.js")).showTes
 export const toggleCamera = async () => (await later("./camera.js")).toggleCamera();
 
 const UNUSED_FOR = 5 * 60 * 1000; // ms
-const LATER = ["./attach.js", "./camera.js", "./leave.js", "./lists.js", "./sled-connector.js", "./test.js"];
+const LATER = ["./alerts.js", "./attach.js", "./camera.js", "./leave.js", "./lists.js", "./sled-connector.js", "./test.js"];
 const [, OWN] = /\/static\/([^/]+)\//.exec(import.meta.url);
 
 let usedAt = performance.now();
