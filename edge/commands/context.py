@@ -129,6 +129,12 @@ def writes(
     return make
 
 
+def current_setup() -> Setup:
+    """Return the setup of the command that runs."""
+    setup: Setup = click.get_current_context().obj
+    return setup
+
+
 def in_force(setup: Setup) -> Config:
     """Return the settings with live changes. The site must be open."""
     return live.in_force(setup.config)
@@ -145,17 +151,18 @@ def shell(organization_id: int = actors.THE_BOX) -> Actor:
 
 def ask_password() -> str:
     """Read a password: typed twice, or one line of standard input. Never an argument, which `ps` would show."""
-    return _ask_secret("Password", str)
+    return ask_secret("Password", is_new=True)
 
 
 def ask_new_password() -> str:
     """Like `ask_password`, for an account of this box. A terminal asks again for one that is not acceptable."""
-    return _ask_secret(f"Password (at least {passwords.MIN_LENGTH} characters)", _acceptable)
+    return ask_secret(f"Password (at least {passwords.MIN_LENGTH} characters)", _acceptable, is_new=True)
 
 
-def _ask_secret(prompt: str, accept: Callable[[str], str]) -> str:
+def ask_secret(prompt: str, accept: Callable[[str], str] = str, *, is_new: bool = False) -> str:
+    """Read a secret like `ask_password`; only a new one is typed twice."""
     if sys.stdin.isatty():
-        answer: str = click.prompt(prompt, hide_input=True, confirmation_prompt=True, value_proc=accept)
+        answer: str = click.prompt(prompt, hide_input=True, confirmation_prompt=is_new, value_proc=accept)
         return answer
     return sys.stdin.readline().rstrip("\r\n")
 

@@ -10,8 +10,8 @@ from edge import clock
 from edge.audit.actors import Actor
 from edge.commands.context import (
     NETWORK,
-    Setup,
     ask_password,
+    current_setup,
     location_id_of,
     named,
     print_table,
@@ -201,8 +201,7 @@ def _add(
     title = values.name("name", name)
     new = NewDestination(kind, title, url, secrets.seal(secret), selection, Network(network), topic, body_format)
     row = destinations.add(actor, new)
-    setup: Setup = click.get_current_context().obj
-    config = setup.config
+    config = current_setup().config
     detection.start(detection.silence_of(config.events_unseen_hours, config.events_reader_offline_minutes))
     return row
 

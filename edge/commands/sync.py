@@ -9,7 +9,7 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import Setup, in_force, print_table, reads, writes
+from edge.commands.context import current_setup, in_force, print_table, reads, writes
 from edge.errors import Conflict, NotFound, Unavailable
 from edge.people.secrets import hash_secret, new_token
 from edge.records import keys_in_bulk
@@ -105,7 +105,7 @@ def merge_conflicts(actor: Actor, code: str) -> None:
 
 
 def _join_code(url: str, secret: str) -> str:
-    authority = _setup().config.http_authority_file
+    authority = current_setup().config.http_authority_file
     pem = authority.read_text("ascii") if authority and authority.is_file() else ""
     return join_codes.write(join_codes.JoinCode(url, secret, pem))
 
@@ -203,7 +203,7 @@ def recover(actor: Actor, code: str | None) -> None:
     elif not here.recovering:
         recovered_history.begin(actor)
     here = _here()
-    secret, authority = files.read(_setup().config.data_dir)
+    secret, authority = files.read(current_setup().config.data_dir)
     with closing(HubClient(here.url, here.client_id, secret, authority)) as client:
         for line in get_back.recover(actor, client.call):
             click.echo(line)
@@ -216,7 +216,7 @@ def _use_code(code: str | None, of_site: str = "") -> HubAccess:
     The present key is kept until the hub has answered. Raises Conflict if the code is for another site than `of_site`.
     """
     read = join_codes.read(code or click.prompt("Join code"))
-    config = _setup().config
+    config = current_setup().config
     with enrollment.client(read) as client:
         answer = client.join(read.secret, config.environment)
     former_codes = tuple(map(str, answer.get("former_codes", ())))
@@ -260,7 +260,7 @@ def status(organization_id: int) -> None:
     print_table(
         ["SITE", "STATE", "VERSION", "PROBLEMS", "WARNINGS", "CERTIFICATES", "BACKUP", "FREE", "READS/MIN"], health
     )
-    config = in_force(_setup())
+    config = in_force(current_setup())
     disk = check_disk(config.data_dir, config.low_disk_mb)
     if not disk.ok:
         click.echo(f"\nDisk of this hub: {disk.detail}. When it is full, the hub refuses data and the sites keep it.")
@@ -340,7 +340,7 @@ def leave(actor: Actor) -> None:
     """
     is_joined = hub_link.find() is not None
     hub_link.end(actor)
-    files.remove(_setup().config.data_dir)  # also after an earlier run that was interrupted
+    files.remove(current_setup().config.data_dir)  # also after an earlier run that was interrupted
     if not is_joined:
         _not_joined()
     click.echo("Left. The hub keeps the data it received. To return: a new code of this site, and edge sync join")
@@ -355,11 +355,6 @@ def conflicts(organization_id: int) -> None:
         click.echo("None.")
         return
     print_table(["FROM", "WHAT", "WHY"], rows)
-
-
-def _setup() -> Setup:
-    setup: Setup = click.get_current_context().obj
-    return setup
 
 
 def _here() -> Target:

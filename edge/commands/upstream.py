@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import click
 
 from edge import clock
 from edge.audit.actors import Actor
-from edge.commands.context import NETWORK, Setup, print_table, reads, writes
+from edge.commands.context import NETWORK, ask_secret, current_setup, print_table, reads, writes
 from edge.errors import NotFound, SetupError
 from edge.events.checked_connection import trust
 from edge.operations.files import replace_text
@@ -44,7 +43,7 @@ def add_v1(actor: Actor, url: str, client_id: str, network: str, authority: Path
     listed by `edge upstream show`.
     """
     pem = check_authority(_text(authority)) if authority else ""
-    access = Access(check_url(url), Network(network), client_id, _ask_secret())
+    access = Access(check_url(url), Network(network), client_id, ask_secret("Client secret").strip())
     if not unchecked:
         click.echo(f"Signed in as {_check(access, pem)}.")
     row = upstreams.add(actor, NewUpstream(*access[:3], secrets.seal(access.secret), pem))
@@ -100,7 +99,7 @@ def keep(actor: Actor, keys: tuple[str, ...]) -> None:
     if not ids:
         raise NotFound("None of these records was changed there by others: edge upstream show")
     row = upstreams.get(actor.organization_id)
-    with closing(of_upstream(row, _setup().config.events_authority_file)) as client:
+    with closing(of_upstream(row, current_setup().config.events_authority_file)) as client:
         for record_id in ids:
             decisions.keep_theirs(actor, client, record_id)
     click.echo(f"{len(ids)} changed here.")
@@ -132,7 +131,7 @@ def resume(actor: Actor) -> None:
 def new_secret(actor: Actor, client_id: str | None) -> None:
     """Use another client secret, for example after the API key was revoked. Prompts for it."""
     row = upstreams.get(actor.organization_id)
-    access = Access(row.url, row.network, client_id or row.client_id, _ask_secret())
+    access = Access(row.url, row.network, client_id or row.client_id, ask_secret("Client secret").strip())
     click.echo(f"Signed in as {_check(access, row.authority)}.")
     upstreams.change_secret(actor, access.client_id, secrets.seal(access.secret))
 
@@ -168,17 +167,17 @@ def bridge(actor: Actor, url: str, user: str | None, authority: Path | None, *, 
 
     Run it again, with the same options, after adding readers.
     """
-    if _setup().config.mqtt_broker == "embedded":
+    if current_setup().config.mqtt_broker == "embedded":
         raise SetupError("The embedded broker has no bridges. Install mosquitto: see the chapter Broker of the manual")
     address = bridges.check_url(url, is_insecure=insecure)
-    credentials = bridges.Credentials(user, _ask_secret("Password")) if user else None
+    credentials = bridges.Credentials(user, ask_secret("Password").strip()) if user else None
     if credentials:
         bridges.check_credentials(credentials)
     if authority:
         bridges.check_authority(authority)
     row = bridges.write(actor, address)
     name = _bridge_file(row)
-    file = _setup().config.data_dir / name
+    file = current_setup().config.data_dir / name
     replace_text(file, bridges.configuration(row, credentials, authority and authority.resolve()))
     for topic in bridges.topics_of(actor.organization_id)[1]:
         click.echo(f"Not bridged, because mosquitto allows no spaces: {topic}", err=True)
@@ -195,7 +194,7 @@ def remove_bridge(actor: Actor) -> None:
     row = bridges.get(actor.organization_id)
     bridges.remove(actor)
     name = _bridge_file(row)
-    (_setup().config.data_dir / name).unlink(missing_ok=True)
+    (current_setup().config.data_dir / name).unlink(missing_ok=True)
     click.echo(f"sudo rm {MOSQUITTO}/conf.d/{name}")
     click.echo("sudo systemctl restart mosquitto")
 
@@ -207,7 +206,7 @@ def _bridge_file(row: bridges.Bridge) -> str:
 
 def _check(access: Access, authority: str) -> str:
     """Return the organization of the credentials. Raises SetupError if they lack a scope."""
-    with closing(Client(access, trust(_setup().config.events_authority_file, authority))) as client:
+    with closing(Client(access, trust(current_setup().config.events_authority_file, authority))) as client:
         organization = client.organization()
     if missing := [scope for scope in SCOPES if scope not in organization["scopes"]]:
         raise SetupError(f"The API key lacks {', '.join(missing)}. Create another key with these scopes")
@@ -229,19 +228,6 @@ def _text(file: Path) -> str:
         return file.read_text("ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(f"{file} cannot be read as PEM: {error}") from error
-
-
-def _setup() -> Setup:
-    setup: Setup = click.get_current_context().obj
-    return setup
-
-
-def _ask_secret(what: str = "Client secret") -> str:
-    """Read a secret: typed, or one line of standard input. Never an argument, which `ps` would show."""
-    if sys.stdin.isatty():
-        answer: str = click.prompt(what, hide_input=True)
-        return answer.strip()
-    return sys.stdin.readline().strip()
 
 
 def _state_rows(row: Upstream, number: int) -> list[tuple[str, object]]:
