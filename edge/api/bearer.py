@@ -6,14 +6,43 @@ They share the budgets of the v1 API, so a second kind of request gives nobody a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from flask import Blueprint, Response, current_app, request
 
 from edge.api import envelope, guard
 from edge.api.envelope import ApiError
 from edge.database.connection import domain_error
+from edge.errors import EdgeError, Unavailable
 from edge.people.tokens import Principal
+from edge.validation import json_text
+
+
+class Refused(EdgeError):
+    """A refused request with its HTTP status, message and headers."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers or {}
+
+
+def sent(scheme: str) -> str:
+    """Return the credentials of a scheme in the Authorization header, or an empty text."""
+    used, _, credentials = request.headers.get("Authorization", "").partition(" ")
+    return credentials.strip() if used.lower() == scheme else ""
+
+
+def refusal(error: EdgeError, message: str, statuses: Mapping[type[EdgeError], int], otherwise: int) -> Response:
+    """Return a response with a message only, as endpoints outside of the API have it."""
+    headers: Mapping[str, str] = {}
+    status = next((status for kind, status in statuses.items() if isinstance(error, kind)), otherwise)
+    if isinstance(error, Refused):
+        status, headers = error.status, error.headers
+    elif isinstance(error, Unavailable):
+        status, headers = 503, {"Retry-After": str(error.retry_after_seconds)}
+    headers = {"Cache-Control": "no-store", **headers}
+    return Response(json_text.encode({"error": message}), status, headers, content_type="application/json")
 
 
 def answer(scope: str, make: Callable[[Principal], Response]) -> Response:

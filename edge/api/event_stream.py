@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from flask import Blueprint, Flask, Response, current_app, request
 
+from edge.api import bearer
+from edge.api.bearer import Refused
 from edge.audit.actors import Actor
-from edge.errors import EdgeError, Invalid, Unavailable
+from edge.errors import EdgeError, Invalid
 from edge.events import destinations, detection, log
 from edge.events.log import KINDS, Filter
 from edge.events.stream import ATTACH, MOST_EVENTS, SCOPE_OF_KIND, Listener, frame, head
@@ -25,7 +27,6 @@ from edge.rate_limits import Buckets
 from edge.records import locations
 from edge.records.locations import LocationFilter
 from edge.services import services
-from edge.validation import json_text
 
 MAX_KEY = 255
 _PARAMETERS = {"kind", "location_external_key", "last_event_id"}
@@ -44,13 +45,6 @@ class _Caller(NamedTuple):
     role: Role | None
 
 
-class _Refused(EdgeError):
-    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = headers or {}
-
-
 def register(app: Flask, session_token: Callable[[], str]) -> None:
     """Add the endpoint. `session_token` returns the token of the signed-in person's session, or ""."""
     app.extensions["events"] = session_token
@@ -66,7 +60,7 @@ def stream() -> Response:
     caller = _authenticate()
     budget = _open_budget.take(caller.subject)
     if not budget.allowed:
-        raise _Refused(429, "Too many streams were opened", {"Retry-After": str(budget.retry_after)})
+        raise Refused(429, "Too many streams were opened", {"Retry-After": str(budget.retry_after)})
     filter_ = _event_filter(caller)
     destinations.open_stream(caller.actor)
     config = services().config
@@ -110,19 +104,17 @@ def _pending_frames(listener: Listener) -> bytes:
 
 def _authenticate() -> _Caller:
     environment, session_token = services().config.environment, current_app.extensions["events"]
-    header = request.headers.get("Authorization", "")
-    if header:
-        scheme, _, text = header.partition(" ")
-        token = text.strip()
-        principal = tokens.principal(environment, token) if scheme.lower() == "bearer" else None
+    if request.headers.get("Authorization"):
+        token = bearer.sent("bearer")
+        principal = tokens.principal(environment, token) if token else None
         if principal is None:
-            raise _Refused(401, "The token is invalid or has expired", _CHALLENGE)
+            raise Refused(401, "The token is invalid or has expired", _CHALLENGE)
         may_listen = _validity(lambda: tokens.principal(environment, token))
         return _Caller(principal.subject, principal.actor, principal.scopes, may_listen, principal.role)
     cookie = session_token()
     session = find_session(cookie) if cookie else None
     if session is None:
-        raise _Refused(401, "Sign in, or send Authorization: Bearer <token>", _CHALLENGE)
+        raise Refused(401, "Sign in, or send Authorization: Bearer <token>", _CHALLENGE)
     role, may_listen = Role(session.role), _validity(lambda: find_session(cookie))
     return _Caller(f"person:{session.person_id}", actor_of(session), SCOPES_OF_ROLE[role], may_listen, role)
 
@@ -138,7 +130,7 @@ def _event_filter(caller: _Caller) -> Filter:
     allowed = [kind for kind in KINDS if SCOPE_OF_KIND[kind] in caller.scopes]
     chosen = event_kinds(request.args.getlist("kind") or allowed, KINDS) if allowed else frozenset()
     if not chosen or not chosen <= set(allowed):
-        raise _Refused(
+        raise Refused(
             403, "This stream requires the scope tracking:read, and assets:read for created, changed and deleted assets"
         )
     return Filter(chosen, _location(caller.actor.organization_id))
@@ -157,13 +149,4 @@ def _location(organization_id: int) -> int | None:
 
 @blueprint.errorhandler(EdgeError)
 def _refusal_response(error: EdgeError) -> Response:
-    if isinstance(error, _Refused):
-        return _error_response(error.status, str(error), error.headers)
-    if isinstance(error, Unavailable):
-        return _error_response(503, str(error), {"Retry-After": str(error.retry_after_seconds)})
-    return _error_response(400 if isinstance(error, Invalid) else 409, str(error), {})
-
-
-def _error_response(status: int, message: str, headers: dict[str, str]) -> Response:
-    content = json_text.encode({"error": message})
-    return Response(content, status, {"Cache-Control": "no-store", **headers}, content_type="application/json")
+    return bearer.refusal(error, str(error), {Invalid: 400}, 409)

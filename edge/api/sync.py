@@ -10,6 +10,8 @@ from typing import Any
 from flask import Blueprint, Flask, Response, g, request
 
 from edge import known_callers
+from edge.api import bearer
+from edge.api.bearer import Refused
 from edge.database.connection import held_seconds
 from edge.errors import Conflict, EdgeError, NotFound, TooLarge, Unavailable, Unreadable
 from edge.memory_budget import MB, WORK
@@ -45,15 +47,6 @@ _time = Buckets(burst=int(BURST_SECONDS), per_second=SHARE)  # by site
 USUAL_SHARE, SHARED = 0.02, 0.75
 _usual = Buckets(burst=2, per_second=USUAL_SHARE)  # by site
 _shared = Buckets(burst=2 * int(BURST_SECONDS), per_second=SHARED)  # by organization
-
-
-class _Refused(EdgeError):
-    """A refused request with its HTTP status and message."""
-
-    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = headers or {}
 
 
 def register(app: Flask) -> None:
@@ -103,24 +96,24 @@ def preview() -> Response:
     """Say which records of a box would clash if it joined. The join code authenticates it and stays valid."""
     address = client_network(request.remote_addr or "unknown")
     _check_codes(address)
-    scheme, _, code = request.headers.get("Authorization", "").partition(" ")
-    site = sites.find_by_join_code(hash_secret(code.strip())) if scheme.lower() == "join" else None
+    code = bearer.sent("join")
+    site = sites.find_by_join_code(hash_secret(code)) if code else None
     if site is None:
         _wrong_codes.take(address)
         raise NotFound(WRONG_CODE)
     budget = _previews.take(str(site.no))
     if not budget.allowed:
         wait = budget.retry_after
-        raise _Refused(429, f"Too many requests; try again in {wait} s", {"Retry-After": str(wait)})
+        raise Refused(429, f"Too many requests; try again in {wait} s", {"Retry-After": str(wait)})
     name = organizations.get_organization(site.organization_id).name
     return _run(site, _body(MAX_PREVIEW), lambda body: hub.preview(site, name, body), PREVIEW_MEMORY, MB)
 
 
 def _check_codes(address: str) -> None:
-    """Raise _Refused after too many wrong codes from a network."""
+    """Raise Refused after too many wrong codes from a network."""
     wait = _wrong_codes.look(address).retry_after
     if wait:
-        raise _Refused(429, f"Too many wrong codes; try again in {wait} s", {"Retry-After": str(wait)})
+        raise Refused(429, f"Too many wrong codes; try again in {wait} s", {"Retry-After": str(wait)})
 
 
 @blueprint.post("/hello")
@@ -218,38 +211,31 @@ def _refusal_response(error: EdgeError) -> Response:
     message = str(error)[:_MAX_MESSAGE]
     if "site_no" in g and not isinstance(error, Unavailable):
         sites.note_refusal(g.site_no, message)
-    if isinstance(error, _Refused):
-        return _error_response(error.status, message, error.headers)
-    if isinstance(error, SecondBox):
-        headers = {"Retry-After": str(error.retry_after_seconds), batch_format.REASON: batch_format.SECOND_BOX}
-        return _error_response(503, message, headers)
-    if isinstance(error, HistoryWaits):
-        headers = {"Retry-After": str(error.retry_after_seconds), batch_format.REASON: batch_format.HISTORY_WAITS}
-        return _error_response(503, message, headers)
-    if isinstance(error, Unavailable):
-        return _error_response(503, message, {"Retry-After": str(error.retry_after_seconds)})
-    statuses = ((Conflict, 409), (NotFound, 404), (hub.OtherVersion, 426))
-    return _error_response(next((status for kind, status in statuses if isinstance(error, kind)), 400), message)
+    response = bearer.refusal(error, message, {Conflict: 409, NotFound: 404, hub.OtherVersion: 426}, 400)
+    if isinstance(error, (SecondBox, HistoryWaits)):
+        is_second = isinstance(error, SecondBox)
+        response.headers[batch_format.REASON] = batch_format.SECOND_BOX if is_second else batch_format.HISTORY_WAITS
+    return response
 
 
 @blueprint.errorhandler(TooLarge)
-def _too_large_response(_: TooLarge) -> Response:
+def _too_large_response(error: TooLarge) -> Response:
     if "site_no" in g:
         sites.note_refusal(g.site_no, "the batch was too large; retrying with half of it")
-    return _error_response(413, "the request is too large")
+    return bearer.refusal(error, "the request is too large", {TooLarge: 413}, 413)
 
 
 def _site() -> Site:
     """Return the site that the key belongs to. A key is bound to one site, and sessions never have the sync scope."""
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    principal = tokens.principal(services().config.environment, token.strip()) if scheme.lower() == "bearer" else None
+    token = bearer.sent("bearer")
+    principal = tokens.principal(services().config.environment, token) if token else None
     if principal is not None:
         known_callers.note(request.headers["Authorization"], principal.subject, principal.organization_id)
     if principal is None or principal.api_key_id is None:
-        raise _Refused(401, "the token is invalid or expired", {"WWW-Authenticate": 'Bearer realm="sync"'})
+        raise Refused(401, "the token is invalid or expired", {"WWW-Authenticate": 'Bearer realm="sync"'})
     site = sites.find_by_key(principal.api_key_id) if SYNC_SCOPE in principal.scopes else None
     if site is None:
-        raise _Refused(403, "this key does not belong to a site")
+        raise Refused(403, "this key does not belong to a site")
     g.site_no = site.no
     return site
 
@@ -262,10 +248,3 @@ def _body(max_size: int = batch_format.MAX_BODY) -> bytes:
 
 def _json(content: dict[str, Any]) -> Response:
     return Response(json_text.encode(content), headers={"Cache-Control": "no-store"}, content_type="application/json")
-
-
-def _error_response(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    response = _json({"error": message})
-    response.status_code = status
-    response.headers.update(headers or {})
-    return response
