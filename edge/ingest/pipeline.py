@@ -205,13 +205,10 @@ class Pipeline:
                 return False
             self._read_dead_letters(readers)
         try:
-            with writing():
-                pack = self._replays.next_pack()
-                if pack:
+            with self._transaction():
+                if pack := self._replays.next_pack():
                     self._replay(*pack, self._window)
-                    self._finish()
         except Unavailable:
-            self._forget()
             self._replays.step_back()
             raise
         except Exception:
@@ -256,8 +253,6 @@ class Pipeline:
         return True
 
     def _replay(self, no: int, pack: Pack, window: Window) -> None:
-        self._refresh()
-
         def is_due(topic: str) -> bool:
             line = self._router.find(topic)
             is_its_reader = line is not None and line.route.organization_id == pack.organization_id

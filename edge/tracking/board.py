@@ -105,6 +105,7 @@ MOST_SORTED = 20_000  # assets of one branch; larger ones are read in the order 
 _LIVE = "p.organization_id = :organization_id AND p.is_retired = 0"
 _ASSET = "CROSS JOIN asset a ON a.id = p.asset_id"
 _LOCATION = "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL"
+_ASSETS = f"asset a LEFT JOIN {SHOWN} p ON p.asset_id = a.id {_LOCATION}"
 # The assets that have a value in the sorted column, to be read in the order of an index.
 _SEEN_FIRST = {
     "location": f"location l CROSS JOIN {SHOWN} p ON p.location_id = l.id AND l.organization_id = :organization_id "
@@ -149,21 +150,19 @@ def _seen_first(filters: BoardFilter, values: dict[str, Any]) -> list[Any]:
     rest = values | {"limit": values["limit"] - len(rows), "offset": max(offset, 0) if not rows else 0}
     unseen = " AND (p.last_seen_at IS NULL OR p.last_seen_at < :unseen_since)" if filters.unseen_hours else ""
     in_branch = " AND p.location_id IN (SELECT id FROM below)" if filters.branch_id is not None else ""
-    return (
-        rows
-        + execute(
-            f"{_start(filters)} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN {SHOWN} p ON p.asset_id = a.id "
-            f"{_LOCATION} WHERE a.organization_id = :organization_id AND a.deleted_at IS NULL "
-            f"AND {_REST[column]}{unseen}{in_branch} ORDER BY a.name COLLATE NOCASE, a.id LIMIT :limit OFFSET :offset",
-            rest,
-        ).fetchall()
-    )
+    others = execute(
+        f"{_start(filters)} SELECT {BOARD_COLUMNS} FROM {_ASSETS} WHERE a.organization_id = :organization_id "
+        f"AND a.deleted_at IS NULL AND {_REST[column]}{unseen}{in_branch} "
+        "ORDER BY a.name COLLATE NOCASE, a.id LIMIT :limit OFFSET :offset",
+        rest,
+    ).fetchall()
+    return rows + others
 
 
 def _of_all(filters: BoardFilter) -> str:
     """Return the statement in the order of an index of all assets, which passes over rows without reading them."""
     return (
-        f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN {SHOWN} p ON p.asset_id = a.id {_LOCATION} "
+        f"SELECT {BOARD_COLUMNS} FROM {_ASSETS} "
         "WHERE a.id IN (SELECT a.id FROM asset a WHERE a.organization_id = :organization_id AND a.deleted_at IS NULL "
         f"ORDER BY {_order(filters.sort)} LIMIT :limit OFFSET :offset) ORDER BY {_order(filters.sort)}"
     )
@@ -208,8 +207,7 @@ def board_statement(organization_id: int, filters: BoardFilter) -> tuple[str, di
 
 def _listed(where: str, filters: BoardFilter) -> str:
     return (
-        f"{_start(filters)} SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN {SHOWN} p ON p.asset_id = a.id "
-        "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
+        f"{_start(filters)} SELECT {BOARD_COLUMNS} FROM {_ASSETS} "
         f"WHERE {where} ORDER BY {_order(filters.sort)} LIMIT :limit OFFSET :offset"
     )
 
@@ -249,8 +247,7 @@ _SEEN_BETWEEN = (
 def by_ids(organization_id: int, asset_ids: Sequence[int], *, are_retired: bool = False) -> list[BoardRow]:
     """Return the live assets among these ids, or the retired ones, sorted by key."""
     sql = (
-        f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN {SHOWN} p ON p.asset_id = a.id "
-        "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
+        f"SELECT {BOARD_COLUMNS} FROM {_ASSETS} "
         f"WHERE +a.organization_id = ? AND a.deleted_at IS {'NOT ' if are_retired else ''}NULL "
         "AND a.id IN (SELECT value FROM json_each(?)) "
         "ORDER BY a.external_key"
@@ -262,8 +259,7 @@ def by_ids(organization_id: int, asset_ids: Sequence[int], *, are_retired: bool 
 def whereabouts(organization_id: int, asset_id: int, *, include_retired: bool = False) -> BoardRow | None:
     """Return one asset with its location."""
     sql = (
-        f"SELECT {BOARD_COLUMNS} FROM asset a LEFT JOIN {SHOWN} p ON p.asset_id = a.id "
-        "LEFT JOIN location l ON l.id = p.location_id AND l.deleted_at IS NULL "
+        f"SELECT {BOARD_COLUMNS} FROM {_ASSETS} "
         f"WHERE a.organization_id = ? AND a.id = ?{'' if include_retired else ' AND a.deleted_at IS NULL'}"
     )
     row = execute(sql, (organization_id, asset_id)).fetchone()

@@ -40,7 +40,6 @@ def _forgetting() -> Iterator[None]:
 
 def drop_history(before: int, limit: int = ROWS) -> int:
     """Delete stays that ended before a time, oldest first. The newest row of every asset is kept at any age."""
-    dropped = 0
     try:
         tracks = copies.tracks_ended_before(before, limit)  # outside the transaction, because it may scan all tracks
     except HistoryUnavailable:
@@ -48,24 +47,25 @@ def drop_history(before: int, limit: int = ROWS) -> int:
     with _forgetting():
         if tracks:  # earlier stays are no longer sent to a hub or compared with it
             _report_unsent_history(before)
-            execute("UPDATE target SET horizon = max(horizon, ?)", (before,))
-            execute("UPDATE hub SET horizon = max(horizon, ?)", (before,))
-            execute("UPDATE former_hub SET horizon = max(horizon, ?)", (before,))
-            execute("UPDATE feed SET horizon = max(horizon, ?)", (before,))
-        for track in () if history_engine.is_remote() else tracks:
-            dropped += copies.delete_rows_before(track, before, limit - dropped)
-            if dropped >= limit:
-                break
-    return _drop_remote(tracks, before, limit) if history_engine.is_remote() else dropped
-
-
-def _drop_remote(tracks: Sequence[int], before: int, limit: int) -> int:
-    """Delete stays of these tracks in PostgreSQL, after the horizon is written here."""
-    try:
+            for table in ("target", "hub", "former_hub", "feed"):
+                execute(f"UPDATE {table} SET horizon = max(horizon, ?)", (before,))
+        if not history_engine.is_remote():
+            return _drop_of(tracks, before, limit)
+    try:  # after the horizon is written here
         copies.count_after_deletion()
         return copies.drop_remote_rows(tracks, before, limit)
     except HistoryUnavailable:
         return 0
+
+
+def _drop_of(tracks: Sequence[int], before: int, limit: int) -> int:
+    """Delete stays of these tracks, at most `limit`. Within the caller's transaction. Returns their number."""
+    dropped = 0
+    for track in tracks:
+        dropped += copies.delete_rows_before(track, before, limit - dropped)
+        if dropped >= limit:
+            break
+    return dropped
 
 
 def drop_history_of_people(organization_id: int, before: int, limit: int = ROWS) -> int:
@@ -74,10 +74,9 @@ def drop_history_of_people(organization_id: int, before: int, limit: int = ROWS)
     tracks = copies.people_tracks_ended_before(organization_id, before, limit)  # outside the transaction, as below
     if tracks:
         with _forgetting():
-            for track in tracks:
-                dropped += copies.delete_rows_before(track, before, limit - dropped)
-                if dropped >= limit:
-                    return dropped
+            dropped = _drop_of(tracks, before, limit)
+        if dropped >= limit:
+            return dropped
     for one in _OF_PEOPLE:
         dropped += _drop_by_age(one, before, limit, organization_id)
     return dropped

@@ -15,6 +15,7 @@ from edge import clock
 from edge.database.connection import execute, reading, stream
 from edge.tracking import antenna_names, history_engine, past
 from edge.tracking.board import BELOW
+from edge.tracking.report import STAYS
 from edge.tracking.shown_positions import is_shown
 from edge.validation import json_text
 
@@ -323,15 +324,7 @@ SELECT h.observed_at, h.seq, a.external_key, a.name, l.external_key, l.name, h.o
        min(iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for), :until),
        {_NEXT}, min(ifnull(a.deleted_at, :until), :until),
        ifnull(r.name, n.name), {antenna_names.SHOWN}, site.name
-FROM track t
-JOIN asset a ON a.id = t.asset_id
-JOIN history h ON h.position_no = t.no
-JOIN source s ON s.no = h.source_no
-JOIN location l ON l.id = s.location_id
-LEFT JOIN reader r ON r.id = s.reader_id
-LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
-LEFT JOIN site ON site.no = t.site_no
-{antenna_names.JOINED}
+FROM {STAYS} JOIN asset a ON a.id = t.asset_id
 WHERE t.no = :track AND t.organization_id = :organization_id
   AND h.observed_at < :until AND h.observed_at >= iif(:with_earlier, ifnull((
       SELECT observed_at FROM history WHERE position_no = :track AND observed_at <= :since

@@ -313,10 +313,19 @@ class Move(NamedTuple):
     site_name: str | None  # on a hub, the site that read it; None for the hub itself
 
 
+# The stays `h` of `track t` with source, location, reader (`r`, or its name `n` at another site), site and antenna.
+STAYS = f"""
+track t
+JOIN history h ON h.position_no = t.no JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
+LEFT JOIN reader r ON r.id = s.reader_id
+LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
+LEFT JOIN site ON site.no = t.site_no
+{antenna_names.JOINED}
+"""
 _MOVES = f"""
 SELECT h.observed_at, h.seq,
        iif(h.observed_at = t.row_at AND h.seq = t.row_seq, t.last_seen_at, h.observed_at + h.seen_for),
-       l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, ifnull(r.name, remote_reader.name),
+       l.id, l.external_key, l.name, l.deleted_at IS NULL, s.reader_id, ifnull(r.name, n.name),
        {antenna_names.SHOWN},
        ifnull(remote_person.name, (
            SELECT person.name FROM handheld_scan hs JOIN person ON person.id = hs.person_id
@@ -324,18 +333,9 @@ SELECT h.observed_at, h.seq,
              AND hs.undone_at IS NULL AND t.site_no IS NULL
        )),
        h.quality, h.delay, site.name
-FROM track t
-JOIN history h ON h.position_no = t.no
-JOIN source s ON s.no = h.source_no
-JOIN location l ON l.id = s.location_id
-LEFT JOIN reader r ON r.id = s.reader_id
-{antenna_names.JOINED}
-LEFT JOIN remote_name remote_reader
-    ON remote_reader.site_no = s.site_no AND remote_reader.kind = 4 AND remote_reader.remote_id = s.remote_reader
-LEFT JOIN remote_name remote_person
+FROM {STAYS} LEFT JOIN remote_name remote_person
     ON remote_person.site_no = ifnull(s.site_no, 0) AND remote_person.kind = 5
     AND remote_person.remote_id = s.remote_person
-LEFT JOIN site ON site.no = t.site_no
 WHERE t.no = :track AND h.observed_at < :before
 ORDER BY h.observed_at DESC, h.seq DESC LIMIT :limit
 """
@@ -381,12 +381,7 @@ SELECT h.observed_at, s.location_id, l.name, h.rule, h.delay, ifnull(r.name, n.n
                    JOIN reader sled ON sled.id = CAST(substr(hs.id, 6) AS INTEGER)
                    WHERE hs.asset_id = t.asset_id AND hs.observed_at = h.observed_at AND hs.seq = h.seq
                      AND hs.id GLOB 'sled:*' AND hs.undone_at IS NULL AND t.site_no IS NULL)
-FROM track t
-JOIN history h ON h.position_no = t.no JOIN source s ON s.no = h.source_no JOIN location l ON l.id = s.location_id
-LEFT JOIN reader r ON r.id = s.reader_id
-LEFT JOIN remote_name n ON n.site_no = s.site_no AND n.kind = 4 AND n.remote_id = s.remote_reader
-{antenna_names.JOINED}
-LEFT JOIN site ON site.no = t.site_no
+FROM {STAYS}
 WHERE t.asset_id = ? AND t.organization_id = ? AND t.is_newest = 1 AND {is_shown("t")}
 ORDER BY h.observed_at DESC, h.seq DESC LIMIT ?
 """
