@@ -48,6 +48,7 @@ def delete_rows_before(track: int, before: int, limit: int) -> int:
 
 def drop_remote_rows(tracks: Sequence[int], before: int, limit: int) -> int:
     """Delete the same in PostgreSQL, and count the rows that are left. Return their number."""
+    count_after_deletion()
     dropped: int = history_engine.batches.drop_before(tracks, before, limit)
     count_after_deletion()
     return dropped

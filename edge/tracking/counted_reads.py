@@ -13,7 +13,7 @@ with the lower id.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ from edge.clock import SECOND
 from edge.database.connection import execute
 from edge.tracking.recent_reads import (
     KEPT_FOR,
-    READ,
     UNKNOWN,
     insert_batch,
     pack_read,
@@ -95,13 +94,9 @@ class CountedReads:
             return
         self._since = since
         reads_by_asset: dict[int, list[CountedRead]] = {scan.asset_id: [] for scan in self._scans}
-        locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
-        stored = stored_reads("until >= ? AND NOT is_evidence", (since,))
-        for reads in chain(stored, [b"".join(self._noted)]):
-            for asset_id, at, source_no, rssi, _, quality, _, delay in READ.iter_unpack(reads):
-                if at >= since and asset_id in reads_by_asset:
-                    one = CountedRead(at, locations[source_no], source_no, delay, quality, strength_in(rssi))
-                    reads_by_asset[asset_id].append(one)
+        for asset_id, one in _stored(reads_by_asset, since, b"".join(self._noted)):
+            if one.observed_at >= since:
+                reads_by_asset[asset_id].append(one)
         for of_asset in reads_by_asset.values():
             of_asset.sort(key=_moment)
         self._reads = reads_by_asset
@@ -109,14 +104,16 @@ class CountedReads:
 
 def first_after(asset_id: int, location_id: int, after: int, until: int) -> CountedRead | None:
     """Return the first known read of an asset at a location in a period, its begin excluded."""
+    stored = (one for _, one in _stored({asset_id}, after) if after < one.observed_at <= until)
+    return min((one for one in stored if one.location_id == location_id), key=_moment, default=None)
+
+
+def _stored(asset_ids: Collection[int], since: int, unwritten: bytes = b"") -> Iterator[tuple[int, CountedRead]]:
+    """Yield the reads of these assets, in the order of arrival, from batches that reach a time, and unwritten ones."""
     locations: dict[int, int] = dict(execute("SELECT no, location_id FROM source"))
-    first: CountedRead | None = None
-    for reads in stored_reads("until > ? AND NOT is_evidence", (after,)):
-        for _, at, source_no, rssi, _, quality, _, delay in reads_of({asset_id}, reads):
-            is_there = after < at <= until and locations[source_no] == location_id
-            if is_there and (first is None or at < first.observed_at):
-                first = CountedRead(at, location_id, source_no, delay, quality, strength_in(rssi))
-    return first
+    for reads in chain(stored_reads("until >= ? AND NOT is_evidence", (since,)), [unwritten]):
+        for asset_id, at, source_no, rssi, _, quality, _, delay in reads_of(asset_ids, reads):
+            yield asset_id, CountedRead(at, locations[source_no], source_no, delay, quality, strength_in(rssi))
 
 
 def _moment(read: CountedRead) -> int:

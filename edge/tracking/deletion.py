@@ -52,7 +52,6 @@ def drop_history(before: int, limit: int = ROWS) -> int:
         if not history_engine.is_remote():
             return _drop_of(tracks, before, limit)
     try:  # after the horizon is written here
-        copies.count_after_deletion()
         return copies.drop_remote_rows(tracks, before, limit)
     except HistoryUnavailable:
         return 0

@@ -105,9 +105,7 @@ def figures() -> dict[str, float]:
 def close() -> None:
     """Close the connections to PostgreSQL, if there are any."""
     if _url:
-        from edge.tracking.postgres import pool
-
-        pool.close()
+        import_module("edge.tracking.postgres.pool").close()
 
 
 def check_own_reads() -> None:

@@ -12,7 +12,7 @@ import pytest
 from edge.database.connection import execute
 from edge.sync.store import change_feed, remote_batches
 from edge.tracking import deletion, history_engine
-from edge.tracking.postgres import batches, instants, pool
+from edge.tracking.postgres import batches, packed, pool
 from tests.feed.test_feed import Mirror, assert_equal, box_of
 from tests.mosquitto import free_port
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
@@ -71,7 +71,7 @@ def test_each_change_is_recorded_once(site: SiteBox) -> None:
     [(track,)] = site.hub.rows("SELECT no FROM track")
     assert recorded(site.hub) == [(1, track, EPOCH + 9 * HOUR)]
     [(effects,)] = effects_of(site.hub)
-    assert instants.unpack(effects[4]) == [(track, EPOCH + 9 * HOUR)]
+    assert packed.unpack(effects[4], 2) == [(track, EPOCH + 9 * HOUR)]
     check(site.hub, mirror)
 
 
@@ -97,7 +97,7 @@ def test_a_feed_that_opens_during_a_batch_gets_its_changes(site: SiteBox, monkey
 
 def test_a_batch_with_very_many_changes_sends_whole_tracks(site: SiteBox, monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = follower(site.hub)
-    monkeypatch.setattr(instants, "MOST", 3)
+    monkeypatch.setattr(batches, "MOST_INSTANTS", 3)
     for hour in range(10, 14):
         site.scan(site.pallet, hour % 3, EPOCH + hour * HOUR)
     site.settle()

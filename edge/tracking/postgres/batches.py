@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 from psycopg.types.json import Jsonb
 
 from edge import clock
-from edge.tracking.postgres import instants, pool, writers
+from edge.tracking.postgres import packed, pool, writers
 from edge.tracking.postgres.bounded import Connection
-from edge.tracking.postgres.instants import Instant
 from edge.tracking.postgres.pool import connected
 from edge.tracking.postgres.replaced import Key, Replaced
+
+MOST_INSTANTS = 50_000  # of a batch; the feed then sends all rows of its tracks
+Instant = tuple[int, int]  # track, and begin of a row
 
 
 class Effects(NamedTuple):
@@ -83,7 +85,7 @@ def transaction(*, checks_writer: bool = True) -> Iterator[None]:
 
 
 def note_instants() -> None:
-    """Keep with this batch which rows it changes, for the open feed."""
+    """Keep with this batch which rows it changes, for the open feed: packed, about 6 bytes for each."""
     _batch.instants = set()
 
 
@@ -215,7 +217,9 @@ def replace_rows(gone: Iterable[Key], new_rows: Mapping[Key, tuple[int | None, .
         _batch.more_rows[track] += 0
         _batch.days.add(at // clock.DAY)
     if _batch.instants is not None:
-        _batch.instants = instants.more(_batch.instants, keys, new_rows)
+        _batch.instants.update((track, at) for track, at, _ in (*keys, *new_rows))
+        if len(_batch.instants) > MOST_INSTANTS:
+            _batch.instants = None
     if _batch.replaced is not None:
         new = {key: (source or 0, delay or 0) for key, (_, source, delay, *_) in new_rows.items()}
         _batch.replaced.add(keys, new, _origins({*keys, *new}))
@@ -296,7 +300,7 @@ def commit(site_no: int, base: list[Any], done: list[Any], horizon: int) -> Effe
     counted = row_counts(_batch.counted)
     effects = Effects(_batch.more_rows, counted, _batch.gone, sorted(_batch.days), _batch.instants, replaced)
     more, counts = sorted(effects.more_rows.items()), sorted(effects.row_counts.items())
-    noted = [None if effects.instants is None else instants.pack(effects.instants), replaced]
+    noted = [None if effects.instants is None else packed.pack(sorted(effects.instants)), replaced]
     while noted and noted[-1] is None:
         noted.pop()
     _run(
@@ -331,7 +335,7 @@ def committed(site_no: int) -> Committed | None:
         pool.commit(_begun())
     for base, done, horizon, (more, counts, gone, days, *noted), _ in rows:
         changed, replaced = (*noted, None, None)[:2]
-        changed = None if changed is None else instants.unpack(changed)
+        changed = None if changed is None else [(track, at) for track, at in packed.unpack(changed, 2)]
         return Committed(base, done, horizon, Effects(dict(more), dict(counts), gone, days, changed, replaced))
     return None
 
