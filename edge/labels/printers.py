@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from edge import clock
 from edge.audit import quotas
 from edge.audit.actors import Actor
 from edge.audit.audit import Subject, acting
-from edge.database.connection import execute
+from edge.database.connection import execute, insert
 from edge.errors import NotFound
 
 
@@ -49,60 +49,45 @@ def nearest_printer(organization_id: int, places: Sequence[int]) -> LabelPrinter
     return next((printers[place] for place in places if place in printers), None) or find_printer(organization_id)
 
 
-def set_location_printer(actor: Actor, location_id: int, printer: LabelPrinter) -> None:
-    """Store the printer of a location. Its values must be validated. Raises NotFound and Conflict."""
-    with acting(actor) as act:
-        live = "SELECT name FROM location WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
-        location = execute(live, (location_id, actor.organization_id)).fetchone()
-        if location is None:
-            raise NotFound("no such location")
-        execute(
-            "INSERT INTO location_printer (location_id, organization_id, address, paper, dots_per_mm, updated_at) "
-            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (location_id) DO UPDATE SET address = excluded.address, "
-            "paper = excluded.paper, dots_per_mm = excluded.dots_per_mm, updated_at = excluded.updated_at",
-            (location_id, actor.organization_id, *printer, clock.now()),
-        )
-        quotas.check_cap(actor, "location_printer")
-        act.note("label_printer.changed", _subject(printer), {**printer._asdict(), "location": location[0]})
-
-
-def remove_location_printer(actor: Actor, location_id: int) -> None:
-    """Remove the printer of a location, if it has one."""
-    with acting(actor) as act:
-        row = execute(
-            "DELETE FROM location_printer WHERE location_id = ? AND organization_id = ? "
-            "RETURNING address, paper, dots_per_mm",
-            (location_id, actor.organization_id),
-        ).fetchone()
-        if row:
-            act.note("label_printer.deleted", _subject(LabelPrinter(*row)), {"location": location_id})
-
-
 def find_printer(organization_id: int) -> LabelPrinter | None:
     sql = "SELECT address, paper, dots_per_mm FROM label_printer WHERE organization_id = ?"
     row = execute(sql, (organization_id,)).fetchone()
     return LabelPrinter(*row) if row else None
 
 
-def set_printer(actor: Actor, printer: LabelPrinter) -> None:
-    """Store the label printer. Its values must be validated."""
+def set_printer(actor: Actor, printer: LabelPrinter, location_id: int | None = None) -> None:
+    """Store the printer of a location, or without one that of the organization. Its values must be validated.
+
+    Raises NotFound and Conflict.
+    """
+    columns = {"organization_id": actor.organization_id, **printer._asdict(), "updated_at": clock.now()}
     with acting(actor) as act:
-        execute(
-            "INSERT INTO label_printer (organization_id, address, paper, dots_per_mm, updated_at) "
-            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (organization_id) DO UPDATE SET address = excluded.address, "
-            "paper = excluded.paper, dots_per_mm = excluded.dots_per_mm, updated_at = excluded.updated_at",
-            (actor.organization_id, *printer, clock.now()),
-        )
-        act.note("label_printer.changed", _subject(printer), printer._asdict())
+        detail: dict[str, Any] = printer._asdict()
+        if location_id is None:
+            execute("DELETE FROM label_printer WHERE organization_id = ?", (actor.organization_id,))
+            insert("label_printer", columns)
+        else:
+            live = "SELECT name FROM location WHERE id = ? AND organization_id = ? AND deleted_at IS NULL"
+            location = execute(live, (location_id, actor.organization_id)).fetchone()
+            if location is None:
+                raise NotFound("no such location")
+            execute("DELETE FROM location_printer WHERE location_id = ?", (location_id,))
+            insert("location_printer", {"location_id": location_id, **columns})
+            quotas.check_cap(actor, "location_printer")
+            detail["location"] = location[0]
+        act.note("label_printer.changed", _subject(printer), detail)
 
 
-def remove_printer(actor: Actor) -> None:
-    printer = find_printer(actor.organization_id)
-    if printer is None:
-        return
+def remove_printer(actor: Actor, location_id: int | None = None) -> None:
+    """Remove the printer of a location, or without one that of the organization, if there is one."""
+    of_location = "location_printer WHERE location_id = :location_id AND"
+    table = "label_printer WHERE" if location_id is None else of_location
+    sql = f"DELETE FROM {table} organization_id = :organization_id RETURNING address, paper, dots_per_mm"
     with acting(actor) as act:
-        execute("DELETE FROM label_printer WHERE organization_id = ?", (actor.organization_id,))
-        act.note("label_printer.deleted", _subject(printer))
+        row = execute(sql, {"location_id": location_id, "organization_id": actor.organization_id}).fetchone()
+        if row:
+            detail = None if location_id is None else {"location": location_id}
+            act.note("label_printer.deleted", _subject(LabelPrinter(*row)), detail)
 
 
 def _subject(printer: LabelPrinter) -> Subject:

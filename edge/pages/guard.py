@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -47,10 +47,14 @@ Answer = AnyResponse | str | tuple[str | AnyResponse, int]
 
 
 class Views:
-    """Registers views for this role and higher ones, such as `@editors.post("/plans")`; `role` None: for everybody."""
+    """Registers views for this role and higher ones, such as `@editors.post("/plans")`; `role` None: for everybody.
 
-    def __init__(self, role: Role | None) -> None:
+    `check` gets the ids in the path before each view, and raises to refuse the request.
+    """
+
+    def __init__(self, role: Role | None, check: Callable[..., object] | None = None) -> None:
         self._role = role
+        self._check = check
 
     def get(self, path: str, manual: str = "") -> Callable[[View], View]:
         """`manual`: the section about the page, such as `office#board`; by default that of the path above."""
@@ -64,13 +68,23 @@ class Views:
 
     def _marking(self, register: Callable[[Any], Any], max_body: int = 0) -> Callable[[View], View]:
         def add(view: View) -> View:
-            view.required_role = self._role  # type: ignore[attr-defined]
+            registered: Any = view if self._check is None else _checked(self._check, view)
+            registered.required_role = self._role
             if max_body:
-                view.max_body = max_body  # type: ignore[attr-defined]
-            register(view)
+                registered.max_body = max_body
+            register(registered)
             return view
 
         return add
+
+
+def _checked(check: Callable[..., object], view: Callable[..., object]) -> Callable[..., object]:
+    @wraps(view)
+    def answer(**ids: Any) -> object:
+        check(**ids)
+        return view(**ids)
+
+    return answer
 
 
 public, viewers, operators = Views(None), Views(Role.VIEWER), Views(Role.OPERATOR)

@@ -149,26 +149,20 @@ def label_printer_form() -> str:
 @administrators.post("/labels/printer")
 def set_label_printer() -> Answer:
     """Save the label printer, or that of a location. An empty address removes it."""
-    location_id = request.form.get("location", 0, type=whole)
+    location_id = request.form.get("location", 0, type=whole) or None
     try:
         chosen_printer = _entered_printer()
-        if location_id and chosen_printer:
-            printers.set_location_printer(actor(), location_id, chosen_printer)
+        if chosen_printer:
+            printers.set_printer(actor(), chosen_printer, location_id)
+        else:
+            printers.remove_printer(actor(), location_id)
     except Invalid as error:
         return _printer_page(request.form, errors_of(error)), 400
     except NotFound:
         return _printer_page(request.form, {"location": gettext("This location no longer exists")}), 400
     except Conflict as error:
         return _printer_page(request.form, {"": message_of(error)}), 409
-    if location_id:
-        if chosen_printer is None:
-            printers.remove_location_printer(actor(), location_id)
-        return done("/labels/printer", "changed" if chosen_printer else "dropped")
-    if chosen_printer is None:
-        printers.remove_printer(actor())
-        return done("/labels/printer", "dropped")
-    printers.set_printer(actor(), chosen_printer)
-    return done("/labels/printer", "changed")
+    return done("/labels/printer", "changed" if chosen_printer else "dropped")
 
 
 @administrators.post("/labels/printer/test")

@@ -424,17 +424,6 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
     "sled_scans.undo": (
         lambda on: sled_scans.undo(on.ada, scan_with_sled(on), 0, 0), "sled.undone", "Portal",
     ),
-    "printers.set_location_printer": (
-        lambda on: printers.set_location_printer(on.ada, on.location.id, PRINTER),
-        "label_printer.changed", "10.0.0.7:9100",
-    ),
-    "printers.remove_location_printer": (
-        lambda on: (
-            printers.set_location_printer(on.ada, on.location.id, PRINTER),
-            printers.remove_location_printer(on.ada, on.location.id),
-        ),
-        "label_printer.deleted", "10.0.0.7:9100",
-    ),
     "asset_notes.add": (
         lambda on: asset_notes.add(on.ada, "note-1", on.asset.id, "Dented", clock.now()),
         "asset.note_added", "Pallet (A-1)",
@@ -469,7 +458,9 @@ EXAMPLES: dict[str, tuple[Callable[[Stage], Any], str, str]] = {
         lambda on: printers.set_printer(on.ada, PRINTER), "label_printer.changed", "10.0.0.7:9100",
     ),
     "printers.remove_printer": (
-        lambda on: (printers.set_printer(on.ada, PRINTER), printers.remove_printer(on.ada)),
+        lambda on: (
+            printers.set_printer(on.ada, PRINTER, on.location.id), printers.remove_printer(on.ada, on.location.id)
+        ),
         "label_printer.deleted", "10.0.0.7:9100",
     ),
     "changed_settings.change_setting": (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from flask import Response, abort, redirect, render_template, request
 
@@ -20,10 +19,11 @@ from edge.muster.whereabouts import Person, PointReader
 from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, errors_of, search_text, text, whole
-from edge.pages.guard import Answer, actor, current_or_none, current_session, editors, operators
+from edge.pages.guard import Answer, Views, actor, current_or_none, current_session, editors
 from edge.pages.notices import done
 from edge.pages.polling import fragment, version_of
 from edge.pages.translation import gettext
+from edge.people.people import Role
 from edge.services import services
 from edge.texts import N_
 from edge.tracking import location_board, tracked_people
@@ -44,7 +44,6 @@ HOW = {
     "unsure": N_("read at a muster point, perhaps before the start. Tick by hand"),
     "": "",
 }
-View = TypeVar("View", bound=Callable[..., Any])
 
 
 def may_muster() -> bool:
@@ -53,16 +52,12 @@ def may_muster() -> bool:
     return session is not None and tracked_people.setting(session.organization_id).may_muster(session.role)
 
 
-def _runs_musters(view: View) -> View:
-    """Require the role of the setting, too."""
+def _check_may_muster(**_: int) -> None:
+    if not may_muster():
+        abort(403)
 
-    @wraps(view)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        if not may_muster():
-            abort(403)
-        return view(*args, **kwargs)
 
-    return checked  # type: ignore[return-value]  # `wraps` keeps the signature
+wardens = Views(Role.OPERATOR, _check_may_muster)  # people with the role of the setting
 
 
 def open_musters() -> Sequence[musters.Muster]:
@@ -70,8 +65,7 @@ def open_musters() -> Sequence[musters.Muster]:
     return musters.open_musters(current_session().organization_id) if may_muster() else ()
 
 
-@operators.get("/musters", manual="musters#start")
-@_runs_musters
+@wardens.get("/musters", manual="musters#start")
 def show_musters() -> str:
     return _list()
 
@@ -134,8 +128,7 @@ def remove_muster_plan(plan_id: int) -> Answer:
     return done("/musters" if may_muster() else "/", "muster-plan-removed")
 
 
-@operators.post("/musters/plans/<int:plan_id>/start")
-@_runs_musters
+@wardens.post("/musters/plans/<int:plan_id>/start")
 def start_muster(plan_id: int) -> Answer:
     """Start a muster. If the plan has an open one, show that: two wardens press the button at the same time."""
     try:
@@ -148,14 +141,12 @@ def start_muster(plan_id: int) -> Answer:
     return redirect(f"/musters/{muster_id}", 303)
 
 
-@operators.get("/musters/<int:muster_id>", manual="musters#during-a-muster")
-@_runs_musters
+@wardens.get("/musters/<int:muster_id>", manual="musters#during-a-muster")
 def show_muster(muster_id: int) -> str:
     return render_template("muster/muster.html", **_values(muster_id))
 
 
-@operators.get("/musters/<int:muster_id>/now")
-@_runs_musters
+@wardens.get("/musters/<int:muster_id>/now")
 def muster_now(muster_id: int) -> Response:
     """Return counts and lists. The page polls this."""
     values = _values(muster_id) if request.args else _shared_values(muster_id)
@@ -182,8 +173,7 @@ def _shared_values(muster_id: int) -> dict[str, Any]:
         return _shared[key][1]
 
 
-@operators.get("/musters/<int:muster_id>.csv")
-@_runs_musters
+@wardens.get("/musters/<int:muster_id>.csv")
 def muster_csv(muster_id: int) -> Response:
     rows = (
         (
@@ -202,8 +192,7 @@ def muster_csv(muster_id: int) -> Response:
     return table_file(f"muster-{muster_id}.csv", heading, rows)
 
 
-@operators.get("/musters/<int:muster_id>/people/<int:asset_id>", manual="musters#during-a-muster")
-@_runs_musters
+@wardens.get("/musters/<int:muster_id>/people/<int:asset_id>", manual="musters#during-a-muster")
 def show_muster_person(muster_id: int, asset_id: int) -> str:
     """Show one person, with the button to tick. A tap on the list never ticks: rows move while people arrive."""
     organization_id = current_session().organization_id
@@ -215,28 +204,24 @@ def show_muster_person(muster_id: int, asset_id: int) -> str:
     )
 
 
-@operators.post("/musters/<int:muster_id>/people/<int:asset_id>/tick")
-@_runs_musters
+@wardens.post("/musters/<int:muster_id>/people/<int:asset_id>/tick")
 def tick_muster_person(muster_id: int, asset_id: int) -> Answer:
     musters.tick(actor(), muster_id, asset_id)
     return redirect(f"/musters/{muster_id}?ticked={asset_id}", 303)
 
 
-@operators.post("/musters/<int:muster_id>/people/<int:asset_id>/untick")
-@_runs_musters
+@wardens.post("/musters/<int:muster_id>/people/<int:asset_id>/untick")
 def untick_muster_person(muster_id: int, asset_id: int) -> Answer:
     musters.untick(actor(), muster_id, asset_id)
     return redirect(f"/musters/{muster_id}", 303)
 
 
-@operators.get("/musters/<int:muster_id>/end", manual="musters#end-and-report")
-@_runs_musters
+@wardens.get("/musters/<int:muster_id>/end", manual="musters#end-and-report")
 def end_muster_form(muster_id: int) -> str:
     return _end_page(muster_id, {})
 
 
-@operators.post("/musters/<int:muster_id>/end")
-@_runs_musters
+@wardens.post("/musters/<int:muster_id>/end")
 def end_muster(muster_id: int) -> Answer:
     """End the muster with the missing people on the screen, or show the others."""
     try:

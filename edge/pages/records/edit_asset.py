@@ -8,11 +8,12 @@ from typing import Any, cast
 from flask import abort, render_template, request
 
 from edge.errors import Conflict, EdgeError
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import Errors, Overtaken, errors_of, multiline, new_tag, opened_with, save_merged, text, values_of
 from edge.pages.guard import Answer, actor, current_session, editors
 from edge.pages.notices import done
-from edge.pages.records.kept_elsewhere import at_home
+from edge.pages.records.kept_elsewhere import home_editors
 from edge.pages.translation import gettext, translated
 from edge.records import assets, metadata_fields
 from edge.records.assets import AssetChanges, AssetRow
@@ -42,15 +43,13 @@ def new_asset() -> Answer:
     return done(f"/assets/{asset.id}", "made")
 
 
-@editors.get("/assets/<int:asset_id>/edit", manual="office#assets")
-@at_home
+@home_editors.get("/assets/<int:asset_id>/edit", manual="office#assets")
 def edit_asset_form(asset_id: int) -> str:
     asset = assets.get(current_session().organization_id, asset_id)
     return _form(asset, asset._asdict() | _metadata(asset), {})
 
 
-@editors.post("/assets/<int:asset_id>/edit")
-@at_home
+@home_editors.post("/assets/<int:asset_id>/edit")
 def edit_asset(asset_id: int) -> Answer:
     """Save the form: a rename for the key and a patch for the other fields, in one transaction."""
     organization_id = current_session().organization_id
@@ -79,15 +78,10 @@ def edit_asset(asset_id: int) -> Answer:
     return done(f"/assets/{asset_id}", "changed")
 
 
-@editors.post("/assets/<int:asset_id>/retire")
-@at_home
-def retire_asset(asset_id: int) -> Answer:
-    assets.delete(actor(), asset_id)
-    return done("/", "retired")
+add_action(home_editors, "/assets/<int:asset_id>/retire", assets.delete, "/", "retired")
 
 
-@editors.post("/assets/<int:asset_id>/restore")
-@at_home
+@home_editors.post("/assets/<int:asset_id>/restore")
 def restore_asset(asset_id: int) -> Answer:
     """Restore a retired asset. Possible on pages only; for the API, it remains deleted."""
     try:
@@ -97,8 +91,7 @@ def restore_asset(asset_id: int) -> Answer:
     return done(f"/assets/{asset_id}", "restored")
 
 
-@editors.post("/assets/<int:asset_id>/tags")
-@at_home
+@home_editors.post("/assets/<int:asset_id>/tags")
 def attach_asset_tag(asset_id: int) -> Answer:
     asset = assets.get(current_session().organization_id, asset_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
@@ -110,11 +103,13 @@ def attach_asset_tag(asset_id: int) -> Answer:
     return done(f"/assets/{asset_id}/edit", "tagged")
 
 
-@editors.post("/assets/<int:asset_id>/tags/<int:tag_id>/detach")
-@at_home
-def detach_asset_tag(asset_id: int, tag_id: int) -> Answer:
-    assets.detach_tag(actor(), asset_id, tag_id)
-    return done(f"/assets/{asset_id}/edit", "untagged")
+add_action(
+    home_editors,
+    "/assets/<int:asset_id>/tags/<int:tag_id>/detach",
+    assets.detach_tag,
+    "/assets/{asset_id}/edit",
+    "untagged",
+)
 
 
 def _editable(asset: AssetRow) -> dict[str, Any]:

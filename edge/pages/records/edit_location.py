@@ -9,6 +9,7 @@ from flask import render_template, request
 
 from edge.epcis import places
 from edge.errors import Conflict, EdgeError
+from edge.pages.actions import add_action
 from edge.pages.double_submit import once
 from edge.pages.forms import (
     MOST_DIGITS,
@@ -24,7 +25,7 @@ from edge.pages.forms import (
 from edge.pages.guard import Answer, actor, current_session, editors
 from edge.pages.notices import done
 from edge.pages.readers.antennas import KIND_NAMES
-from edge.pages.records.kept_elsewhere import at_home
+from edge.pages.records.kept_elsewhere import home_editors
 from edge.pages.translation import gettext
 from edge.readers.antenna_kinds import kind_of_location
 from edge.records import locations
@@ -55,15 +56,13 @@ def new_location() -> Answer:
     return done(f"/locations/{location.id}", "made")
 
 
-@editors.get("/locations/<int:location_id>/edit", manual="office#locations")
-@at_home
+@home_editors.get("/locations/<int:location_id>/edit", manual="office#locations")
 def edit_location_form(location_id: int) -> str:
     location = locations.get(current_session().organization_id, location_id)
     return _form(location, location._asdict(), {})
 
 
-@editors.post("/locations/<int:location_id>/edit")
-@at_home
+@home_editors.post("/locations/<int:location_id>/edit")
 def edit_location(location_id: int) -> Answer:
     organization_id = current_session().organization_id
 
@@ -85,8 +84,7 @@ def edit_location(location_id: int) -> Answer:
     return done(f"/locations/{location_id}", "changed")
 
 
-@editors.post("/locations/<int:location_id>/retire")
-@at_home
+@home_editors.post("/locations/<int:location_id>/retire")
 def retire_location(location_id: int) -> Answer:
     location = locations.get(current_session().organization_id, location_id)
     try:
@@ -96,8 +94,7 @@ def retire_location(location_id: int) -> Answer:
     return done("/locations", "retired")
 
 
-@editors.post("/locations/<int:location_id>/tags")
-@at_home
+@home_editors.post("/locations/<int:location_id>/tags")
 def attach_location_tag(location_id: int) -> Answer:
     location = locations.get(current_session().organization_id, location_id)
     entered = {"tag_type": request.form.get("tag_type", ""), "value": text(request.form, "value")}
@@ -108,11 +105,13 @@ def attach_location_tag(location_id: int) -> Answer:
     return done(f"/locations/{location_id}/edit", "tagged")
 
 
-@editors.post("/locations/<int:location_id>/tags/<int:tag_id>/detach")
-@at_home
-def detach_location_tag(location_id: int, tag_id: int) -> Answer:
-    locations.detach_tag(actor(), location_id, tag_id)
-    return done(f"/locations/{location_id}/edit", "untagged")
+add_action(
+    home_editors,
+    "/locations/<int:location_id>/tags/<int:tag_id>/detach",
+    locations.detach_tag,
+    "/locations/{location_id}/edit",
+    "untagged",
+)
 
 
 def _editable(location: LocationRow) -> dict[str, Any]:
