@@ -89,7 +89,7 @@ def add_records(organization_id: int) -> dict[str, Any]:
             Reading("asset", ["name"], False, UTC),
         )
     )
-    assert job.ended.wait(30)
+    assert job.ended.wait(60)
     expected = expected_lists.create(boss, SECRET, [pallet.external_key], location_id=dock.id)
     tracked_people.save(boss, PeopleSetting(key_prefix=pallet.external_key))
     plan = plans.create(boss, NewPlan(SECRET, [dock.id]))
@@ -103,7 +103,7 @@ def add_records(organization_id: int) -> dict[str, Any]:
     document = label_documents.start(
         organization_id, [Label(SECRET, SECRET, SECRET)], PAPERS[DEFAULT_PAPER], Code.QR, skip=0
     )
-    assert document.ended.wait(30)
+    assert document.ended.wait(60)
     loans.lend(boss, pallet.id, SECRET)
     asset_notes.add(boss, f"{SECRET}-note", pallet.id, SECRET, clock.now())
     asset_photos.add(boss, f"{SECRET}-photo", pallet.id, SECRET.encode(), (1, 1), clock.now())

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
-START_SECONDS = 10.0
+START_SECONDS = 60.0
 MOST_LINES = 50_000
 
 # Settings of systemd/mosquitto.conf for a site, without accounts.

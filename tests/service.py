@@ -17,7 +17,8 @@ from edge.database.connection import FILE_NAME
 from tests.mosquitto import free_port
 
 ROOT = Path(__file__).parents[1]
-START_SECONDS = 20.0
+PATIENCE = 60.0  # least limit of each wait, so that no test fails because a machine is slow
+START_SECONDS = PATIENCE
 
 
 class Service:
@@ -140,8 +141,11 @@ class LedgerReader:
         self._connection.close()
 
 
-def wait_for(happened: Callable[[], object], seconds: float, explain: Callable[[], str] = lambda: "") -> None:
-    """Return as soon as it has happened; raises TimeoutError after `seconds`."""
+def wait_for(
+    happened: Callable[[], object], seconds: float = PATIENCE, explain: Callable[[], str] = lambda: ""
+) -> None:
+    """Return as soon as it has happened; raises TimeoutError after `seconds`, or PATIENCE if that is longer."""
+    seconds = max(seconds, PATIENCE)
     deadline = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > deadline:

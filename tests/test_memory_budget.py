@@ -20,7 +20,7 @@ from edge.server import connections
 from tests.server.test_server import ASK, serving
 from tests.service import wait_for
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 LARGE = 1 * MB
 HEAD = b"POST / HTTP/1.1\r\nHost: box\r\n"
 

@@ -262,14 +262,14 @@ def test_two_authorization_headers_are_no_token(wire: Wire) -> None:
     "raw", [b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00\r\n\r\n", b"GET http://[bad/api/v1/assets HTTP/1.1\r\n\r\n"]
 )
 def test_an_unreadable_path_is_a_bad_request_in_the_envelope(wire: Wire, raw: bytes) -> None:
-    answer = wire.send(raw, patience=5)
+    answer = wire.send(raw, patience=60)
     assert (answer.status, answer.kind) == (400, "bad_request")
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
 @pytest.mark.parametrize("raw", [b"\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
 def test_input_other_than_http_gets_a_response_or_a_closed_connection(wire: Wire, raw: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", wire.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=60) as connection:
         connection.sendall(raw)
         connection.shutdown(socket.SHUT_WR)
         connection.recv(1000)
@@ -285,7 +285,7 @@ def test_a_client_that_disconnects_midway_harms_nobody(wire: Wire) -> None:
 
 def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
     one = f"GET /api/v1/assets?limit=%d HTTP/1.1\r\nAuthorization: Bearer {wire.token}\r\n{HEAD}\r\n"
-    with socket.create_connection(("127.0.0.1", wire.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=60) as connection:
         connection.sendall("".join(one % number for number in range(1, 6)).encode())
         received = b""
         while received.count(b'"total_count"') < 5:
@@ -295,14 +295,14 @@ def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
 
 def test_an_answer_without_a_body_keeps_the_connection(wire: Wire) -> None:
     ask = f"%s HTTP/1.%d\r\nAuthorization: Bearer {wire.token}\r\n{HEAD}%s\r\n"
-    with socket.create_connection(("127.0.0.1", wire.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=60) as connection:
         for _ in range(2):
             connection.sendall((ask % ("OPTIONS /api/v1/assets", 1, "")).encode())
             assert b" 204 " in connection.recv(65_536)
         connection.sendall((ask % ("OPTIONS /api/v1/assets", 1, "Connection: close\r\n")).encode())
         assert b"\r\nConnection: close\r\n" in connection.recv(65_536)
         assert connection.recv(1) == b""
-    with socket.create_connection(("127.0.0.1", wire.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", wire.port), timeout=60) as connection:
         connection.sendall((ask % ("OPTIONS /api/v1/assets", 0, "")).encode())
         assert b"\r\nConnection: close\r\n" in connection.recv(65_536)
         assert connection.recv(1) == b""

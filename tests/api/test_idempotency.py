@@ -25,7 +25,7 @@ from tests.api.test_authentication import session_token_of
 from tests.conftest import Cast
 
 KEY = {"Idempotency-Key": "order 4711/line-3"}
-PATIENCE = 30
+PATIENCE = 60
 
 
 def answer(response: TestResponse) -> tuple[int, bytes, str | None, str | None]:

@@ -26,7 +26,7 @@ from edge.people.secrets import hash_secret, new_client_secret
 from tests.bench.ingest import verdict
 from tests.bench.sync_line import processor_seconds
 from tests.events.conftest import Warehouse
-from tests.events.receiver import Received, receiving, wait_until
+from tests.events.receiver import Received, receiving
 from tests.mosquitto import free_port
 from tests.service import Service, wait_for
 
@@ -96,12 +96,12 @@ class Bench:
 
     def at_once(self, ids: list[int]) -> None:
         self.move(ids, "north dock")
-        wait_until(self.all_have(len(ids)), 120)  # until all arrived
+        wait_for(self.all_have(len(ids)), 120)  # until all arrived
         spent, began = processor_seconds(self._service), time.perf_counter()
         for number in range(ROUNDS):
             self.move(ids, ("south dock", "north dock")[number % 2])
         number = len(ids) * ROUNDS
-        wait_until(self.all_have(len(ids) + number), 300)
+        wait_for(self.all_have(len(ids) + number), 300)
         spent = processor_seconds(self._service) - spent
         for name, arrivals in (("webhook", self.webhook), ("GET /events", self.stream)):
             seconds = max(arrivals.at.values()) - began
@@ -115,7 +115,7 @@ class Bench:
             self.move([asset_id], "north dock")
             moved.append(time.perf_counter())
             time.sleep(PAUSE_SECONDS)
-        wait_until(self.all_have(before + SINGLE_MOVES), 60)
+        wait_for(self.all_have(before + SINGLE_MOVES), 60)
         for name, arrivals in (("webhook", self.webhook), ("GET /events", self.stream)):
             newest = sorted(arrivals.at.values())[-SINGLE_MOVES:]
             took = sorted((at - then) * 1000 for then, at in zip(moved, newest, strict=True))

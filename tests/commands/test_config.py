@@ -66,7 +66,7 @@ def test_a_running_service_follows(edge: Shell, tmp_path: Path, monkeypatch: pyt
     config = Config(data_dir=tmp_path, mqtt_broker=f"mqtt://127.0.0.1:{free_port()}", http_listen=f"127.0.0.1:{port}")
 
     def zone() -> str:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/sign-in")
         page = connection.getresponse().read().decode()
         connection.close()

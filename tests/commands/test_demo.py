@@ -30,7 +30,7 @@ def test_a_signal_ends_it_in_order_and_nothing_is_left(number: signal.Signals, t
         lines = iter(process.stdout.readline, "")
         assert any(line.startswith("Ctrl-C") for line in lines)
         process.send_signal(number)
-        output, complaints = process.communicate(timeout=10)
+        output, complaints = process.communicate(timeout=60)
     assert (process.returncode, output, complaints) == (0, "Stopping\n", "")
     assert list(tmp_path.iterdir()) == []
 

@@ -184,7 +184,7 @@ def test_no_input_is_taken_until_an_upgrade_is_complete(backup: Path, monkeypatc
 
 
 def ask(port: int, method: str) -> int:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request(method, "/api/v1/assets", headers={"User-Agent": "x/1"})
     status = connection.getresponse().status
     connection.close()

@@ -157,7 +157,7 @@ def test_opening_a_connection_does_not_wait_for_the_writer(store: Path) -> None:
     with writing():
         execute("UPDATE version SET tags = tags + 1")
         reader.start()
-        reader.join(5)
+        reader.join(60)
         assert modes == [(2, "wal")]
 
 

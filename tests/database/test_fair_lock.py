@@ -10,7 +10,7 @@ import pytest
 from edge.database.fair_lock import FairLock
 from tests.service import wait_for
 
-SOON = 30.0
+SOON = 60.0
 
 
 def queue_up(lock: FairLock, do: Callable[[], None]) -> threading.Thread:

@@ -53,7 +53,7 @@ def test_a_statement_sleeps_as_long_as_the_others_of_its_organization_work(time:
     began = threading.Barrier(3)
     for hold in holds:
         threading.Thread(target=_step_and_wait, args=(slow, began, hold), daemon=True).start()
-    began.wait(30)
+    began.wait(60)
     time.slept.clear()
     slow.pace(1, 0.001)
     slow.pace(1, 5.0)
@@ -69,8 +69,8 @@ def test_a_statement_sleeps_as_long_as_the_others_of_its_organization_work(time:
 def _step_and_wait(slow: SlowStatements, began: threading.Barrier, hold: threading.Event) -> None:
     """Take a step, and stay, since threads that ended give their numbers to others."""
     slow.pace(1, 0.0)
-    began.wait(30)
-    hold.wait(30)
+    began.wait(60)
+    hold.wait(60)
 
 
 @pytest.fixture

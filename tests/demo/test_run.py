@@ -37,7 +37,7 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def shell(*commands: str) -> str:
-    done = subprocess.run(["bash", "-c", "\n".join(commands)], capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(["bash", "-c", "\n".join(commands)], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr == ""
     return done.stdout
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,7 +42,7 @@ class Receiver:
             self._news.notify_all()
         return self.answer(one)
 
-    def wait_for(self, number: int, seconds: float = 20) -> list[Received]:
+    def wait_for(self, number: int, seconds: float = 60) -> list[Received]:
         with self._news:
             if not self._news.wait_for(lambda: len(self.received) >= number, seconds):
                 raise TimeoutError(f"{len(self.received)} of {number} within {seconds} s")
@@ -101,11 +100,3 @@ def receiving() -> Iterator[Receiver]:
         receiver.server.shutdown()
         thread.join()
         receiver.server.server_close()
-
-
-def wait_until(happened: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds} s")
-        time.sleep(0.01)

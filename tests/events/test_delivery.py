@@ -21,7 +21,7 @@ from tests.events.conftest import PACE, Warehouse, deliver, make_events
 from tests.events.receiver import Received, Receiver
 from tests.service import wait_for
 
-SOON = 20.0
+SOON = 60.0
 
 
 class Slow:

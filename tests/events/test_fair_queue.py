@@ -45,7 +45,7 @@ def test_close_wakes_waiting_threads() -> None:
     waiting = threading.Thread(target=lambda: rows.append(fair_queue.take()))
     waiting.start()
     fair_queue.close()
-    waiting.join(10)
+    waiting.join(60)
     assert rows == [None]
 
 
@@ -58,7 +58,7 @@ def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: py
             delivered.set()
             return None
         is_slow.release()
-        is_over.wait(30)
+        is_over.wait(60)
         return row  # it has more events
 
     monkeypatch.setattr(EventsWorker, "_deliver", deliver)
@@ -70,10 +70,10 @@ def test_slow_receivers_of_one_organization_do_not_block_another(monkeypatch: py
     for no in range(10, 20):
         one._turns.put(destination(no, THEIRS))
     for _ in range(len(senders) - 1):
-        assert is_slow.acquire(timeout=30)
+        assert is_slow.acquire(timeout=60)
     one._turns.put(destination(1, OURS))
-    assert delivered.wait(30)
+    assert delivered.wait(60)
     one._turns.close()
     is_over.set()
     for thread in senders:
-        thread.join(30)
+        thread.join(60)

@@ -23,8 +23,8 @@ from edge.events.worker import EventsWorker
 from edge.outbound import Network
 from edge.people import secrets
 from tests.events.conftest import PACE, Warehouse, make_events
-from tests.events.receiver import wait_until
 from tests.mosquitto import Mosquitto, free_port
+from tests.service import wait_for
 
 pytestmark = pytest.mark.mosquitto
 
@@ -49,7 +49,7 @@ def listening(broker: Mosquitto) -> Iterator[queue.Queue[tuple[str, Any]]]:
     client.on_message = lambda _client, _data, message: messages.put((message.topic, json.loads(message.payload)))
     client.connect("127.0.0.1", broker.port)
     client.loop_start()
-    ready.get(timeout=10)
+    ready.get(timeout=60)
     yield messages
     client.disconnect()
     client.loop_stop()
@@ -82,21 +82,21 @@ def test_events_arrive_in_order_after_a_broker_outage(warehouse: Warehouse, mosq
     try:
         with listening(mosquitto) as messages:
             warehouse.seen(pallet, "north dock", 1)
-            topic, event = messages.get(timeout=10)
+            topic, event = messages.get(timeout=60)
             assert topic == "site/asset.arrived/P-1/DOCK-NORTH"
             assert event["data"]["asset"]["external_key"] == "P-1"
         mosquitto.stop()
         warehouse.seen(pallet, "south dock", 10)
         warehouse.seen(pallet, "north dock", 20)
-        wait_until(lambda: warehouse.again(row).failures)
+        wait_for(lambda: warehouse.again(row).failures)
         mosquitto.start()
         with listening(mosquitto) as messages:
             destinations.enable(warehouse.actor, row.no)  # retry immediately
-            received = [messages.get(timeout=10)[0] for _ in range(2)]
+            received = [messages.get(timeout=60)[0] for _ in range(2)]
         assert received == ["site/asset.moved/P-1/DOCK-SOUTH", "site/asset.moved/P-1/DOCK-NORTH"]
     finally:
         worker.stop()
-    wait_until(lambda: warehouse.again(row).delivered == 3)
+    wait_for(lambda: warehouse.again(row).delivered == 3)
 
 
 def test_a_message_refused_by_the_broker_is_reported(tmp_path: Path) -> None:

@@ -33,5 +33,5 @@ def test_a_broker_that_closes_a_connection_is_asked_again_for_version_5() -> Non
             with pytest.raises(NoAnswer, match="closed the connection without an answer"):
                 publisher.publish("a", b"b")
         server.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(60)
     assert levels == [5, 4, 5, 4]

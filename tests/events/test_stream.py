@@ -28,7 +28,7 @@ from edge.server import server
 from tests.application import make_app
 from tests.conftest import Cast
 from tests.events.conftest import Warehouse, make_events
-from tests.events.receiver import wait_until
+from tests.service import wait_for
 
 
 class StreamEvent(NamedTuple):
@@ -41,7 +41,7 @@ class Client:
     """One stream, read line by line."""
 
     def __init__(self, port: int, path: str, headers: dict[str, str]) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         self._connection.request("GET", path, headers=headers)
         self.answer = self._connection.getresponse()
 
@@ -225,7 +225,7 @@ def test_a_stream_ends_with_the_key_of_its_token(site: Site) -> None:
     (key,) = api_keys.list_keys(site.warehouse.organization_id)
     api_keys.revoke_key(shell(site.warehouse.organization_id), key.id)
     assert client.is_ended()
-    wait_until(lambda: site.streams.count() == 0)
+    wait_for(lambda: site.streams.count() == 0)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_streams_hold_no_thread_and_their_number_is_bounded(site: Site, monkeypa
     make_events()
     assert {client.next().event for client in listeners} == {"asset.created"}
     listeners[0].close()
-    wait_until(lambda: site.streams.count() == 11)
+    wait_for(lambda: site.streams.count() == 11)
 
 
 def test_streams_stay_open_while_their_address_makes_more_connections(
@@ -323,7 +323,7 @@ def test_a_client_that_does_not_read_is_disconnected(site: Site, monkeypatch: py
     site.listen(Authorization=token)
     for turn in range(40):  # 20 MB, more than the socket buffers take
         log.add([_large(site, number) for number in range(turn * 500, turn * 500 + 500)])
-    wait_until(lambda: site.streams.count() == 0)
+    wait_for(lambda: site.streams.count() == 0)
 
 
 def _large(site: Site, number: int) -> log.NewEvent:
@@ -371,7 +371,7 @@ def test_an_event_is_sent_within_a_second(warehouse: Warehouse) -> None:
     try:
         warehouse.add_asset("P-1")
         make_events()
-        wait_until(lambda: channel.sent, 5)
+        wait_for(lambda: channel.sent, 5)
     finally:
         streams.stop()
     assert b"asset.created" in channel.sent[0]

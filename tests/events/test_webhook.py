@@ -17,7 +17,8 @@ from edge.people import secrets
 from edge.people.secrets import new_webhook_secret
 from tests.conftest import lacks
 from tests.events.conftest import PACE, TLS, Warehouse, deliver, make_events
-from tests.events.receiver import Received, Receiver, wait_until
+from tests.events.receiver import Received, Receiver
+from tests.service import wait_for
 
 
 def test_the_service_delivers_a_move(warehouse: Warehouse, receiver: Receiver) -> None:
@@ -30,7 +31,7 @@ def test_the_service_delivers_a_move(warehouse: Warehouse, receiver: Receiver) -
     try:
         warehouse.seen(pallet, "south dock", 60)
         (one,) = receiver.wait_for(1)
-        wait_until(lambda: warehouse.again(row).delivered == 1)
+        wait_for(lambda: warehouse.again(row).delivered == 1)
     finally:
         worker.stop()
     assert one.event["type"] == "asset.moved"
@@ -206,10 +207,10 @@ def test_a_test_event_overtakes_waiting_events(warehouse: Warehouse, receiver: R
     worker = EventsWorker(PACE)
     worker.start()
     try:
-        wait_until(lambda: warehouse.again(row).failures)
+        wait_for(lambda: warehouse.again(row).failures)
         destinations.request_test(warehouse.actor, row.no)
-        wait_until(lambda: "test" in receiver.kinds())
-        wait_until(lambda: not warehouse.again(row).is_test_requested)
+        wait_for(lambda: "test" in receiver.kinds())
+        wait_for(lambda: not warehouse.again(row).is_test_requested)
     finally:
         worker.stop()
     attempts = destinations.list_attempts(row.organization_id, row.no)
@@ -224,7 +225,7 @@ def test_without_the_key_of_its_secrets_it_sends_nothing(warehouse: Warehouse, r
     worker = EventsWorker(PACE)
     worker.start()
     try:
-        wait_until(lambda: warehouse.again(row).last_error)
+        wait_for(lambda: warehouse.again(row).last_error)
     finally:
         worker.stop()
     assert receiver.received == []

@@ -48,7 +48,7 @@ def answers(port: int) -> int:
     headers = {"webhook-id": "evt_1", "webhook-timestamp": "1", "webhook-signature": "v1,AAAA"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/", b"{}", headers)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

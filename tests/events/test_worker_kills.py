@@ -15,7 +15,7 @@ from edge.events import delivery, destinations, log, progress
 from edge.events.progress import Progress
 from edge.people import organizations
 from tests.events.conftest import Warehouse, deliver, make_events
-from tests.events.receiver import Received, Receiver, wait_until
+from tests.events.receiver import Received, Receiver
 from tests.mosquitto import free_port
 from tests.service import Service, wait_for
 
@@ -107,6 +107,6 @@ def test_a_kill_during_delivery(tmp_path: Path, receiver: Receiver) -> None:
             service.kill()
             service.start()
         warehouse.record([(pallet, "north dock", 1) for pallet in pallets])
-        wait_until(lambda: warehouse.again(row).delivered and len(first_times(receiver.received)) == 600, 40)
+        wait_for(lambda: warehouse.again(row).delivered and len(first_times(receiver.received)) == 600, 40)
     assert seqs(receiver.received) == sorted(seqs(receiver.received))
     close_database()

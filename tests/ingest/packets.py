@@ -50,7 +50,7 @@ class FakeBroker:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.hang_up()
-        self._thread.join(5)
+        self._thread.join(60)
 
     def send(self, *deliveries: Delivery) -> None:
         assert self._connection

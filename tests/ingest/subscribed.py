@@ -17,7 +17,7 @@ from edge.ingest.subscriber import Subscriber
 from tests.ingest.site import DOCK, pipeline
 from tests.service import wait_for
 
-SOON = 30.0
+SOON = 60.0
 
 
 class Handler:

@@ -129,7 +129,7 @@ def test_close_waits_until_the_broker_has_read_everything() -> None:
         closing.start()
         assert broker.recv(100) == b"\x40\x02\x00\x07"
         assert broker.recv(100) == b""
-    closing.join(5)
+    closing.join(60)
     assert wire.fileno() == -1
 
 

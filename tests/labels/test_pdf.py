@@ -188,14 +188,14 @@ def test_a_printer_that_is_off_occupies_one_thread(monkeypatch: pytest.MonkeyPat
 
     def connect(*_: object, **__: object) -> NoReturn:
         begun.set()
-        is_over.wait(10)
+        is_over.wait(60)
         raise OSError("no response")
 
     monkeypatch.setattr("edge.outbound.connect", connect)
     monkeypatch.setattr(printer, "WAIT_SECONDS", 0.05)
     with ThreadPoolExecutor() as others:
         first = others.submit(printer.send, "10.9.9.9:9100", b"^XA^XZ", ["9100"])
-        begun.wait(10)
+        begun.wait(60)
         with pytest.raises(Unavailable, match="is busy or off"):
             printer.send("10.9.9.9:9100", b"^XA^XZ", ["9100"])
         is_over.set()

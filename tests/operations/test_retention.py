@@ -191,7 +191,7 @@ def test_looking_for_old_records_waits_for_nobody_who_writes(site: Path) -> None
     look = threading.Thread(target=lambda: counts.append(store.drop_old_records("records", 1)))
     with writing():
         look.start()
-        look.join(5)
+        look.join(60)
         assert counts == [0]
 
 

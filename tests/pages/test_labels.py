@@ -47,7 +47,7 @@ class Printer:
                 self.taken += part
 
     def stop(self) -> bytes:
-        self._thread.join(5)
+        self._thread.join(60)
         self._socket.close()
         return self.taken
 

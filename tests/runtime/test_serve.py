@@ -24,7 +24,7 @@ from tests.service import ROOT, LedgerReader, Service, wait_for
 from tests.soak import crash
 from tests.soak.supervised import SupervisedService
 
-SOON = 30.0
+SOON = 60.0
 # Read by Python itself when it starts.
 TELL_OPENS = """
 import sys
@@ -107,7 +107,7 @@ def send():
 
 stop = stop_on_signal()
 threading.Thread(target=send).start()
-print(stop.wait(20))
+print(stop.wait(60))
 """
 
 

@@ -59,7 +59,7 @@ def partner(greeting: bytes, piece: bytes, total: int, *, waits: bool = False) -
             stopping.set()
             with suppress(OSError):
                 listening.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
 
 

@@ -92,7 +92,7 @@ def test_a_form_that_takes_much_is_refused_before_it_is_parsed(kind: str) -> Non
     app.add_url_rule("/", "form", lambda: str(len(request.form) + len(request.files)), methods=["POST"])
     body = b"a=" + b"%2C" * 330_000 if "form-url" in kind.lower() else (FILE + LINE + b"\r\n\r\nv\r\n") * 150
     with serving(app) as listener:
-        client = http.client.HTTPConnection("127.0.0.1", int(listener.effective_port), timeout=30)
+        client = http.client.HTTPConnection("127.0.0.1", int(listener.effective_port), timeout=60)
         client.request("POST", "/", body, {"Content-Type": kind})
         assert client.getresponse().status == 413
         client.close()

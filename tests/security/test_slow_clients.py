@@ -19,7 +19,7 @@ from edge.server.connections import MOST, MOST_OF_ADDRESS, connection_to_close, 
 from tests.server.test_server import ASK, serving
 from tests.service import wait_for
 
-PATIENCE = 30
+PATIENCE = 60
 POST = b"POST / HTTP/1.1\r\nHost: box\r\nContent-Length: 5\r\n\r\nhello"
 SLOW = b"POST / HTTP/1.1\r\nHost: box\r\nContent-Length: 1000\r\n"
 

@@ -20,7 +20,7 @@ from edge.records import assets
 from tests.api.conftest import Api
 from tests.pages.conftest import Browser
 
-PATIENCE = 30
+PATIENCE = 60
 
 
 class Gate:

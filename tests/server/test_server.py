@@ -34,7 +34,7 @@ def serving(app: Flask, **options: Any) -> Iterator[BaseWSGIServer]:
         yield listener
     finally:
         server.stop(listener, 5)
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -52,7 +52,7 @@ def test_a_worker_that_is_sending_does_not_keep_the_serving_thread_awake(monkeyp
     def send_late(channel: HTTPChannel, data: bytes, *, do_close: bool = True) -> Any:
         if not is_sending.is_set():
             is_sending.set()
-            assert may_go_on.wait(30)
+            assert may_go_on.wait(60)
         return send(channel, data, do_close=do_close)
 
     def count(channel: HTTPChannel) -> None:
@@ -65,7 +65,7 @@ def test_a_worker_that_is_sending_does_not_keep_the_serving_thread_awake(monkeyp
         address = ("127.0.0.1", listener.effective_port)
         with socket.create_connection(address, 30) as first:
             first.sendall(ASK)
-            assert is_sending.wait(30)
+            assert is_sending.wait(60)
             with socket.create_connection(address, 30) as second:
                 second.sendall(ASK)
                 assert second.recv(4096).startswith(b"HTTP/1.1 200")
@@ -81,7 +81,7 @@ def test_a_worker_waiting_for_space_to_write_wakes_the_serving_thread(monkeypatc
     def pull_trigger_and_be_looked_at(listener: BaseWSGIServer) -> None:
         has_looked.clear()
         pull_trigger(listener)
-        assert has_looked.wait(30)
+        assert has_looked.wait(60)
 
     monkeypatch.setattr(BaseWSGIServer, "pull_trigger", pull_trigger_and_be_looked_at)
     app = app_that_answers(PIECE for _ in range(PIECES))

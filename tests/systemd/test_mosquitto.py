@@ -69,8 +69,8 @@ def broker(site: Path) -> Iterator[Running]:
     reading.start()
     yield Running(port, process.pid)
     process.terminate()
-    process.wait(30)
-    reading.join(10)
+    process.wait(60)
+    reading.join(60)
     process.stderr.close()
 
 

@@ -52,7 +52,7 @@ def test_systemd_hears_ready_signs_of_life_and_that_it_stops(
 def test_a_stuck_writer_is_not_alive(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     close_database()
     let_go = threading.Event()
-    monkeypatch.setattr(Pipeline, "handle_some", lambda _, messages: len(messages) if let_go.wait(30) else 0)
+    monkeypatch.setattr(Pipeline, "handle_some", lambda _, messages: len(messages) if let_go.wait(60) else 0)
     monkeypatch.setattr(readiness, "WRITER_STUCK_SECONDS", 1.0)
     monkeypatch.setattr(serve, "set_up_log", lambda _: None)
     port = free_port()
@@ -72,7 +72,7 @@ def health(port: int) -> tuple[int, bool]:
     """Return the status of /healthz, and whether broker and ingest are well."""
     status, checks = 0, dict[str, bool]()
     for path in ("/readyz", "/healthz"):
-        connection = http.client.HTTPConnection(f"127.0.0.1:{port}", timeout=10)
+        connection = http.client.HTTPConnection(f"127.0.0.1:{port}", timeout=60)
         connection.request("GET", path)
         answer = connection.getresponse()
         status = answer.status
@@ -89,7 +89,7 @@ def test_only_a_proxy_that_is_named_is_believed_who_its_client_is(site: Path, pr
     service.start()
     try:
         wait_for(lambda: service.has_logged("Serving pages"), 20, service.read_log)
-        connection = http.client.HTTPConnection(service.http.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(service.http.removeprefix("http://"), timeout=60)
         connection.request("GET", "/metrics", headers={"X-Forwarded-For": "192.168.1.20"})
         assert connection.getresponse().status == status
         connection.close()

@@ -112,7 +112,7 @@ def receive(broker: Mosquitto, authority: Path, *options: str) -> list[str]:
     """
     command = ["mosquitto_sub", "-h", "127.0.0.1", "-p", str(broker.port), "--cafile", str(authority)]
     session = ["-c", "-i", "checker", "-q", "1", "-t", "#", "-v"]
-    done = subprocess.run([*command, *session, *options], check=True, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([*command, *session, *options], check=True, capture_output=True, text=True, timeout=60)
     return done.stdout.splitlines()
 
 
@@ -121,7 +121,7 @@ def state_of(local: Mosquitto, row: Bridge) -> str | None:
 
 
 def wait_for_state(local: Mosquitto, row: Bridge, state: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while state_of(local, row) != state:
         assert time.monotonic() < deadline, f"the bridge is {state_of(local, row)}"
 

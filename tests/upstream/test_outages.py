@@ -363,10 +363,10 @@ def test_the_thread_runs_while_there_is_an_upstream(sender: Sender, monkeypatch:
     standby = UpstreamStandby(None, lambda: False)
     assert not standby.is_running()
     standby.start_if_needed()
-    assert is_settled.wait(30)
+    assert is_settled.wait(60)
     sender.assert_equal()
     upstreams.remove(sender.actor)
-    standby.join(30)
+    standby.join(60)
     assert not standby.is_running(), "it ends by itself"
     standby.start_if_needed()
     assert not standby.is_running()

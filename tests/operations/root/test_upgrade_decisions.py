@@ -282,7 +282,7 @@ def test_a_signal_ends_a_script_as_a_signal_but_leaves_no_temporary_files(tmp_pa
         folder = Path(process.stdout.readline().strip())
         assert folder.is_dir()
         process.send_signal(number)
-        assert process.wait(30) == -number
+        assert process.wait(60) == -number
     assert not folder.exists()
 
 

@@ -297,12 +297,12 @@ def test_a_check_that_ends_while_the_page_is_written_shows_its_errors(
     check, render, is_asked = import_kinds.check, csv_import.render_template, threading.Event()
 
     def check_when_asked(*args: Any) -> import_kinds.Checked:
-        is_asked.wait(30)
+        is_asked.wait(60)
         return check(*args)
 
     def render_when_checked(template: str, **values: Any) -> str:
         is_asked.set()
-        values["job"].ended.wait(30)
+        values["job"].ended.wait(60)
         return render(template, **values)
 
     monkeypatch.setattr(import_kinds, "check", check_when_asked)

@@ -17,8 +17,8 @@ from edge.rules.channels.channels import Channel, ChannelKind, NewChannel, Sched
 from edge.rules.channels.message import Message
 from edge.rules.channels.worker import ChannelsWorker
 from tests.conftest import Cast
-from tests.events.receiver import wait_until
 from tests.rules.channels.mail_server import MailServerOfTest, mail_server
+from tests.service import wait_for
 
 BEGAN = clock.to_micros(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
 
@@ -260,8 +260,8 @@ def test_the_thread_runs_only_while_there_are_channels(
         stage = Stage(cast, server, monkeypatch)
         worker.start_if_needed()
         stage.alert("Pallet 1 left")
-        wait_until(lambda: server.mails)
+        wait_for(lambda: server.mails)
         channels.remove(stage.actor, stage.no)
-        wait_until(lambda: not worker.is_running())
+        wait_for(lambda: not worker.is_running())
     finally:
         worker.stop()

@@ -37,7 +37,7 @@ TAGGED_ASSETS = 120
 LARGE_METADATA = json.dumps({"a": "x" * 64_000})
 HISTORY = 150_000  # rows in the files
 PROMPT_SECONDS = 1.0  # limit for /healthz
-PATIENCE = 30.0
+PATIENCE = 60.0
 SETTLE_SECONDS = 300.0  # limit for recording all queued messages
 LARGE_FILE = "/static/x/vendor/zxing-wasm/zxing_reader.wasm"
 

@@ -51,7 +51,7 @@ def several_at_once(number: int) -> None:
     def use(_: int) -> None:
         with pool.connected() as connection:
             connection.execute("SELECT 1")
-            meeting.wait(30)
+            meeting.wait(60)
 
     with ThreadPoolExecutor(number) as threads:
         list(threads.map(use, range(number)))
