@@ -9,6 +9,7 @@ import pytest
 from edge import clock
 from edge.database.instance import data_dir_file
 from edge.events import checked_connection, delivery, destinations, progress, retry_schedule, webhook
+from edge.events.checked_connection import Answer
 from edge.events.delivery import Result
 from edge.events.webhook import Poster
 from edge.events.worker import EventsWorker
@@ -286,3 +287,18 @@ def test_an_answer_in_the_last_moment_does_not_fail_the_next_event(
         assert poster.post(b"{}", {"webhook-id": "1"}).result is Result.DELIVERED
     assert poster.post(b"{}", {"webhook-id": "2"}).result is Result.DELIVERED
     poster.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("17", 17),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 3600),
+        ("99999999999", 3600),
+        ("soon", 0),
+        ("", 0),
+    ],
+)
+def test_a_receiver_asks_for_a_pause_in_seconds_or_until_a_date(text: str, seconds: float) -> None:
+    assert Answer(429, {"retry-after": text}, b"").wait_seconds == seconds
