@@ -11,6 +11,7 @@ from edge.outbound import Network, NotAllowed, connect
 from edge.texts import N_
 
 ANSWER_SECONDS = 10.0
+_NOT_AUTHORIZED = 0x87
 
 
 class Broker:
@@ -27,21 +28,29 @@ class Broker:
 
     def send(self, message: Message) -> Outcome:
         """Publish one event, connecting first if needed."""
-        try:
-            code = self._publisher.publish(fill_topic(self._topic, _names(message)), message.body)
-        except (NotAllowed, NoAnswer) as error:
-            self.close()
-            return Outcome(Result.FAILED, str(error))
-        except ssl.SSLCertVerificationError as error:
-            return Outcome(Result.FAILED, f"certificate rejected: {error.verify_message}")
-        except OSError as error:
-            return Outcome(Result.FAILED, f"the broker cannot be reached: {error.strerror or error}")
-        if code.is_failure:
-            return Outcome(Result.REFUSED, f"the broker refused the event: {code}")
-        return Outcome(Result.DELIVERED, N_("acknowledged"))
+        return publish(self._publisher, fill_topic(self._topic, _names(message)), message.body, "event")
 
     def close(self) -> None:
         self._publisher.close()
+
+
+def publish(publisher: Publisher, topic: str, payload: bytes, noun: str, on_not_authorized: str = "") -> Outcome:
+    """Publish an event or a command, which `noun` says, connecting first if needed.
+
+    `on_not_authorized`: advice to add if the broker does not allow the topic.
+    """
+    try:
+        code = publisher.publish(topic, payload)
+    except (NotAllowed, NoAnswer) as error:
+        return Outcome(Result.FAILED, str(error))
+    except ssl.SSLCertVerificationError as error:
+        return Outcome(Result.FAILED, f"certificate rejected: {error.verify_message}")
+    except OSError as error:
+        return Outcome(Result.FAILED, f"the broker cannot be reached: {error.strerror or error}")
+    if code.is_failure:
+        advice = on_not_authorized if code.value == _NOT_AUTHORIZED else ""
+        return Outcome(Result.REFUSED, f"the broker refused the {noun}: {code}{advice}")
+    return Outcome(Result.DELIVERED, N_("acknowledged"))
 
 
 def _names(message: Message) -> dict[str, str]:

@@ -21,6 +21,7 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersi
 from paho.mqtt.reasoncodes import ReasonCode
 
 from edge.conversations import LONGEST_SECONDS, talking
+from edge.outbound import NotAllowed
 
 KEEPALIVE_SECONDS = 30
 MAX_PACKET = 1152 * 1024  # bytes; the largest message of a reader, and its topic
@@ -122,7 +123,7 @@ class Publisher:
                 self._connect()
                 self.connections += 1
             return self._session.publish(topic, payload)  # type: ignore[union-attr]  # set by `_connect`
-        except (NoAnswer, OSError):
+        except (NoAnswer, NotAllowed, OSError):
             self.close()
             raise
 

@@ -10,6 +10,7 @@ from edge.database.connection import execute, execute_many, writing
 
 MOST_ATTEMPTS = 100  # kept per destination
 LONGEST_PAUSE = 2 * clock.HOUR  # longer than any pause between attempts
+DUE = f"(next_try_at <= :now OR next_try_at > :now + {LONGEST_PAUSE})"  # see `is_due`
 
 
 class Retry(NamedTuple):
@@ -64,11 +65,7 @@ def is_due(next_try_at: int, now: int) -> bool:
 
 def retries_due() -> set[int]:
     """Return the destinations with a retry that is due now; see `is_due`."""
-    now = clock.now()
-    rows = execute(
-        "SELECT DISTINCT destination_no FROM event_retry WHERE next_try_at <= ? OR next_try_at > ?",
-        (now, now + LONGEST_PAUSE),
-    )
+    rows = execute(f"SELECT DISTINCT destination_no FROM event_retry WHERE {DUE}", {"now": clock.now()})
     return {no for (no,) in rows}
 
 

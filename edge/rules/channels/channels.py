@@ -176,12 +176,8 @@ def at_work() -> list[Channel]:
 
 def troubles() -> list[str]:
     """Return the channels that have failed for over an hour, each with the reason."""
-    since = clock.now() - TROUBLE_AFTER
-    failing = []
-    for row in all_channels():
-        if row.disabled_at is None and row.failing_since is not None and row.failing_since < since:
-            failing.append(f"{row.name}: {row.last_error}")
-    return failing
+    failing = KIND.where("disabled_at IS NULL AND failing_since < ?", clock.now() - TROUBLE_AFTER, order="no")
+    return [f"{row.name}: {row.last_error}" for row in failing]
 
 
 def _check_host(new: NewChannel) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from edge.database.connection import execute, execute_many, writing
+from edge.events.progress import DUE
 from edge.rules.channels.message import Message
 
 MOST_WAITING = 2_000  # per channel
@@ -17,8 +18,6 @@ MOST_FILES = 20  # per channel
 MAX_SUBJECT = 250
 MAX_TEXT = 2_000
 _FIELDS = "subject, text, rule_no, alert_no, asset_id, occurred_at, is_over, is_late"
-# Refused messages wait on their own; a time far ahead was set before the clock went back.
-_DUE = "(next_try_at <= :now OR next_try_at > :now + 7200000000)"
 
 
 class Attachment(NamedTuple):
@@ -103,7 +102,7 @@ def due(channel_no: int, now: int, limit: int) -> list[Waiting]:
     rows = execute(
         "SELECT no, enqueued_at, attempts, EXISTS (SELECT 1 FROM channel_file WHERE message_no = no), "
         f"{_FIELDS} FROM channel_message "
-        f"WHERE channel_no = :channel_no AND {_DUE} ORDER BY no LIMIT :limit",
+        f"WHERE channel_no = :channel_no AND {DUE} ORDER BY no LIMIT :limit",
         {"channel_no": channel_no, "now": now, "limit": limit},
     )
     return [_waiting(row) for row in rows]

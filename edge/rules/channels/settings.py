@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from edge.errors import Invalid
 from edge.events import validation
+from edge.events.validation import invalid, whole_number
 from edge.outbound import Network
 from edge.rules.channels.channels import Schedule
 from edge.rules.channels.web import Form
@@ -52,7 +52,7 @@ def schedule(entered: Mapping[str, str]) -> Schedule:
     begin = values.minute_of_day("quiet_from", entered.get("quiet_from", ""))
     end = values.minute_of_day("quiet_until", entered.get("quiet_until", ""))
     if (begin is None) != (end is None) or (begin is not None and begin == end):
-        raise _invalid("quiet_until", N_("enter two different times, or leave both empty"))
+        raise invalid("quiet_until", N_("enter two different times, or leave both empty"))
     return Schedule(digest_seconds(entered.get("digest", "")), begin, end, bool(entered.get("is_sent_when_over")))
 
 
@@ -60,20 +60,20 @@ def checked_mail(entered: Mapping[str, str], *, has_password: bool, network: Net
     """Return the settings of an email channel. Raises Invalid, by field."""
     host = entered.get("host", "").strip()
     if not _HOST.fullmatch(host):
-        raise _invalid("host", N_("enter the name of the mail server, such as mail.example.com"))
+        raise invalid("host", N_("enter the name of the mail server, such as mail.example.com"))
     try:
         security = Security(entered.get("security", Security.STARTTLS))
     except ValueError as error:
-        raise _invalid("security", N_("choose one from the list")) from error
+        raise invalid("security", N_("choose one from the list")) from error
     user = entered.get("user", "").strip()
     if len(user) > MAX_ADDRESS or not user.isprintable() or not user.isascii():
-        raise _invalid("user", fill(N_("at most %(most)s ASCII characters"), most=MAX_ADDRESS))
+        raise invalid("user", fill(N_("at most %(most)s ASCII characters"), most=MAX_ADDRESS))
     if security is Security.NONE and user:
-        raise _invalid("security", N_("choose STARTTLS or TLS: the password must not be sent unencrypted"))
+        raise invalid("security", N_("choose STARTTLS or TLS: the password must not be sent unencrypted"))
     if security is Security.NONE and network is Network.INTERNET:
-        raise _invalid("security", N_("use encryption, or allow an address in a private network"))
+        raise invalid("security", N_("use encryption, or allow an address in a private network"))
     if user and not has_password:
-        raise _invalid("password", N_("enter the password of the user"))
+        raise invalid("password", N_("enter the password of the user"))
     return {
         "host": host,
         "port": _port(entered.get("port", "").strip(), security),
@@ -89,7 +89,7 @@ def checked_ntfy(entered: Mapping[str, str], *, network: Network) -> dict[str, A
     url = validation.webhook_url(entered.get("url", "").strip(), is_on_internet=network is Network.INTERNET)
     address = urlsplit(url)
     if not _TOPIC.fullmatch(address.path.rpartition("/")[2]) or address.query:
-        raise _invalid("url", N_("enter the server and the topic, such as https://ntfy.sh/dock-alerts"))
+        raise invalid("url", N_("enter the server and the topic, such as https://ntfy.sh/dock-alerts"))
     return {"url": url}
 
 
@@ -97,7 +97,7 @@ def checked_webhook(entered: Mapping[str, str], url: str, *, network: Network) -
     """Return the settings of a webhook. The URL is not one of them but the secret: who knows it can post."""
     form = entered.get("form", "")
     if form not in list(Form):
-        raise _invalid("form", N_("choose one from the list"))
+        raise invalid("form", N_("choose one from the list"))
     checked = validation.webhook_url(url, is_on_internet=network is Network.INTERNET)
     return {"form": form, "host": urlsplit(checked).hostname or ""}
 
@@ -115,38 +115,30 @@ def mail_settings(stored: Mapping[str, Any]) -> MailSettings:
 
 def digest_seconds(text: str) -> int:
     """Return the seconds of a digest entered in minutes; empty is 0. Raises Invalid."""
-    entered = text.strip() or "0"
-    if not (entered.isascii() and entered.isdigit() and len(entered) <= 5 and int(entered) <= MOST_DIGEST_MINUTES):
-        raise _invalid("digest", fill(N_("enter 0 to %(most)s minutes"), most=MOST_DIGEST_MINUTES))
-    return int(entered) * 60
+    advice = fill(N_("enter 0 to %(most)s minutes"), most=MOST_DIGEST_MINUTES)
+    return whole_number("digest", text.strip() or "0", 0, MOST_DIGEST_MINUTES, advice) * 60
 
 
 def _port(text: str, security: Security) -> int:
     if not text:
         return _PORTS[security]
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536):
-        raise _invalid("port", N_("enter 1 to 65535, or leave it empty"))
-    return int(text)
+    return whole_number("port", text, 1, 65535, N_("enter 1 to 65535, or leave it empty"))
 
 
 def _recipients(text: str) -> list[str]:
     entered = [one for one in re.split(r"[\s,;]+", text) if one]
     if not entered:
-        raise _invalid("recipients", N_("enter at least one address"))
+        raise invalid("recipients", N_("enter at least one address"))
     if len(entered) > MOST_RECIPIENTS:
-        raise _invalid("recipients", fill(N_("at most %(most)s addresses"), most=MOST_RECIPIENTS))
+        raise invalid("recipients", fill(N_("at most %(most)s addresses"), most=MOST_RECIPIENTS))
     return list(dict.fromkeys(_address("recipients", one) for one in entered))
 
 
 def _address(field: str, text: str) -> str:
     if not text:
-        raise _invalid(field, N_("enter an address"))
+        raise invalid(field, N_("enter an address"))
     if len(text) > MAX_ADDRESS or not _ADDRESS.fullmatch(text):
-        raise _invalid(
+        raise invalid(
             field, fill(N_("%(entered)s is not an address such as shift.lead@example.com"), entered=text[:50])
         )
     return text
-
-
-def _invalid(field: str, advice: str) -> Invalid:
-    return Invalid.one(field, "invalid_value", advice)

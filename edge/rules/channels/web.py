@@ -31,7 +31,7 @@ class Form(StrEnum):
     JSON = "json"
 
 
-class Ntfy:
+class Ntfy(Poster):
     """A topic of an ntfy server, such as https://ntfy.sh/topic. `token` may be empty."""
 
     def __init__(self, url: str, token: str, network: Network, tls: ssl.SSLContext) -> None:
@@ -39,28 +39,22 @@ class Ntfy:
         folder, _, topic = address.path.rpartition("/")
         self._topic = unquote(topic)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._poster = Poster(urlunsplit(address._replace(path=f"{folder}/")), network, tls)
+        super().__init__(urlunsplit(address._replace(path=f"{folder}/")), network, tls)
 
     def send(self, outgoing: Outgoing) -> Outcome:
         """Publish as JSON, because headers could not carry all titles."""
         sent = {"topic": self._topic, "title": outgoing.subject, "message": shortened(outgoing.text, NTFY_BYTES)}
-        return self._poster.post(json_text.encode(sent), self._headers)
-
-    def close(self) -> None:
-        self._poster.close()
+        return self.post(json_text.encode(sent), self._headers)
 
 
-class ChatWebhook:
+class ChatWebhook(Poster):
     def __init__(self, url: str, form: Form, network: Network, tls: ssl.SSLContext) -> None:
         self._form = form
-        self._poster = Poster(url, network, tls)
+        super().__init__(url, network, tls)
 
     def send(self, outgoing: Outgoing) -> Outcome:
         bodies = {Form.SLACK: _slack, Form.TEAMS: _teams, Form.JSON: _json}
-        return self._poster.post(json_text.encode(bodies[self._form](outgoing)), {})
-
-    def close(self) -> None:
-        self._poster.close()
+        return self.post(json_text.encode(bodies[self._form](outgoing)), {})
 
 
 def shortened(text: str, size: int) -> str:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from edge.errors import Invalid
+from edge.events.validation import invalid, whole_number
 from edge.texts import N_, fill
 from edge.validation import json_text
 from edge.validation.topics import check_plain
@@ -51,7 +52,7 @@ class Entered(NamedTuple):
 def checked(entered: Mapping[str, str]) -> Entered:
     """Return the settings of an output. Raises Invalid, by field."""
     if entered.get("form", "") not in list(Form):
-        raise _invalid("form", N_("choose one from the list"))
+        raise invalid("form", N_("choose one from the list"))
     form = Form(entered["form"])
     device = entered.get("device", "").strip()
     relay = _number("relay", entered.get("relay", ""), 0, MOST_RELAYS)
@@ -61,9 +62,9 @@ def checked(entered: Mapping[str, str]) -> Entered:
         payloads = [entered.get(name, "").replace("\r\n", "\n") for name in ("on_payload", "off_payload")]
         for name, payload in zip(("on_payload", "off_payload"), payloads, strict=True):
             if len(payload) > MOST_PAYLOAD:
-                raise _invalid(name, fill(N_("enter at most %(most)s characters"), most=MOST_PAYLOAD))
+                raise invalid(name, fill(N_("enter at most %(most)s characters"), most=MOST_PAYLOAD))
         if not payloads[0]:
-            raise _invalid("on_payload", N_("enter the message that switches the device on"))
+            raise invalid("on_payload", N_("enter the message that switches the device on"))
         command = Command(device, *payloads)
     else:
         command = _command(form, device, relay, seconds)
@@ -93,22 +94,16 @@ def _shelly(device: str, relay: int, seconds: int, *, is_on: bool) -> str:
 def _check_topic(device: str, topic: str) -> None:
     if not device or device != device.strip() or len(topic) > MOST_TOPIC:
         text = N_("enter the name of the device or its topic, at most %(most)s characters")
-        raise _invalid("device", fill(text, most=MOST_TOPIC))
+        raise invalid("device", fill(text, most=MOST_TOPIC))
     try:
         check_plain(topic)
     except Invalid as error:
-        raise _invalid("device", error.fields[0].message) from error
+        raise invalid("device", error.fields[0].message) from error
     if topic.split("/")[0].casefold() == OWN_PREFIX:
         text = N_("topics below %(prefix)s/ belong to this program; choose another one")
-        raise _invalid("device", fill(text, prefix=OWN_PREFIX))
+        raise invalid("device", fill(text, prefix=OWN_PREFIX))
 
 
 def _number(field: str, text: str, least: int, most: int) -> int:
-    entered = text.strip() or "0"
-    if not (entered.isascii() and entered.isdigit() and len(entered) <= 6 and least <= int(entered) <= most):
-        raise _invalid(field, fill(N_("enter %(least)s to %(most)s"), least=least, most=most))
-    return int(entered)
-
-
-def _invalid(field: str, advice: str) -> Invalid:
-    return Invalid.one(field, "invalid_value", advice)
+    advice = fill(N_("enter %(least)s to %(most)s"), least=least, most=most)
+    return whole_number(field, text.strip() or "0", least, most, advice)

@@ -143,8 +143,7 @@ def newest_alert() -> int:
 
 def troubles() -> list[str]:
     """Return the outputs that could not be switched for a minute, each with the reason."""
-    since = clock.now() - TROUBLE_AFTER
-    failing = [row for row in all_outputs() if row.failing_since is not None and row.failing_since < since]
+    failing = KIND.where("failing_since < ?", clock.now() - TROUBLE_AFTER, order="no")
     return [f"{row.name}: {row.last_error}" for row in failing]
 
 
