@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from edge import clock
 from edge.errors import HistoryUnavailable
@@ -22,6 +22,8 @@ from edge.events import log, progress, retry_schedule
 from edge.events.destinations import Destination
 from edge.events.log import Event
 from edge.events.progress import Attempt, Progress, Retry
+
+Sent = TypeVar("Sent", contravariant=True)  # what a sender takes
 
 MOST_EVENTS = 200  # per round
 ROUND_SECONDS = 1.0
@@ -32,7 +34,7 @@ class Round:
     def __init__(
         self,
         row: Destination,
-        sender: Sender,
+        sender: Sender[Message],
         stopping: threading.Event,
         make_body: MakeBody = lambda _row, event, kind: log.body(event, kind),
         *,
@@ -246,7 +248,7 @@ class Round:
         )
 
 
-def attempt_to_send(sender: Sender, message: Message) -> tuple[Outcome, Attempt]:
+def attempt_to_send(sender: Sender[Message], message: Message) -> tuple[Outcome, Attempt]:
     """Send one message and return its outcome with the attempt to record."""
     at, began = clock.now(), time.monotonic()
     outcome = sender.send(message)
@@ -285,9 +287,9 @@ class Outcome(NamedTuple):
     wait_seconds: float = 0.0
 
 
-class Sender(Protocol):
+class Sender(Protocol[Sent]):
     """A connection to one destination, kept between events. Used by one thread at a time."""
 
-    def send(self, message: Message) -> Outcome: ...
+    def send(self, message: Sent, /) -> Outcome: ...
 
     def close(self) -> None: ...

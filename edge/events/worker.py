@@ -93,7 +93,7 @@ class EventsWorker:
         self._busy: set[int] = set()  # destinations queued or being served
         self._held_until: dict[int, float] = {}  # after an unexpected error
         self._passed: dict[int, _Passed] = {}
-        self._senders: dict[int, tuple[tuple[str, bytes], Sender]] = {}
+        self._senders: dict[int, tuple[tuple[str, bytes], Sender[Message]]] = {}
         self._due: dict[str, float] = {}
         self._follower_fault = ""
         self._detector = StandbyThread("events", lambda: True, self._look)
@@ -265,7 +265,7 @@ class EventsWorker:
         body = self._epcis.body(row, None) if self._epcis and row.body_format is BodyFormat.EPCIS else None
         return Message(event_id, "test", {}, body or json_text.encode(event_json))
 
-    def _sender(self, row: Destination) -> Sender:
+    def _sender(self, row: Destination) -> Sender[Message]:
         """Return the connected sender of a destination, or a new one."""
         key = (f"{row.kind} {row.url} {row.topic} {row.network}", row.secret)
         known = self._senders.get(row.no)
@@ -277,7 +277,7 @@ class EventsWorker:
         self._senders[row.no] = (key, sender)
         return sender
 
-    def _new_sender(self, row: Destination) -> Sender:
+    def _new_sender(self, row: Destination) -> Sender[Message]:
         try:
             secret = unseal(row.secret)
         except SetupError as error:

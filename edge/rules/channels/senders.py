@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import ssl
-from typing import Protocol
 
-from edge.events.delivery import Outcome
+from edge.events.delivery import Sender
 from edge.rules.channels.channels import Channel, ChannelKind
 from edge.rules.channels.compose import Outgoing
 from edge.rules.channels.settings import mail_settings
 from edge.rules.channels.web import ChatWebhook, Form, Ntfy
 
 
-class Sender(Protocol):
-    """Sends to one channel. Used by one thread at a time."""
-
-    def send(self, outgoing: Outgoing) -> Outcome: ...
-
-    def close(self) -> None: ...
-
-
-def new_sender(row: Channel, secret: str, tls: ssl.SSLContext) -> Sender:
+def new_sender(row: Channel, secret: str, tls: ssl.SSLContext) -> Sender[Outgoing]:
     """Return a sender. The secret is a password, a token, or the URL of a webhook, which is one itself."""
     if row.kind is ChannelKind.NTFY:
         return Ntfy(row.settings["url"], secret, row.network, tls)
