@@ -28,7 +28,7 @@ from edge.tracking.report import AssetLocationFilter
 HOST = "127.0.0.1"
 USUAL_HTTP_PORT, USUAL_MQTT_PORT = 8080, 1883
 PAST_SECONDS = 1800
-HEARTBEAT_SECONDS = 10.0
+HEARTBEAT_SECONDS = 60.0
 ASK_EVERY_SECONDS = 0.05
 MARK = "demo-site"
 

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from edge.cli import cli
-from edge.demo.run import free_port
 from edge.errors import SetupError
+from tests.mosquitto import free_port
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_order_and_nothing_is_left(number: signal.Signals, tmp_path: Path) -> None:
-    ports = ["--http-port", str(free_port(0)), "--mqtt-port", str(free_port(0))]
+    ports = ["--http-port", str(free_port()), "--mqtt-port", str(free_port())]
     with subprocess.Popen(
         [sys.executable, "-m", "edge", "demo", *ports],
         env={**os.environ, "TMPDIR": str(tmp_path)},
