@@ -95,6 +95,21 @@ test("the tags of a sweep are one entry of the log", async () => {
   assert.deepEqual([(await queue.recent())[0].state, await queue.waiting()], ["recorded", []]);
 });
 
+test("who does not know the id of the part that was passed on cannot have it dropped", async () => {
+  await queue.addAll([scan("scan-1"), scan("scan-2")]);
+  noteWaiting(2);
+  const numbers = (await queue.waiting()).map(({ no }) => no);
+  for (const token of ["evil", "other"]) {
+    await step(at(`http://box.local:8080/scan/left#give:${token}:443:`));
+    for (const no of [0, ...numbers]) {
+      for (const guess of [`${no}-0`, `${no}:0`, String(no), "undefined", "null"]) await step(at(`http://box.local:8080/scan/left#give:${token}:443:${guess}`));
+    }
+  }
+  assert.deepEqual((await queue.waiting()).map(({ id }) => id), ["scan-1", "scan-2"]);
+  await follow("https://box.local/scan/left");
+  assert.deepEqual((await queue.waiting()).map(({ id }) => id), ["scan-1", "scan-2"], "they are here, at the other address");
+});
+
 test("an address of somebody else adds nothing, drops nothing and goes nowhere else", async () => {
   await queue.addAll([scan("scan-1")]);
   noteWaiting(1);

@@ -1,9 +1,10 @@
 // Takes over what waits in the storage of the page without HTTPS. No page can read the storage of the other address, so this
 // page, at both addresses in turn, passes it on in the fragment of the next address, which no server sees: part after part,
 // each under the person who made it. The page without HTTPS drops a part only after the other one has stored it.
-//   #give:TOKEN:PORT:NO   without HTTPS: what was sent up to NO is stored; continue at PORT with HTTPS
-//   #take:TOKEN:NO:PART   with HTTPS: store a part, which ends with NO; without a part nothing is left
-// Whoever opens these addresses without the token of the page that began changes nothing.
+//   #give:TOKEN:PORT:ID   without HTTPS: the part ID is stored; continue at PORT with HTTPS
+//   #take:TOKEN:ID:PART   with HTTPS: store a part; without one nothing is left
+// Both are random, and no other page can read these addresses. Without the token of the page that began nothing is stored, and
+// without the id of the part that was passed on last nothing is dropped.
 
 import * as clock from "./clock.js";
 import * as queue from "./queue.js";
@@ -18,8 +19,8 @@ export async function step({ protocol, hostname, port, hash }) {
   const [act, token = "", ...given] = hash.slice(1).split(":");
   const other = (scheme, at, rest) => `${scheme}://${hostname}${at && `:${at}`}/scan/left#${rest}`;
   if (protocol === "http:" && act === "give" && /^[\w-]+$/.test(token) && /^\d{0,5}$/.test(given[0])) {
-    const [part, no] = await partAfter(token, given[1]);
-    return other("https", given[0], `take:${token}:${part ? `${no}:${encodeURIComponent(JSON.stringify(part))}` : ""}`);
+    const [part, id] = await partAfter(given[1]);
+    return other("https", given[0], `take:${token}:${part ? `${id}:${encodeURIComponent(JSON.stringify(part))}` : ""}`);
   }
   if (protocol !== "https:") return "";
   const from = waitingWithoutHttps();
@@ -28,15 +29,16 @@ export async function step({ protocol, hostname, port, hash }) {
     return other("http", from.port, `give:${localStorage.getItem(TOKEN)}:${port}:`);
   }
   if (act !== "take" || token !== localStorage.getItem(TOKEN)) return "/scan";
-  const [no, ...rest] = given;
-  if (no) await queue.takeOver(unpacked(JSON.parse(decodeURIComponent(rest.join(":")))));
+  const [id, ...rest] = given;
+  if (id) await queue.takeOver(unpacked(JSON.parse(decodeURIComponent(rest.join(":")))));
   else localStorage.removeItem(TOKEN);
-  return no ? other("http", from.port, `give:${token}:${port}:${no}`) : "/scan";
+  return id ? other("http", from.port, `give:${token}:${port}:${id}`) : "/scan";
 }
 
-/** Drop what is stored at the other address, and return the next part with its last number; null if nothing is left. */
-async function partAfter(token, stored) {
-  if (stored && localStorage.getItem(TOKEN) === `${token}:${stored}`) await queue.dropUpTo(...stored.split("-").map(Number));
+/** Drop the part that is stored at the other address, and return the next one with its id; null if nothing is left. */
+async function partAfter(stored) {
+  const [passed, ...last] = (localStorage.getItem(TOKEN) || "").split(":");
+  if (stored && stored === passed) await queue.dropUpTo(...last.map(Number));
   await clock.load();
   const [items, [parcel]] = [await queue.waiting(), await queue.parcels()];
   const times = clock.siteTimes(items);
@@ -47,11 +49,10 @@ async function partAfter(token, stored) {
     part.items.push(one);
   }
   if (!items.length && parcel) part.parcels.push(packed(parcel));
-  const [last] = part.items.slice(-1);
-  const no = `${last ? items[part.items.length - 1].no : 0}-${part.parcels.length ? parcel.no : 0}`;
+  const [id, count] = [newId(), part.items.length];
   noteWaiting(items.reduce((sum, item) => sum + queue.sizeOf(item), 0) + (await queue.parcels()).length);
-  localStorage.setItem(TOKEN, `${token}:${no}`);
-  return last || part.parcels.length ? [part, no] : [null];
+  localStorage.setItem(TOKEN, `${id}:${count ? items[count - 1].no : 0}:${part.parcels.length ? parcel.no : 0}`);
+  return count || part.parcels.length ? [part, id] : [null];
 }
 
 function packed({ no, at, era, photo, ...parcel }) {

@@ -10,6 +10,8 @@ const GTIN = /^(?:[0-9]{8}|[0-9]{12,14})$/; // GTIN-8, UPC-A, EAN-13 and GTIN-14
 /** The kinds of codes in the copy of the assets, by their letters; "g" is a GS1 identity. */
 export const TYPES = { r: "rfid", b: "ble", c: "barcode" };
 
+const SEVERAL = Symbol("several"); // things have the code
+
 export const trimmed = (code) => code.replace(ENDS, "");
 
 /** The key by which tags that are not equal are compared, for a type of tag; "" never matches. */
@@ -58,17 +60,16 @@ export class CodeIndex {
 
   /** The thing of a code: by the exact value, else by the match keys, else by the GS1 identity; undefined if several have it. */
   find(code, identity) {
-    const matching = Object.values(TYPES).flatMap((type) => [...(this.byKey.get(`${type}:${matchKey(type, code)}`) || [])]);
-    for (const found of [this.exact.get(code) || [], matching, this.byIdentity.get(identity) || []]) {
-      const things = new Set(found);
-      if (things.size) return things.size === 1 ? [...things][0] : undefined;
+    const matching = () => Object.values(TYPES).map((type) => this.byKey.get(`${type}:${matchKey(type, code)}`));
+    for (const found of [() => [this.exact.get(code)], matching, () => [this.byIdentity.get(identity)]]) {
+      const things = found().filter((one) => one !== undefined);
+      if (things.length) return things.every((one) => one === things[0]) && things[0] !== SEVERAL ? things[0] : undefined;
     }
     return undefined;
   }
 }
 
+/** Note the thing of a key, without a collection for each of many thousand keys. */
 function enter(map, key, thing) {
-  const things = map.get(key);
-  if (things) things.add(thing);
-  else map.set(key, new Set([thing]));
+  map.set(key, [undefined, thing].includes(map.get(key)) ? thing : SEVERAL);
 }
