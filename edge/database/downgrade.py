@@ -6,6 +6,7 @@ Newer tables and columns are dropped; all other rows stay. It refuses steps that
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +20,7 @@ from edge.errors import SetupError
 # A step with this line changes values, so an earlier release would misread them.
 ONE_WAY = "-- No way back:"
 _ASIDE = "newer_"
+_PACKED_READS = 63  # the schema since which `recent_read` has compressed reads
 # What the loss of a table means for other people than the one who asked for it.
 _CONSEQUENCES = {
     "people_setting": "The earlier release does not know which assets are people: everyone who may see assets can now "
@@ -101,6 +103,7 @@ def _change(connection: sqlite3.Connection, number: int) -> dict[str, int]:
             connection.execute(f'DROP INDEX "{item.name}"')
     dropped = dict(_drop_tables(connection, present, {item.name for item in allowed}))
     dropped |= _leave_out_values(connection, number)
+    _unpack_reads(connection, number)
     for item in sorted(required - present):
         if item.kind == "table":
             _rebuild(connection, item)
@@ -137,6 +140,13 @@ def _leave_out_values(connection: sqlite3.Connection, number: int) -> dict[str, 
             done = connection.execute(f'{change} WHERE "{column}" = :value', {"value": value, "instead": instead})
             counts[f"{table} {value}"] = done.rowcount
     return counts
+
+
+def _unpack_reads(connection: sqlite3.Connection, number: int) -> None:
+    """Give earlier releases the reads of the last minutes, by which they judge late ones."""
+    if number < _PACKED_READS and "packed" in _columns(connection, "recent_read"):
+        connection.create_function("unpacked", 1, zlib.decompress, deterministic=True)
+        connection.execute("UPDATE recent_read SET reads = unpacked(packed), packed = x'' WHERE packed <> x''")
 
 
 def _rebuild(connection: sqlite3.Connection, required: SchemaObject) -> None:

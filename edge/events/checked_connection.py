@@ -53,7 +53,7 @@ class Answer(NamedTuple):
             return min(float(text[:9]), MAX_WAIT_SECONDS)
         try:
             moment = parsedate_to_datetime(text)
-        except ValueError:
+        except (ValueError, OverflowError):  # the latter for a year or an hour of many digits
             return 0.0
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return min(max((clock.to_micros(aware) - clock.now()) / clock.SECOND, 0.0), MAX_WAIT_SECONDS)

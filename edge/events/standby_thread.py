@@ -76,6 +76,7 @@ class StandbyThread:
         while not self.is_stopping:
             try:
                 if not self._is_needed():
+                    self._fault = ""
                     break
                 wait = self._do_round()
                 self._fault = ""

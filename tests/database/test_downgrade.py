@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from edge import clock
 from edge.audit.actors import shell
 from edge.cli import cli
 from edge.database import migrate, triggers
@@ -29,6 +30,8 @@ from edge.records.tags import NewTag
 from edge.rules.channels.channels import ChannelKind
 from edge.rules.outputs.forms import Form
 from edge.rules.rules import Condition
+from edge.tracking import recent_reads
+from edge.tracking.recent_reads import READ
 from edge.upstream.counterparts import TroubleKind
 from tests.operations import damage
 from tests.operations.conftest import fresh_site
@@ -160,6 +163,19 @@ def assert_writable(downgraded: sqlite3.Connection, number: int) -> None:
     kept = {item.name for item in migrate.schema_of(downgraded) if item.kind == "trigger"}
     assert {"change_stay_added", "event_stay_added"} <= kept
     assert ("digest_stay_added" in kept) == (number >= WITH_DIGESTS)
+
+
+def test_an_earlier_release_has_the_reads_of_the_last_minutes(site: Path) -> None:
+    now, reads = clock.now(), [READ.pack(1, 2, 3, -50.0, 1, 1, 0, number) for number in range(20)]
+    for number, one in enumerate(reads):
+        recent_reads.insert_batch(now + number * clock.SECOND, now, 0, one)
+    assert execute("SELECT count(*) > 10 FROM recent_read WHERE reads = x''").fetchone() == (1,)
+    kept = list(recent_reads.stored_reads("true ORDER BY no", ()))
+    close_database()
+    downgrade(site, 62)
+    with closing(sqlite3.connect(site / FILE_NAME)) as connection:
+        assert [row for (row,) in connection.execute("SELECT reads FROM recent_read ORDER BY no")] == kept
+    assert kept[-20:] == reads
 
 
 def test_a_downgraded_hub_knows_the_newest_of_several_tracks_after_a_read(site: Path) -> None:

@@ -296,6 +296,8 @@ def test_an_answer_in_the_last_moment_does_not_fail_the_next_event(
         ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
         ("Fri, 31 Dec 9999 23:59:59 GMT", 3600),
         ("99999999999", 3600),
+        ("Fri, 31 Dec 99999999999 23:59:59 GMT", 0),
+        ("Fri, 31 Dec 2027 99999999999999999999:00:00 GMT", 0),
         ("soon", 0),
         ("", 0),
     ],

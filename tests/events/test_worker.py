@@ -76,6 +76,18 @@ def test_a_worker_that_has_not_looked_yet_has_no_trouble(monkeypatch: pytest.Mon
     assert one.trouble() == ""
 
 
+def test_a_thread_that_is_not_needed_any_more_has_no_trouble() -> None:
+    is_needed = [True, False]
+
+    def fail() -> float:
+        raise Unavailable("full")
+
+    one = StandbyThread("lamps", lambda: is_needed.pop(0), fail)
+    one.wake()
+    one._run()
+    assert one.trouble() == ""
+
+
 def test_dropping_old_events_ends_when_the_service_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 

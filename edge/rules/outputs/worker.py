@@ -80,6 +80,8 @@ class OutputsWorker(StandbyThread):
             self._sender.close()
         self._sender, self._connection = None, 0
         self._sent.clear()
+        if not self.is_stopping:  # the last output was removed, and a reader may use its topic
+            self._topics = frozenset()
 
     def work_once(self) -> float:
         """Publish the commands that are due. Returns the seconds until the next round."""

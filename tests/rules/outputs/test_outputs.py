@@ -305,6 +305,16 @@ def test_the_end_of_the_service_switches_off(stage: Stage) -> None:
     assert stage.device.commands[-1] == ("hall/lamp", "off")
 
 
+def test_a_reader_may_use_the_topic_of_the_last_output_that_was_removed(stage: Stage) -> None:
+    lamp = stage.add_lamp()
+    stage.work()
+    assert stage.worker.is_topic("hall/lamp")
+    outputs.remove(stage.actor, lamp.no)
+    stage.work()
+    stage.worker._run()  # it is not needed any more
+    assert not stage.worker.is_topic("hall/lamp")
+
+
 def test_on_a_shared_box_a_check_names_no_output(stage: Stage, cast: Cast) -> None:
     lamp = stage.add_lamp()
     output_state.record_failure(lamp.no, "not authorized", stage.now - 2 * outputs.TROUBLE_AFTER)
