@@ -50,26 +50,29 @@ class Table(NamedTuple):
 UNREAD = Table((), (), GUESSED)  # a workbook that is not read yet
 
 
-def read_csv(data: bytes, layout: Layout = GUESSED, known: Collection[str] = ()) -> Table:
-    """Parse a CSV file. `known` names of columns help to find the heading. Raises Invalid if it is not a table."""
+def read_csv(data: bytes, layout: Layout = GUESSED, known: Collection[str] = (), most: int = MOST_ROWS) -> Table:
+    """Parse a CSV file. `known` names of columns help to find the heading.
+
+    Raises Invalid if it is not a table, or has more than `most` rows.
+    """
     for begin, message in _OTHERS.items():
         if data.startswith(begin):
             raise unusable(message)
     decoded = decode_as(data, layout.encoding) if layout.encoding else decode_any(data)
     separator = layout.separator or csv_text.separator_of(decoded.text)
-    raw = csv_text.table_of(decoded.text, MOST_ROWS, separator, layout.heading, known)
+    raw = csv_text.table_of(decoded.text, most, separator, layout.heading, known)
     table = _table(raw, Layout(decoded.encoding, separator))
     return table._replace(is_certain=decoded.is_certain, samples=decoded.samples)
 
 
-def read_workbook(data: bytes, layout: Layout = GUESSED, known: Collection[str] = ()) -> Table:
+def read_workbook(data: bytes, layout: Layout = GUESSED, known: Collection[str] = (), most: int = MOST_ROWS) -> Table:
     """Read the first sheet of an Excel file. Raises Invalid."""
-    return _table(xlsx.table_of(data, MOST_ROWS, layout.heading, known), GUESSED)
+    return _table(xlsx.table_of(data, most, layout.heading, known), GUESSED)
 
 
-def read(data: bytes, layout: Layout = GUESSED, known: Collection[str] = ()) -> Table:
+def read(data: bytes, layout: Layout = GUESSED, known: Collection[str] = (), most: int = MOST_ROWS) -> Table:
     """Read a CSV or Excel file. Raises Invalid."""
-    return (read_workbook if xlsx.is_workbook(data) else read_csv)(data, layout, known)
+    return (read_workbook if xlsx.is_workbook(data) else read_csv)(data, layout, known, most)
 
 
 def memory_of(data: bytes) -> int:

@@ -171,7 +171,7 @@ def _codes() -> list[str]:
     if file and file.filename:
         data = file.read()
         with WORK.holding(memory_of(data)):
-            table = read(data, entered_layout(), COLUMNS)
+            table = read(data, entered_layout(), COLUMNS, MOST_ITEMS)
         if not table.is_certain:
             words = "; ".join(gettext(ENCODINGS[name]) + colon() + sample for name, sample in table.samples.items())
             message = fill(N_("Choose the encoding by its letters, and the file again. %(words)s"), words=words)

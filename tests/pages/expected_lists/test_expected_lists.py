@@ -11,6 +11,7 @@ from werkzeug.test import TestResponse
 from edge.database.connection import execute
 from edge.doors.passage_rule import Direction
 from edge.expected_lists import expected_lists
+from edge.expected_lists.expected_lists import MOST_ITEMS
 from edge.pages.expected_lists import expected_lists as expected_list_pages
 from edge.people.people import Role
 from edge.validation import xlsx
@@ -112,6 +113,19 @@ def test_the_file_is_read_like_a_table_of_records(sign_in_as: SignIn, yard: Yard
         assert send(file.read()).status_code == 303
     assert send(b"external_key|tag\nP-0|\n", separator="|").status_code == 303
     assert execute("SELECT count(*) FROM expected_item").fetchone() == (3,)
+
+
+@pytest.mark.parametrize("is_excel", [False, True])
+def test_a_file_with_more_rows_than_a_list_can_have_is_not_read_to_its_end(
+    sign_in_as: SignIn, yard: Yard, *, is_excel: bool
+) -> None:
+    rows = [["P-0"] for _ in range(MOST_ITEMS + 1)]
+    with xlsx.write(["external_key"], rows) as file:
+        data = file.read() if is_excel else b"external_key\n" + b"P-0\n" * len(rows)
+    form = {"name": "Truck", "place": f"location-{yard.dock}", "file": (io.BytesIO(data), "truck")}
+    refused = sign_in_as(Role.EDITOR).post("/expected-lists/new", form)
+    assert refused.status_code == 400
+    assert "There are more than 5,000 rows" in refused.text
 
 
 def test_a_second_start_and_a_start_at_a_busy_place_are_explained(sign_in_as: SignIn, yard: Yard) -> None:
