@@ -8,10 +8,11 @@ from flask import Response, render_template, request
 
 from edge.doors import doors
 from edge.doors.passage_rule import Direction
-from edge.errors import Conflict, EdgeError, Invalid
+from edge.errors import Conflict, EdgeError, Invalid, Unavailable
 from edge.expected_lists import expected_lists
 from edge.expected_lists.expected_lists import MOST_ITEMS, State
-from edge.memory_budget import WORK
+from edge.fair_turns import FairTurns
+from edge.memory_budget import RETRY_SECONDS, WORK
 from edge.pages.actions import add_action
 from edge.pages.csv_download import table_file, times
 from edge.pages.double_submit import once
@@ -32,6 +33,8 @@ from edge.validation.tables import names_of
 SHOWN = 100  # signed lists on a page
 MOST_LINES = 500  # of one result on the live page; the report and the CSV file have all
 MAX_FILE = 1024 * 1024
+WAIT_SECONDS = 5.0  # for the files of others
+_turns = FairTurns(2)  # to read a file, since an Excel file can take half a minute
 COLUMNS = ("external_key", "tag")
 TITLES = {"missing": N_("Missing"), "wrong": N_("Wrong"), "surplus": N_("Surplus"), "ticked": N_("Ticked off")}
 HOW = {"door": N_("at the door"), "scan": N_("scanned"), "carrier": N_("on its carrier"), "": ""}
@@ -170,8 +173,11 @@ def _codes() -> list[str]:
     file = request.files.get("file")
     if file and file.filename:
         data = file.read()
-        with WORK.holding(memory_of(data)):
-            table = read(data, entered_layout(), COLUMNS, MOST_ITEMS)
+        with _turns.turn(current_session().organization_id, WAIT_SECONDS) as has_turn:
+            if not has_turn:
+                raise Unavailable(N_("The server is busy; try again in a few seconds"), RETRY_SECONDS)
+            with WORK.holding(memory_of(data)):
+                table = read(data, entered_layout(), COLUMNS, MOST_ITEMS)
         if not table.is_certain:
             words = "; ".join(gettext(ENCODINGS[name]) + colon() + sample for name, sample in table.samples.items())
             message = fill(N_("Choose the encoding by its letters, and the file again. %(words)s"), words=words)

@@ -128,6 +128,19 @@ def test_a_file_with_more_rows_than_a_list_can_have_is_not_read_to_its_end(
     assert "There are more than 5,000 rows" in refused.text
 
 
+def test_one_file_is_read_at_a_time(sign_in_as: SignIn, yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected_list_pages, "WAIT_SECONDS", 0.01)
+    editor = sign_in_as(Role.EDITOR)
+
+    def send() -> TestResponse:
+        file = (io.BytesIO(b"external_key\nP-0\n"), "truck.csv")
+        return editor.post("/expected-lists/new", {"name": "Truck", "place": f"location-{yard.dock}", "file": file})
+
+    with expected_list_pages._turns.turn(1, 0.01):
+        assert "The server is busy" in send().text
+    assert send().status_code == 303
+
+
 def test_a_second_start_and_a_start_at_a_busy_place_are_explained(sign_in_as: SignIn, yard: Yard) -> None:
     operator = sign_in_as(Role.OPERATOR)
     yard.add_list(0)
