@@ -123,9 +123,12 @@ class CheckedConnection(http.client.HTTPConnection):
                     return send()
                 self.close()
             return send()
-        except (OSError, http.client.HTTPException, NotAllowed, ValueError):
+        except (OSError, http.client.HTTPException, NotAllowed):
             self.close()
             raise
+        except ValueError as error:  # for example a chunk of negative length, which http.client does not check
+            self.close()
+            raise http.client.HTTPException(str(error)) from error
 
     def _exchange(
         self,

@@ -89,6 +89,22 @@ def test_a_code_that_does_not_arrive_whole_is_refused(scan_page: ScanPage) -> No
     assert scans_by_people() == 1
 
 
+def test_after_a_part_of_a_label_nothing_is_saved_at_the_location_before(scan_page: ScanPage) -> None:
+    page = scan_page()
+    page.keyboard.type("RACK-")
+    outcome(page, "refused", "RACK-")
+    scan(page, "B")
+    expect(page.locator("#location-name")).to_have_text("No location yet")
+    scan(page, "BC-0002")
+    outcome(page, "refused", "Scan a location first")
+    scan(page, "RACK-B")
+    scan(page, "BC-0002")
+    outcome(page, "recorded", "Pallet 2")
+    expect(page.locator("#link")).to_have_text("All saved")
+    rows = execute("SELECT code, external_key FROM handheld_scan JOIN location ON location.id = location_id").fetchall()
+    assert rows == [("BC-0002", "RACK-B")]
+
+
 def type_quickly(page: Page, text: str, end: str = "Enter") -> None:
     """Press keys 5 ms apart, independent of the load of the machine."""
     session, moment = page.context.new_cdp_session(page), time.time()

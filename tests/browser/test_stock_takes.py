@@ -91,6 +91,8 @@ def test_a_location_is_checked_and_signed_off(scan_page: ScanPage, site: Site) -
     page.locator("#take-missing li", has_text="Pallet 3").get_by_text("Not lost").click()
     page.click("#sheet-close")
     sign_off(page)
+    for thing, found in (("Pallet 2", "counted"), ("Pallet 5", "surplus")):  # also when it has ended
+        expect(page.locator("#log li", has_text=thing)).to_have_attribute("data-outcome", found)
     page.click("text=Open the report")
     for result, count in (("missing", 2), ("elsewhere", 1), ("unknown", 1), ("here", 2)):
         expect(page.locator(f"#count-{result}")).to_have_text(str(count))

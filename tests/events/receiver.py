@@ -24,7 +24,7 @@ class Received(NamedTuple):
 
 
 class Receiver:
-    """`answer` maps a request to a status or (status, headers); None hangs until the test ends."""
+    """`answer` maps a request to a status or (status, headers[, content]); None hangs until the test ends."""
 
     def __init__(self) -> None:
         self.received: list[Received] = []
@@ -66,12 +66,13 @@ class _Handler(BaseHTTPRequestHandler):
         if answer == "drip":
             self._drip()
             return
-        status, headers = answer if isinstance(answer, tuple) else (answer, {})
+        status, headers, *content = answer if isinstance(answer, tuple) else (answer, {})
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", "0")
         self.end_headers()
+        self.wfile.write(b"".join(content))
 
     def _drip(self) -> None:
         """Send one byte at a time while the connection is open."""

@@ -116,6 +116,16 @@ def test_a_receiver_that_hangs_or_trickles_is_disconnected(
     assert retry.next_try_at > clock.now() - clock.SECOND
 
 
+def test_a_nonsensical_answer_is_a_failed_attempt(warehouse: Warehouse, receiver: Receiver) -> None:
+    row = warehouse.add_webhook(receiver.url)
+    warehouse.add_asset("P-1")
+    make_events()
+    receiver.answer = lambda _: (200, {"Transfer-Encoding": "chunked"}, b"-5\r\n")
+    deliver(warehouse.again(row))
+    assert warehouse.again(row).last_error
+    assert len(progress.retries_of(row.no)) == 1
+
+
 def test_a_refused_event_delays_only_its_own_asset(
     warehouse: Warehouse, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from edge.audit.actors import Actor
 from edge.errors import Conflict, Invalid, NotFound
@@ -70,7 +70,7 @@ def _add_note(sender: Actor, item_id: str, item: dict[str, Any], at: int) -> Ans
 def _choose_location(sender: Actor, item_id: str, item: dict[str, Any], at: int, received_at: int) -> Answer:
     """Store a choice of a location, for the sled of the sender. No location ends the choice before."""
     choice, location = item.get("choice"), item.get("location")
-    if not isinstance(choice, str) or not _DEVICE.fullmatch(choice) or not (location is None or is_id(location)):
+    if not _is_device_id(choice) or not (location is None or is_id(location)):
         return Answer(item_id, Result.REFUSED, N_("This is no longer possible"))
     sleds.choose_location(sender, choice, location, at, received_at)
     return Answer(item_id, Result.DONE)
@@ -124,7 +124,7 @@ def _other_device(one: Any) -> stock_takes.OtherDevice | None:
 def report(organization_id: int, name: str, body: dict[str, Any], answers: Sequence[Answer], at: int) -> None:
     """Store the report on unsent scans and undos of a device, minus those received in the same request."""
     device, holds = body.get("device"), body.get("holds")
-    if not isinstance(device, str) or not _DEVICE.fullmatch(device) or not isinstance(holds, list):
+    if not _is_device_id(device) or not isinstance(holds, list):
         return
     received = Counter(
         item["stock_take"]
@@ -138,11 +138,16 @@ def report(organization_id: int, name: str, body: dict[str, Any], answers: Seque
 
 def _holding(one: Any, received: Mapping[str, int]) -> stock_takes.DeviceReport | None:
     """Parse the report on one stock-take. None if it is invalid."""
-    if not isinstance(one, dict) or not isinstance(one.get("stock_take"), str) or not _is_count(one.get("unsent")):
+    if not isinstance(one, dict) or not _is_count(one.get("unsent")) or not _is_device_id(one.get("stock_take")):
         return None
     unsent = max(0, one["unsent"] - received.get(one["stock_take"], 0))
     since = _moment(one.get("since")) if unsent else None
     return stock_takes.DeviceReport(one["stock_take"], one.get("is_open") is True, unsent, since)
+
+
+def _is_device_id(value: Any) -> TypeGuard[str]:
+    """True for an id that a device gave to itself, to a stock-take or to a choice."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def _is_count(value: Any) -> bool:
@@ -153,7 +158,7 @@ def _moment(value: Any) -> int | None:
     return int(value * 1000) if type(value) in (int, float) and 0 < value < 1e14 else None
 
 
-_DEVICE = re.compile(r"[A-Za-z0-9-]{8,64}")  # also the id of a choice
+_ID = re.compile(r"[A-Za-z0-9-]{8,64}")
 _MOST_HOLDINGS = 20
 _STILL_HELD = (Result.UNCLEAR, Result.RETIRED, Result.WHOSE)  # the device keeps them until a person decides
 

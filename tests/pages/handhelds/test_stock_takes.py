@@ -312,6 +312,7 @@ def test_each_device_reports_its_unsent_scans(sign_in_as: SignIn, cast: Cast, si
     body = {"sent_at": clock.now() // 1000, "items": [aside], "device": "device-2", "holds": []}
     assert other.send("/scan/batch", body).json["results"][0]["result"] == "done"  # type: ignore[index]
     assert reports(one, "device-1", holds(0)) == [(name, True, 0, False)]
+    assert reports(one, "device-1", holds(1, take="\ud800" * 8)) == [], "what it says of a stock-take is no id"
 
 
 def test_a_device_that_signs_off_asks_the_others_to_stop_for_a_while(

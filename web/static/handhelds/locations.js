@@ -25,6 +25,12 @@ export const all = () => known;
 
 const codesOf = (all) => new Set(all.flatMap((one) => one.codes));
 
+/** Whether a text is a part of what a label of some location says. */
+export function isPartOfLabel(text) {
+  const part = text.toLowerCase();
+  return known.some(({ key, codes: own }) => [key, ...own].some((code) => code.toLowerCase().includes(part)));
+}
+
 export const byId = (id) => known.find((one) => one.id === id);
 
 /** Ids of a location and its sub-locations. The list is in tree order. */

@@ -20,7 +20,7 @@ import { isEpc, sweepOf, watcher } from "./sweeping.js";
 import * as stock from "./take.js";
 import { t, tn } from "./texts.js";
 import { drawWith, isUndoable, redraw, showAgain, showEntry, shown } from "./view.js";
-import { askWhich, awaitsLabel, chooseLocation, followLabel, loadOwner, loseLocation, passTo, place, refreshLocations, takeBackHeld } from "./where.js";
+import { askWhich, awaitsLabel, chooseLocation, followLabel, loadOwner, loseLocation, passTo, place, refreshLocations, refusePart, takeBackHeld } from "./where.js";
 
 const PREFIXED = /^\][A-Za-z]\d/; // the scanner adds the kind of code
 const SAME_SCAN = 2000; // ms: the same code again within it is one scan
@@ -46,10 +46,7 @@ async function onCode({ id, code, raw, at, era, by = signedIn() }) {
   if (enrolmentOf(code)) return openEnrolment(code);
   if (sheet.name === "test") return (await useTools()).showTested(code, raw);
   if (mayBeOneOf(code, raw) && !(await isNoBadge(mayBeBadge(code) ? code : raw.typed.trim(), at))) return;
-  if (raw && raw.isPart) {
-    signal("refused");
-    return showResult({ outcome: "refused", thing: code, detail: t("Incomplete code. Scan it again"), state: "" });
-  }
+  if (raw && raw.isPart) return refusePart(code);
   if (sheet.name === "find") return void (await useTools()).find(code).catch(report); // the next scan does not wait for it
   if (sheet.onCode && sheet.onCode(code)) return;
   if (isRepeat(code, at)) return; // before it closes what a person has just opened

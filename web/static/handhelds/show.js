@@ -4,7 +4,7 @@ import { ago, clockTime } from "../times.js";
 import { siteNow } from "./clock.js";
 import { waitingWithoutHttps } from "./session.js";
 import { fill, part } from "./sheets.js";
-import { isExpected } from "./take.js";
+import { isExpected, take } from "./take.js";
 import { t, tn } from "./texts.js";
 
 export const $ = (id) => document.getElementById(id);
@@ -95,7 +95,8 @@ function countedResult(entry) {
     const outcome = isAnswered ? "unknown" : "queued";
     return { outcome, thing: code, detail: "", state: t("Will be added to the unmatched tags when the stock-take is signed off") };
   }
-  const outcome = (asset ? isExpected(asset.id) : entry.expected) ? "counted" : "surplus";
+  const wasExpected = asset && take && take.id === entry.take ? isExpected(asset.id) : entry.expected; // also once it has ended
+  const outcome = wasExpected ? "counted" : "surplus";
   return { outcome, thing: asset ? asset.name : known, detail: entry.was ? before(entry) : "", state: STATES[entry.state === "queued" ? "queued" : outcome] };
 }
 

@@ -40,6 +40,16 @@ export async function loseLocation(code) {
   await redraw();
 }
 
+/** If it may be a part of a location's label, later scans must not be saved at the location before. */
+export async function refusePart(code) {
+  if (locations.choice.location && locations.isPartOfLabel(code)) {
+    await locations.becomeUnclear("", newId());
+    showLocation(locations.choice);
+  }
+  signal("refused");
+  showResult({ outcome: "refused", thing: code, detail: t("Incomplete code. Scan it again"), state: "" });
+}
+
 /**
  * A code names a location and an asset. Until somebody says which one is meant, it waits like a scan of the asset, and so does
  * what is scanned after it: `question` is { scan, code, location, asset, before }, `before` the location until now.
