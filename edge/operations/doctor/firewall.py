@@ -9,6 +9,9 @@ from typing import NamedTuple
 _PORTS = re.compile(r"dports? (?:\{ ([^}]*) \}|(\S+))")
 _CHAIN = re.compile(r"^(?:\s*chain|-A|:) ?(\S+)")
 _TABLE = re.compile(r"^table (\S+ \S+) \{")
+_BETWEEN_TABLES = re.compile(r"^(?=table |\*)", re.MULTILINE)
+_BASE_CHAIN = re.compile(r"chain (\S+) \{\s[^}]*hook input")
+_INPUT = re.compile(r"hook input|^:INPUT", re.MULTILINE)
 _ELSEWHERE = re.compile("output|forward|routing|nat", re.IGNORECASE)  # chains that no packet to this box passes
 _ALL = re.compile(r"\s*(?:counter packets \d+ bytes \d+ )?(?:drop|reject.*)$|-A INPUT -j (?:DROP|REJECT.*)$")
 _LIMITED = re.compile(r"saddr|iif|ct state|ctstate|(?:^| )-[si] ")  # not for all packets from other devices
@@ -24,23 +27,29 @@ class Firewall(NamedTuple):
 
 
 def examine(rules: str, ports: Collection[int]) -> Firewall:
-    """Return which of the ports the rules close. The first rule for a port decides, else that for all packets.
+    """Return which of the ports the rules close. A packet must pass every table, so one that drops it is enough.
 
-    A port counts as open if rules for addresses, interfaces or sets may let packets in.
+    A port counts as open in a table if its rules for addresses, interfaces or sets may let packets in.
     """
+    closed: set[int] = set()
+    remedies = []
+    for table in _BETWEEN_TABLES.split(rules):
+        if _INPUT.search(table) and not table.startswith("table ip6 ") and (here := _closed_by(table, ports)):
+            closed.update(here)
+            remedies.append(_remedy(table, here))
+    return Firewall(sorted(closed), "; ".join(remedies))
+
+
+def _closed_by(table: str, ports: Collection[int]) -> list[int]:
+    """Return the ports that a table closes. The first rule for a port decides, else that for all packets."""
     by_port: dict[int, bool] = {}
-    is_open, is_unknown, table, chain, place = True, False, "", "", ""
-    for line in rules.splitlines():
-        if match := _TABLE.match(line):
-            table = match[1]
-        elif match := _CHAIN.match(line):
+    is_open, is_unknown, chain = True, False, ""
+    for line in table.splitlines():
+        if match := _CHAIN.match(line):
             chain = match[1]
         if _ELSEWHERE.search(chain):
             continue
-        is_input = "hook input" in line or line.startswith(":INPUT")
-        if is_input:
-            place = f"{table} {chain}"
-        if is_input and re.search("policy drop| DROP", line):
+        if _INPUT.search(line) and re.search("policy drop| DROP", line):
             is_open = False
         verdict = _verdict(line)
         named = None if "udp" in line or "@" in line else _PORTS.search(line)
@@ -52,8 +61,7 @@ def examine(rules: str, ports: Collection[int]) -> Firewall:
             is_open = False
         elif chain.lower().endswith("input") and _OTHER_ACCEPT.match(line) and "udp" not in line:
             is_unknown = True
-    closed = sorted(port for port in ports if not by_port.get(port, is_open or is_unknown))
-    return Firewall(closed, _remedy(rules, place, closed))
+    return sorted(port for port in ports if not by_port.get(port, is_open or is_unknown))
 
 
 def _verdict(line: str) -> bool | None:
@@ -73,13 +81,13 @@ def _has(listed: str, port: int) -> bool:
     return False
 
 
-def _remedy(rules: str, place: str, ports: list[int]) -> str:
-    if "ufw" in rules:
+def _remedy(table: str, ports: list[int]) -> str:
+    if "ufw" in table:
         return "; ".join(f"ufw allow {port}/tcp" for port in ports)
-    if "filter_INPUT_" in rules:  # firewalld
+    if "filter_INPUT_" in table:  # firewalld
         added = " ".join(f"--add-port={port}/tcp" for port in ports)
         return f"firewall-cmd --permanent {added}; firewall-cmd --reload"
     listed = ", ".join(map(str, ports))
-    if rules.startswith("table") and place:
-        return f"nft insert rule {place} tcp dport '{{ {listed} }}' accept; and the same in /etc/nftables.conf"
+    if (name := _TABLE.match(table)) and (chain := _BASE_CHAIN.search(table)):
+        return f"nft insert rule {name[1]} {chain[1]} tcp dport '{{ {listed} }}' accept; and the same in /etc/nftables.conf"
     return "; ".join(f"iptables -I INPUT -p tcp --dport {port} -j ACCEPT" for port in ports)

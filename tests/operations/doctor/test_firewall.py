@@ -90,6 +90,31 @@ def test_the_rules_of_a_firewall(rules: str, closed: list[int], remedy: str) -> 
     assert remedy in found.remedy
 
 
+SECOND_TABLE = """table ip site {
+	chain incoming {
+		type filter hook input priority 10; policy accept;
+		tcp dport { 443, 1883 } drop
+	}
+}
+"""
+SECOND_REMEDY = "nft insert rule ip site incoming tcp dport '{ 443, 1883 }' accept"
+
+
+@pytest.mark.parametrize("rules", [NFTABLES + SECOND_TABLE, SECOND_TABLE + NFTABLES])
+def test_a_port_that_one_table_opens_and_another_closes_is_closed(rules: str) -> None:
+    """Each table has its remedy, because a rule that accepts in one does not end the others."""
+    found = examine(rules, [443, 1883])
+    assert found.closed == [443, 1883]
+    assert SECOND_REMEDY in found.remedy
+    assert "nft insert rule inet filter input tcp dport '{ 1883 }' accept" in found.remedy
+
+
+def test_tables_that_no_reader_passes_close_nothing() -> None:
+    """Chains without a hook see no packet, and readers and browsers have IPv4 beside IPv6."""
+    assert examine(SECOND_TABLE.replace("type filter hook input priority 10; policy accept;", ""), [1883]).closed == []
+    assert examine(ONE_RULE.replace("table ip ", "table ip6 "), [1883]).closed == []
+
+
 @pytest.mark.parametrize("accepted", ["ip saddr 192.168.0.0/16", 'iifname "eth0"', "tcp dport @web"])
 def test_a_port_is_not_called_closed_if_another_rule_may_let_packets_in(accepted: str) -> None:
     """Regression: the advice opened ports to everybody that were open to the right devices."""
