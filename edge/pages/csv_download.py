@@ -10,7 +10,7 @@ from flask import Response, abort, request, send_file, stream_with_context
 
 from edge.errors import Invalid
 from edge.pages.forms import message_of
-from edge.pages.guard import until_received
+from edge.pages.guard import download
 from edge.pages.translation import gettext
 from edge.services import services
 from edge.tracking.exports import local_time
@@ -29,10 +29,14 @@ def table_file(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]])
     """
     chosen = request.args.get("separator", "")
     if chosen == XLSX:
-        return _workbook(name, heading, rows)
-    chunks = stream_with_context(csv_text.write_rows(heading, rows, SEPARATORS.get(chosen, ",")))
+        return download(lambda: _workbook(name, heading, rows))
+    return download(lambda: _streamed(name, heading, rows, SEPARATORS.get(chosen, ",")))
+
+
+def _streamed(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]], separator: str) -> Response:
+    chunks = stream_with_context(csv_text.write_rows(heading, rows, separator))
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return until_received(Response(chunks, mimetype="text/csv", headers=headers))
+    return Response(chunks, mimetype="text/csv", headers=headers)
 
 
 def _workbook(name: str, heading: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:

@@ -151,10 +151,10 @@ def identify() -> None:
     g.csrf = sign_in.csrf_token(cookie)
 
 
-def until_received(response: Response) -> Response:
-    """Count a file until the client has received it or disconnected, because a thread is occupied until then.
+def download(make: Callable[[], Response]) -> Response:
+    """Make a file and count it while it occupies a thread: a streamed one until the client has received it.
 
-    Raises Unavailable while too many files are being sent.
+    Raises Unavailable while there are too many of them.
     """
     limit, session = services().files, current_or_none()
     caller = f"person:{session.person_id}" if session else f"address:{client_network(address())}"
@@ -163,7 +163,15 @@ def until_received(response: Response) -> Response:
         raise Unavailable(
             gettext("Too many downloads are running. Try again when they have finished."), FILES_RETRY_SECONDS
         )
-    response.call_on_close(partial(limit.release, caller, organization_id))
+    release = partial(limit.release, caller, organization_id)
+    response = None
+    try:
+        response = make()
+    finally:
+        if response is None or response.direct_passthrough:  # the server sends a finished file without a thread
+            release()
+        else:
+            response.call_on_close(release)
     return response
 
 

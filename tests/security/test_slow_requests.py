@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from edge.labels import pdf
 from edge.people.people import Role
 from edge.rate_limits import FILES_OF_CALLER, Buckets, FileLimit, Slots
 from edge.records import assets
+from edge.validation import xlsx
 from tests.api.conftest import Api
 from tests.pages.conftest import Browser
 
@@ -79,6 +81,26 @@ def test_a_file_that_is_streamed_is_counted_until_its_end(app: Flask, sign_in_as
     for answer in reversed(answers):
         assert answer.get_data()
         answer.close()
+    assert browser.get("/export/board.csv").status_code == 200
+
+
+def test_an_excel_file_is_counted_from_its_first_row(
+    app: Flask, sign_in_as: Callable[..., Browser], gate: Gate, site: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: Excel files of three people, made in 3 s each, had all threads for 20 s."""
+    browser, path = sign_in_as(Role.VIEWER), "/export/board.csv?separator=xlsx"
+    monkeypatch.setattr(xlsx, "write", lambda *_: io.BytesIO(gate().data))
+    with under_way(gate, lambda: Browser(app, browser.token).get(path), FILES_OF_CALLER):
+        assert browser.get(path).status_code == browser.get("/export/board.csv").status_code == 503
+    assert browser.get(path).data == b"slow"
+
+
+def test_an_excel_file_that_cannot_be_made_is_no_longer_counted(
+    sign_in_as: Callable[..., Browser], site: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, path = sign_in_as(Role.VIEWER), "/export/board.csv?separator=xlsx"
+    monkeypatch.setattr(xlsx, "is_available", lambda: False)
+    assert [browser.get(path).status_code for _ in range(FILES_OF_CALLER + 1)] == [400] * (FILES_OF_CALLER + 1)
     assert browser.get("/export/board.csv").status_code == 200
 
 
