@@ -19,6 +19,8 @@ settings=/etc/edge
 home=/var/lib/edge data=/var/lib/edge # data: data_dir of the settings, see find_data
 units=/etc/systemd/system
 apt=(apt-get)
+# Characters of a password at least
+least=12
 
 main() {
   local answers='' uninstall='' purge='' https=yes upgraded='' check='' bundle='' scratch='' first='' disaster='' identity='' restored='' publisher=''
@@ -194,6 +196,26 @@ read_answers() {
       *) fail "$1: not an answer: ${line%%=*}" ;;
     esac
   done <"$1"
+  if [[ -n $password && ! -f $data/edge.db ]]; then
+    value=$(password_fault "$password")
+    [[ -z $value ]] || fail "$1: PASSWORD: $value, and nothing was changed"
+  fi
+}
+
+# Prints why `edge init` would refuse a password, see edge/people/passwords.py. Nothing if it would not.
+password_fault() {
+  if [[ ${#1} -lt $least ]]; then echo "it has fewer than $least characters"; return; fi
+  local list bare=${1,,} LC_ALL=C # bytes, as the list has ASCII only
+  while [[ $bare = [[:digit:][:punct:]\ ]* ]]; do bare=${bare#?}; done
+  while [[ $bare = *[[:digit:][:punct:]\ ] ]]; do bare=${bare%?}; done
+  for list in "$checkout"{,/lib/python3*/site-packages}/edge/people/common-passwords.txt; do
+    [[ -f $list ]] || continue
+    # Not as arguments, which every user of the computer can see.
+    if printf '%s\n' "${1,,}" "$bare" | grep -qxF -f - "$list"; then
+      echo "it is one of the most used ones, perhaps with digits added"
+      return
+    fi
+  done
 }
 
 # Ask everything first: the rest takes some minutes and needs nobody.
@@ -201,13 +223,17 @@ ask() {
   [[ -t 0 && -z $disaster && -z $organization && ! -f $data/edge.db ]] || return 0
   echo "Five answers, then everything is installed, which takes a few minutes."
   if [[ ! -f $settings/edge.toml || -f $settings/unfinished ]]; then ask_name; fi
-  local again='' least=12
+  local again='' fault=''
   while [[ -z $organization ]]; do read -rp "Name of the organization: " organization; done
   while [[ $email != ?*@?* ]]; do read -rp "Email address of its first administrator: " email; done
-  while [[ ${#password} -lt $least || $password != "$again" ]]; do
+  while [[ -z $password ]]; do
     read -rsp "Password (at least $least characters): " password; echo
-    read -rsp "The same password again: " again; echo
-    if [[ ${#password} -lt $least ]]; then echo "It is too short"; elif [[ $password != "$again" ]]; then echo "The two differ"; fi
+    fault=$(password_fault "$password")
+    if [[ -z $fault ]]; then
+      read -rsp "The same password again: " again; echo
+      [[ $password = "$again" ]] || fault="the two differ"
+    fi
+    if [[ -n $fault ]]; then echo "Choose another one: $fault"; password=''; fi
   done
 }
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from edge.errors import Invalid
 from edge.operations.root.releases import SCRIPTS
+from edge.people import passwords
 from edge.people.passwords import MIN_LENGTH
 
 SYSTEMD = Path(__file__).parents[2] / "systemd"
@@ -187,6 +189,29 @@ def test_no_empty_site_is_started_where_one_was(tmp_path: Path, files: list[str]
         (tmp_path / name).touch()
     said = run("require_data", f"{DATA} settings={tmp_path} data={tmp_path}; require_data; echo went on")
     assert ("mount its disk" in said, "went on" in said) == (is_refused, not is_refused)
+
+
+@pytest.mark.parametrize(
+    "password",
+    [
+        *("short", "12345678901", "123456789012", "Password1234", "  !password-2024 ", "QWERTYUIOP123"),
+        *("manchester12 united", "-e-f--qwerty--", "correct horse battery", "Schäferhund im Hof", "\\*[a]?.*.*.*.*"),
+    ],
+)
+def test_the_installer_refuses_the_passwords_that_edge_refuses(tmp_path: Path, password: str) -> None:
+    """Regression: one of the most used passwords was refused after minutes, at the end of the installation."""
+    (tmp_path / "answers").write_text(f"PASSWORD={password}\n")
+    begin = f"least={MIN_LENGTH} data={tmp_path} checkout={SYSTEMD.parent}"
+    said = run("read_answers password_fault", f"{begin}; read_answers {tmp_path}/answers; echo went on")
+    try:
+        passwords.check(password)
+    except Invalid:
+        assert "PASSWORD: it " in said
+        assert "nothing was changed" in said
+    else:
+        assert said == "went on\n"
+    (tmp_path / "edge.db").touch()  # of a site, whose people have passwords already
+    assert run("read_answers", f"{begin}; read_answers {tmp_path}/answers; echo went on") == "went on\n"
 
 
 def test_the_installer_asks_before_it_installs_anything() -> None:
