@@ -89,5 +89,6 @@ def _remedy(table: str, ports: list[int]) -> str:
         return f"firewall-cmd --permanent {added}; firewall-cmd --reload"
     listed = ", ".join(map(str, ports))
     if (name := _TABLE.match(table)) and (chain := _BASE_CHAIN.search(table)):
-        return f"nft insert rule {name[1]} {chain[1]} tcp dport '{{ {listed} }}' accept; and the same in /etc/nftables.conf"
+        rule = f"nft insert rule {name[1]} {chain[1]} tcp dport '{{ {listed} }}' accept"
+        return f"{rule}; and the same in /etc/nftables.conf"
     return "; ".join(f"iptables -I INPUT -p tcp --dport {port} -j ACCEPT" for port in ports)

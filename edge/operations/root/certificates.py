@@ -90,7 +90,7 @@ def make_certificate(names: Sequence[str]) -> None:
             why = last_line(result("openssl", "verify", "-CAfile", AUTHORITY, folder / "edge.crt").stderr)
             fail(
                 f"{AUTHORITY} makes no valid certificate ({why}): "
-                "remove it, then edge-https on, and give every device the new one"
+                "remove it, then edge-https on --as-before, and give every device the new one"
             )
         (folder / NAMES.name).write_text("".join(f"{name}\n" for name in names), "utf-8")
         (folder / UNCOVERED.name).write_text("".join(f"{name}\n" for name in uncovered), "utf-8")

@@ -174,7 +174,7 @@ def report_uncovered() -> None:
     for folder in (WARNINGS.parent, WARNINGS):
         folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
-    text = warning_of(certificates.listed(certificates.UNCOVERED))
+    text = warning_of(certificates.listed(certificates.UNCOVERED), chosen().suffix)
     if not text:
         file.unlink(missing_ok=True)
     elif not file.is_file() or file.read_text("utf-8") != text:
@@ -183,15 +183,15 @@ def report_uncovered() -> None:
         file.chmod(0o644)
 
 
-def warning_of(uncovered: list[str]) -> str:
+def warning_of(uncovered: list[str], suffix: str) -> str:
     if not uncovered:
         return ""
     names = ", ".join(name.partition(":")[2] for name in uncovered)
     name = host_name_of_avahi() or hostname()
     return (
         f"HTTPS does not work at {names}: the authority of this box covers the names and local addresses it had "
-        f"when it was made. Use https://{name}.local, which devices trust as before. All other names have a valid "
-        "certificate, which is renewed by itself; after a change at once: sudo edge-https renew\n"
+        f"when it was made. Use https://{name}.local{suffix}, which devices trust as before. All other names have a "
+        "valid certificate, which is renewed by itself; after a change at once: sudo edge-https renew\n"
     )
 
 

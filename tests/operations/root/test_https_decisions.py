@@ -167,11 +167,11 @@ def test_settings_that_are_written_keep_their_mode(tmp_path: Path, monkeypatch: 
 
 
 def test_the_warning_names_what_is_not_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert edge_https.warning_of([]) == ""
+    assert edge_https.warning_of([], "") == ""
     monkeypatch.setattr(box_names, "AVAHI_CONF", Path("/nonexistent"))
-    said = edge_https.warning_of(["DNS:newbox", "IP:2001:db8::1"])
+    said = edge_https.warning_of(["DNS:newbox", "IP:2001:db8::1"], Chosen(port="8443").suffix)
     assert said.startswith("HTTPS does not work at newbox, 2001:db8::1: the authority")
     assert "sudo edge-https renew" in said
-    assert f"Use https://{box_names.hostname()}.local" in said
+    assert f"Use https://{box_names.hostname()}.local:8443, which" in said
     assert "rm " not in said, "a new authority would end the trust of every device"
     assert said.count("\n") == 1
