@@ -107,8 +107,8 @@ def _drop_older(name: str, newest: int | None, days: int, drop: Callable[[int], 
 
 
 def _drop_too_many(limits: Limits, pause: Pause) -> None:
-    steps = {
-        "audit": lambda: deletion.drop_audit_over(limits.audit_lines),
+    steps: dict[str, Step] = {
+        "audit": partial(next, deletion.drop_audit_over(limits.audit_lines), 0),
         "dead_letters": lambda: deletion.drop_dead_letters(limits.bounds),
         "alerts": alerts.drop_over,
         "unknown_tags": lambda: deletion.drop_unknown_tags(limits.bounds.unknown_tags),

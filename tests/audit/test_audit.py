@@ -183,7 +183,7 @@ def test_a_flood_of_changes_erases_no_entries_of_others(stage: Stage, cast: Cast
     for number in range(20):
         locations.create(shell(cast.acme), name=f"Rack {number}")
     keep = execute("SELECT count(*) FROM audit").fetchone()[0] - 10
-    assert list(iter(lambda: deletion.drop_audit_over(keep, limit=4), 0)) == [4, 4, 2]
+    assert list(deletion.drop_audit_over(keep, limit=4)) == [4, 4, 2]
     assert execute(of_rival, (cast.rival,)).fetchone()[0] == before
 
 
@@ -194,8 +194,8 @@ def test_old_entries_are_deleted_in_steps_by_index(stage: Stage, cast: Cast) -> 
     newest = execute("SELECT max(no) FROM audit").fetchone()[0]
     steps = iter(lambda: deletion.drop_audit(1000 + newest, limit=2), 0)
     assert sum(steps) == count - 1
-    assert deletion.drop_audit_over(keep=1) == 0
-    assert deletion.drop_audit_over(keep=0) == 1
+    assert list(deletion.drop_audit_over(keep=1)) == []
+    assert list(deletion.drop_audit_over(keep=0)) == [1]
     plan = execute(
         f"EXPLAIN QUERY PLAN SELECT no FROM audit WHERE {deletion._OLD_AUDIT} LIMIT ?", (cast.acme, 1, 1)
     ).fetchall()

@@ -11,6 +11,7 @@ from edge import clock
 from edge.audit import actors, quotas
 from edge.audit.actors import Actor, shell
 from edge.audit.audit import MOST_REPEATS
+from edge.database import connection
 from edge.database.connection import execute
 from edge.errors import OverQuota
 from edge.people import people, sessions
@@ -110,8 +111,23 @@ def test_a_flood_of_one_person_erases_no_entries_of_others(olga: Actor, cast: Ca
     for number in range(20):
         assets.create(olga, name=f"Box {number}")
     total = execute("SELECT count(*) FROM audit").fetchone()[0]
-    assert list(iter(lambda: deletion.drop_audit_over(total - 10, limit=4), 0)) == [4, 4, 2]
+    assert list(deletion.drop_audit_over(total - 10, limit=4)) == [4, 4, 2]
     assert (len(entries_of(ada)), len(entries_of(olga))) == (30, 10)
+
+
+def test_a_full_audit_is_counted_once_and_each_step_reads_lines_of_one_author(olga: Actor) -> None:
+    """Regression: the whole audit was read for every 500 lines, and older ones of others in the transaction."""
+    for number in range(20):
+        assets.create(olga, name=f"Box {number}")
+    executed: list[str] = []
+    connection.database.connection().set_trace_callback(executed.append)
+    try:
+        assert list(deletion.drop_audit_over(10, limit=4))[:2] == [4, 4]
+    finally:
+        connection.database.connection().set_trace_callback(None)
+    deletes = [sql for sql in executed if sql.startswith("DELETE FROM audit")]
+    assert (len([sql for sql in executed if "GROUP BY" in sql]), len(deletes) > 1) == (1, True)
+    assert "audit_actor" in str(execute(f"EXPLAIN QUERY PLAN {deletes[0]}").fetchall())
 
 
 def test_an_organization_without_quota_can_sign_in_and_out(olga: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
