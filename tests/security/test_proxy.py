@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
 from edge.server import connections, server
@@ -22,6 +24,15 @@ def test_the_limits_of_the_proxy_are_those_of_the_server() -> None:
     assert bound("read_header") == f"{connections.HEAD_SECONDS:.0f}s"
     assert bound("idle") == f"{connections.IDLE_SECONDS / 60:.0f}m"
     assert bound("read_body") == "2m"
+
+
+def test_the_command_of_the_manual_makes_hsts_last_a_year() -> None:
+    manual = (Path(__file__).parents[2] / "web" / "manual" / "installation.md").read_text("utf-8")
+    command = re.search(r"sudo (sed -i 's/.*) /etc/caddy/Caddyfile", manual)
+    assert command
+    edit = shlex.split(command[1].replace(" -i", ""))
+    changed = subprocess.run(edit, input=CADDYFILE, capture_output=True, text=True, check=True).stdout
+    assert re.findall("max-age=([0-9]+)", changed) == [str(365 * 24 * 3600)]
 
 
 def test_only_a_page_and_the_way_to_https_are_served_without_encryption() -> None:
