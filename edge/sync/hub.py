@@ -164,9 +164,18 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
             "assets": [tuple(record) for record in site_assets.assets],
             "yours": list(site_assets.yours),
             **({"after": page or 0} if is_full else {}),
-            **({"asked": len(asked), "own": outgoing.own_assets(site.no, ids)} if asked else {}),
+            **(_asked(site, asked) if asked else {}),
         }
     return {**answer, "state": list(epochs.hub_state())}
+
+
+def _asked(site: Site, asset_ids: list[int]) -> dict[str, Any]:
+    """Return how many assets are answered, which of them are the site's own, and which this hub has not, or no more."""
+    return {
+        "asked": len(asset_ids),
+        "own": outgoing.own_assets(site.no, asset_ids),
+        "lost": outgoing.unknown_assets(site.organization_id, asset_ids),
+    }
 
 
 def _fitting(site: Site, asset_ids: list[int]) -> int:

@@ -163,7 +163,7 @@ class Sender:
             self._ask(here, conflicts.copies_in_conflict(MAX_RECORDS))
 
     def _ask(self, here: Target, numbers: list[int]) -> None:
-        """Fetch assets by the hub's ids. Some may be this site's own ones, after the hub has merged two sites."""
+        """Fetch assets by the hub's ids, if the hub knows this question."""
         if batch_format.ASK in self._accepts:
             fetch_assets(here, self._call, numbers)
 
@@ -341,12 +341,13 @@ class Sender:
 
 
 def fetch_assets(here: Target, call: Call, numbers: list[int]) -> None:
-    """Fetch assets by the hub's ids. Some may be this site's own ones, after the hub has merged two sites."""
+    """Fetch assets by the hub's ids. A restored hub may have lost them, or have them as this site's own."""
     peer = Peer(HUB, here.organization_id, here.hub_name)
     while numbers:
         question = {"after": 0, "epoch": None, "page": None, "hub": _seen(here), "ids": numbers[:MAX_RECORDS]}
         answer = call("masters", batch_format.pack(question))
         with writing():
+            mirrors.keep_lost(peer, map(int, answer.get("lost", ())))  # a hub of an earlier release does not say it
             mirrors.take_back(peer, [(int(hub_id), int(own)) for hub_id, own in answer["own"]])
             mirrors.adopt(peer, [(int(hub_id), int(own)) for hub_id, own in answer["yours"]])
         write_in_slices(mirrors.apply_in_steps(peer, batch_format.asset_records(answer["assets"]), (), []))

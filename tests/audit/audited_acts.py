@@ -192,7 +192,7 @@ NOT_AUDITED = {
         "change_feed.stop", "change_feed.trim", "incoming.take", "mirrors.adopt", "mirrors.apply_in_steps",
         "mirrors.retry_conflicts", "mirrors.retry_in_steps", "site_quotas.charge", "site_quotas.charging",
         "site_quotas.check", "mirrors.begin_validity",
-        "mirrors.take_back", "former_hubs.remember",
+        "mirrors.keep_lost", "mirrors.take_back", "former_hubs.remember",
         "former_hubs.return_to", "change_feed.add_homes",
         "record_copies.write", "record_copies.retire", "record_copies.drop_tag", "mirrors.absorb",
         "passage_copies.recover",

@@ -540,6 +540,14 @@ def test_sites_that_leave_and_return_lose_nothing(
     live(tmp_path, seed, monkeypatch, with_moves=True, with_shared=with_shared)
 
 
+@pytest.mark.parametrize("engine", ["file"], indirect=True)
+@pytest.mark.parametrize("seed", [2003, 2014, 5067, 5069])
+def test_shared_assets_survive_a_hub_that_lost_them_and_a_site_that_used_an_id_again(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live(tmp_path, seed, monkeypatch, with_shared=True, with_mishaps=True)
+
+
 def main() -> None:
     database_module.PRAGMAS["synchronous"] = "off"
     count, first = (int(word) for word in [*sys.argv[1:], *["100", "0"][len(sys.argv) - 1 :]])

@@ -61,7 +61,7 @@ def apply_in_steps(
 
 
 def take_back(peer: Peer, pairs: Iterable[tuple[int, int]]) -> None:
-    """Make assets this site's own again that the hub had as another site's, until it merged the two.
+    """Make assets this site's own again that were the hub's, until it was restored to an earlier state.
 
     `pairs` has the hub's id and the own id. A separate copy is retired. Call in a transaction.
     """
@@ -141,7 +141,7 @@ def _known(peer: Peer, record: Record) -> int | None:
         )
     elif linked[1] != record.created_at:
         local = linked[0] if linked[1] is None else _own(peer, record)
-        _release(peer, record.ref, linked[0])
+        _release(peer, record, linked[0])
         return local if record.ref < 0 and local != linked[0] else None
     local_id: int = linked[0]
     return local_id
@@ -164,16 +164,27 @@ def _is_earlier_record(peer: Peer, record: Record, local: int) -> bool:
     return same is None
 
 
-def _release(peer: Peer, remote_id: int, local: int) -> None:
-    """Unlink a record after the peer reused its id. A record of the hub becomes this machine's own."""
-    if peer.no == HUB:
-        execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (local, HUB))
-        change_feed.add_record(Kind.ASSET, local)
-    elif remote_id > 0:
+def _release(peer: Peer, record: Record, local: int) -> None:
+    """Unlink a record whose id the peer has used again. It becomes this machine's own: its home has lost it."""
+    if peer.no != HUB and record.ref > 0:
         execute(
-            "UPDATE OR REPLACE link SET remote_id = ? WHERE peer = ? AND remote_id = ?", (-local, peer.no, remote_id)
+            "UPDATE OR REPLACE link SET remote_id = ? WHERE peer = ? AND remote_id = ?", (-local, peer.no, record.ref)
         )
-    execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
+    execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
+    if execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (local, peer.no)).rowcount:
+        change_feed.add_record(_kind(record), local)
+
+
+def keep_lost(peer: Peer, remote_ids: Iterable[int]) -> None:
+    """Queue copies of assets that the hub lost in a restore. They are this machine's own until the hub has them again.
+
+    They keep the hub's id, so that it recognizes the copies of several sites as one asset. Call in a transaction.
+    """
+    for remote_id in remote_ids:
+        local = known_records.resolve(peer, [remote_id]).get(remote_id)
+        if local is not None and execute("DELETE FROM mirror WHERE record_id = ? AND peer = ?", (local, HUB)).rowcount:
+            execute("DELETE FROM conflict WHERE peer = ? AND remote_id = ?", (HUB, remote_id))
+            change_feed.add_record(Kind.ASSET, local)
 
 
 def _checked(peer: Peer, record: Record, aside: list[str]) -> Record | None:
@@ -212,6 +223,13 @@ def _set_aside(peer: Peer, record: Record, error: EdgeError, aside: list[str]) -
     aside.append(f"{_label(record)}: {error}")
 
 
+_KINDS = {"asset": Kind.ASSET, "location": Kind.LOCATION}
+
+
+def _kind(record: Record) -> Kind:
+    return _KINDS[table_of(record)]
+
+
 def _label(record: Record) -> str:
     return f"{table_of(record)} {record.external_key[:MAX_KEY]}"
 
@@ -225,7 +243,8 @@ def _store(peer: Peer, record: Record) -> _RecordConflict | None:
         if home_of(same) != peer.no:
             return None
         local = same
-    if local is not None and home_of(local) != peer.no and not _is_waiting(peer, record):
+    # At a site, a linked asset without a home is one that the hub had lost, see `keep_lost`.
+    if local is not None and peer.no != HUB and home_of(local) != peer.no and not _is_waiting(peer, record):
         if _is_older(record, local):
             _tell_home(peer, record, local)
             return None
@@ -351,7 +370,7 @@ def _end_placeholder(organization_id: int, table: search.Kind, placeholder: int,
     stays.move_to_asset(organization_id, placeholder, into, skip_taken=True)
     execute("DELETE FROM mirror WHERE record_id = ?", (placeholder,))
     record_copies.retire(organization_id, table, placeholder, moment())
-    change_feed.add_record(Kind.ASSET if table == "asset" else Kind.LOCATION, placeholder)
+    change_feed.add_record(_KINDS[table], placeholder)
 
 
 def _is_kept_for_others(local: int) -> bool:
@@ -453,12 +472,11 @@ def _find_conflict(peer: Peer, record: Record, key: str, local: int | None) -> _
 
 
 def _keep_conflict(peer: Peer, record: Record, conflict: _RecordConflict) -> None:
-    kind = Kind.ASSET if isinstance(record, AssetRecord) else Kind.LOCATION
     execute(
         "INSERT INTO conflict (peer, remote_id, kind, local_id, reason, record, since) VALUES (?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO UPDATE SET local_id = excluded.local_id, reason = excluded.reason, record = excluded.record "
         "WHERE (local_id, reason, record) IS NOT (excluded.local_id, excluded.reason, excluded.record)",
-        (peer.no, record.ref, kind, conflict.local_id, conflict.reason, json.dumps(record), clock.now()),
+        (peer.no, record.ref, _kind(record), conflict.local_id, conflict.reason, json.dumps(record), clock.now()),
     )
 
 

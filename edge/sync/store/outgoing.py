@@ -235,6 +235,16 @@ def own_assets(site_no: int, ids: Iterable[int]) -> list[tuple[int, int]]:
     ).fetchall()
 
 
+def unknown_assets(organization_id: int, ids: Iterable[int]) -> list[int]:
+    """Return those of the ids that no asset of the organization has, or had. For hubs."""
+    rows = execute(
+        "SELECT value FROM json_each(?) WHERE NOT EXISTS "
+        "(SELECT 1 FROM asset WHERE asset.id = value AND organization_id = ?)",
+        (json.dumps(list(ids)), organization_id),
+    )
+    return [asset_id for (asset_id,) in rows]
+
+
 def count_fitting(organization_id: int, ids: Sequence[int], size: int, table: str) -> int:
     """Return how many leading records have at most `size` bytes of metadata and tags in total; at least one.
 
