@@ -69,7 +69,7 @@ class Act:
     ) -> None:
         """Record an action such as `asset.created` (`kind.participle`). After many toggles, count them instead.
 
-        `detail` must not contain a secret or its hash. `is_toggle`: the change leaves no trace elsewhere in the record.
+        `detail` must not contain a secret or its hash. `is_toggle`: a change that its author may repeat for ever.
         """
         entry, is_toggle = Entry(action, subject, detail or {}), is_toggle or action in _TOGGLING_ACTIONS
         if not (is_toggle and self.actor.kind in quotas.LIMITED and self._merge(entry, MOST_REPEATS)):

@@ -12,7 +12,7 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.message import Message
 from email.utils import parsedate_to_datetime
@@ -114,7 +114,8 @@ class CheckedConnection(http.client.HTTPConnection):
         it ends before its time. With `is_repeatable` the request is sent once more if the partner closes an idle
         connection at that moment. Raises TimeoutError after `seconds`, OSError, HTTPException or NotAllowed.
         """
-        send = partial(self._exchange, method, path, body, headers, most, seconds, is_complete=is_complete)
+        ask = partial(self.request, method, path, body, headers)
+        send = partial(self._exchange, ask, most, seconds, is_complete=is_complete)
         if self._is_closed_by_peer():
             self.close()
         try:
@@ -130,23 +131,14 @@ class CheckedConnection(http.client.HTTPConnection):
             self.close()
             raise http.client.HTTPException(str(error)) from error
 
-    def _exchange(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        most: int,
-        seconds: float,
-        is_complete: bool,
-    ) -> Answer:
+    def _exchange(self, ask: Callable[[], None], most: int, seconds: float, is_complete: bool) -> Answer:
         self.is_cut = False
         deadline = threading.Timer(seconds, self.cut)
         deadline.daemon = True
         deadline.start()
         try:
             with talking(f"{self.host}:{self.port}"):
-                self.request(method, path, body, headers)
+                ask()
                 answer = self.getresponse()
                 content = _content(answer, most)
         except (OSError, http.client.HTTPException) as error:
@@ -176,9 +168,8 @@ class CheckedConnection(http.client.HTTPConnection):
         self.is_cut = True
         with contextlib.suppress(OSError):  # already closed
             if self.sock:
-                socket.socket.shutdown(
-                    self.sock, socket.SHUT_RDWR
-                )  # the plain socket, since another thread is reading the TLS one
+                # The plain socket, since another thread is reading the TLS one.
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
 
 def _content(answer: http.client.HTTPResponse, most: int) -> bytes:

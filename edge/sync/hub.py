@@ -170,7 +170,7 @@ def masters(site: Site, content: Any) -> dict[str, Any]:
 
 
 def _asked(site: Site, asset_ids: list[int]) -> dict[str, Any]:
-    """Return how many assets are answered, which of them are the site's own, and which this hub has not, or no more."""
+    """Return the number of assets in this answer, those that the site owns, and those that this hub does not know."""
     return {
         "asked": len(asset_ids),
         "own": outgoing.own_assets(site.no, asset_ids),

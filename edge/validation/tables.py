@@ -80,7 +80,7 @@ def names_of(heading: Sequence[str], columns: Sequence[str], required: Sequence[
     unknown = [repr(name[:LONGEST_NAME]) for name in names if name and name not in columns]
     if unknown:
         listed = shortened(unknown, MOST_NAMES)
-        message = N_("There is no column %(names)s. The columns are %(columns)s")
+        message = N_("Remove or rename the column %(names)s. The columns are %(columns)s")
         raise unusable(fill(message, names=listed, columns=", ".join(columns)))
     missing = [name for name in required if name not in names]
     if missing:

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from edge.audit.actors import shell
+from edge.database.connection import execute, writing
 from edge.rules import rules
 from edge.rules.rules import Condition, RuleFields
 from tests.browser.conftest import Server, Site, outcome, scan, session
@@ -135,6 +136,18 @@ def test_the_sign_in_page_says_how_many_scans_the_device_keeps(
     page.goto("/sign-in")
     page.wait_for_load_state("networkidle")
     expect(kept).to_be_hidden()
+
+
+def test_who_may_no_longer_scan_is_told_so_and_what_the_device_keeps(
+    scan_page: Callable[..., Page], site: Site
+) -> None:
+    page = scan_page(expected=("403",))
+    with writing():
+        execute("UPDATE person SET role = 'viewer' WHERE email = 'olga@nord.example'")
+    scan(page, "BC-0001")
+    expect(page.locator("#link")).to_have_text("No permission to scan · 1 kept")
+    page.goto("/scan")
+    expect(page.locator("[data-kept-scans]")).to_have_text("1 scan on this device is not sent yet. Sign in to send it.")
 
 
 def test_the_sign_in_page_makes_no_database_in_the_browser_of_an_office(

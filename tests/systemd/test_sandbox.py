@@ -55,8 +55,9 @@ def test_answers_are_for_root_alone_once_they_were_read(tmp_path: Path) -> None:
     answers = tmp_path / "answers"
     answers.write_text("ORGANIZATION=Acme\nPASSWORD=correct horse battery\n")
     answers.chmod(0o644)
-    function = f"sed -n '/^read_answers/,/^}}/p' {SYSTEMD}/install.sh"
-    script = f'eval "$({function})"; read_answers "$1"; printf "%s" "$organization"'
+    functions = f"sed -n '/^read_answers/,/^}}/p; /^password_fault/,/^}}/p' {SYSTEMD}/install.sh"
+    settings = f"least=12 data={tmp_path} checkout={SYSTEMD.parent}"
+    script = f'eval "$({functions})"; {settings}; read_answers "$1"; printf "%s" "$organization"'
     done = subprocess.run(["bash", "-euc", script, "bash", str(answers)], capture_output=True, text=True, check=True)
     assert done.stdout == "Acme"
     assert answers.stat().st_mode & 0o777 == 0o600

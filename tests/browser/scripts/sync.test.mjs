@@ -173,6 +173,13 @@ test("a form token that is out of date is replaced once, and the same items are 
   assert.equal(sent.filter(({ path }) => path === "/scan/batch").length, 4, "not more than once");
 });
 
+test("a person who may no longer scan is told so at once, and everything waits", async () => {
+  await scan("1");
+  server = () => [403, { error: "You do not have permission" }];
+  await flush();
+  assert.deepEqual([link.state, link.waiting], ["forbidden", 1]);
+});
+
 for (const [status, answer, expected] of [[401, {}, "signed-out"], [503, { error: "Busy" }, "trouble"], [502, "<html>", "trouble"], [409, {}, "trouble"]]) {
   test(`after ${status} everything waits, and it begins with who is signed in`, async () => {
     await scan("1");

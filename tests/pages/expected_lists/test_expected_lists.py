@@ -90,7 +90,7 @@ def test_a_refused_form_keeps_its_input_and_names_the_codes(sign_in_as: SignIn, 
         answer = editor.post("/expected-lists/new", {"name": "Truck", "place": wrong, "codes": "P-0", "once": "b"})
         assert answer.status_code == 400
     form: dict[str, object] = {"name": "Truck", "place": place, "file": (io.BytesIO(b"colour\nred\n"), "a.csv")}
-    assert "There is no column" in editor.post("/expected-lists/new", form).text
+    assert "Remove or rename the column" in editor.post("/expected-lists/new", form).text
     assert execute("SELECT count(*) FROM expected_list").fetchone() == (0,)
 
 

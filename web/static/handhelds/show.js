@@ -198,6 +198,7 @@ export function showLink({ state, waiting: scans, parcels, held, me }) {
       ok: shown === "sending" ? t("Sending · {kept}", { kept }) : held.some((item) => item.held.whose) ? kept : waiting ? t("{kept} without a location", { kept }) : t("All saved"),
       offline: waiting ? t("Offline · {kept}", { kept }) : t("Offline · scans will be kept"),
       trouble: waiting ? t("The server has a problem · {kept}", { kept }) : t("The server has a problem · scans will be kept"),
+      forbidden: waiting ? t("No permission to scan · {kept}", { kept }) : t("No permission to scan: ask an administrator"),
       full: t("Device full · {kept}", { kept }),
       "other-site": t("{kept} for another organization: its people must sign in here", { kept }),
       unknown: t("Starting …"),

@@ -12,7 +12,7 @@ const UNDOS = 500; // scans of a sweep that one item undoes
 const EVERY = 8000;
 const DEADLINE = 15000; // ms, for an answer with its body
 
-// state: unknown, ok, offline, signed-out, trouble, other-site, full (of the device); `held` of those `waiting` are without a clear location
+// state: unknown, ok, offline, signed-out, forbidden, trouble, other-site, full (of the device); `held` of those `waiting` are without a clear location
 // `parcels`: number of photos and labels that wait
 // `saving`: number of tags of a sweep that are not in the queue yet
 export const link = { state: "unknown", me: null, waiting: 0, held: [], parcels: 0, saving: 0 };
@@ -155,7 +155,8 @@ async function exchange(path, options) {
   const text = await answer.text().catch(offline);
   const body = parse(text);
   if (!answer.ok) {
-    throw failure("trouble", body.error || t("The server answered {status}", { status: answer.status }), answer.status);
+    const state = answer.status === 403 && !options.method ? "forbidden" : "trouble"; // a form may be too old
+    throw failure(state, body.error || t("The server answered {status}", { status: answer.status }), answer.status);
   }
   if (body.now) clock.note(asked, answered, body.now);
   if (options.etag) options.etag(answer.headers.get("ETag"));
