@@ -24,7 +24,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def serve_https(machine: Machine, port: int) -> None:
     machine.caddyfile.write_text(
-        f"# the certificate that edge-https makes\nhttps://:{port} {{\n}}\nhttp://:80 {{\n}}\n"
+        f"# the certificate that edge-https makes\nhttps://:{port} {{\n}}\nhttp://:80, http://:8080 {{\n}}\n"
     )
 
 

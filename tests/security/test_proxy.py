@@ -32,12 +32,16 @@ def test_the_command_of_the_manual_makes_hsts_last_a_year() -> None:
     assert command
     edit = shlex.split(command[1].replace(" -i", ""))
     changed = subprocess.run(edit, input=CADDYFILE, capture_output=True, text=True, check=True).stdout
-    assert re.findall("max-age=([0-9]+)", changed) == [str(365 * 24 * 3600)]
+    assert re.findall("@named .*max-age=([0-9]+)", changed) == [str(365 * 24 * 3600)]
 
 
 def test_only_a_page_and_the_way_to_https_are_served_without_encryption() -> None:
     plain = CADDYFILE.partition("http://:@REDIRECT_PORT@")[2]
-    assert re.findall(r"handle (/\S+) \{\s+reverse_proxy", plain) == ["/certificate*", "/static/*"]
-    assert "redir https://" in plain
+    assert re.findall(r"handle (/\S+) \{\s+reverse_proxy", plain) == [
+        "/certificate*",
+        "/static/*",
+        "/scan/left",
+    ]
+    assert re.search(r"redir https://\{host\}@SUFFIX@\{uri\} 307$", plain, re.M), "no browser keeps it for good"
     assert "admin off" in CADDYFILE
     assert "reverse_proxy 127.0.0.1:" in CADDYFILE

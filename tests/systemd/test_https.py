@@ -34,6 +34,8 @@ programs.begin("edge-https")
 os.umask(0o077)
 """
 
+WRITE = "edge_https.write_settings(edge_https.TOML.read_text(), edge_https.chosen())"
+
 
 class Computer:
     """A box with changeable names and addresses; its authority was made for the first ones."""
@@ -201,7 +203,7 @@ def test_what_the_service_user_prints_is_no_script_for_root(computer: Computer) 
     """The port comes from a program of the service's user, and a sed script can contain commands."""
     (computer.etc / "edge/edge.toml").touch()
     computer.answer_config("http.listen = 0.0.0.0:8080/;e touch /etc/owned #")
-    done = computer.run("edge_https.write_settings(edge_https.chosen())")
+    done = computer.run(WRITE)
     assert done.returncode == 1
     assert "edge-https: the port of http.listen is not known" in done.stderr
     assert not (computer.etc / "owned").exists()
@@ -219,7 +221,7 @@ def test_the_address_of_labels_follows_when_https_is_switched_on(
     computer: Computer, before: str, port: str, after: str
 ) -> None:
     (computer.etc / "edge/https.conf").write_text(f"PORT={port}\nREDIRECT_PORT=80\nMQTT_PORT=8883\nNAMES=\n")
-    said = computer.switch(before, "edge_https.write_settings(edge_https.chosen())")
+    said = computer.switch(before, WRITE)
     assert said.splitlines()[0] == after
     assert ("Print them again" in said) == (before != after)
 
@@ -230,17 +232,32 @@ def test_the_address_of_labels_follows_when_https_is_switched_off(computer: Comp
 
 
 def test_an_address_that_is_not_of_this_box_is_kept_and_reported(computer: Computer) -> None:
-    said = computer.switch("http://edge.example.com", "edge_https.write_settings(edge_https.chosen())")
+    said = computer.switch("http://edge.example.com", WRITE)
     assert said.splitlines()[0] == "http://edge.example.com"
     assert "which is not a name of this box" in said
 
 
-@pytest.mark.parametrize("public_url", ["https://hall7.local", "http://hall7.local:8080"])
-def test_settings_that_stay_the_same_keep_their_time(computer: Computer, public_url: str) -> None:
+ON = 'edge_https.switch_on(edge_https.choice(["--as-before"]))'
+
+
+def test_settings_that_stay_the_same_keep_their_time(computer: Computer) -> None:
     """An upgrade switches HTTPS on again, and the doctor compares this time with the start of the service."""
     (computer.etc / "mosquitto/conf.d").mkdir()
     toml = computer.etc / "edge/edge.toml"
     age = "os.utime(edge_https.TOML, (1_767_323_045, 1_767_323_045))"
-    said = computer.switch(public_url, f'{age}; edge_https.switch_on(edge_https.choice(["--as-before"]))')
-    assert "HTTPS is on" in said
-    assert (toml.stat().st_mtime == 1_767_323_045) == public_url.startswith("https:")
+    for public_url, is_new in (("http://hall7.local:8080", True), ("https://hall7.local", True)):
+        assert "HTTPS is on" in computer.switch(public_url, f"{age}; {ON}")
+        assert (toml.stat().st_mtime != 1_767_323_045) == is_new
+    assert "HTTPS is on" in computer(f"{age}; {ON}")
+    assert toml.stat().st_mtime == 1_767_323_045
+
+
+def test_the_port_without_https_is_the_service_s_again_afterwards(computer: Computer) -> None:
+    (computer.etc / "mosquitto/conf.d").mkdir()
+    toml = computer.etc / "edge/edge.toml"
+    computer.switch("http://hall7.local:8080", ON)
+    assert 'listen = "127.0.0.1:18' in toml.read_text()
+    assert "http://:80, http://:8080 {" in (computer.etc / "caddy/Caddyfile").read_text()
+    computer("edge_https.switch_off()")
+    assert 'listen = "0.0.0.0:8080"' in toml.read_text()
+    assert 'public_url = "http://hall7.local:8080"' in toml.read_text()

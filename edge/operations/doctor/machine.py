@@ -52,7 +52,7 @@ class Machine(NamedTuple):
             text = self.caddyfile.read_text("utf-8", "replace")
         except OSError:
             return None
-        match = re.search(rf"^{scheme}://:(\d+) \{{", text, re.MULTILINE)
+        match = re.search(rf"^{scheme}://:(\d+)\b", text, re.MULTILINE)
         return int(match[1]) if match and "edge-https makes" in text else None
 
     def network_name(self) -> str | None:

@@ -1,6 +1,7 @@
 """HTTPS for the pages and TLS for readers on the local network, with certificates of this box's own authority.
 
 edge-https on [--port 443] [--redirect-port 80] [--mqtt-port 8883] [--name NAME]...
+                     what is not given stays as it is while HTTPS is on; names replace the earlier ones
 edge-https off
 edge-https show      the authority's fingerprint, to compare on a device
 edge-https renew     renews the certificate if a name or address changed or it is old; run by a timer
@@ -59,11 +60,9 @@ def _refuse() -> NoReturn:
 
 
 def choice(options: list[str]) -> Chosen:
-    """Return the choice of the options of `on`. `--as-before` begins with the present choice."""
-    options, new = list(options), Chosen()
-    if options[:1] == ["--as-before"] and CHOSEN.is_file():
-        options.pop(0)
-        new = chosen()
+    """Return the present choice, changed by the options of `on`. `--as-before` is that of earlier releases."""
+    new, names = chosen() if CHOSEN.is_file() else Chosen(), []
+    options = options[options[:1] == ["--as-before"] :]
     while options:
         match options:
             case ["--port", value, *options] if value:
@@ -75,10 +74,10 @@ def choice(options: list[str]) -> Chosen:
             case ["--name", value, *options] if value:
                 if not re.fullmatch(r"[A-Za-z0-9.-]+", value):
                     fail(f"{value} is not a name")
-                new = new._replace(names=(*new.names, value))
+                names.append(value)
             case _:
                 _refuse()
-    return new
+    return new._replace(names=tuple(names)) if names else new
 
 
 def switch_on(new: Chosen) -> None:
@@ -86,17 +85,18 @@ def switch_on(new: Chosen) -> None:
         today = time.strftime("%F")
         fail(f"the clock says {today}; set it first (timedatectl set-time), because certificates are valid from today")
     _install_packages()
+    before, is_on = TOML.read_text("utf-8"), CHOSEN.is_file()
+    toml, new = https_settings.only_for_this_box(before, new, is_on)
     CHOSEN.write_text(str(new), "utf-8")
     make_certificate(new)
-    before = TOML.read_text("utf-8")
-    write_settings(new)
+    write_settings(toml, new)
     must("install", "-d", SANDBOX.parent)
     must("install", "-m", "0644", VENV / "systemd/caddy.conf", SANDBOX)
     must("systemctl", "daemon-reload")
     must("systemctl", "enable", "--quiet", "caddy", "edge-https.timer")
-    must("systemctl", "restart", "caddy", "edge-https.timer")
     if TOML.read_text("utf-8") != before:
-        must("systemctl", "try-restart", "edge")
+        must("systemctl", "try-restart", "edge")  # before Caddy, which takes its port
+    must("systemctl", "restart", "caddy", "edge-https.timer")
     if MOSQUITTO_CONF.is_file():
         must("systemctl", "try-restart", "mosquitto")
     _announce()
@@ -119,9 +119,10 @@ def switch_off() -> None:
     if not CHOSEN.is_file():
         return
     must("systemctl", "disable", "--quiet", "--now", "caddy", "edge-https.timer")
-    toml, names = TOML.read_text("utf-8"), names_of_box(chosen().names)
-    changed = https_settings.change_public_url(toml, "https", "http", https_settings.plain_suffix(toml), names)
-    _write_toml(changed._replace(toml=https_settings.with_tls_port(https_settings.for_all_devices(changed.toml), "0")))
+    before = chosen()
+    toml = https_settings.with_tls_port(https_settings.for_all_devices(TOML.read_text("utf-8"), before), "0")
+    plain = https_settings.plain_suffix(toml)
+    _write_toml(https_settings.change_public_url(toml, "https", "http", plain, names_of_box(before.names)))
     if CADDYFILE_BEFORE.is_file():
         CADDYFILE_BEFORE.replace(CADDYFILE)
     for file in (
@@ -195,9 +196,8 @@ def warning_of(uncovered: list[str], suffix: str) -> str:
     )
 
 
-def write_settings(new: Chosen) -> None:
+def write_settings(toml: str, new: Chosen) -> None:
     """Write the settings of edge, Caddy and mosquitto."""
-    toml = https_settings.only_for_this_box(TOML.read_text("utf-8"))
     changed = https_settings.change_public_url(toml, "http", "https", new.suffix, names_of_box(new.names))
     has_broker = MOSQUITTO_CONF.with_name("edge.conf").is_file()
     if has_broker:
@@ -212,6 +212,7 @@ def write_settings(new: Chosen) -> None:
         https_port=new.port,
         suffix=new.suffix,
         redirect_port=new.redirect_port,
+        plain_site=new.plain_site,
         name=hostname(),
     )
     if has_broker:

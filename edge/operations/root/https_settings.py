@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,16 +16,18 @@ from edge.operations.root.programs import sync
 
 SETTINGS = Path("/etc/edge")
 CHOSEN = SETTINGS / "https.conf"
+_LISTEN = r'^(\[http\]\n(?:[^\[\n].*\n|\n)*?listen = ")(0\.0\.0\.0|127\.0\.0\.1):([0-9]{1,5})"'
 _PUBLIC_URL = r'^public_url = "{}://([^]:/"[]+)(:[0-9]+)?/?".*'
 
 
 class Chosen(NamedTuple):
-    """Ports and additional names."""
+    """Ports and additional names. `plain_port` had plain HTTP before, and Caddy serves it; empty: it is not known."""
 
     port: str = "443"
     redirect_port: str = "80"
     mqtt_port: str = "8883"
     names: tuple[str, ...] = ()
+    plain_port: str = ""
 
     @property
     def suffix(self) -> str:
@@ -33,8 +37,13 @@ class Chosen(NamedTuple):
     def __str__(self) -> str:
         return (
             f"PORT={self.port}\nREDIRECT_PORT={self.redirect_port}\nMQTT_PORT={self.mqtt_port}\n"
-            f"NAMES={' '.join(self.names)}\n"
+            f"NAMES={' '.join(self.names)}\nPLAIN_PORT={self.plain_port}\n"
         )
+
+    @property
+    def plain_site(self) -> str:
+        """Return the plain port as one more address of a site of Caddy, unless it is the redirect's."""
+        return f", http://:{self.plain_port}" if self.plain_port not in ("", self.redirect_port) else ""
 
 
 def chosen() -> Chosen:
@@ -46,6 +55,7 @@ def chosen() -> Chosen:
         values.get("REDIRECT_PORT", usual.redirect_port),
         values.get("MQTT_PORT", usual.mqtt_port),
         tuple(values.get("NAMES", "").split()),
+        values.get("PLAIN_PORT", ""),
     )
 
 
@@ -73,13 +83,40 @@ def change_public_url(toml: str, before: str, after: str, suffix: str, names: Co
     return PublicUrl(changed, f"Labels printed with {before}://{name} no longer work. Print them again.")
 
 
-def only_for_this_box(toml: str) -> str:
-    """Let Caddy answer other devices, no longer the service."""
-    return re.sub(r'^listen = "0\.0\.0\.0:', 'listen = "127.0.0.1:', toml, flags=re.MULTILINE)
+def only_for_this_box(toml: str, before: Chosen, is_on: bool) -> tuple[str, Chosen]:
+    """Move the service to a port for this box only, so that Caddy can answer other devices on its plain port.
+
+    Releases that left that port to the service are recognized. A listening address of another kind is kept.
+    """
+    listen = re.search(_LISTEN, toml, re.MULTILINE)
+    is_ours = is_on and before.plain_port in ("", listen[3] if listen else "")
+    if not listen or (listen[2] != "0.0.0.0" and not is_ours):  # noqa: S104  compared
+        return toml, before
+    return _listening(toml, f"127.0.0.1:{free_port()}"), before._replace(plain_port=listen[3])
 
 
-def for_all_devices(toml: str) -> str:
-    return re.sub(r'^listen = "127\.0\.0\.1:', 'listen = "0.0.0.0:', toml, flags=re.MULTILINE)
+def for_all_devices(toml: str, before: Chosen) -> str:
+    """Let the service answer other devices again, at the port that it had before."""
+    listen = re.search(_LISTEN, toml, re.MULTILINE)
+    if not listen or listen[2] == "0.0.0.0":  # noqa: S104  compared
+        return toml
+    return _listening(toml, f"0.0.0.0:{before.plain_port or listen[3]}")
+
+
+def _listening(toml: str, address: str) -> str:
+    return re.sub(_LISTEN, rf'\g<1>{address}"', toml, count=1, flags=re.MULTILINE)
+
+
+def free_port() -> str:
+    """Return a port that no program of this box uses, and no outgoing connection."""
+    return next((str(port) for port in range(18080, 18180) if _is_free(port)), "18080")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one, suppress(OSError):
+        one.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def with_tls_port(toml: str, port: str) -> str:

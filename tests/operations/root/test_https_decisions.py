@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,18 +82,19 @@ def test_a_certificate_is_renewed_for_other_names_and_not_for_another_order(
 def test_the_choice_is_that_of_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edge_https, "CHOSEN", tmp_path / "https.conf")
     monkeypatch.setattr(https_settings, "CHOSEN", tmp_path / "https.conf")
-    assert edge_https.choice([]) == Chosen()
+    assert edge_https.choice([]) == edge_https.choice(["--as-before"]) == Chosen(), "HTTPS is off"
     given = ["--port", "8443", "--name", "a.example.com", "--redirect-port", "81", "--mqtt-port", "8884", "--name", "b"]
     new = edge_https.choice(given)
     assert new == Chosen("8443", "81", "8884", ("a.example.com", "b"))
     assert new.suffix == ":8443"
     (tmp_path / "https.conf").write_text(str(new))
     assert (tmp_path / "https.conf").read_text() == (
-        "PORT=8443\nREDIRECT_PORT=81\nMQTT_PORT=8884\nNAMES=a.example.com b\n"  # as earlier releases
+        "PORT=8443\nREDIRECT_PORT=81\nMQTT_PORT=8884\nNAMES=a.example.com b\nPLAIN_PORT=\n"  # as earlier releases
     )
     assert edge_https.choice(["--as-before"]) == new
     assert edge_https.choice(["--as-before", "--port", "443"]).suffix == ""
-    assert edge_https.choice([]) == Chosen()
+    assert edge_https.choice([]) == new, "what is not given stays"
+    assert edge_https.choice(["--name", "c"]) == new._replace(names=("c",))
     (tmp_path / "https.conf").write_text("PORT=8443\nOTHER=1\n")
     assert edge_https.choice(["--as-before"]) == Chosen(port="8443")
 
@@ -138,13 +140,48 @@ def test_only_an_address_of_this_box_is_changed_on_labels(before: str, after: st
     assert ("Print them again" in changed.message) == (before != after)
 
 
-def test_the_service_listens_where_caddy_is_not() -> None:
-    toml = 'listen = "0.0.0.0:8080"\ntls_port = 0\n'
-    secure = https_settings.with_tls_port(https_settings.only_for_this_box(toml), "8883")
-    assert secure == 'listen = "127.0.0.1:8080"\ntls_port = 8883\n'
-    assert https_settings.with_tls_port(https_settings.for_all_devices(secure), "0") == toml
-    other = 'listen = "192.168.4.20:8080"\n'
-    assert https_settings.only_for_this_box(other) == https_settings.for_all_devices(other) == other
+LISTEN = '[http]\nlisten = "{}"\n[mqtt]\nlisten = "0.0.0.0:1883"\ntls_port = 0\n'
+
+
+@pytest.mark.parametrize(
+    ("listen", "chosen", "is_on", "plain_port"),
+    [
+        ("0.0.0.0:8080", Chosen(), False, "8080"),
+        ("0.0.0.0:80", Chosen(plain_port="8080"), True, "80"),
+        ("127.0.0.1:8080", Chosen(), True, "8080"),  # HTTPS of an earlier release
+        ("127.0.0.1:8080", Chosen(plain_port="8080"), True, "8080"),  # a power cut before the settings were written
+    ],
+)
+def test_the_service_leaves_its_port_to_caddy(listen: str, chosen: Chosen, is_on: bool, plain_port: str) -> None:
+    before = LISTEN.format(listen)
+    secure, new = https_settings.only_for_this_box(before, chosen, is_on)
+    port = secure.partition("127.0.0.1:")[2][:5]
+    assert secure == LISTEN.format(f"127.0.0.1:{port}")
+    assert new.plain_port == plain_port
+    assert 18080 <= int(port) < 18180, "a port of no outgoing connection"
+    assert https_settings.only_for_this_box(secure, new, True) == (secure, new), "once"
+    assert https_settings.for_all_devices(secure, new) == LISTEN.format(f"0.0.0.0:{plain_port}")
+    assert https_settings.for_all_devices(secure, Chosen()) == LISTEN.format(f"0.0.0.0:{port}")
+
+
+@pytest.mark.parametrize(("listen", "is_on"), [("127.0.0.1:8080", False), ("192.168.4.20:8080", True)])
+def test_an_address_that_somebody_chose_is_kept(listen: str, is_on: bool) -> None:
+    toml = LISTEN.format(listen)
+    assert https_settings.only_for_this_box(toml, Chosen(), is_on) == (toml, Chosen())
+
+
+def test_a_port_in_use_is_not_taken() -> None:
+    with socket.create_server(("127.0.0.1", int(https_settings.free_port()))) as other:
+        assert https_settings.free_port() != str(other.getsockname()[1])
+
+
+def test_caddy_serves_the_plain_port_once() -> None:
+    assert Chosen(plain_port="8080").plain_site == ", http://:8080"
+    assert Chosen(plain_port="80").plain_site == Chosen().plain_site == ""
+
+
+def test_the_port_of_tls_is_the_only_other_change() -> None:
+    assert https_settings.with_tls_port("tls_port = 0\n", "8883") == "tls_port = 8883\n"
 
 
 @pytest.mark.parametrize(("listen", "suffix"), [("0.0.0.0:8080", ":8080"), ("127.0.0.1:80", ""), ("[::]:81", ":81")])
