@@ -74,7 +74,8 @@ _KINDS: dict[str, str] = {
     ActorKind.HUB: N_("Hub"),
     ActorKind.SERVICE: N_("The service"),
 }
-_SELECT = f"SELECT {', '.join(AuditRow._fields)} FROM audit"
+_FIELDS = ", ".join(AuditRow._fields)
+_SELECT = f"SELECT {_FIELDS} FROM audit"
 
 
 def list_page(organization_id: int, filters: AuditFilter, *, limit: int, offset: int = 0) -> Page[AuditRow]:
@@ -95,6 +96,31 @@ def list_page(organization_id: int, filters: AuditFilter, *, limit: int, offset:
     rows = execute(f"{_SELECT} {where} ORDER BY at DESC, no DESC LIMIT :limit OFFSET :offset", values)
     total = execute(f"SELECT count(*) FROM audit {where}", values).fetchone()[0]
     return Page([AuditRow._make((*row[:-1], json_text.decode(row[-1]))) for row in rows], total)
+
+
+class SentRow(NamedTuple):
+    """An entry with its organization, None for the box, to be kept outside of the box."""
+
+    organization_id: int | None
+    row: AuditRow
+
+
+def entries_after(no: int, limit: int) -> list[SentRow]:
+    """Return the first entries of all organizations after entry `no`."""
+    rows = execute(f"SELECT organization_id, {_FIELDS} FROM audit WHERE no > ? ORDER BY no LIMIT ?", (no, limit))
+    return [SentRow(row[0], AuditRow._make((*row[1:-1], json_text.decode(row[-1])))) for row in rows]
+
+
+def newest_no(at: int = 2**62) -> int:
+    """Return the number of the newest entry, of those until `at`; 0 if there is none."""
+    number: int | None = execute("SELECT max(no) FROM audit WHERE at <= ?", (at,)).fetchone()[0]
+    return number or 0
+
+
+def has_entry(no: int, at: int) -> bool:
+    """Return True if an entry is as it was, or was deleted since. False if another database was put in its place."""
+    row = execute("SELECT at FROM audit WHERE no = ?", (no,)).fetchone()
+    return row[0] == at if row else no <= newest_no()
 
 
 def _text(value: Any) -> str:

@@ -174,6 +174,7 @@ def _subject(config: Config, *, is_open: bool) -> Subject:
         record_limits=config.record_limits,
         time_zone=config.time_zone,
         history_url=config.hub_history,
+        audit_syslog=config.audit_syslog,
         firewall=os.environ.get("FIREWALL_RULES"),
     )
 

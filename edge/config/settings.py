@@ -268,6 +268,13 @@ class Config:
         Change.AT_ONCE,
     )
 
+    audit_syslog: str = _setting(
+        "audit.syslog",
+        "",
+        types.log_server,
+        N_("server that gets each entry of the audit by syslog, such as tls://logs.example:6514; empty: none"),
+    )
+
     most_assets: int = _setting(
         "limits.assets",
         1_000_000,

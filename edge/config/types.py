@@ -81,6 +81,13 @@ def _url(written: str, *schemes: str) -> SplitResult | None:
     return url if url.scheme in schemes and url.hostname and is_port else None
 
 
+def log_server(value: Any) -> str:
+    written = text(value)
+    if written and _url(written, "tcp", "tls") is None:
+        raise ValueError('an address like "tls://logs.example:6514" or "tcp://192.168.1.9:601"')
+    return written
+
+
 def recipient(value: Any) -> str:
     written = text(value)
     if written and not re.fullmatch("age1[0-9a-z]{58}", written):

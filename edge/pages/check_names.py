@@ -8,6 +8,8 @@ from edge.texts import N_
 NAMES = {
     "administrators": N_("Administrators"),
     "antennas": N_("Antennas"),
+    "audit-outside": N_("Audit outside of this box"),
+    "audit_export": N_("Audit outside of this box"),
     "backup": N_("Backup"),
     "backup-continuous": N_("Continuous backup"),
     "backup-second": N_("Backup on a second disk"),

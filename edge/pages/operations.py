@@ -32,6 +32,7 @@ GROUPS = {
     "ingest": N_("Reads and positions"),
     "retention": N_("How long data is kept"),
     "backup": N_("Backups"),
+    "audit": N_("Audit"),
     "pages": N_("Pages"),
     "sync": N_("Sync"),
     "events": N_("Events"),

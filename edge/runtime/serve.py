@@ -42,8 +42,9 @@ from edge.ingest.sessions import Broker
 from edge.ingest.subscriber import Subscriber, Use
 from edge.logs import set_up_log
 from edge.memory_budget import forget_forward_references, return_freed_memory
-from edge.operations import integrity, own_health, retention, saved_quotas
+from edge.operations import audit_export, integrity, own_health, retention, saved_quotas
 from edge.operations import metrics as stats
+from edge.operations.audit_export import AuditExport
 from edge.operations.continuous_backup import ContinuousBackup
 from edge.operations.counted_time import CountedTime
 from edge.operations.doctor import findings
@@ -236,6 +237,12 @@ def _start_upkeep(
     live.follow(lambda changed: quotas.set_limits(changed.record_limits))
     saved_quotas.load(config.data_dir)
     stack.callback(saved_quotas.save, config.data_dir)
+    if config.audit_syslog:
+        export = AuditExport(config.data_dir, config.audit_syslog, config.events_authority_file)
+        sender = Housekeeper("audit_export", [Job("syslog", audit_export.EVERY_SECONDS, export.run)])
+        health.register(lambda: sender.check()._replace(is_outside=True), is_vital=False)
+        sender.start()
+        stack.callback(sender.stop)
     faults = Job("faults", FAULTS_SECONDS, lambda _: _record_faults(config, health))
     # In its own thread, because a job takes seconds to minutes. It continues jobs that a crash interrupted.
     changes = Job("bulk changes", BULK_SECONDS, slices.run_jobs)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from edge import clock
-from edge.audit import quotas
+from edge.audit import quotas, trail
 from edge.database.connection import FILE_NAME
 from edge.database.migrate import newest_schema, present_schema
 from edge.errors import EdgeError
-from edge.operations import continuous_backup, stats
+from edge.operations import audit_export, continuous_backup, stats
 from edge.operations import restore_drill as drill
 from edge.operations.backup import check_backup, list_backups, newest_backup
 from edge.operations.doctor.findings import Finding, Subject, ok, problem, some, warning
@@ -24,6 +24,8 @@ BEHIND = 10  # transactions of Litestream, one a second during changes
 LARGE_LOG = 200 << 20  # bytes; usual are a few MB
 NEAR = 0.8  # of a maximum
 DRILL_LATE = 40 * clock.DAY
+WAITING = clock.HOUR // 6
+WARNED = 30 * clock.DAY
 
 
 def database(subject: Subject) -> Finding:
@@ -95,6 +97,20 @@ def administrators(_: Subject) -> Finding:
     if not number:
         return problem("this site has no administrator", "edge user add --role administrator ...")
     return ok(f"{number} administrators")
+
+
+def audit_outside(subject: Subject) -> Finding:
+    """Check that the entries of the audit reach the log server."""
+    if not subject.audit_syslog:
+        return ok("only this box has the audit; audit.syslog sends it to a log server, too")
+    known = audit_export.sent(subject.data_dir)
+    see = f"check {subject.audit_syslog}; the reason is on the Status page and in: journalctl -u edge"
+    if known.lost_at > clock.now() - WARNED:
+        return problem(f"{known.lost} entries of the audit were deleted before the log server had them", see)
+    waiting = trail.entries_after(known.no, 1)
+    if waiting and waiting[0].row.at < clock.now() - WAITING:
+        return warning(f"entries of the audit wait for the log server since {clock.rfc3339(waiting[0].row.at)}", see)
+    return ok(f"{subject.audit_syslog} has the audit")
 
 
 def backup_recent(subject: Subject) -> Finding:

@@ -39,6 +39,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "records": data.records,
     "record-limits": data.record_limits,
     "administrators": data.administrators,
+    "audit-outside": data.audit_outside,
     "backup": data.backup_recent,
     "backup-sound": data.backup_sound,
     "backup-second": data.backup_second,

@@ -58,6 +58,7 @@ class Subject(NamedTuple):
     record_limits: Mapping[str, int] = MappingProxyType({})  # maximum number of records of an organization by kind
     time_zone: str = ""  # of the pages; empty: that of the box
     history_url: str = ""  # of PostgreSQL, if it has the history of a hub
+    audit_syslog: str = ""  # the server that gets the audit
     firewall: str | None = None  # its rules, which only root can read; None: unknown
 
 
