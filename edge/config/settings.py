@@ -139,6 +139,9 @@ class Config:
         types.whole(0, 65535),
         N_("port on which the broker accepts readers with TLS, shown with their accounts; 0: none"),
     )
+    mqtt_accept_unencrypted: bool = _setting(
+        "mqtt.accept_unencrypted", False, types.flag, N_("do not warn about readers without encryption")
+    )
     mqtt_client_id: str = _setting(
         "mqtt.client_id",
         "edge",

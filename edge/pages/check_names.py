@@ -53,6 +53,7 @@ NAMES = {
     "public-url": N_("Public address"),
     "reader-clock": N_("Reader clocks"),
     "reader-formats": N_("Reader formats"),
+    "reader_encryption": N_("Reader encryption"),
     "reader-mappings": N_("Reader mappings"),
     "reader-qos": N_("Reader QoS"),
     "readers": N_("Readers"),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from edge import clock
+from edge.rate_limits import is_loopback
 from edge.readers.broker_accounts import BrokerAccountRow
 from edge.texts import N_, Filled, fill
 
@@ -17,7 +18,7 @@ SILENT = 2 * 60 * clock.SECOND  # a reader that is set up sends its first messag
 FEWEST = 3  # refusals of an address, and clients with edge's account, that are reported
 _MOST = 200  # addresses and connections
 
-_OPENED = re.compile(r"New connection from (.+) on port \d+")
+_OPENED = re.compile(r"New connection from (.+) on port (\d+)")
 _SIGNED_IN = re.compile(r"New client connected from (\S+) as (\S+) \(")
 _ENDED = re.compile(r"[Cc]lient (\S+)(?: \[(\S+:\d+)\])?[ ,.:]")
 _TAKEN_OVER = re.compile(r"Client (\S+) already connected, closing old connection")
@@ -26,8 +27,11 @@ _PROBE = "probe"  # the client of `edge doctor` that has no account on purpose
 
 
 class SignIn(NamedTuple):
+    """`is_clear`: from another computer, on a port without TLS."""
+
     address: str
     at: int
+    is_clear: bool = False
 
 
 class Refused(NamedTuple):
@@ -45,7 +49,8 @@ class SignIns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._opened: deque[str] = deque(maxlen=_MOST)  # connections without a sign-in so far
+        self.tls_port = 0  # of the broker; 0: none
+        self._opened: OrderedDict[str, int] = OrderedDict()  # connections without a sign-in so far, with its port
         self._by_account: dict[str, SignIn] = {}
         self._others: dict[str, deque[SignIn]] = {}  # by account of edge: sign-ins
         self._taken_over: dict[str, deque[int]] = {}  # by account of edge: when another client ended its connection
@@ -56,10 +61,14 @@ class SignIns:
         """Read one line of the log. `own`: the accounts of edge."""
         with self._lock:
             if match := _OPENED.search(line):
-                self._opened.append(match[1])
+                self._opened[match[1]] = int(match[2])
+                if len(self._opened) > _MOST:
+                    self._opened.popitem(last=False)
             elif match := _SIGNED_IN.search(line):
+                host, port = _host(match[1]), self._opened.get(match[1], self.tls_port)
                 self._forget(match[1])
-                self._sign_in(match[2], SignIn(_host(match[1]), at), own)
+                is_clear = port != self.tls_port and not is_loopback(f"//{host}" if ":" not in host else f"//[{host}]")
+                self._sign_in(match[2], SignIn(host, at, is_clear), own)
             elif match := _TAKEN_OVER.search(line):
                 if match[1] in own:
                     self._taken_over.setdefault(match[1], deque(maxlen=FEWEST)).append(at)
@@ -77,6 +86,11 @@ class SignIns:
         """Return the last sign-in of an account since the service started."""
         return self._by_account.get(account)
 
+    def in_clear(self) -> list[str]:
+        """Return the accounts whose last sign-in was without encryption."""
+        with self._lock:
+            return sorted(account for account, row in self._by_account.items() if row.is_clear)
+
     def refused(self, since: int) -> list[Refused]:
         """Return the addresses with repeated refusals, the newest first."""
         with self._lock:
@@ -93,10 +107,9 @@ class SignIns:
 
     def _forget(self, connection: str | None) -> str:
         """Return the connection, or the oldest one that has not signed in: the broker answers them in order."""
-        if connection and connection in self._opened:
-            self._opened.remove(connection)
-        elif not connection and self._opened:
-            return self._opened.popleft()
+        if not connection and self._opened:
+            return self._opened.popitem(last=False)[0]
+        self._opened.pop(connection or "", None)
         return connection or ""
 
     def _sign_in(self, account: str, row: SignIn, own: Sequence[str]) -> None:
@@ -130,6 +143,14 @@ def unheard(accounts: Iterable[BrokerAccountRow], received_at: Mapping[int, int 
     return texts
 
 
+def unencrypted(accounts: Sequence[str], tls_port: int) -> Filled:
+    """Return which readers sign in without encryption, and what to do."""
+    names = ", ".join([*accounts[:5], *(["…"] if len(accounts) > 5 else [])])
+    if not tls_port:
+        return fill(N_("without encryption, which the broker does not offer: %(names)s"), names=names)
+    return fill(_IN_CLEAR, names=names, port=tls_port)
+
+
 def refusals(rows: Sequence[Refused]) -> Filled:
     """Return which addresses the broker refuses."""
     addresses = ", ".join(f"{row.address} ({row.times})" for row in rows[:5])
@@ -140,6 +161,10 @@ def refusals(rows: Sequence[Refused]) -> Filled:
     )
 
 
+_IN_CLEAR = N_(
+    "without encryption, so that others in the network can read the password and the reads: %(names)s. Set TLS with "
+    "port %(port)s in the reader, or accept it: mqtt.accept_unencrypted"
+)
 _DISCARDED = N_(
     "%(account)s signs in from %(address)s, but nothing comes on the topic %(topic)s, and the broker discards messages "
     "on others: compare the topic in the reader"

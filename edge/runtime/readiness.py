@@ -118,6 +118,17 @@ def check_sign_ins() -> Check:
     return Check("sign_ins", True, N_("the broker refuses nobody"))
 
 
+def check_encryption(*, is_accepted: bool) -> Check:
+    """Fail if readers sign in without encryption where the broker offers it, unless that is accepted."""
+    port, accounts = sign_ins.SIGN_INS.tls_port, sign_ins.SIGN_INS.in_clear()
+    if not accounts:
+        return Check("reader_encryption", True, N_("no reader signs in without encryption"))
+    text = sign_ins.unencrypted(accounts, port)
+    if len(organizations.list_organizations()) > 1:
+        text = fill(N_("%(number)s readers without encryption; see their pages"), number=len(accounts))
+    return Check("reader_encryption", is_accepted or not port, text, is_outside=True)
+
+
 def check_disk(folder: Path, low_mb: int) -> Check:
     free = shutil.disk_usage(folder).free >> 20
     if free < low_mb:

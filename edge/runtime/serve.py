@@ -203,6 +203,9 @@ def _start_ingest(live: LiveSettings, health: Health, stack: ExitStack) -> Subsc
     health.register(lambda: readiness.check_round_trip(subscriber))
     health.register(lambda: readiness.check_broker(subscriber), is_vital=False)
     health.register(readiness.check_sign_ins, is_vital=False)
+    SIGN_INS.tls_port = config.mqtt_tls_port
+    is_accepted = config.mqtt_accept_unencrypted
+    health.register(lambda: readiness.check_encryption(is_accepted=is_accepted), is_vital=False)
     health.register(lambda: readiness.check_clock(pipeline), is_vital=False)
     ingest.start()
     stack.callback(ingest.stop)

@@ -27,8 +27,8 @@ def after(*lines: str, at: int = 7) -> SignIns:
     return known
 
 
-def opened(address: str) -> str:
-    return f"New connection from {address} on port 1883."
+def opened(address: str, port: int = 1883) -> str:
+    return f"New connection from {address} on port {port}."
 
 
 def signed_in(address: str, account: str) -> str:
@@ -48,7 +48,7 @@ def test_refused_addresses_are_counted_by_address() -> None:
     known = after(*lines)
     assert known.refused(0) == [Refused("192.168.4.31", 3, 7, "<unknown>")]
     assert known.refused(8) == []
-    assert known.of("dock") == SignIn("192.168.4.30", 7)
+    assert known.of("dock") == SignIn("192.168.4.30", 7, is_clear=True)
 
 
 def test_a_client_without_a_user_name_has_its_own_id() -> None:
@@ -100,6 +100,37 @@ def test_a_reader_that_publishes_on_another_topic_is_named(known: SignIns) -> No
     assert sign_ins.unheard(accounts, {reader.id: 5}) == []
     known.unheard = [text]
     assert readiness.check_sign_ins().detail == text
+
+
+def test_readers_without_encryption_are_named_where_the_broker_offers_it(known: SignIns) -> None:
+    assert readiness.check_encryption(is_accepted=False).ok
+    known.tls_port = 8883
+    for address, port, account in (
+        ("192.168.4.30:5001", 1883, "dock"), ("fd00::7:5002", 1883, "gate"), ("192.168.4.31:5003", 8883, "safe"),
+        ("127.0.0.1:5004", 1883, "bridge"), ("::1:5005", 1883, "local"), ("192.168.4.32:5006", 1883, "edge"),
+    ):  # fmt: skip
+        known.note(opened(address, port), OWN, began())
+        known.note(signed_in(address, account), OWN, began())
+    known.note(signed_in("192.168.4.33:5007", "before"), OWN, began())  # connected before edge read the log
+    assert known.in_clear() == ["dock", "gate"]
+    check = readiness.check_encryption(is_accepted=False)
+    assert (check.ok, check.is_outside) == (False, True)
+    assert "dock, gate. Set TLS with port 8883 in the reader" in check.detail
+    assert readiness.check_encryption(is_accepted=True) == check._replace(ok=True), "named all the same"
+    add_organization(actors.shell(actors.THE_BOX), "Rival")
+    assert "2 readers without encryption" in readiness.check_encryption(is_accepted=False).detail
+    for account in ("dock", "gate"):
+        known.note(opened("192.168.4.30:5010", 8883), OWN, began())
+        known.note(signed_in("192.168.4.30:5010", account), OWN, began())
+    assert readiness.check_encryption(is_accepted=False).ok
+
+
+def test_a_broker_without_tls_is_no_fault_of_a_reader(known: SignIns) -> None:
+    known.note(opened("192.168.4.30:5001"), OWN, began())
+    known.note(signed_in("192.168.4.30:5001", "dock"), OWN, began())
+    check = readiness.check_encryption(is_accepted=False)
+    assert check.ok
+    assert check.detail == "without encryption, which the broker does not offer: dock"
 
 
 def test_the_service_reports_refusals_and_rivals(known: SignIns) -> None:

@@ -130,7 +130,9 @@ def _sign_in_trouble(account: BrokerAccountRow | None, received_at: int | None) 
         for row in sign_ins.SIGN_INS.refused(since)
         if row.account == account.name or (row.address == known.address if known else is_alone and not received_at)
     ]
-    return sign_ins.refusals(refused) if refused else ""
+    if refused:
+        return sign_ins.refusals(refused)
+    return sign_ins.unencrypted([account.name], sign_ins.SIGN_INS.tls_port) if known and known.is_clear else ""
 
 
 @administrators.get("/readers/new", manual="readers#first-reader")

@@ -246,3 +246,6 @@ def test_a_reader_that_the_broker_keeps_out_is_explained_on_its_page(
         seen = ReaderStatus(reader.id, clock.now(), read_at=None, clock_offset=None, qos=1, note=None, is_offline=False)
         status.record_readers([seen])
     assert "192.168.4.31 (3)" in shown()
+    known.note("New connection from 192.168.4.40:5001 on port 1883.", (), clock.now())
+    known.note(line.replace("192.168.4.31", "192.168.4.40"), (), clock.now())
+    assert f"without encryption, which the broker does not offer: {account.name}" in shown()
