@@ -278,6 +278,21 @@ class Config:
         N_("server that gets each entry of the audit by syslog, such as tls://logs.example:6514; empty: none"),
     )
 
+    security_contact: str = _setting(
+        "security.contact",
+        "",
+        types.contact,
+        N_("whom to tell about vulnerabilities, in security.txt and on the Status page; empty: what the manual says"),
+        Change.AT_ONCE,
+    )
+    supported_until: str = _setting(
+        "security.supported_until",
+        "",
+        types.day,
+        N_("last day of security updates, such as 2029-12-31, as your supplier has promised; empty: not known"),
+        Change.AT_ONCE,
+    )
+
     most_assets: int = _setting(
         "limits.assets",
         1_000_000,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,25 @@ def public_url(value: Any) -> str:
     if written and (url is None or url.query or url.fragment):
         raise ValueError(fill(N_('an address like "http://edge.warehouse.example:8080"')))
     return written.rstrip("/")
+
+
+def contact(value: Any) -> str:
+    written = text(value)
+    if re.fullmatch(r"[^\s@:/]+@[^\s@:/]+", written):
+        return f"mailto:{written}"
+    if written and not re.fullmatch(r"(https://|mailto:|tel:)[!-~]+", written):
+        raise ValueError(fill(N_("an email address, or an address that begins with https://, mailto: or tel:")))
+    return written
+
+
+def day(value: Any) -> str:
+    written = str(value) if isinstance(value, str | date) else ""
+    try:
+        if written or value != "":
+            date.fromisoformat(written)
+    except ValueError:
+        raise ValueError(fill(N_("a date like 2029-12-31"))) from None
+    return written
 
 
 def time_zone(value: Any) -> str:

@@ -33,6 +33,7 @@ GROUPS = {
     "retention": N_("How long data is kept"),
     "backup": N_("Backups"),
     "audit": N_("Audit"),
+    "security": N_("Network"),
     "pages": N_("Pages"),
     "sync": N_("Sync"),
     "events": N_("Events"),
@@ -61,6 +62,7 @@ DELETED = {
     "raw_messages": N_("%(number)s raw messages"),
 }  # by the names in the audit
 
+SECURITY_TXT_DAYS = 180  # after today, when it expires
 _PORT = re.compile(r":[0-9]*$")
 
 
@@ -82,6 +84,18 @@ def authority() -> Response:
         mimetype="application/x-x509-ca-cert",
         headers={"Content-Disposition": 'attachment; filename="edge-authority.crt"'},
     )
+
+
+@public.get("/.well-known/security.txt")
+def security_txt() -> Response:
+    """Return whom to tell about vulnerabilities (RFC 9116)."""
+    config = services().config
+    policy = f"{config.http_public_url or request.host_url.rstrip('/')}/manual/security#vulnerability-reports"
+    expires = clock.rfc3339((clock.now() // clock.DAY + SECURITY_TXT_DAYS) * clock.DAY)
+    lines = [f"Contact: {config.security_contact or policy}", f"Expires: {expires}", f"Policy: {policy}"]
+    if config.supported_until:
+        lines.append(f"# Security updates until {config.supported_until}")
+    return Response("".join(f"{line}\n" for line in lines), mimetype="text/plain")
 
 
 def _pem() -> str | None:

@@ -63,6 +63,9 @@ def test_an_unknown_key_in_the_file_or_the_environment_is_refused(tmp_path: Path
         ("mqtt.broker", "mqtt://user:secret@host"),
         ("ingest.sighting_gap_seconds", "-1"),
         ("pages.pin_required", "yes"),
+        ("security.contact", "javascript:alert(1)"),
+        ("security.contact", "https://edge.example/\nExpires: never"),
+        ("security.supported_until", "2029"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_name_and_what_to_write(name: str, value: str) -> None:
@@ -89,6 +92,16 @@ def test_an_unreadable_or_broken_file_is_refused_with_the_line(tmp_path: Path) -
     (tmp_path / "edge.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SetupError, match="cannot be read"):
         load(tmp_path / "edge.toml", {})
+
+
+def test_contact_and_period_of_security_updates(tmp_path: Path) -> None:
+    for written, contact in (
+        ("safe@edge.example", "mailto:safe@edge.example"),
+        ("tel:+49-30-1", "tel:+49-30-1"),
+        ("", ""),
+    ):
+        config, _ = load(write(tmp_path, f'[security]\ncontact = "{written}"\nsupported_until = 2029-12-31\n'), {})
+        assert (config.security_contact, config.supported_until) == (contact, "2029-12-31")
 
 
 def test_a_flag_without_a_value_is_refused() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from flask import Flask
 
+from edge import clock
 from edge.config.live import LiveSettings
 from edge.config.settings import Config
 from edge.database.connection import execute
@@ -68,6 +70,40 @@ def test_an_administrator_sees_backups_settings_and_the_log(sign_in_as: Callable
     for expected in ("edge-20260302T081530Z.db.gz", "http.threads", "The &lt;disk&gt; is slow", "Running since"):
         assert expected in text
     assert "edge-20260302" not in sign_in_as(Role.EDITOR).get("/status").text
+
+
+MANUAL = "http://localhost/manual/security#vulnerability-reports"
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines", "shown"),
+    [
+        ({}, [f"Contact: {MANUAL}", f"Policy: {MANUAL}"], ["how the manual says", "not known"]),
+        (
+            {"security_contact": "mailto:safe@edge.example", "supported_until": "2029-12-31"},
+            [
+                "Contact: mailto:safe@edge.example",
+                f"Policy: {MANUAL}",
+                "# Security updates until 2029-12-31",
+            ],
+            ['<a href="mailto:safe@edge.example">safe@edge.example</a>', "<dd>2029-12-31</dd>"],
+        ),
+    ],
+)
+def test_whom_to_tell_about_vulnerabilities(
+    app: Flask, sign_in_as: Callable[..., Browser], settings: dict[str, str], lines: list[str], shown: list[str]
+) -> None:
+    """RFC 9116: a contact, and when the file expires."""
+    change(app, settings=LiveSettings.load(Config(**settings)))  # type: ignore[arg-type]
+    answer = app.test_client().get("/.well-known/security.txt")
+    assert answer.content_type == "text/plain; charset=utf-8"
+    said = answer.text.splitlines()
+    expires = next(line for line in said if line.startswith("Expires: "))
+    at = datetime.fromisoformat(expires.removeprefix("Expires: "))
+    assert timedelta(0) < at - datetime.fromtimestamp(clock.now() / clock.SECOND, UTC) < timedelta(days=365)
+    assert [line for line in said if line != expires] == lines
+    page = sign_in_as(Role.EDITOR).get("/status").text
+    assert all(text in page for text in shown)
 
 
 def test_the_headline_names_what_fails(app: Flask, sign_in_as: Callable[..., Browser]) -> None:
