@@ -27,7 +27,8 @@ WORTH_A_COMMIT = 500  # messages
 QUEUE_BYTES = 16 * 1_048_576
 BATCH_BYTES = 1_048_576
 # The network thread looks for messages every 20 ms (subscriber.PAUSE_SECONDS). With that, a read waits at most 50 ms
-# at up to 150 messages a second, and at most 150 ms above, plus the time of the commit itself.
+# at up to 150 messages a second, and at most 150 ms above, plus the time of the commit itself. The first one after a
+# pause waits too: readers send several at once, and an SD card wears with each commit.
 QUIET_SECONDS = 0.03
 BUSY_SECONDS = 0.13
 BUSY_RATE = 160.0  # messages a second; above 150, because the measured rate fluctuates
@@ -46,9 +47,11 @@ class Pace:
         self._count = 0
         self._rate = 0.0
 
-    def commit_before(self) -> float:
-        """Return when the next commit is due, on the clock of `committed`."""
-        return self._committed_at + (BUSY_SECONDS if self._rate > BUSY_RATE else QUIET_SECONDS)
+    def commit_before(self, now: float) -> float:
+        """Return when the next commit is due for a message that is queued `now`, on the clock of `committed`."""
+        return max(
+            self._committed_at + (BUSY_SECONDS if self._rate > BUSY_RATE else QUIET_SECONDS), now + QUIET_SECONDS
+        )
 
     def committed(self, count: int, now: float) -> None:
         """Record a commit of `count` messages."""
@@ -167,10 +170,10 @@ class Writer:
     def _gather(self) -> None:
         """Wait for more messages, because most of the cost is the commit itself.
 
-        Returns immediately for the first message after a pause, and when `WORTH_A_COMMIT` messages are queued. Returns
-        early when no more arrive, because the broker may be waiting for acknowledgements (often after 20 messages).
+        Returns immediately when `WORTH_A_COMMIT` messages are queued. Returns early when no more arrive, because the
+        broker may be waiting for acknowledgements (often after 20 messages).
         """
-        until = self._pace.commit_before()
+        until = self._pace.commit_before(time.monotonic())
         while len(self._queue) < min(WORTH_A_COMMIT, self._batch_size) and not self._stopping.is_set():
             left = until - time.monotonic()
             if left <= 0 or self._is_quiet.wait(min(left, POLL_SECONDS)):

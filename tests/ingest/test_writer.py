@@ -56,11 +56,27 @@ def commits() -> Iterator[Commits]:
     commits = Commits()
     commits.writer.thread.start()
     commits.put(1)
-    wait_for(lambda: commits.sizes == [1], SOON)  # the first message after a pause is committed immediately
+    commits.writer.note_pause(is_sure=True)
+    wait_for(lambda: commits.sizes == [1], SOON)
     yield commits
     commits.stopping.set()
     commits.writer.wake()
     commits.writer.thread.join(SOON)
+
+
+def test_the_first_message_after_a_pause_is_committed_with_its_neighbors() -> None:
+    """It was committed alone before, which doubled what a quiet site writes to its disk."""
+    commits = Commits()
+    commits.put(1)
+    commits.writer.thread.start()
+    for _ in range(3):
+        commits.put(1)
+    commits.writer.note_pause(is_sure=True)
+    wait_for(lambda: sum(commits.sizes) == 4, SOON)
+    commits.stopping.set()
+    commits.writer.wake()
+    commits.writer.thread.join(SOON)
+    assert commits.sizes == [4]
 
 
 def test_continuous_messages_are_committed_together(commits: Commits) -> None:

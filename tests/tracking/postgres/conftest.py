@@ -15,9 +15,14 @@ STAYS = 2 * 4 * 9
 
 @pytest.fixture
 def sites(tmp_path: Path) -> Iterator[list[SiteBox]]:
-    """Two sites that saw the same pallet and others, and have sent everything to their hub."""
-    hub = Hub(tmp_path / "hub", "hub")
-    made = [SiteBox(tmp_path / code, code, hub) for code in ("BER", "HAM")]
+    yield two_sites(tmp_path)
+    history_engine.use("")
+
+
+def two_sites(folder: Path) -> list[SiteBox]:
+    """Return two sites that saw the same pallet and others, and have sent everything to their hub."""
+    hub = Hub(folder / "hub", "hub")
+    made = [SiteBox(folder / code, code, hub) for code in ("BER", "HAM")]
     for number, site in enumerate(made):
         site.join()
         for asset in range(4):
@@ -25,8 +30,7 @@ def sites(tmp_path: Path) -> Iterator[list[SiteBox]]:
             for step in range(9):
                 site.scan(pallet, (step // 2 + asset) % 3, EPOCH + (step * 2 + number) * HOUR)
         site.sync()
-    yield made
-    history_engine.use("")
+    return made
 
 
 def move(hub: Hub, url: str) -> None:

@@ -9,10 +9,10 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -25,7 +25,7 @@ from edge.tracking import history_labels
 from edge.tracking.postgres import schema
 from tests.manual.documents import ROOT, blocks, marked
 from tests.sync.world import EPOCH, HOUR, Hub, SiteBox
-from tests.tracking.postgres.conftest import STAYS
+from tests.tracking.postgres.conftest import STAYS, two_sites
 from tests.tracking.postgres.dashboard import expanded, load
 from tests.tracking.postgres.server import Server
 
@@ -33,17 +33,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 
 NOT_HERE = ("sudo apt ", "sudo systemctl ", "printf ", "sudo edge doctor")
 SOCKET = "postgresql:///edge?host=/run/postgresql"
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """A server like that of Debian, which belongs to `postgres` and knows nobody else."""
-    with tempfile.TemporaryDirectory(prefix="edge-postgres-") as folder:
-        made = Server(Path(folder), owner="postgres")
-        try:
-            yield made
-        finally:
-            made.stop("immediate")
 
 
 def run(line: str, server: Server, hub: Hub) -> None:
@@ -63,18 +52,64 @@ def run(line: str, server: Server, hub: Hub) -> None:
     assert done.returncode == 0, f"{line}: {done.stderr}"
 
 
+class Installed(NamedTuple):
+    """A hub and its sites, moved by the commands of the manual to a server like that of Debian.
+
+    The server belongs to `postgres` and knows nobody else.
+    """
+
+    server: Server
+    hub: Hub
+    sites: list[SiteBox]
+
+
+@contextmanager
+def installed(folder: Path) -> Iterator[Installed]:
+    with tempfile.TemporaryDirectory(prefix="edge-postgres-") as of_server:
+        server = Server(Path(of_server), owner="postgres")
+        try:
+            sites = two_sites(folder)
+            moved = sites[0].hub
+            with hold(moved.folder):  # the service runs
+                for line in marked("run:postgresql-setup").lines:
+                    run(line, server, moved)
+            for name in ("finish", "reader"):
+                for line in marked(f"run:postgresql-{name}").lines:
+                    run(line, server, moved)
+            moved.history = f"postgresql://edge@127.0.0.1:{server.port}/edge"
+            yield Installed(server, moved, sites)
+        finally:
+            server.stop("immediate")
+
+
+@pytest.fixture(scope="module")
+def of_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """The one of all tests that change nothing, because it takes seconds to install."""
+    with installed(tmp_path_factory.mktemp("reports")) as made:
+        yield made
+
+
 @pytest.fixture
-def hub(sites: list[SiteBox], server: Server) -> Hub:
-    """A hub set up and moved by the commands of the manual."""
-    moved = sites[0].hub
-    with hold(moved.folder):  # the service runs
-        for line in marked("run:postgresql-setup").lines:
-            run(line, server, moved)
-    for name in ("finish", "reader"):
-        for line in marked(f"run:postgresql-{name}").lines:
-            run(line, server, moved)
-    moved.history = f"postgresql://edge@127.0.0.1:{server.port}/edge"
-    return moved
+def own(tmp_path: Path) -> Iterator[Installed]:
+    with installed(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def made(request: pytest.FixtureRequest) -> Installed:
+    """One of its own for a test that asks for it, otherwise that of all."""
+    one: Installed = request.getfixturevalue("own" if "own" in request.fixturenames else "of_all")
+    return one
+
+
+@pytest.fixture
+def server(made: Installed) -> Server:
+    return made.server
+
+
+@pytest.fixture
+def hub(made: Installed) -> Hub:
+    return made.hub
 
 
 def reading(server: Server, sql: str) -> list[tuple[Any, ...]]:
@@ -113,6 +148,7 @@ def test_the_views_have_the_rows_of_the_hub(hub: Hub, server: Server) -> None:
     assert sites == hub.rows(expected)
 
 
+@pytest.mark.usefixtures("own")
 def test_names_follow_the_hub_and_people_are_left_out(hub: Hub, server: Server) -> None:
     refresh(hub)
     with hub.in_use():
@@ -126,6 +162,7 @@ def test_names_follow_the_hub_and_people_are_left_out(hub: Hub, server: Server) 
         assert reading(server, f"SELECT count(*) FROM {view} WHERE asset_key = '{key}'") == [(0,)]
 
 
+@pytest.mark.usefixtures("own")
 def test_names_arrive_as_they_are(hub: Hub, server: Server) -> None:
     names = [
         "'; DROP TABLE stay; --",
@@ -188,8 +225,9 @@ def test_long_reports_are_ended_from_outside(hub: Hub, server: Server) -> None:
             report.execute("SELECT 1")
 
 
-def test_a_report_cannot_hold_up_the_sites(hub: Hub, sites: list[SiteBox], server: Server) -> None:
+def test_a_report_cannot_hold_up_the_sites(own: Installed) -> None:
     """Every role may hold advisory locks. Before, those of a report kept all sites from sending their stays."""
+    server, hub, sites = own
     for line in marked("run:postgresql-reader").lines:
         if "advisory" in line:  # as on a hub that was set up by an earlier release
             run(line.replace("REVOKE", "GRANT").replace("FROM PUBLIC", "TO PUBLIC"), server, hub)
@@ -273,6 +311,7 @@ def test_an_index_finds_the_rows_of_the_panels_with_a_period(hub: Hub, server: S
             assert "_to_timestamp_idx" in plan, title
 
 
+@pytest.mark.usefixtures("own")
 def test_the_choice_of_sites_and_panels_of_a_site_do_not_read_all_names(hub: Hub, server: Server) -> None:
     """Before, each of them read the names of all assets of all sites."""
     with closing(psycopg.connect(hub.history, autocommit=True)) as connection:
@@ -295,6 +334,7 @@ def names_read(node: dict[str, Any]) -> int:
     return below + (here if node.get("Relation Name") == "track_label" else 0)
 
 
+@pytest.mark.usefixtures("own")
 def test_roles_that_read_the_views_of_an_earlier_release_read_the_new_one(hub: Hub, server: Server) -> None:
     with closing(psycopg.connect(hub.history, autocommit=True)) as connection:
         connection.execute("DROP VIEW report.site")
