@@ -19,7 +19,7 @@ from edge.errors import Conflict, EdgeError
 from edge.records import assets, location_tree, locations, search
 from edge.records.external_keys import moment
 from edge.records.kept_elsewhere import home_of
-from edge.sync.store import change_feed, known_records, record_checks, record_copies, record_groups
+from edge.sync.store import change_feed, known_records, record_checks, record_copies, record_groups, same_records
 from edge.sync.store.change_feed import Kind
 from edge.sync.store.exchange import HUB, AssetRecord, LocationRecord, Peer, Record
 from edge.sync.store.record_copies import holder_of_key, holders_of_tags, in_order, table_of
@@ -238,11 +238,14 @@ def _store(peer: Peer, record: Record) -> _RecordConflict | None:
     """Write the record without its conflicting part. Raises Conflict if it cannot be stored at all."""
     key = _key(peer, record)
     local = _known(peer, record)
-    if record.deleted_at is None and (same := _same_record(peer, record, key, local)):
+    if record.deleted_at is None and (same := same_records.find(peer, record, key, local)):
         absorb(peer, record, local, same)
         if home_of(same) != peer.no:
             return None
         local = same
+    if local is not None and record.deleted_at is not None and _is_one_of_several(peer, record, local):
+        execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
+        local = None
     # At a site, a linked asset without a home is one that the hub had lost, see `keep_lost`.
     if local is not None and peer.no != HUB and home_of(local) != peer.no and not _is_waiting(peer, record):
         if _is_older(record, local):
@@ -300,48 +303,6 @@ def _set_home(peer: Peer, local_id: int, record: Record) -> None:
     )
 
 
-def _same_record(peer: Peer, record: Record, key: str, local: int | None) -> int | None:
-    """Return the same record under another id, as it comes back after a restore or a disconnection.
-
-    It was created at the same moment as no other record, and has the same key or one of the tags.
-    """
-    holder = holder_of_key(peer.organization_id, record, key, local)
-    if holder is not None and _is_created_with(peer, record, holder) and _may_be_of(peer, record, holder):
-        return holder
-    for holder, _, _ in holders_of_tags(peer.organization_id, record.tags, local):
-        is_copy = record.ref < 0 or home_of(holder) == HUB or _is_kept_for_others(holder)  # the key may be outdated
-        if is_copy and _is_created_with(peer, record, holder) and _may_be_of(peer, record, holder):
-            return holder
-    if peer.no == HUB or record.ref < 0 or local is not None:
-        return None
-    row = execute(
-        f"SELECT local_id FROM link JOIN {table_of(record)} r ON r.id = local_id WHERE peer = ? AND remote_id < 0 "
-        "AND link.created_at = ? AND external_key = ?",
-        (peer.no, record.created_at, key),
-    ).fetchone()
-    return row[0] if row and _is_created_with(peer, record, row[0]) else None
-
-
-def _may_be_of(peer: Peer, record: Record, holder: int) -> bool:
-    """Return False for another site's location: its key may begin with this site's code, too."""
-    if peer.no == HUB or isinstance(record, AssetRecord):
-        return True
-    return home_of(holder) == peer.no or (home_of(holder) is None and bool(known_records.below(peer, [holder])))
-
-
-def _is_created_with(peer: Peer, record: Record, holder: int) -> bool:
-    """Return True if `holder` is the only record created at the same moment.
-
-    All rows of an import share one moment, so for them the time proves nothing.
-    """
-    table = table_of(record)
-    at_once = execute(f"SELECT 1 FROM {table} WHERE id = ? AND created_at = ?", (holder, record.created_at)).fetchone()
-    if at_once is None:  # usually; the search below looks at all records
-        return False
-    sql = f"SELECT id FROM {table} WHERE organization_id = ? AND created_at = ? LIMIT 2"
-    return execute(sql, (peer.organization_id, record.created_at)).fetchall() == [(holder,)]
-
-
 def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> None:
     """Link the peer's record to an existing one, and move the history received for it.
 
@@ -350,8 +311,9 @@ def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> No
     if peer.no == HUB:
         execute("DELETE FROM link WHERE peer = ? AND local_id = ?", (HUB, into))
         _set_home(peer, into, record)
-    elif record.ref > 0 and _is_kept_for_others(into):
+    elif record.ref > 0 and same_records.is_kept_for_others(into):
         _set_home(peer, into, record)
+        execute(_COPIES_IN_CONFLICT, (into,))  # what other sites only copied does not count any more
     execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, record.ref))
     _link(peer.no, record.ref, into, record.created_at)
     execute(
@@ -365,6 +327,12 @@ def absorb(peer: Peer, record: Record, placeholder: int | None, into: int) -> No
         change_feed.add_record(Kind.ASSET, into)  # sends the site the record's id here
 
 
+_COPIES_IN_CONFLICT = (
+    "DELETE FROM conflict WHERE remote_id < 0 "
+    "AND (peer, remote_id) IN (SELECT peer, remote_id FROM link WHERE local_id = ? AND remote_id < 0)"
+)
+
+
 def _end_placeholder(organization_id: int, table: search.Kind, placeholder: int, into: int) -> None:
     """Retire a record that stood for another one, move its history there, and queue it: it is this machine's own."""
     stays.move_to_asset(organization_id, placeholder, into, skip_taken=True)
@@ -373,14 +341,12 @@ def _end_placeholder(organization_id: int, table: search.Kind, placeholder: int,
     change_feed.add_record(_KINDS[table], placeholder)
 
 
-def _is_kept_for_others(local: int) -> bool:
-    """Return True if this hub got the record back from sites that only mirror it."""
-    row = execute(
-        "SELECT count(*), max(remote_id) FROM link WHERE local_id = ?1 "
-        "AND NOT EXISTS (SELECT 1 FROM mirror WHERE record_id = ?1)",
-        (local,),
-    ).fetchone()
-    return bool(row[0]) and row[1] < 0
+def _is_one_of_several(peer: Peer, record: Record, local: int) -> bool:
+    """Return True if the peer had several records that were merged here. It retires them, except for one."""
+    if peer.no == HUB or record.ref < 0 or home_of(local) == peer.no:
+        return False
+    sql = "SELECT count(*) FROM link WHERE peer = ? AND local_id = ? AND remote_id > 0"
+    return bool(execute(sql, (peer.no, local)).fetchone()[0] > 1)
 
 
 def _is_waiting(peer: Peer, record: Record) -> bool:
@@ -490,13 +456,17 @@ def _key(peer: Peer, record: Record) -> str:
 def adopt(peer: Peer, yours: Iterable[tuple[int, int]]) -> None:
     """Turn records of this machine that moved to the hub into mirrors. `yours` has pairs (hub id, own id).
 
-    A negative id is one that the hub had before it was restored.
+    A negative id is one that the hub had before it was restored. Of several records that were merged, one stays.
     """
-    for remote_id, own in yours:
-        local_id = own if own > 0 else known_records.resolve(peer, [-own]).get(-own)
+    pairs = [(remote_id, own if own > 0 else known_records.resolve(peer, [-own]).get(-own)) for remote_id, own in yours]
+    for remote_id, local_id in pairs:
         owned = execute("SELECT 1 FROM asset WHERE id = ? AND organization_id = ?", (local_id, peer.organization_id))
         before = known_records.resolve(peer, [remote_id]).get(remote_id)
         if local_id is None or owned.fetchone() is None or before == local_id:
+            continue
+        if before is not None and (remote_id, before) in pairs:
+            if home_of(local_id) is None and _is_live(local_id):
+                _end_placeholder(peer.organization_id, "asset", local_id, before)
             continue
         if before is not None:  # the placeholder for the hub's record during the conflict
             execute("DELETE FROM link WHERE peer = ? AND remote_id = ?", (peer.no, remote_id))
@@ -507,3 +477,7 @@ def adopt(peer: Peer, yours: Iterable[tuple[int, int]]) -> None:
         execute(
             "INSERT OR REPLACE INTO mirror (record_id, peer, home) VALUES (?, ?, ?)", (local_id, peer.no, peer.code)
         )
+
+
+def _is_live(asset_id: int) -> bool:
+    return execute("SELECT 1 FROM asset WHERE id = ? AND deleted_at IS NULL", (asset_id,)).fetchone() is not None

@@ -1,0 +1,141 @@
+"""Assets that several machines have: after restores, in conflicts, and merged at the hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edge.records import assets
+from edge.records.tags import NewTag
+from edge.sync import verify
+from edge.sync.store import conflicts, hub_link
+from tests.sync.world import Box, Hub, SiteBox, assert_copies, assert_equal
+
+
+class Company:
+    """A hub with two sites."""
+
+    def __init__(self, folder: Path) -> None:
+        self.hub = Hub(folder / "hub", "hub")
+        self.ber, self.ham = (SiteBox(folder / code, code, self.hub) for code in ("BER", "HAM"))
+        for site in (self.ber, self.ham):
+            site.join()
+        self.settle()
+
+    def settle(self) -> None:
+        for _ in range(3):
+            self.ber.settle()
+            self.ham.settle()
+
+    def add(self, box: Box, key: str, *tags: str) -> int:
+        with box.in_use():
+            new_tags = [NewTag("rfid", tag) for tag in tags]
+            return assets.create(box.actor, name=f"Made at {box.name}", external_key=key, tags=new_tags).id
+
+    def conflicts(self) -> list[conflicts.SyncConflict]:
+        with self.hub.in_use():
+            return list(conflicts.list_conflicts(self.hub.organization_id).rows)
+
+    def assert_settled(self) -> None:
+        """Check that all machines have the same assets, and that nothing differs or waits."""
+        self.settle()
+        for box in (self.hub, self.ber, self.ham):
+            assert box.rows("SELECT * FROM conflict") == [], box.name
+        for site in (self.ber, self.ham):
+            assert_equal(site)
+            assert_copies(site)
+            with site.in_use():
+                here = hub_link.find()
+                assert here
+                assert verify.compare(here, site.call) == []
+                assert hub_link.change_feed.count_after(here.acked_seq) == 0
+
+
+@pytest.fixture
+def company(tmp_path: Path) -> Company:
+    return Company(tmp_path)
+
+
+def test_a_copy_in_conflict_is_asked_for_after_the_hub_was_restored(company: Company) -> None:
+    """Model seed 6002. The hub lost that its asset lives again; the stored copy must not come to life."""
+    hub, ber = company.hub, company.ber
+    asset = company.add(hub, "OLD", "T")
+    company.settle()
+    with hub.in_use():
+        assets.delete(hub.actor, asset)
+    company.settle()
+    saved = hub.back_up()
+    with hub.in_use():
+        assets.restore(hub.actor, asset)
+        assets.rename(hub.actor, asset, "NEW")
+    own = company.add(ber, "NEW")
+    ber.fetch()
+    assert ber.rows("SELECT * FROM conflict") != []
+    hub.restore(saved)
+    with ber.in_use():
+        assets.delete(ber.actor, own)
+    company.assert_settled()
+    assert ber.rows("SELECT external_key FROM asset WHERE deleted_at IS NULL") == []
+
+
+def test_what_another_site_copied_does_not_replace_what_the_home_says(company: Company) -> None:
+    """Model seed 6018. The hub was restored, and a copy came back before the asset itself."""
+    hub, ber, ham = company.hub, company.ber, company.ham
+    saved = hub.back_up()
+    asset = company.add(ham, "H-1", "T")
+    company.settle()
+    hub.restore(saved)
+    other = company.add(hub, "X", "T")
+    for _ in range(2):  # it learns that the hub has lost the asset, and gives it back
+        ber.settle()
+    assert len(company.conflicts()) == 1
+    with ham.in_use():
+        assets.patch(ham.actor, asset, {"name": "Changed at home"})
+    ham.settle()
+    with hub.in_use():
+        assets.delete(hub.actor, other)
+    company.assert_settled()
+    assert hub.rows("SELECT name FROM asset WHERE external_key = 'H-1'") == [("Changed at home",)]
+
+
+@pytest.mark.parametrize("is_copy_first", [False, True])
+def test_a_copy_and_its_original_that_wait_for_one_key_are_one_asset(company: Company, is_copy_first: bool) -> None:
+    """Model seed 6058. The hub was restored and made another asset with their key."""
+    hub, ber, ham = company.hub, company.ber, company.ham
+    saved = hub.back_up()
+    company.add(ham, "K-1")
+    company.settle()
+    hub.restore(saved)
+    company.add(hub, "K-1")
+    for site in (ber, ham) if is_copy_first else (ham, ber):
+        for _ in range(2):
+            site.settle()
+    waiting = company.conflicts()
+    with hub.in_use():
+        conflicts.rename(hub.actor, waiting[0].site_no, waiting[0].remote_id, "K-2")
+    company.assert_settled()
+    homes = "SELECT external_key, ifnull(home, '') FROM asset LEFT JOIN mirror ON record_id = id ORDER BY 1"
+    assert hub.rows(homes) == [("K-1", "HAM"), ("K-2", "")]
+
+
+def test_two_assets_of_a_site_that_were_merged_with_one_of_the_hub_come_to_rest(company: Company) -> None:
+    """Model seeds 6010 and 5072. The site retires one of them, and both machines know it as retired."""
+    hub, ber = company.hub, company.ber
+    company.add(hub, "ONE", "T-1", "T-2")
+    both = [company.add(ber, f"B-{number}", f"T-{number}") for number in (1, 2)]
+    ber.settle()
+    for waiting in company.conflicts():
+        with hub.in_use():
+            conflicts.merge(hub.actor, waiting.site_no, waiting.remote_id)
+    company.assert_settled()
+    live = ber.rows("SELECT id, external_key FROM asset WHERE deleted_at IS NULL")
+    assert [key for _, key in live] == ["ONE"]
+    assert live[0][0] in both
+    with hub.in_use():
+        assets.patch(
+            hub.actor,
+            hub.rows("SELECT id FROM asset WHERE external_key = 'ONE' AND deleted_at IS NULL")[0][0],
+            {"name": "New"},
+        )
+    company.assert_settled()
