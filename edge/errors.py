@@ -12,6 +12,7 @@ EdgeError
 ├── Unavailable       the database cannot be used now (disk full, locked, read-only, failing); retry later
 │   ├── Damaged       the database file is damaged and needs manual repair
 │   └── HistoryUnavailable  PostgreSQL has the history and cannot be reached; positions are current
+│       └── HistoryTaken    another machine writes the history as this hub, until somebody decides
 └── SetupError        the installation cannot run; the message says what to do
 """
 
@@ -86,6 +87,10 @@ class Damaged(Unavailable):
 
 class HistoryUnavailable(Unavailable):
     """Pages that also show positions leave out the history."""
+
+
+class HistoryTaken(HistoryUnavailable):
+    pass
 
 
 class SetupError(EdgeError):

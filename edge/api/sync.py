@@ -13,7 +13,7 @@ from edge import known_callers
 from edge.api import bearer
 from edge.api.bearer import Refused
 from edge.database.connection import held_seconds
-from edge.errors import Conflict, EdgeError, NotFound, TooLarge, Unavailable, Unreadable
+from edge.errors import Conflict, EdgeError, HistoryTaken, NotFound, TooLarge, Unavailable, Unreadable
 from edge.memory_budget import MB, WORK
 from edge.people import organizations, tokens
 from edge.people.api_keys import SYNC_SCOPE
@@ -212,10 +212,16 @@ def _refusal_response(error: EdgeError) -> Response:
     if "site_no" in g and not isinstance(error, Unavailable):
         sites.note_refusal(g.site_no, message)
     response = bearer.refusal(error, message, {Conflict: 409, NotFound: 404, hub.OtherVersion: 426}, 400)
-    if isinstance(error, (SecondBox, HistoryWaits)):
-        is_second = isinstance(error, SecondBox)
-        response.headers[batch_format.REASON] = batch_format.SECOND_BOX if is_second else batch_format.HISTORY_WAITS
+    if reason := _REASONS.get(type(error)):
+        response.headers[batch_format.REASON] = reason
     return response
+
+
+_REASONS: dict[type[EdgeError], str] = {
+    SecondBox: batch_format.SECOND_BOX,
+    HistoryTaken: batch_format.SECOND_HUB,
+    HistoryWaits: batch_format.HISTORY_WAITS,
+}
 
 
 @blueprint.errorhandler(TooLarge)

@@ -41,6 +41,7 @@ VERSION = 1
 VERSIONS = (1,)  # supported versions, newest first
 REASON = "X-Sync-Reason"  # response header with the reason of a refusal
 SECOND_BOX = "second-box"
+SECOND_HUB = "second-hub"  # another machine writes the history as this hub
 HISTORY_WAITS = "history-waits"  # the hub takes only current locations for now
 ASK = "ask"  # a hub that `accepts` it returns the assets that a site asks for by id
 SEEN = "seen"  # a hub that `accepts` it takes last-seen times alone and batches without changes

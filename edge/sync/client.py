@@ -140,6 +140,8 @@ def _error(answer: Answer, *, is_batch: bool) -> Exception:
         return BatchRefused(f"the hub responded {status}: {detail}")
     if reason == batch_format.SECOND_BOX:
         return SecondBox(f"The hub rejected this box: {detail}", answer.wait_seconds)
+    if reason == batch_format.SECOND_HUB:
+        return SecondBox(f"The hub cannot store history: {detail}", answer.wait_seconds)
     if reason == batch_format.HISTORY_WAITS:
         return HistoryWaits(f"The hub takes no new data now: {detail}", answer.wait_seconds)
     return LinkError(f"The hub responded {status}: {detail}", answer.wait_seconds)

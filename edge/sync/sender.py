@@ -45,7 +45,7 @@ class LinkError(EdgeError):
 
 
 class SecondBox(LinkError):
-    """Another machine reports as this site; retry and report it."""
+    """Another machine reports as this site, or writes as its hub. Retry, and report it at once: a person must act."""
 
 
 class HistoryWaits(LinkError):

@@ -129,8 +129,12 @@ class SyncWorker:
             return self._pace.interval_seconds
         self._trim(here)
         is_used_up = 0 < self._pace.bytes_a_day <= _spent_today(here)
+        is_new = self._sender is None
         sender = self._session(here)
         sent = self._push(sender, is_used_up=is_used_up)
+        if is_new and here.last_error:  # a hub may greet and still take nothing
+            log.info("Sync: connection to the hub restored")
+            hub_link.update(last_error=None, last_error_at=None)
         if is_used_up:
             self._count()
             self._note(
@@ -165,9 +169,6 @@ class SyncWorker:
             seen_every = SEEN_EVERY_METERED if self._pace.bytes_a_day else SEEN_EVERY
             sender = Sender(self._client.call, seen_every, self._pace.interval_seconds, self._health)
             sender.connect()
-            if here.last_error:
-                log.info("Sync: connection to the hub restored")
-                hub_link.update(last_error=None, last_error_at=None)
             self._sender, self._session_key = sender, session_key
         return self._sender
 

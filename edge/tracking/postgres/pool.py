@@ -15,7 +15,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from edge.errors import HistoryUnavailable, SetupError
+from edge.errors import HistoryTaken, HistoryUnavailable, SetupError
 from edge.texts import N_
 from edge.tracking.hub_marks import ThisHub
 from edge.tracking.postgres import bounded, schema, writers
@@ -218,7 +218,7 @@ def connected(admit: Callable[[Connection], None] = writers.admit) -> Iterator[C
     except (psycopg.OperationalError, writers.Replaced, *_UNUSABLE) as error:
         if isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith("53"):
             raise HistoryUnavailable(FULL) from error
-        raise HistoryUnavailable(_note_away(error)) from error
+        raise _unavailable(_note_away(error)) from error
 
 
 def _admit(connection: Connection, admit: Callable[[Connection], None]) -> None:
@@ -308,7 +308,7 @@ def _check_turn() -> None:
     with _lock:
         now = time.monotonic()
         if now < _next_attempt:
-            raise HistoryUnavailable(_answer)
+            raise _unavailable(_answer)
         if _next_attempt:
             _next_attempt = now + WAIT_SECONDS + AWAY_SECONDS
 
@@ -348,6 +348,10 @@ def _note_away(error: Exception) -> str:
         verb = "reached" if answer == AWAY else "used"
         log.warning("PostgreSQL cannot be %s, so history is not shown and sites wait: %s", verb, reason)
     return answer
+
+
+def _unavailable(answer: str) -> HistoryUnavailable:
+    return HistoryTaken(answer) if answer == REPLACED else HistoryUnavailable(answer)
 
 
 def _answer_to(error: Exception) -> str:

@@ -91,7 +91,10 @@ def check(mark: str | None) -> None:
     """Raise Replaced if this mark of a locked row is not that of this machine."""
     if _this is not None and mark != _mark:
         forget()
-        raise Replaced("Another machine has begun to write to PostgreSQL as this hub")
+        raise Replaced(
+            "Another machine has begun to write to PostgreSQL as this hub. If this one replaces it, turn the other one "
+            "off and run here: edge hub take-over"
+        )
 
 
 def hold(connection: Connection) -> None:

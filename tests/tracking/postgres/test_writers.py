@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import psycopg
 import pytest
@@ -16,13 +18,17 @@ import pytest
 from edge.database.connection import close_database
 from edge.errors import HistoryUnavailable
 from edge.operations import backup
+from edge.operations.doctor import sync as doctor
+from edge.runtime.readiness import check_history
+from edge.sync import worker
 from edge.sync.sender import LinkError
-from edge.sync.store import hub_link
+from edge.sync.store import hub_link, state
 from edge.tracking import deletion, history_choice, history_engine, history_labels, hub_marks
 from edge.tracking.postgres import batches, labels, pool, writers
 from edge.tracking.postgres.bounded import Connection
 from tests.manual.documents import marked
 from tests.service import ROOT
+from tests.sync.http import Connected
 from tests.sync.world import EPOCH, HOUR, Hub, Kill, SiteBox, assert_digests, assert_equal
 from tests.tracking.postgres.conftest import move
 from tests.tracking.postgres.server import Server
@@ -112,6 +118,56 @@ def test_the_replaced_machine_is_refused_in_its_next_batch_and_says_so(
     site.hub = other
     site.settle()
     assert_equal(site)
+
+
+def test_all_three_places_tell_the_command_after_the_files_were_copied_back(
+    hub: Hub, sites: list[SiteBox], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site, command = sites[0], "run here: edge hub take-over"
+    connected = Connected(site)
+    with site.in_use():
+        hub_link.renew_key(site.actor, hub_link.HubAccess("https://hub", site.name, "The hub", "key"))
+    site.settle()
+    close_database()
+    shutil.copytree(hub.folder, tmp_path / "copy")
+    check(hub)  # the service starts again, and its files are copied back afterwards
+    shutil.rmtree(hub.folder)
+    shutil.copytree(tmp_path / "copy", hub.folder)
+    scan(site, "P-8", 50)
+    report(site, connected, monkeypatch)
+    lines = [record.getMessage() for record in caplog.records if record.name == pool.__name__]
+    assert any(command in line for line in lines)
+    with hub.in_use():
+        with pytest.raises(HistoryUnavailable):
+            history_engine.check_reachable()
+        assert command in check_history().detail
+        assert command in doctor.history_database(examined(hub)).text
+    with site.in_use():
+        for told in (doctor.upstream(examined(site)).text, state.site_trouble()):
+            assert "run: edge hub take-over" in told
+    take_over(hub)
+    report(site, connected, monkeypatch)
+    with site.in_use():
+        assert state.site_trouble() == ""
+    site.settle()
+    assert_equal(site)
+
+
+def examined(box: Hub | SiteBox) -> doctor.Subject:
+    (box.folder / doctor.SECRET).touch()
+    values = SimpleNamespace(data_dir=box.folder, history_url=box.history if isinstance(box, Hub) else "")
+    return cast("doctor.Subject", values)
+
+
+def report(site: SiteBox, connected: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the site's service report once to its hub, over the hub's API."""
+    monkeypatch.setattr(worker, "HubClient", lambda *_: connected.client)
+    monkeypatch.setattr(worker.files, "read", lambda _: ("", None))
+    syncing = worker.SyncWorker(site.folder, worker.SyncPace(1, 0, 14), lambda: False)
+    rounds = iter([False, True])
+    monkeypatch.setattr(syncing._stopping, "wait", lambda _: next(rounds))
+    with site.in_use():
+        syncing._run()
 
 
 @pytest.mark.parametrize(
