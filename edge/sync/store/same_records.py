@@ -16,13 +16,13 @@ def find(peer: Peer, record: Record, key: str, local: int | None) -> int | None:
     It was created at the same moment as no other record, and has the same key or one of the tags.
     """
     holder = holder_of_key(peer.organization_id, record, key, local)
-    if holder is not None and _is_created_with(peer, record, holder, local) and _may_be_of(peer, record, holder):
+    if holder is not None and _is_created_with(peer, record, holder) and _may_be_of(peer, record, holder):
         return holder
     if holder is not None and (waiting := _waiting_too(peer, record, holder, local)):
         return waiting
     for holder, _, _ in holders_of_tags(peer.organization_id, record.tags, local):
         is_copy = record.ref < 0 or home_of(holder) == HUB or is_kept_for_others(holder)  # the key may be outdated
-        if is_copy and _is_created_with(peer, record, holder, local) and _may_be_of(peer, record, holder):
+        if is_copy and _is_created_with(peer, record, holder) and _may_be_of(peer, record, holder):
             return holder
     if peer.no == HUB or record.ref < 0 or local is not None:
         return None
@@ -54,8 +54,8 @@ def _may_be_of(peer: Peer, record: Record, holder: int) -> bool:
     return home_of(holder) == peer.no or (home_of(holder) is None and bool(known_records.below(peer, [holder])))
 
 
-def _is_created_with(peer: Peer, record: Record, holder: int, local: int | None = None) -> bool:
-    """Return True if `holder` is the only record created at the same moment, other than `local`, that of the peer.
+def _is_created_with(peer: Peer, record: Record, holder: int) -> bool:
+    """Return True if `holder` is the only record created at the same moment.
 
     All rows of an import share one moment, so for them the time proves nothing.
     """
@@ -63,8 +63,8 @@ def _is_created_with(peer: Peer, record: Record, holder: int, local: int | None 
     at_once = execute(f"SELECT 1 FROM {table} WHERE id = ? AND created_at = ?", (holder, record.created_at)).fetchone()
     if at_once is None:  # usually; the search below looks at all records
         return False
-    sql = f"SELECT id FROM {table} WHERE organization_id = ? AND created_at = ? AND id IS NOT ? LIMIT 2"
-    return execute(sql, (peer.organization_id, record.created_at, local)).fetchall() == [(holder,)]
+    sql = f"SELECT id FROM {table} WHERE organization_id = ? AND created_at = ? LIMIT 2"
+    return execute(sql, (peer.organization_id, record.created_at)).fetchall() == [(holder,)]
 
 
 def is_kept_for_others(local: int) -> bool:
