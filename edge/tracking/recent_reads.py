@@ -265,10 +265,12 @@ def insert_batch(
     received_at: int, until: int, gap: int, reads: bytes, signs: bytes = b"", *, is_evidence: bool = True
 ) -> None:
     """Store a batch of reads observed at or before `until`, and drop old batches and those that exceed the limit."""
-    last_at, size = execute(_LAST).fetchone() or (received_at, 0)
+    last_at, size, was_packed = execute(_LAST).fetchone() or (received_at, 0, False)
     # At a quiet site several batches then share a page of the database, and an SD card wears with each page written.
-    # At a busy one they fill pages anyway, and late reads would have to unpack many.
-    packed = zlib.compress(reads, 1) if received_at - last_at >= SECOND else b""
+    # At a busy one they fill pages anyway, and late reads would have to unpack many. Batches of one transaction have
+    # the same time.
+    is_quiet = was_packed if received_at == last_at else received_at - last_at >= SECOND
+    packed = zlib.compress(reads, 1) if is_quiet else b""
     execute(
         "INSERT INTO recent_read (received_at, until, gap, bytes_before, reads, packed, signs, is_evidence) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -278,7 +280,10 @@ def insert_batch(
     execute(_DROP, (received_at - KEPT_FOR, size - KEPT_BYTES, received_at - KEPT_FOR - DROPPED_EVERY))
 
 
-_LAST = "SELECT received_at, bytes_before + length(reads) + length(packed) FROM recent_read ORDER BY no DESC LIMIT 1"
+_LAST = """
+SELECT received_at, bytes_before + length(reads) + length(packed), length(packed) > 0
+FROM recent_read ORDER BY no DESC LIMIT 1
+"""
 # Only the oldest rows, to avoid a full scan, and several at once, which writes fewer pages.
 _DROP = """
 DELETE FROM recent_read WHERE no IN (SELECT no FROM recent_read ORDER BY no LIMIT 100)

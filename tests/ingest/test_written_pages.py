@@ -71,8 +71,8 @@ def test_a_site_that_stands_still_writes_less_than_100_mb_a_day(cast: Cast, monk
 
 
 def test_reads_of_a_quiet_site_are_compressed_and_the_same(store: Path) -> None:
-    reads = [READ.pack(number, 10**15 + number, 1, -60.5, 0, 0, 0, 7) for number in range(30)]
-    for number, at in enumerate((0, 999_999, 3 * SECOND)):
+    reads = [READ.pack(number, 10**15 + number, 1, -60.5, 0, 0, 0, 7) for number in range(50)]
+    for number, at in enumerate((0, 999_999, 3 * SECOND, 3 * SECOND, 3 * SECOND + 1)):
         recent_reads.insert_batch(at, 10**15, 300, b"".join(reads[number * 10 : number * 10 + 10]))
-    assert list(execute("SELECT length(packed) > 0 FROM recent_read ORDER BY no")) == [(0,), (0,), (1,)]
+    assert list(execute("SELECT length(packed) > 0 FROM recent_read ORDER BY no")) == [(0,), (0,), (1,), (1,), (0,)]
     assert b"".join(recent_reads.stored_reads("1 ORDER BY no", ())) == b"".join(reads)
