@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 from edge import metrics
 from edge.clock import SECOND
@@ -13,28 +14,17 @@ from edge.doors.passages import DoorReads
 from edge.formats.reads import Kind, Parsed, Read
 from edge.formats.sensor_values import SensorValues
 from edge.ingest.messages import Earlier, Opened, Place
+from edge.ingest.reader_news import NO_PORT, ReaderNews
 from edge.ingest.replay import WAITING_READS
 from edge.ingest.routing import Line
 from edge.ingest.timing import Stamp, Timekeeper
-from edge.readers import (
-    dead_letters,
-    ignored_messages,
-    ledger,
-    live_reads,
-    mapped_fields,
-    sled_scans,
-    status,
-    unassigned_topics,
-    unknown_tags,
-)
+from edge.readers import dead_letters, ledger, live_reads, sled_scans, unassigned_topics, unknown_tags
 from edge.readers.dead_letters import NewDeadLetter
-from edge.readers.ignored_messages import IgnoredMessage
 from edge.readers.ledger import Bucket, Tally
 from edge.readers.matching import NoAsset, TagMatcher
 from edge.readers.readers import Placement, Route
 from edge.readers.sled_owners import owner_at
 from edge.readers.sled_scans import SledRead
-from edge.readers.status import ReaderStatus
 from edge.readers.unassigned_topics import Unassigned
 from edge.readers.unknown_tags import Sighting
 from edge.records.tags import match_key
@@ -45,14 +35,44 @@ from edge.tracking.recent_reads import RecentReads, Sign
 from edge.tracking.signal_strength import weight_of
 from edge.tracking.signs import GOODBYE, OTHERS, known_now, unknown_tag
 from edge.tracking.stays import Scan
-from edge.validation.field_counts import FieldCount, add_counts
 
-NO_PORT = 0  # port number for a reader without antennas
-MAX_NOTE = 500
 _WITHOUT_ASSET = frozenset((Bucket.UNMATCHED_TAG, Bucket.AMBIGUOUS_TAG))
 SET_ASIDE = frozenset((Bucket.MALFORMED, Bucket.TOO_LARGE))
 # Enum members as globals: in Python 3.11 an Enum lookup costs as much as a function call.
 _RECORDED, _REPEAT, _IGNORED = Bucket.RECORDED, Bucket.REPEAT, Kind.IGNORED
+
+
+class Tallies(NamedTuple):
+    """Numbers of messages and of reads, for the ledger."""
+
+    messages: Counter[Tally]
+    reads: Counter[Tally]
+
+
+class _Review:
+    """What a batch brought that people must look at: dead letters, unknown tags, unassigned topics."""
+
+    def __init__(self) -> None:
+        self.letters: list[NewDeadLetter] = []
+        self.unknown: list[Sighting] = []
+        self.unassigned: list[Unassigned] = []
+
+    @property
+    def has_any(self) -> bool:
+        return bool(self.letters or self.unknown or self.unassigned)
+
+    def store(self, bounds: Bounds) -> Counter[Tally]:
+        """Store everything. Returns the number discarded for lack of room."""
+        rest: Counter[Tally] = Counter()
+        for letter in dead_letters.add(self.letters, bounds):
+            bucket = Bucket.TOO_LARGE if letter.size > len(letter.payload) else Bucket.MALFORMED
+            rest[Tally(letter.reader_id, ledger.hour_of(letter.received_at), bucket)] += 1
+        for sighting in unknown_tags.record(self.unknown, bounds.unknown_tags):
+            bucket = Bucket.AMBIGUOUS_TAG if sighting.reason == NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
+            rest[Tally(sighting.reader_id, ledger.hour_of(sighting.seen_at), bucket)] += 1
+        for message in unassigned_topics.record(self.unassigned, bounds.unassigned_topics):
+            rest[Tally(ledger.NO_READER, ledger.hour_of(message.received_at), Bucket.UNKNOWN_TOPIC)] += 1
+        return rest
 
 
 class Batch:
@@ -66,28 +86,14 @@ class Batch:
         self._bounds = bounds
         self._scans: list[Scan] = []
         self._signs: dict[tuple[int, int], int] = {}  # (reader, second) -> the only asset read, or OTHERS
-        self._goodbyes: list[Sign] = []
-        self._named: list[Sign] = []
+        self._other_signs: list[Sign] = []
         self._opened: list[Opened] = []
-        self._letters: list[NewDeadLetter] = []
-        self._unknown: list[Sighting] = []
-        self._unassigned: list[Unassigned] = []
-        self._newest: dict[int, Opened] = {}  # newest message by reader
-        self._notes: dict[int, str] = {}
-        self._read_at: dict[int, int] = {}
-        self._antennas: dict[tuple[int, int], int] = {}
-        self._offsets: dict[int, int | None] = {}  # clock offsets, by reader with held messages
-        self._ignored: dict[int, deque[IgnoredMessage]] = {}
-        self._messages: Counter[Tally] = Counter()
-        self._reads: Counter[Tally] = Counter()
-        self._fields: dict[int, dict[str, FieldCount]] = {}  # results of the optional mapping paths, by reader
+        self._review = _Review()
+        self._news = ReaderNews(timekeeper)
+        self._counts, self._reversed, self._recounted = (Tallies(Counter(), Counter()) for _ in range(3))
         self._values: list[NewValues] = []
         self._live: list[live_reads.LiveRead] = []  # reads of watched readers
         self._has_sled_scans = False
-        self._reversed_messages: Counter[Tally] = Counter()  # earlier outcomes to subtract, as negative numbers
-        self._reversed_reads: Counter[Tally] = Counter()
-        self._recounted_messages: Counter[Tally] = Counter()  # already included in the metrics
-        self._recounted_reads: Counter[Tally] = Counter()
 
     def add(self, opened: Opened) -> None:
         """Add a message: classify its reads and collect its effects."""
@@ -97,9 +103,9 @@ class Batch:
             self._keep_unassigned(opened)
         elif parsed:
             if opened.earlier is None:
-                self._note_status(opened, line, parsed)
+                self._news.note(opened, line, parsed)
             elif opened.message.held_as:
-                self._offsets[line.route.reader_id] = self._offset_of(opened)
+                self._news.note_offset(opened, line)
             if opened.bucket is None:
                 if opened.earlier and len(opened.earlier.reads) == len(parsed.reads) > 0:
                     opened.outcomes = list(self._classify_again(opened, line, parsed, opened.earlier))
@@ -126,7 +132,7 @@ class Batch:
         if not opened.outcomes and parsed.kind is not _IGNORED:
             key = (reader_id, opened.received_at // SECOND)
             if parsed.kind is Kind.OFFLINE:
-                self._goodbyes.append((*key, GOODBYE))
+                self._other_signs.append((*key, GOODBYE))
             else:
                 signs[key] = OTHERS
 
@@ -144,16 +150,16 @@ class Batch:
         for before, outcome, stamp in zip(earlier.reads, opened.outcomes, opened.stamps, strict=True):
             if before in _WITHOUT_ASSET and type(outcome) is int:
                 only = known_now(self._scans[outcome].asset_id)
-                self._named.append((reader_id, stamp.observed_at // SECOND, only))
+                self._other_signs.append((reader_id, stamp.observed_at // SECOND, only))
 
     def _keep_unassigned(self, opened: Opened) -> None:
         if opened.bucket is Bucket.UNKNOWN_TOPIC and opened.earlier is None:
             message = opened.message
-            self._unassigned.append(Unassigned(message.topic, opened.received_at, message.payload, message.size))
+            self._review.unassigned.append(Unassigned(message.topic, opened.received_at, message.payload, message.size))
 
     def _set_aside(self, opened: Opened, line: Line) -> None:
         message, route = opened.message, line.route
-        self._letters.append(
+        self._review.letters.append(
             NewDeadLetter(
                 route.organization_id,
                 route.reader_id,
@@ -177,13 +183,14 @@ class Batch:
         messages: list[tuple[int, int, Bucket]] = []
         reads: list[tuple[int, int, Bucket]] = []
         received_at = max([opened.received_at for opened in self._opened], default=0)
-        signs = [(*key, only) for key, only in self._signs.items()] + self._goodbyes + self._named
+        signs = [(*key, only) for key, only in self._signs.items()] + self._other_signs
         are_new = record(self._scans, self._gap, recent, signs, received_at)
         news = [_RECORDED if is_news else _REPEAT for is_news in are_new]
         seen = (scan for scan, bucket in zip(self._scans, news, strict=True) if bucket is _RECORDED)
         if self._doors is not None:
             self._doors.record()
-        asset_values.record(self._values)
+        if self._values:
+            asset_values.record(self._values)
         carried = carriers.follow(seen, self._gap)
         if recent and carried:
             recent.forget_positions(carried)
@@ -201,18 +208,14 @@ class Batch:
             opened.bucket = _bucket_of(opened)
             messages.append((reader_id, hour, opened.bucket))
             if opened.earlier and opened.earlier.bucket is not Bucket.HELD:
-                self._recounted_messages[Tally(reader_id, hour, opened.bucket)] += 1
-                self._recounted_reads.update(Tally(reader_id, hour, bucket) for bucket in buckets)
-        self._messages = Counter({Tally(*key): number for key, number in Counter(messages).items()})
-        self._reads = Counter({Tally(*key): number for key, number in Counter(reads).items()})
-        ledger.add(self._messages, self._reads, self._store_for_review())
-        if self._reversed_messages:
-            ledger.subtract(self._reversed_messages, self._reversed_reads)
-        status.record_readers(self._states())
-        status.record_offsets(self._offsets)
-        status.record_antennas(self._antennas)
-        mapped_fields.record(self._fields)
-        ignored_messages.record([message for kept in self._ignored.values() for message in kept])
+                self._recounted.messages[Tally(reader_id, hour, opened.bucket)] += 1
+                self._recounted.reads.update(Tally(reader_id, hour, bucket) for bucket in buckets)
+        self._counts.messages.update({Tally(*key): number for key, number in Counter(messages).items()})
+        self._counts.reads.update({Tally(*key): number for key, number in Counter(reads).items()})
+        ledger.add(*self._counts, self._review.store(self._bounds) if self._review.has_any else {})
+        if self._reversed.messages:
+            ledger.subtract(*self._reversed)
+        self._news.write()
 
     def _live_reads(self, opened: Opened, buckets: Sequence[Bucket]) -> Iterator[live_reads.LiveRead]:
         if opened.line is None or opened.parsed is None or opened.earlier:
@@ -228,72 +231,18 @@ class Batch:
 
     def _reverse(self, earlier: Earlier, hour: int) -> None:
         """Subtract the earlier outcome of a replayed message from the ledger."""
-        self._reversed_messages[Tally(earlier.reader_id, hour, earlier.bucket)] -= 1
+        self._reversed.messages[Tally(earlier.reader_id, hour, earlier.bucket)] -= 1
         for bucket in earlier.reads:
-            self._reversed_reads[Tally(earlier.reader_id, hour, bucket)] -= 1
-
-    def _store_for_review(self) -> Counter[Tally]:
-        """Store dead letters, unknown tags and unassigned topics. Returns the number discarded for lack of room."""
-        rest: Counter[Tally] = Counter()
-        for letter in dead_letters.add(self._letters, self._bounds):
-            bucket = Bucket.TOO_LARGE if letter.size > len(letter.payload) else Bucket.MALFORMED
-            rest[Tally(letter.reader_id, ledger.hour_of(letter.received_at), bucket)] += 1
-        for sighting in unknown_tags.record(self._unknown, self._bounds.unknown_tags):
-            bucket = Bucket.AMBIGUOUS_TAG if sighting.reason == NoAsset.AMBIGUOUS else Bucket.UNMATCHED_TAG
-            rest[Tally(sighting.reader_id, ledger.hour_of(sighting.seen_at), bucket)] += 1
-        for message in unassigned_topics.record(self._unassigned, self._bounds.unassigned_topics):
-            rest[Tally(ledger.NO_READER, ledger.hour_of(message.received_at), Bucket.UNKNOWN_TOPIC)] += 1
-        return rest
+            self._reversed.reads[Tally(earlier.reader_id, hour, bucket)] -= 1
 
     def count(self) -> None:
         """Update the metrics and the live view. Call after the commit."""
-        live_reads.note(self._live)
-        for counter, tallies, recounted in (
-            (metrics.messages, self._messages, self._recounted_messages),
-            (metrics.reads, self._reads, self._recounted_reads),
+        if self._live:
+            live_reads.note(self._live)
+        for counter, tallies, recounted in zip(
+            (metrics.messages, metrics.reads), self._counts, self._recounted, strict=True
         ):
             metrics.count(counter, _by_bucket(tallies - recounted))
-
-    def _note_status(self, opened: Opened, line: Line, parsed: Parsed) -> None:
-        """Note that the reader is online. Any recognized message counts, because a dock at night reads no tags."""
-        reader_id = line.route.reader_id
-        if parsed.kind is _IGNORED:
-            message = opened.message
-            payload = message.payload[: ignored_messages.KEPT_BYTES]
-            kept = self._ignored.setdefault(reader_id, deque(maxlen=ignored_messages.KEPT))
-            kept.append(
-                IgnoredMessage(reader_id, message.topic, payload, len(message.payload), parsed.note, opened.received_at)
-            )
-            return
-        if parsed.fields:
-            add_counts(self._fields.setdefault(reader_id, {}), parsed.fields)
-        self._newest[reader_id] = opened
-        if parsed.note:
-            printable = filter(str.isprintable, parsed.note)  # control characters could affect a terminal
-            self._notes[reader_id] = "".join(printable)[:MAX_NOTE]
-        for read in parsed.reads:
-            self._antennas[reader_id, read.antenna or NO_PORT] = opened.received_at
-        if parsed.reads:
-            self._read_at[reader_id] = opened.received_at
-
-    def _states(self) -> Iterator[ReaderStatus]:
-        for reader_id, newest in self._newest.items():
-            yield ReaderStatus(
-                reader_id,
-                newest.received_at,
-                self._read_at.get(reader_id),
-                self._offset_of(newest),
-                newest.message.qos,
-                self._notes.get(reader_id),
-                newest.parsed is not None and newest.parsed.kind is Kind.OFFLINE,
-                self._standing_of(newest),
-            )
-
-    def _offset_of(self, opened: Opened) -> int | None:
-        return self._timekeeper.offset(opened.line.clock_of(opened.message.topic)) if opened.line else None
-
-    def _standing_of(self, opened: Opened) -> int | None:
-        return self._timekeeper.stands_at(opened.line.clock_of(opened.message.topic)) if opened.line else None
 
     def _classify_again(self, opened: Opened, line: Line, parsed: Parsed, earlier: Earlier) -> Iterator[Bucket | int]:
         """Yield the outcomes of a replayed message. Only reads that were waiting are judged again."""
@@ -361,7 +310,7 @@ class Batch:
             route = line.route
             # The identity of a beacon is stable; its MAC address may change every 15 minutes.
             value = read.aliases[0] if read.tag_type == "ble" and read.aliases else read.value
-            self._unknown.append(
+            self._review.unknown.append(
                 Sighting(
                     route.organization_id,
                     read.tag_type,

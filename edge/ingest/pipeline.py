@@ -165,9 +165,11 @@ class Pipeline:
             if self._window:
                 self._window.keep(packs_of(opened, self._doors))
             self._keeper.keep(_samples_for_trial(opened))
-            dead_letters.discard([message.dead_letter_id for message in messages if message.dead_letter_id])
-            held_messages.discard([message.held_as.no for message in messages if message.held_as])
-            held_messages.keep(_new_held(opened))
+            if any(message.is_reprocessed for message in messages):
+                dead_letters.discard([message.dead_letter_id for message in messages if message.dead_letter_id])
+                held_messages.discard([message.held_as.no for message in messages if message.held_as])
+            if self._held:
+                held_messages.keep(_new_held(opened))
             receipts = [
                 (item.message.session, item.message.mid, item.digest, _is_in_history(item))
                 for item in opened
@@ -367,7 +369,7 @@ class Pipeline:
                 self._held.add(source)
                 opened.bucket = _HELD
                 return
-            if is_known and (setting == READER or keeper.stands_at(source) is None):
+            if is_known and (setting == READER or keeper.clock_of(source).stands_at is None):
                 opened.bucket = _REPEAT
                 return
         opened.stamps = keeper.stamp(source, times, received_at, setting)

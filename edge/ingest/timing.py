@@ -106,14 +106,6 @@ class Timekeeper:
         if self._box.shift:
             self._confirmed_now = self._confirmed_at()
 
-    def offset(self, source: Source) -> int | None:
-        """Return the offset of a clock in microseconds (positive: ahead), None if unknown."""
-        return self._clock_of(source).offset
-
-    def stands_at(self, source: Source) -> int | None:
-        """Return the time of a stopped clock, None for a running clock."""
-        return self._clock_of(source).stands_at
-
     def receive(self, box_time: int) -> int:
         """Return the time of receipt, corrected by the error of the box's clock.
 
@@ -154,7 +146,7 @@ class Timekeeper:
         newest = _newest_of(times)
         if newest < EARLIEST:
             return bool(times) and self._untrusted_at is None and self._box.is_doubted(received_at)
-        reader = self._clock_of(source)
+        reader = self.clock_of(source)
         if not is_known:
             at = received_at if self._untrusted_at is None else self._raw
             received_at += self._observe_box(source, reader, Sample(at, newest - at))
@@ -192,7 +184,7 @@ class Timekeeper:
 
     def is_undecided(self, source: Source, now: int) -> bool:
         """Return True while the messages of this clock must be held."""
-        return self._clock_of(source).is_undecided(now) or self._box.is_doubted(now)
+        return self.clock_of(source).is_undecided(now) or self._box.is_doubted(now)
 
     def stamp(self, source: Source, times: Sequence[int | None], received_at: int, setting: str) -> list[Stamp]:
         """Return the times of the reads of one message, by the current estimate of the reader's clock."""
@@ -200,7 +192,7 @@ class Timekeeper:
             return [Stamp(received_at, Quality.UNTRUSTED)] * len(times)
         correction = 0
         if setting != READER:
-            known = self._clock_of(source)
+            known = self.clock_of(source)
             if known.has_stood_at(_newest_of(times)):
                 return [Stamp(received_at, _RECEIVED)] * len(times)
             correction = known.correction
@@ -218,7 +210,8 @@ class Timekeeper:
         if self.is_trusted and observed_at > self._newest:
             self._newest = observed_at
 
-    def _clock_of(self, source: Source) -> ReaderClock:
+    def clock_of(self, source: Source) -> ReaderClock:
+        """Return the estimate of a clock."""
         reader_clock = self._clocks.get(source)
         if reader_clock is None:
             known = self._known.get(source.reader_id) if not source.topic else None

@@ -148,7 +148,8 @@ class _Batch:
         if recent is not None:
             self._positions, self._sources = recent.positions, recent.sources
             recent.bring_back(asset_ids)
-        self._positions |= load_positions(asset_ids - self._positions.keys())
+        if not asset_ids <= self._positions.keys():
+            self._have_positions(asset_ids)
         self._scans = scans
         self._counted = CountedReads(scans)
         self._looked_back: set[int] = set()  # asset ids
@@ -227,7 +228,8 @@ class _Batch:
                 if recent := reads.of(asset_id):
                     recent.drop_old()
             reads.write(self._received_at, self._gap)
-        self._counted.write(self._received_at, self._gap)
+        else:
+            self._counted.write(self._received_at, self._gap)
         self._flush()
         write_positions(list(self._touched.values()))
 

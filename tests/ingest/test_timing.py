@@ -44,7 +44,7 @@ def test_a_time_before_2020_is_never_accepted() -> None:
 def test_an_impossible_time_does_not_change_the_offset(reader_time: int) -> None:
     timekeeper = keeper(offset=None)
     assert not timekeeper.observe(SOURCE, [reader_time], NOW)
-    assert timekeeper.offset(SOURCE) is None
+    assert timekeeper.clock_of(SOURCE).offset is None
 
 
 def test_an_offset_is_corrected_unless_small_or_the_reader_is_trusted() -> None:
