@@ -27,6 +27,8 @@ from edge.validation.tables import RawTable, table_from, unusable
 
 EXTRA = "edge[xlsx]"
 MOST_EXPANDED = 128 * 1024 * 1024  # bytes of all parts
+_EXPANDED_OF_ROW, _ELEMENTS_OF_ROW = 4096, 60  # for each row that the reader takes: what is dropped costs time, too
+_EXPANDED_OF_REST, _ELEMENTS_OF_REST = 4 * 1024 * 1024, 20_000
 MOST_OF_OTHER_PART = 2 * 1024 * 1024  # bytes of a part that is neither a sheet nor the shared texts
 MOST_PARTS = 500
 MOST_TEXTS = 600_000  # shared
@@ -96,22 +98,26 @@ def table_of(data: bytes, most: int, heading_line: int = 0, known: Collection[st
     from xml.parsers.expat import ExpatError  # most sites never read such a file
 
     try:
-        data = _usual_names(data) if _check(data) else data
+        data = _usual_names(data) if _check(data, most) else data
         return _first_sheet(data, most, heading_line, known)
     except (*_DAMAGED, ExpatError) as error:
         message = N_("The file is damaged or no Excel workbook. Save it again in Excel, or save the table as CSV")
         raise unusable(message) from error
 
 
-def _check(data: bytes) -> bool:
-    """Refuse a file that would take much memory or time, by reading all of its parts once. Returns True if Strict."""
+def _check(data: bytes, most: int) -> bool:
+    """Refuse a file that would take much memory or time for `most` rows, by reading all of its parts once.
+
+    Returns True if Strict.
+    """
     from xml.parsers.expat import ExpatError
 
-    is_strict = False
+    is_strict, elements = False, _ELEMENTS_OF_REST + _ELEMENTS_OF_ROW * most
+    most_expanded = min(MOST_EXPANDED, _EXPANDED_OF_REST + _EXPANDED_OF_ROW * most)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         _check_names({member.filename for member in members})
-        if len(members) > MOST_PARTS or sum(member.file_size for member in members) > MOST_EXPANDED:
+        if len(members) > MOST_PARTS or sum(member.file_size for member in members) > most_expanded:
             raise _too_large(fill(N_("its parts")))
         if len({member.filename for member in members}) < len(members):
             raise unusable(N_("The file is not an Excel workbook: a part occurs twice"))
@@ -124,10 +130,11 @@ def _check(data: bytes) -> bool:
                 raise _too_large(member.filename[:40])
             with archive.open(member) as stream:
                 if name.endswith((".xml", ".rels")):
-                    is_strict |= _check_part(stream, is_sheet, is_texts)
+                    part = _check_part(stream, is_sheet, is_texts, elements)
+                    is_strict, elements = is_strict or part.is_strict, part.left
                 else:  # the workbook may name any part as its sheet
                     with suppress(ExpatError):
-                        _check_part(stream, False, False)
+                        _check_part(stream, False, False, elements)
     return is_strict
 
 
@@ -139,18 +146,15 @@ def _check_names(names: Collection[str]) -> None:
         raise unusable(N_("The file is a ZIP file, not an Excel workbook. Choose the file of the table"))
 
 
-def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> bool:
-    """Count the elements that the library would build from a part, before it does. Refuses entities: they can expand.
-
-    Returns True if it has names of Strict Open XML.
-    """
+def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool, most_elements: int) -> _Part:
+    """Count the elements that the library would build from a part, before it does. Refuses entities, which expand."""
     from xml.parsers.expat import ParserCreate
 
     def refuse(*_: Any) -> None:
         raise unusable(N_("The file is not an Excel workbook: it declares a document type"))
 
     parser = ParserCreate(namespace_separator=" ")
-    part = _Part(is_sheet, is_texts)
+    part = _Part(is_sheet, is_texts, most_elements)
     parser.StartElementHandler, parser.EndElementHandler = part.begin, part.end
     parser.CharacterDataHandler, parser.StartNamespaceDeclHandler = part.text, part.declare
     parser.StartDoctypeDeclHandler = refuse
@@ -161,15 +165,16 @@ def _check_part(stream: IO[bytes], is_sheet: bool, is_texts: bool) -> bool:
         if size - parser.CurrentByteIndex > MOST_OF_TOKEN or len(parser.intern) > MOST_NAMES:
             raise _too_large(fill(N_("the length of a tag")))
     parser.Parse(b"", True)
-    return part.is_strict
+    return part
 
 
 class _Part:
     """Bytes that the library keeps of a part: all elements, but in a sheet those of one row, in the texts those of
-    one text. Rows and texts elsewhere than Excel has them free nothing.
+    one text. Rows and texts elsewhere than Excel has them free nothing. `left`: elements that may follow.
     """
 
-    def __init__(self, is_sheet: bool, is_texts: bool) -> None:
+    def __init__(self, is_sheet: bool, is_texts: bool, most_elements: int) -> None:
+        self.left = most_elements
         self._unit, self._depth_of_unit = (_ROW, 3) if is_sheet else (_TEXT, 2)
         self._has_units, self._is_in_unit, self.is_strict = is_sheet or is_texts, False, False
         self._kept = self._of_unit = self._texts_kept = self._depth = 0
@@ -190,7 +195,8 @@ class _Part:
             self._keep(cost - len(name))  # the library keeps the attributes of rows
         else:
             self._count(_OF_ELEMENT + cost)
-        if self._depth > MOST_DEPTH:
+        self.left -= 1
+        if self._depth > MOST_DEPTH or self.left < 0:
             raise _too_large(fill(N_("the number of its elements")))
         counted = "v" if local == "is" else local
         if counted in _MOST_OF:

@@ -132,6 +132,26 @@ def test_what_the_library_would_build_is_counted_in_bytes(make: Callable[[], byt
         xlsx.table_of(make(), 50_000)
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [(b"<row>" + b'<c s="0"/>' * 250 + b"</row>") * 150, b"<row/>" * 30_000, b"<c>" + b" " * 5_000_000 + b"</c>"],
+    ids=["empty cells", "empty rows", "spaces"],
+)
+def test_a_file_is_judged_by_the_rows_that_are_taken_from_it(cells: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: a list of at most 5,000 codes, from a file of 1 MB, took 100 MB, and a thread for half a minute."""
+    data = with_part(SHEET, sheet(b'<row><c t="str"><v>name</v></c></row>' + cells))
+    with monkeypatch.context() as unread:
+        unread.setattr(xlsx, "_first_sheet", None)
+        with pytest.raises(Invalid, match="too large"):
+            xlsx.table_of(data, 100)
+    assert xlsx.table_of(data, 5_000).rows == []
+
+
+def test_a_long_list_with_many_columns_is_read() -> None:
+    rows = [[f"K-{row}", *(f"{row} {column}" for column in range(9))] for row in range(1_000)]
+    assert len(xlsx.table_of(workbook([f"column {n}" for n in range(10)], *rows), 1_000).rows) == 1_000
+
+
 def test_a_file_as_large_as_people_have_is_read() -> None:
     long = "\u00e4" * 2_000
     rows = [[f"K-{number}", long, number, datetime(2026, 3, 2), "=1+1"] for number in range(3_000)]

@@ -34,7 +34,7 @@ SHOWN = 100  # signed lists on a page
 MOST_LINES = 500  # of one result on the live page; the report and the CSV file have all
 MAX_FILE = 1024 * 1024
 WAIT_SECONDS = 5.0  # for the files of others
-_turns = FairTurns(2)  # to read a file, since an Excel file can take half a minute
+_turns = FairTurns(2)  # to read a file, since an Excel file can take some seconds
 COLUMNS = ("external_key", "tag")
 TITLES = {"missing": N_("Missing"), "wrong": N_("Wrong"), "surplus": N_("Surplus"), "ticked": N_("Ticked off")}
 HOW = {"door": N_("at the door"), "scan": N_("scanned"), "carrier": N_("on its carrier"), "": ""}
@@ -172,11 +172,11 @@ def _codes() -> list[str]:
     codes = request.form.get("codes", "").splitlines()
     file = request.files.get("file")
     if file and file.filename:
-        data = file.read()
-        with _turns.turn(current_session().organization_id, WAIT_SECONDS) as has_turn:
+        data, organization_id = file.read(), current_session().organization_id
+        with _turns.turn(organization_id, WAIT_SECONDS) as has_turn:
             if not has_turn:
                 raise Unavailable(N_("The server is busy; try again in a few seconds"), RETRY_SECONDS)
-            with WORK.holding(memory_of(data)):
+            with WORK.holding(memory_of(data), f"organization {organization_id}"):
                 table = read(data, entered_layout(), COLUMNS, MOST_ITEMS)
         if not table.is_certain:
             words = "; ".join(gettext(ENCODINGS[name]) + colon() + sample for name, sample in table.samples.items())
